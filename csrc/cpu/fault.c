@@ -1,0 +1,94 @@
+/* Faults of kernels: a wild address, a division by zero, a stack that is too short, an endless loop.
+ *
+ * While launches run, this handler is in place for the signals that they raise. On a worker inside a block it
+ * notes what happened and goes straight to the worker's own stack, which abandons the block; every other
+ * signal is passed on to whoever was there before (Python's faulthandler, a debugger, the default).
+ */
+#define _GNU_SOURCE
+#include "block.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+enum { SIGNALS = sizeof signals / sizeof signals[0] };
+
+/* Handlers belong to the process: what was there before, and how many launches need ours. */
+static struct sigaction previous[SIGNALS];
+static int users;
+static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_store(int signal, void *context)
+{
+#if defined(__x86_64__) && defined(REG_ERR)
+    return signal == SIGSEGV && ((ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2;
+#else
+    (void)signal;
+    (void)context;
+    return false;
+#endif
+}
+
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+    for (int i = 0; i < SIGNALS; i++) {
+        if (signals[i] != number)
+            continue;
+        if (previous[i].sa_flags & SA_SIGINFO)
+            previous[i].sa_sigaction(number, info, context);
+        else if (previous[i].sa_handler == SIG_DFL)
+            signal(number, SIG_DFL); /* it is raised again when the instruction is tried again */
+        else if (previous[i].sa_handler != SIG_IGN)
+            previous[i].sa_handler(number);
+    }
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+    struct worker *w = smemkit_worker;
+    bool kicked = number == SIGSEGV && info->si_code == SI_TKILL && info->si_pid == getpid();
+
+    if (w && atomic_load(&w->in_block)) {
+        if (!kicked) {
+            w->fault_signal = number;
+            w->fault_address = info->si_addr;
+            w->fault_is_store = is_store(number, context);
+        }
+        worker_leave(w);
+    }
+    if (!kicked) /* a kick that comes too late is nobody's business */
+        pass_on(number, info, context);
+}
+
+void fault_handler_install(void)
+{
+    struct sigaction ours;
+
+    memset(&ours, 0, sizeof ours);
+    ours.sa_sigaction = on_signal;
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; /* it does not return, so nothing must stay blocked */
+    pthread_mutex_lock(&users_lock);
+    if (users++ == 0)
+        for (int i = 0; i < SIGNALS; i++)
+            sigaction(signals[i], &ours, &previous[i]);
+    pthread_mutex_unlock(&users_lock);
+}
+
+void fault_handler_remove(void)
+{
+    pthread_mutex_lock(&users_lock);
+    if (--users == 0)
+        for (int i = 0; i < SIGNALS; i++)
+            sigaction(signals[i], &previous[i], NULL);
+    pthread_mutex_unlock(&users_lock);
+}
+
+void fault_handler_kick(struct worker *w)
+{
+    if (atomic_load(&w->in_block))
+        pthread_kill(w->thread, SIGSEGV);
+}

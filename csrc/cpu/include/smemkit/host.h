@@ -1,0 +1,189 @@
+/* The host's side of the dialect: launches, errors, memory. Memory of the CPU device is host memory between
+ * guard pages, and every launch is complete when it returns. */
+#ifndef SMEMKIT_HOST_H
+#define SMEMKIT_HOST_H
+
+enum cudaError {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidDeviceFunction = 98,
+    cudaErrorIllegalAddress = 700,
+    cudaErrorLaunchTimeout = 702,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorNotSupported = 801,
+    cudaErrorUnknown = 999
+};
+typedef enum cudaError cudaError_t;
+
+/* Not CUDA's CUstream_st: launchers compiled for the two devices must differ in their types. */
+typedef struct smemkit_stream *cudaStream_t;
+
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost,
+    cudaMemcpyHostToDevice,
+    cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice,
+    cudaMemcpyDefault
+};
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+
+static inline cudaError_t cudaGetLastError()
+{
+    return (cudaError_t)smemkit_last_error(1);
+}
+static inline cudaError_t cudaPeekAtLastError()
+{
+    return (cudaError_t)smemkit_last_error(0);
+}
+static inline cudaError_t cudaDeviceSynchronize()
+{
+    return (cudaError_t)smemkit_last_error(1);
+}
+static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+    return (cudaError_t)smemkit_last_error(1);
+}
+static inline const char *cudaGetErrorName(cudaError_t error)
+{
+    switch (error) {
+    case cudaSuccess:
+        return "cudaSuccess";
+    case cudaErrorInvalidValue:
+        return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+        return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidConfiguration:
+        return "cudaErrorInvalidConfiguration";
+    case cudaErrorIllegalAddress:
+        return "cudaErrorIllegalAddress";
+    case cudaErrorLaunchTimeout:
+        return "cudaErrorLaunchTimeout";
+    case cudaErrorLaunchFailure:
+        return "cudaErrorLaunchFailure";
+    case cudaErrorNotSupported:
+        return "cudaErrorNotSupported";
+    default:
+        return "cudaErrorUnknown";
+    }
+}
+static inline const char *cudaGetErrorString(cudaError_t error)
+{
+    return error == cudaSuccess ? "no error" : smemkit_last_message();
+}
+
+static inline cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    *memory = smemkit_allocate(bytes);
+    return (cudaError_t)smemkit_set_error(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+template <class T>
+static inline cudaError_t cudaMalloc(T **memory, size_t bytes)
+{
+    return cudaMalloc((void **)memory, bytes);
+}
+template <class T>
+static inline cudaError_t cudaMallocManaged(T **memory, size_t bytes, unsigned = 1)
+{
+    return cudaMalloc((void **)memory, bytes);
+}
+static inline cudaError_t cudaFree(void *memory)
+{
+    smemkit_release(memory);
+    return cudaSuccess;
+}
+static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind)
+{
+    memmove(to, from, bytes);
+    return cudaSuccess;
+}
+static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+                                          cudaStream_t = nullptr)
+{
+    return cudaMemcpy(to, from, bytes, kind);
+}
+static inline cudaError_t cudaMemset(void *to, int byte, size_t bytes)
+{
+    memset(to, byte, bytes);
+    return cudaSuccess;
+}
+static inline cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t = nullptr)
+{
+    return cudaMemset(to, byte, bytes);
+}
+template <class T>
+static inline cudaError_t cudaMemcpyToSymbol(T &symbol, const void *from, size_t bytes, size_t offset = 0,
+                                             cudaMemcpyKind = cudaMemcpyHostToDevice)
+{
+    memcpy((char *)&symbol + offset, from, bytes);
+    return cudaSuccess;
+}
+template <class T>
+static inline cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
+                                               cudaMemcpyKind = cudaMemcpyDeviceToHost)
+{
+    memcpy(to, (const char *)&symbol + offset, bytes);
+    return cudaSuccess;
+}
+
+namespace smemkit
+{
+
+/* How much dynamic shared memory a kernel may have; raised above 48 KB by cudaFuncSetAttribute, which is one
+ * setting for all kernels here: the executor has no other use for it. */
+inline size_t &shared_limit()
+{
+    static size_t bytes = 48 * 1024;
+    return bytes;
+}
+
+/* The two halves of kernel<<<configuration>>>(arguments): the first takes the configuration and a lambda that
+ * calls the kernel, the second the arguments, which are copied. */
+template <class Call>
+struct launcher {
+    smemkit_launch launch;
+    Call call;
+
+    template <class... Arguments>
+    void operator()(Arguments... arguments)
+    {
+        auto thread = [&] { call(arguments...); };
+        launch.run = [](void *closure) { (*(decltype(thread) *)closure)(); };
+        launch.closure = &thread;
+        smemkit_run(&launch);
+    }
+};
+
+template <class Call>
+launcher<Call> configure(const char *kernel, Call call, dim3 grid, dim3 block, size_t shared_bytes = 0,
+                         cudaStream_t = nullptr)
+{
+    return {{kernel,
+             {grid.x, grid.y, grid.z},
+             {block.x, block.y, block.z},
+             shared_bytes,
+             shared_limit(),
+             nullptr,
+             nullptr},
+            call};
+}
+
+} // namespace smemkit
+
+template <class Kernel>
+static inline cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute attribute, int value)
+{
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
+        return cudaSuccess;
+    if (value < 0 || value > 227 * 1024)
+        return (cudaError_t)smemkit_set_error(cudaErrorInvalidValue);
+    if ((size_t)value > smemkit::shared_limit())
+        smemkit::shared_limit() = (size_t)value;
+    return cudaSuccess;
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* Guarded buffers: see memory.h.
+ *
+ *   | guard, no access | slack | the buffer, 256-byte aligned | slack | guard, no access |
+ *
+ * The end of a buffer lies within 255 bytes of a guard. What lies between, and before the buffer on its first
+ * page, is filled with a pattern that is compared after every launch.
+ */
+#define _GNU_SOURCE
+#include "memory.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ALIGNMENT = 256, SLACK_BYTE = 0xA5 };
+static const size_t GUARD = (size_t)1 << 24; /* address space only: wild indices land in it too */
+
+struct buffer {
+    struct buffer *next;
+    char *base; /* of the mapping */
+    size_t mapped;
+    char *page, *start, *end, *limit; /* page <= start < end <= limit; [page, limit) is accessible */
+};
+
+/* All live buffers of the process: the fault handler must find the one that an address belongs to. */
+static struct buffer *buffers;
+static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void *memory_allocate(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t padded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    size_t accessible = (padded + page - 1) / page * page;
+    struct buffer *buffer = NULL;
+
+    if (bytes > SIZE_MAX / 2 || !(buffer = malloc(sizeof *buffer)))
+        return NULL;
+    buffer->mapped = accessible + 2 * GUARD;
+    buffer->base = mmap(NULL, buffer->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (buffer->base == MAP_FAILED) {
+        free(buffer);
+        return NULL;
+    }
+    buffer->page = buffer->base + GUARD;
+    buffer->limit = buffer->page + accessible;
+    buffer->start = buffer->limit - padded;
+    buffer->end = buffer->start + bytes;
+    if (accessible && mprotect(buffer->page, accessible, PROT_READ | PROT_WRITE) != 0) {
+        munmap(buffer->base, buffer->mapped);
+        free(buffer);
+        return NULL;
+    }
+    memset(buffer->page, SLACK_BYTE, (size_t)(buffer->start - buffer->page));
+    memset(buffer->end, SLACK_BYTE, (size_t)(buffer->limit - buffer->end));
+
+    pthread_mutex_lock(&buffers_lock);
+    buffer->next = buffers;
+    buffers = buffer;
+    pthread_mutex_unlock(&buffers_lock);
+    return buffer->start;
+}
+
+void memory_release(void *memory)
+{
+    struct buffer **link, *buffer = NULL;
+
+    pthread_mutex_lock(&buffers_lock);
+    for (link = &buffers; *link; link = &(*link)->next) {
+        if ((*link)->start == memory) {
+            buffer = *link;
+            *link = buffer->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&buffers_lock);
+    if (buffer) {
+        munmap(buffer->base, buffer->mapped);
+        free(buffer);
+    }
+}
+
+void memory_describe(const void *address, char *text, size_t length)
+{
+    const char *at = address;
+    const struct buffer *buffer;
+
+    if ((uintptr_t)at < 65536) {
+        snprintf(text, length, "address %p: a null pointer", address);
+        return;
+    }
+    snprintf(text, length, "address %p, which belongs to no buffer", address);
+    pthread_mutex_lock(&buffers_lock);
+    for (buffer = buffers; buffer; buffer = buffer->next) {
+        if (at < buffer->base || at >= buffer->base + buffer->mapped)
+            continue;
+        if (at >= buffer->end)
+            snprintf(text, length, "%zu bytes past the end of a buffer of %zu bytes", (size_t)(at - buffer->end),
+                     (size_t)(buffer->end - buffer->start));
+        else if (at < buffer->start)
+            snprintf(text, length, "%zu bytes before a buffer of %zu bytes", (size_t)(buffer->start - at),
+                     (size_t)(buffer->end - buffer->start));
+        break;
+    }
+    pthread_mutex_unlock(&buffers_lock);
+}
+
+/* The first byte in [from, to) that is not slack any more; mends them all. */
+static char *spoilt(char *from, char *to)
+{
+    char *first = NULL;
+
+    for (; from < to; from++) {
+        if ((unsigned char)*from != SLACK_BYTE) {
+            first = first ? first : from;
+            *from = (char)SLACK_BYTE;
+        }
+    }
+    return first;
+}
+
+bool memory_intact(char *text, size_t length)
+{
+    const char *at = NULL;
+    const struct buffer *buffer;
+
+    pthread_mutex_lock(&buffers_lock);
+    for (buffer = buffers; buffer && !at; buffer = buffer->next) {
+        const char *before = spoilt(buffer->page, buffer->start);
+
+        at = spoilt(buffer->end, buffer->limit);
+        at = at ? at : before;
+    }
+    pthread_mutex_unlock(&buffers_lock);
+    if (at)
+        memory_describe(at, text, length);
+    return !at;
+}

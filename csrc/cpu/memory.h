@@ -1,0 +1,19 @@
+/* The CPU device's memory: buffers between guard pages, so that a kernel that leaves its buffer faults, or is
+ * found out at the end of the launch, instead of spoiling somebody else's data. */
+#ifndef SMEMKIT_MEMORY_H
+#define SMEMKIT_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* `bytes` of memory on a 256-byte boundary, as a GPU gives it; NULL where there is none left. */
+void *memory_allocate(size_t bytes);
+void memory_release(void *memory);
+
+/* Where `address` lies: writes "4 bytes past the end of a buffer of 4000 bytes" or the like. */
+void memory_describe(const void *address, char *text, size_t length);
+
+/* False, with a description, where bytes next to a live buffer have been overwritten; mends them. */
+bool memory_intact(char *text, size_t length);
+
+#endif

@@ -1,0 +1,359 @@
+/* The pool: workers that take the blocks of a launch one after another, and the thread that launched, which
+ * watches over them: it asks for Ctrl-C and ends a block that does not end.
+ *
+ * One launch at a time has the pool, as kernels on one stream; a second host thread waits its turn.
+ */
+#define _GNU_SOURCE
+#include "block.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "memory.h"
+
+enum {
+    MAX_WORKERS = 256,
+    POLL_MS = 20,          /* how often the launching thread looks up */
+    GRACE_POLLS = 10,      /* how long a worker has to notice an abort before it is kicked */
+    WATCHDOG_SECONDS = 60, /* for one block, unless SMEMKIT_WATCHDOG says otherwise; 0: for ever */
+};
+
+static const unsigned long long MAX_GRID_X = 2147483647;
+enum { MAX_GRID_YZ = 65535, MAX_BLOCK_Z = 64 };
+
+int (*smemkit_interrupted)(void);
+
+static SMEMKIT_THREAD_LOCAL int last_error;
+static SMEMKIT_THREAD_LOCAL char last_message[MESSAGE_BYTES];
+
+/* The process's workers. Everything is under `lock` but what is atomic. */
+static struct pool {
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* to the workers: a launch, or the end */
+    pthread_cond_t idle; /* to the host: the launch is done, or the pool is free */
+    struct worker *workers[MAX_WORKERS];
+    int size;   /* workers alive */
+    int wanted; /* 0: one a core */
+    bool busy, stop;
+    unsigned long generation; /* of the launch */
+    const struct smemkit_launch *launch;
+    uint64_t blocks;
+    atomic_ullong next_block;
+    int running; /* workers that have not finished with this launch */
+    _Atomic int abort;
+    struct fault fault; /* the first */
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
+
+/* ---- errors ---- */
+
+int smemkit_last_error(int clear)
+{
+    int error = last_error;
+
+    if (clear)
+        last_error = ERROR_NONE;
+    return error;
+}
+
+int smemkit_set_error(int error)
+{
+    if (error)
+        last_error = error;
+    return error;
+}
+
+const char *smemkit_last_message(void)
+{
+    return last_message;
+}
+
+static int refuse(int error, const char *format, unsigned long long a, unsigned long long b)
+{
+    snprintf(last_message, sizeof last_message, format, a, b);
+    return smemkit_set_error(error);
+}
+
+/* ---- workers ---- */
+
+static void work_on(struct worker *w, const struct smemkit_launch *launch)
+{
+    uint64_t columns = launch->grid[0], rows = launch->grid[1], i;
+
+    while (!pool.abort && (i = atomic_fetch_add(&pool.next_block, 1)) < pool.blocks) {
+        struct index3 block = {(unsigned)(i % columns), (unsigned)(i / columns % rows),
+                               (unsigned)(i / columns / rows)};
+
+        if (!worker_run_block(w, launch, block)) {
+            pthread_mutex_lock(&pool.lock);
+            if (!pool.fault.error || pool.abort == ABORT_HANG)
+                pool.fault = w->fault;
+            if (!pool.abort)
+                pool.abort = ABORT_FAULT;
+            pthread_mutex_unlock(&pool.lock);
+        }
+        atomic_fetch_add(&w->blocks_done, 1);
+    }
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker *w = argument;
+    unsigned long seen = 0;
+    stack_t signal_stack = {.ss_sp = w->signal_stack, .ss_size = 65536};
+    sigset_t all;
+
+    /* Ctrl-C and its kin belong to the host's threads */
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    sigdelset(&all, SIGTRAP);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    sigaltstack(&signal_stack, NULL);
+    smemkit_worker = w;
+
+    pthread_mutex_lock(&pool.lock);
+    for (;;) {
+        while (!pool.stop && (pool.generation == seen || !pool.launch))
+            pthread_cond_wait(&pool.work, &pool.lock);
+        if (pool.stop)
+            break;
+        seen = pool.generation;
+        pthread_mutex_unlock(&pool.lock);
+        work_on(w, pool.launch);
+        pthread_mutex_lock(&pool.lock);
+        if (--pool.running == 0)
+            pthread_cond_broadcast(&pool.idle);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    return NULL;
+}
+
+static struct worker *worker_start(void)
+{
+    struct worker *w = calloc(1, sizeof *w);
+
+    if (!w || !worker_prepare(w)) {
+        free(w);
+        return NULL;
+    }
+    w->abort = &pool.abort;
+    if (pthread_create(&w->thread, NULL, worker_main, w) != 0) {
+        worker_dispose(w);
+        free(w);
+        return NULL;
+    }
+    return w;
+}
+
+static int cores(void)
+{
+#if defined(__linux__)
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+#endif
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+int smemkit_workers(void)
+{
+    int count = pool.wanted > 0 ? pool.wanted : cores();
+
+    return count < 1 ? 1 : count > MAX_WORKERS ? MAX_WORKERS : count;
+}
+
+/* With the lock held and no launch running: ends all workers. */
+static void stop_workers(void)
+{
+    pool.stop = true;
+    pthread_cond_broadcast(&pool.work);
+    pthread_mutex_unlock(&pool.lock);
+    for (int i = 0; i < pool.size; i++) {
+        pthread_join(pool.workers[i]->thread, NULL);
+        worker_dispose(pool.workers[i]);
+        free(pool.workers[i]);
+    }
+    pthread_mutex_lock(&pool.lock);
+    pool.size = 0;
+    pool.stop = false;
+}
+
+/* With the lock held: as many workers as are wanted, or as many as there is memory for, but one. */
+static bool start_workers(void)
+{
+    int wanted = smemkit_workers();
+
+    if (pool.size > wanted)
+        stop_workers();
+    while (pool.size < wanted) {
+        struct worker *w = worker_start();
+
+        if (!w)
+            break;
+        pool.workers[pool.size++] = w;
+    }
+    return pool.size > 0;
+}
+
+void smemkit_set_workers(int count)
+{
+    pthread_mutex_lock(&pool.lock);
+    pool.wanted = count;
+    pthread_mutex_unlock(&pool.lock);
+}
+
+/* In a forked child no worker lives: it starts its own at its first launch. */
+static void after_fork(void)
+{
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.work, NULL);
+    pthread_cond_init(&pool.idle, NULL);
+    pool.size = 0; /* the parent's workers' memory is left: their stacks may be in any state */
+    pool.busy = pool.stop = false;
+    pool.launch = NULL;
+    pool.abort = ABORT_NOT;
+}
+
+static void once(void)
+{
+    pthread_atfork(NULL, NULL, after_fork);
+}
+
+/* ---- launches ---- */
+
+static double watchdog_seconds(void)
+{
+    const char *text = getenv("SMEMKIT_WATCHDOG");
+
+    return text && *text ? atof(text) : WATCHDOG_SECONDS;
+}
+
+/* With the lock held: waits for `idle` or POLL_MS; then, without the lock, asks for an interrupt. */
+static bool wait_interrupted(void)
+{
+    struct timespec until;
+    bool interrupted;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += POLL_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    if (pthread_cond_timedwait(&pool.idle, &pool.lock, &until) != ETIMEDOUT || !smemkit_interrupted)
+        return false;
+    pthread_mutex_unlock(&pool.lock);
+    interrupted = smemkit_interrupted() != 0;
+    pthread_mutex_lock(&pool.lock);
+    return interrupted;
+}
+
+/* With the lock held, until no worker runs this launch. */
+static void watch(void)
+{
+    unsigned long done[MAX_WORKERS] = {0};
+    double limit = watchdog_seconds();
+    int stuck[MAX_WORKERS] = {0}, aborting = 0;
+
+    for (int i = 0; i < pool.size; i++)
+        done[i] = pool.workers[i]->blocks_done;
+    while (pool.running > 0) {
+        if (wait_interrupted() && !pool.abort)
+            pool.abort = ABORT_INTERRUPT;
+        for (int i = 0; i < pool.size && !pool.abort; i++) {
+            unsigned long now = pool.workers[i]->blocks_done;
+
+            stuck[i] = now == done[i] && pool.workers[i]->in_block ? stuck[i] + 1 : 0;
+            done[i] = now;
+            if (limit > 0 && stuck[i] * (POLL_MS / 1000.0) > limit)
+                pool.abort = ABORT_HANG;
+        }
+        if (pool.abort && ++aborting > GRACE_POLLS)
+            for (int i = 0; i < pool.size; i++)
+                fault_handler_kick(pool.workers[i]);
+    }
+}
+
+static int check_configuration(const struct smemkit_launch *launch)
+{
+    unsigned long long threads = (unsigned long long)launch->block[0] * launch->block[1] * launch->block[2];
+
+    if (!launch->grid[0] || !launch->grid[1] || !launch->grid[2] || !threads)
+        return refuse(ERROR_INVALID_CONFIGURATION, "an empty grid or block", 0, 0);
+    if (launch->grid[0] > MAX_GRID_X || launch->grid[1] > MAX_GRID_YZ || launch->grid[2] > MAX_GRID_YZ)
+        return refuse(ERROR_INVALID_CONFIGURATION, "a grid has at most %llu x %llu x 65535 blocks", MAX_GRID_X,
+                      MAX_GRID_YZ);
+    if (launch->block[0] > MAX_THREADS || launch->block[1] > MAX_THREADS || threads > MAX_THREADS ||
+        launch->block[2] > MAX_BLOCK_Z)
+        return refuse(ERROR_INVALID_CONFIGURATION, "a block has at most %llu threads, and z at most %llu",
+                      MAX_THREADS, MAX_BLOCK_Z);
+    if (launch->shared_bytes > launch->shared_limit || launch->shared_bytes > MAX_SHARED_BYTES)
+        return refuse(ERROR_INVALID_VALUE, "%llu bytes of dynamic shared memory; this kernel may have %llu",
+                      launch->shared_bytes, launch->shared_limit);
+    return ERROR_NONE;
+}
+
+int smemkit_run(const struct smemkit_launch *launch)
+{
+    static pthread_once_t registered = PTHREAD_ONCE_INIT;
+    struct fault fault = {0};
+    int error = check_configuration(launch);
+
+    if (error)
+        return error;
+    pthread_once(&registered, once);
+    pthread_mutex_lock(&pool.lock);
+    while (pool.busy) {
+        if (wait_interrupted()) {
+            pthread_mutex_unlock(&pool.lock);
+            return refuse(ERROR_UNKNOWN, "interrupted", 0, 0);
+        }
+    }
+    if (!start_workers()) {
+        pthread_mutex_unlock(&pool.lock);
+        return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the threads' stacks", 0, 0);
+    }
+    pool.busy = true;
+    pool.launch = launch;
+    pool.blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    pool.next_block = 0;
+    pool.abort = ABORT_NOT;
+    pool.fault = fault;
+    pool.running = pool.size;
+    pool.generation++;
+    fault_handler_install();
+    pthread_cond_broadcast(&pool.work);
+    watch();
+    fault_handler_remove();
+    fault = pool.fault;
+    pool.busy = false;
+    pool.launch = NULL;
+    pthread_cond_broadcast(&pool.idle);
+    pthread_mutex_unlock(&pool.lock);
+
+    if (!memory_intact(last_message, sizeof last_message) && !fault.error) {
+        fault.error = ERROR_ILLEGAL_ADDRESS;
+        snprintf(fault.message, sizeof fault.message, "illegal write in kernel %s: %.500s", launch->kernel,
+                 last_message);
+    }
+    if (fault.error)
+        memcpy(last_message, fault.message, sizeof last_message);
+    return smemkit_set_error(fault.error);
+}
+
+void *smemkit_allocate(size_t bytes)
+{
+    return memory_allocate(bytes);
+}
+
+void smemkit_release(void *memory)
+{
+    memory_release(memory);
+}

@@ -1,0 +1,77 @@
+/* In a build without CUDA: no CUDA device, and the reason. */
+#ifndef SMEMKIT_CUDA
+
+#include "device.h"
+
+static const char not_built[] =
+    "this build of smemkit has no CUDA: nvcc or an NVIDIA driver was missing when it was "
+    "installed; reinstall with SMEMKIT_CUDA=1";
+
+int cuda_devices(const char **why)
+{
+    *why = not_built;
+    return 0;
+}
+
+struct device *cuda_device(int ordinal)
+{
+    (void)ordinal;
+    return NULL;
+}
+
+bool cuda_properties(struct device *device, struct device_properties *properties, struct failure *failure)
+{
+    (void)device;
+    (void)properties;
+    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
+    return false;
+}
+
+bool cuda_stream_create(struct device *device, device_stream *stream, struct failure *failure)
+{
+    (void)device;
+    (void)stream;
+    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
+    return false;
+}
+
+void cuda_stream_destroy(struct device *device, device_stream stream)
+{
+    (void)device;
+    (void)stream;
+}
+
+bool cuda_capture_begin(struct device *device, device_stream stream, size_t flush_bytes, struct cuda_graph **graph,
+                        struct failure *failure)
+{
+    (void)device;
+    (void)stream;
+    (void)flush_bytes;
+    (void)graph;
+    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
+    return false;
+}
+
+bool cuda_capture_end(struct cuda_graph *graph, struct failure *failure)
+{
+    (void)graph;
+    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
+    return false;
+}
+
+bool cuda_graph_replay(struct cuda_graph *graph, double *seconds, struct failure *failure)
+{
+    (void)graph;
+    (void)seconds;
+    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
+    return false;
+}
+
+void cuda_graph_destroy(struct cuda_graph *graph)
+{
+    (void)graph;
+}
+
+#else
+typedef int smemkit_has_cuda; /* C asks for something in every file */
+#endif

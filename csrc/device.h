@@ -1,0 +1,100 @@
+/* The one interface between the operations and the machines that run them. Two implementations:
+ * csrc/cuda/device.c on the CUDA runtime, csrc/cpu/device.c on the executor.
+ *
+ * No function here touches Python, so all are called with the GIL released. A function that can fail takes
+ * a `struct failure *`, fills it, and returns false; csrc/errors.c turns it into an exception afterwards.
+ */
+#ifndef SMEMKIT_DEVICE_H
+#define SMEMKIT_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "table.h"
+
+enum failure_kind {
+    FAILURE_NONE,
+    FAILURE_NO_DEVICE,   /* NoDeviceError */
+    FAILURE_CUDA,        /* CudaError, or FatalCudaError where the context is lost */
+    FAILURE_MEMORY,      /* OutOfMemoryError */
+    FAILURE_KERNEL,      /* Error: the executor ended the launch, and says why */
+    FAILURE_INTERRUPTED, /* a Python exception is set already: Ctrl-C */
+};
+
+struct failure {
+    enum failure_kind kind;
+    int code;       /* of a CUDA error */
+    bool fatal;     /* no later call on this device can succeed */
+    char name[64];  /* of a CUDA error: cudaErrorIllegalAddress */
+    char text[960]; /* the call and what it says */
+};
+
+/* A stream is the backend's own handle; NULL is the default stream. */
+typedef void *device_stream;
+typedef void *device_event;
+
+struct device;
+
+struct device_type {
+    bool (*allocate)(struct device *, size_t bytes, device_stream, void **memory, struct failure *);
+    void (*release)(struct device *, void *memory, device_stream);
+    bool (*copy_in)(struct device *, void *to, const void *from, size_t bytes, device_stream, struct failure *);
+    bool (*copy_out)(struct device *, void *to, const void *from, size_t bytes, device_stream, struct failure *);
+    bool (*copy)(struct device *, void *to, const void *from, size_t bytes, device_stream, struct failure *);
+    bool (*fill)(struct device *, void *to, int byte, size_t bytes, device_stream, struct failure *);
+    bool (*launch)(struct device *, const struct kernel_row *, const void *args, device_stream, struct failure *);
+    bool (*wait)(struct device *, device_stream, struct failure *);
+    bool (*wait_all)(struct device *, struct failure *);
+
+    /* events: `mark` makes one and records it; `seconds_between` waits for the later one */
+    bool (*mark)(struct device *, device_stream, device_event *, struct failure *);
+    bool (*seconds_between)(struct device *, device_event, device_event, double *, struct failure *);
+    void (*drop)(struct device *, device_event);
+};
+
+struct device {
+    char name[16]; /* "cuda:0", "cpu" */
+    int ordinal;   /* of the GPU; -1 on the CPU */
+    const struct device_type *type;
+};
+
+/* what `smemkit.Device` shows; zero where it does not apply */
+struct device_properties {
+    char description[256]; /* "NVIDIA H200", "AMD EPYC, 2 threads" */
+    int capability_major, capability_minor;
+    int multiprocessors; /* cores the executor uses, on the CPU */
+    int max_threads_per_block, max_threads_per_multiprocessor, warp_size;
+    size_t shared_per_block, shared_per_block_optin, shared_per_multiprocessor;
+    int registers_per_multiprocessor;
+    size_t l2_bytes, memory_bytes, free_bytes;
+    int driver_version, runtime_version; /* 13000 for 13.0 */
+    int clock_khz, memory_clock_khz, memory_bus_bits;
+};
+
+/* the CPU device; there is one, always */
+struct device *cpu_device(void);
+bool cpu_properties(struct device_properties *, struct failure *);
+
+/* The CUDA devices. cuda_devices returns how many work and never fails; where it returns 0, *why says which
+ * of the four it is: not built, no driver, driver too old, no GPU. The first call initialises CUDA. */
+int cuda_devices(const char **why);
+struct device *cuda_device(int ordinal);
+bool cuda_properties(struct device *, struct device_properties *, struct failure *);
+
+/* Graph capture, for timing only: what `call` enqueues on the stream that it is handed is captured
+ * `inner` times between two events, after `flush_bytes` of memory have been written once (0: none), and
+ * replayed; see csrc/timing.c. */
+struct cuda_graph;
+bool cuda_stream_create(struct device *, device_stream *, struct failure *);
+void cuda_stream_destroy(struct device *, device_stream);
+bool cuda_capture_begin(struct device *, device_stream, size_t flush_bytes, struct cuda_graph **,
+                        struct failure *);
+bool cuda_capture_end(struct cuda_graph *, struct failure *);
+bool cuda_graph_replay(struct cuda_graph *, double *seconds, struct failure *);
+void cuda_graph_destroy(struct cuda_graph *);
+
+void failure_set(struct failure *, enum failure_kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,56 @@
+/* From a failure, filled without the GIL, to a Python exception. */
+#include "smemkit.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void failure_set(struct failure *failure, enum failure_kind kind, const char *format, ...)
+{
+    va_list arguments;
+
+    failure->kind = kind;
+    va_start(arguments, format);
+    vsnprintf(failure->text, sizeof failure->text, format, arguments);
+    va_end(arguments);
+}
+
+/* CudaError with its code and name as attributes. */
+static PyObject *raise_cuda(PyObject *type, const struct failure *failure)
+{
+    PyObject *error = PyObject_CallFunction(type, "s", failure->text), *code = NULL, *name = NULL;
+
+    if (!error)
+        return NULL;
+    code = PyLong_FromLong(failure->code);
+    name = PyUnicode_FromString(failure->name);
+    if (code && name && PyObject_SetAttrString(error, "code", code) == 0 &&
+        PyObject_SetAttrString(error, "name", name) == 0)
+        PyErr_SetObject(type, error);
+    Py_XDECREF(code);
+    Py_XDECREF(name);
+    Py_DECREF(error);
+    return NULL;
+}
+
+PyObject *raise_failure(const struct module_state *state, const struct failure *failure)
+{
+    switch (failure->kind) {
+    case FAILURE_INTERRUPTED:
+        if (!PyErr_Occurred())
+            PyErr_SetNone(PyExc_KeyboardInterrupt);
+        break;
+    case FAILURE_NO_DEVICE:
+        PyErr_SetString(state->no_device_error, failure->text);
+        break;
+    case FAILURE_CUDA:
+        return raise_cuda(failure->fatal ? state->fatal_cuda_error : state->cuda_error, failure);
+    case FAILURE_MEMORY:
+        PyErr_SetString(state->out_of_memory_error, failure->text);
+        break;
+    case FAILURE_KERNEL:
+    case FAILURE_NONE:
+        PyErr_SetString(state->error, failure->text);
+        break;
+    }
+    return NULL;
+}

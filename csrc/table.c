@@ -1,0 +1,35 @@
+/* The kernel table: kernels/kernels.def as an array. */
+#include "table.h"
+
+#define CPU       true
+#define NO_CPU    false
+#define LIST(...) ((const int[]){__VA_ARGS__, -1})
+#define NONE      ((const int[]){-1})
+enum role { RUNG, CHOICE, CEILING };
+
+enum {
+#define KERNEL(op, name, ...) INDEX_##op##_##name,
+#include "kernels.def"
+#undef KERNEL
+    ROW_COUNT
+};
+
+#define KERNEL(op_, name_, order_, needs_, cpu_, dtypes_, sizes_, pads_, role_, summary_) \
+    {.op = OP_##op_,                                                                      \
+     .name = #name_,                                                                      \
+     .order = order_,                                                                     \
+     .needs = needs_,                                                                     \
+     .cpu = cpu_,                                                                         \
+     .ceiling = role_ == CEILING,                                                         \
+     .choice = role_ == CHOICE,                                                           \
+     .dtypes = dtypes_,                                                                   \
+     .sizes = sizes_,                                                                     \
+     .pads = pads_,                                                                       \
+     .summary = summary_,                                                                 \
+     .index = INDEX_##op_##_##name_},
+const struct kernel_row kernel_rows[] = {
+#include "kernels.def"
+};
+const int kernel_row_count = ROW_COUNT;
+
+const char *const op_names[OP_COUNT] = {"matmul", "reduce", "transpose", "reverse", "add_one"};

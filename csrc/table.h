@@ -1,0 +1,44 @@
+/* The kernel table as C sees it: kernels/kernels.def, expanded once in table.c. */
+#ifndef SMEMKIT_TABLE_H
+#define SMEMKIT_TABLE_H
+
+#include <stdbool.h>
+
+#include "kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum op { OP_matmul, OP_reduce, OP_transpose, OP_reverse, OP_add_one, OP_COUNT };
+enum needs { HOST = 0, ANY = 75, SM_80 = 80, SM_90A = 90 };
+
+struct kernel_row {
+    enum op op;
+    const char *name;
+    int order;
+    enum needs needs;
+    bool cpu;         /* the executor runs it too */
+    bool ceiling;     /* not the op, but its bound */
+    bool choice;      /* the rung that kernel=None takes */
+    unsigned dtypes;  /* set of enum dtype */
+    const int *sizes; /* tile or block_size, the first is the default; ends with -1 */
+    const int *pads;  /* likewise */
+    const char *summary;
+    int index; /* in kernel_rows and in the launchers' tables */
+};
+
+extern const struct kernel_row kernel_rows[];
+extern const int kernel_row_count;
+extern const char *const op_names[OP_COUNT];
+
+/* A launcher enqueues its kernel on a stream and returns a cudaError_t. NULL where this build has none. */
+typedef int (*kernel_launcher)(const void *args, void *stream);
+extern const kernel_launcher cpu_launchers[];
+extern const kernel_launcher cuda_launchers[];
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

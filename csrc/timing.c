@@ -1,0 +1,276 @@
+/* Time on the device's own clock: events, captured graphs, and timed(). */
+#include "smemkit.h"
+
+#include <time.h>
+
+/* ---- timed ---- */
+
+static _Thread_local struct timing *timing_now;
+
+struct timing *current_timing(void)
+{
+    return timing_now;
+}
+
+PyObject *core_timed(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    struct timing timing = {0, 0, 0}, *outer = timing_now;
+    struct timespec start, end;
+    PyObject *result;
+
+    (void)module;
+    if (!read_count("timed", count, 3))
+        return NULL;
+    timing_now = &timing;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    result = PyObject_Call(args[0], args[1], args[2]);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    timing_now = outer;
+    if (!result)
+        return NULL;
+    return Py_BuildValue("N(dddd)", result, timing.upload, timing.kernel, timing.download,
+                         (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec));
+}
+
+/* ---- events ---- */
+
+struct event {
+    PyObject_HEAD struct device *device;
+    device_event event;
+};
+
+PyObject *core_mark(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    struct module_state *state = state_of(module);
+    struct failure failure = {0};
+    struct device *device;
+    struct event *event;
+    device_stream stream = NULL;
+    bool ok = true;
+
+    if (count < 1 || count > 2)
+        return read_count("mark", count, 2) ? NULL : NULL;
+    device = device_named(state, args[0]);
+    if (!device || (count == 2 && !read_stream(args[1], device, &stream)))
+        return NULL;
+    event = (struct event *)state->event_type->tp_alloc(state->event_type, 0);
+    if (!event)
+        return NULL;
+    event->device = device;
+    Py_BEGIN_ALLOW_THREADS ok = device->type->mark(device, stream, &event->event, &failure);
+    Py_END_ALLOW_THREADS if (!ok)
+    {
+        Py_DECREF(event);
+        return raise_failure(state, &failure);
+    }
+    return (PyObject *)event;
+}
+
+static PyObject *event_seconds_since(PyObject *self, PyObject *other)
+{
+    struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct event *later = (struct event *)self, *earlier = (struct event *)other;
+    struct failure failure = {0};
+    double seconds = 0;
+    bool ok = true;
+
+    if (!Py_IS_TYPE(other, state->event_type) || earlier->device != later->device) {
+        PyErr_Format(PyExc_TypeError, "earlier: expected an Event of %s, got %R", later->device->name, other);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS ok =
+        later->device->type->seconds_between(later->device, earlier->event, later->event, &seconds, &failure);
+    Py_END_ALLOW_THREADS return ok ? PyFloat_FromDouble(seconds) : raise_failure(state, &failure);
+}
+
+static void event_dealloc(PyObject *self)
+{
+    struct event *event = (struct event *)self;
+    PyTypeObject *type = Py_TYPE(self);
+
+    if (event->event)
+        event->device->type->drop(event->device, event->event);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef event_methods[] = {
+    {"seconds_since", event_seconds_since, METH_O,
+     "seconds_since(earlier, /)\n--\n\nWaits for this event; the seconds from `earlier` to it."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot event_slots[] = {
+    {Py_tp_doc, "A moment on a device's stream."},
+    {Py_tp_dealloc, event_dealloc},
+    {Py_tp_methods, event_methods},
+    {0, NULL},
+};
+
+PyType_Spec event_spec = {
+    .name = "smemkit._core.Event",
+    .basicsize = sizeof(struct event),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = event_slots,
+};
+
+/* ---- graphs ---- */
+
+struct graph {
+    PyObject_HEAD struct device *device;
+    device_stream stream;
+    struct cuda_graph *graph;
+    PyObject *call; /* and what it holds, which the graph uses at every replay */
+    int inner;
+};
+
+static bool call_on_stream(struct graph *graph, int times)
+{
+    for (int i = 0; i < times; i++) {
+        PyObject *result = PyObject_CallFunction(graph->call, "K", (unsigned long long)(uintptr_t)graph->stream);
+
+        if (!result)
+            return false;
+        Py_DECREF(result);
+    }
+    return true;
+}
+
+static bool capture(struct module_state *state, struct graph *graph, size_t flush_bytes)
+{
+    struct failure failure = {0};
+    PyObject *type, *value, *traceback;
+    bool ok = true, called;
+
+    Py_BEGIN_ALLOW_THREADS ok =
+        graph->device->type->wait_all(graph->device, &failure) &&
+        cuda_capture_begin(graph->device, graph->stream, flush_bytes, &graph->graph, &failure);
+    Py_END_ALLOW_THREADS if (!ok)
+    {
+        raise_failure(state, &failure);
+        return false;
+    }
+    called = call_on_stream(graph, graph->inner);
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_BEGIN_ALLOW_THREADS ok = cuda_capture_end(graph->graph, &failure);
+    Py_END_ALLOW_THREADS if (!called) PyErr_Restore(type, value, traceback);
+    else if (!ok) raise_failure(state, &failure);
+    return called && ok;
+}
+
+static int graph_init(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"call", "device", "inner", "flush_bytes", "warmup", NULL};
+    struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct graph *graph = (struct graph *)self;
+    struct failure failure = {0};
+    PyObject *call, *device;
+    Py_ssize_t flush_bytes = 0;
+    int warmup = 1;
+    bool ok = true;
+
+    if (graph->device) {
+        PyErr_SetString(PyExc_RuntimeError, "a Graph is captured once");
+        return -1;
+    }
+    graph->inner = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|ini:Graph", names, &call, &device, &graph->inner,
+                                     &flush_bytes, &warmup))
+        return -1;
+    if (graph->inner < 1 || flush_bytes < 0 || warmup < 0) {
+        PyErr_SetString(PyExc_ValueError,
+                        "inner, flush_bytes, warmup: expected inner >= 1 and no negative number");
+        return -1;
+    }
+    graph->device = device_named(state, device);
+    if (!graph->device)
+        return -1;
+    if (graph->device->ordinal < 0) {
+        PyErr_SetString(PyExc_ValueError, "device: expected a CUDA device, the CPU device has no graphs");
+        graph->device = NULL;
+        return -1;
+    }
+    graph->call = Py_NewRef(call);
+    Py_BEGIN_ALLOW_THREADS ok = cuda_stream_create(graph->device, &graph->stream, &failure);
+    Py_END_ALLOW_THREADS if (!ok)
+    {
+        raise_failure(state, &failure);
+        return -1;
+    }
+    return call_on_stream(graph, warmup) && capture(state, graph, (size_t)flush_bytes) ? 0 : -1;
+}
+
+static PyObject *graph_replay(PyObject *self, PyObject *unused)
+{
+    struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct graph *graph = (struct graph *)self;
+    struct failure failure = {0};
+    double seconds = 0;
+    bool ok = true;
+
+    (void)unused;
+    if (!graph->graph) {
+        PyErr_SetString(PyExc_RuntimeError, "this Graph was never captured");
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS ok = cuda_graph_replay(graph->graph, &seconds, &failure);
+    Py_END_ALLOW_THREADS return ok ? PyFloat_FromDouble(seconds / graph->inner) : raise_failure(state, &failure);
+}
+
+static int graph_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((struct graph *)self)->call);
+    return 0;
+}
+
+static int graph_clear(PyObject *self)
+{
+    Py_CLEAR(((struct graph *)self)->call);
+    return 0;
+}
+
+static void graph_dealloc(PyObject *self)
+{
+    struct graph *graph = (struct graph *)self;
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    if (graph->device) {
+        struct failure ignored = {0};
+
+        Py_BEGIN_ALLOW_THREADS if (graph->stream)
+            graph->device->type->wait(graph->device, graph->stream, &ignored);
+        cuda_graph_destroy(graph->graph);
+        if (graph->stream)
+            cuda_stream_destroy(graph->device, graph->stream);
+        Py_END_ALLOW_THREADS
+    }
+    Py_XDECREF(graph->call);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef graph_methods[] = {
+    {"replay", graph_replay, METH_NOARGS,
+     "replay()\n--\n\nRuns the graph once and waits; the seconds between its two events, divided by `inner`."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot graph_slots[] = {
+    {Py_tp_doc, "A CUDA graph of what call(stream) enqueues, `inner` times, between two events."},
+    {Py_tp_init, graph_init},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_dealloc, graph_dealloc},
+    {Py_tp_traverse, graph_traverse},
+    {Py_tp_clear, graph_clear},
+    {Py_tp_methods, graph_methods},
+    {0, NULL},
+};
+
+PyType_Spec graph_spec = {
+    .name = "smemkit._core.Graph",
+    .basicsize = sizeof(struct graph),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = graph_slots,
+};

@@ -1,0 +1,37 @@
+// C = A @ B, one thread an element of C.
+//
+// The idea: the elements of C do not depend on each other, so each can have a thread of its own, which walks
+// along its row of A and down its column of B.
+// What the rung below wasted: all cores but one.
+// Launch: blocks of 16 x 16 threads, one for each 16 x 16 tile of C.
+#include <cuda_runtime.h>
+
+#include "../common/dispatch.cuh"
+#include "../common/grid.cuh"
+#include "kernels.h"
+
+template <class T>
+__global__ void matmul_naive(const T *a, const T *b, T *c, int64_t m, int64_t n, int64_t k)
+{
+    const int64_t row = tile_row() * blockDim.y + threadIdx.y;
+    const int64_t column = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+
+    if (row < m && column < n) {
+        T sum = 0;
+        for (int64_t i = 0; i < k; i++)
+            sum += a[row * k + i] * b[i * n + column]; // 2 loads from global memory for one multiply-add
+        c[row * n + column] = sum;
+    }
+}
+
+cudaError_t launch_matmul_naive(const matmul_args *args, cudaStream_t stream)
+{
+    return dispatch_dtype(args->dtype, [&](auto zero) {
+        using T = decltype(zero);
+        constexpr int TILE = 16;
+
+        matmul_naive<T><<<tiles_grid(args->m, args->n, TILE), dim3(TILE, TILE), 0, stream>>>(
+            (const T *)args->a, (const T *)args->b, (T *)args->c, args->m, args->n, args->k);
+        return cudaGetLastError();
+    });
+}

@@ -1,0 +1,50 @@
+// Reverse an array through one dynamic allocation that is cut into three arrays.
+//
+// The idea: a block has one dynamic allocation, so several arrays are cut out of it one behind the other, the
+// type with the largest alignment first, and the launch asks for the sum of their sizes. Here a slot holds an
+// element, where it came from, as a float, and whether it is filled, as a char; thread t empties the slot that
+// mirrors its own.
+// Launch: blocks of 128 threads, one an element, with 128 * (sizeof(int) + sizeof(float) + sizeof(char)) bytes.
+#include <cuda_runtime.h>
+
+#include "../common/dispatch.cuh"
+#include "../common/grid.cuh"
+#include "kernels.h"
+
+constexpr int BLOCK = 128;
+
+template <class T>
+__global__ void reverse_carved(const T *x, T *out, int64_t n)
+{
+    extern __shared__ int memory[];
+    T *element = (T *)memory;                 // (blockDim.x,)
+    float *origin = (float *)&element[BLOCK]; // (blockDim.x,) offsets in the block, exact as floats
+    char *filled = (char *)&origin[BLOCK];    // (blockDim.x,)
+    static_assert(alignof(T) >= alignof(float), "the largest alignment comes first");
+
+    const int t = threadIdx.x; // [0, BLOCK)
+    const int64_t first = (int64_t)blockIdx.x * BLOCK;
+
+    filled[t] = first + t < n;
+    if (filled[t]) {
+        element[t] = x[first + t];
+        origin[t] = (float)t;
+    }
+    __syncthreads(); // all slots are written before thread t reads the one that mirrors its own
+
+    const int mirror = BLOCK - 1 - t;
+    if (filled[mirror])
+        out[n - 1 - (first + (int64_t)origin[mirror])] = element[mirror];
+}
+
+cudaError_t launch_reverse_carved(const reverse_args *args, cudaStream_t stream)
+{
+    return dispatch_size(args->element_size, [&](auto zero) {
+        using T = decltype(zero);
+        const size_t bytes = BLOCK * (sizeof(T) + sizeof(float) + sizeof(char));
+
+        reverse_carved<T><<<(unsigned)ceil_div(args->n, BLOCK), BLOCK, bytes, stream>>>((const T *)args->x,
+                                                                                        (T *)args->out, args->n);
+        return cudaGetLastError();
+    });
+}

@@ -1,0 +1,35 @@
+// The transpose, element by element.
+//
+// The idea: thread (tx, ty) takes x[row][column] to out[column][row].
+// What the ceiling does not pay: the 32 lanes of a warp read 32 neighbours, one 128-byte line, but write 32
+// elements that lie `rows` apart, in 32 lines.
+// Launch: blocks of 32 x 8 threads, one for each 32 x 32 tile of x; a thread takes 4 of its elements.
+#include <cuda_runtime.h>
+
+#include "../common/dispatch.cuh"
+#include "../common/grid.cuh"
+#include "kernels.h"
+
+constexpr int TILE = 32, BLOCK_ROWS = 8;
+
+template <class T>
+__global__ void transpose_naive(const T *x, T *out, int64_t rows, int64_t columns)
+{
+    const int64_t column = (int64_t)blockIdx.x * TILE + threadIdx.x;
+    const int64_t row = tile_row() * TILE + threadIdx.y;
+
+    for (int j = 0; j < TILE; j += BLOCK_ROWS)
+        if (row + j < rows && column < columns)
+            out[column * rows + row + j] = x[(row + j) * columns + column];
+}
+
+cudaError_t launch_transpose_naive(const transpose_args *args, cudaStream_t stream)
+{
+    return dispatch_size(args->element_size, [&](auto zero) {
+        using T = decltype(zero);
+
+        transpose_naive<T><<<tiles_grid(args->rows, args->columns, TILE), dim3(TILE, BLOCK_ROWS), 0, stream>>>(
+            (const T *)args->x, (T *)args->out, args->rows, args->columns);
+        return cudaGetLastError();
+    });
+}

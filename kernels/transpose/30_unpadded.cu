@@ -1,0 +1,49 @@
+// The transpose through a tile in shared memory.
+//
+// The idea: a block reads a tile of x row by row into shared memory and writes it to out column by column, so
+// that the lanes of a warp read and write neighbours in global memory.
+// What the rung below wasted: each of its stores touched 32 lines for 128 bytes. This one wastes something
+// else: the lanes that read a column of the tile all ask the same bank, since a row of 32 words spans all 32.
+// Launch: blocks of TILE x 8 threads, one for each TILE x TILE tile of x.
+#include <cuda_runtime.h>
+
+#include "../common/dispatch.cuh"
+#include "../common/grid.cuh"
+#include "kernels.h"
+
+constexpr int BLOCK_ROWS = 8;
+
+template <class T, int TILE>
+__global__ void transpose_unpadded(const T *x, T *out, int64_t rows, int64_t columns)
+{
+    static_assert(TILE % BLOCK_ROWS == 0, "a thread takes TILE / BLOCK_ROWS elements");
+    __shared__ T tile[TILE][TILE];
+
+    const int tx = threadIdx.x, ty = threadIdx.y; // [0, TILE), [0, BLOCK_ROWS)
+    const int64_t first_row = tile_row() * TILE, first_column = (int64_t)blockIdx.x * TILE;
+
+    for (int j = ty; j < TILE; j += BLOCK_ROWS)
+        if (first_row + j < rows && first_column + tx < columns)
+            tile[j][tx] = x[(first_row + j) * columns + first_column + tx];
+    __syncthreads(); // the tile is complete before anyone reads a column of it
+
+    for (int j = ty; j < TILE; j += BLOCK_ROWS)
+        if (first_column + j < columns && first_row + tx < rows)
+            out[(first_column + j) * rows + first_row + tx] = tile[tx][j];
+}
+
+cudaError_t launch_transpose_unpadded(const transpose_args *args, cudaStream_t stream)
+{
+    return dispatch_size(args->element_size, [&](auto zero) {
+        using T = decltype(zero);
+
+        return dispatch<8, 16, 32>(args->tile, [&](auto tile) {
+            constexpr int TILE = decltype(tile)::value;
+
+            transpose_unpadded<T, TILE>
+                <<<tiles_grid(args->rows, args->columns, TILE), dim3(TILE, BLOCK_ROWS), 0, stream>>>(
+                    (const T *)args->x, (T *)args->out, args->rows, args->columns);
+            return cudaGetLastError();
+        });
+    });
+}

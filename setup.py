@@ -1,0 +1,396 @@
+"""Builds smemkit._core: one extension module out of C (csrc/) and the kernels that kernels/kernels.def lists.
+
+Each kernels/*/*.cu is compiled for up to two machines. For the CPU executor its text goes through
+smemkit/dialect.py to the C++ compiler, which finds csrc/cpu/include/cuda_runtime.h. For GPUs nvcc takes the file
+as it is. The environment decides:
+
+    SMEMKIT_CUDA=auto|1|0   build CUDA: where an NVIDIA driver is present (default), in any case, never
+    SMEMKIT_ARCHS="80;90a"  or `all`; default: the GPUs present, else 90a; a PTX of the oldest is always added
+    CUDA_HOME, CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS   as everywhere
+"""
+
+import ctypes
+import importlib.util
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from setuptools import Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+OLDEST_ARCH = "75"
+OLDEST_TOOLKIT = (12, 4)
+COMPILER_WHEELS = [  # one minor; nvcc, cicc, its headers, cudart and libcu++ each come in a wheel of their own
+    f"nvidia-{part}==13.0.*" for part in ("cuda-nvcc", "nvvm", "cuda-crt", "cuda-runtime", "cuda-cccl")
+]
+# folders outside smemkit/ that are installed as packages of data: the kernels' text, and the executor's headers
+DATA_FOLDERS = {"smemkit._kernels": "kernels", "smemkit._dialect": "csrc/cpu"}
+
+
+# ---- the kernel table -------------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """A row of kernels.def, as far as the build needs it."""
+
+    op: str
+    name: str
+    order: int
+    needs: str  # HOST, ANY, SM_80, SM_90A
+    cpu: bool
+
+    @property
+    def source(self) -> str:
+        """Its file's path below kernels/, and what messages call it: matmul/20_tiled.cu"""
+        return f"{self.op}/{self.order:02d}_{self.name}.{'c' if self.needs == 'HOST' else 'cu'}"
+
+
+def read_table(text: str) -> list[Row]:
+    pattern = r"^KERNEL\((\w+),\s*(\w+),\s*(\d+),\s*(\w+),\s*(\w+),"
+    return [
+        Row(op, name, int(order), needs, cpu == "CPU")
+        for op, name, order, needs, cpu in re.findall(pattern, text, re.MULTILINE)
+    ]
+
+
+# ---- CUDA: is it wanted, with what, for which GPUs --------------------------------------------------------------
+
+
+class Driver(NamedTuple):
+    version: int  # 13000 for 13.0
+    archs: list[str]  # of the GPUs present: ["90a"]
+
+
+class Toolkit(NamedTuple):
+    nvcc: Path
+    version: tuple[int, int]
+    archs: list[str]  # what its nvcc makes code for: ["75", "80", …]
+
+    def folder_of(self, file: str) -> Path:
+        """The folder that holds a header or a library; toolkits, wheels and conda lay them out differently."""
+        home = self.nvcc.resolve().parent.parent
+        for folder in ("include", "lib64", "lib", "targets/*/include", "targets/*/lib"):
+            for found in sorted(home.glob(f"{folder}/{file}")):
+                return found.parent
+        raise SystemExit(f"smemkit: the CUDA toolkit in {home} has no {file}; its package is not installed")
+
+
+class NoToolkitError(SystemExit):
+    """CUDA is wanted, and there is no compiler for it."""
+
+
+def arch(name: str) -> str:
+    """One spelling for sm_80, 8.0 and 80. 9.0 is 90a: every such GPU has wgmma, and only 90a may use it."""
+    name = name.strip().removeprefix("sm_").replace(".", "")
+    return "90a" if name == "90" else name
+
+
+def number(name: str) -> int:
+    return int(name.rstrip("af"))
+
+
+def find_driver() -> Driver | None:
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    version, count, major, minor, device = (ctypes.c_int() for _ in range(5))
+    cuda.cuDriverGetVersion(ctypes.byref(version))
+    if cuda.cuInit(0) == 0:  # fails where the driver is there and the GPU is not
+        cuda.cuDeviceGetCount(ctypes.byref(count))
+    archs = set()
+    for ordinal in range(count.value):
+        cuda.cuDeviceGet(ctypes.byref(device), ordinal)
+        cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, device)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+        cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, device)
+        archs.add(arch(f"{major.value}.{minor.value}"))
+    return Driver(version.value, sorted(archs, key=number))
+
+
+def nvcc_candidates(environ=os.environ) -> list[Path]:
+    """Where an nvcc may be, best first."""
+    places = [Path(environ["CUDA_HOME"], "bin")] if environ.get("CUDA_HOME") else []
+    if on_path := shutil.which("nvcc", path=environ.get("PATH", "")):
+        places.append(Path(on_path).parent)
+    places.append(Path("/usr/local/cuda/bin"))
+    if wheels := importlib.util.find_spec("nvidia"):
+        for folder in wheels.submodule_search_locations or ():
+            places += sorted(Path(folder).glob("cu*/bin"), reverse=True)
+    return [place / "nvcc" for place in places if (place / "nvcc").is_file()]
+
+
+def ask_nvcc(nvcc: Path) -> Toolkit:
+    def ask(option: str) -> str:
+        return subprocess.run([nvcc, option], capture_output=True, text=True, check=True).stdout
+
+    major, minor = re.search(r"release (\d+)\.(\d+)", ask("--version")).groups()
+    codes = re.findall(r"sm_(\d+)", ask("--list-gpu-code"))
+    archs = sorted({arch(code) for code in codes if int(code) >= int(OLDEST_ARCH)}, key=number)
+    return Toolkit(nvcc, (int(major), int(minor)), archs)
+
+
+def choose_toolkit(wanted: str, driver: Driver | None, toolkits) -> tuple[Toolkit | None, str]:
+    """The toolkit to build CUDA with, None for the CPU alone, and the reason."""
+    if wanted not in ("auto", "1", "0"):
+        raise SystemExit(f"smemkit: SMEMKIT_CUDA: expected auto, 1 or 0, got {wanted!r}")
+    if wanted == "0":
+        return None, "SMEMKIT_CUDA=0"
+    if wanted == "auto" and driver is None:
+        return None, "no NVIDIA driver is present (SMEMKIT_CUDA=1 builds CUDA all the same)"
+    because = "SMEMKIT_CUDA=1" if wanted == "1" else "an NVIDIA driver is present"
+    passed_over = ""
+    for toolkit in toolkits:
+        if toolkit.version >= OLDEST_TOOLKIT and (driver is None or toolkit.version[0] <= driver.version // 1000):
+            return toolkit, because
+        passed_over += f" {toolkit.nvcc} is {toolkit.version[0]}.{toolkit.version[1]}, which does not fit."
+    newest = driver.version // 1000 if driver else 13
+    oldest = ".".join(map(str, OLDEST_TOOLKIT))
+    raise NoToolkitError(
+        f"smemkit: CUDA is wanted, because {because}, and no fitting nvcc is found in CUDA_HOME, PATH, "
+        f"/usr/local/cuda or the nvidia-cuda-nvcc wheel.{passed_over} Install a CUDA toolkit, {oldest} to "
+        f"{newest}.x, and set CUDA_HOME; or set SMEMKIT_CUDA=0 to build for the CPU alone."
+    )
+
+
+def wheels_to_fetch(wanted: str, driver: Driver | None, toolkits) -> list[str]:
+    """The compiler, where pip has to bring it. Only the wheels of CUDA 13 hold an nvcc; they need its driver."""
+    try:
+        choose_toolkit(wanted, driver, toolkits)
+    except NoToolkitError:
+        if driver and driver.version < 13000:
+            raise
+        return COMPILER_WHEELS
+    return []
+
+
+def choose_archs(wanted: str, driver: Driver | None, toolkit: Toolkit) -> list[str]:
+    """The GPUs to make code for; a PTX comes on top of it, see `gencode`."""
+    if not wanted:
+        present = driver.archs if driver else []
+        return [a for a in present if a in toolkit.archs] if present else ["90a"]
+    if wanted == "all":
+        return ["75", "80", "86", "89", "90a"] + [a for a in toolkit.archs if number(a) > 90]
+    archs = [arch(name) for name in re.split(r"[,;\s]+", wanted.strip(",; "))]
+    known = " ".join(toolkit.archs)
+    for a in archs:
+        if arch(re.sub("[af]$", "", a)) not in toolkit.archs:
+            raise SystemExit(f"smemkit: SMEMKIT_ARCHS: expected `all` or some of {known}, got {a!r}")
+    return sorted(set(archs), key=number)
+
+
+def gencode(needs: str, archs: list[str]) -> list[str]:
+    """nvcc's options for a row; none where no GPU of this build can run it. The PTX is for GPUs yet to come."""
+    if needs == "ANY":
+        fits, ptx = archs, [OLDEST_ARCH]
+    elif needs.endswith("A"):  # code for exactly this GPU, whose PTX no other takes
+        fits, ptx = [a for a in archs if f"SM_{a.upper()}" == needs], []
+    else:
+        oldest = needs.removeprefix("SM_")
+        fits = [a for a in archs if number(a) >= int(oldest)]
+        ptx = [oldest] if fits else []
+    return [f"-gencode=arch=compute_{a},code=sm_{a}" for a in fits] + [
+        f"-gencode=arch=compute_{a},code=compute_{a}" for a in ptx
+    ]
+
+
+# ---- compiling --------------------------------------------------------------------------------------------------
+
+
+def words(variable: str, default: str = "") -> list[str]:
+    return shlex.split(os.environ.get(variable, "") or default)
+
+
+def accepts(compiler: list[str], flag: str) -> bool:
+    probe = [*compiler, "-Werror", flag, "-fsyntax-only", "-x", "c++", os.devnull]
+    return subprocess.run(probe, capture_output=True).returncode == 0
+
+
+def fibers() -> str:
+    return {"x86_64": "x86-64", "AMD64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}.get(
+        platform.machine(), "portable"
+    )
+
+
+def check_prerequisites() -> list[str]:
+    """The include folders of Python and NumPy, or a message that names the package that is missing."""
+    for command in words("CC", "cc")[0], words("CXX", "c++")[0]:
+        if not shutil.which(command):
+            raise SystemExit(f"smemkit: no compiler {command!r}; install g++ or clang (Debian: build-essential)")
+    folder = sysconfig.get_path("include")
+    if not Path(folder, "Python.h").exists():
+        remedy = "install python3-dev (Debian, Ubuntu) or python3-devel (Fedora, Red Hat)"
+        raise SystemExit(f"smemkit: {folder}/Python.h is missing; {remedy}")
+    import numpy  # here, since pip asks this file what it needs before NumPy is there
+
+    return [f"-I{folder}", f"-I{numpy.get_include()}"]
+
+
+def load_rewrite():
+    """smemkit.dialect.rewrite, without importing the package that is being built."""
+    spec = importlib.util.spec_from_file_location("dialect", ROOT / "smemkit/dialect.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.rewrite
+
+
+class Build(build_ext):
+    """Compiles every object by itself, over all cores, and links them with the C++ driver."""
+
+    def run(self):
+        super().run()
+        if self.inplace:  # also `pip install -e`: the data folders, where imports look for them
+            for package, folder in DATA_FOLDERS.items():
+                link = ROOT / package.replace(".", "/")
+                if not link.exists():
+                    link.symlink_to(os.path.relpath(ROOT / folder, link.parent))
+
+    def build_extension(self, ext):
+        self.temp = Path(self.build_temp).resolve()
+        headers = [file for file in map(Path, ext.depends) if file.suffix in (".h", ".cuh", ".def")]
+        self.newest_header = max(header.stat().st_mtime for header in headers)
+        self.rows = read_table((ROOT / "kernels/kernels.def").read_text())
+        os.chdir(ROOT)  # paths in messages, commands and __FILE__ are the repository's
+
+        includes = check_prerequisites()
+        driver = find_driver()
+        toolkit, because = choose_toolkit(
+            os.environ.get("SMEMKIT_CUDA", "auto"), driver, map(ask_nvcc, nvcc_candidates())
+        )
+        about = f"smemkit: CPU device {'(' if toolkit else 'only ('}fibers: {fibers()})"
+        jobs, facts, libraries = [], [], ["-lpthread"]
+        if toolkit:
+            archs = choose_archs(os.environ.get("SMEMKIT_ARCHS", ""), driver, toolkit)
+            version = "{}.{}".format(*toolkit.version)
+            targets = [*(f"sm_{a}" for a in archs), f"compute_{OLDEST_ARCH}"]
+            about += f"; CUDA {version} for {' '.join(targets[:-1])} and PTX {targets[-1]}"
+            jobs += self.cuda_jobs(toolkit, archs)
+            facts += ["-DSMEMKIT_CUDA=1", f'-DSMEMKIT_BUILD_CUDA="{version}"']
+            facts += [f'-DSMEMKIT_BUILD_ARCHS="{" ".join(targets)}"']
+            libraries += [f"{toolkit.folder_of('libcudart_static.a')}/libcudart_static.a", "-ldl", "-lrt"]
+        print(f"{about}, because {because}", flush=True)
+
+        jobs += self.cpu_jobs()
+        jobs += self.c_jobs(includes, facts, toolkit)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            objects = list(pool.map(lambda job: self.compile(*job), jobs))
+
+        target = Path(self.get_ext_fullpath(ext.name)).resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shared = ["-shared"]
+        if sys.platform == "darwin":
+            shared = ["-bundle", "-undefined", "dynamic_lookup"]
+        elif toolkit:  # our own cudart must not be bound to one that another library brought along
+            shared += ["-Wl,--exclude-libs,ALL"]
+        link = [*words("CXX", "c++"), *shared, *objects, "-o", target, *words("LDFLAGS"), *libraries]
+        self.execute_command(link)
+
+    def c_jobs(self, includes, facts, toolkit):
+        """csrc/, and the rungs that are plain C on the host."""
+        numpy_api = "NPY_2_0_API_VERSION"
+        command = [*words("CC", "cc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden"]
+        command += [f"-DNPY_TARGET_VERSION={numpy_api}", f"-DNPY_NO_DEPRECATED_API={numpy_api}"]
+        command += ["-Icsrc", "-Icsrc/cpu", "-Ikernels", *includes, *facts, *words("CFLAGS")]
+        sources = [*sorted(Path("csrc").glob("*.c")), *sorted(Path("csrc/cpu").glob("*.c"))]
+        sources += [Path("kernels", row.source) for row in self.rows if row.needs == "HOST"]
+        if toolkit:
+            sources += sorted(Path("csrc/cuda").glob("*.c"))
+            command += [f"-I{toolkit.folder_of('cuda_runtime.h')}"]
+        for source in sources:
+            yield source, self.temp / source.with_suffix(".o"), command
+
+    def cpu_jobs(self):
+        """The kernels for the CPU executor, and their launchers' table."""
+        rewrite = load_rewrite()
+        command = [*words("CXX", "c++"), "-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-exceptions"]
+        command += ["-fwrapv"]  # integers wrap around, as on a GPU
+        if accepts(words("CXX", "c++"), "-fno-gnu-unique"):  # else one kernel's __shared__ is another's
+            command += ["-fno-gnu-unique"]
+        command += ["-Icsrc/cpu/include", "-Icsrc/cpu", "-Icsrc", "-Ikernels"]
+        for row in self.rows:
+            if row.needs != "HOST" and row.cpu:
+                source = self.temp / "cpu" / Path(row.source).with_suffix(".cpp")
+                text = rewrite(Path("kernels", row.source).read_text(), row.source)
+                if not source.exists() or source.read_text() != text:
+                    source.parent.mkdir(parents=True, exist_ok=True)
+                    source.write_text(text)
+                quoted = ["-iquote", f"kernels/{row.op}"]
+                yield source, source.with_suffix(".o"), [*command, *quoted, *words("CXXFLAGS")]
+        command += ["-DSMEMKIT_LAUNCHERS=cpu_launchers", "-DSMEMKIT_TARGET_CPU", *words("CXXFLAGS")]
+        yield Path("csrc/launchers.cpp"), self.temp / "cpu/launchers.o", command
+
+    def cuda_jobs(self, toolkit, archs):
+        """The kernels for GPUs, and their launchers' table, which is told of the rows that got no object."""
+        command = [toolkit.nvcc, "-std=c++17", "-O3", "-Xfatbin=-compress-all", "-Ikernels"]
+        command += ["-Xcompiler=-fPIC,-fvisibility=hidden"]
+        if words("CXX"):
+            command += ["-ccbin", words("CXX")[0]]
+        absent = set()
+        for row in self.rows:
+            options = gencode(row.needs, archs) if row.needs != "HOST" else []
+            if options:
+                source = Path("kernels", row.source)
+                yield source, self.temp / "cuda" / Path(row.source).with_suffix(".o"), [*command, *options]
+            elif row.needs != "HOST":
+                absent.add(row.needs)
+        command = [*words("CXX", "c++"), "-std=c++17", "-O2", "-Wall", "-fPIC", "-fvisibility=hidden"]
+        command += ["-Icsrc", "-Ikernels", f"-I{toolkit.folder_of('cuda_runtime.h')}"]
+        command += [f"-DSMEMKIT_NO_{needs}" for needs in sorted(absent)]
+        command += ["-DSMEMKIT_LAUNCHERS=cuda_launchers", *words("CXXFLAGS")]
+        yield Path("csrc/launchers.cpp"), self.temp / "cuda/launchers.o", command
+
+    def compile(self, source: Path, target: Path, command: list) -> Path:
+        """Compiles one file, unless its object is newer than it and every header, and made by the same command."""
+        command = [*command, "-c", source, "-o", target]
+        line, record = shlex.join(map(str, command)), target.with_suffix(".command")
+        changed = max(self.newest_header, source.stat().st_mtime)
+        if record.exists() and record.read_text() == line and target.stat().st_mtime > changed:
+            return target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        record.unlink(missing_ok=True)
+        self.execute_command(command)
+        record.write_text(line)
+        return target
+
+    def execute_command(self, command: list) -> None:
+        line = shlex.join(map(str, command))
+        done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.stdout:
+            print(done.stdout, end="", flush=True)
+        if done.returncode:
+            raise SystemExit(f"smemkit: this command failed, and its messages stand above:\n{line}")
+
+
+def main():
+    patterns = ["csrc/**/*.[ch]", "csrc/**/*.cpp", "kernels/**/*.*", "smemkit/**/*.py*", "tests/**/*.*"]
+    found = [file.relative_to(ROOT) for pattern in patterns for file in ROOT.glob(pattern)]
+    files = sorted(str(file) for file in found if "__pycache__" not in file.parts)
+    fetch = []
+    if "egg_info" in sys.argv:  # pip asks what the build needs; a later, real build finds it or says so
+        wanted = os.environ.get("SMEMKIT_CUDA", "auto")
+        fetch = wheels_to_fetch(wanted, find_driver(), map(ask_nvcc, nvcc_candidates()))
+    setup(
+        packages=[*find_packages(include=["smemkit*"]), *DATA_FOLDERS],
+        package_dir=DATA_FOLDERS,
+        package_data={
+            "smemkit": ["py.typed", "*.pyi", "reference/*.json"],
+            "smemkit._kernels": ["*.def", "*.h", "*.md", "*/*.cu", "*/*.c", "*/*.h", "*/*.cuh"],
+            "smemkit._dialect": ["*.h", "include/*.h", "include/*/*.h"],
+        },
+        include_package_data=False,
+        ext_modules=[Extension("smemkit._core", ["csrc/module.c"], depends=files)],
+        cmdclass={"build_ext": Build},
+        setup_requires=fetch,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""GPU shared memory: fast operations, the ladders that lead to them, and a laboratory for kernels."""
+
+from importlib.metadata import version as _version
+
+try:
+    from smemkit._core import CompileError, CudaError, Error, FatalCudaError, NoDeviceError, OutOfMemoryError
+except ModuleNotFoundError as error:
+    if error.name != "smemkit._core":
+        raise
+    raise ImportError(
+        f"smemkit's C extension is not built for this Python in {__path__[0]}, which is where Python found "
+        "smemkit. In a source tree: build it with `pip install -e .`. To use a smemkit that is installed: "
+        "start Python in another folder."
+    ) from error
+
+from smemkit.arrays import Array, asarray, asnumpy, empty, zeros
+from smemkit.devices import (
+    Device,
+    devices,
+    get_num_threads,
+    is_available,
+    launches,
+    set_num_threads,
+    synchronize,
+)
+from smemkit.ops import add_one, matmul, max, min, reduce, reverse, sum, transpose
+from smemkit.table import KernelInfo, kernels, source
+from smemkit.timing import Benchmark, Timer, Timing, benchmark, timed, timer
+
+__version__ = _version("smemkit")
+
+__all__ = [
+    "Array",
+    "Benchmark",
+    "CompileError",
+    "CudaError",
+    "Device",
+    "Error",
+    "FatalCudaError",
+    "KernelInfo",
+    "NoDeviceError",
+    "OutOfMemoryError",
+    "Timer",
+    "Timing",
+    "__version__",
+    "add_one",
+    "asarray",
+    "asnumpy",
+    "benchmark",
+    "devices",
+    "empty",
+    "get_num_threads",
+    "is_available",
+    "kernels",
+    "launches",
+    "matmul",
+    "max",
+    "min",
+    "reduce",
+    "reverse",
+    "set_num_threads",
+    "source",
+    "sum",
+    "synchronize",
+    "timed",
+    "timer",
+    "transpose",
+    "zeros",
+]

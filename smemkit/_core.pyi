@@ -1,0 +1,92 @@
+"""The C extension: what `smemkit` is made of. Use the names that `smemkit` exports."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+class Error(RuntimeError): ...
+
+class CudaError(Error):
+    code: int
+    name: str
+
+class FatalCudaError(CudaError): ...
+class NoDeviceError(Error): ...
+class CompileError(Error): ...
+class OutOfMemoryError(Error, MemoryError): ...
+
+class Array:
+    """An array in a device's memory, C-contiguous."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    strides: tuple[int, ...]
+    size: int
+    nbytes: int
+    ndim: int
+    device: str  # "cuda:0", "cpu"
+    def numpy(self) -> np.ndarray: ...
+    def item(self) -> int | float: ...
+    def to(self, device: str) -> Array: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray: ...
+    def __float__(self) -> float: ...
+    def __int__(self) -> int: ...
+    def __len__(self) -> int: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...  # AttributeError on the CPU device
+
+# All arguments below are positional; `ops.py` gives them their names and defaults.
+def asarray(obj: Any, dtype: Any, device: str | None, copy: bool | None) -> Array: ...
+def empty(shape: Any, dtype: Any, device: str | None) -> Array: ...
+def zeros(shape: Any, dtype: Any, device: str | None) -> Array: ...
+def matmul(x1, x2, dtype, precision, kernel, tile, out, device, stream) -> Any: ...
+def reduce(x, op, axis, dtype, keepdims, initial, kernel, block_size, out, device, stream) -> Any: ...
+def transpose(x, axes, kernel, tile, pad, out, device, stream) -> Any: ...
+def reverse(x, kernel, device, stream) -> Any: ...
+def add_one(x, out, device, stream) -> Any: ...
+def kernel_rows() -> list[dict[str, Any]]:
+    """A dict a row of the table, in its order: op, name, order, needs ("host", "any", "sm_80", "sm_90a"),
+    devices (tuple of "cuda", "cpu": where this build can launch it), dtypes (tuple of NumPy names), sizes,
+    pads (tuples of int, default first), ceiling (bool), summary, file ("matmul/20_tiled.cu")."""
+
+def launches() -> int:
+    """How many kernels this process has launched through the table, on all devices."""
+
+def device_names() -> list[str]:
+    """The devices that work, CUDA first: ["cuda:0", "cpu"]."""
+
+def device_properties(name: str) -> dict[str, Any]:
+    """The fields of `struct device_properties` (csrc/device.h), under their names."""
+
+def cuda_unavailable() -> str | None:
+    """Why there is no CUDA device, and what would help; None where there is one."""
+
+def build_info() -> dict[str, Any]:
+    """compiler, cuda (None or the toolkit's version), archs, fibers ("x86-64", "aarch64", "portable")."""
+
+def default_device() -> str: ...
+def set_default_device(name: str | None) -> str | None:
+    """Sets this thread's default device (None: back to the process's choice); returns the previous one."""
+
+def synchronize(device: str | None) -> None: ...
+def set_num_threads(n: int) -> None: ...
+def get_num_threads() -> int: ...
+def timed(fn: Callable[..., Any], args: tuple, kwargs: dict) -> tuple[Any, tuple[float, float, float, float]]:
+    """fn(*args, **kwargs) and the seconds (upload, kernel, download, total) that smemkit's calls in it took."""
+
+def mark(device: str, stream: int | None = None) -> Event:
+    """An event recorded now."""
+
+class Event:
+    def seconds_since(self, earlier: Event) -> float: ...
+
+class Graph:
+    """A CUDA graph of what `call(stream)` enqueues, `inner` times, between two events; with flush_bytes,
+    that many bytes are written first, outside the two events, so that L2 is cold."""
+
+    def __init__(
+        self, call: Callable[[int], Any], device: str, inner: int = 1, flush_bytes: int = 0, warmup: int = 1
+    ) -> None: ...
+    def replay(self) -> float:
+        """Runs it once, waits, returns the seconds between the events divided by inner."""

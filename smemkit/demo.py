@@ -1,0 +1,251 @@
+"""``smemkit demo``: ten seconds that show what this is, on whatever device there is."""
+
+from __future__ import annotations
+
+import json
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from smemkit import ops
+from smemkit.arrays import asarray
+from smemkit.bench import REFERENCE
+from smemkit.devices import Device
+from smemkit.table import KernelInfo, kernels
+from smemkit.timing import benchmark, format_seconds, timed
+
+SMALL = {"matmul": (256, 256, 256), "reduce": (1_000_000,), "transpose": (1024, 1024)}  # for the CPU
+BIG = {"matmul": (4096, 4096, 4096), "reduce": (16_777_216,), "transpose": (8192, 8192)}  # bench.LADDERS has them
+U = 2.0**-24  # the unit roundoff of float32
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One bar: a kernel and its speed, in 10⁹ bytes or floating-point operations a second."""
+
+    info: KernelInfo
+    speed: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """A bar chart: an operation's kernels from the bottom up."""
+
+    op: str
+    title: str
+    rungs: list[Rung]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "top", max(rung.speed for rung in self.rungs))
+
+    @property
+    def unit(self) -> tuple[float, str]:
+        """The divisor for `Rung.speed`, and the unit's name."""
+        if self.op != "matmul":
+            return 1, "GB/s"
+        return (1, "GFLOP/s") if self.top < 1000 else (1000, "TFLOP/s")
+
+    def __rich_console__(self, *_: Any) -> Iterator[Text | Padding]:
+        scale, unit = self.unit
+        yield Text(f"\n{self.title}", style="bold")
+        for rung in self.rungs:
+            color = "yellow" if rung.info.ceiling else "green" if rung.speed == self.top else "cyan"
+            name = f"{rung.info.name} (ceiling)" if rung.info.ceiling else rung.info.name
+            line = Text.assemble(f"{name:<16}", (f"{bar(rung.speed / self.top):<36}", color))
+            yield line.append(f" {rung.speed / scale:>9,.3g} {unit}")
+            yield Padding(Text(rung.info.summary + rung.note, style="dim"), (0, 0, 0, 16))
+
+
+def bar(fraction: float, width: int = 36) -> str:
+    """A bar to the eighth of a character, and never nothing."""
+    eighths = max(1, round(8 * width * fraction))
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def problem(op: str, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """Random float32 operands."""
+    rng = np.random.default_rng(0)
+    if op == "matmul":
+        m, n, k = shape
+        return [rng.standard_normal(s, dtype=np.float32) for s in ((m, k), (k, n))]
+    return [rng.random(shape, dtype=np.float32)]
+
+
+def size(op: str, shape: tuple[int, ...]) -> str:
+    """A shape in words."""
+    return f"n = {shape[0]:,}" if op != "transpose" else f"{shape[0]} x {shape[1]}"
+
+
+# ---- the operations against NumPy ----
+
+
+def operations(device: Device) -> tuple[Table, bool]:
+    """Each operation once, checked against NumPy; and whether all of them are right."""
+    n, count, side = (1024, BIG["reduce"][0], 4096) if device.is_cuda else (256, 1_000_000, 1024)
+    a, b = problem("matmul", (n, n, n))
+    (x,), (y,) = problem("reduce", (count,)), problem("transpose", (side, side))
+    z = np.arange(64, dtype=np.int32)
+    product, magnitude = (f(a).astype(float) @ f(b).astype(float) for f in (np.asarray, np.abs))
+    cases: list[tuple[str, str, Callable[[], Any], Callable[[], Any], Any, float]] = [
+        (
+            "matmul(a, b, tile=16)",
+            f"{n} x {n}",
+            lambda: ops.matmul(a, b, tile=16, device=device.name),
+            lambda: a @ b,
+            product,
+            (n + 2) * U * magnitude.max() / np.abs(product).max(),
+        ),
+        (
+            "sum(x)",
+            f"{count:,}",
+            lambda: ops.sum(x, device=device.name),
+            x.sum,
+            x.sum(dtype=float),
+            2 * U,
+        ),
+        (
+            "transpose(y)",
+            f"{side} x {side}",
+            lambda: ops.transpose(y, device=device.name),
+            lambda: np.ascontiguousarray(y.T),
+            y.T,
+            0.0,
+        ),
+        ("reverse(z)", "64", lambda: ops.reverse(z, device=device.name), lambda: z[::-1].copy(), z[::-1], 0.0),
+    ]
+    shown = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    for name in ("smemkit.", "", "against NumPy"):
+        shown.add_column(name, no_wrap=True)
+    for name in ("call", "kernel", "NumPy"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    right = True
+    for call, shape, ours, numpys, expected, bound in cases:
+        result, _ = timed(ours)
+        verdict, fits = compare(result, expected, bound)
+        right &= fits
+        _, timing = timed(ours)  # the first call paid for the device's start
+        start = time.perf_counter()
+        numpys()
+        seconds = format_seconds(time.perf_counter() - start)
+        shown.add_row(call, shape, verdict, format_seconds(timing.total), format_seconds(timing.kernel), seconds)
+    return shown, right
+
+
+def compare(result: Any, expected: Any, bound: float) -> tuple[str, bool]:
+    """What to say of a result, and whether it is right: NaN is not."""
+    result, expected = np.asarray(result), np.asarray(expected)
+    if result.shape == expected.shape and np.array_equal(result, expected.astype(result.dtype)):
+        return "[green]✓ equal", True
+    if result.shape != expected.shape:
+        return f"[red]✗ shape {result.shape}", False
+    error = float(np.abs(result - expected).max() / np.abs(expected).max())
+    return (f"[green]✓ error {error:.1e}", True) if error <= bound else (f"[red]✗ error {error:.1e}", False)
+
+
+# ---- the ladders ----
+
+
+def ladder(op: str, device: Device) -> Ladder:
+    """Every rung that this device can launch; on a GPU the host's rungs too, at a size fit for them."""
+    kind, shape = ("cuda", BIG[op]) if device.is_cuda else ("cpu", SMALL[op])
+    arrays = [asarray(x, device=device.name) for x in problem(op, shape)]
+    rungs = []
+    for info in kernels(op):
+        if kind in info.devices:
+            result = benchmark(getattr(ops, op), *arrays, kernel=info.name, max_seconds=0.15)
+            rungs.append(Rung(info, speed_of(result)))
+        elif info.needs == "host":
+            host = problem(op, SMALL[op])
+            result = benchmark(getattr(ops, op), *host, kernel=info.name, device="cpu", max_seconds=0.15)
+            rungs.append(Rung(info, speed_of(result), f" (here {size(op, SMALL[op])})"))
+    return Ladder(op, f"{op}, {size(op, shape)}, float32 on {device.description}", rungs)
+
+
+def speed_of(result: Any) -> float:
+    """10⁹ bytes or floating-point operations a second."""
+    return result.gbps or 1e3 * result.tflops
+
+
+def recorded() -> list[Ladder]:
+    """The ladders in the reference files, each rung at its best."""
+    ladders = []
+    for path in sorted(REFERENCE.glob("*.json")):
+        report = json.loads(path.read_text(encoding="utf-8"))
+        environment = report["environment"]
+        for op, shape in BIG.items():
+            rungs = []
+            for info in kernels(op):
+                rows = [r for r in report["rows"] if r["suite"] == op and r["kernel"] == info.name]
+                values = [r["value"] for r in rows if r["shape"] == list(shape)]
+                if values:
+                    rungs.append(Rung(info, max(values) * (1000 if op == "matmul" else 1)))
+            if rungs:
+                where = f"recorded on {environment['gpu']}, {environment['date'][:10]}, not here"
+                ladders.append(Ladder(op, f"{op}, {size(op, shape)}, float32, {where}", rungs))
+    return ladders
+
+
+def save_png(ladders: list[Ladder], path: str) -> None:
+    """The charts as a picture."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("demo: --png draws with matplotlib: pip install matplotlib") from error
+    heights = [len(ladder.rungs) + 1 for ladder in ladders]
+    figure = Figure(figsize=(9, 0.45 * sum(heights)), layout="constrained")
+    axes = figure.subplots(len(ladders), gridspec_kw={"height_ratios": heights}, squeeze=False)
+    for axis, ladder in zip(chain.from_iterable(axes), ladders, strict=True):
+        scale, unit = ladder.unit
+        names = [rung.info.name for rung in ladder.rungs]
+        speeds = [rung.speed / scale for rung in ladder.rungs]
+        colors = ["goldenrod" if rung.info.ceiling else "teal" for rung in ladder.rungs]
+        bars = axis.barh(names, speeds, color=colors)
+        axis.bar_label(bars, [f"{speed:,.3g}" for speed in speeds], padding=3)
+        axis.invert_yaxis()
+        axis.margins(x=0.12)
+        axis.set_title(ladder.title, loc="left", fontsize=10)
+        axis.set_xlabel(unit)
+    figure.savefig(path, dpi=150)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The command line of ``smemkit demo``."""
+    parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
+    parser.add_argument("--png", metavar="FILE", help="save the charts as a picture (needs matplotlib)")
+    parser.set_defaults(command=main)
+
+
+def main(arguments: Namespace) -> int:
+    """Runs ``smemkit demo``; the exit status is 1 if a result is wrong."""
+    console, device = Console(highlight=False), Device(arguments.device)
+    console.print(repr(device)[1:-1], style="bold", markup=False)
+    console.print()
+    table, right = operations(device)
+    console.print(table)
+    ladders = []
+    with console.status("climbing the ladders"):
+        for op in BIG:
+            ladders.append(ladder(op, device))
+            console.print(ladders[-1])
+    if not device.is_cuda:
+        console.print("\nThe CPU device runs the kernels' own source to explain it, and is no measure of a GPU.")
+        for chart in recorded():
+            console.print(chart)
+            ladders.append(chart)
+    if arguments.png:
+        save_png(ladders, arguments.png)
+        console.print(f"\nwrote {arguments.png}", markup=False)
+    console.print("\nThe rungs, and the source of one:  [bold]python -m smemkit kernels[/]")
+    console.print('                                   [bold]print(smemkit.source("matmul", "tiled"))[/]')
+    console.print("All of them beside their peers:    [bold]python -m smemkit bench --quick[/]")
+    return 0 if right else 1

@@ -1,0 +1,25 @@
+// A pointer that nobody set.
+#include "fault.h"
+
+// EXPECT cudaErrorIllegalAddress: illegal write: *null pointer in kernel write, block (0, 5, 0), thread (0, 1, 2)
+__global__ void write(int *out)
+{
+    if (blockIdx.y == 5 && threadIdx.y == 1 && threadIdx.z == 2)
+        out[3] = 1;
+}
+
+// EXPECT cudaErrorIllegalAddress: illegal access: *null pointer in kernel read, block (0, 0, 0), thread (0, 0, 0)
+__global__ void read(const int *in, int *out)
+{
+    *out = in[threadIdx.x];
+}
+
+int main()
+{
+    Array<int> out(1);
+    write<<<dim3(1, 6), dim3(1, 2, 3)>>>(nullptr);
+    report();
+    read<<<1, 1>>>(nullptr, out.device);
+    report();
+    return verdict();
+}

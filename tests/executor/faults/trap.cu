@@ -1,0 +1,19 @@
+// __trap() ends the launch at its own line.
+#include "fault.h"
+
+// EXPECT cudaErrorLaunchFailure: __trap at @HERE in kernel trapped, block (1, 2, 0), thread (5, 1, 0)
+__global__ void trapped(int *out)
+{
+    if (blockIdx.x == 1 && blockIdx.y == 2 && threadIdx.x == 5 && threadIdx.y == 1)
+        __trap(); // HERE
+    __syncthreads();
+    out[threadIdx.x] = 1;
+}
+
+int main()
+{
+    Array<int> out(8);
+    trapped<<<dim3(2, 3), dim3(8, 2)>>>(out.device);
+    report();
+    return verdict();
+}

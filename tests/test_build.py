@@ -1,0 +1,288 @@
+"""setup.py decides rightly, and a rung is one file and one row.
+
+The decisions are plain functions, tested with made-up drivers and toolkits. The added rungs are built for real,
+in a copy of the tree, with the interpreter that runs the tests.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+KERNELS = ROOT / "kernels"
+
+
+def load_setup():
+    spec = importlib.util.spec_from_file_location("smemkit_setup", ROOT / "setup.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+build = load_setup()
+
+TOOLKIT_13 = build.Toolkit(Path("/13/bin/nvcc"), (13, 0), ["75", "80", "86", "87", "89", "90a", "100", "120"])
+TOOLKIT_12 = build.Toolkit(Path("/12/bin/nvcc"), (12, 4), ["75", "80", "86", "87", "89", "90a"])
+TOOLKIT_OLD = build.Toolkit(Path("/old/bin/nvcc"), (12, 0), ["75", "80", "86", "87", "89", "90a"])
+DRIVER_13 = build.Driver(13000, ["90a"])
+DRIVER_12 = build.Driver(12040, ["80"])
+NO_DRIVER = "no NVIDIA driver is present (SMEMKIT_CUDA=1 builds CUDA all the same)"
+ROWS = build.read_table((KERNELS / "kernels.def").read_text())
+
+
+# ---- the table --------------------------------------------------------------------------------------------------
+
+
+def test_every_row_has_its_file_and_every_file_its_row():
+    files = {str(file.relative_to(KERNELS)) for file in KERNELS.glob("*/[0-9]*.c*")}
+    assert {row.source for row in ROWS} == files
+
+
+def test_rows_are_read_and_comments_are_not():
+    text = '/* KERNEL(op, name, order, needs, cpu)\n */\nKERNEL(matmul, wgmma, 90, SM_90A, NO_CPU,\n "")\n'
+    assert build.read_table(text) == [build.Row("matmul", "wgmma", 90, "SM_90A", False)]
+    assert build.read_table(text)[0].source == "matmul/90_wgmma.cu"
+    assert build.Row("matmul", "sequential", 0, "HOST", True).source == "matmul/00_sequential.c"
+
+
+# ---- which GPUs -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "driver", "archs"),
+    [
+        ("", None, ["90a"]),
+        ("", build.Driver(13000, []), ["90a"]),
+        ("", build.Driver(13000, ["75", "120"]), ["75", "120"]),
+        ("", build.Driver(13000, ["999"]), []),  # a GPU newer than the toolkit runs the PTX
+        ("all", DRIVER_12, ["75", "80", "86", "89", "90a", "100", "120"]),
+        ("80;90a", DRIVER_12, ["80", "90a"]),
+        ("sm_90, 8.0 80;", None, ["80", "90a"]),
+        ("100a", None, ["100a"]),
+    ],
+)
+def test_choose_archs(wanted, driver, archs):
+    assert build.choose_archs(wanted, driver, TOOLKIT_13) == archs
+
+
+@pytest.mark.parametrize("wrong", ["70", "80;fast", "1000"])
+def test_choose_archs_refuses(wrong):
+    with pytest.raises(SystemExit, match=f"SMEMKIT_ARCHS: .*75 80 86.* got '{wrong.split(';')[-1]}'"):
+        build.choose_archs(wrong, None, TOOLKIT_13)
+
+
+@pytest.mark.parametrize(
+    ("needs", "archs", "codes"),
+    [
+        ("ANY", ["80", "90a"], ["sm_80", "sm_90a", "compute_75"]),
+        ("ANY", [], ["compute_75"]),
+        ("SM_80", ["75", "80", "90a"], ["sm_80", "sm_90a", "compute_80"]),
+        ("SM_80", ["75"], []),
+        ("SM_90A", ["80", "90a", "100"], ["sm_90a"]),
+        ("SM_90A", ["80", "100"], []),
+    ],
+)
+def test_gencode(needs, archs, codes):
+    options = build.gencode(needs, archs)
+    assert [option.split("code=")[-1] for option in options] == codes
+    for option in options:
+        virtual, real = re.fullmatch(r"-gencode=arch=compute_(\w+),code=\w+?_(\w+)", option).groups()
+        assert virtual == real
+
+
+# ---- which toolkit ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "driver", "toolkits", "chosen", "because"),
+    [
+        ("auto", None, [TOOLKIT_13], None, NO_DRIVER),
+        ("auto", DRIVER_13, [TOOLKIT_12, TOOLKIT_13], TOOLKIT_12, "an NVIDIA driver is present"),
+        ("auto", DRIVER_12, [TOOLKIT_OLD, TOOLKIT_13, TOOLKIT_12], TOOLKIT_12, "an NVIDIA driver is present"),
+        ("1", None, [TOOLKIT_OLD, TOOLKIT_13], TOOLKIT_13, "SMEMKIT_CUDA=1"),
+        ("0", DRIVER_13, [TOOLKIT_13], None, "SMEMKIT_CUDA=0"),
+    ],
+)
+def test_choose_toolkit(wanted, driver, toolkits, chosen, because):
+    assert build.choose_toolkit(wanted, driver, toolkits) == (chosen, because)
+
+
+def test_choose_toolkit_refuses_other_words():
+    with pytest.raises(SystemExit, match="SMEMKIT_CUDA: expected auto, 1 or 0, got 'yes'"):
+        build.choose_toolkit("yes", None, [])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "driver", "toolkits", "message"),
+    [
+        ("1", None, [], r"SMEMKIT_CUDA=1, and no fitting nvcc .* 12\.4 to 13\.x, and set CUDA_HOME"),
+        ("auto", DRIVER_12, [TOOLKIT_13], r"driver is present.* /13/bin/nvcc is 13\.0.* 12\.4 to 12\.x"),
+        ("1", None, [TOOLKIT_OLD], r"/old/bin/nvcc is 12\.0, which does not fit"),
+    ],
+)
+def test_no_toolkit_says_what_to_do(wanted, driver, toolkits, message):
+    with pytest.raises(build.NoToolkitError, match=message):
+        build.choose_toolkit(wanted, driver, toolkits)
+
+
+def test_compiler_wheels_are_fetched_only_where_they_help():
+    assert build.wheels_to_fetch("auto", None, []) == []
+    assert build.wheels_to_fetch("0", DRIVER_13, []) == []
+    assert build.wheels_to_fetch("1", None, [TOOLKIT_12]) == []
+    assert build.wheels_to_fetch("1", None, []) == build.COMPILER_WHEELS
+    assert build.wheels_to_fetch("auto", DRIVER_13, [TOOLKIT_OLD]) == build.COMPILER_WHEELS
+    with pytest.raises(build.NoToolkitError):  # the wheels of CUDA 12 hold no nvcc
+        build.wheels_to_fetch("auto", DRIVER_12, [])
+
+
+def fake_nvcc(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    nvcc = folder / "nvcc"
+    nvcc.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo "Cuda compilation tools, release 12.8, V12.8.93"\n'
+        '[ "$1" = --list-gpu-code ] && printf "sm_50\\nsm_75\\nsm_90\\nsm_100\\n"\nexit 0\n'
+    )
+    nvcc.chmod(0o755)
+    return nvcc
+
+
+def test_nvcc_is_looked_for_in_order(tmp_path, monkeypatch):
+    home, path = fake_nvcc(tmp_path / "home/bin"), fake_nvcc(tmp_path / "path")
+    wheel = fake_nvcc(tmp_path / "nvidia/cu13/bin")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "nvidia", raising=False)
+    environ = {"CUDA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path")}
+    found = [nvcc for nvcc in build.nvcc_candidates(environ) if tmp_path in nvcc.parents]
+    assert found == [home, path, wheel]
+    assert home not in build.nvcc_candidates({"PATH": ""})
+
+
+def test_nvcc_is_asked(tmp_path):
+    nvcc = fake_nvcc(tmp_path / "bin")
+    toolkit = build.ask_nvcc(nvcc)
+    assert toolkit == build.Toolkit(nvcc, (12, 8), ["75", "90a", "100"])
+    with pytest.raises(SystemExit, match=r"has no cuda_runtime\.h"):
+        toolkit.folder_of("cuda_runtime.h")
+    for folder in "targets/x86_64-linux/lib", "lib", "lib64":
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "libcudart_static.a").touch()
+        assert toolkit.folder_of("libcudart_static.a") == (tmp_path / folder).resolve()
+
+
+def test_what_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(build.sysconfig, "get_path", lambda name: str(tmp_path))
+    with pytest.raises(SystemExit, match=r"Python\.h is missing; install python3-dev \(Debian"):
+        build.check_prerequisites()
+    monkeypatch.setenv("CXX", "no-such-compiler -O1")
+    with pytest.raises(SystemExit, match="no compiler 'no-such-compiler'"):
+        build.check_prerequisites()
+
+
+# ---- one file and one row ---------------------------------------------------------------------------------------
+
+SCRATCH = """\
+// Reverse an array without shared memory. Launch: blocks of 128 threads, one an element.
+#include <cuda_runtime.h>
+
+#include "../common/dispatch.cuh"
+#include "../common/grid.cuh"
+#include "kernels.h"
+
+constexpr int BLOCK = 128;
+
+template <class T>
+__global__ void reverse_scratch(const T *x, T *out, int64_t n)
+{
+    const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+    if (i < n)
+        out[n - 1 - i] = x[i];
+}
+
+cudaError_t launch_reverse_scratch(const reverse_args *args, cudaStream_t stream)
+{
+    return dispatch_size(args->element_size, [&](auto zero) {
+        using T = decltype(zero);
+
+        reverse_scratch<T><<<(unsigned)ceil_div(args->n, BLOCK), BLOCK, 0, stream>>>((const T *)args->x,
+                                                                                     (T *)args->out, args->n);
+        return cudaGetLastError();
+    });
+}
+"""
+# writes four megabytes behind its buffer, where nothing is
+WILD = SCRATCH.replace("scratch", "wild").replace("out[n - 1 - i]", "out[n - 1 - i + (1 << 20)]")
+ROW = 'KERNEL(reverse, {}, {}, ANY, CPU, FLOAT32 | INT32, NONE, NONE, RUNG,\n       "added by a test")\n'
+
+
+@pytest.fixture(scope="module")
+def longer_ladder(tmp_path_factory):
+    """A copy of the tree with two more rungs, built in place."""
+    tree = tmp_path_factory.mktemp("longer") / "tree"
+    built = shutil.ignore_patterns(
+        ".git", "build", "dist", "*.so", "*.egg-info", "_kernels", "_dialect", ".*cache"
+    )
+    shutil.copytree(ROOT, tree, ignore=built)
+    for order, name, source in (91, "scratch", SCRATCH), (92, "wild", WILD):
+        (tree / f"kernels/reverse/{order}_{name}.cu").write_text(source)
+        with (tree / "kernels/kernels.def").open("a") as table:
+            table.write(ROW.format(name, order))
+    others = ("LD_PRELOAD", "CFLAGS", "CXXFLAGS", "LDFLAGS")
+    environ = {name: value for name, value in os.environ.items() if name not in others}
+    command = [sys.executable, "setup.py", "-q", "egg_info", "build_ext", "--inplace"]
+    subprocess.run(command, cwd=tree, env=environ | {"SMEMKIT_CUDA": "0", "CXXFLAGS": "-O1"}, check=True)
+    return tree
+
+
+def run_in(tree: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """Runs Python with the tree's smemkit in front of any other."""
+    environ = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    environ |= {"PYTHONPATH": str(tree), "SMEMKIT_DEVICE": "cpu"}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=tree.parent, env=environ, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.mark.slow
+def test_a_new_rung_is_one_file_and_one_row(longer_ladder):
+    script = f"""
+import numpy, smemkit
+assert smemkit.__file__.startswith({str(longer_ladder)!r}), smemkit.__file__
+assert "scratch" in [kernel.name for kernel in smemkit.kernels("reverse")]
+assert smemkit.source("reverse", "scratch") == {SCRATCH!r}
+x = numpy.arange(1000, dtype=numpy.float32)
+numpy.testing.assert_array_equal(smemkit.reverse(x, kernel="scratch"), x[::-1])
+"""
+    done = run_in(longer_ladder, "-c", script)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_a_new_rung_is_tested_without_a_new_test(longer_ladder):
+    this = longer_ladder / "tests/test_build.py"
+    options = ["-q", "-p", "no:cacheprovider", "-k", "scratch", f"--ignore={this}"]
+    done = run_in(longer_ladder, "-m", "pytest", *options, str(longer_ladder / "tests"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^[1-9]\d* passed", done.stdout, re.MULTILINE), done.stdout
+
+
+@pytest.mark.slow
+def test_a_rung_that_writes_out_of_bounds_raises(longer_ladder):
+    script = """
+import numpy, smemkit
+x = numpy.arange(1000, dtype=numpy.float32)
+try:
+    smemkit.reverse(x, kernel="wild")
+except smemkit.Error as error:
+    print("raised", error)
+numpy.testing.assert_array_equal(smemkit.reverse(x), x[::-1])
+print("goes on")
+"""
+    done = run_in(longer_ladder, "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"raised .+\ngoes on", done.stdout, re.DOTALL), done.stdout

@@ -1,0 +1,203 @@
+"""The executor runs whole CUDA programs: executor/*.cu check themselves, executor/faults/*.cu must be found out.
+
+Every program in those folders is a test, on every toolchain that compiles kernels. The executor and its dialect are
+built here from their sources, without Python and without the package.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CPU = ROOT / "csrc" / "cpu"
+PROGRAMS = Path(__file__).resolve().parent / "executor"
+
+TOPICS = sorted(path.stem for path in PROGRAMS.glob("*.cu"))
+FAULTS = sorted(f"faults/{path.stem}" for path in (PROGRAMS / "faults").glob("*.cu"))
+WARP_LEVEL = ["atomics", "barriers", "warp"]  # what depends on how fibers are switched
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    cc: str
+    cxx: str
+    programs: tuple
+    c_flags: tuple = ()  # of the executor alone
+    link: tuple = ()
+    run: tuple = ()
+
+    def missing(self):
+        tools = [self.cc, self.cxx, *self.run[:1]]
+        return [tool for tool in tools if not shutil.which(tool)]
+
+
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+TOOLCHAINS = {
+    "gcc": Toolchain("gcc", "g++", (*TOPICS, *FAULTS)),
+    "clang": Toolchain("clang", "clang++", (*TOPICS, *FAULTS)),
+    "portable-fibers": Toolchain(
+        "gcc",
+        "g++",
+        (*WARP_LEVEL, "faults/barrier_loop", "faults/endless_loop", "faults/null_pointer", "faults/stack_overflow"),
+        c_flags=("-DSMEMKIT_PORTABLE_FIBERS",),
+    ),
+    "sanitized": Toolchain(
+        "gcc", "g++", ("barriers", "warp", "faults/early_return"), c_flags=("-g", *SANITIZE), link=SANITIZE
+    ),
+    "aarch64": Toolchain(
+        "aarch64-linux-gnu-gcc",
+        "aarch64-linux-gnu-g++",
+        (*TOPICS, "faults/shuffle_missing", "faults/trap"),
+        link=("-static",),
+        run=("qemu-aarch64",),
+    ),
+}
+
+
+def _dialect():
+    specification = importlib.util.spec_from_file_location("dialect", ROOT / "smemkit" / "dialect.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def _run(command, **options):
+    return subprocess.run(
+        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
+
+
+def _compile(*command):
+    done = _run(command)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
+
+
+class Builder:
+    """Compiles in the background what the selected tests need: the executor once a toolchain, then its programs."""
+
+    def __init__(self, folder, wanted):
+        self.folder = folder
+        self.pool = ThreadPoolExecutor(os.cpu_count())
+        self.sources = folder / "sources"
+        dialect = _dialect()
+        for source in [*PROGRAMS.rglob("*.cu"), *PROGRAMS.rglob("*.h")]:  # headers launch kernels, too
+            target = self.sources / source.relative_to(PROGRAMS)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(dialect.rewrite(source.read_text(), str(source)))
+        objects = {name: self._executor(name) for name in sorted({name for name, _ in wanted})}
+        self.programs = {
+            (name, program): self.pool.submit(self._program, name, program, objects[name]) for name, program in wanted
+        }
+
+    def _executor(self, name):
+        toolchain = TOOLCHAINS[name]
+        folder = self.folder / name
+        folder.mkdir()
+        jobs = []
+        for source in sorted(CPU.glob("*.c")):
+            if source.name == "device.c":  # the package's side of it
+                continue
+            target = folder / f"{source.stem}.o"
+            flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-I", ROOT / "csrc", "-I", CPU, *toolchain.c_flags]
+            job = self.pool.submit(_compile, toolchain.cc, *flags, "-c", source, "-o", target)
+            jobs.append((job, target))
+        return jobs
+
+    def _program(self, name, program, objects):
+        toolchain = TOOLCHAINS[name]
+        source = self.sources / f"{program}.cu"
+        target = self.folder / name / program.replace("/", "-")
+        for job, _ in objects:
+            job.result()
+        _compile(
+            *(toolchain.cxx, "-std=c++17", "-O2", "-fno-exceptions", "-fwrapv", "-I", CPU / "include", "-I", CPU),
+            *("-x", "c++", source, "-x", "none", *(target for _, target in objects)),
+            *(*toolchain.link, "-lpthread", "-o", target),
+        )
+        return target
+
+    def run(self, name, program, **environment):
+        binary = self.programs[name, program].result()
+        return _run([*TOOLCHAINS[name].run, binary], timeout=120, env={**os.environ, **environment})
+
+
+@pytest.fixture(scope="session")
+def builder(request, tmp_path_factory):
+    selected = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    wanted = [(one["toolchain"], one["program"]) for one in selected if "toolchain" in one and "program" in one]
+    wanted = [one for one in wanted if not TOOLCHAINS[one[0]].missing()]
+    builder = Builder(tmp_path_factory.mktemp("executor"), wanted)
+    yield builder
+    builder.pool.shutdown(cancel_futures=True)
+
+
+def _each(programs):
+    return [
+        pytest.param(name, program, id=f"{program.removeprefix('faults/')}-{name}")
+        for name, toolchain in TOOLCHAINS.items()
+        for program in toolchain.programs
+        if program in programs
+    ]
+
+
+def _need(toolchain):
+    missing = TOOLCHAINS[toolchain].missing()
+    if missing:
+        pytest.skip(f"{toolchain} needs {' and '.join(missing)}")
+
+
+@pytest.mark.parametrize(("toolchain", "program"), _each(TOPICS))
+def test_program(toolchain, program, builder):
+    _need(toolchain)
+    done = builder.run(toolchain, program)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout
+
+
+def _expected(source):
+    """The patterns of the reports that a faulty program announces in `EXPECT error: message` comments."""
+    lines = source.read_text().splitlines()
+    places = {
+        word: f"{source}:{number}" for number, line in enumerate(lines, 1) for word in re.findall(r"// (\w+)$", line)
+    }
+    patterns = []
+    for announced in (line.partition("// EXPECT ")[2] for line in lines if "// EXPECT " in line):
+        text = re.sub(r"@(\w+)", lambda match: places[match[1]], announced)
+        patterns.append("fault " + ".*".join(map(re.escape, text.split("*"))))
+    assert patterns, f"{source} announces nothing"
+    return patterns
+
+
+@pytest.mark.parametrize(("toolchain", "program"), _each(FAULTS))
+def test_fault(toolchain, program, builder):
+    _need(toolchain)
+    done = builder.run(toolchain, program, SMEMKIT_WATCHDOG="1")
+    *reports, verdict = done.stdout.splitlines() or [""]
+    for report, pattern in zip(reports, _expected(PROGRAMS / f"{program}.cu"), strict=False):
+        assert re.fullmatch(pattern, report), f"{report}\ndoes not match\n{pattern}"
+    assert len(reports) == len(_expected(PROGRAMS / f"{program}.cu")), done.stdout
+    assert (done.returncode, verdict) == (0, "ok"), done.stdout  # a correct kernel ran right after each
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("program", TOPICS)
+def test_program_on_gpu(program, tmp_path):
+    """The same programs, unchanged, under nvcc: what they expect is what a GPU does."""
+    import smemkit
+
+    nvcc = shutil.which("nvcc")
+    if not nvcc:
+        pytest.skip("nvcc is not in PATH")
+    if not smemkit.is_available():
+        pytest.skip("no CUDA device")
+    binary = tmp_path / program
+    flags = ["-std=c++17", "-arch=native", "-Xcompiler", "-Wno-deprecated-declarations"]
+    _compile(nvcc, *flags, PROGRAMS / f"{program}.cu", "-o", binary)
+    done = _run([binary], timeout=120)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout
