@@ -25,7 +25,7 @@ def info(_: argparse.Namespace) -> int:
         "Python": f"{platform.python_version()}, {platform.platform()}",
         "NumPy": np.__version__,
         "compiler": build["compiler"],
-        "CUDA toolkit": f"{build['cuda']}, for {', '.join(build['archs'])}" if build["cuda"] else "built without",
+        "CUDA toolkit": f"{build['cuda']}, for {build['archs']}" if build["cuda"] else "built without",
         "executor": f"{get_num_threads()} threads, {build['fibers']} fibers",
         "default device": _core.default_device(),
         "no CUDA device": _core.cuda_unavailable(),
@@ -52,7 +52,7 @@ def list_kernels(arguments: argparse.Namespace) -> int:
     for row in kernels(arguments.op):
         options = {row.size_name: row.sizes, "pad": row.pads}
         options = [f"\n[dim]{name} {', '.join(map(str, values))}[/]" for name, values in options.items() if values]
-        idea = f"[yellow]ceiling:[/] {row.summary}" if row.ceiling else row.summary
+        idea = f"[yellow]{row.role}:[/] {row.summary}" if row.role else row.summary
         table.add_row(row.op, f"[bold]{row.name}", row.needs, ", ".join(row.devices), idea + "".join(options))
     Console(highlight=False).print(table)
     return 0

@@ -5,7 +5,8 @@ installed: in the same run, on the same operands, with the same clock. Every res
 float64 before it counts, NaN never passes. Operands are random: a GPU multiplies zeros faster.
 
 Device suites use the clock of `smemkit.timing.measure`: a captured graph between two events. A row is `cold`
-where L2 was overwritten before each sample; others are measured warm, many calls a sample.
+where L2 was overwritten before each sample; others are measured warm, many calls a sample. A peer that refuses to
+be captured (CuPy's matmul) is timed between events around eager calls, and the row says so.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from smemkit import _core, ops
 from smemkit.arrays import Array, asarray, asnumpy
 from smemkit.devices import Device
 from smemkit.table import KernelInfo, kernels
-from smemkit.timing import Benchmark, collect, measure, measure_host, operation_work
+from smemkit.timing import Benchmark, collect, format_number, measure, measure_host, operation_work
 
 REFERENCE = Path(__file__).parent / "reference"
 U = 2.0**-24  # the unit roundoff of float32
@@ -240,14 +241,16 @@ class Run:
             results, errors, note = {}, {}, ""
             for name in self.peers_here(PEERS):
                 with self.survive(f"{name} {problem.op} {problem.shape}"):
-                    results[name], errors[name], captured = self.measure_peer(name, problem, cold)
-                    note += "" if captured else f"; {name} eager and warm, not captured"
+                    result, errors[name], captured = self.measure_peer(name, problem, cold)
+                    note += "" if captured else f"; without {name}" if cold else f"; {name} eager"
+                    if captured or not cold:  # a warm time is no match for our cold one
+                        results[name] = result
             best = min(results, key=lambda name: results[name].median, default=None)
             problem.peers[cold] = results, errors.get(best), note
         return problem.peers[cold]
 
     def measure_peer(self, name: str, problem: Problem, cold: bool) -> tuple[Benchmark, float, bool]:
-        """One peer: its time, its error, and whether it let itself be captured."""
+        """One peer: its time, its error, and whether it let itself be captured; else it is warm and eager."""
         out = problem.out()
         call = DEVICE_PEERS[name](self.peers[name], problem.op, problem.arrays, out)
         device, captured = self.device.name, True
@@ -407,7 +410,7 @@ class Run:
             "smemkit": version("smemkit"),
             "commit": commit(),
             "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "cpu": Device("cpu").description,
+            "cpu": "{0.description}, {0.multiprocessors} cores".format(Device("cpu")),
             "peers": {name: module and module.__version__ for name, module in self.peers.items()},
             "clocks": {"sm_max_mhz": device.clock / 1e6 or None, "memory_mhz": device.memory_clock / 1e6 or None},
             "python": platform.python_version(),
@@ -537,6 +540,13 @@ def reference_path(device: Device) -> Path:
     return REFERENCE / (re.sub(r"[^a-z0-9]+", "-", device.description.lower()).strip("-") + ".json")
 
 
+def rate(row: Row) -> str:
+    """The value of a row with its unit; what is slow in GFLOP/s."""
+    if row.unit == "TFLOP/s" and row.value < 1:
+        return f"{format_number(1000 * row.value)} GFLOP/s"
+    return f"{format_number(row.value)} {row.unit}" if row.unit else ""
+
+
 def table(suite: str, rows: list[Row]) -> Table:
     """The rows of a suite, for the terminal."""
     shown = Table(title=suite.replace("_", " "), title_justify="left", title_style="bold")
@@ -552,7 +562,7 @@ def table(suite: str, rows: list[Row]) -> Table:
             row.kernel or "[italic]fastest[/]",
             {True: "cold", False: "warm", None: ""}[row.cold],
             f"{row.us:,.2f}",
-            f"{row.value:,.4g} {row.unit}" if row.value else "",
+            rate(row),
             f"{row.ceiling_fraction:.0%}" if row.ceiling_fraction else "",
             f"{peer} {row.peers[peer]:,.2f}" if peer else "",
             "" if row.ratio is None else f"[{'green' if row.ratio >= 1 else 'red'}]{row.ratio:.2f} x[/]",
@@ -586,7 +596,7 @@ def main(arguments: Namespace) -> int:
     if missing:
         why = _core.cuda_unavailable() or f"this run is on {device.name}"
         raise _core.NoDeviceError(f"bench: {', '.join(missing)} need a CUDA device: {why}")
-    console.print(f"{device!r}: {', '.join(names)}", markup=False, highlight=False)
+    console.print(f"{device!r}: {', '.join(names)}", markup=False, highlight=False, soft_wrap=True)
     rows = run.measure(names)
     report = {"environment": run.environment(), "rows": [asdict(row) for row in rows]}
     output = Console(width=None if sys.stdout.isatty() else 160)

@@ -21,7 +21,7 @@ from smemkit.arrays import asarray
 from smemkit.bench import REFERENCE
 from smemkit.devices import Device
 from smemkit.table import KernelInfo, kernels
-from smemkit.timing import benchmark, format_seconds, timed
+from smemkit.timing import benchmark, format_number, format_seconds, timed
 
 SMALL = {"matmul": (256, 256, 256), "reduce": (1_000_000,), "transpose": (1024, 1024)}  # for the CPU
 BIG = {"matmul": (4096, 4096, 4096), "reduce": (16_777_216,), "transpose": (8192, 8192)}  # bench.LADDERS has them
@@ -62,7 +62,7 @@ class Ladder:
             color = "yellow" if rung.info.ceiling else "green" if rung.speed == self.top else "cyan"
             name = f"{rung.info.name} (ceiling)" if rung.info.ceiling else rung.info.name
             line = Text.assemble(f"{name:<16}", (f"{bar(rung.speed / self.top):<36}", color))
-            yield line.append(f" {rung.speed / scale:>9,.3g} {unit}")
+            yield line.append(f" {format_number(rung.speed / scale):>9} {unit}")
             yield Padding(Text(rung.info.summary + rung.note, style="dim"), (0, 0, 0, 16))
 
 
@@ -210,7 +210,7 @@ def save_png(ladders: list[Ladder], path: str) -> None:
         speeds = [rung.speed / scale for rung in ladder.rungs]
         colors = ["goldenrod" if rung.info.ceiling else "teal" for rung in ladder.rungs]
         bars = axis.barh(names, speeds, color=colors)
-        axis.bar_label(bars, [f"{speed:,.3g}" for speed in speeds], padding=3)
+        axis.bar_label(bars, [format_number(speed) for speed in speeds], padding=3)
         axis.invert_yaxis()
         axis.margins(x=0.12)
         axis.set_title(ladder.title, loc="left", fontsize=10)
@@ -228,7 +228,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """Runs ``smemkit demo``; the exit status is 1 if a result is wrong."""
     console, device = Console(highlight=False), Device(arguments.device)
-    console.print(repr(device)[1:-1], style="bold", markup=False)
+    console.print(repr(device)[1:-1], style="bold", markup=False, soft_wrap=True)
     console.print()
     table, right = operations(device)
     console.print(table)
@@ -238,7 +238,7 @@ def main(arguments: Namespace) -> int:
             ladders.append(ladder(op, device))
             console.print(ladders[-1])
     if not device.is_cuda:
-        console.print("\nThe CPU device runs the kernels' own source to explain it, and is no measure of a GPU.")
+        console.print("\nThe CPU device runs the kernels' own source, to explain it. It is no measure of a GPU.")
         for chart in recorded():
             console.print(chart)
             ladders.append(chart)

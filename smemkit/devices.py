@@ -33,7 +33,7 @@ class Device(str):
     Parameters
     ----------
     name : str, optional
-        "cuda:0", "cuda:1", …, "cpu"; the default device if None: `SMEMKIT_DEVICE`, else the first CUDA
+        "cuda:0" or "cuda", "cuda:1", …, "cpu"; the default device if None: `SMEMKIT_DEVICE`, else the first CUDA
         device that works, else "cpu".
 
     Raises
@@ -56,7 +56,7 @@ class Device(str):
     def __new__(cls, name: str | None = None) -> Self:
         name = _core.default_device() if name is None else name
         properties = _core.device_properties(name)
-        self = super().__new__(cls, name)
+        self = super().__new__(cls, "cuda:0" if name == "cuda" else name)
         self._properties = properties
         return self
 

@@ -29,6 +29,8 @@ class KernelInfo:
         The values of `tile` or `block_size`, and of `pad`; the default first.
     dtypes : tuple of str
         The dtypes of its operands.
+    choice : bool
+        It is what ``kernel=None`` takes.
     ceiling : bool
         It is not the op, but what the op cannot be faster than.
     order : int
@@ -44,10 +46,16 @@ class KernelInfo:
     sizes: tuple[int, ...]
     pads: tuple[int, ...]
     dtypes: tuple[str, ...] = field(repr=False)
+    choice: bool = field(repr=False)
     ceiling: bool = field(repr=False)
     order: int = field(repr=False)
     summary: str = field(repr=False)
     file: str = field(repr=False)
+
+    @property
+    def role(self) -> str:
+        """The word for it: "default" where `choice`, "ceiling" where `ceiling`, else ""."""
+        return "default" if self.choice else "ceiling" if self.ceiling else ""
 
     @property
     def size_name(self) -> str:
@@ -61,8 +69,7 @@ class KernelInfo:
         Examples
         --------
         >>> import smemkit
-        >>> tiled, = (k for k in smemkit.kernels("matmul") if k.name == "tiled")
-        >>> tiled.variants[0]
+        >>> smemkit.kernels("matmul")[2].variants[0]
         {'tile': 32}
         """
         options = {self.size_name: self.sizes, "pad": self.pads}
@@ -139,14 +146,15 @@ def reading_order() -> str:
         "Generated from kernels.def by `python -m smemkit kernels --markdown`: edit that, not this.",
         "",
         "A file is one rung: the idea, the kernel, its launcher. Read a ladder from the bottom up; the difference",
-        "between two rungs is the lesson. The first tile, block size and pad are the defaults.",
+        "between two rungs is the lesson. The default is what `kernel=None` takes, and the first tile,",
+        "block size and pad are what it takes them with.",
     ]
     for op, ladder in groupby(kernels(), key=lambda row: row.op):
         lines += ["", f"## {op}", "", "| kernel | needs | options | idea |", "|---|---|---|---|"]
         for row in ladder:
             options = [f"{row.size_name} {_values(row.sizes)}"] if row.sizes else []
             options += [f"pad {_values(row.pads)}"] if row.pads else []
-            idea = f"**ceiling:** {row.summary}" if row.ceiling else row.summary
+            idea = f"**{row.role}:** {row.summary}" if row.role else row.summary
             lines.append(f"| [{row.name}]({row.file}) | {_NEEDS[row.needs]} | {'; '.join(options)} | {idea} |")
     return "\n".join(lines) + "\n"
 

@@ -24,6 +24,7 @@ __all__ = [
     "Timing",
     "benchmark",
     "collect",
+    "format_number",
     "format_seconds",
     "measure",
     "measure_host",
@@ -191,8 +192,8 @@ class Benchmark:
         """The rate with its unit, "3643 GB/s"; "" where it is not known."""
         if self.tflops:
             small = self.tflops < 1
-            return f"{_digits(self.tflops * (1000 if small else 1))} {'G' if small else 'T'}FLOP/s"
-        return f"{_digits(self.gbps)} GB/s" if self.gbps else ""
+            return f"{format_number(self.tflops * (1000 if small else 1))} {'G' if small else 'T'}FLOP/s"
+        return f"{format_number(self.gbps)} GB/s" if self.gbps else ""
 
     @property
     def conditions(self) -> str:
@@ -205,7 +206,7 @@ class Benchmark:
 
     def __str__(self) -> str:
         scale, unit = _unit(self.median)
-        time = f"{_digits(self.median * scale)} {unit} ± {_digits(self.spread / 2 * scale)}"
+        time = f"{format_number(self.median * scale)} {unit} ± {format_number(self.spread / 2 * scale)}"
         return f"{time}{self.rate and ', ' + self.rate} ({self.conditions})"
 
     def __repr__(self) -> str:
@@ -381,7 +382,7 @@ def operation_work(op: str, x: Any, x2: Any = None, *_: Any) -> dict[str, int]:
 def format_seconds(seconds: float) -> str:
     """`seconds` to three digits: "18.4 µs"."""
     scale, unit = _unit(seconds)
-    return f"{_digits(seconds * scale)} {unit}"
+    return f"{format_number(seconds * scale)} {unit}"
 
 
 _OPERATIONS = {getattr(ops, name) for name in ops.__all__}
@@ -394,6 +395,7 @@ def _unit(seconds: float) -> tuple[float, str]:
     return 1e9, "ns"
 
 
-def _digits(value: float) -> str:
+def format_number(value: float) -> str:
+    """`value` to three digits, at most three of them behind the point: "3,986", "18.4", "0.002"."""
     places = 0 if value <= 0 else max(0, 2 - math.floor(math.log10(value)))
-    return f"{value:.{min(places, 3)}f}"
+    return f"{value:,.{min(places, 3)}f}"

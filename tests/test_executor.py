@@ -76,7 +76,8 @@ def _run(command, **options):
 
 def _compile(*command):
     done = _run(command)
-    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stdout}")
 
 
 class Builder:
@@ -117,7 +118,8 @@ class Builder:
         for job, _ in objects:
             job.result()
         _compile(
-            *(toolchain.cxx, "-std=c++17", "-O2", "-fno-exceptions", "-fwrapv", "-I", CPU / "include", "-I", CPU),
+            *(toolchain.cxx, "-std=c++17", "-O2", "-I", CPU / "include", "-I", CPU),
+            *("-fno-exceptions", "-fwrapv", "-fstack-clash-protection"),  # no frame jumps over a stack's guard page
             *("-x", "c++", source, "-x", "none", *(target for _, target in objects)),
             *(*toolchain.link, "-lpthread", "-o", target),
         )
@@ -157,7 +159,12 @@ def _need(toolchain):
 def test_program(toolchain, program, builder):
     _need(toolchain)
     done = builder.run(toolchain, program)
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout
+    _passed(done)
+
+
+def _passed(done):
+    if (done.returncode, done.stdout) != (0, "ok\n"):
+        pytest.fail(f"exit status {done.returncode}\n{done.stdout}", pytrace=False)
 
 
 def _expected(source):
@@ -179,9 +186,11 @@ def test_fault(toolchain, program, builder):
     _need(toolchain)
     done = builder.run(toolchain, program, SMEMKIT_WATCHDOG="1")
     *reports, verdict = done.stdout.splitlines() or [""]
-    for report, pattern in zip(reports, _expected(PROGRAMS / f"{program}.cu"), strict=False):
-        assert re.fullmatch(pattern, report), f"{report}\ndoes not match\n{pattern}"
-    assert len(reports) == len(_expected(PROGRAMS / f"{program}.cu")), done.stdout
+    patterns = _expected(PROGRAMS / f"{program}.cu")
+    for report, pattern in zip(reports, patterns, strict=False):
+        if not re.fullmatch(pattern, report):
+            pytest.fail(f"{report}\ndoes not match\n{pattern}", pytrace=False)
+    assert len(reports) == len(patterns), done.stdout
     assert (done.returncode, verdict) == (0, "ok"), done.stdout  # a correct kernel ran right after each
 
 
@@ -200,4 +209,4 @@ def test_program_on_gpu(program, tmp_path):
     flags = ["-std=c++17", "-arch=native", "-Xcompiler", "-Wno-deprecated-declarations"]
     _compile(nvcc, *flags, PROGRAMS / f"{program}.cu", "-o", binary)
     done = _run([binary], timeout=120)
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout
+    _passed(done)

@@ -20,6 +20,7 @@
 /* A stack has a guard page below it and starts at one of 16 places in its topmost 4 KB: at distances of a power
  * of two, all stacks would meet in the same few sets of the cache. */
 enum {
+    STACK_REGION = 512 << 20, /* what a worker's stacks fit into, and start at a multiple of */
     STACK_BYTES = 256 * 1024,
     STACK_COLOURS = 16,
     COLOUR_BYTES = 256,
@@ -43,31 +44,54 @@ static size_t stack_stride(const struct worker *w)
     return STACK_BYTES + w->page;
 }
 
+/* The worker whose fiber this is: its address lies at the start of the region of the stacks. That is quicker than
+ * asking for a thread-local variable, which in a shared library is a call. */
+static inline struct worker *own_worker(void)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+    return *(struct worker **)(here & ~((uintptr_t)STACK_REGION - 1));
+}
+
+/* STACK_REGION bytes of address space at a multiple of STACK_REGION */
+static char *map_region(void)
+{
+    size_t twice = 2 * (size_t)STACK_REGION;
+    char *mapped = mmap(NULL, twice, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t skip;
+
+    if (mapped == MAP_FAILED)
+        return NULL;
+    skip = -(uintptr_t)mapped & ((size_t)STACK_REGION - 1);
+    if (skip)
+        munmap(mapped, skip);
+    munmap(mapped + skip + STACK_REGION, twice - skip - STACK_REGION);
+    return mapped + skip;
+}
+
 bool worker_prepare(struct worker *w)
 {
+    bool ok;
+
     w->page = (size_t)sysconf(_SC_PAGESIZE);
-    w->stacks = mmap(NULL, stack_stride(w) * MAX_THREADS, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    w->stacks = map_region();
     w->shared = mmap(NULL, SHARED_MAPPED + w->page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     w->signal_stack = malloc(SIGNAL_STACK_BYTES);
-    if (w->stacks == MAP_FAILED || w->shared == MAP_FAILED || !w->signal_stack ||
-        mprotect(w->shared + SHARED_MAPPED, w->page, PROT_NONE) != 0) {
+    ok = w->stacks && w->shared != MAP_FAILED && w->signal_stack &&
+         mprotect(w->shared + SHARED_MAPPED, w->page, PROT_NONE) == 0;
+    for (size_t i = 1; ok && i <= MAX_THREADS; i++) /* the page below each stack; it fails for too many mappings */
+        ok = mprotect(w->stacks + i * stack_stride(w), w->page, PROT_NONE) == 0;
+    if (ok)
+        *(struct worker **)w->stacks = w;
+    else
         worker_dispose(w);
-        return false;
-    }
-    for (int i = 0; i < MAX_THREADS; i++) {
-        if (mprotect(w->stacks + (size_t)i * stack_stride(w), w->page, PROT_NONE) != 0) { /* too many mappings */
-            worker_dispose(w);
-            return false;
-        }
-    }
-    return true;
+    return ok;
 }
 
 void worker_dispose(struct worker *w)
 {
-    if (w->stacks && w->stacks != MAP_FAILED)
-        munmap(w->stacks, stack_stride(w) * MAX_THREADS);
+    if (w->stacks)
+        munmap(w->stacks, STACK_REGION);
     if (w->shared && w->shared != MAP_FAILED)
         munmap(w->shared, SHARED_MAPPED + w->page);
     free(w->signal_stack);
@@ -77,9 +101,14 @@ void worker_dispose(struct worker *w)
 
 /* ---- messages ---- */
 
+static bool same_line(const char *file, int line, const char *other_file, int other_line)
+{
+    return line == other_line && (file == other_file || strcmp(file, other_file) == 0);
+}
+
 static bool same_site(const struct waiting *a, const struct waiting *b)
 {
-    return a->line == b->line && a->reason == b->reason && (a->file == b->file || strcmp(a->file, b->file) == 0);
+    return a->reason == b->reason && same_line(a->file, a->line, b->file, b->line);
 }
 
 static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -108,6 +137,23 @@ static void append_place(const struct worker *w, char *text, bool thread)
     }
 }
 
+/* Where a thread that is not ready waits. */
+static struct waiting site_of(const struct worker *w, unsigned thread)
+{
+    struct waiting site = w->waiting[thread];
+
+    if (site.reason == WAIT_AT_BARRIER) {
+        site.file = w->barrier_file;
+        site.line = w->barrier_line;
+    }
+    return site;
+}
+
+static bool waits(const struct worker *w, unsigned thread)
+{
+    return !bit(w->ready, thread) && !(w->warp_exited[thread >> 5] >> (thread & 31) & 1);
+}
+
 /* "128 of 256 threads wait at line 49, the rest have exited": who waits where, by site. */
 static void append_waiters(const struct worker *w, char *text)
 {
@@ -115,22 +161,22 @@ static void append_waiters(const struct worker *w, char *text)
     const char *separator = ": ";
 
     for (unsigned i = 0; i < w->count; i++) {
-        const struct waiting *site = &w->waiting[i];
+        const struct waiting site = site_of(w, i);
         unsigned here = 0, earlier = 0;
 
-        if (bit(w->ready, i) || site->reason == WAIT_NOTHING)
-            continue;
-        for (unsigned j = 0; j < w->count; j++) {
-            if (!bit(w->ready, j) && w->waiting[j].reason != WAIT_NOTHING && same_site(site, &w->waiting[j])) {
+        for (unsigned j = 0; waits(w, i) && j < w->count; j++) {
+            const struct waiting other = site_of(w, j);
+
+            if (waits(w, j) && same_site(&site, &other)) {
                 earlier += j < i;
                 here++;
             }
         }
-        if (earlier)
+        if (!here || earlier)
             continue;
-        append(text, "%s%u of %u threads wait at %s:%d", separator, here, w->count, site->file, site->line);
-        if (site->reason == WAIT_WARP)
-            append(text, " for lanes of mask 0x%08x", (unsigned)site->mask);
+        append(text, "%s%u of %u threads wait at %s:%d", separator, here, w->count, site.file, site.line);
+        if (site.reason == WAIT_WARP)
+            append(text, " for lanes of mask 0x%08x", (unsigned)site.mask);
         separator = ", ";
         counted += here;
     }
@@ -165,7 +211,7 @@ static void fail_waiting(struct worker *w)
     bool barrier = false;
 
     for (unsigned i = 0; i < w->count; i++)
-        barrier |= !bit(w->ready, i) && w->waiting[i].reason == WAIT_BARRIER;
+        barrier |= waits(w, i) && w->waiting[i].reason <= WAIT_AT_ANOTHER;
     fail(w, ERROR_LAUNCH_FAILURE, barrier ? "barrier divergence" : "warp divergence", false);
 }
 
@@ -178,13 +224,10 @@ static int next_ready(const struct worker *w)
     if (from < w->count) {
         uint64_t bits = w->ready[word] & ~UINT64_C(0) << (from & 63);
 
-        for (;;) {
-            if (bits)
-                return (int)(word * 64 + (unsigned)__builtin_ctzll(bits));
-            if (++word == words)
-                break;
+        while (!bits && ++word < words)
             bits = w->ready[word];
-        }
+        if (bits)
+            return (int)(word * 64 + (unsigned)__builtin_ctzll(bits));
     }
     for (word = 0; word < words; word++)
         if (w->ready[word])
@@ -213,7 +256,7 @@ static void run_threads(void *worker);
 static void start_on_own_stack(struct worker *w, unsigned thread)
 {
     unsigned number = w->free_stacks[--w->free_count];
-    char *bottom = w->stacks + number * stack_stride(w) + w->page;
+    char *bottom = w->stacks + (number + 1) * stack_stride(w) + w->page; /* the first place holds the worker */
     char *top = bottom + STACK_BYTES - number % STACK_COLOURS * COLOUR_BYTES;
 
     w->stack_of[thread] = (uint16_t)number;
@@ -260,11 +303,13 @@ static int choose(struct worker *w)
     return next;
 }
 
-/* The running thread gives way; returns when it is its turn again. */
-static void give_way(struct worker *w)
+/* The running thread gives way; returns when it is its turn again. Most often its neighbour is next. */
+static inline void give_way(struct worker *w)
 {
-    unsigned me = w->current, next = (unsigned)choose(w);
+    unsigned me = w->current, next = me + 1;
 
+    if (next >= w->count || !bit(w->ready, next) || w->warp_converging[me >> 5])
+        next = (unsigned)choose(w);
     if (next == me)
         return;
     if (!bit(w->started, next))
@@ -284,7 +329,6 @@ static void end_thread(struct worker *w)
 
     w->exited++;
     w->warp_exited[warp] |= UINT32_C(1) << (me & 31);
-    w->waiting[me].reason = WAIT_NOTHING;
     clear_ready(w, me);
     for (uint32_t lanes = w->warp_waiting[warp]; lanes; lanes &= lanes - 1) /* those who waited for nobody else */
         complete_collective(w, warp, w->waiting[warp * 32 + (unsigned)__builtin_ctz(lanes)].mask);
@@ -344,14 +388,17 @@ static void reset(struct worker *w)
     memset(w->warp_converging, 0, sizeof w->warp_converging);
     memset(w->warp_exited, 0, sizeof w->warp_exited);
     w->exited = w->arrived = 0;
-    w->barrier_mixed = false;
     w->passed = 0;
+    w->strays = 0;
+
     w->ticks = 0;
     w->fault.error = ERROR_NONE;
     w->fault_signal = 0;
     if (w->free_count != MAX_THREADS) { /* at first, and after a block that was abandoned */
-        for (int i = 0; i < MAX_THREADS; i++)
+        for (int i = 0; i < MAX_THREADS; i++) {
             w->free_stacks[i] = (uint16_t)(MAX_THREADS - 1 - i);
+            w->waiting[i].reason = WAIT_AT_BARRIER;
+        }
         w->free_count = MAX_THREADS;
     }
 }
@@ -372,7 +419,7 @@ static void explain_signal(struct worker *w)
 
         w->fault.error = ERROR_ILLEGAL_ADDRESS;
         memory_describe(at, where, sizeof where);
-        if (at >= stack && at < stack + stack_stride(w) * MAX_THREADS)
+        if (at >= stack && at < stack + STACK_REGION)
             append(w->fault.message, "stack overflow: a thread has %d KB for its locals and calls",
                    STACK_BYTES / 1024);
         else if (at >= w->shared && at < w->shared + SHARED_MAPPED + w->page)
@@ -432,29 +479,37 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
 
 /* ---- what kernels call ---- */
 
+/* A thread stands at another line than those before it: nobody will be released. */
+static __attribute__((noinline)) void stray(struct worker *w, const char *file, int line)
+{
+    w->waiting[w->current] = (struct waiting){.file = file, .line = line, .reason = WAIT_AT_ANOTHER};
+    w->strays++;
+}
+
+static void release_all(struct worker *w)
+{
+    unsigned whole = w->count >> 6, rest = w->count & 63;
+
+    for (unsigned i = 0; i < whole; i++)
+        w->ready[i] = ~UINT64_C(0);
+    if (rest)
+        w->ready[whole] = (UINT64_C(1) << rest) - 1;
+}
+
 int smemkit_barrier(int predicate, const char *file, int line)
 {
-    struct worker *w = smemkit_worker;
-    unsigned me = w->current;
-    struct waiting *mine = &w->waiting[me];
+    struct worker *w = own_worker();
 
     if (w->arrived == 0) {
         w->barrier_file = file;
         w->barrier_line = line;
-    } else if (line != w->barrier_line || (file != w->barrier_file && strcmp(file, w->barrier_file) != 0)) {
-        w->barrier_mixed = true;
+    } else if (!same_line(file, line, w->barrier_file, w->barrier_line)) {
+        stray(w, file, line);
     }
-    mine->file = file;
-    mine->line = line;
-    mine->reason = WAIT_BARRIER;
     w->passed += predicate != 0;
-    clear_ready(w, me);
-    if (++w->arrived == w->count && !w->barrier_mixed) {
-        unsigned whole = w->count >> 6, rest = w->count & 63;
-
-        memset(w->ready, 0xFF, whole * sizeof w->ready[0]);
-        if (rest)
-            w->ready[whole] = (UINT64_C(1) << rest) - 1;
+    clear_ready(w, w->current);
+    if (++w->arrived == w->count && !w->strays) {
+        release_all(w);
         w->arrived = 0;
         w->barrier_result = w->passed;
         w->passed = 0;
@@ -553,7 +608,7 @@ static bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)
 uint64_t smemkit_warp(enum smemkit_collective kind, uint32_t mask, uint64_t value, int source, const char *file,
                       int line)
 {
-    struct worker *w = smemkit_worker;
+    struct worker *w = own_worker();
     unsigned me = w->current, warp = me >> 5;
     struct waiting *mine = &w->waiting[me];
 
@@ -563,25 +618,26 @@ uint64_t smemkit_warp(enum smemkit_collective kind, uint32_t mask, uint64_t valu
 
         snprintf(what, sizeof what, "warp divergence at %s:%d: mask 0x%08x does not name the calling lane %u",
                  file, line, (unsigned)mask, me & 31);
-        mine->reason = WAIT_NOTHING;
         fail(w, ERROR_LAUNCH_FAILURE, what, true);
     }
     w->warp_waiting[warp] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
     if (!complete_collective(w, warp, mask))
         give_way(w);
+    mine->reason = WAIT_AT_BARRIER;
     return mine->value;
 }
 
 uint32_t smemkit_active_mask(const char *file, int line)
 {
-    struct worker *w = smemkit_worker;
+    struct worker *w = own_worker();
     unsigned me = w->current;
 
     w->waiting[me] = (struct waiting){.file = file, .line = line, .reason = WAIT_CONVERGENCE};
     w->warp_converging[me >> 5] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
     give_way(w);
+    w->waiting[me].reason = WAIT_AT_BARRIER;
     return (uint32_t)w->waiting[me].value;
 }
 
@@ -609,5 +665,5 @@ void smemkit_trap(const char *what, const char *file, int line)
 
 void *smemkit_dynamic_shared(void)
 {
-    return shared_start(smemkit_worker);
+    return shared_start(own_worker());
 }

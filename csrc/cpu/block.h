@@ -39,9 +39,10 @@ struct fault {
     char message[MESSAGE_BYTES];
 };
 
-enum wait { WAIT_NOTHING, WAIT_BARRIER, WAIT_WARP, WAIT_CONVERGENCE };
+enum wait { WAIT_AT_BARRIER, WAIT_AT_ANOTHER, WAIT_WARP, WAIT_CONVERGENCE };
 
-/* Why a thread does not run, for collectives and for messages. */
+/* Why a thread that is not ready does not run. WAIT_AT_BARRIER is what all have that have never said otherwise:
+ * the barrier, which is the path that must be short, writes nothing here. */
 struct waiting {
     const char *file;
     int line;
@@ -67,11 +68,12 @@ struct worker {
     unsigned indices_of[3]; /* the block's dimensions that `indices` was made for */
     struct waiting waiting[MAX_THREADS];
 
-    unsigned arrived; /* at the barrier */
-    int passed, barrier_result;
-    bool barrier_mixed; /* its threads stand at different lines */
+    unsigned arrived;   /* threads at the barrier */
+    int passed;         /* of them, those whose predicate held */
+    int barrier_result; /* of the barrier that was completed last */
     const char *barrier_file;
-    int barrier_line;
+    int barrier_line; /* where the first one stands */
+    unsigned strays;  /* those who stand at another line: `waiting` tells where */
 
     uint32_t warp_waiting[MAX_WARPS];    /* lanes in a collective */
     uint32_t warp_converging[MAX_WARPS]; /* lanes in __activemask */

@@ -76,97 +76,39 @@ void fiber_switch(struct fiber *from, struct fiber *to)
 
 #else
 
-void smemkit_switch(void **save, void *load);
+/* Where a new fiber begins: its stack holds the argument and the entry. */
 void smemkit_trampoline(void);
 
 #if defined(__x86_64__)
 
 const char *const fiber_kind = "x86-64";
 
-/* Ends in a jump, not a `ret`: the return predictor knows nothing of other stacks and would miss every time. */
 __asm__(".text\n"
         ".p2align 4\n"
-        ".globl smemkit_switch\n"
-        ".hidden smemkit_switch\n"
-        ".type smemkit_switch, @function\n"
-        "smemkit_switch:\n"
-        "    pushq %rbp\n"
-        "    pushq %rbx\n"
-        "    pushq %r12\n"
-        "    pushq %r13\n"
-        "    pushq %r14\n"
-        "    pushq %r15\n"
-        "    movq %rsp, (%rdi)\n"
-        "    movq %rsi, %rsp\n"
-        "    popq %r15\n"
-        "    popq %r14\n"
-        "    popq %r13\n"
-        "    popq %r12\n"
-        "    popq %rbx\n"
-        "    popq %rbp\n"
-        "    popq %rcx\n"
-        "    jmpq *%rcx\n"
-        ".size smemkit_switch, . - smemkit_switch\n"
-        ".globl smemkit_trampoline\n"
         ".hidden smemkit_trampoline\n"
+        ".globl smemkit_trampoline\n"
         ".type smemkit_trampoline, @function\n"
-        "smemkit_trampoline:\n" /* r12: entry, r13: argument */
-        "    movq %r13, %rdi\n"
-        "    xorl %ebp, %ebp\n"
-        "    callq *%r12\n"
+        "smemkit_trampoline:\n"
+        "    popq %rdi\n"
+        "    popq %rax\n"
+        "    callq *%rax\n"
         "    ud2\n"
         ".size smemkit_trampoline, . - smemkit_trampoline\n");
 
-enum { SAVED_WORDS = 7, ENTRY_WORD = 3, ARGUMENT_WORD = 2, RETURN_WORD = 6 };
-
-#elif defined(__aarch64__)
+#else
 
 const char *const fiber_kind = "aarch64";
 
 __asm__(".text\n"
         ".p2align 4\n"
-        ".globl smemkit_switch\n"
-        ".hidden smemkit_switch\n"
-        ".type smemkit_switch, %function\n"
-        "smemkit_switch:\n"
-        "    sub sp, sp, #160\n"
-        "    stp x19, x20, [sp, #0]\n"
-        "    stp x21, x22, [sp, #16]\n"
-        "    stp x23, x24, [sp, #32]\n"
-        "    stp x25, x26, [sp, #48]\n"
-        "    stp x27, x28, [sp, #64]\n"
-        "    stp x29, x30, [sp, #80]\n"
-        "    stp d8, d9, [sp, #96]\n"
-        "    stp d10, d11, [sp, #112]\n"
-        "    stp d12, d13, [sp, #128]\n"
-        "    stp d14, d15, [sp, #144]\n"
-        "    mov x9, sp\n"
-        "    str x9, [x0]\n"
-        "    mov sp, x1\n"
-        "    ldp x19, x20, [sp, #0]\n"
-        "    ldp x21, x22, [sp, #16]\n"
-        "    ldp x23, x24, [sp, #32]\n"
-        "    ldp x25, x26, [sp, #48]\n"
-        "    ldp x27, x28, [sp, #64]\n"
-        "    ldp x29, x30, [sp, #80]\n"
-        "    ldp d8, d9, [sp, #96]\n"
-        "    ldp d10, d11, [sp, #112]\n"
-        "    ldp d12, d13, [sp, #128]\n"
-        "    ldp d14, d15, [sp, #144]\n"
-        "    add sp, sp, #160\n"
-        "    br x30\n"
-        ".size smemkit_switch, . - smemkit_switch\n"
-        ".globl smemkit_trampoline\n"
         ".hidden smemkit_trampoline\n"
+        ".globl smemkit_trampoline\n"
         ".type smemkit_trampoline, %function\n"
-        "smemkit_trampoline:\n" /* x19: entry, x20: argument */
-        "    mov x0, x20\n"
-        "    mov x29, #0\n"
-        "    blr x19\n"
+        "smemkit_trampoline:\n"
+        "    ldp x0, x9, [sp], #16\n"
+        "    blr x9\n"
         "    brk #0\n"
         ".size smemkit_trampoline, . - smemkit_trampoline\n");
-
-enum { SAVED_WORDS = 20, ENTRY_WORD = 0, ARGUMENT_WORD = 1, RETURN_WORD = 11 };
 
 #endif
 
@@ -200,20 +142,21 @@ void fiber_prepare(struct fiber *fiber, void *bottom, void *top, void (*entry)(v
 #else
     (void)bottom;
 #endif
-    frame -= SAVED_WORDS + SAVED_WORDS % 2;
-    frame += SAVED_WORDS % 2; /* the stack is aligned to 16 bytes once the words are popped */
-    memset(frame, 0, SAVED_WORDS * sizeof *frame);
-    frame[ENTRY_WORD] = (uintptr_t)entry;
-    frame[ARGUMENT_WORD] = (uintptr_t)argument;
-    frame[RETURN_WORD] = (uintptr_t)smemkit_trampoline;
+    frame -= 4; /* as a switch leaves it, and then what the trampoline takes */
+    frame[0] = 0;
+    frame[1] = (uintptr_t)smemkit_trampoline;
+    frame[2] = (uintptr_t)argument;
+    frame[3] = (uintptr_t)entry;
     fiber->sp = frame;
 }
 
+#ifdef SMEMKIT_ASAN
 void fiber_switch(struct fiber *from, struct fiber *to)
 {
     ASAN_LEAVE(from, to);
-    smemkit_switch(&from->sp, to->sp);
+    FIBER_SWITCH(&from->sp, to->sp);
     ASAN_ARRIVE();
 }
+#endif
 
 #endif

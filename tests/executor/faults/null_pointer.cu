@@ -17,9 +17,10 @@ __global__ void read(const int *in, int *out)
 int main()
 {
     Array<int> out(1);
-    write<<<dim3(1, 6), dim3(1, 2, 3)>>>(nullptr);
+    int *volatile nothing = nullptr; // a null pointer that no compiler can see through
+    write<<<dim3(1, 6), dim3(1, 2, 3)>>>(nothing);
     report();
-    read<<<1, 1>>>(nullptr, out.device);
+    read<<<1, 1>>>(nothing, out.device);
     report();
     return verdict();
 }

@@ -1,7 +1,7 @@
 // __trap() ends the launch at its own line.
 #include "fault.h"
 
-// EXPECT cudaErrorLaunchFailure: __trap at @HERE in kernel trapped, block (1, 2, 0), thread (5, 1, 0)
+// EXPECT cudaErrorLaunchFailure: __trap at @HERE in kernel trapped, block (1, 2, 0), thread (5, 1, 0)*
 __global__ void trapped(int *out)
 {
     if (blockIdx.x == 1 && blockIdx.y == 2 && threadIdx.x == 5 && threadIdx.y == 1)
