@@ -1,7 +1,7 @@
 """The executor runs whole CUDA programs: executor/*.cu check themselves, executor/faults/*.cu must be found out.
 
-Every program in those folders is a test, on every toolchain that compiles kernels. The executor and its dialect are
-built here from their sources, without Python and without the package.
+Every program in those folders is a test, on every toolchain that compiles kernels. The executor is built here from
+its sources, without Python and without the package.
 """
 
 import importlib.util
@@ -21,6 +21,7 @@ PROGRAMS = Path(__file__).resolve().parent / "executor"
 
 TOPICS = sorted(path.stem for path in PROGRAMS.glob("*.cu"))
 FAULTS = sorted(f"faults/{path.stem}" for path in (PROGRAMS / "faults").glob("*.cu"))
+TIMEOUT = 30  # seconds; a program takes less than 3
 WARP_LEVEL = ["atomics", "barriers", "warp"]  # what depends on how fibers are switched
 
 
@@ -45,7 +46,7 @@ TOOLCHAINS = {
     "portable-fibers": Toolchain(
         "gcc",
         "g++",
-        (*WARP_LEVEL, "faults/barrier_loop", "faults/endless_loop", "faults/null_pointer", "faults/stack_overflow"),
+        (*WARP_LEVEL, "faults/barrier_loop", "faults/endless_spin", "faults/stack_overflow"),
         c_flags=("-DSMEMKIT_PORTABLE_FIBERS",),
     ),
     "sanitized": Toolchain(
@@ -54,7 +55,7 @@ TOOLCHAINS = {
     "aarch64": Toolchain(
         "aarch64-linux-gnu-gcc",
         "aarch64-linux-gnu-g++",
-        (*TOPICS, "faults/shuffle_missing", "faults/trap"),
+        (*TOPICS, "faults/endless_spin", "faults/shuffle_missing", "faults/stack_overflow", "faults/trap"),
         link=("-static",),
         run=("qemu-aarch64",),
     ),
@@ -81,7 +82,7 @@ def _compile(*command):
 
 
 class Builder:
-    """Compiles in the background what the selected tests need: the executor once a toolchain, then its programs."""
+    """Compiles in the background what the selected tests need: once a toolchain the executor, then programs."""
 
     def __init__(self, folder, wanted):
         self.folder = folder
@@ -94,7 +95,8 @@ class Builder:
             target.write_text(dialect.rewrite(source.read_text(), str(source)))
         objects = {name: self._executor(name) for name in sorted({name for name, _ in wanted})}
         self.programs = {
-            (name, program): self.pool.submit(self._program, name, program, objects[name]) for name, program in wanted
+            (name, program): self.pool.submit(self._program, name, program, objects[name])
+            for name, program in wanted
         }
 
     def _executor(self, name):
@@ -119,7 +121,8 @@ class Builder:
             job.result()
         _compile(
             *(toolchain.cxx, "-std=c++17", "-O2", "-I", CPU / "include", "-I", CPU),
-            *("-fno-exceptions", "-fwrapv", "-fstack-clash-protection"),  # no frame jumps over a stack's guard page
+            *("-fno-exceptions", "-fwrapv"),
+            "-fstack-clash-protection",  # no large frame jumps over a stack's guard page
             *("-x", "c++", source, "-x", "none", *(target for _, target in objects)),
             *(*toolchain.link, "-lpthread", "-o", target),
         )
@@ -127,7 +130,7 @@ class Builder:
 
     def run(self, name, program, **environment):
         binary = self.programs[name, program].result()
-        return _run([*TOOLCHAINS[name].run, binary], timeout=120, env={**os.environ, **environment})
+        return _run([*TOOLCHAINS[name].run, binary], timeout=TIMEOUT, env={**os.environ, **environment})
 
 
 @pytest.fixture(scope="session")
@@ -169,14 +172,15 @@ def _passed(done):
 
 def _expected(source):
     """The patterns of the reports that a faulty program announces in `EXPECT error: message` comments."""
-    lines = source.read_text().splitlines()
-    places = {
-        word: f"{source}:{number}" for number, line in enumerate(lines, 1) for word in re.findall(r"// (\w+)$", line)
-    }
+    text = source.read_text()
+    places = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        places |= {word: f"{source}:{number}" for word in re.findall(r"// ([A-Z]+)$", line)}
+    comments = re.sub(r"\n\s*// (?!EXPECT )", " ", text)  # an announcement may take several lines
     patterns = []
-    for announced in (line.partition("// EXPECT ")[2] for line in lines if "// EXPECT " in line):
-        text = re.sub(r"@(\w+)", lambda match: places[match[1]], announced)
-        patterns.append("fault " + ".*".join(map(re.escape, text.split("*"))))
+    for announced in re.findall(r"// EXPECT (.*)", comments):
+        report = re.sub(r"@([A-Z]+)", lambda match: places[match[1]], announced)
+        patterns.append("fault " + ".*".join(map(re.escape, report.split("*"))))
     assert patterns, f"{source} announces nothing"
     return patterns
 
@@ -208,5 +212,5 @@ def test_program_on_gpu(program, tmp_path):
     binary = tmp_path / program
     flags = ["-std=c++17", "-arch=native", "-Xcompiler", "-Wno-deprecated-declarations"]
     _compile(nvcc, *flags, PROGRAMS / f"{program}.cu", "-o", binary)
-    done = _run([binary], timeout=120)
+    done = _run([binary], timeout=TIMEOUT)
     _passed(done)

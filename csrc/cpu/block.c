@@ -315,6 +315,7 @@ static inline void give_way(struct worker *w)
     if (!bit(w->started, next))
         start_on_own_stack(w, next);
     become(w, next);
+    fiber_fetch(&w->fibers[next + 1]);
     fiber_switch(&w->fibers[me], &w->fibers[next]);
 }
 

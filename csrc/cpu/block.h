@@ -62,8 +62,8 @@ struct worker {
     struct index3 *thread_index; /* this thread's threadIdx */
     uint64_t ready[READY_WORDS]; /* threads that can run, started or not */
     uint64_t started[READY_WORDS];
-    struct fiber home; /* the worker's own stack */
-    struct fiber fibers[MAX_THREADS];
+    struct fiber home;                    /* the worker's own stack */
+    struct fiber fibers[MAX_THREADS + 1]; /* the last one is nobody's */
     struct index3 indices[MAX_THREADS];
     unsigned indices_of[3]; /* the block's dimensions that `indices` was made for */
     struct waiting waiting[MAX_THREADS];

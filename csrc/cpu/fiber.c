@@ -9,6 +9,7 @@
 
 #ifdef SMEMKIT_ASAN
 #include <pthread.h>
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 
 /* The stack that the operating system gave the running thread: where a fiber that was never prepared lives. */
@@ -27,6 +28,8 @@ static void asan_note_own_stack(struct fiber *fiber)
     asan_note_own_stack(from); \
     __sanitizer_start_switch_fiber(NULL, (to)->stack_bottom, (to)->stack_bytes)
 #define ASAN_ARRIVE() __sanitizer_finish_switch_fiber(NULL, NULL, NULL)
+/* Who used the stack before may have left it from the middle of a function. */
+#define ASAN_CLEAN(bottom, bytes) __asan_unpoison_memory_region(bottom, bytes)
 #else
 #define ASAN_LEAVE(from, to)
 #define ASAN_ARRIVE()
@@ -57,6 +60,7 @@ void fiber_prepare(struct fiber *fiber, void *bottom, void *top, void (*entry)(v
 #ifdef SMEMKIT_ASAN
     fiber->stack_bottom = bottom;
     fiber->stack_bytes = fiber->birth.uc_stack.ss_size;
+    ASAN_CLEAN(bottom, fiber->stack_bytes);
 #endif
     makecontext(&fiber->birth, (void (*)(void))born, 2, (unsigned)((uintptr_t)fiber >> 16 >> 16),
                 (unsigned)(uintptr_t)fiber);
@@ -136,17 +140,18 @@ void fiber_prepare(struct fiber *fiber, void *bottom, void *top, void (*entry)(v
 
     fiber->stack_bottom = bottom;
     fiber->stack_bytes = (size_t)((char *)top - (char *)bottom);
+    ASAN_CLEAN(bottom, fiber->stack_bytes);
     memcpy(frame, &birth, sizeof birth);
     argument = frame;
     entry = arrive;
 #else
     (void)bottom;
 #endif
-    frame -= 4; /* as a switch leaves it, and then what the trampoline takes */
-    frame[0] = 0;
-    frame[1] = (uintptr_t)smemkit_trampoline;
-    frame[2] = (uintptr_t)argument;
-    frame[3] = (uintptr_t)entry;
+    frame -= 2; /* what the trampoline takes */
+    frame[0] = (uintptr_t)argument;
+    frame[1] = (uintptr_t)entry;
+    fiber->frame = NULL;
+    fiber->resume = (void *)smemkit_trampoline;
     fiber->sp = frame;
 }
 
@@ -154,7 +159,7 @@ void fiber_prepare(struct fiber *fiber, void *bottom, void *top, void (*entry)(v
 void fiber_switch(struct fiber *from, struct fiber *to)
 {
     ASAN_LEAVE(from, to);
-    FIBER_SWITCH(&from->sp, to->sp);
+    FIBER_SWITCH(from, to);
     ASAN_ARRIVE();
 }
 #endif

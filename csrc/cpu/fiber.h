@@ -1,10 +1,11 @@
 /* Fibers: several flows of control on one operating-system thread, each with a stack of its own.
  *
  * On x86-64 and aarch64 a switch is a few instructions in the middle of the function that asks for it: it stores
- * where to go on and the frame pointer on the old stack, and takes both from the new one; the compiler saves what
- * else it needs. It must not be a function of its own, nor end in a `ret`: the processor predicts returns from the
- * calls it has seen, and a fiber that was entered by a call and left by a switch would spoil every prediction.
- * Elsewhere (or with SMEMKIT_PORTABLE_FIBERS) a fiber is born in ucontext and switched with _setjmp and _longjmp.
+ * the stack pointer, the frame pointer and where to go on, and takes those of the other fiber; the compiler saves
+ * what else it needs. It must not be a function of its own, nor end in a `ret`: the processor predicts returns
+ * from the calls it has seen, and a fiber that was entered by a call and left by a switch would spoil every
+ * prediction. Elsewhere (or with SMEMKIT_PORTABLE_FIBERS) a fiber is born in ucontext and switched with _setjmp
+ * and _longjmp.
  */
 #ifndef SMEMKIT_FIBER_H
 #define SMEMKIT_FIBER_H
@@ -37,7 +38,7 @@ struct fiber {
     void (*entry)(void *);
     void *argument;
 #else
-    void *sp; /* the saved registers lie above it */
+    void *sp, *frame, *resume; /* the stack pointer, the frame pointer, where to go on */
 #endif
 #ifdef SMEMKIT_ASAN
     const void *stack_bottom; /* AddressSanitizer must be told of every change of stack */
@@ -47,41 +48,38 @@ struct fiber {
 
 #ifndef SMEMKIT_PORTABLE_FIBERS
 #if defined(__x86_64__)
-/* The 128 bytes below the stack pointer may be in use: the red zone of the x86-64 ABI. */
-#define FIBER_SWITCH(save, load)                                                                             \
+#define FIBER_SWITCH(from, to)                                                                               \
     do {                                                                                                     \
-        void *smemkit_save = (save), *smemkit_load = (load);                                                 \
-        __asm__ volatile("leaq -128(%%rsp), %%rsp\n\t"                                                       \
-                         "leaq 1f(%%rip), %%rcx\n\t"                                                         \
-                         "pushq %%rcx\n\t"                                                                   \
-                         "pushq %%rbp\n\t"                                                                   \
+        struct fiber *smemkit_from = (from), *smemkit_to = (to);                                             \
+        __asm__ volatile("leaq 1f(%%rip), %%rcx\n\t"                                                         \
                          "movq %%rsp, (%0)\n\t"                                                              \
-                         "movq %1, %%rsp\n\t"                                                                \
-                         "popq %%rbp\n\t"                                                                    \
-                         "popq %%rcx\n\t"                                                                    \
-                         "jmpq *%%rcx\n"                                                                     \
-                         "1:\n\t"                                                                            \
-                         "leaq 128(%%rsp), %%rsp"                                                            \
-                         : "+a"(smemkit_save), "+d"(smemkit_load)                                            \
+                         "movq %%rbp, 8(%0)\n\t"                                                             \
+                         "movq %%rcx, 16(%0)\n\t"                                                            \
+                         "movq (%1), %%rsp\n\t"                                                              \
+                         "movq 8(%1), %%rbp\n\t"                                                             \
+                         "jmpq *16(%1)\n"                                                                    \
+                         "1:"                                                                                \
+                         : "+a"(smemkit_from), "+d"(smemkit_to)                                              \
                          :                                                                                   \
                          : "rbx", "rcx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", \
                            "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",   \
                            "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "cc", "memory");            \
     } while (0)
 #else
-#define FIBER_SWITCH(save, load)                                                                               \
+#define FIBER_SWITCH(from, to)                                                                                 \
     do {                                                                                                       \
-        register void *smemkit_save __asm__("x0") = (save);                                                    \
-        register void *smemkit_load __asm__("x1") = (load);                                                    \
+        register struct fiber *smemkit_from __asm__("x0") = (from);                                            \
+        register struct fiber *smemkit_to __asm__("x1") = (to);                                                \
         __asm__ volatile("adr x9, 1f\n\t"                                                                      \
-                         "stp x29, x9, [sp, #-16]!\n\t"                                                        \
-                         "mov x9, sp\n\t"                                                                      \
-                         "str x9, [x0]\n\t"                                                                    \
-                         "mov sp, x1\n\t"                                                                      \
-                         "ldp x29, x9, [sp], #16\n\t"                                                          \
+                         "mov x10, sp\n\t"                                                                     \
+                         "stp x10, x29, [x0]\n\t"                                                              \
+                         "str x9, [x0, #16]\n\t"                                                               \
+                         "ldp x10, x29, [x1]\n\t"                                                              \
+                         "ldr x9, [x1, #16]\n\t"                                                               \
+                         "mov sp, x10\n\t"                                                                     \
                          "br x9\n"                                                                             \
                          "1:"                                                                                  \
-                         : "+r"(smemkit_save), "+r"(smemkit_load)                                              \
+                         : "+r"(smemkit_from), "+r"(smemkit_to)                                                \
                          :                                                                                     \
                          : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14",  \
                            "x15", "x16", "x17", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", \
@@ -99,13 +97,25 @@ extern const char *const fiber_kind;
  * must never return. */
 void fiber_prepare(struct fiber *fiber, void *bottom, void *top, void (*entry)(void *), void *argument);
 
+/* Brings what a fiber will need first into the cache: it is likely to be the one after the next. */
+static inline void fiber_fetch(const struct fiber *fiber)
+{
+#ifndef SMEMKIT_PORTABLE_FIBERS
+    __builtin_prefetch(fiber->sp);
+    __builtin_prefetch((char *)fiber->sp + 64);
+    __builtin_prefetch((char *)fiber->sp + 128);
+#else
+    (void)fiber;
+#endif
+}
+
 /* Leaves `from`, which must be the running fiber, and goes on in `to`. Returns when somebody switches back. */
 #if defined(SMEMKIT_PORTABLE_FIBERS) || defined(SMEMKIT_ASAN)
 void fiber_switch(struct fiber *from, struct fiber *to);
 #else
 static inline __attribute__((always_inline)) void fiber_switch(struct fiber *from, struct fiber *to)
 {
-    FIBER_SWITCH(&from->sp, to->sp);
+    FIBER_SWITCH(from, to);
 }
 #endif
 

@@ -201,8 +201,23 @@ static void stepped(int line, void (*kernel)(Steps<T> *), const T (&want)[N][2])
 static void arithmetic()
 {
     const int least = -2147483647 - 1;
-    const int ints[][2] = {{5, -2},  {5, -2}, {5, 9},   {-5, -5}, {3, -5},  {-5, 3},           {3, 3}, {5, 8}, {5, 5},
-                           {12, 8},  {12, 15}, {12, 6}, {2147483647, least}, {5, 6}, {5, 7},   {5, 8}, {5, 1}};
+    const int ints[][2] = {{5, -2},
+                           {5, -2},
+                           {5, 9},
+                           {-5, -5},
+                           {3, -5},
+                           {-5, 3},
+                           {3, 3},
+                           {5, 8},
+                           {5, 5},
+                           {12, 8},
+                           {12, 15},
+                           {12, 6},
+                           {2147483647, least},
+                           {5, 6},
+                           {5, 7},
+                           {5, 8},
+                           {5, 1}};
     stepped(__LINE__, int_steps, ints);
     const unsigned unsigneds[][2] = {{5, 4},
                                      {5, 0xfffffffeu},

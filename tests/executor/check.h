@@ -56,12 +56,12 @@ static void same_error(int line, const char *what, cudaError_t got, cudaError_t 
         printf("line %d: %s gives %s, not %s\n", line, what, cudaGetErrorName(got), cudaGetErrorName(want));
 }
 
-#define EQUAL(got, want)           equal(__FILE__, __LINE__, #got, -1, got, want)
-#define EQUAL_AT(i, got, want)     equal(__FILE__, __LINE__, #got, (long)(i), got, want)
-#define WITHIN(got, want, bound)   within(__LINE__, #got, got, want, bound)
-#define ERROR(call, want)          same_error(__LINE__, #call, call, want)
-#define RUNS()                                                                                                        \
-    (same_error(__LINE__, "the launch", cudaGetLastError(), cudaSuccess),                                             \
+#define EQUAL(got, want)         equal(__FILE__, __LINE__, #got, -1, got, want)
+#define EQUAL_AT(i, got, want)   equal(__FILE__, __LINE__, #got, (long)(i), got, want)
+#define WITHIN(got, want, bound) within(__LINE__, #got, got, want, bound)
+#define ERROR(call, want)        same_error(__LINE__, #call, call, want)
+#define RUNS()                                                            \
+    (same_error(__LINE__, "the launch", cudaGetLastError(), cudaSuccess), \
      same_error(__LINE__, "the kernel", cudaDeviceSynchronize(), cudaSuccess))
 
 // n elements on the device and on the host. On the device every byte is 0xA5 until upload() or a kernel writes it.
@@ -84,7 +84,8 @@ struct Array {
     }
     void upload()
     {
-        same_error(__LINE__, "upload", cudaMemcpy(device, host, n * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
+        same_error(__LINE__, "upload", cudaMemcpy(device, host, n * sizeof(T), cudaMemcpyHostToDevice),
+                   cudaSuccess);
     }
     void download()
     {

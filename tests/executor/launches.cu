@@ -309,8 +309,10 @@ __device__ __forceinline__ int plus_one(int x)
     return x + 1;
 }
 
-namespace outer {
-namespace inner {
+namespace outer
+{
+namespace inner
+{
 __global__ void namespaced(int *out)
 {
     auto square = [](int x) { return x * x; };
@@ -334,7 +336,9 @@ static void names()
         f = next - f;
     }
 
+    // clang-format off
     auto launch = [&](int n) { outer::inner::namespaced<<<1 << 0, n > 8 ? 1 << 4 : 1>>>(a.device); };
+    // clang-format on
     launch(16);
     RUNS();
     a.download();
@@ -344,10 +348,12 @@ static void names()
     void (*pointer)(int *, int) = fill<int>;
     pointer<<<1, 16>>>(a.device, -3);
     RUNS();
+    // clang-format off
     fill<int>
         <<<1,  // a launch may take
            8>>>(b.device,
                 4); // several lines
+    // clang-format on
     RUNS();
     a.download();
     b.download();

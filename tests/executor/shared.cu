@@ -1,4 +1,4 @@
-// Shared memory: static, dynamic and both, cut into pieces, aligned for float4, limited, and private to each block.
+// Shared memory: static, dynamic and both, cut into pieces, aligned for float4, limited, private to each block.
 #include "check.h"
 
 __global__ void static_1d(int *out)
@@ -209,7 +209,7 @@ int main()
     Array<double> doubles(n);
     Array<float> floats(n);
     Array<char> bytes(n);
-    cut<<<1, n, n * (8 + 4 + 1)>>>(doubles.device, floats.device, bytes.device, n);
+    cut<<<1, n, n *(8 + 4 + 1)>>>(doubles.device, floats.device, bytes.device, n);
     RUNS();
     doubles.download();
     floats.download();

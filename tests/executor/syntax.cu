@@ -45,7 +45,9 @@ static void launches(Array<int> &out)
     RUNS();
     out.download();
     EQUAL(out[7], 10);
+    // clang-format off
     specialised<int> <<< 1, 8 >>> (out.device);
+    // clang-format on
     RUNS();
     out.download();
     EQUAL(out[7], 14);
@@ -162,7 +164,8 @@ __global__ void conversions(int *out)
     const char letter = 'x';
     const short small = -4;
     const long large = 1l << 40;
-    const int shuffled = __shfl_sync(0xffffffffu, flag, 3) + 10 * (__shfl_down_sync(0xffffffffu, letter, 1) == 'x') +
+    const int shuffled = __shfl_sync(0xffffffffu, flag, 3) +
+                         10 * (__shfl_down_sync(0xffffffffu, letter, 1) == 'x') +
                          100 * (__shfl_xor_sync(0xffffffffu, small, 1) == -4) +
                          1000 * (__shfl_up_sync(0xffffffffu, large, 1) == large);
     out[threadIdx.x] = shuffled;

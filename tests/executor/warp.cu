@@ -208,7 +208,8 @@ __global__ void reductions(Reductions *out)
     out[lane] = r;
 }
 
-// A block's sum as the tutorials write it: shuffles in each warp, one value a warp in shared memory, shuffles again.
+// A block's sum as the tutorials write it: shuffles in each warp, one value a warp in shared memory, shuffles
+// again.
 __global__ void block_sum(const float *in, float *out, int n)
 {
     __shared__ float partial[32];

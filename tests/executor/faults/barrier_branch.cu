@@ -1,7 +1,8 @@
 // Two barriers in the two arms of a branch are two barriers.
 #include "fault.h"
 
-// EXPECT cudaErrorLaunchFailure: barrier divergence in kernel branches, block (2, 0, 0): 64 of 256 threads wait at @HERE, 192 of 256 threads wait at @THERE
+// EXPECT cudaErrorLaunchFailure: barrier divergence in kernel branches, block (2, 0, 0): 64 of 256 threads wait at
+// @HERE, 192 of 256 threads wait at @THERE
 __global__ void branches()
 {
     if (blockIdx.x != 2)

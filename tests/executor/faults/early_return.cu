@@ -1,7 +1,8 @@
 // The guard at the top of the kernel returns before the barrier.
 #include "fault.h"
 
-// EXPECT cudaErrorLaunchFailure: barrier divergence in kernel guarded<float>, block (1, 0, 0): 72 of 128 threads wait at @HERE, the rest have exited
+// EXPECT cudaErrorLaunchFailure: barrier divergence in kernel guarded<float>, block (1, 0, 0): 72 of 128 threads
+// wait at @HERE, the rest have exited
 template <typename T>
 __global__ void guarded(T *out, int n)
 {

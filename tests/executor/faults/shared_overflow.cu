@@ -9,10 +9,12 @@ __global__ void past(int n)
 
 int main()
 {
-    // EXPECT cudaErrorIllegalAddress: access past the end of the dynamic shared memory (1024 bytes) in kernel past, block (0, 0, 0), thread (255, 0, 0)
+    // EXPECT cudaErrorIllegalAddress: access past the end of the dynamic shared memory (1024 bytes) in kernel
+    // past, block (0, 0, 0), thread (255, 0, 0)
     past<<<1, 256, 1024>>>(1);
     report();
-    // EXPECT cudaErrorIllegalAddress: access past the end of the dynamic shared memory (0 bytes) in kernel past, block (0, 0, 0), thread (0, 0, 0)
+    // EXPECT cudaErrorIllegalAddress: access past the end of the dynamic shared memory (0 bytes) in kernel past,
+    // block (0, 0, 0), thread (0, 0, 0)
     past<<<1, 256>>>(0);
     report();
     return verdict();

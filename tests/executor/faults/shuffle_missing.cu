@@ -1,7 +1,8 @@
 // Shuffles whose mask names lanes that are elsewhere.
 #include "fault.h"
 
-// EXPECT cudaErrorLaunchFailure: warp divergence in kernel two_places, block (0, 0, 0): 10 of 32 threads wait at @HERE for lanes of mask 0xffffffff, 22 of 32 threads wait at @THERE for lanes of mask 0xffffffff
+// EXPECT cudaErrorLaunchFailure: warp divergence in kernel two_places, block (0, 0, 0): 10 of 32 threads wait at
+// @HERE for lanes of mask 0xffffffff, 22 of 32 threads wait at @THERE for lanes of mask 0xffffffff
 __global__ void two_places(int *out)
 {
     const int lane = threadIdx.x;

@@ -1,7 +1,8 @@
 // More locals and calls than a thread's stack holds.
 #include "fault.h"
 
-// EXPECT cudaErrorIllegalAddress: stack overflow: a thread has * KB for its locals and calls in kernel recurse, block (0, 0, 0), thread (7, 0, 0)
+// EXPECT cudaErrorIllegalAddress: stack overflow: a thread has * KB for its locals and calls in kernel recurse,
+// block (0, 0, 0), thread (7, 0, 0)
 __device__ __noinline__ int deeper(volatile int *limit, int n)
 {
     volatile int here[16];
@@ -15,7 +16,8 @@ __global__ void recurse(int *out, volatile int *limit)
     out[threadIdx.x] = deeper(limit, 0);
 }
 
-// EXPECT cudaErrorIllegalAddress: stack overflow: a thread has * KB for its locals and calls in kernel large_locals, block (0, 0, 0), thread (0, 0, 0)
+// EXPECT cudaErrorIllegalAddress: stack overflow: a thread has * KB for its locals and calls in kernel
+// large_locals, block (0, 0, 0), thread (0, 0, 0)
 __global__ void large_locals(int *out, int n)
 {
     volatile char local[300 * 1024];
