@@ -175,7 +175,7 @@ def _expected(source):
     text = source.read_text()
     places = {}
     for number, line in enumerate(text.splitlines(), 1):
-        places |= {word: f"{source}:{number}" for word in re.findall(r"// ([A-Z]+)$", line)}
+        places |= dict.fromkeys(re.findall(r"// ([A-Z]+)$", line), f"{source}:{number}")
     comments = re.sub(r"\n\s*// (?!EXPECT )", " ", text)  # an announcement may take several lines
     patterns = []
     for announced in re.findall(r"// EXPECT (.*)", comments):

@@ -420,7 +420,9 @@ static void explain_signal(struct worker *w)
 
         w->fault.error = ERROR_ILLEGAL_ADDRESS;
         memory_describe(at, where, sizeof where);
-        if (at >= stack && at < stack + STACK_REGION)
+        if (!w->fault_address_known)
+            append(w->fault.message, "misaligned or non-canonical address");
+        else if (at >= stack && at < stack + STACK_REGION)
             append(w->fault.message, "stack overflow: a thread has %d KB for its locals and calls",
                    STACK_BYTES / 1024);
         else if (at >= w->shared && at < w->shared + SHARED_MAPPED + w->page)

@@ -93,6 +93,7 @@ struct worker {
     const void *fault_address;
     int fault_signal; /* set by the handler; the message is written at home */
     bool fault_is_store;
+    bool fault_address_known; /* not for what the processor refuses before it looks */
     atomic_bool in_block;
     atomic_ulong blocks_done;
     _Atomic int *abort; /* of the launch: nonzero where it must end */

@@ -56,6 +56,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
         if (!kicked) {
             w->fault_signal = number;
             w->fault_address = info->si_addr;
+            w->fault_address_known = info->si_code == SEGV_MAPERR || info->si_code == SEGV_ACCERR;
             w->fault_is_store = is_store(number, context);
         }
         worker_leave(w);

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -36,10 +37,15 @@
 #define __CUDACC__ 1
 #endif
 
+/* so that a kernel's pointer can be launched with NULL */
+#undef NULL
+#define NULL nullptr
+
 #define SMEMKIT_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 #include "vector_types.h"
 #include "smemkit/host.h"
+#include "smemkit/print.h"
 #include "smemkit/math.h"
 #include "smemkit/sync.h"
 #include "smemkit/atomics.h"

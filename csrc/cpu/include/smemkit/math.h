@@ -3,34 +3,80 @@
 #ifndef SMEMKIT_MATH_H
 #define SMEMKIT_MATH_H
 
-/* min and max of mixed types: CUDA has overloads for each pair; they give the common type */
+/* min and max: no templates where the types agree, so that std::min and std::max beside them are no rivals */
+#define SMEMKIT_MIN_MAX(type, least, most) \
+    static inline type min(type a, type b) \
+    {                                      \
+        return least;                      \
+    }                                      \
+    static inline type max(type a, type b) \
+    {                                      \
+        return most;                       \
+    }
+#define SMEMKIT_INTEGER_MIN_MAX(type) SMEMKIT_MIN_MAX(type, b < a ? b : a, a < b ? b : a)
+SMEMKIT_INTEGER_MIN_MAX(int)
+SMEMKIT_INTEGER_MIN_MAX(unsigned int)
+SMEMKIT_INTEGER_MIN_MAX(long)
+SMEMKIT_INTEGER_MIN_MAX(unsigned long)
+SMEMKIT_INTEGER_MIN_MAX(long long)
+SMEMKIT_INTEGER_MIN_MAX(unsigned long long)
+SMEMKIT_MIN_MAX(float, std::fmin(a, b), std::fmax(a, b))
+SMEMKIT_MIN_MAX(double, std::fmin(a, b), std::fmax(a, b))
+#undef SMEMKIT_INTEGER_MIN_MAX
+#undef SMEMKIT_MIN_MAX
+
+/* of two types, the common one */
 template <class A, class B>
-static inline constexpr std::common_type_t<A, B> min(A a, B b)
+static inline std::enable_if_t<!std::is_same_v<A, B>, std::common_type_t<A, B>> min(A a, B b)
 {
-    using T = std::common_type_t<A, B>;
-    if constexpr (std::is_floating_point_v<T>)
-        return std::fmin((T)a, (T)b);
-    else
-        return (T)b < (T)a ? (T)b : (T)a;
+    return min((std::common_type_t<A, B>)a, (std::common_type_t<A, B>)b);
 }
 template <class A, class B>
-static inline constexpr std::common_type_t<A, B> max(A a, B b)
+static inline std::enable_if_t<!std::is_same_v<A, B>, std::common_type_t<A, B>> max(A a, B b)
 {
-    using T = std::common_type_t<A, B>;
-    if constexpr (std::is_floating_point_v<T>)
-        return std::fmax((T)a, (T)b);
-    else
-        return (T)a < (T)b ? (T)b : (T)a;
+    return max((std::common_type_t<A, B>)a, (std::common_type_t<A, B>)b);
 }
 
-static inline float rsqrtf(float x)
-{
-    return 1.0f / std::sqrt(x);
-}
-static inline double rsqrt(double x)
-{
-    return 1.0 / std::sqrt(x);
-}
+using std::isfinite;
+using std::isinf;
+using std::isnan;
+using std::signbit;
+
+#define SMEMKIT_FUNCTION_1(type, name, x_type, expression) \
+    static inline type name(x_type x)                      \
+    {                                                      \
+        return expression;                                 \
+    }
+#define SMEMKIT_FUNCTION_2(type, name, xy_type, expression) \
+    static inline type name(xy_type x, xy_type y)           \
+    {                                                       \
+        return expression;                                  \
+    }
+#define SMEMKIT_FUNCTION_3(type, name, xyz_type, expression)    \
+    static inline type name(xyz_type x, xyz_type y, xyz_type z) \
+    {                                                           \
+        return expression;                                      \
+    }
+
+SMEMKIT_FUNCTION_1(double, rsqrt, double, 1 / std::sqrt(x))
+SMEMKIT_FUNCTION_1(double, rcbrt, double, 1 / std::cbrt(x))
+SMEMKIT_FUNCTION_1(double, sinpi, double, std::sin(M_PI *std::remainder(x, 2.0)))
+SMEMKIT_FUNCTION_1(double, cospi, double, std::cos(M_PI *std::remainder(x, 2.0)))
+SMEMKIT_FUNCTION_1(double, normcdf, double, std::erfc(-x *M_SQRT1_2) / 2)
+SMEMKIT_FUNCTION_2(double, rhypot, double, 1 / std::hypot(x, y))
+SMEMKIT_FUNCTION_3(double, norm3d, double, std::hypot(x, y, z))
+SMEMKIT_FUNCTION_3(double, rnorm3d, double, 1 / std::hypot(x, y, z))
+SMEMKIT_FUNCTION_1(float, rsqrtf, float, (float)rsqrt((double)x))
+SMEMKIT_FUNCTION_1(float, rcbrtf, float, (float)rcbrt((double)x))
+SMEMKIT_FUNCTION_1(float, sinpif, float, (float)sinpi((double)x))
+SMEMKIT_FUNCTION_1(float, cospif, float, (float)cospi((double)x))
+SMEMKIT_FUNCTION_1(float, normcdff, float, (float)normcdf((double)x))
+SMEMKIT_FUNCTION_2(float, rhypotf, float, (float)rhypot((double)x, (double)y))
+SMEMKIT_FUNCTION_3(float, norm3df, float, (float)norm3d((double)x, (double)y, (double)z))
+SMEMKIT_FUNCTION_3(float, rnorm3df, float, (float)rnorm3d((double)x, (double)y, (double)z))
+SMEMKIT_FUNCTION_2(unsigned, umin, unsigned, y < x ? y : x)
+SMEMKIT_FUNCTION_2(unsigned, umax, unsigned, x < y ? y : x)
+
 static inline float __saturatef(float x)
 {
     return x >= 1.0f ? 1.0f : x > 0.0f ? x : 0.0f; /* NaN becomes 0 */
@@ -47,56 +93,66 @@ static inline float __saturatef(float x)
 #define __powf(x, y)       std::pow((float)(x), (float)(y))
 #define __sincosf(x, s, c) sincosf(x, s, c)
 
-static inline float __fdividef(float x, float y)
+SMEMKIT_FUNCTION_2(float, __fdividef, float, x / y)
+
+/* Arithmetic in a given direction of rounding: of the exact result, the float that lies there. Never part of an
+ * fma, as on the GPU. float32 operations are exact enough in double to tell on which side the float lies. */
+namespace smemkit
 {
-    return x / y;
-}
-static inline float __frcp_rn(float x)
+
+template <class To, class From>
+static inline To round_down(From exact)
 {
-    return 1.0f / x;
+    To near = (To)exact;
+    return (From)near > exact ? std::nextafter(near, -std::numeric_limits<To>::infinity()) : near;
 }
-static inline float __fsqrt_rn(float x)
+template <class To, class From>
+static inline To round_up(From exact)
 {
-    return std::sqrt(x);
+    To near = (To)exact;
+    return (From)near < exact ? std::nextafter(near, std::numeric_limits<To>::infinity()) : near;
 }
-static inline float __frsqrt_rn(float x)
+template <class To, class From>
+static inline To round_to_zero(From exact)
 {
-    return 1.0f / std::sqrt(x);
+    return exact < 0 ? round_up<To>(exact) : round_down<To>(exact);
 }
-static inline float __fadd_rn(float x, float y)
-{
-    return x + y;
-}
-static inline float __fsub_rn(float x, float y)
-{
-    return x - y;
-}
-static inline float __fmul_rn(float x, float y)
-{
-    volatile float product = x * y; /* never part of an fma, as on the GPU */
-    return product;
-}
-static inline float __fdiv_rn(float x, float y)
-{
-    return x / y;
-}
-static inline float __fmaf_rn(float x, float y, float z)
-{
-    return std::fma(x, y, z);
-}
-static inline double __fma_rn(double x, double y, double z)
-{
-    return std::fma(x, y, z);
-}
+
+} // namespace smemkit
+
+#define SMEMKIT_ROUNDED_2(name, expression)                                             \
+    SMEMKIT_FUNCTION_2(float, name##_rn, float, (float)(expression))                    \
+    SMEMKIT_FUNCTION_2(float, name##_rd, float, smemkit::round_down<float>(expression)) \
+    SMEMKIT_FUNCTION_2(float, name##_ru, float, smemkit::round_up<float>(expression))   \
+    SMEMKIT_FUNCTION_2(float, name##_rz, float, smemkit::round_to_zero<float>(expression))
+#define SMEMKIT_ROUNDED_1(name, expression)                                             \
+    SMEMKIT_FUNCTION_1(float, name##_rn, float, (float)(expression))                    \
+    SMEMKIT_FUNCTION_1(float, name##_rd, float, smemkit::round_down<float>(expression)) \
+    SMEMKIT_FUNCTION_1(float, name##_ru, float, smemkit::round_up<float>(expression))   \
+    SMEMKIT_FUNCTION_1(float, name##_rz, float, smemkit::round_to_zero<float>(expression))
+SMEMKIT_ROUNDED_2(__fadd, (double)x + (double)y)
+SMEMKIT_ROUNDED_2(__fsub, (double)x - (double)y)
+SMEMKIT_ROUNDED_2(__fmul, (double)x *(double)y)
+SMEMKIT_ROUNDED_2(__fdiv, (double)x / (double)y)
+SMEMKIT_ROUNDED_1(__frcp, 1 / (double)x)
+SMEMKIT_ROUNDED_1(__fsqrt, std::sqrt((double)x))
+SMEMKIT_FUNCTION_1(float, __frsqrt_rn, float, (float)rsqrt((double)x))
+SMEMKIT_FUNCTION_3(float, __fmaf_rn, float, std::fma(x, y, z))
+SMEMKIT_FUNCTION_3(double, __fma_rn, double, std::fma(x, y, z))
 static inline double __dadd_rn(double x, double y)
 {
-    return x + y;
+    volatile double sum = x + y;
+    return sum;
 }
 static inline double __dmul_rn(double x, double y)
 {
     volatile double product = x * y;
     return product;
 }
+SMEMKIT_FUNCTION_2(double, __dsub_rn, double, __dadd_rn(x, -y))
+SMEMKIT_FUNCTION_2(double, __ddiv_rn, double, x / y)
+SMEMKIT_FUNCTION_1(double, __drcp_rn, double, 1 / x)
+SMEMKIT_FUNCTION_1(double, __dsqrt_rn, double, std::sqrt(x))
 
 static inline int __popc(unsigned x)
 {
@@ -177,6 +233,19 @@ static inline unsigned long long __umul64hi(unsigned long long x, unsigned long 
 {
     return (unsigned long long)((unsigned __int128)x * y >> 64);
 }
+static inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift)
+{
+    return (unsigned)(((uint64_t)high << 32 | low) << (shift < 32 ? shift : 32) >> 32);
+}
+static inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift)
+{
+    return (unsigned)(((uint64_t)high << 32 | low) >> (shift < 32 ? shift : 32));
+}
+SMEMKIT_FUNCTION_2(int, __hadd, int, (int)(((int64_t)x + y) >> 1))
+SMEMKIT_FUNCTION_2(int, __rhadd, int, (int)(((int64_t)x + y + 1) >> 1))
+SMEMKIT_FUNCTION_2(unsigned, __uhadd, unsigned, (unsigned)(((uint64_t)x + y) >> 1))
+SMEMKIT_FUNCTION_2(unsigned, __urhadd, unsigned, (unsigned)(((uint64_t)x + y + 1) >> 1))
+SMEMKIT_FUNCTION_3(unsigned, __usad, unsigned, (x > y ? x - y : y - x) + z)
 static inline unsigned __sad(int x, int y, unsigned z)
 {
     return (unsigned)(x > y ? (int64_t)x - y : (int64_t)y - x) + z;
@@ -197,50 +266,61 @@ SMEMKIT_BITCAST(__double_as_longlong, long long, double)
 SMEMKIT_BITCAST(__longlong_as_double, double, long long)
 #undef SMEMKIT_BITCAST
 
-static inline int __float2int_rn(float x)
+SMEMKIT_FUNCTION_1(int, __double2hiint, double, (int)(__double_as_longlong(x) >> 32))
+SMEMKIT_FUNCTION_1(int, __double2loint, double, (int)__double_as_longlong(x))
+static inline double __hiloint2double(int high, int low)
 {
-    return (int)std::nearbyint(x);
+    return __longlong_as_double((long long)((uint64_t)(unsigned)high << 32 | (unsigned)low));
 }
-static inline int __float2int_rz(float x)
+
+/* Conversions to an integer saturate, and NaN becomes 0, as on the GPU. */
+namespace smemkit
 {
-    return (int)x;
-}
-static inline int __float2int_ru(float x)
+
+template <class To, class From>
+static inline To saturate(From x)
 {
-    return (int)std::ceil(x);
+    if (x != x)
+        return 0;
+    if (x >= (From)std::numeric_limits<To>::max())
+        return std::numeric_limits<To>::max();
+    if (x <= (From)std::numeric_limits<To>::min())
+        return std::numeric_limits<To>::min();
+    return (To)x;
 }
-static inline int __float2int_rd(float x)
-{
-    return (int)std::floor(x);
-}
-static inline unsigned __float2uint_rn(float x)
-{
-    return (unsigned)std::nearbyint(x);
-}
-static inline unsigned __float2uint_rz(float x)
-{
-    return (unsigned)x;
-}
-static inline float __int2float_rn(int x)
-{
-    return (float)x;
-}
-static inline float __uint2float_rn(unsigned x)
-{
-    return (float)x;
-}
-static inline int __double2int_rn(double x)
-{
-    return (int)std::nearbyint(x);
-}
-static inline int __double2int_rz(double x)
-{
-    return (int)x;
-}
-static inline float __double2float_rn(double x)
-{
-    return (float)x;
-}
+
+} // namespace smemkit
+
+#define SMEMKIT_TO_INTEGER(from, to, from_type, to_type)                                                        \
+    SMEMKIT_FUNCTION_1(to_type, __##from##2##to##_rn, from_type, smemkit::saturate<to_type>(std::nearbyint(x))) \
+    SMEMKIT_FUNCTION_1(to_type, __##from##2##to##_rz, from_type, smemkit::saturate<to_type>(std::trunc(x)))     \
+    SMEMKIT_FUNCTION_1(to_type, __##from##2##to##_ru, from_type, smemkit::saturate<to_type>(std::ceil(x)))      \
+    SMEMKIT_FUNCTION_1(to_type, __##from##2##to##_rd, from_type, smemkit::saturate<to_type>(std::floor(x)))
+SMEMKIT_TO_INTEGER(float, int, float, int)
+SMEMKIT_TO_INTEGER(float, uint, float, unsigned)
+SMEMKIT_TO_INTEGER(float, ll, float, long long)
+SMEMKIT_TO_INTEGER(float, ull, float, unsigned long long)
+SMEMKIT_TO_INTEGER(double, int, double, int)
+SMEMKIT_TO_INTEGER(double, uint, double, unsigned)
+SMEMKIT_TO_INTEGER(double, ll, double, long long)
+SMEMKIT_TO_INTEGER(double, ull, double, unsigned long long)
+#undef SMEMKIT_TO_INTEGER
+
+#define SMEMKIT_TO_FLOAT(from, from_type, wide)                                                       \
+    SMEMKIT_FUNCTION_1(float, __##from##2float_rn, from_type, (float)x)                               \
+    SMEMKIT_FUNCTION_1(float, __##from##2float_rz, from_type, smemkit::round_to_zero<float>((wide)x)) \
+    SMEMKIT_FUNCTION_1(float, __##from##2float_ru, from_type, smemkit::round_up<float>((wide)x))      \
+    SMEMKIT_FUNCTION_1(float, __##from##2float_rd, from_type, smemkit::round_down<float>((wide)x))
+SMEMKIT_TO_FLOAT(int, int, double)
+SMEMKIT_TO_FLOAT(uint, unsigned, double)
+SMEMKIT_TO_FLOAT(double, double, double)
+SMEMKIT_TO_FLOAT(ll, long long, long double)
+SMEMKIT_TO_FLOAT(ull, unsigned long long, long double)
+#undef SMEMKIT_TO_FLOAT
+SMEMKIT_FUNCTION_1(double, __int2double_rn, int, (double)x)
+SMEMKIT_FUNCTION_1(double, __uint2double_rn, unsigned, (double)x)
+SMEMKIT_FUNCTION_1(double, __ll2double_rn, long long, (double)x)
+SMEMKIT_FUNCTION_1(double, __ull2double_rn, unsigned long long, (double)x)
 
 /* Loads and stores with a cache hint: there is nothing to hint at. */
 template <class T>
@@ -250,6 +330,11 @@ static inline T __ldg(const T *address)
 }
 template <class T>
 static inline T __ldcg(const T *address)
+{
+    return *address;
+}
+template <class T>
+static inline T __ldca(const T *address)
 {
     return *address;
 }

@@ -64,7 +64,7 @@ static inline int lane()
 template <class T>
 static inline T shuffle(unsigned mask, T value, int source, const char *file, int line)
 {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 2, "a shuffle moves 2, 4 or 8 bytes");
+    static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
     bits = smemkit_warp(SMEMKIT_SHUFFLE, mask, bits, source, file, line);

@@ -1,0 +1,28 @@
+/* printf for kernels: the text is made first and written in one piece, so that lines of different threads do not
+ * mix and a fault in the middle leaves no lock of the C library behind. */
+#ifndef SMEMKIT_PRINT_H
+#define SMEMKIT_PRINT_H
+
+#include <cstdarg>
+
+namespace smemkit
+{
+
+__attribute__((format(printf, 1, 2))) static inline int print(const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length > 0)
+        fwrite(text, 1, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1, stdout);
+    return length;
+}
+
+} // namespace smemkit
+
+#define printf smemkit::print
+
+#endif
