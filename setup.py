@@ -234,12 +234,12 @@ def check_prerequisites() -> list[str]:
     return [f"-I{folder}", f"-I{numpy.get_include()}"]
 
 
-def load_rewrite():
-    """smemkit.dialect.rewrite, without importing the package that is being built."""
+def load_dialect():
+    """smemkit.dialect, without importing the package that is being built."""
     spec = importlib.util.spec_from_file_location("dialect", ROOT / "smemkit/dialect.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.rewrite
+    return module
 
 
 class Build(build_ext):
@@ -309,16 +309,15 @@ class Build(build_ext):
 
     def cpu_jobs(self):
         """The kernels for the CPU executor, and their launchers' table."""
-        rewrite = load_rewrite()
-        command = [*words("CXX", "c++"), "-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-exceptions"]
-        command += ["-fwrapv"]  # integers wrap around, as on a GPU
-        if accepts(words("CXX", "c++"), "-fno-gnu-unique"):  # else one kernel's __shared__ is another's
-            command += ["-fno-gnu-unique"]
+        dialect = load_dialect()
+        compiler = words("CXX", "c++")
+        command = [*compiler, "-O3", "-fPIC", "-fvisibility=hidden", "-DSMEMKIT_BESIDE_CUDA", *dialect.FLAGS]
+        command += [flag for flag in dialect.FLAGS_IF_KNOWN if accepts(compiler, flag)]
         command += ["-Icsrc/cpu/include", "-Icsrc/cpu", "-Icsrc", "-Ikernels"]
         for row in self.rows:
             if row.needs != "HOST" and row.cpu:
                 source = self.temp / "cpu" / Path(row.source).with_suffix(".cpp")
-                text = rewrite(Path("kernels", row.source).read_text(), row.source)
+                text = dialect.rewrite(Path("kernels", row.source).read_text(), row.source)
                 if not source.exists() or source.read_text() != text:
                     source.parent.mkdir(parents=True, exist_ok=True)
                     source.write_text(text)

@@ -69,6 +69,9 @@ def _dialect():
     return module
 
 
+DIALECT = _dialect()
+
+
 def _run(command, **options):
     return subprocess.run(
         [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
@@ -88,11 +91,10 @@ class Builder:
         self.folder = folder
         self.pool = ThreadPoolExecutor(os.cpu_count())
         self.sources = folder / "sources"
-        dialect = _dialect()
         for source in [*PROGRAMS.rglob("*.cu"), *PROGRAMS.rglob("*.h")]:  # headers launch kernels, too
             target = self.sources / source.relative_to(PROGRAMS)
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(dialect.rewrite(source.read_text(), str(source)))
+            target.write_text(DIALECT.rewrite(source.read_text(), str(source)))
         objects = {name: self._executor(name) for name in sorted({name for name, _ in wanted})}
         self.programs = {
             (name, program): self.pool.submit(self._program, name, program, objects[name])
@@ -120,9 +122,7 @@ class Builder:
         for job, _ in objects:
             job.result()
         _compile(
-            *(toolchain.cxx, "-std=c++17", "-O2", "-I", CPU / "include", "-I", CPU),
-            *("-fno-exceptions", "-fwrapv"),
-            "-fstack-clash-protection",  # no large frame jumps over a stack's guard page
+            *(toolchain.cxx, "-O2", "-I", CPU / "include", "-I", CPU, *DIALECT.FLAGS, "-fstack-clash-protection"),
             *("-x", "c++", source, "-x", "none", *(target for _, target in objects)),
             *(*toolchain.link, "-lpthread", "-o", target),
         )

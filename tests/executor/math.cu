@@ -71,7 +71,7 @@ __global__ void vectors(double *out)
     out[4] = one.x + 10 * one.y + 100 * one.z;
     out[5] = two.x + 10 * two.y + 100 * two.z;
     out[6] = braces.x + 10 * braces.y + 100 * braces.z;
-    out[7] = make_short2(-4, 3).x + make_char3(1, 2, -3).z + make_uint2(4, 5).y + make_float2(0.5f, 1).x +
+    out[7] = make_short2(-4, 3).x + make_char3(1, 2, -3).z + (int)make_uint2(4, 5).y + make_float2(0.5f, 1).x +
              make_int4(1, 2, 3, 4).w + make_float3(1, 2, 3).z + make_double4(1, 2, 3, 4).w;
     out[8] = make_longlong2(1ll << 40, 2).x;
 }

@@ -19,12 +19,16 @@
 
 #include "../executor.h"
 
-/* A library may hold the same kernels twice, for a GPU and for the CPU: the tag keeps their symbols apart. */
+/* smemkit's own library holds its kernels twice, for a GPU and for the CPU: the tag keeps their symbols apart. */
+#ifdef SMEMKIT_BESIDE_CUDA
 #define __global__ __attribute__((abi_tag("cpu")))
+#else
+#define __global__
+#endif
 #define __device__
 #define __host__
-#define __shared__   thread_local __attribute__((aligned(16)))
-#define __constant__ static
+#define __shared__ thread_local __attribute__((aligned(16)))
+#define __constant__
 #define __managed__
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))

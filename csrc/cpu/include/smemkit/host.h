@@ -73,7 +73,8 @@ static inline const char *cudaGetErrorName(cudaError_t error)
 }
 static inline const char *cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaSuccess ? "no error" : smemkit_last_message();
+    const char *message = error == cudaSuccess ? "no error" : smemkit_last_message();
+    return *message ? message : cudaGetErrorName(error);
 }
 
 static inline cudaError_t cudaMalloc(void **memory, size_t bytes)
@@ -141,35 +142,52 @@ inline size_t &shared_limit()
     return bytes;
 }
 
-/* The two halves of kernel<<<configuration>>>(arguments): the first takes the configuration and a lambda that
- * calls the kernel, the second the arguments, which are copied. */
-template <class Call>
-struct launcher {
-    smemkit_launch launch;
-    Call call;
-
-    template <class... Arguments>
-    void operator()(Arguments... arguments)
+/* extern __shared__ T name[]; for a whole file */
+template <class T>
+struct dynamic_shared {
+    operator T *() const
     {
-        auto thread = [&] { call(arguments...); };
-        launch.run = [](void *closure) { (*(decltype(thread) *)closure)(); };
-        launch.closure = &thread;
-        smemkit_run(&launch);
+        return (T *)smemkit_dynamic_shared();
+    }
+    template <class U>
+    explicit operator U *() const
+    {
+        return (U *)smemkit_dynamic_shared();
     }
 };
 
-template <class Call>
-launcher<Call> configure(const char *kernel, Call call, dim3 grid, dim3 block, size_t shared_bytes = 0,
-                         cudaStream_t = nullptr)
+template <class Call, class... Arguments>
+void launch(smemkit_launch launch, const Call &call, Arguments... arguments)
 {
-    return {{kernel,
-             {grid.x, grid.y, grid.z},
-             {block.x, block.y, block.z},
-             shared_bytes,
-             shared_limit(),
-             nullptr,
-             nullptr},
-            call};
+    auto thread = [&] { call(arguments...); };
+    launch.run = [](void *closure) { (*(decltype(thread) *)closure)(); };
+    launch.closure = &thread;
+    smemkit_run(&launch);
+}
+
+/* The first half of kernel<<<configuration>>>(arguments); the second is the call of what it returns. `Call` is a
+ * lambda that calls a template, so that the arguments, which are copied, decide its types; or a function. */
+inline smemkit_launch configuration(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes = 0,
+                                    cudaStream_t = nullptr)
+{
+    return {kernel, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes, shared_limit(), nullptr,
+            nullptr};
+}
+template <class Call>
+auto configure(const char *kernel, Call call, dim3 grid, dim3 block, size_t shared_bytes = 0,
+               cudaStream_t stream = nullptr)
+{
+    return [=](auto... arguments) {
+        launch(configuration(kernel, grid, block, shared_bytes, stream), call, arguments...);
+    };
+}
+template <class... Parameters>
+auto configure(const char *kernel, void (*call)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes = 0,
+               cudaStream_t stream = nullptr)
+{
+    return [=](Parameters... arguments) {
+        launch(configuration(kernel, grid, block, shared_bytes, stream), call, arguments...);
+    };
 }
 
 } // namespace smemkit

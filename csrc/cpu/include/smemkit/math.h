@@ -37,6 +37,7 @@ static inline std::enable_if_t<!std::is_same_v<A, B>, std::common_type_t<A, B>> 
     return max((std::common_type_t<A, B>)a, (std::common_type_t<A, B>)b);
 }
 
+using std::abs;
 using std::isfinite;
 using std::isinf;
 using std::isnan;
