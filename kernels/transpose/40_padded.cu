@@ -20,15 +20,17 @@ __global__ void transpose_padded(const T *x, T *out, int64_t rows, int64_t colum
 
     const int tx = threadIdx.x, ty = threadIdx.y; // [0, TILE), [0, BLOCK_ROWS)
     const int64_t first_row = tile_row() * TILE, first_column = (int64_t)blockIdx.x * TILE;
+    const int64_t row = first_row + ty, column = first_column + tx; // of x, to read
 
-    for (int j = ty; j < TILE; j += BLOCK_ROWS)
-        if (first_row + j < rows && first_column + tx < columns)
-            tile[j][tx] = x[(first_row + j) * columns + first_column + tx];
+    for (int j = 0; j < TILE; j += BLOCK_ROWS)
+        if (row + j < rows && column < columns)
+            tile[ty + j][tx] = x[(row + j) * columns + column];
     __syncthreads(); // the tile is complete before anyone reads a column of it
 
-    for (int j = ty; j < TILE; j += BLOCK_ROWS)
-        if (first_column + j < columns && first_row + tx < rows)
-            out[(first_column + j) * rows + first_row + tx] = tile[tx][j];
+    const int64_t out_row = first_column + ty, out_column = first_row + tx;
+    for (int j = 0; j < TILE; j += BLOCK_ROWS)
+        if (out_row + j < columns && out_column < rows)
+            out[(out_row + j) * rows + out_column] = tile[tx][ty + j];
 }
 
 cudaError_t launch_transpose_padded(const transpose_args *args, cudaStream_t stream)

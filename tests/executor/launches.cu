@@ -47,8 +47,9 @@ __global__ void count(int *counter)
 static void refused(dim3 grid, dim3 block, size_t shared, cudaError_t want, int *counter)
 {
     count<<<grid, block, shared>>>(counter);
-    ERROR(cudaPeekAtLastError(), want);
-    ERROR(cudaGetLastError(), want); // peeking does not clear it
+    const cudaError_t came = cudaPeekAtLastError();
+    EQUAL(came == want || came == cudaErrorInvalidValue, true); // CUDA 13 has but one error for all of these
+    ERROR(cudaGetLastError(), came);                            // peeking does not clear it
     ERROR(cudaGetLastError(), cudaSuccess);
     ERROR(cudaDeviceSynchronize(), cudaSuccess);
 }
@@ -65,20 +66,19 @@ static void accepted(dim3 grid, dim3 block, size_t shared, int *counter)
 
 static void configurations()
 {
-    const cudaError_t configuration = cudaErrorInvalidConfiguration;
     Array<int> counter(1);
     counter.zero();
-    refused(1, 1025, 0, configuration, counter.device);
-    refused(1, dim3(1, 1025), 0, configuration, counter.device);
-    refused(1, dim3(1, 1, 65), 0, configuration, counter.device);
-    refused(1, dim3(32, 32, 2), 0, configuration, counter.device);
-    refused(1, 0, 0, configuration, counter.device);
-    refused(1, dim3(1, 0), 0, configuration, counter.device);
-    refused(0, 1, 0, configuration, counter.device);
-    refused(dim3(1, 1, 0), 1, 0, configuration, counter.device);
-    refused(dim3(1, 65536), 1, 0, configuration, counter.device);
-    refused(dim3(1, 1, 65536), 1, 0, configuration, counter.device);
-    refused(0x80000000u, 1, 0, configuration, counter.device);
+    refused(1, 1025, 0, cudaErrorInvalidConfiguration, counter.device);
+    refused(1, dim3(1, 1025), 0, cudaErrorInvalidConfiguration, counter.device);
+    refused(1, dim3(1, 1, 65), 0, cudaErrorInvalidConfiguration, counter.device);
+    refused(1, dim3(32, 32, 2), 0, cudaErrorInvalidConfiguration, counter.device);
+    refused(1, 0, 0, cudaErrorInvalidConfiguration, counter.device);
+    refused(1, dim3(1, 0), 0, cudaErrorInvalidConfiguration, counter.device);
+    refused(0, 1, 0, cudaErrorInvalidConfiguration, counter.device);
+    refused(dim3(1, 1, 0), 1, 0, cudaErrorInvalidConfiguration, counter.device);
+    refused(dim3(1, 65536), 1, 0, cudaErrorInvalidConfiguration, counter.device);
+    refused(dim3(1, 1, 65536), 1, 0, cudaErrorInvalidConfiguration, counter.device);
+    refused(0x80000000u, 1, 0, cudaErrorInvalidConfiguration, counter.device);
     refused(1, 1, 48 * 1024 + 1, cudaErrorInvalidValue, counter.device);
     counter.download();
     EQUAL(counter[0], 0); // none of them ran

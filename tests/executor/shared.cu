@@ -81,7 +81,7 @@ __global__ void both(int *out)
 __global__ void by_float4(const float *in, float *out)
 {
     __shared__ char odd[3];
-    __shared__ float tile[128];
+    __shared__ __align__(16) float tile[128]; // without it: 4 bytes, which a GPU takes at its word
     extern __shared__ float more[];
     odd[threadIdx.x % 3] = 1;
     reinterpret_cast<float4 *>(tile)[threadIdx.x] = reinterpret_cast<const float4 *>(in)[threadIdx.x];
