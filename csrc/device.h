@@ -45,6 +45,8 @@ struct device_type {
     bool (*fill)(struct device *, void *to, int byte, size_t bytes, device_stream, struct failure *);
     bool (*launch)(struct device *, const struct kernel_row *, const void *args, device_stream, struct failure *);
     bool (*wait)(struct device *, device_stream, struct failure *);
+    /* what comes on `later` waits for what stands on `earlier` now; under capture it does nothing */
+    bool (*follow)(struct device *, device_stream later, device_stream earlier, struct failure *);
     bool (*wait_all)(struct device *, struct failure *);
 
     /* events: `mark` makes one and records it; `seconds_between` waits for the later one */

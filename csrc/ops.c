@@ -62,6 +62,9 @@ static bool call_begin(struct call *call, size_t scratch_bytes)
     const bool host = is_host(call);
     bool ok = mark(call, 0);
 
+    /* Arrays are filled on the default stream */
+    if (!host)
+        ok = ok && type->follow(call->device, call->stream, NULL, &call->failure);
     for (int i = 0; ok && i < call->inputs; i++) {
         call->memory[i] = call->in[i].data;
         if (!host)
@@ -122,6 +125,9 @@ static void call_end(struct call *call, bool ok)
     else if (ok && call->out_memory != call->out.data)
         ok = type->copy(call->device, call->out.data, call->out_memory, call->out.bytes, call->stream,
                         &call->failure);
+    /* what comes next on the default stream, freeing the operands included, waits for this call */
+    if (ok && !host)
+        ok = type->follow(call->device, NULL, call->stream, &call->failure);
     if (ok)
         mark(call, 3);
     for (int i = 0; i < call->inputs; i++)

@@ -89,6 +89,13 @@ static bool cpu_wait_all(struct device *device, struct failure *failure)
     return cpu_wait(device, NULL, failure);
 }
 
+static bool cpu_follow(struct device *device, device_stream later, device_stream earlier, struct failure *failure)
+{
+    (void)later;
+    (void)earlier;
+    return cpu_wait_all(device, failure);
+}
+
 /* An event is a moment of the monotonic clock. */
 static bool cpu_mark(struct device *device, device_stream stream, device_event *event, struct failure *failure)
 {
@@ -132,6 +139,7 @@ static const struct device_type cpu_type = {
     .launch = cpu_launch,
     .wait = cpu_wait,
     .wait_all = cpu_wait_all,
+    .follow = cpu_follow,
     .mark = cpu_mark,
     .seconds_between = cpu_seconds_between,
     .drop = cpu_drop,

@@ -533,6 +533,24 @@ static bool cuda_mark(struct device *device, device_stream stream, device_event 
     return ok;
 }
 
+static bool cuda_follow(struct device *device, device_stream later, device_stream earlier, struct failure *failure)
+{
+    struct visit visit;
+    cudaEvent_t event = NULL;
+
+    if (later == earlier)
+        return true;
+    if (!enter(device, &visit, failure))
+        return false;
+    bool ok = is_capturing(later) || is_capturing(earlier) ||
+              (CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)) &&
+               CHECK(cudaEventRecord(event, earlier)) && CHECK(cudaStreamWaitEvent(later, event, 0)));
+    if (event != NULL)
+        (void)cudaEventDestroy(event); /* CUDA keeps it for those who wait */
+    leave(&visit);
+    return ok;
+}
+
 /* Waits for both: on two streams the later one says nothing about the earlier. */
 static bool cuda_seconds_between(struct device *device, device_event earlier, device_event later, double *seconds,
                                  struct failure *failure)
@@ -600,6 +618,7 @@ static const struct device_type cuda_type = {
     .launch = cuda_launch,
     .wait = cuda_wait,
     .wait_all = cuda_wait_all,
+    .follow = cuda_follow,
     .mark = cuda_mark,
     .seconds_between = cuda_seconds_between,
     .drop = cuda_drop,
