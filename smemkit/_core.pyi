@@ -1,7 +1,7 @@
 """The C extension: what `smemkit` is made of. Use the names that `smemkit` exports."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 

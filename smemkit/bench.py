@@ -572,6 +572,29 @@ def table(suite: str, rows: list[Row]) -> Table:
     return shown
 
 
+def results(report: dict[str, Any]) -> str:
+    """The README's table, in markdown, of a reference file's content: each ladder, and the peers beside it."""
+    environment = report["environment"]
+    lines = [
+        f"Device time on an {environment['gpu']}, float32, warm; {environment['date'][:10]}, one run of "
+        f"`python -m smemkit bench`:",
+        "",
+        "| | the ladder | PyTorch | CuPy | ours is |",
+        "|---|---|---|---|---|",
+    ]
+    for op, shape in (("transpose", [8192, 8192]), ("reduce", [16_777_216]), ("matmul", [4096, 4096, 4096])):
+        rows = [row for row in report["rows"] if row["suite"] == op and row["shape"] == shape and not row["cold"]]
+        rungs: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            rungs.setdefault(row["kernel"], row)  # with its default tile or block size, which comes first
+        ours = rungs.pop(None)
+        ladder = " → ".join(f"`{name}` {format_number(row['value'])}" for name, row in rungs.items())
+        torch, cupy = (format_number(ours["value"] * ours["us"] / ours["peers"][peer]) for peer in PEERS)
+        size = " × ".join(str(length) for length in shape)
+        lines.append(f"| {op} {size}, {ours['unit']} | {ladder} | {torch} | {cupy} | {ours['ratio']:.2f} × |")
+    return "\n".join(lines) + "\n"
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     """The command line of ``smemkit bench``."""
     parser.add_argument("suite", nargs="*", help=f"{', '.join(SUITES)}; all that the device has if none is given")
@@ -579,6 +602,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--save", action="store_true", help="write them as this GPU's reference file")
     parser.add_argument("--quick", action="store_true", help="few sizes, few samples")
     parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
+    parser.add_argument("--readme", action="store_true", help="measure nothing: print the README's table")
     parser.set_defaults(command=main, parser=parser)
 
 
@@ -586,6 +610,9 @@ def main(arguments: Namespace) -> int:
     """Runs ``smemkit bench``; the exit status is 1 if anything failed."""
     for name in set(arguments.suite) - set(SUITES):
         arguments.parser.error(f"suite: expected some of {', '.join(SUITES)}; got {name}")
+    if arguments.readme:
+        print(results(json.loads((REFERENCE / "nvidia-h200.json").read_text(encoding="utf-8"))), end="")
+        return 0
     console = Console(stderr=True)
     device = Device(arguments.device)
     if arguments.save and (arguments.suite or arguments.quick or not device.is_cuda):

@@ -12,9 +12,9 @@ This file is also loaded by setup.py, before smemkit exists: it imports nothing 
 import re
 
 # What a kernel must be compiled with, and where the compiler knows it. Integers wrap around, as on a GPU; a null
-# pointer is an address like another, so that its use is not optimised away; a large frame must not jump over the
-# guard of its stack; one kernel's __shared__ must not become another's of the same name; a * b + c gives the same on
-# every processor.
+# pointer is an address like another, so that its use is not optimised away; a * b + c gives the same on every
+# processor; a large frame must not jump over the guard of its stack; one kernel's __shared__ must not become
+# another's of the same name.
 FLAGS = ("-std=c++17", "-fno-exceptions", "-fwrapv", "-fno-delete-null-pointer-checks", "-ffp-contract=off")
 FLAGS_IF_KNOWN = ("-fstack-clash-protection", "-fno-gnu-unique")
 
