@@ -1,0 +1,132 @@
+// The 16-bit types: every value there and back, arithmetic that rounds once, atomics.
+#include "check.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+// All 65536 patterns: to float and back is the identity, but for NaNs, which stay NaNs.
+__global__ void there_and_back(int *wrong_half, int *wrong_bfloat)
+{
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    const __half h = __ushort_as_half((unsigned short)i);
+    const __nv_bfloat16 b = __ushort_as_bfloat16((unsigned short)i);
+    const float hf = __half2float(h), bf = __bfloat162float(b);
+    if (hf == hf ? __half_as_ushort(__float2half(hf)) != i : !__hisnan(__float2half(hf)))
+        atomicAdd(wrong_half, 1);
+    if (bf == bf ? __bfloat16_as_ushort(__float2bfloat16(bf)) != i : !__hisnan(__float2bfloat16(bf)))
+        atomicAdd(wrong_bfloat, 1);
+}
+
+// Halfway between two neighbours: to the even one. `x` are floats, `out` the bits of their __half.
+__global__ void round_to_half(const float *x, int *out)
+{
+    out[threadIdx.x] = __half_as_ushort(__float2half(x[threadIdx.x]));
+}
+
+__global__ void round_to_bfloat(const float *x, int *out)
+{
+    out[threadIdx.x] = __bfloat16_as_ushort(__float2bfloat16(x[threadIdx.x]));
+}
+
+__global__ void arithmetic(float *out)
+{
+    const __half a = __float2half(1.5f), b = __float2half(-0.25f);
+    const __half2 pair = __floats2half2_rn(3.0f, 4.0f), sum = __hadd2(pair, pair);
+    const float values[] = {__half2float(__hadd(a, b)),
+                            __half2float(a * b),
+                            __half2float(__hdiv(a, b)),
+                            __half2float(__hfma(a, b, a)),
+                            __half2float(__hmax(a, b)),
+                            __hlt(b, a) ? 1.0f : 0.0f,
+                            __low2float(sum),
+                            __high2float(sum),
+                            __half22float2(__hmul2(pair, pair)).y,
+                            __bfloat162float(__float2bfloat16(3.0f) - __float2bfloat16(0.5f)),
+                            __half2float(__hadd(__float2half(2048.0f), __float2half(1.0f))),
+                            __half2float(__shfl_sync(1u, a, 0))};
+    for (int i = 0; i < 12; i++)
+        out[i] = values[i];
+}
+
+__global__ void sums(__half *h, __half2 *h2, __nv_bfloat16 *b, __nv_bfloat162 *b2)
+{
+    atomicAdd(h, __float2half(1.0f));
+    atomicAdd(h2, __floats2half2_rn(1.0f, -2.0f));
+    atomicAdd(b, __float2bfloat16(0.5f));
+    atomicAdd(b2, __floats2bfloat162_rn(0.25f, 1.0f));
+}
+
+__global__ void read(const __half *h, const __half2 *h2, const __nv_bfloat16 *b, const __nv_bfloat162 *b2,
+                     float *out)
+{
+    out[0] = __half2float(*h);
+    out[1] = __low2float(*h2);
+    out[2] = __high2float(*h2);
+    out[3] = __bfloat162float(*b);
+    out[4] = __low2float(*b2);
+    out[5] = __high2float(*b2);
+}
+
+int main()
+{
+    Array<int> wrong_half(1), wrong_bfloat(1);
+    wrong_half.zero();
+    wrong_bfloat.zero();
+    there_and_back<<<256, 256>>>(wrong_half.device, wrong_bfloat.device);
+    RUNS();
+    wrong_half.download();
+    wrong_bfloat.download();
+    EQUAL(wrong_half[0], 0);
+    EQUAL(wrong_bfloat[0], 0);
+
+    const float points[] = {
+        1.0f + 0x1p-11f, 1.0f + 3 * 0x1p-11f, 65519.0f, 65520.0f, 0x1p-25f, 3 * 0x1p-25f, 0x1p-14f, -0.0f, 1e30f,
+        -1e-30f};
+    const int half_bits[] = {0x3c00, 0x3c02, 0x7bff, 0x7c00, 0x0000, 0x0002, 0x0400, 0x8000, 0x7c00, 0x8000};
+    const float bfloat_points[] = {1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-8f, 3.4e38f, -0.0f};
+    const int bfloat_bits[] = {0x3f80, 0x3f82, 0x7f80, 0x8000};
+    Array<float> x(10);
+    Array<int> bits(10);
+    for (int i = 0; i < 10; i++)
+        x[i] = points[i];
+    x.upload();
+    round_to_half<<<1, 10>>>(x.device, bits.device);
+    RUNS();
+    bits.download();
+    for (int i = 0; i < 10; i++)
+        EQUAL_AT(i, bits[i], half_bits[i]);
+    for (int i = 0; i < 4; i++)
+        x[i] = bfloat_points[i];
+    x.upload();
+    round_to_bfloat<<<1, 4>>>(x.device, bits.device);
+    RUNS();
+    bits.download();
+    for (int i = 0; i < 4; i++)
+        EQUAL_AT(i, bits[i], bfloat_bits[i]);
+
+    const float expected[] = {1.25f, -0.375f, -6, 1.125f, 1.5f, 1, 6, 8, 16, 2.5f, 2048, 1.5f};
+    Array<float> out(12);
+    arithmetic<<<1, 1>>>(out.device);
+    RUNS();
+    out.download();
+    for (int i = 0; i < 12; i++)
+        EQUAL_AT(i, out[i], expected[i]);
+
+    Array<__half> h(1);
+    Array<__half2> h2(1);
+    Array<__nv_bfloat16> b(1);
+    Array<__nv_bfloat162> b2(1);
+    h.zero();
+    h2.zero();
+    b.zero();
+    b2.zero();
+    sums<<<4, 64>>>(h.device, h2.device, b.device, b2.device);
+    RUNS();
+    read<<<1, 1>>>(h.device, h2.device, b.device, b2.device, out.device);
+    RUNS();
+    out.download();
+    const float totals[] = {256, 256, -512, 128, 64, 256};
+    for (int i = 0; i < 6; i++)
+        EQUAL_AT(i, out[i], totals[i]);
+    return verdict();
+}

@@ -1,0 +1,190 @@
+"""Every kernel of matmul: exact on small integers, within k·eps on random numbers, on all shapes and into `out`."""
+
+import numpy as np
+import pytest
+from conftest import each_kernel, each_variant, integers, is_poison, launching, on, poison
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+U = 2.0**-24  # the unit roundoff of float32
+SHAPES = [
+    (1, 1, 1),
+    (2, 3, 5),
+    (31, 33, 32),
+    (32, 32, 32),
+    (33, 31, 65),
+    (67, 41, 13),
+    (1, 131, 1),
+    (131, 1, 1),
+    (1, 1, 131),
+    (2, 257, 3),
+]  # m, k, n
+
+
+def product(kernel, device, a, b):
+    """The product as an array of NumPy, from a poisoned output."""
+    out = on(device, poison((a.shape[0], b.shape[1]), a.dtype))
+    with launching(1):
+        assert kernel(on(device, a), on(device, b), out=out) is out
+    return out.numpy()
+
+
+def within_bound(result, a, b):
+    """|C - Ĉ| <= (k + 2)·2⁻²⁴·|A||B|, which holds for float32 in any order; NaN is not within it."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return np.all(np.abs(result - a @ b) <= (a.shape[1] + 2) * U * (np.abs(a) @ np.abs(b)))
+
+
+@each_kernel("matmul")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_small_integers_are_exact(device, kernel, shape):
+    m, k, n = shape
+    a, b = integers((m, k), kernel.dtype), integers((k, n), kernel.dtype, seed=1)
+    result = product(kernel, device, a, b)
+    assert_array_equal(result, a.astype(int) @ b.astype(int), strict=False)
+    assert result.dtype == kernel.dtype
+
+
+@each_variant("matmul")
+def test_every_variant_guards_its_edges(device, kernel):
+    tile = kernel.options[0][1]
+    for m, k, n in (tile - 1, tile, tile + 1), (tile + 1, 2 * tile + 1, tile - 1), (2 * tile, 1, tile):
+        a, b = integers((m, k), kernel.dtype), integers((k, n), kernel.dtype, seed=1)
+        assert_array_equal(product(kernel, device, a, b), a @ b)
+
+
+@each_kernel("matmul")
+@pytest.mark.parametrize("shape", [(37, 1, 29), (31, 67, 33), (5, 1009, 3)], ids=str)
+def test_random_numbers_are_within_their_bound(device, kernel, shape):
+    m, k, n = shape
+    rng = np.random.default_rng(k)
+    a, b = (
+        (rng.standard_normal(s) * 10 ** rng.uniform(-3, 3, s)).astype(kernel.dtype) for s in ((m, k), (k, n))
+    )
+    result = product(kernel, device, a, b)
+    if np.dtype(kernel.dtype).kind == "f":
+        assert within_bound(result, a, b)
+    else:
+        assert_array_equal(result, a @ b)
+
+
+def test_the_bound_finds_an_element_that_is_missing():
+    a, b = np.ones((1, 1009), np.float32), np.ones((1009, 1), np.float32)
+    assert within_bound(np.float32([[1009]]), a, b)
+    assert not within_bound(np.float32([[1008]]), a, b)
+    assert not within_bound(np.float32([[np.nan]]), a, b)
+
+
+@each_kernel("matmul")
+def test_infinities_and_nans_stay_in_their_rows_and_columns(device, kernel):
+    if np.dtype(kernel.dtype).kind != "f":
+        pytest.skip("integers have none")
+    a, b = integers((35, 34), kernel.dtype), integers((34, 33), kernel.dtype, seed=1)
+    a[3, 5], a[33, 33], b[7, 11] = np.inf, np.nan, np.nan
+    with np.errstate(invalid="ignore"):
+        assert_array_equal(product(kernel, device, a, b), a @ b)
+
+
+@each_kernel("matmul")
+def test_integers_wrap_around(device, kernel):
+    if kernel.dtype != "int32":
+        pytest.skip("floats do not wrap")
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-(2**31), 2**31, shape).astype(np.int32) for shape in ((33, 65), (65, 31)))
+    assert_array_equal(product(kernel, device, a, b), a @ b)
+
+
+@each_kernel("matmul")
+def test_numpy_in_numpy_out(device, kernel):
+    a, b = integers((33, 5), kernel.dtype), integers((5, 31), kernel.dtype, seed=1)
+    result = kernel(a, b, device=device)
+    assert type(result) is np.ndarray
+    assert_array_equal(result, a @ b, strict=True)
+
+
+@each_kernel("matmul")
+def test_numpy_out_is_overwritten_and_returned(device, kernel):
+    a, b = integers((33, 5), kernel.dtype), integers((5, 31), kernel.dtype, seed=1)
+    out = poison((33, 31), kernel.dtype)
+    assert kernel(a, b, out=out, device=device) is out
+    assert_array_equal(out, a @ b)
+
+
+@each_kernel("matmul")
+def test_a_sum_over_nothing_is_zero_and_launches_nothing(device, kernel):
+    out = on(device, poison((3, 2), kernel.dtype))
+    with launching(0):
+        kernel(on(device, integers((3, 0), kernel.dtype)), on(device, integers((0, 2), kernel.dtype)), out=out)
+        host = kernel(integers((3, 0), kernel.dtype), integers((0, 2), kernel.dtype), device=device)
+    assert_array_equal(out.numpy(), np.zeros((3, 2)))
+    assert_array_equal(host, np.zeros((3, 2)))
+
+
+@each_kernel("matmul")
+@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 2, 0), (0, 0, 0)], ids=str)
+def test_an_empty_product_launches_nothing(device, kernel, shape):
+    m, k, n = shape
+    with launching(0):
+        result = kernel(np.ones((m, k), kernel.dtype), np.ones((k, n), kernel.dtype), device=device)
+    assert result.shape == (m, n)
+
+
+def test_out_may_be_an_operand(device):
+    a, b = (on(device, integers((33, 33), np.float32, seed)) for seed in (0, 1))
+    expected = a.numpy() @ b.numpy()
+    assert_array_equal(smemkit.matmul(a, b, out=a).numpy(), expected)
+
+
+def test_numpy_out_may_be_an_operand(device):
+    a = integers((33, 33), np.float32)
+    expected = a @ a
+    assert_array_equal(smemkit.matmul(a, a, out=a, device=device), expected)
+
+
+def test_operands_are_not_written(device):
+    a, b = (on(device, integers((9, 9), np.float32, seed)) for seed in (0, 1))
+    smemkit.matmul(a, b)
+    assert_array_equal(a.numpy(), integers((9, 9), np.float32, 0))
+    assert_array_equal(b.numpy(), integers((9, 9), np.float32, 1))
+
+
+def test_read_only_operands_are_welcome(device):
+    a = integers((4, 4), np.float32)
+    a.flags.writeable = False
+    assert_array_equal(smemkit.matmul(a, a, device=device), a @ a)
+
+
+def test_more_rows_of_tiles_than_a_grid_is_high(device):
+    tile = min(size for row in smemkit.kernels("matmul") for size in row.sizes)
+    a, b = integers((65535 * tile + 3, 1), np.float32), np.float32([[2]])
+    assert_array_equal(smemkit.matmul(a, b, tile=tile, device=device), 2 * a)
+
+
+@pytest.mark.gpu
+@each_kernel("matmul")
+def test_every_kernel_goes_on_beyond_the_grids_height(device, kernel):
+    if device == "cpu":
+        pytest.skip("takes a minute there")
+    a, b = integers((65535 * 32 + 3, 1), kernel.dtype), np.full((1, 1), 2, kernel.dtype)
+    assert_array_equal(product(kernel, device, a, b), 2 * a)
+
+
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
+def test_every_precision_keeps_small_integers_exact(device, precision):
+    a, b = integers((33, 31), np.float32), integers((31, 35), np.float32, seed=1)
+    assert_array_equal(smemkit.matmul(a, b, precision=precision, device=device), a @ b)
+
+
+def test_the_same_bits_on_every_run(device):
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((67, 67), dtype=np.float32) for _ in range(2))
+    first = smemkit.matmul(a, b, device=device)
+    for _ in range(5):
+        assert_array_equal(smemkit.matmul(a, b, device=device), first)
+
+
+def test_poison_is_told_from_what_is_written():
+    assert is_poison(poison((2, 3), np.float32))
+    assert is_poison(poison((2, 3), np.int32))
+    assert not is_poison(np.float32([np.nan, 0]))

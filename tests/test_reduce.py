@@ -1,0 +1,203 @@
+"""Every kernel of reduce: sums within their bounds, NumPy's dtypes and scalars, NaN never lost by min and max."""
+
+import math
+
+import numpy as np
+import pytest
+from conftest import each_kernel, each_variant, integers, launching, on, poison
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+U = 2.0**-24  # the unit roundoff of float32
+OPS = ["sum", "min", "max"]
+SHAPES = [1, 2, 31, 32, 33, 255, 256, 257, 1009, 1025, 65_537, (7, 11, 13), (1, 1), ()]
+
+
+def numpys(op, x):
+    """NumPy's result, in its dtype."""
+    return getattr(np, op)(x)
+
+
+def reduced(kernel, device, x, op):
+    """The result as an array of NumPy, from a poisoned output."""
+    out = on(device, poison((), numpys(op, x).dtype))
+    with launching(1):
+        assert kernel(on(device, x), op, out=out) is out
+    return out.numpy()
+
+
+def wild(n):
+    """Random numbers of both signs and of many magnitudes."""
+    rng = np.random.default_rng(n)
+    return (rng.standard_normal(n) * 10 ** rng.uniform(-4, 4, n)).astype(np.float32)
+
+
+def bound(kernel, x, result):
+    """What CONTRACTS allows kernel=None; for a rung that was named, float32's in any order."""
+    magnitude = math.fsum(np.abs(x))
+    if kernel.default:
+        return np.spacing(np.abs(result)).astype(float) / 2 + x.size * 2.0**-53 * magnitude
+    return x.size * U * magnitude
+
+
+@each_kernel("reduce")
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_small_integers_are_exact(device, kernel, op, shape):
+    x = integers(shape, kernel.dtype)
+    result = reduced(kernel, device, x, op)
+    assert_array_equal(result, np.asarray(numpys(op, x.astype(int)), result.dtype))
+
+
+@each_variant("reduce")
+@pytest.mark.parametrize("op", OPS)
+def test_every_variant_guards_its_edges(device, kernel, op):
+    block = kernel.options[0][1]
+    for n in (1, block - 1, block, block + 1, 3 * block + 1, min(block**2, 65_536) + 1):
+        x = integers(n, kernel.dtype) + (20 if op == "min" else -20 if op == "max" else 0)
+        x = x.astype(kernel.dtype)
+        assert_array_equal(reduced(kernel, device, x, op), numpys(op, x), err_msg=f"n = {n}")
+
+
+@each_kernel("reduce")
+@pytest.mark.parametrize("n", [1, 7, 257, 10_007])
+def test_sums_of_random_numbers_are_within_their_bound(device, kernel, n):
+    if kernel.dtype != "float32":
+        pytest.skip("sums of integers are exact")
+    x = wild(n)
+    result = reduced(kernel, device, x, "sum")
+    assert abs(float(result) - math.fsum(x)) <= bound(kernel, x, result)
+
+
+def test_the_default_sum_rounds_once(device):
+    x = np.float32([2**24] + 999 * [1])  # to which float32 can add no 1
+    assert smemkit.sum(x, device=device) == np.float32(2**24 + 999)
+
+
+def test_float32_sums_to_float64(device):
+    x = wild(10_007)
+    result = smemkit.sum(x, dtype=np.float64, device=device)
+    assert type(result) is np.float64
+    assert abs(result - math.fsum(x)) <= x.size * 2.0**-53 * math.fsum(np.abs(x))
+
+
+@each_kernel("reduce")
+def test_every_kernel_sums_float32_to_float64(device, kernel):
+    if kernel.dtype != "float32":
+        pytest.skip("integers have a dtype of their own")
+    x = np.float32([2**24] + 999 * [1])
+    out = on(device, poison((), np.float64))
+    kernel(on(device, x), "sum", dtype=np.float64, out=out)
+    assert out.item() == 2**24 + 999
+
+
+@each_kernel("reduce")
+def test_int32_sums_to_int64(device, kernel):
+    if kernel.dtype != "int32":
+        pytest.skip("floats keep their dtype")
+    x = np.full(1009, 2**31 - 1, np.int32)
+    result = kernel(x, "sum", device=device)
+    assert type(result) is np.int64
+    assert result == 1009 * (2**31 - 1)
+
+
+@each_kernel("reduce")
+@pytest.mark.parametrize("op", ["min", "max"])
+@pytest.mark.parametrize("where", [0, 1, 31, 256, 599, 600])
+def test_a_nan_is_never_lost(device, kernel, op, where):
+    if kernel.dtype != "float32":
+        pytest.skip("integers have none")
+    x = integers(601, np.float32)
+    x[where] = np.nan
+    assert np.isnan(reduced(kernel, device, x, op))
+
+
+@each_kernel("reduce")
+@pytest.mark.parametrize("op", OPS)
+def test_extremes_are_results_like_any_other(device, kernel, op):
+    if kernel.dtype == "float32":
+        extremes = [np.inf, -np.inf, np.finfo(np.float32).max, -np.finfo(np.float32).max, 1e-45]
+    else:
+        extremes = [2**31 - 1, -(2**31)]
+    for extreme in extremes:  # the padding of a block must not be seen among them
+        x = np.full(33, extreme, kernel.dtype)
+        with np.errstate(over="ignore"):
+            assert_array_equal(reduced(kernel, device, x, op), numpys(op, x), err_msg=str(extreme))
+
+
+@each_kernel("reduce")
+@pytest.mark.parametrize("op", OPS)
+def test_numpy_in_a_numpy_scalar_out(device, kernel, op):
+    x = integers(1009, kernel.dtype)
+    result, expected = kernel(x, op, device=device), numpys(op, x)
+    assert type(result) is type(expected)
+    assert result == expected
+
+
+@each_kernel("reduce")
+def test_numpy_out_is_overwritten_and_returned(device, kernel):
+    x = integers(1009, kernel.dtype)
+    out = poison((), x.sum().dtype)
+    assert kernel(x, "sum", out=out, device=device) is out
+    assert out == x.sum()
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_keepdims(device, op):
+    x = integers((3, 4, 5), np.float32)
+    result = getattr(smemkit, op)(x, keepdims=True, device=device)
+    assert_array_equal(result, getattr(x, op)(keepdims=True), strict=True)
+
+
+def test_keepdims_into_out(device):
+    out = on(device, poison((1, 1), np.int64))
+    smemkit.sum(on(device, integers((3, 4), np.int32)), keepdims=True, out=out)
+    assert_array_equal(out.numpy(), integers((3, 4), np.int32).sum(keepdims=True))
+
+
+@pytest.mark.parametrize("axis", [None, (0, 1), (1, 0), (-1, 0)])
+def test_all_axes_in_any_order(device, axis):
+    x = integers((3, 4), np.int32)
+    assert smemkit.sum(x, axis, device=device) == x.sum()
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_the_short_names_are_reduce(device, op):
+    x = integers(257, np.float32)
+    assert getattr(smemkit, op)(x, device=device) == smemkit.reduce(x, op, device=device) == numpys(op, x)
+
+
+@each_kernel("reduce")
+@pytest.mark.parametrize("shape", [0, (0, 3), (3, 0)], ids=str)
+def test_a_sum_of_nothing_is_zero_and_launches_nothing(device, kernel, shape):
+    x = np.ones(shape, kernel.dtype)
+    out = on(device, poison((), x.sum().dtype))
+    with launching(0):
+        kernel(on(device, x), "sum", out=out)
+        host = kernel(x, "sum", device=device)
+    assert out.item() == host == 0
+    assert type(host) is type(x.sum())
+
+
+def test_an_array_gives_an_array(device):
+    result = smemkit.sum(on(device, integers(1009, np.float32)))
+    assert (type(result), result.shape, result.device) == (smemkit.Array, (), device)
+
+
+def test_out_may_be_the_operand(device):
+    x = on(device, np.float32(7))
+    assert smemkit.max(x, out=x).item() == 7
+
+
+def test_the_operand_is_not_written(device):
+    x = on(device, integers(1009, np.float32))
+    smemkit.sum(x)
+    assert_array_equal(x.numpy(), integers(1009, np.float32))
+
+
+def test_the_same_bits_on_every_run(device):
+    x = wild(10_007)
+    first = smemkit.sum(x, device=device)
+    for _ in range(5):
+        assert smemkit.sum(x, device=device) == first
