@@ -255,13 +255,16 @@ struct device *device_named(const struct module_state *state, PyObject *object)
     } else if (text && strncmp(text, "cuda", 4) == 0 &&
                (text[4] == '\0' || (text[4] == ':' && text[5] >= '0' && text[5] <= '9' && strlen(text) < 9))) {
         ordinal = text[4] ? atoi(text + 5) : 0;
-        Py_BEGIN_ALLOW_THREADS count = cuda_devices(&why);
-        Py_END_ALLOW_THREADS if (count == 0)
+        Py_BEGIN_ALLOW_THREADS
+        count = cuda_devices(&why);
+        Py_END_ALLOW_THREADS
+        if (count == 0)
             PyErr_Format(state->no_device_error, "device: %R is not here: %s", name, why);
         else if (ordinal >= count)
             PyErr_Format(state->no_device_error, "device: %R is not here: there %s %d CUDA device%s", name,
                          count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
-        else device = cuda_device(ordinal);
+        else
+            device = cuda_device(ordinal);
     } else if (text) {
         PyErr_Format(PyExc_ValueError, "device: expected 'cpu', 'cuda' or 'cuda:N', got %R", object);
     } else {
@@ -287,8 +290,10 @@ struct device *default_device(const struct module_state *state)
         Py_XDECREF(text);
         return device;
     }
-    Py_BEGIN_ALLOW_THREADS count = cuda_devices(&why);
-    Py_END_ALLOW_THREADS return count > 0 ? cuda_device(0) : cpu_device();
+    Py_BEGIN_ALLOW_THREADS
+    count = cuda_devices(&why);
+    Py_END_ALLOW_THREADS
+    return count > 0 ? cuda_device(0) : cpu_device();
 }
 
 PyObject *core_set_default_device(PyObject *module, PyObject *name)

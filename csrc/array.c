@@ -43,9 +43,10 @@ struct array *array_new(const struct module_state *state, struct device *device,
 
     if (!array)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS ok = device->type->allocate(device, array->bytes, NULL, &array->memory, &failure);
-    Py_END_ALLOW_THREADS if (!ok)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    ok = device->type->allocate(device, array->bytes, NULL, &array->memory, &failure);
+    Py_END_ALLOW_THREADS
+    if (!ok) {
         Py_DECREF(array);
         raise_failure(state, &failure);
         return NULL;
@@ -63,11 +64,11 @@ struct array *array_from_numpy(const struct module_state *state, struct device *
 
     if (!array)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS ok =
-        device->type->copy_in(device, array->memory, from, array->bytes, NULL, &failure) &&
-        device->type->wait(device, NULL, &failure); /* the source may go before the copy has read it */
-    Py_END_ALLOW_THREADS if (!ok)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    ok = device->type->copy_in(device, array->memory, from, array->bytes, NULL, &failure) &&
+         device->type->wait(device, NULL, &failure); /* the source may go before the copy has read it */
+    Py_END_ALLOW_THREADS
+    if (!ok) {
         Py_DECREF(array);
         raise_failure(state, &failure);
         return NULL;
@@ -81,7 +82,8 @@ static void array_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     if (array->memory) {
-        Py_BEGIN_ALLOW_THREADS array->device->type->release(array->device, array->memory, NULL);
+        Py_BEGIN_ALLOW_THREADS
+        array->device->type->release(array->device, array->memory, NULL);
         Py_END_ALLOW_THREADS
     }
     Py_XDECREF(array->descr);
@@ -108,8 +110,8 @@ static PyObject *array_numpy(PyObject *self, PyObject *unused)
         return NULL;
     to = PyArray_DATA((PyArrayObject *)result);
     if (array->bytes) {
-        Py_BEGIN_ALLOW_THREADS ok =
-            device->type->copy_out(device, to, array->memory, array->bytes, NULL, &failure);
+        Py_BEGIN_ALLOW_THREADS
+        ok = device->type->copy_out(device, to, array->memory, array->bytes, NULL, &failure);
         Py_END_ALLOW_THREADS
     }
     if (!ok) {
@@ -418,10 +420,10 @@ PyObject *core_zeros(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
     if (!read_count("zeros", count, 3) || !(array = read_new(state, args)))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS ok =
-        array->device->type->fill(array->device, array->memory, 0, array->bytes, NULL, &failure);
-    Py_END_ALLOW_THREADS if (!ok)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    ok = array->device->type->fill(array->device, array->memory, 0, array->bytes, NULL, &failure);
+    Py_END_ALLOW_THREADS
+    if (!ok) {
         Py_DECREF(array);
         return raise_failure(state, &failure);
     }

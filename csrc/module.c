@@ -129,9 +129,10 @@ static PyObject *core_device_names(PyObject *module, PyObject *unused)
 
     (void)module;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS count = cuda_devices(&why);
-    Py_END_ALLOW_THREADS for (int i = 0; list && i <= count; i++)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    count = cuda_devices(&why);
+    Py_END_ALLOW_THREADS
+    for (int i = 0; list && i <= count; i++) {
         PyObject *name = PyUnicode_FromString((i < count ? cuda_device(i) : cpu_device())->name);
 
         if (!name || PyList_Append(list, name) < 0)
@@ -148,8 +149,10 @@ static PyObject *core_cuda_unavailable(PyObject *module, PyObject *unused)
 
     (void)module;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS count = cuda_devices(&why);
-    Py_END_ALLOW_THREADS return count > 0 ? Py_NewRef(Py_None) : PyUnicode_FromString(why);
+    Py_BEGIN_ALLOW_THREADS
+    count = cuda_devices(&why);
+    Py_END_ALLOW_THREADS
+    return count > 0 ? Py_NewRef(Py_None) : PyUnicode_FromString(why);
 }
 
 static PyObject *core_device_properties(PyObject *module, PyObject *name)
@@ -162,9 +165,11 @@ static PyObject *core_device_properties(PyObject *module, PyObject *name)
 
     if (!device)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS ok =
-        device->ordinal < 0 ? cpu_properties(&p, &failure) : cuda_properties(device, &p, &failure);
-    Py_END_ALLOW_THREADS if (!ok) return raise_failure(state, &failure);
+    Py_BEGIN_ALLOW_THREADS
+    ok = device->ordinal < 0 ? cpu_properties(&p, &failure) : cuda_properties(device, &p, &failure);
+    Py_END_ALLOW_THREADS
+    if (!ok)
+        return raise_failure(state, &failure);
     return Py_BuildValue(
         "{s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:n,s:n,s:n,s:i,s:n,s:n,s:n,s:i,s:i,s:i,s:i,s:i}", "description",
         p.description, "capability_major", p.capability_major, "capability_minor", p.capability_minor,
@@ -195,8 +200,10 @@ static PyObject *core_synchronize(PyObject *module, PyObject *name)
 
     if (!device)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS ok = device->type->wait_all(device, &failure);
-    Py_END_ALLOW_THREADS return ok ? Py_NewRef(Py_None) : raise_failure(state, &failure);
+    Py_BEGIN_ALLOW_THREADS
+    ok = device->type->wait_all(device, &failure);
+    Py_END_ALLOW_THREADS
+    return ok ? Py_NewRef(Py_None) : raise_failure(state, &failure);
 }
 
 static PyObject *core_set_num_threads(PyObject *module, PyObject *number)
@@ -210,8 +217,10 @@ static PyObject *core_set_num_threads(PyObject *module, PyObject *number)
         PyErr_Format(PyExc_ValueError, "n: expected 1 ... 256 threads, got %R", number);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS smemkit_set_workers((int)n);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    smemkit_set_workers((int)n);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 static PyObject *core_get_num_threads(PyObject *module, PyObject *unused)

@@ -230,7 +230,8 @@ PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
         return call_refused(&call);
 
     if (call.out.size) {
-        Py_BEGIN_ALLOW_THREADS run_matmul(&call);
+        Py_BEGIN_ALLOW_THREADS
+        run_matmul(&call);
         Py_END_ALLOW_THREADS
     }
     return call_result(state, &call, args[OUT] != Py_None);
@@ -322,8 +323,10 @@ PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
         !read_out(state, args[OUT], call.device, is_host(&call), reduce.result, ndim, shape, &call.out))
         return call_refused(&call);
 
-    Py_BEGIN_ALLOW_THREADS run_reduce(&call, &reduce);
-    Py_END_ALLOW_THREADS return call_result(state, &call, args[OUT] != Py_None);
+    Py_BEGIN_ALLOW_THREADS
+    run_reduce(&call, &reduce);
+    Py_END_ALLOW_THREADS
+    return call_result(state, &call, args[OUT] != Py_None);
 }
 
 /* ---- transpose ---- */
@@ -369,7 +372,8 @@ PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t cou
         return call_refused(&call);
 
     if (call.out.size) {
-        Py_BEGIN_ALLOW_THREADS run_transpose(&call);
+        Py_BEGIN_ALLOW_THREADS
+        run_transpose(&call);
         Py_END_ALLOW_THREADS
     }
     return call_result(state, &call, args[OUT] != Py_None);
@@ -403,7 +407,8 @@ PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count
         return call_refused(&call);
 
     if (call.out.size) {
-        Py_BEGIN_ALLOW_THREADS run_reverse(&call);
+        Py_BEGIN_ALLOW_THREADS
+        run_reverse(&call);
         Py_END_ALLOW_THREADS
     }
     return call_result(state, &call, false);
@@ -435,7 +440,8 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
         return call_refused(&call);
 
     if (call.out.size) {
-        Py_BEGIN_ALLOW_THREADS run_add_one(&call);
+        Py_BEGIN_ALLOW_THREADS
+        run_add_one(&call);
         Py_END_ALLOW_THREADS
     }
     return call_result(state, &call, args[OUT] != Py_None);

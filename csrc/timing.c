@@ -57,9 +57,10 @@ PyObject *core_mark(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (!event)
         return NULL;
     event->device = device;
-    Py_BEGIN_ALLOW_THREADS ok = device->type->mark(device, stream, &event->event, &failure);
-    Py_END_ALLOW_THREADS if (!ok)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    ok = device->type->mark(device, stream, &event->event, &failure);
+    Py_END_ALLOW_THREADS
+    if (!ok) {
         Py_DECREF(event);
         return raise_failure(state, &failure);
     }
@@ -78,9 +79,10 @@ static PyObject *event_seconds_since(PyObject *self, PyObject *other)
         PyErr_Format(PyExc_TypeError, "earlier: expected an Event of %s, got %R", later->device->name, other);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS ok =
-        later->device->type->seconds_between(later->device, earlier->event, later->event, &seconds, &failure);
-    Py_END_ALLOW_THREADS return ok ? PyFloat_FromDouble(seconds) : raise_failure(state, &failure);
+    Py_BEGIN_ALLOW_THREADS
+    ok = later->device->type->seconds_between(later->device, earlier->event, later->event, &seconds, &failure);
+    Py_END_ALLOW_THREADS
+    return ok ? PyFloat_FromDouble(seconds) : raise_failure(state, &failure);
 }
 
 static void event_dealloc(PyObject *self)
@@ -142,19 +144,23 @@ static bool capture(struct module_state *state, struct graph *graph, size_t flus
     PyObject *type, *value, *traceback;
     bool ok = true, called;
 
-    Py_BEGIN_ALLOW_THREADS ok =
-        graph->device->type->wait_all(graph->device, &failure) &&
-        cuda_capture_begin(graph->device, graph->stream, flush_bytes, &graph->graph, &failure);
-    Py_END_ALLOW_THREADS if (!ok)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    ok = graph->device->type->wait_all(graph->device, &failure) &&
+         cuda_capture_begin(graph->device, graph->stream, flush_bytes, &graph->graph, &failure);
+    Py_END_ALLOW_THREADS
+    if (!ok) {
         raise_failure(state, &failure);
         return false;
     }
     called = call_on_stream(graph, graph->inner);
     PyErr_Fetch(&type, &value, &traceback);
-    Py_BEGIN_ALLOW_THREADS ok = cuda_capture_end(graph->graph, &failure);
-    Py_END_ALLOW_THREADS if (!called) PyErr_Restore(type, value, traceback);
-    else if (!ok) raise_failure(state, &failure);
+    Py_BEGIN_ALLOW_THREADS
+    ok = cuda_capture_end(graph->graph, &failure);
+    Py_END_ALLOW_THREADS
+    if (!called)
+        PyErr_Restore(type, value, traceback);
+    else if (!ok)
+        raise_failure(state, &failure);
     return called && ok;
 }
 
@@ -191,9 +197,10 @@ static int graph_init(PyObject *self, PyObject *args, PyObject *kwargs)
         return -1;
     }
     graph->call = Py_NewRef(call);
-    Py_BEGIN_ALLOW_THREADS ok = cuda_stream_create(graph->device, &graph->stream, &failure);
-    Py_END_ALLOW_THREADS if (!ok)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    ok = cuda_stream_create(graph->device, &graph->stream, &failure);
+    Py_END_ALLOW_THREADS
+    if (!ok) {
         raise_failure(state, &failure);
         return -1;
     }
@@ -213,8 +220,10 @@ static PyObject *graph_replay(PyObject *self, PyObject *unused)
         PyErr_SetString(PyExc_RuntimeError, "this Graph was never captured");
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS ok = cuda_graph_replay(graph->graph, &seconds, &failure);
-    Py_END_ALLOW_THREADS return ok ? PyFloat_FromDouble(seconds / graph->inner) : raise_failure(state, &failure);
+    Py_BEGIN_ALLOW_THREADS
+    ok = cuda_graph_replay(graph->graph, &seconds, &failure);
+    Py_END_ALLOW_THREADS
+    return ok ? PyFloat_FromDouble(seconds / graph->inner) : raise_failure(state, &failure);
 }
 
 static int graph_traverse(PyObject *self, visitproc visit, void *arg)
@@ -239,7 +248,8 @@ static void graph_dealloc(PyObject *self)
     if (graph->device) {
         struct failure ignored = {0};
 
-        Py_BEGIN_ALLOW_THREADS if (graph->stream)
+        Py_BEGIN_ALLOW_THREADS
+        if (graph->stream)
             graph->device->type->wait(graph->device, graph->stream, &ignored);
         cuda_graph_destroy(graph->graph);
         if (graph->stream)

@@ -48,7 +48,7 @@ def add_one(x, out, device, stream) -> Any: ...
 def kernel_rows() -> list[dict[str, Any]]:
     """A dict a row of the table, in its order: op, name, order, needs ("host", "any", "sm_80", "sm_90a"),
     devices (tuple of "cuda", "cpu": where this build can launch it), dtypes (tuple of NumPy names), sizes,
-    pads (tuples of int, default first), ceiling (bool), summary, file ("matmul/20_tiled.cu")."""
+    pads (tuples of int, default first), ceiling, choice (bool), summary, file ("matmul/20_tiled.cu")."""
 
 def launches() -> int:
     """How many kernels this process has launched through the table, on all devices."""

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ enum {
     WATCHDOG_SECONDS = 60, /* for one block, unless SMEMKIT_WATCHDOG says otherwise; 0: for ever */
 };
 
-static const unsigned long long MAX_GRID_X = 2147483647;
+static const unsigned MAX_GRID_X = 2147483647;
 enum { MAX_GRID_YZ = 65535, MAX_BLOCK_Z = 64 };
 
 int (*smemkit_interrupted)(void);
@@ -73,9 +74,14 @@ const char *smemkit_last_message(void)
     return last_message;
 }
 
-static int refuse(int error, const char *format, unsigned long long a, unsigned long long b)
+static int refuse(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int refuse(int error, const char *format, ...)
 {
-    snprintf(last_message, sizeof last_message, format, a, b);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(last_message, sizeof last_message, format, arguments);
+    va_end(arguments);
     return smemkit_set_error(error);
 }
 
@@ -286,16 +292,16 @@ static int check_configuration(const struct smemkit_launch *launch)
     unsigned long long threads = (unsigned long long)launch->block[0] * launch->block[1] * launch->block[2];
 
     if (!launch->grid[0] || !launch->grid[1] || !launch->grid[2] || !threads)
-        return refuse(ERROR_INVALID_CONFIGURATION, "an empty grid or block", 0, 0);
+        return refuse(ERROR_INVALID_CONFIGURATION, "an empty grid or block");
     if (launch->grid[0] > MAX_GRID_X || launch->grid[1] > MAX_GRID_YZ || launch->grid[2] > MAX_GRID_YZ)
-        return refuse(ERROR_INVALID_CONFIGURATION, "a grid has at most %llu x %llu x 65535 blocks", MAX_GRID_X,
-                      MAX_GRID_YZ);
+        return refuse(ERROR_INVALID_CONFIGURATION, "a grid has at most %u x %d x %d blocks", MAX_GRID_X,
+                      MAX_GRID_YZ, MAX_GRID_YZ);
     if (launch->block[0] > MAX_THREADS || launch->block[1] > MAX_THREADS || threads > MAX_THREADS ||
         launch->block[2] > MAX_BLOCK_Z)
-        return refuse(ERROR_INVALID_CONFIGURATION, "a block has at most %llu threads, and z at most %llu",
-                      MAX_THREADS, MAX_BLOCK_Z);
+        return refuse(ERROR_INVALID_CONFIGURATION, "a block has at most %d threads, and z at most %d", MAX_THREADS,
+                      MAX_BLOCK_Z);
     if (launch->shared_bytes > launch->shared_limit || launch->shared_bytes > MAX_SHARED_BYTES)
-        return refuse(ERROR_INVALID_VALUE, "%llu bytes of dynamic shared memory; this kernel may have %llu",
+        return refuse(ERROR_INVALID_VALUE, "%zu bytes of dynamic shared memory; this kernel may have %zu",
                       launch->shared_bytes, launch->shared_limit);
     return ERROR_NONE;
 }
@@ -313,12 +319,12 @@ int smemkit_run(const struct smemkit_launch *launch)
     while (pool.busy) {
         if (wait_interrupted()) {
             pthread_mutex_unlock(&pool.lock);
-            return refuse(ERROR_UNKNOWN, "interrupted", 0, 0);
+            return refuse(ERROR_UNKNOWN, "interrupted");
         }
     }
     if (!start_workers()) {
         pthread_mutex_unlock(&pool.lock);
-        return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the threads' stacks", 0, 0);
+        return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the threads' stacks");
     }
     pool.busy = true;
     pool.launch = launch;
