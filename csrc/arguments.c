@@ -242,37 +242,58 @@ bool read_out(const struct module_state *state, PyObject *object, struct device 
 /* Each thread may have a default of its own: `with smemkit.Device(…)`. */
 static _Thread_local struct device *thread_device;
 
-struct device *device_named(const struct module_state *state, PyObject *object)
+/* The N of "cuda:N", 0 for "cuda", -1 for anything else */
+static int cuda_ordinal(const char *name)
+{
+    char *end = NULL;
+    long ordinal;
+
+    if (strcmp(name, "cuda") == 0)
+        return 0;
+    if (strncmp(name, "cuda:", 5) != 0 || name[5] < '0' || name[5] > '9' || (name[5] == '0' && name[6]))
+        return -1;
+    ordinal = strtol(name + 5, &end, 10);
+    return *end == '\0' && ordinal < 10000 ? (int)ordinal : -1;
+}
+
+/* `source` is what a message blames: the argument `device`, or the environment. */
+static struct device *find_device(const struct module_state *state, PyObject *object, const char *source)
 {
     PyObject *name = PyUnicode_Check(object) ? Py_NewRef(object) : PyObject_GetAttrString(object, "name");
-    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL, *why = NULL;
+    Py_ssize_t length = 0;
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &length) : NULL, *why = NULL;
+    const bool whole = text && (size_t)length == strlen(text); /* no zero in the middle */
+    const int ordinal = whole ? cuda_ordinal(text) : -1;
     struct device *device = NULL;
-    int ordinal = 0, count;
+    int count;
 
     PyErr_Clear();
-    if (text && strcmp(text, "cpu") == 0) {
+    if (whole && strcmp(text, "cpu") == 0) {
         device = cpu_device();
-    } else if (text && strncmp(text, "cuda", 4) == 0 &&
-               (text[4] == '\0' || (text[4] == ':' && text[5] >= '0' && text[5] <= '9' && strlen(text) < 9))) {
-        ordinal = text[4] ? atoi(text + 5) : 0;
+    } else if (ordinal >= 0) {
         Py_BEGIN_ALLOW_THREADS
         count = cuda_devices(&why);
         Py_END_ALLOW_THREADS
         if (count == 0)
-            PyErr_Format(state->no_device_error, "device: %R is not here: %s", name, why);
+            PyErr_Format(state->no_device_error, "%s: %R is not here: %s", source, name, why);
         else if (ordinal >= count)
-            PyErr_Format(state->no_device_error, "device: %R is not here: there %s %d CUDA device%s", name,
+            PyErr_Format(state->no_device_error, "%s: %R is not here: there %s %d CUDA device%s", source, name,
                          count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
         else
             device = cuda_device(ordinal);
     } else if (text) {
-        PyErr_Format(PyExc_ValueError, "device: expected 'cpu', 'cuda' or 'cuda:N', got %R", object);
+        PyErr_Format(PyExc_ValueError, "%s: expected 'cpu', 'cuda' or 'cuda:N', got %R", source, object);
     } else {
-        PyErr_Format(PyExc_TypeError, "device: expected a name such as 'cuda:0' or a Device, got %s",
+        PyErr_Format(PyExc_TypeError, "%s: expected a name such as 'cuda:0' or a Device, got %s", source,
                      Py_TYPE(object)->tp_name);
     }
     Py_XDECREF(name);
     return device;
+}
+
+struct device *device_named(const struct module_state *state, PyObject *object)
+{
+    return find_device(state, object, "device");
 }
 
 struct device *default_device(const struct module_state *state)
@@ -286,7 +307,7 @@ struct device *default_device(const struct module_state *state)
         return thread_device;
     if (name && *name) {
         text = PyUnicode_FromString(name);
-        device = text ? device_named(state, text) : NULL;
+        device = text ? find_device(state, text, "SMEMKIT_DEVICE") : NULL;
         Py_XDECREF(text);
         return device;
     }
@@ -529,14 +550,19 @@ bool read_none(PyObject *object, const char *name)
 }
 
 /* An axis of an ndim-dimensional array, made positive; -1 with an exception */
-static int read_axis(PyObject *object, int ndim)
+static int read_axis(PyObject *object, const char *name, int ndim)
 {
     Py_ssize_t axis = PyNumber_AsSsize_t(object, NULL);
 
     if (axis == -1 && PyErr_Occurred())
         return -1;
+    if (ndim == 0) {
+        PyErr_Format(PyExc_ValueError, "%s: expected None, an array without dimensions has none, got %R", name,
+                     object);
+        return -1;
+    }
     if (axis < -ndim || axis >= ndim) {
-        PyErr_Format(PyExc_ValueError, "axis: expected -%d ... %d, got %R", ndim, ndim - 1, object);
+        PyErr_Format(PyExc_ValueError, "%s: expected -%d ... %d, got %R", name, ndim, ndim - 1, object);
         return -1;
     }
     return (int)(axis < 0 ? axis + ndim : axis);
@@ -554,7 +580,7 @@ bool read_all_axes(PyObject *object, int ndim)
         return true;
     }
     for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(axes); i++) {
-        int axis = read_axis(PyTuple_GET_ITEM(axes, i), ndim);
+        int axis = read_axis(PyTuple_GET_ITEM(axes, i), "axis", ndim);
 
         ok = axis >= 0;
         if (ok && seen[axis]) {
@@ -588,7 +614,7 @@ bool read_axes_reversed(PyObject *object, int ndim)
         return false;
     ok = PyTuple_GET_SIZE(axes) == ndim;
     for (int i = 0; ok && i < ndim; i++)
-        ok = read_axis(PyTuple_GET_ITEM(axes, i), ndim) == ndim - 1 - i;
+        ok = read_axis(PyTuple_GET_ITEM(axes, i), "axes", ndim) == ndim - 1 - i;
     if (!ok && !PyErr_Occurred())
         PyErr_Format(PyExc_NotImplementedError, "axes: expected None or the axes of a matrix, (1, 0), got %R",
                      object);

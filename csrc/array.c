@@ -379,7 +379,8 @@ PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count
     if (!source)
         goto done;
     Py_XINCREF(descr);
-    host = (PyArrayObject *)PyArray_FromAny(source, descr, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_NOTSWAPPED, NULL);
+    host = (PyArrayObject *)PyArray_FromAny(
+        source, descr, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST, NULL);
     if (host && plain(PyArray_DESCR(host)))
         result = (PyObject *)array_from_numpy(state, device, host);
 done:

@@ -274,11 +274,11 @@ def transpose(
 
 
 def reverse(x: Any, *, kernel: str | None = None, device: str | None = None, stream: Any = None) -> Any:
-    """`x` with its last element first: the tutorials' first use of shared memory.
+    """`x` with its last element first, as ``numpy.flip(x)``: the tutorials' first use of shared memory.
 
     Parameters
     ----------
-    x : array_like of float32 or int32, shape (n,)
+    x : array_like of float32 or int32, of any shape
     kernel : {"static", "dynamic", "carved"}, optional
         How the shared memory is declared; the planner's choice if None.
     device : str, optional
@@ -288,7 +288,7 @@ def reverse(x: Any, *, kernel: str | None = None, device: str | None = None, str
 
     Returns
     -------
-    numpy.ndarray or Array, shape (n,)
+    numpy.ndarray or Array, of x's shape
 
     Raises
     ------

@@ -339,6 +339,12 @@ int smemkit_run(const struct smemkit_launch *launch)
     watch();
     fault_handler_remove();
     fault = pool.fault;
+    if (!fault.error && pool.abort) { /* it ended between two blocks */
+        fault.error = pool.abort == ABORT_HANG ? ERROR_LAUNCH_TIMEOUT : ERROR_UNKNOWN;
+        snprintf(fault.message, sizeof fault.message, "%s in kernel %s",
+                 pool.abort == ABORT_HANG ? "a block took longer than the watchdog allows" : "interrupted",
+                 launch->kernel);
+    }
     pool.busy = false;
     pool.launch = NULL;
     pthread_cond_broadcast(&pool.idle);
