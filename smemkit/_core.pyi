@@ -51,7 +51,7 @@ def kernel_rows() -> list[dict[str, Any]]:
     pads (tuples of int, default first), ceiling, choice (bool), summary, file ("matmul/20_tiled.cu")."""
 
 def launches() -> int:
-    """How many kernels this process has launched through the table, on all devices."""
+    """How many launchers of the table this process has called, on all devices."""
 
 def device_names() -> list[str]:
     """The devices that work, CUDA first: ["cuda:0", "cpu"]."""

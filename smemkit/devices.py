@@ -285,7 +285,9 @@ def get_num_threads() -> int:
 
 
 def launches() -> int:
-    """How many kernels this process has launched, on all devices: the proof that a result came from one.
+    """How often this process has launched a rung, on all devices: the proof that a result came from one.
+
+    A rung may take several kernels; it counts once.
 
     Examples
     --------

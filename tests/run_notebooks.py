@@ -1,0 +1,123 @@
+"""Runs the notebooks from top to bottom; any error in any cell fails.
+
+    python tests/run_notebooks.py                   each in a Jupyter kernel, in memory; needs nbclient, ipykernel
+    python tests/run_notebooks.py --write FOLDER    with nothing but Python, and writes them there with outputs
+
+SMEMKIT_DEVICE says on which device: CI runs them on "cpu"; those that are committed were written on a GPU.
+--write needs no Jupyter, so that it works on a bare GPU machine. It knows as much of a notebook as ours need:
+plain Python, what a cell prints, the value of its last expression, matplotlib's figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import base64
+import contextlib
+import io
+import json
+import os
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+CELL_SECONDS = 120  # what one cell may take in a Jupyter kernel
+
+
+def check(path: Path) -> None:
+    """Runs a notebook in a Jupyter kernel of its own."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    NotebookClient(notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(path.parent)}}).execute()
+
+
+def execute(path: Path) -> dict[str, Any]:
+    """Runs a notebook in this process: its contents, with outputs."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    namespace = {"__name__": "__main__"}
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    for count, cell in enumerate(code, 1):
+        cell["execution_count"] = count
+        cell["outputs"] = run_cell("".join(cell["source"]), namespace, count, f"<{path.name}, cell {cell['id']}>")
+    return notebook
+
+
+def run_cell(source: str, namespace: dict[str, Any], count: int, filename: str) -> list[dict[str, Any]]:
+    """Runs a cell in `namespace`, and returns its outputs: what it printed, its figures, its last value."""
+    tree, value, printed = ast.parse(source, filename), None, io.StringIO()
+    last = ast.Expression(tree.body.pop().value) if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    with contextlib.redirect_stdout(printed):
+        exec(compile(tree, filename, "exec"), namespace)
+        if last:
+            value = eval(compile(last, filename, "eval"), namespace)
+    outputs = []
+    if printed.getvalue():
+        outputs.append({"name": "stdout", "output_type": "stream", "text": lines(printed.getvalue())})
+    for data in figures():
+        outputs.append({"data": data, "metadata": {}, "output_type": "display_data"})
+    if value is not None:
+        data = {"text/plain": lines(repr(value))}
+        if hasattr(value, "_repr_html_"):
+            data["text/html"] = lines(value._repr_html_())
+        outputs.append({"data": data, "execution_count": count, "metadata": {}, "output_type": "execute_result"})
+    return outputs
+
+
+def figures() -> list[dict[str, Any]]:
+    """The figures that matplotlib holds, as PNG; then it holds them no more."""
+    if "matplotlib.pyplot" not in sys.modules:
+        return []
+    plt, found = sys.modules["matplotlib.pyplot"], []
+    for number in plt.get_fignums():
+        figure, png = plt.figure(number), io.BytesIO()
+        figure.savefig(png, format="png", bbox_inches="tight", metadata={"Software": None})
+        image = base64.b64encode(png.getvalue()).decode() + "\n"
+        found.append({"image/png": image, "text/plain": [repr(figure)]})
+    plt.close("all")
+    return found
+
+
+def lines(text: str) -> list[str]:
+    """Text as a notebook holds it."""
+    return text.splitlines(keepends=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", metavar="FOLDER", type=Path, help="write them there, with their outputs")
+    parser.add_argument("notebook", nargs="*", type=Path, help="all of notebooks/ if none is given")
+    arguments = parser.parse_args()
+    paths = arguments.notebook or sorted(NOTEBOOKS.glob("*.ipynb"))
+    if not paths:
+        parser.error(f"there is no notebook in {NOTEBOOKS}")
+    if arguments.write:
+        os.environ["MPLBACKEND"] = "agg"
+        warnings.filterwarnings("ignore", "FigureCanvasAgg is non-interactive")  # plt.show(), where DISPLAY is set
+        arguments.write.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for path in paths:
+        start = time.perf_counter()
+        try:
+            if arguments.write:
+                text = json.dumps(execute(path), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+                (arguments.write / path.name).write_text(text, encoding="utf-8")
+            else:
+                check(path)
+        except Exception:
+            traceback.print_exc()
+            failed += 1
+            print(f"✗ {path.name}", file=sys.stderr)
+        else:
+            print(f"✓ {path.name}, {time.perf_counter() - start:.1f} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
