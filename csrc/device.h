@@ -63,7 +63,7 @@ struct device {
 
 /* what `smemkit.Device` shows; zero where it does not apply */
 struct device_properties {
-    char description[256]; /* "NVIDIA H200", "AMD EPYC, 2 threads" */
+    char description[256]; /* "NVIDIA H200", "AMD EPYC 9654" */
     int capability_major, capability_minor;
     int multiprocessors; /* cores the executor uses, on the CPU */
     int max_threads_per_block, max_threads_per_multiprocessor, warp_size;

@@ -1,156 +1,27 @@
-"""Where the tests run: every device, and every kernel of the table on each device that it is for.
+"""The devices that a test runs on: every one, if it asks for `device`. What it runs there is in cases.py.
 
-A test that asks for `device` runs on all of them. `each_kernel` and `each_variant` take their kernels from
-`smemkit.kernels()` alone, so that a new row of the table is tested without a new test.
+smemkit is imported late: the executor's own tests need no package.
 """
 
-import contextlib
-import functools
-import os
-import subprocess
-import sys
-from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
 import pytest
 
-import smemkit
-from smemkit import _core
-
-ROOT = Path(__file__).resolve().parents[1]
 DEVICES = {"cpu": (), "cuda:0": (pytest.mark.gpu,)}
-NEEDS = {"sm_80": lambda capability: capability >= (8, 0), "sm_90a": lambda capability: capability == (9, 0)}
-POISON = {"f": np.nan, "i": -0x21524111}  # what no test computes
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel as a test calls it: a row of the table, operands' dtype, options. Default: without a name."""
-
-    row: smemkit.KernelInfo
-    dtype: str
-    options: tuple = ()
-    default: bool = False
-
-    def __call__(self, *operands, **keywords):
-        if self.row.op != "add_one":  # which has one kernel and no choice
-            keywords["kernel"] = None if self.default else self.row.name
-        return getattr(smemkit, self.row.op)(*operands, **dict(self.options), **keywords)
-
-    def __str__(self):
-        options = [f"{name}{value}" for name, value in self.options]
-        return "-".join(["default" if self.default else self.row.name, self.dtype, *options])
-
-    def skip_reason(self, device):
-        if device == "cpu" or not (reason := _core.cuda_unavailable()):
-            needs, kind = NEEDS.get(self.row.needs), device.partition(":")[0]
-            if kind not in self.row.devices:
-                return f"this build has no {self.row.file} for {kind}"
-            capability = smemkit.Device(device).capability
-            return f"{self.row.file} needs {self.row.needs}" if needs and not needs(capability) else None
-        return reason
-
-
-def _parametrise(kernels):
-    cases = [
-        pytest.param(device, kernel, marks=marks, id=f"{device}-{kernel}")
-        for device, marks in DEVICES.items()
-        for kernel in kernels
-        if ("cpu" in kernel.row.devices if device == "cpu" else kernel.row.needs != "host")
-    ]
-    return pytest.mark.parametrize(("device", "kernel"), cases, indirect=True)
-
-
-def each_kernel(op):
-    """Runs a test on each device × kernel × dtype of `op`, and with kernel=None."""
-    rows = smemkit.kernels(op)
-    kernels = [Kernel(row, dtype, default=True) for row in rows if row.choice for dtype in row.dtypes]
-    return _parametrise(kernels + [Kernel(row, dtype) for row in rows for dtype in row.dtypes])
-
-
-def each_variant(op):
-    """Runs a test on each device × kernel × dtype × tile, block size and pad of `op`."""
-    return _parametrise(
-        [
-            Kernel(row, dtype, tuple(options.items()))
-            for row in smemkit.kernels(op)
-            for dtype in row.dtypes
-            for options in row.variants
-            if options
-        ]
-    )
 
 
 @pytest.fixture(params=[pytest.param(name, marks=marks) for name, marks in DEVICES.items()])
 def device(request):
-    """The name of a device."""
-    if request.param != "cpu" and (reason := _core.cuda_unavailable()):
-        pytest.skip(reason)
+    """The name of a device that is here."""
+    if request.param != "cpu":
+        from smemkit import _core
+
+        if reason := _core.cuda_unavailable():
+            pytest.skip(reason)
     return request.param
 
 
 @pytest.fixture
 def kernel(request, device):
-    """A `Kernel` that this device can launch."""
+    """A `cases.Kernel` that the device can launch."""
     if reason := request.param.skip_reason(device):
         pytest.skip(reason)
     return request.param
-
-
-def on(device, x):
-    """`x` as an Array."""
-    return smemkit.asarray(x, device=device)
-
-
-def poison(shape, dtype):
-    """A NumPy array full of what no test computes."""
-    return np.full(shape, POISON[np.dtype(dtype).kind], dtype)
-
-
-def is_poison(x):
-    """Whether nothing has been written."""
-    return np.array_equal(x, poison(np.shape(x), x.dtype), equal_nan=True)
-
-
-def integers(shape, dtype, seed=0):
-    """Small integers: few enough of their products and sums are exact in float32."""
-    return np.random.default_rng(seed).integers(-9, 10, shape).astype(dtype)
-
-
-def numbered(shape, dtype):
-    """1, 2, 3, …: every element tells where it comes from."""
-    return np.arange(1, np.prod(shape, dtype=int) + 1).reshape(shape).astype(dtype)
-
-
-@contextlib.contextmanager
-def launching(count):
-    """Fails unless the block launches `count` kernels."""
-    before = smemkit.launches()
-    yield
-    assert smemkit.launches() - before == count
-
-
-@functools.cache
-def small_problem(op, dtype):
-    """Operands of `op`, and what NumPy makes of them."""
-    x, y = numbered((5, 7), dtype), integers((7, 3), dtype)
-    return {
-        "matmul": lambda: ((x, y), x @ y),
-        "reduce": lambda: ((x,), x.sum()),
-        "transpose": lambda: ((x,), x.T.copy()),
-        "reverse": lambda: ((x.ravel(),), x.ravel()[::-1].copy()),
-        "add_one": lambda: ((x,), x + x.dtype.type(1)),
-    }[op]()
-
-
-def run_python(*arguments, timeout=60, **environment):
-    """A Python of its own, with the smemkit that is tested here; SMEMKIT_DEVICE only where it is given."""
-    inherited = {name: value for name, value in os.environ.items() if name != "SMEMKIT_DEVICE"}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env=inherited | environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import each_kernel, each_variant, integers, launching, on, poison
+from cases import each_kernel, each_variant, integers, launching, on, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -60,11 +60,9 @@ def test_every_variant_guards_its_edges(device, kernel, op):
         assert_array_equal(reduced(kernel, device, x, op), numpys(op, x), err_msg=f"n = {n}")
 
 
-@each_kernel("reduce")
+@each_kernel("reduce", kinds="f")
 @pytest.mark.parametrize("n", [1, 7, 257, 10_007])
 def test_sums_of_random_numbers_are_within_their_bound(device, kernel, n):
-    if kernel.dtype != "float32":
-        pytest.skip("sums of integers are exact")
     x = wild(n)
     result = reduced(kernel, device, x, "sum")
     assert abs(float(result) - math.fsum(x)) <= bound(kernel, x, result)
@@ -82,32 +80,26 @@ def test_float32_sums_to_float64(device):
     assert abs(result - math.fsum(x)) <= x.size * 2.0**-53 * math.fsum(np.abs(x))
 
 
-@each_kernel("reduce")
+@each_kernel("reduce", kinds="f")
 def test_every_kernel_sums_float32_to_float64(device, kernel):
-    if kernel.dtype != "float32":
-        pytest.skip("integers have a dtype of their own")
     x = np.float32([2**24] + 999 * [1])
     out = on(device, poison((), np.float64))
     kernel(on(device, x), "sum", dtype=np.float64, out=out)
     assert out.item() == 2**24 + 999
 
 
-@each_kernel("reduce")
+@each_kernel("reduce", kinds="i")
 def test_int32_sums_to_int64(device, kernel):
-    if kernel.dtype != "int32":
-        pytest.skip("floats keep their dtype")
     x = np.full(1009, 2**31 - 1, np.int32)
     result = kernel(x, "sum", device=device)
     assert type(result) is np.int64
     assert result == 1009 * (2**31 - 1)
 
 
-@each_kernel("reduce")
+@each_kernel("reduce", kinds="f")
 @pytest.mark.parametrize("op", ["min", "max"])
 @pytest.mark.parametrize("where", [0, 1, 31, 256, 599, 600])
 def test_a_nan_is_never_lost(device, kernel, op, where):
-    if kernel.dtype != "float32":
-        pytest.skip("integers have none")
     x = integers(601, np.float32)
     x[where] = np.nan
     assert np.isnan(reduced(kernel, device, x, op))

@@ -2,12 +2,24 @@
 
 import numpy as np
 import pytest
-from conftest import each_kernel, each_variant, launching, numbered, on, poison
+from cases import each_kernel, each_variant, launching, numbered, on, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
 
-SHAPES = [(1, 1), (2, 3), (31, 33), (32, 32), (33, 31), (64, 64), (65, 63), (67, 41), (1, 257), (257, 1), (2, 1009)]
+SHAPES = [
+    (1, 1),
+    (2, 3),
+    (31, 33),
+    (32, 32),
+    (33, 31),
+    (64, 64),
+    (65, 63),
+    (67, 41),
+    (1, 257),
+    (257, 1),
+    (2, 1009),
+]
 EMPTY = [(0, 0), (0, 5), (5, 0)]
 
 
@@ -104,10 +116,7 @@ def test_more_rows_of_tiles_than_a_grid_is_high(device):
     assert_array_equal(smemkit.transpose(x, tile=tile, device=device), x.T)
 
 
-@pytest.mark.gpu
-@each_kernel("transpose")
+@each_kernel("transpose", devices=["cuda:0"])  # the CPU takes a minute
 def test_every_kernel_goes_on_beyond_the_grids_height(device, kernel):
-    if device == "cpu":
-        pytest.skip("takes a minute there")
     x = numbered((65535 * 32 + 3, 1), np.int32).view(kernel.dtype)
     assert_array_equal(transposed(kernel, device, x).view(np.int32), turned(kernel, x).view(np.int32))

@@ -27,6 +27,7 @@ enum {
     TICKS_PER_TURN = 32,        /* atomics in a row before another thread gets its turn */
     SHARED_MAPPED = 256 * 1024, /* MAX_SHARED_BYTES, up to whole pages of any size */
     SIGNAL_STACK_BYTES = 65536,
+    MAX_GUARDS = 16384,
 };
 
 SMEMKIT_THREAD_LOCAL struct worker *smemkit_worker;
@@ -79,8 +80,6 @@ bool worker_prepare(struct worker *w)
     w->signal_stack = malloc(SIGNAL_STACK_BYTES);
     ok = w->stacks && w->shared != MAP_FAILED && w->signal_stack &&
          mprotect(w->shared + SHARED_MAPPED, w->page, PROT_NONE) == 0;
-    for (size_t i = 1; ok && i <= MAX_THREADS; i++) /* the page below each stack; it fails for too many mappings */
-        ok = mprotect(w->stacks + i * stack_stride(w), w->page, PROT_NONE) == 0;
     if (ok)
         *(struct worker **)w->stacks = w;
     else
@@ -253,12 +252,25 @@ static void become(struct worker *w, unsigned thread)
 
 static void run_threads(void *worker);
 
+/* The page below a stack, when it is used for the first time. Each costs the process two mappings, of which Linux
+ * allows 65530: on a machine with many cores the last stacks do without. */
+static void guard(struct worker *w, unsigned number)
+{
+    static atomic_int guards;
+
+    for (; w->guarded <= number; w->guarded++)
+        if (atomic_fetch_add(&guards, 1) < MAX_GUARDS)
+            mprotect(w->stacks + (w->guarded + 1) * stack_stride(w), w->page, PROT_NONE);
+}
+
 static void start_on_own_stack(struct worker *w, unsigned thread)
 {
     unsigned number = w->free_stacks[--w->free_count];
     char *bottom = w->stacks + (number + 1) * stack_stride(w) + w->page; /* the first place holds the worker */
     char *top = bottom + STACK_BYTES - number % STACK_COLOURS * COLOUR_BYTES;
 
+    if (number >= w->guarded)
+        guard(w, number);
     w->stack_of[thread] = (uint16_t)number;
     w->started[thread >> 6] |= UINT64_C(1) << (thread & 63);
     fiber_prepare(&w->fibers[thread], bottom, top, run_threads, w);
@@ -440,7 +452,7 @@ static void explain_abort(struct worker *w)
         w->fault.error = ERROR_LAUNCH_TIMEOUT;
         snprintf(w->fault.message, MESSAGE_BYTES, "endless wait");
         append_place(w, w->fault.message, true);
-        append(w->fault.message, ": it was ended by the watchdog while this thread ran");
+        append(w->fault.message, ", which ran when the watchdog ended it (SMEMKIT_WATCHDOG, in seconds a block)");
         append_waiters(w, w->fault.message);
     } else {
         w->fault.error = ERROR_UNKNOWN;

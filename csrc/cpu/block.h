@@ -85,7 +85,8 @@ struct worker {
     unsigned free_count;
     uint16_t stack_of[MAX_THREADS];
 
-    char *shared; /* dynamic shared memory, up to a guard page */
+    unsigned guarded; /* stacks that have their guard page */
+    char *shared;     /* dynamic shared memory, up to a guard page */
     void *signal_stack;
     unsigned ticks;
 
@@ -120,6 +121,7 @@ void worker_leave(struct worker *) __attribute__((noreturn));
 /* The handler for the faults of kernels, in place while launches run (fault.c). */
 void fault_handler_install(void);
 void fault_handler_remove(void);
+void fault_after_fork(void);
 /* Ends the block of a worker that does not react otherwise: its handler then abandons the block. */
 void fault_handler_kick(struct worker *);
 

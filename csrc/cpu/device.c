@@ -63,12 +63,13 @@ static bool cpu_launch(struct device *device, const struct kernel_row *row, cons
                     row->name, op_names[row->op]);
         return false;
     }
+    smemkit_forget();
     error = cpu_launchers[row->index](args, NULL);
     if (error == ERROR_UNKNOWN)
         failure_set(failure, FAILURE_INTERRUPTED, "interrupted");
     else if (error == ERROR_MEMORY_ALLOCATION)
         failure_set(failure, FAILURE_MEMORY, "%s", smemkit_last_message());
-    else if (error == ERROR_INVALID_VALUE)
+    else if (error && !*smemkit_last_message())
         failure_set(failure, FAILURE_KERNEL, "the launcher of '%s' of %s has no kernel for these arguments",
                     row->name, op_names[row->op]);
     else if (error)

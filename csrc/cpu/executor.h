@@ -33,6 +33,9 @@ int smemkit_run(const struct smemkit_launch *launch);
 /* What went wrong in this thread's last launch that failed: "barrier divergence in …". */
 const char *smemkit_last_message(void);
 
+/* Forgets this thread's last error and message. */
+void smemkit_forget(void);
+
 /* The error state behind cudaGetLastError and cudaPeekAtLastError, one a host thread. */
 int smemkit_last_error(int clear);
 int smemkit_set_error(int error);

@@ -38,19 +38,22 @@ static void pass_on(int number, siginfo_t *info, void *context)
     for (int i = 0; i < SIGNALS; i++) {
         if (signals[i] != number)
             continue;
-        if (previous[i].sa_flags & SA_SIGINFO)
+        if (previous[i].sa_flags & SA_SIGINFO) {
             previous[i].sa_sigaction(number, info, context);
-        else if (previous[i].sa_handler == SIG_DFL)
-            signal(number, SIG_DFL); /* it is raised again when the instruction is tried again */
-        else if (previous[i].sa_handler != SIG_IGN)
+        } else if (previous[i].sa_handler == SIG_DFL) {
+            signal(number, SIG_DFL); /* a fault is raised again when its instruction is tried again */
+            if (info->si_code <= 0)  /* but this one was sent */
+                raise(number);
+        } else if (previous[i].sa_handler != SIG_IGN) {
             previous[i].sa_handler(number);
+        }
     }
 }
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     struct worker *w = smemkit_worker;
-    bool kicked = number == SIGSEGV && info->si_code == SI_TKILL && info->si_pid == getpid();
+    bool kicked = w && number == SIGSEGV && info->si_code == SI_TKILL && info->si_pid == getpid();
 
     if (w && atomic_load(&w->in_block)) {
         if (!kicked) {
@@ -79,13 +82,31 @@ void fault_handler_install(void)
     pthread_mutex_unlock(&users_lock);
 }
 
+/* Puts back what was there, unless somebody has set another handler meanwhile. */
+static void restore(void)
+{
+    struct sigaction current;
+
+    for (int i = 0; i < SIGNALS; i++)
+        if (sigaction(signals[i], NULL, &current) == 0 && current.sa_flags & SA_SIGINFO &&
+            current.sa_sigaction == on_signal)
+            sigaction(signals[i], &previous[i], NULL);
+}
+
 void fault_handler_remove(void)
 {
     pthread_mutex_lock(&users_lock);
     if (--users == 0)
-        for (int i = 0; i < SIGNALS; i++)
-            sigaction(signals[i], &previous[i], NULL);
+        restore();
     pthread_mutex_unlock(&users_lock);
+}
+
+void fault_after_fork(void)
+{
+    pthread_mutex_init(&users_lock, NULL);
+    if (users > 0)
+        restore();
+    users = 0;
 }
 
 void fault_handler_kick(struct worker *w)

@@ -2,8 +2,8 @@
  *
  *   | guard, no access | slack | the buffer, 256-byte aligned | slack | guard, no access |
  *
- * The end of a buffer lies within 255 bytes of a guard. What lies between, and before the buffer on its first
- * page, is filled with a pattern that is compared after every launch.
+ * The end of a buffer lies within 255 bytes of a guard. What lies between, and the bytes before the buffer, are
+ * filled with a pattern that is compared after every launch.
  */
 #define _GNU_SOURCE
 #include "memory.h"
@@ -49,7 +49,9 @@ void *memory_allocate(size_t bytes)
     buffer->limit = buffer->page + accessible;
     buffer->start = buffer->limit - padded;
     buffer->end = buffer->start + bytes;
-    if (accessible && mprotect(buffer->page, accessible, PROT_READ | PROT_WRITE) != 0) {
+    /* a mapping of its own, so that memory that is not there is refused now and not at its first use */
+    if (accessible && mmap(buffer->page, accessible, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
         munmap(buffer->base, buffer->mapped);
         free(buffer);
         return NULL;
@@ -108,18 +110,18 @@ void memory_describe(const void *address, char *text, size_t length)
     pthread_mutex_unlock(&buffers_lock);
 }
 
-/* The first byte in [from, to) that is not slack any more; mends them all. */
+/* The first byte in [from, to) that is not slack any more; mends them all. At most ALIGNMENT bytes. */
 static char *spoilt(char *from, char *to)
 {
-    char *first = NULL;
+    static const char slack[ALIGNMENT] = {[0 ... ALIGNMENT - 1] = (char)SLACK_BYTE};
+    char *at = from;
 
-    for (; from < to; from++) {
-        if ((unsigned char)*from != SLACK_BYTE) {
-            first = first ? first : from;
-            *from = (char)SLACK_BYTE;
-        }
-    }
-    return first;
+    if (memcmp(from, slack, (size_t)(to - from)) == 0)
+        return NULL;
+    while ((unsigned char)*at == SLACK_BYTE)
+        at++;
+    memset(from, SLACK_BYTE, (size_t)(to - from));
+    return at;
 }
 
 bool memory_intact(char *text, size_t length)
@@ -129,7 +131,8 @@ bool memory_intact(char *text, size_t length)
 
     pthread_mutex_lock(&buffers_lock);
     for (buffer = buffers; buffer && !at; buffer = buffer->next) {
-        const char *before = spoilt(buffer->page, buffer->start);
+        const bool page_begins = buffer->start - buffer->page < ALIGNMENT;
+        const char *before = spoilt(page_begins ? buffer->page : buffer->start - ALIGNMENT, buffer->start);
 
         at = spoilt(buffer->end, buffer->limit);
         at = at ? at : before;
@@ -138,4 +141,9 @@ bool memory_intact(char *text, size_t length)
     if (at)
         memory_describe(at, text, length);
     return !at;
+}
+
+void memory_after_fork(void)
+{
+    pthread_mutex_init(&buffers_lock, NULL);
 }

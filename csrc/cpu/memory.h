@@ -16,4 +16,7 @@ void memory_describe(const void *address, char *text, size_t length);
 /* False, with a description, where bytes next to a live buffer have been overwritten; mends them. */
 bool memory_intact(char *text, size_t length);
 
+/* In a forked child, where a thread that held the lock is no more. */
+void memory_after_fork(void);
+
 #endif

@@ -32,15 +32,17 @@ int (*smemkit_interrupted)(void);
 
 static SMEMKIT_THREAD_LOCAL int last_error;
 static SMEMKIT_THREAD_LOCAL char last_message[MESSAGE_BYTES];
+static SMEMKIT_THREAD_LOCAL bool launching; /* a handler of a signal must not wait for itself */
 
-/* The process's workers. Everything is under `lock` but what is atomic. */
+/* The process's workers. Everything is under `lock` but what is atomic, and what stays as it is while `running` is
+ * not zero: `launch`, `blocks`, `workers`. */
 static struct pool {
     pthread_mutex_t lock;
     pthread_cond_t work; /* to the workers: a launch, or the end */
     pthread_cond_t idle; /* to the host: the launch is done, or the pool is free */
     struct worker *workers[MAX_WORKERS];
-    int size;   /* workers alive */
-    int wanted; /* 0: one a core */
+    int size;          /* workers alive */
+    atomic_int wanted; /* 0: one a core */
     bool busy, stop;
     unsigned long generation; /* of the launch */
     const struct smemkit_launch *launch;
@@ -67,6 +69,12 @@ int smemkit_set_error(int error)
     if (error)
         last_error = error;
     return error;
+}
+
+void smemkit_forget(void)
+{
+    last_error = ERROR_NONE;
+    last_message[0] = '\0';
 }
 
 const char *smemkit_last_message(void)
@@ -177,7 +185,7 @@ int smemkit_workers(void)
     return count < 1 ? 1 : count > MAX_WORKERS ? MAX_WORKERS : count;
 }
 
-/* With the lock held and no launch running: ends all workers. */
+/* With the lock held and the pool taken: ends all workers. */
 static void stop_workers(void)
 {
     pool.stop = true;
@@ -223,6 +231,9 @@ static void after_fork(void)
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.work, NULL);
     pthread_cond_init(&pool.idle, NULL);
+    memory_after_fork();
+    fault_after_fork();
+    launching = false;
     pool.size = 0; /* the parent's workers' memory is left: their stacks may be in any state */
     pool.busy = pool.stop = false;
     pool.launch = NULL;
@@ -236,11 +247,14 @@ static void once(void)
 
 /* ---- launches ---- */
 
+/* SMEMKIT_WATCHDOG, where it is a number */
 static double watchdog_seconds(void)
 {
     const char *text = getenv("SMEMKIT_WATCHDOG");
+    char *end = NULL;
+    double seconds = text ? strtod(text, &end) : 0;
 
-    return text && *text ? atof(text) : WATCHDOG_SECONDS;
+    return text && end != text && *end == '\0' ? seconds : WATCHDOG_SECONDS;
 }
 
 /* With the lock held: waits for `idle` or POLL_MS; then, without the lock, asks for an interrupt. */
@@ -314,19 +328,29 @@ int smemkit_run(const struct smemkit_launch *launch)
 
     if (error)
         return error;
+    if (launching)
+        return refuse(ERROR_LAUNCH_FAILURE,
+                      "a launch of %s inside another one of the same thread: does a signal "
+                      "handler call smemkit?",
+                      launch->kernel);
     pthread_once(&registered, once);
+    launching = true;
     pthread_mutex_lock(&pool.lock);
     while (pool.busy) {
         if (wait_interrupted()) {
             pthread_mutex_unlock(&pool.lock);
+            launching = false;
             return refuse(ERROR_UNKNOWN, "interrupted");
         }
     }
+    pool.busy = true;
     if (!start_workers()) {
+        pool.busy = false;
+        pthread_cond_broadcast(&pool.idle);
         pthread_mutex_unlock(&pool.lock);
+        launching = false;
         return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the threads' stacks");
     }
-    pool.busy = true;
     pool.launch = launch;
     pool.blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     pool.next_block = 0;
@@ -342,19 +366,20 @@ int smemkit_run(const struct smemkit_launch *launch)
     if (!fault.error && pool.abort) { /* it ended between two blocks */
         fault.error = pool.abort == ABORT_HANG ? ERROR_LAUNCH_TIMEOUT : ERROR_UNKNOWN;
         snprintf(fault.message, sizeof fault.message, "%s in kernel %s",
-                 pool.abort == ABORT_HANG ? "a block took longer than the watchdog allows" : "interrupted",
+                 pool.abort == ABORT_HANG ? "a block took longer than SMEMKIT_WATCHDOG allows" : "interrupted",
                  launch->kernel);
+    }
+    if (!memory_intact(last_message, sizeof last_message) && !fault.error) {
+        fault.error = ERROR_ILLEGAL_ADDRESS;
+        snprintf(fault.message, sizeof fault.message, "illegal write in kernel %s: %.500s", launch->kernel,
+                 last_message);
     }
     pool.busy = false;
     pool.launch = NULL;
     pthread_cond_broadcast(&pool.idle);
     pthread_mutex_unlock(&pool.lock);
 
-    if (!memory_intact(last_message, sizeof last_message) && !fault.error) {
-        fault.error = ERROR_ILLEGAL_ADDRESS;
-        snprintf(fault.message, sizeof fault.message, "illegal write in kernel %s: %.500s", launch->kernel,
-                 last_message);
-    }
+    launching = false;
     if (fault.error)
         memcpy(last_message, fault.message, sizeof last_message);
     return smemkit_set_error(fault.error);

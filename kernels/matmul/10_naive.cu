@@ -10,7 +10,8 @@
 #include "../common/grid.cuh"
 #include "kernels.h"
 
-template <class T>
+// Index counts along k: 32 bits wherever they are enough, since the compiler keeps more loads on their way then.
+template <class T, class Index>
 __global__ void matmul_naive(const T *a, const T *b, T *c, int64_t m, int64_t n, int64_t k)
 {
     const int64_t row = tile_row() * blockDim.y + threadIdx.y;
@@ -19,8 +20,7 @@ __global__ void matmul_naive(const T *a, const T *b, T *c, int64_t m, int64_t n,
     if (row < m && column < n) {
         const T *a_row = a + row * k, *b_column = b + column; // (k,), neighbours; (k,), n apart
         T sum = 0;
-#pragma unroll 8 // loads on their way at a time: the loop waits for memory and for nothing else
-        for (int64_t i = 0; i < k; i++)
+        for (Index i = 0; i < (Index)k; i++)
             sum += a_row[i] * b_column[i * n]; // 2 loads from global memory for one multiply-add
         c[row * n + column] = sum;
     }
@@ -31,9 +31,13 @@ cudaError_t launch_matmul_naive(const matmul_args *args, cudaStream_t stream)
     return dispatch_dtype(args->dtype, [&](auto zero) {
         using T = decltype(zero);
         constexpr int TILE = 32;
+        const dim3 grid = tiles_grid(args->m, args->n, TILE), block(TILE, TILE);
+        const T *a = (const T *)args->a, *b = (const T *)args->b;
 
-        matmul_naive<T><<<tiles_grid(args->m, args->n, TILE), dim3(TILE, TILE), 0, stream>>>(
-            (const T *)args->a, (const T *)args->b, (T *)args->c, args->m, args->n, args->k);
+        if (args->k <= INT32_MAX)
+            matmul_naive<T, int32_t><<<grid, block, 0, stream>>>(a, b, (T *)args->c, args->m, args->n, args->k);
+        else
+            matmul_naive<T, int64_t><<<grid, block, 0, stream>>>(a, b, (T *)args->c, args->m, args->n, args->k);
         return cudaGetLastError();
     });
 }

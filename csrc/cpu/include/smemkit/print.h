@@ -4,6 +4,7 @@
 #define SMEMKIT_PRINT_H
 
 #include <cstdarg>
+#include <unistd.h>
 
 namespace smemkit
 {
@@ -16,8 +17,10 @@ __attribute__((format(printf, 1, 2))) static inline int print(const char *format
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (length > 0)
-        fwrite(text, 1, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1, stdout);
+    if (length > 0 &&
+        write(STDOUT_FILENO, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1) < 0)
+        length = -1;
+    smemkit_tick();
     return length;
 }
 

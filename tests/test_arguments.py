@@ -1,0 +1,315 @@
+"""Every refusal says which argument, what was required and what came; nothing was launched, `out` is untouched."""
+
+import re
+
+import numpy as np
+import pytest
+from cases import is_poison, launching, on, poison
+from numpy.testing import assert_array_equal
+
+import smemkit
+from smemkit import _core
+
+NOT_IMPLEMENTED, DOUBLE = NotImplementedError, np.ones((2, 3))
+X, Y = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(6, dtype=np.float32).reshape(3, 2)
+SKEW = np.zeros(25, np.uint8)[1:].view(np.float32).reshape(2, 3)  # at an odd address
+WANTED = {  # operands that fit, and the shape of `out`
+    "matmul": ((X, Y), (2, 2)),
+    "reduce": ((X,), ()),
+    "transpose": ((X,), (3, 2)),
+    "reverse": ((X[0],), None),
+    "add_one": ((X,), (2, 3)),
+}
+KERNELS = {op: ", ".join(f"'{row.name}'" for row in smemkit.kernels(op)) for op in WANTED}
+SIZES = {row.op: sorted(row.sizes) for row in smemkit.kernels() if row.name in ("tiled", "tree", "padded")}
+AXES = "axes: expected None or the axes of a matrix, (1, 0), "
+CONTIGUOUS = "expected a C-contiguous, aligned array, got strides {}; numpy.ascontiguousarray makes one"
+
+
+def read_only(shape):
+    x = poison(shape, np.float32)
+    x.flags.writeable = False
+    return x
+
+
+OPERANDS = [
+    ("matmul", (DOUBLE, Y), TypeError, "x1: expected dtype float32 or int32, got float64"),
+    ("matmul", (X, DOUBLE.T), TypeError, "x2: expected dtype float32 or int32, got float64"),
+    ("matmul", (X, Y.astype(np.int32)), TypeError, "x2: expected dtype float32 as x1, got int32"),
+    ("matmul", (X, X), ValueError, "x1, x2: expected shapes (m, k) and (k, n), got (2, 3) and (2, 3)"),
+    ("matmul", (X[0], Y), ValueError, "x1, x2: expected shapes (m, k) and (k, n), got (3,) and (3, 2)"),
+    ("matmul", (X, X.T), ValueError, "x2: " + CONTIGUOUS.format((4, 12))),
+    ("matmul", (X, None), TypeError, "x2: expected dtype float32 or int32, got object"),
+    ("reduce", ([1, 2],), TypeError, "x: expected dtype float32 or int32, got int64"),
+    ("reduce", ("text",), TypeError, "x: expected dtype float32 or int32, got <U4"),
+    ("reduce", (X.astype(">f4"),), TypeError, "x: expected dtype float32 or int32, got >f4"),
+    ("reduce", (X[:, ::2],), ValueError, "x: " + CONTIGUOUS.format((12, 8))),
+    ("reduce", (SKEW,), ValueError, "x: " + CONTIGUOUS.format((12, 4))),
+    ("transpose", (X[0],), NOT_IMPLEMENTED, "x: expected a matrix, got 1 dimensions"),
+    ("transpose", (X[None],), NOT_IMPLEMENTED, "x: expected a matrix, got 3 dimensions"),
+    ("transpose", (X.T,), ValueError, "x: " + CONTIGUOUS.format((4, 12))),
+    ("reverse", (X[0, ::2],), ValueError, "x: " + CONTIGUOUS.format((8,))),
+    ("add_one", (DOUBLE,), TypeError, "x: expected dtype float32 or int32, got float64"),
+]
+
+KEYWORDS = [
+    ("matmul", "dtype", "float64", TypeError, "dtype: expected dtype float32, got float64"),
+    ("matmul", "dtype", ">f4", TypeError, "dtype: expected dtype float32, got >f4"),
+    ("matmul", "precision", "low", ValueError, "precision: expected 'highest', 'high' or 'medium', got 'low'"),
+    ("matmul", "precision", 3, ValueError, "precision: expected 'highest', 'high' or 'medium', got 3"),
+    ("matmul", "tile", 7, ValueError, f"tile: expected one of {SIZES['matmul']} for kernel 'tiled', got 7"),
+    ("matmul", "tile", -1, ValueError, f"tile: expected one of {SIZES['matmul']} for kernel 'tiled', got -1"),
+    ("matmul", "tile", 2**80, ValueError, f"{SIZES['matmul']} for kernel 'tiled', got {2**80}"),
+    ("matmul", "tile", 16.0, TypeError, "tile: expected an integer or None, got float"),
+    ("matmul", "tile", "16", TypeError, "tile: expected an integer or None, got str"),
+    ("reduce", "block_size", 48, ValueError, f"expected one of {SIZES['reduce']} for kernel 'tree', got 48"),
+    ("reduce", "op", "product", ValueError, "op: expected 'sum', 'min' or 'max', got 'product'"),
+    ("reduce", "op", None, ValueError, "op: expected 'sum', 'min' or 'max', got None"),
+    ("reduce", "axis", 1, NOT_IMPLEMENTED, "axis: expected None or all 2 axes, got 1; this version reduces whole"),
+    ("reduce", "axis", (0,), NOT_IMPLEMENTED, "axis: expected None or all 2 axes, got (0,)"),
+    ("reduce", "axis", (0, 2), ValueError, "axis: expected -2 ... 1, got 2"),
+    ("reduce", "axis", (0, -3), ValueError, "axis: expected -2 ... 1, got -3"),
+    ("reduce", "axis", (0, -2), ValueError, "axis: expected each axis once, got (0, -2)"),
+    ("reduce", "axis", "x", TypeError, "'str' object cannot be interpreted as an integer"),
+    ("reduce", "initial", 1, NOT_IMPLEMENTED, "initial: expected None, got 1; this version has nothing else"),
+    ("reduce", "dtype", "int64", TypeError, "dtype: expected dtype float32 or float64, got int64"),
+    (
+        "transpose",
+        "axes",
+        (0, 1),
+        NOT_IMPLEMENTED,
+        AXES + "got (0, 1)",
+    ),
+    ("transpose", "axes", (1, 0, 2), NOT_IMPLEMENTED, AXES + "got (1, 0, 2)"),
+    ("transpose", "axes", (2, 0), ValueError, "axes: expected -2 ... 1, got 2"),
+    ("transpose", "tile", 64, ValueError, f"expected one of {SIZES['transpose']} for kernel 'padded', got 64"),
+    ("transpose", "pad", 5, ValueError, "pad: expected one of [0, 1, 2, 3, 4] for kernel 'padded', got 5"),
+    *(
+        (op, "kernel", value, error, f"kernel: expected {what}")
+        for op in ("matmul", "reduce", "transpose", "reverse")
+        for value, error, what in (
+            ("nope", ValueError, f"one of {KERNELS[op]} for {op}, got 'nope'"),
+            (3, TypeError, "the name of a kernel or None, got int"),
+        )
+    ),
+    *(
+        (op, "device", value, error, f"device: expected {what}")
+        for op in WANTED
+        for value, error, what in (
+            ("gpu", ValueError, "'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
+            ("cuda:", ValueError, "'cpu', 'cuda' or 'cuda:N', got 'cuda:'"),
+            ("cuda:0x", ValueError, "'cpu', 'cuda' or 'cuda:N', got 'cuda:0x'"),
+            (3, TypeError, "a name such as 'cuda:0' or a Device, got int"),
+        )
+    ),
+    *((op, "device", "cuda:99", smemkit.NoDeviceError, "device: 'cuda:99' is not here: ") for op in WANTED),
+]
+
+OUTS = [
+    ("matmul", np.zeros((2, 3), np.float32), ValueError, "out: expected shape (2, 2), got (2, 3)"),
+    ("matmul", np.zeros((2, 2), np.int32), TypeError, "out: expected dtype float32, got int32"),
+    ("matmul", np.zeros((2, 4), np.float32)[:, ::2], ValueError, "out: " + CONTIGUOUS.format((16, 8))),
+    ("matmul", read_only((2, 2)), ValueError, "out: expected a writeable array, got one that is read-only"),
+    (
+        "matmul",
+        [0],
+        TypeError,
+        "out: expected a numpy.ndarray like the operands, got list; asarray()",
+    ),
+    ("reduce", np.zeros(1, np.float32), ValueError, "out: expected shape (), got (1,)"),
+    ("reduce", np.zeros((), np.float64), TypeError, "out: expected dtype float32, got float64"),
+    ("reduce", np.float32(0), TypeError, "out: expected a numpy.ndarray like the operands, got numpy.float32"),
+    ("transpose", np.zeros((2, 3), np.float32), ValueError, "out: expected shape (3, 2), got (2, 3)"),
+    ("add_one", np.zeros(6, np.float32), ValueError, "out: expected shape (2, 3), got (6,)"),
+]
+
+
+def named(cases):
+    """The cases with ids that say which argument came as what."""
+    return [pytest.param(*case, id="-".join(str(part) for part in case[:-2])) for case in cases]
+
+
+def refused(error, message, op, operands, /, **keywords):
+    """Calls the op with a poisoned `out` if it has one, and reads what it is told."""
+    shape = WANTED[op][1]
+    if shape is not None:
+        keywords.setdefault("out", poison(shape, np.float32))
+    before = np.array(keywords.get("out"))
+    with launching(0), pytest.raises(error, match=re.escape(message)) as caught:
+        getattr(smemkit, op)(*operands, **keywords)
+    assert caught.type is error
+    if shape is not None:
+        assert_array_equal(keywords["out"], before)
+
+
+@pytest.mark.parametrize("op", WANTED)
+def test_without_a_fault_the_calls_pass(device, op):
+    operands, shape = WANTED[op]
+    out = {} if shape is None else {"out": poison(shape, np.float32)}
+    with launching(1):
+        result = getattr(smemkit, op)(*operands, device=device, **out)
+    assert not np.isnan(result).any()
+
+
+@pytest.mark.parametrize(("op", "operands", "error", "message"), named(OPERANDS))
+def test_operands(device, op, operands, error, message):
+    refused(error, message, op, operands, device=device)
+
+
+@pytest.mark.parametrize(("op", "name", "value", "error", "message"), named(KEYWORDS))
+def test_keywords(device, op, name, value, error, message):
+    refused(error, message, op, WANTED[op][0], **{"device": device, name: value})
+
+
+@pytest.mark.parametrize(("op", "out", "error", "message"), named(OUTS))
+def test_outs(device, op, out, error, message):
+    refused(error, message, op, WANTED[op][0], device=device, out=out)
+
+
+@pytest.mark.parametrize("op", WANTED)
+def test_the_cpu_has_no_streams(op):
+    message = "stream: the CPU device has no streams, expected None"
+    refused(ValueError, message, op, WANTED[op][0], device="cpu", stream=1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_a_stream_is_an_integer_or_has_one(device):
+    message = "stream: expected an integer or an object with __cuda_stream__, got str"
+    refused(TypeError, message, "reduce", (X,), device=device, stream="1")
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_nothing_has_no_least_element(device, op):
+    message = f"x: expected at least one element for '{op}', got none"
+    refused(ValueError, message, "reduce", (X[:0],), op=op, device=device)
+
+
+@pytest.mark.parametrize(
+    "row", [r for r in smemkit.kernels() if r.op in SIZES and not r.sizes], ids=lambda r: r.file
+)
+def test_a_kernel_without_sizes_refuses_them(row):
+    message = f"{row.size_name}: kernel '{row.name}' has none, expected None, got 32"
+    refused(ValueError, message, row.op, WANTED[row.op][0], kernel=row.name, device="cpu", **{row.size_name: 32})
+
+
+def test_a_kernel_without_pads_refuses_them(device):
+    message = "pad: kernel 'unpadded' has none, expected None, got 1"
+    refused(ValueError, message, "transpose", (X,), kernel="unpadded", pad=1, device=device)
+
+
+@pytest.mark.parametrize("precision", ["high", "medium"])
+def test_a_rung_has_its_own_precision(device, precision):
+    message = f"precision: kernel 'tiled' has its own, expected 'highest', got '{precision}'"
+    refused(ValueError, message, "matmul", (X, Y), precision=precision, kernel="tiled", device=device)
+    refused(ValueError, message, "matmul", (X, Y), precision=precision, tile=16, device=device)
+
+
+def test_the_least_and_the_largest_keep_their_dtype(device):
+    message = "dtype: expected dtype float32, got float64"
+    refused(TypeError, message, "reduce", (X,), op="min", dtype="float64", device=device)
+
+
+def test_sums_of_int32_are_int64(device):
+    message = "dtype: expected dtype int64, got int32"
+    refused(TypeError, message, "reduce", (X.astype(np.int32),), dtype="int32", device=device)
+
+
+def test_a_scalar_has_no_axis(device):
+    message = "axis: expected None"
+    refused(ValueError, message, "reduce", (np.float32(1),), axis=0, device=device)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+@pytest.mark.parametrize("row", [row for row in smemkit.kernels() if row.needs == "host"], ids=lambda row: row.op)
+def test_what_runs_on_the_host_does_not_run_on_a_gpu(device, row):
+    message = f"kernel: '{row.name}' runs on the host, not on cuda:0; expected device='cpu'"
+    operands = WANTED[row.op][0]
+    refused(ValueError, message, row.op, operands, kernel=row.name, device=device)
+    with launching(0), pytest.raises(ValueError, match=re.escape(message)):
+        getattr(smemkit, row.op)(*(on(device, x) for x in operands), kernel=row.name)
+
+
+# ---- Arrays -----------------------------------------------------------------------------------------------------
+
+
+def test_host_and_device_are_not_mixed(device):
+    message = re.escape("operands: expected all NumPy arrays or all smemkit Arrays, got both; asarray() and")
+    for operands in ((X, on(device, Y)), (on(device, X), Y)):
+        with launching(0), pytest.raises(TypeError, match=message):
+            smemkit.matmul(*operands)
+
+
+def test_out_is_an_array_where_the_operands_are(device):
+    out = poison((3, 2), np.float32)
+    with (
+        launching(0),
+        pytest.raises(TypeError, match=r"out: expected a smemkit\.Array like .* numpy\.ndarray"),
+    ):
+        smemkit.transpose(on(device, X), out=out)
+    assert is_poison(out)
+
+
+def test_out_is_no_array_where_the_operands_are_not(device):
+    out = on(device, poison((3, 2), np.float32))
+    with (
+        launching(0),
+        pytest.raises(TypeError, match=r"out: expected a numpy\.ndarray like .* smemkit\.Array"),
+    ):
+        smemkit.transpose(X, out=out, device=device)
+    assert is_poison(out.numpy())
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "error", "message"),
+    [
+        ((2, 3), np.float32, ValueError, "out: expected shape (3, 2), got (2, 3)"),
+        ((3, 2), np.int32, TypeError, "out: expected dtype float32, got int32"),
+    ],
+)
+def test_an_array_as_out_must_fit(device, shape, dtype, error, message):
+    out = on(device, poison(shape, dtype))
+    with launching(0), pytest.raises(error, match=re.escape(message)):
+        smemkit.transpose(on(device, X), out=out)
+    assert is_poison(out.numpy())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_devices_are_not_mixed(device):
+    here, there, out = on(device, X), on("cpu", Y), on("cpu", poison((3, 2), np.float32))
+    with launching(0):
+        with pytest.raises(ValueError, match=r"on one device, got cuda:0 and cpu; \.to\(\) moves"):
+            smemkit.matmul(here, there)
+        with pytest.raises(ValueError, match=r"device: the operands are on cuda:0, got cpu; \.to\(\) moves them"):
+            smemkit.transpose(here, device="cpu")
+        with pytest.raises(ValueError, match="out: expected an Array on cuda:0, got one on cpu"):
+            smemkit.transpose(here, out=out)
+    assert is_poison(out.numpy())
+
+
+# ---- below the names --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [
+        ("matmul", 9),
+        ("reduce", 11),
+        ("transpose", 8),
+        ("reverse", 4),
+        ("add_one", 4),
+        ("asarray", 4),
+        ("empty", 3),
+    ],
+)
+def test_the_extension_counts_its_arguments(function, count):
+    with launching(0), pytest.raises(TypeError, match=f"{function}: expected {count} arguments, got 1"):
+        getattr(_core, function)(X)
+
+
+def test_poison_is_told_from_what_is_written():
+    assert is_poison(poison((2, 3), np.float32))
+    assert is_poison(poison((2, 3), np.int32))
+    assert not is_poison(np.float32([np.nan, 0]))

@@ -1,0 +1,168 @@
+"""The command line: what it prints, what it writes, how it ends; and what it measures it has checked."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+from cases import ROOT, run_python
+
+import smemkit
+from smemkit import bench, ops
+from smemkit.__main__ import main
+
+FIELDS = [  # the contract with whoever reads a reference file
+    *(
+        "suite",
+        "op",
+        "case",
+        "dtype",
+        "shape",
+        "axis",
+        "axes",
+        "precision",
+        "kernel",
+        "cold",
+        "us",
+        "unit",
+        "value",
+    ),
+    *("peers", "ratio", "ceiling_fraction", "error", "peer_error"),
+]
+ENVIRONMENT = {"gpu", "driver", "cuda", "smemkit", "commit", "date", "cpu", "peers", "python", "failures"}
+
+
+def printed(capsys):
+    """What was printed, in one line."""
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_info(capsys):
+    assert main(["info"]) == 0
+    out = printed(capsys)
+    for word in (smemkit.__version__, np.__version__, "executor", "default device", "threads a block"):
+        assert word in out
+    assert ("no CUDA device" in out) != smemkit.is_available()
+
+
+def test_kernels(capsys):
+    assert main(["kernels"]) == 0
+    out = printed(capsys)
+    for row in smemkit.kernels():
+        assert f" {row.name} {row.needs} " in out
+
+
+def test_kernels_of_one_op(capsys):
+    assert main(["kernels", "reverse"]) == 0
+    out = printed(capsys)
+    assert "carved" in out
+    assert "tiled" not in out
+
+
+def test_kernels_as_markdown(capsys):
+    assert main(["kernels", "--markdown"]) == 0
+    assert capsys.readouterr().out == (ROOT / "kernels" / "README.md").read_text()
+
+
+def test_demo(device, capsys):
+    assert main(["demo", "--device", device]) == 0
+    out = printed(capsys)
+    assert "✗" not in out
+    assert out.count("✓") == 4
+    for row in smemkit.kernels():
+        if row.op in bench.SIZES and device.partition(":")[0] in row.devices:
+            assert row.name in out
+
+
+@pytest.mark.parametrize(("op", "fault"), [("matmul", 0), ("sum", np.nan), ("transpose", np.nan), ("reverse", 0)])
+def test_demo_finds_a_wrong_result(capsys, monkeypatch, op, fault):
+    right = getattr(ops, op)
+    monkeypatch.setattr(ops, op, lambda *args, **kw: right(*args, **kw) * fault)
+    monkeypatch.setattr("smemkit.demo.BIG", {})  # no ladders
+    assert main(["demo", "--device", "cpu"]) == 1
+    assert printed(capsys).count("✗") == 1
+
+
+def test_bench(tmp_path, capsys):
+    path = tmp_path / "new" / "report.json"
+    assert main(["bench", "executor", "--quick", "--device", "cpu", "--json", str(path)]) == 0
+    report = json.loads(path.read_text())
+    assert set(report) == {"environment", "rows"}
+    assert set(report["environment"]) >= ENVIRONMENT
+    assert report["environment"]["failures"] == []
+    assert [row["op"] for row in report["rows"]] == ["matmul", "reduce", "transpose"]
+    for row in report["rows"]:
+        assert list(row) == FIELDS
+        assert row["suite"] == "executor"
+        assert row["us"] > 0
+        assert row["ratio"] == pytest.approx(min(row["peers"].values()) / row["us"])
+    assert "executor" in printed(capsys)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_bench_on_a_gpu(device, tmp_path):
+    path = tmp_path / "report.json"
+    assert main(["bench", "reduce", "call", "--quick", "--device", device, "--json", str(path)]) == 0
+    rows = json.loads(path.read_text())["rows"]
+    assert {row["suite"] for row in rows} == {"reduce", "call"}
+    assert all(list(row) == FIELDS for row in rows)
+
+
+def small_executor(run):
+    """The executor's suite with two small cases."""
+    for op, shape, kernel in (("reduce", [1000], "tree"), ("transpose", [32, 32], "padded")):
+        yield op, partial(run.executor_row, bench.Row("executor", op, "small", shape=shape, kernel=kernel), {})
+
+
+@pytest.mark.parametrize("fault", [0, np.nan])
+def test_bench_finds_a_wrong_result(tmp_path, capsys, monkeypatch, fault):
+    right = ops.transpose
+    monkeypatch.setattr(ops, "transpose", lambda *args, **kw: right(*args, **kw) * np.float32(fault))
+    monkeypatch.setattr(bench.Run, "executor", small_executor)
+    path = tmp_path / "report.json"
+    assert main(["bench", "executor", "--quick", "--device", "cpu", "--json", str(path)]) == 1
+    report = json.loads(path.read_text())
+    assert [row["op"] for row in report["rows"]] == ["reduce"]
+    (failure,) = report["environment"]["failures"]
+    assert failure.startswith("transpose: ArithmeticError: relative error")
+    assert "1 failed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["kernels", "nope"], "smemkit: op: expected one of matmul, "),
+        (["demo", "--device", "gpu"], "smemkit: device: expected 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
+        (["demo", "--device", "cuda:99"], "smemkit: device: 'cuda:99' is not here: "),
+        (["bench", "matmul", "--device", "cpu"], "smemkit: bench: matmul need"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_done_ends_with_2_and_says_why(capsys, arguments, message):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: command"),
+        (["nope"], "invalid choice: 'nope'"),
+        (["bench", "nope"], "suite: expected some of matmul, "),
+        (["bench", "--save", "--device", "cpu"], "--save: a reference file is the whole benchmark of a GPU"),
+        (["bench", "--save", "--quick"], "--save: a reference file is the whole benchmark of a GPU"),
+    ],
+    ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
+)
+def test_what_is_not_understood_ends_with_2_and_says_why(capsys, arguments, message):
+    with pytest.raises(SystemExit) as exit:
+        main(arguments)
+    assert exit.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_it_is_a_command_of_pythons():
+    done = run_python("-m", "smemkit", "kernels", "nope")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("smemkit: op: expected one of ")

@@ -1,0 +1,239 @@
+"""Devices: which is the default, what they say, and what threads, forks and Ctrl-C do to them."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from cases import launching, run_python, small_problem
+from numpy.testing import assert_array_equal
+
+import smemkit
+from smemkit import _core
+
+
+def where():
+    """The device that nobody has named."""
+    return smemkit.zeros(1).device
+
+
+# ---- the default ------------------------------------------------------------------------------------------------
+
+
+def test_the_default_is_the_first_gpu_or_the_cpu():
+    done = run_python("-c", "import smemkit; print(smemkit.zeros(1).device)")
+    assert done.stdout.strip() == ("cuda:0" if smemkit.is_available() else "cpu"), done.stderr
+
+
+def test_the_environment_names_the_default(device):
+    script = "import smemkit; print(smemkit.Device().name, smemkit.zeros(1).device)"
+    done = run_python("-c", script, SMEMKIT_DEVICE=device)
+    assert done.stdout.split() == [device, device], done.stderr
+
+
+def test_the_environment_names_a_device_that_is_none():
+    done = run_python("-c", "import smemkit; smemkit.zeros(1)", SMEMKIT_DEVICE="gpu")
+    assert "ValueError: SMEMKIT_DEVICE: expected 'cpu', 'cuda' or 'cuda:N', got 'gpu'" in done.stderr
+
+
+def test_the_environment_names_a_device_that_is_not_here():
+    done = run_python("-c", "import smemkit; smemkit.zeros(1)", SMEMKIT_DEVICE="cuda:99")
+    assert "NoDeviceError: SMEMKIT_DEVICE: 'cuda:99' is not here: " in done.stderr
+
+
+def test_a_device_is_the_default_in_its_block(device):
+    before = where()
+    with smemkit.Device(device) as entered:
+        assert (where(), entered, smemkit.Device()) == (device, device, device)
+        with smemkit.Device("cpu"):
+            assert where() == "cpu"
+        assert where() == device
+    assert where() == before
+
+
+def test_a_block_that_raises_restores_the_default(device):
+    before = where()
+    with pytest.raises(KeyError), smemkit.Device(device):
+        raise KeyError
+    assert where() == before
+
+
+def test_a_default_is_its_threads_own(device):
+    found = []
+    with smemkit.Device("cpu"):
+        thread = threading.Thread(target=lambda: found.append(_core.default_device()))
+        thread.start()
+        thread.join()
+    assert found == [smemkit.Device().name]
+
+
+def test_what_runs_on_the_host_runs_there_whatever_the_default(device):
+    (x, y), expected = small_problem("matmul", "float32")
+    with smemkit.Device(device), launching(1):
+        assert_array_equal(smemkit.matmul(x, y, kernel="sequential"), expected)
+
+
+# ---- what they say ----------------------------------------------------------------------------------------------
+
+
+def test_the_cpu_is_always_there_and_last():
+    assert smemkit.devices()[-1] == "cpu"
+    assert all(isinstance(device, smemkit.Device) for device in smemkit.devices())
+
+
+def test_available_means_a_gpu():
+    reason = _core.cuda_unavailable()
+    assert smemkit.is_available() is (reason is None) is any(d.is_cuda for d in smemkit.devices())
+    assert reason is None or len(reason) > 20
+
+
+def test_what_a_device_says_of_itself(device):
+    here = smemkit.Device(device)
+    assert (here.name, here, here.is_cuda) == (device, device, device != "cpu")
+    assert (here.warp_size, here.max_threads_per_block) == (32, 1024)
+    assert 48 * 1024 <= here.shared_per_block <= here.shared_per_block_optin <= here.shared_per_multiprocessor
+    assert 0 < here.free_bytes <= here.memory_bytes
+    assert here.multiprocessors >= 1
+    assert repr(here).startswith(f"<Device {device}: {here.description}")
+    assert here.description in here._repr_html_()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_what_a_gpu_says_of_itself(device):
+    here = smemkit.Device("cuda")
+    assert here.name == device
+    assert here.capability >= (7, 5)
+    assert here.l2_bytes > 0
+    assert here.memory_bandwidth > 1e10
+    assert here.driver_version
+    assert here.runtime_version
+
+
+def test_the_cpu_has_no_capability():
+    here = smemkit.Device("cpu")
+    assert (here.capability, here.driver_version, here.runtime_version) == (None, None, None)
+
+
+@pytest.mark.parametrize("name", ["gpu", "", "CPU", "cuda:", "cuda:-1", "cuda:x", "cuda:0x", "cuda:00", "cpu\0"])
+def test_what_is_no_name_of_a_device(name):
+    with pytest.raises(ValueError, match=r"device: expected 'cpu', 'cuda' or 'cuda:N', got "):
+        smemkit.Device(name)
+
+
+def test_a_device_that_is_not_here_says_why():
+    why = "there (is|are) .+ CUDA device" if smemkit.is_available() else _core.cuda_unavailable()[:20]
+    for ask in (smemkit.Device, smemkit.synchronize, lambda name: smemkit.zeros(1, device=name)):
+        with pytest.raises(smemkit.NoDeviceError, match=f"device: 'cuda:99' is not here: {why}"):
+            ask("cuda:99")
+    assert issubclass(smemkit.NoDeviceError, smemkit.Error)
+
+
+def test_synchronize(device):
+    smemkit.synchronize(device)
+    smemkit.synchronize()
+
+
+# ---- the executor's threads -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def threads():
+    before = smemkit.get_num_threads()
+    yield
+    smemkit.set_num_threads(before)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 1])
+def test_the_number_of_threads_changes_nothing_but_time(threads, count):
+    smemkit.set_num_threads(count)
+    (x, y), expected = small_problem("matmul", "int32")
+    assert smemkit.get_num_threads() == smemkit.Device("cpu").multiprocessors == count
+    assert_array_equal(smemkit.matmul(x, y, tile=2, device="cpu"), expected)
+
+
+@pytest.mark.parametrize("count", [0, -1, 257])
+def test_too_few_or_too_many_threads(count):
+    before = smemkit.get_num_threads()
+    with pytest.raises(ValueError, match=rf"n: expected 1 \.\.\. 256 threads, got {count}"):
+        smemkit.set_num_threads(count)
+    assert smemkit.get_num_threads() == before
+
+
+@pytest.mark.parametrize("count", ["2", 2.0, None])
+def test_threads_are_counted_in_integers(count):
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        smemkit.set_num_threads(count)
+
+
+def test_eight_threads_call_all_operations_at_once(device):
+    rows = [row for row in smemkit.kernels() if row.choice]
+    problems = [(row.op, *small_problem(row.op, dtype)) for row in rows for dtype in row.dtypes]
+    start, failures, rounds = threading.Barrier(8), [], 20
+
+    def call(first):
+        start.wait()
+        for i in range(first, first + rounds * len(problems)):
+            op, operands, expected = problems[i % len(problems)]
+            try:
+                assert_array_equal(getattr(smemkit, op)(*operands, device=device), expected)
+            except Exception as error:
+                failures.append(error)
+
+    workers = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+    with launching(8 * rounds * len(problems)):
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert not failures
+
+
+FORK = """
+import os, sys, numpy, smemkit
+x = numpy.arange(1000, dtype=numpy.float32)
+assert smemkit.sum(x, device="cpu") == x.sum()  # the workers live
+child = os.fork()
+right = all(smemkit.sum(x, block_size=32, device="cpu") == x.sum() for _ in range(10))
+if child == 0:
+    os._exit(0 if right else 3)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not right)
+"""
+
+
+def test_the_cpu_works_in_a_forked_child():
+    done = run_python("-W", "ignore", "-c", FORK)
+    assert done.returncode == 0, done.stderr
+
+
+CTRL_C = """
+import numpy, smemkit
+x = numpy.ones((6000, 6000), numpy.float32)
+out = numpy.full_like(x, numpy.nan)
+print("begins", flush=True)
+try:
+    smemkit.matmul(x, x, kernel="naive", out=out, device="cpu")  # minutes
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+assert numpy.isnan(out).all()
+assert smemkit.sum(x[:2], device="cpu") == 12000
+print("goes on", flush=True)
+"""
+
+
+@pytest.mark.timeout(100)
+def test_ctrl_c_ends_a_launch_and_the_next_one_works():
+    with subprocess.Popen([sys.executable, "-c", CTRL_C], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "begins\n"
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            start = time.perf_counter()
+            assert process.stdout.readline() == "interrupted\n"
+            assert time.perf_counter() - start < 2
+            assert process.stdout.readline() == "goes on\n"
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()

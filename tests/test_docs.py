@@ -1,0 +1,30 @@
+"""The examples in the docstrings do what they say, on the CPU device."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import smemkit
+
+MODULES = [module.name for module in pkgutil.iter_modules(smemkit.__path__) if not module.name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name):
+    module = importlib.import_module(f"smemkit.{name}")
+    with smemkit.Device("cpu"):
+        results = doctest.testmod(module)
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize("name", [name for name in smemkit.__all__ if inspect.isfunction(getattr(smemkit, name))])
+def test_every_function_has_an_example(name):
+    assert doctest.DocTestFinder(recurse=False).find(getattr(smemkit, name))[0].examples
+
+
+@pytest.mark.parametrize("name", smemkit.__all__)
+def test_every_name_is_documented(name):
+    assert inspect.getdoc(getattr(smemkit, name))

@@ -1,0 +1,111 @@
+"""The table is the only list of kernels: files, README, sources and launches agree with it."""
+
+import re
+
+import numpy as np
+import pytest
+from cases import ROOT, each_kernel, launching, run_python, small_problem
+from numpy.testing import assert_array_equal
+
+import smemkit
+from smemkit.table import reading_order
+
+ROWS = smemkit.kernels()
+OPS = list(dict.fromkeys(row.op for row in ROWS))
+
+
+def each_row(test):
+    return pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.op}-{row.name}")(test)
+
+
+def each_op(test):
+    return pytest.mark.parametrize("op", OPS)(test)
+
+
+@each_row
+def test_every_row_has_its_file(row):
+    text = (ROOT / "kernels" / row.file).read_text()
+    assert f"launch_{row.op}_{row.name}(" in text
+    assert smemkit.source(row.op, row.name) == text
+
+
+@each_row
+def test_every_row_is_complete(row):
+    assert re.fullmatch(rf"{row.op}/{row.order:02}_{row.name}\.{'c' if row.needs == 'host' else 'cu'}", row.file)
+    assert row.needs in ("host", "any", "sm_80", "sm_90a")
+    assert row.summary
+    assert row.dtypes
+    assert all(np.dtype(dtype).name == dtype for dtype in row.dtypes)
+    assert len(set(row.sizes)) == len(row.sizes)
+    assert len(set(row.pads)) == len(row.pads)
+    assert not (row.choice and row.ceiling)
+    assert "cpu" in row.devices or row.needs != "host"
+
+
+@each_row
+def test_variants_are_all_combinations_the_default_first(row):
+    first = {row.size_name: row.sizes[:1], "pad": row.pads[:1]}
+    assert row.variants[0] == {name: value for name, (value,) in ((n, v) for n, v in first.items() if v)}
+    assert len(row.variants) == max(1, len(row.sizes)) * max(1, len(row.pads))
+
+
+@each_op
+def test_every_op_has_one_default(op):
+    assert [row.role for row in smemkit.kernels(op)].count("default") == 1
+    assert [row.choice for row in smemkit.kernels(op)].count(True) == 1
+
+
+@each_op
+def test_a_ladder_is_in_order(op):
+    orders = [row.order for row in smemkit.kernels(op)]
+    assert orders == sorted(set(orders))
+    assert all(row.op == op for row in smemkit.kernels(op))
+
+
+@each_op
+def test_the_default_runs_wherever_smemkit_runs(op):
+    (default,) = (row for row in smemkit.kernels(op) if row.choice)
+    assert "cpu" in default.devices
+    assert default.needs == "any"
+
+
+def test_all_kernels_are_those_of_all_ops():
+    assert [row for op in OPS for row in smemkit.kernels(op)] == ROWS
+
+
+def test_the_readme_is_generated():
+    done = run_python("-m", "smemkit", "kernels", "--markdown")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == reading_order() == (ROOT / "kernels" / "README.md").read_text()
+
+
+@each_row
+def test_the_readme_names_every_row(row):
+    assert f"| [{row.name}]({row.file}) | " in reading_order()
+
+
+def test_what_is_not_in_the_table():
+    ops = ", ".join(OPS)
+    for ask in (lambda: smemkit.kernels("nope"), lambda: smemkit.source("nope", "tiled")):
+        with pytest.raises(ValueError, match=f"op: expected one of {ops}; got 'nope'"):
+            ask()
+    names = ", ".join(row.name for row in smemkit.kernels("matmul"))
+    with pytest.raises(ValueError, match=f"name: expected one of matmul's kernels, {names}; got 'nope'"):
+        smemkit.source("matmul", "nope")
+    with pytest.raises(ValueError, match=f"op: expected one of {ops}; got None"):
+        smemkit.source(None, "naive")
+
+
+def every_kernel(test):
+    """Runs a test on each kernel of each op."""
+    cases = [case for op in OPS for case in each_kernel(op).args[1]]
+    ids = [f"{case.values[1].row.op}-{case.id}" for case in cases]
+    return pytest.mark.parametrize(("device", "kernel"), cases, ids=ids, indirect=True)(test)
+
+
+@every_kernel
+def test_a_call_is_a_launch(device, kernel):
+    operands, expected = small_problem(kernel.row.op, kernel.dtype)
+    with launching(1):
+        result = kernel(*operands, device=device)
+    assert_array_equal(result, operands[0] if kernel.row.ceiling else expected)

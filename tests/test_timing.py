@@ -1,0 +1,209 @@
+"""timer, timed and benchmark say what they measured, and keep every sample."""
+
+import time
+
+import numpy as np
+import pytest
+from cases import integers, launching, on
+
+import smemkit
+from smemkit import _core
+
+X = integers(100_003, np.float32)
+
+
+# ---- timer ------------------------------------------------------------------------------------------------------
+
+
+def test_timer(device):
+    with smemkit.Device(device), smemkit.timer() as t:
+        smemkit.sum(X)
+        time.sleep(0.02)
+    assert t.device > 0
+    assert 0.02 <= t.host < 10
+    assert repr(t).startswith("<Timer host ")
+
+
+def test_the_device_time_of_a_timer_is_within_the_hosts(device):
+    x = on(device, X)
+    with smemkit.Device(device), smemkit.timer() as t:
+        smemkit.sum(x)
+    assert 0 < t.device < 1.1 * t.host + 1e-4
+
+
+def test_a_timer_that_has_not_ended_knows_nothing(device):
+    with pytest.raises(KeyError), smemkit.Device(device), smemkit.timer() as t:
+        raise KeyError
+    assert (t.host, t.device, repr(t)) == (None, None, "<Timer, not ended>")
+
+
+# ---- timed ------------------------------------------------------------------------------------------------------
+
+
+def test_timed_says_where_the_time_went(device):
+    with launching(1):
+        result, timing = smemkit.timed(smemkit.sum, X, device=device)
+    parts = timing.upload, timing.kernel, timing.download
+    assert result == X.sum()
+    assert min(parts) > 0
+    assert sum(parts) <= 1.1 * timing.total + 1e-4
+    assert timing.kernel == max(parts) or device != "cpu"
+
+
+def test_timed_adds_up_what_a_function_calls(device):
+    def twice(x):
+        time.sleep(0.02)
+        return smemkit.add_one(smemkit.add_one(x, device=device), device=device)
+
+    result, timing = smemkit.timed(twice, X)
+    assert np.array_equal(result, X + 2)
+    assert timing.total > timing.upload + timing.kernel + timing.download + 0.015
+
+
+def test_timed_without_an_operation():
+    result, timing = smemkit.timed(lambda: 7)
+    assert (result, timing.upload, timing.kernel, timing.download) == (7, 0, 0, 0)
+    assert timing.total > 0
+
+
+def test_timed_within_timed_ends_with_the_inner(device):
+    def nested():
+        smemkit.timed(smemkit.sum, X, device=device)
+
+    _, timing = smemkit.timed(nested)
+    assert timing.kernel == 0
+    _, timing = smemkit.timed(smemkit.sum, X, device=device)
+    assert timing.kernel > 0
+
+
+def test_timed_raises_what_the_function_raises():
+    with pytest.raises(ZeroDivisionError):
+        smemkit.timed(lambda: 1 / 0)
+    with pytest.raises(TypeError, match="x: expected dtype"):
+        smemkit.timed(smemkit.sum, "text")
+
+
+def test_timings_in_words():
+    timing = smemkit.Timing(upload=1e-6, kernel=2.5e-3, download=12e-9, total=3)
+    assert str(timing) == "3.00 s: upload 1.00 µs, kernel 2.50 ms, download 12.0 ns"
+    assert "2.50 ms" in timing._repr_html_()
+
+
+# ---- benchmark --------------------------------------------------------------------------------------------------
+
+
+def test_numpy_operands_are_measured_by_the_hosts_clock(device):
+    result = smemkit.benchmark(smemkit.sum, X, device=device, repeat=5)
+    assert (result.clock, result.cold, result.inner, result.device) == ("host", None, 1, device)
+
+
+def test_arrays_are_measured_by_their_devices_clock(device):
+    result = smemkit.benchmark(smemkit.sum, on(device, X), repeat=5)
+    expected = ("host", None) if device == "cpu" else ("device", True)
+    assert (result.clock, result.cold, result.device) == (*expected, device)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_a_warm_cache_is_said_to_be_warm(device):
+    result = smemkit.benchmark(smemkit.sum, on(device, X), repeat=5, flush_l2=False)
+    assert (result.clock, result.cold) == ("device", False)
+    assert result.inner > 1  # of something so short
+    assert "device clock, warm L2, 5 samples of" in str(result)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_a_cold_cache_is_slower(device):
+    x = on(device, np.ones(smemkit.Device(device).l2_bytes // 8, np.float32))  # fills half of it
+    cold, warm = (smemkit.benchmark(smemkit.sum, x, repeat=50, flush_l2=flush) for flush in (True, False))
+    assert cold.median > warm.median
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_a_captured_benchmark_takes_no_stream(device):
+    with pytest.raises(TypeError, match="stream: expected none, as benchmark"):
+        smemkit.benchmark(smemkit.sum, on(device, X), stream=0)
+
+
+def test_another_function_is_measured_by_the_hosts_clock():
+    calls = []
+    result = smemkit.benchmark(lambda: (calls.append(1), time.sleep(0.01)), warmup=2, repeat=3)
+    assert (result.clock, result.cold, len(calls), len(result.samples)) == ("host", None, 5, 3)
+    assert 0.01 <= result.best <= result.median
+    assert (result.gbps, result.tflops, result.rate) == (None, None, "")
+
+
+@pytest.mark.parametrize(("limits", "samples"), [({"repeat": 7}, 7), ({"repeat": 7, "max_seconds": 0}, 1)])
+def test_every_sample_is_kept(device, limits, samples):
+    for x in (X[:100], on(device, X[:100])):
+        result = smemkit.benchmark(smemkit.sum, x, device=device, **limits)
+        assert len(result.samples) == samples
+        assert min(result.samples) > 0
+        assert f"{samples} samples" in result.conditions
+
+
+def test_without_limits_there_are_three_samples_at_least():
+    result = smemkit.benchmark(time.sleep, 0.01, max_seconds=0)
+    assert len(result.samples) == 3
+    assert sum(smemkit.benchmark(time.sleep, 0.01, max_seconds=0.1).samples) < 0.2
+
+
+def test_statistics():
+    result = smemkit.Benchmark((4e-3, 1e-3, 2e-3, 3e-3, 5e-3), "host", None, 1, "cpu", bytes=3_000_000)
+    assert (result.median, result.best) == (3e-3, 1e-3)
+    assert result.spread == pytest.approx(2e-3)
+    assert result.gbps == pytest.approx(1)
+    assert str(result) == "3.00 ms ± 1.00, 1.00 GB/s (host clock, 5 samples)"
+    assert repr(result) == f"<Benchmark {result}>"
+    assert "host clock, 5 samples" in result._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "work"),
+    [
+        ("matmul", (integers((3, 5), np.float32), integers((5, 7), np.float32)), {"flops": 2 * 3 * 5 * 7}),
+        ("sum", (X,), {"bytes": X.nbytes}),
+        ("transpose", (X[None],), {"bytes": 2 * X.nbytes}),
+        ("reverse", (X,), {"bytes": 2 * X.nbytes}),
+        ("add_one", (X,), {"bytes": 2 * X.nbytes}),
+    ],
+)
+def test_the_work_of_an_operation(device, op, operands, work):
+    for home in (operands, [on(device, x) for x in operands]):
+        result = smemkit.benchmark(getattr(smemkit, op), *home, device=device, repeat=1)
+        assert {"flops": result.flops, "bytes": result.bytes} == {"flops": None, "bytes": None} | work
+
+
+def test_benchmark_raises_what_the_function_raises():
+    with pytest.raises(ZeroDivisionError):
+        smemkit.benchmark(lambda: 1 / 0)
+    with pytest.raises(ValueError, match="repeat: expected at least 1, got 0"):
+        smemkit.benchmark(smemkit.sum, X, repeat=0)
+
+
+# ---- what it is made of -----------------------------------------------------------------------------------------
+
+
+def test_marks_are_in_order(device):
+    earlier = _core.mark(device)
+    smemkit.sum(on(device, X))
+    later = _core.mark(device)
+    assert later.seconds_since(earlier) > 0
+    with pytest.raises(TypeError, match=f"earlier: expected an Event of {device}, got 3"):
+        later.seconds_since(3)
+
+
+def test_the_cpu_has_no_graphs():
+    with pytest.raises(ValueError, match="device: expected a CUDA device, the CPU device has no graphs"):
+        _core.Graph(lambda stream: None, "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_a_graph_launches_what_it_captured(device):
+    x, out = on(device, X), on(device, np.full(X.shape, np.nan, np.float32))
+    graph = _core.Graph(lambda stream: smemkit.add_one(x, out=out, stream=stream), device)
+    assert graph.replay() > 0
+    assert np.array_equal(out.numpy(), X + 1)
