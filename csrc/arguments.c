@@ -111,7 +111,7 @@ static void fill_from_array(struct operand *operand, struct array *array)
     operand->data = array->memory;
     operand->descr = array->descr;
     operand->ndim = array->ndim;
-    operand->shape = array->shape;
+    memcpy(operand->shape, array->shape, (size_t)array->ndim * sizeof *array->shape);
     operand->size = array->size;
     operand->bytes = array->bytes;
 }
@@ -123,7 +123,7 @@ static void fill_from_numpy(struct operand *operand, PyArrayObject *numpy)
     operand->data = PyArray_DATA(numpy);
     operand->descr = PyArray_DESCR(numpy);
     operand->ndim = PyArray_NDIM(numpy);
-    operand->shape = PyArray_DIMS(numpy);
+    memcpy(operand->shape, PyArray_DIMS(numpy), (size_t)operand->ndim * sizeof *operand->shape);
     operand->size = PyArray_SIZE(numpy);
     operand->bytes = (size_t)PyArray_NBYTES(numpy);
 }
@@ -133,16 +133,38 @@ static bool check_layout(PyArrayObject *numpy, const char *name)
 {
     PyObject *strides;
 
-    if (PyArray_IS_C_CONTIGUOUS(numpy) && PyArray_ISALIGNED(numpy))
+    if (!PyArray_ISALIGNED(numpy)) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s: expected an aligned array, got one whose elements are not; numpy.array "
+                     "makes a copy that is",
+                     name);
+        return false;
+    }
+    if (PyArray_IS_C_CONTIGUOUS(numpy))
         return true;
     strides = shape_tuple(PyArray_NDIM(numpy), PyArray_STRIDES(numpy));
     if (strides)
         PyErr_Format(PyExc_ValueError,
-                     "%s: expected a C-contiguous, aligned array, got strides %R; "
+                     "%s: expected a C-contiguous array, got strides %R; "
                      "numpy.ascontiguousarray makes one",
                      name, strides);
     Py_XDECREF(strides);
     return false;
+}
+
+/* Puts the name of the argument before what NumPy or Python has said of it. */
+static void blame(const char *name)
+{
+    PyObject *type, *value, *traceback;
+
+    if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError))
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyErr_Format(type, "%s: %S", name, value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
 }
 
 bool read_operand(const struct module_state *state, PyObject *object, const char *name, struct operand *operand)
@@ -153,8 +175,10 @@ bool read_operand(const struct module_state *state, PyObject *object, const char
     } else {
         PyArrayObject *numpy = (PyArrayObject *)PyArray_FromAny(object, NULL, 0, 0, 0, NULL);
 
-        if (!numpy)
+        if (!numpy) {
+            blame(name);
             return false;
+        }
         fill_from_numpy(operand, numpy);
     }
     operand->dtype = dtype_of(operand->descr);
@@ -451,7 +475,9 @@ static bool read_value(const struct kernel_row *row, const char *name, const int
     }
     number = PyNumber_Index(object);
     if (!number) {
-        PyErr_Format(PyExc_TypeError, "%s: expected an integer or None, got %s", name, Py_TYPE(object)->tp_name);
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError, "%s: expected an integer or None, got %s", name,
+                         Py_TYPE(object)->tp_name);
         return false;
     }
     asked = PyLong_AsLong(number);
@@ -512,8 +538,10 @@ bool read_dtype(PyObject *object, unsigned allowed, enum dtype *dtype)
 
     if (object == Py_None)
         return true;
-    if (!PyArray_DescrConverter(object, &descr))
+    if (!PyArray_DescrConverter(object, &descr)) {
+        blame("dtype");
         return false;
+    }
     asked = dtype_of(descr);
     if (asked & allowed)
         *dtype = asked;
@@ -554,8 +582,10 @@ static int read_axis(PyObject *object, const char *name, int ndim)
 {
     Py_ssize_t axis = PyNumber_AsSsize_t(object, NULL);
 
-    if (axis == -1 && PyErr_Occurred())
+    if (axis == -1 && PyErr_Occurred()) {
+        blame(name);
         return -1;
+    }
     if (ndim == 0) {
         PyErr_Format(PyExc_ValueError, "%s: expected None, an array without dimensions has none, got %R", name,
                      object);
@@ -610,8 +640,10 @@ bool read_axes_reversed(PyObject *object, int ndim)
     if (object == Py_None)
         return true;
     axes = PySequence_Tuple(object);
-    if (!axes)
+    if (!axes) {
+        blame("axes");
         return false;
+    }
     ok = PyTuple_GET_SIZE(axes) == ndim;
     for (int i = 0; ok && i < ndim; i++)
         ok = read_axis(PyTuple_GET_ITEM(axes, i), "axes", ndim) == ndim - 1 - i;

@@ -5,6 +5,16 @@
 
 /* ---- life ---- */
 
+static void refuse_shape(int ndim, const npy_intp *shape)
+{
+    PyObject *came = shape_tuple(ndim, shape);
+
+    if (came)
+        PyErr_Format(PyExc_ValueError, "shape: expected no negative length and fewer than 2**63 bytes, got %R",
+                     came);
+    Py_XDECREF(came);
+}
+
 static struct array *array_alloc(const struct module_state *state, struct device *device, PyArray_Descr *descr,
                                  int ndim, const npy_intp *shape)
 {
@@ -20,14 +30,14 @@ static struct array *array_alloc(const struct module_state *state, struct device
     for (int i = 0; i < ndim; i++) {
         array->shape[i] = shape[i];
         if (shape[i] < 0 || __builtin_mul_overflow(array->size, shape[i], &array->size)) {
-            PyErr_SetString(PyExc_ValueError, "shape: dimensions must not be negative, nor too many elements");
+            refuse_shape(ndim, shape);
             Py_DECREF(array);
             return NULL;
         }
     }
     if (__builtin_mul_overflow((size_t)array->size, (size_t)PyDataType_ELSIZE(descr), &array->bytes) ||
         array->bytes > PY_SSIZE_T_MAX) {
-        PyErr_SetString(PyExc_ValueError, "shape: too many bytes");
+        refuse_shape(ndim, shape);
         Py_DECREF(array);
         return NULL;
     }
@@ -173,6 +183,16 @@ static PyObject *array_float(PyObject *self)
 static PyObject *array_int(PyObject *self)
 {
     return convert(self, PyNumber_Long);
+}
+
+/* As in NumPy, the truth of many elements is nobody's guess. */
+static int array_bool(PyObject *self)
+{
+    PyObject *item = array_item(self, NULL);
+    int truth = item ? PyObject_IsTrue(item) : -1;
+
+    Py_XDECREF(item);
+    return truth;
 }
 
 static PyObject *array_to(PyObject *self, PyObject *name)
@@ -323,6 +343,7 @@ static PyType_Slot slots[] = {
     {Py_sq_length, array_length},
     {Py_nb_float, array_float},
     {Py_nb_int, array_int},
+    {Py_nb_bool, array_bool},
     {0, NULL},
 };
 
@@ -356,6 +377,10 @@ PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count
 
     if (!read_count("asarray", count, 4))
         return NULL;
+    if (args[3] != Py_None && !PyBool_Check(args[3])) {
+        PyErr_Format(PyExc_TypeError, "copy: expected True, False or None, got %R", args[3]);
+        return NULL;
+    }
     if (args[1] != Py_None && !PyArray_DescrConverter(args[1], &descr))
         return NULL;
     is_array = Py_IS_TYPE(args[0], state->array_type);

@@ -208,11 +208,14 @@ static PyObject *core_synchronize(PyObject *module, PyObject *name)
 
 static PyObject *core_set_num_threads(PyObject *module, PyObject *number)
 {
-    long n = PyLong_AsLong(number);
+    long n = PyLong_Check(number) ? PyLong_AsLong(number) : 0;
 
     (void)module;
-    if (n == -1 && PyErr_Occurred())
+    PyErr_Clear(); /* too large a number is out of the range too */
+    if (!PyLong_Check(number)) {
+        PyErr_Format(PyExc_TypeError, "n: expected an integer, got %s", Py_TYPE(number)->tp_name);
         return NULL;
+    }
     if (n < 1 || n > 256) {
         PyErr_Format(PyExc_ValueError, "n: expected 1 ... 256 threads, got %R", number);
         return NULL;

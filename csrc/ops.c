@@ -275,21 +275,17 @@ static bool read_reduce_types(PyObject *dtype, bool chosen, struct reduce_args *
 static void run_reduce(struct call *call, struct reduce_args *args)
 {
     const int block = args->block_size ? args->block_size : 256;
-    bool ok;
+    bool ok = call_begin(call, 16 * (size_t)(call->in[0].size / block + 1));
 
     args->n = call->in[0].size;
-    if (args->n == 0) { /* a sum of nothing */
-        memset(call->out.data, 0, is_host(call) ? call->out.bytes : 0);
-        if (!is_host(call))
-            call->device->type->fill(call->device, call->out.data, 0, call->out.bytes, call->stream,
-                                     &call->failure);
-        return;
-    }
-    ok = call_begin(call, 16 * (size_t)(args->n / block + 1));
     args->x = call->memory[0];
     args->out = call->out_memory;
     args->scratch = call->scratch;
-    call_end(call, ok && call_launch(call, args));
+    if (ok && args->n == 0) /* a sum of nothing */
+        ok = call->device->type->fill(call->device, args->out, 0, call->out.bytes, call->stream, &call->failure);
+    else if (ok)
+        ok = call_launch(call, args);
+    call_end(call, ok);
 }
 
 PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)

@@ -60,7 +60,7 @@ struct operand {
     PyArray_Descr *descr; /* borrowed */
     enum dtype dtype;
     int ndim;
-    const npy_intp *shape; /* borrowed */
+    npy_intp shape[NPY_MAXDIMS];
     npy_intp size;
     size_t bytes;
 };

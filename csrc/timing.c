@@ -48,8 +48,8 @@ PyObject *core_mark(PyObject *module, PyObject *const *args, Py_ssize_t count)
     device_stream stream = NULL;
     bool ok = true;
 
-    if (count < 1 || count > 2)
-        return read_count("mark", count, 2) ? NULL : NULL;
+    if (count != 1 && !read_count("mark", count, 2))
+        return NULL;
     device = device_named(state, args[0]);
     if (!device || (count == 2 && !read_stream(args[1], device, &stream)))
         return NULL;

@@ -27,7 +27,7 @@ def info(_: argparse.Namespace) -> int:
         "compiler": build["compiler"],
         "CUDA toolkit": f"{build['cuda']}, for {build['archs']}" if build["cuda"] else "built without",
         "executor": f"{get_num_threads()} threads, {build['fibers']} fibers",
-        "default device": _core.default_device(),
+        "default device": _default_device(),
         "no CUDA device": _core.cuda_unavailable(),
     }.items():
         if text:
@@ -41,6 +41,14 @@ def info(_: argparse.Namespace) -> int:
         limits.add_row(what, *(column.get(what, "") for column in columns))
     Console(highlight=False).print(facts, "", limits)
     return 0
+
+
+def _default_device() -> str:
+    """Its name; where the environment names one that is not here, why not."""
+    try:
+        return _core.default_device()
+    except (ValueError, _core.NoDeviceError) as error:
+        return str(error)
 
 
 def list_kernels(arguments: argparse.Namespace) -> int:

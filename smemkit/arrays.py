@@ -19,9 +19,9 @@ def asarray(obj: Any, *, dtype: DTypeLike = None, device: str | None = None, cop
     Parameters
     ----------
     obj : array_like
-        A NumPy array, a sequence, a scalar, an `Array`, or a GPU array of another library.
+        A NumPy array, a sequence, a scalar, or an `Array`.
     dtype : dtype, optional
-        float32 or int32; `obj`'s own if None.
+        A number or bool; `obj`'s own if None. The operations take float32 and int32.
     device : str, optional
         "cuda:0", "cpu"; if None, where `obj` is if it is on a device, else the default device.
     copy : bool, optional
@@ -102,7 +102,7 @@ def asnumpy(x: Any) -> np.ndarray:
     Parameters
     ----------
     x : array_like
-        An `Array`, a GPU array of another library, or anything that `numpy.asarray` takes.
+        An `Array`, or anything that `numpy.asarray` takes.
 
     Returns
     -------
@@ -119,6 +119,4 @@ def asnumpy(x: Any) -> np.ndarray:
     >>> smemkit.asnumpy(smemkit.zeros(2, device="cpu"))
     array([0., 0.], dtype=float32)
     """
-    if hasattr(x, "__cuda_array_interface__"):
-        x = asarray(x)
     return x.numpy() if isinstance(x, Array) else np.asarray(x)

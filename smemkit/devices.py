@@ -257,12 +257,12 @@ def set_num_threads(n: int) -> None:
     Parameters
     ----------
     n : int
-        At least 1.
+        From 1 to 256.
 
     Raises
     ------
     ValueError
-        `n` is less than 1.
+        `n` is not in this range.
 
     Examples
     --------

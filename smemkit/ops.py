@@ -106,7 +106,7 @@ def reduce(
     keepdims : bool
         Whether the result has as many dimensions as `x`, each of length 1.
     initial : scalar, optional
-        Where the reduction starts.
+        Not in this version: None.
     kernel : str, optional
         A rung of the ladder, as `smemkit.kernels("reduce")` lists them; the fastest for this device if None.
     block_size : int, optional

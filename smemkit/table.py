@@ -102,10 +102,15 @@ def kernels(op: str | None = None) -> list[KernelInfo]:
     ['static', 'dynamic', 'carved']
     """
     rows = [KernelInfo(**row) for row in _core.kernel_rows()]
-    chosen = [row for row in rows if op in (None, row.op)]
-    if not chosen:
+    return rows if op is None else _ladder(rows, op)
+
+
+def _ladder(rows: list[KernelInfo], op: str) -> list[KernelInfo]:
+    """The rows of one op."""
+    ladder = [row for row in rows if row.op == op]
+    if not ladder:
         raise ValueError(f"op: expected one of {', '.join(dict.fromkeys(row.op for row in rows))}; got {op!r}")
-    return chosen
+    return ladder
 
 
 def source(op: str, name: str) -> str:
@@ -132,7 +137,7 @@ def source(op: str, name: str) -> str:
     >>> "__syncthreads()" in smemkit.source("matmul", "tiled")
     True
     """
-    ladder = {row.name: row for row in kernels(op)}
+    ladder = {row.name: row for row in _ladder(kernels(), op)}
     if name not in ladder:
         raise ValueError(f"name: expected one of {op}'s kernels, {', '.join(ladder)}; got {name!r}")
     return importlib.resources.files("smemkit._kernels").joinpath(ladder[name].file).read_text(encoding="utf-8")

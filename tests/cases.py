@@ -9,6 +9,7 @@ import functools
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,10 +131,12 @@ def small_problem(op, dtype):
 
 
 def run_python(*arguments, timeout=60, **environment):
-    """A Python of its own, with the smemkit that is tested here; SMEMKIT_DEVICE only where it is given."""
+    """A Python of its own, with the smemkit that is tested here; SMEMKIT_DEVICE only where it is given. It starts
+    outside the source tree, which has a smemkit/ that need not be built."""
     inherited = {name: value for name, value in os.environ.items() if name != "SMEMKIT_DEVICE"}
     return subprocess.run(
         [sys.executable, *arguments],
+        cwd=tempfile.gettempdir(),
         env=inherited | environment,
         capture_output=True,
         text=True,

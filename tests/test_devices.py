@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -164,7 +165,7 @@ def test_too_few_or_too_many_threads(count):
 
 @pytest.mark.parametrize("count", ["2", 2.0, None])
 def test_threads_are_counted_in_integers(count):
-    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+    with pytest.raises(TypeError, match=f"n: expected an integer, got {type(count).__name__}"):
         smemkit.set_num_threads(count)
 
 
@@ -225,7 +226,8 @@ print("goes on", flush=True)
 
 @pytest.mark.timeout(100)
 def test_ctrl_c_ends_a_launch_and_the_next_one_works():
-    with subprocess.Popen([sys.executable, "-c", CTRL_C], stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", CTRL_C]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tempfile.gettempdir()) as process:
         try:
             assert process.stdout.readline() == "begins\n"
             time.sleep(0.5)
@@ -237,3 +239,45 @@ def test_ctrl_c_ends_a_launch_and_the_next_one_works():
             assert process.wait(timeout=60) == 0
         finally:
             process.kill()
+
+
+HANDLER = """
+import numpy, signal, smemkit
+x = numpy.ones((700, 700), numpy.float32)
+def handler(number, frame):
+    smemkit.sum(x, device="cpu")
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+try:
+    smemkit.matmul(x, x, kernel="naive", device="cpu")
+except smemkit.Error as error:
+    print(error)
+assert smemkit.sum(x, device="cpu") == x.size
+"""
+
+
+def test_a_signal_handler_that_launches_is_refused_and_does_not_wait_for_ever():
+    done = run_python("-c", HANDLER)
+    assert done.returncode == 0, done.stderr
+    assert "inside another one of the same thread: does a signal handler call smemkit?" in done.stdout
+
+
+RESIZING = """
+import smemkit, numpy, threading
+x = numpy.ones(20_000, numpy.float32)
+def work():
+    for _ in range(60):
+        assert smemkit.sum(x, device="cpu") == x.size
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for n in range(60):
+    smemkit.set_num_threads(1 + n % 4)
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_the_pool_changes_its_size_while_others_launch():
+    done = run_python("-c", RESIZING)
+    assert done.returncode == 0, done.stderr

@@ -26,7 +26,6 @@ enum {
     COLOUR_BYTES = 256,
     TICKS_PER_TURN = 32,        /* atomics in a row before another thread gets its turn */
     SHARED_MAPPED = 256 * 1024, /* MAX_SHARED_BYTES, up to whole pages of any size */
-    SIGNAL_STACK_BYTES = 65536,
     MAX_GUARDS = 16384,
 };
 
@@ -452,7 +451,7 @@ static void explain_abort(struct worker *w)
         w->fault.error = ERROR_LAUNCH_TIMEOUT;
         snprintf(w->fault.message, MESSAGE_BYTES, "endless wait");
         append_place(w, w->fault.message, true);
-        append(w->fault.message, ", which ran when the watchdog ended it (SMEMKIT_WATCHDOG, in seconds a block)");
+        append(w->fault.message, ": it was ended by the watchdog (SMEMKIT_WATCHDOG) while this thread ran");
         append_waiters(w, w->fault.message);
     } else {
         w->fault.error = ERROR_UNKNOWN;

@@ -16,6 +16,7 @@ enum {
     READY_WORDS = MAX_THREADS / 64,
     MAX_SHARED_BYTES = 227 * 1024, /* of dynamic shared memory a block, as on compute capability 9.0 */
     MESSAGE_BYTES = 768,
+    SIGNAL_STACK_BYTES = 65536,
 };
 
 /* The CUDA error codes that the executor itself returns. */

@@ -119,7 +119,7 @@ static void *worker_main(void *argument)
 {
     struct worker *w = argument;
     unsigned long seen = 0;
-    stack_t signal_stack = {.ss_sp = w->signal_stack, .ss_size = 65536};
+    stack_t signal_stack = {.ss_sp = w->signal_stack, .ss_size = SIGNAL_STACK_BYTES}, before;
     sigset_t all;
 
     /* Ctrl-C and its kin belong to the host's threads */
@@ -130,7 +130,7 @@ static void *worker_main(void *argument)
     sigdelset(&all, SIGILL);
     sigdelset(&all, SIGTRAP);
     pthread_sigmask(SIG_SETMASK, &all, NULL);
-    sigaltstack(&signal_stack, NULL);
+    sigaltstack(&signal_stack, &before);
     smemkit_worker = w;
 
     pthread_mutex_lock(&pool.lock);
@@ -147,6 +147,7 @@ static void *worker_main(void *argument)
             pthread_cond_broadcast(&pool.idle);
     }
     pthread_mutex_unlock(&pool.lock);
+    sigaltstack(&before, NULL);
     return NULL;
 }
 

@@ -344,6 +344,7 @@ static bool cuda_allocate(struct device *device, size_t bytes, device_stream str
         free_deferred(device);
         if (!trim_pool(device, failure))
             goto done;
+        *failure = (struct failure){0};
         ok = CHECK(cudaMallocAsync(memory, bytes, stream));
     }
     if (!ok && failure->kind == FAILURE_MEMORY)

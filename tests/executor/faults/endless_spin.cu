@@ -2,7 +2,7 @@
 #include "fault.h"
 
 // EXPECT cudaErrorLaunchTimeout: endless wait in kernel spin, block (0, 0, 0), thread (*): it was ended by the
-// watchdog while this thread ran: 96 of 128 threads wait at @HERE
+// watchdog (SMEMKIT_WATCHDOG) while this thread ran: 96 of 128 threads wait at @HERE
 __global__ void spin(int *lock)
 {
     if (threadIdx.x < 32)
