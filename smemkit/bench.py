@@ -579,7 +579,7 @@ def results(report: dict[str, Any]) -> str:
         f"Device time on an {environment['gpu']}, float32, warm; {environment['date'][:10]}, one run of "
         f"`python -m smemkit bench`:",
         "",
-        "| | the ladder | PyTorch | CuPy | ours is |",
+        "| | the ladder, from its first rung | PyTorch | CuPy | ours is |",
         "|---|---|---|---|---|",
     ]
     for op, shape in (("transpose", [8192, 8192]), ("reduce", [16_777_216]), ("matmul", [4096, 4096, 4096])):
@@ -588,7 +588,9 @@ def results(report: dict[str, Any]) -> str:
         for row in rows:
             rungs.setdefault(row["kernel"], row)  # with its default tile or block size, which comes first
         ours = rungs.pop(None)
-        ladder = " → ".join(f"`{name}` {format_number(row['value'])}" for name, row in rungs.items())
+        speeds = {name: f"`{name}` {format_number(row['value'])}" for name, row in rungs.items()}
+        ceilings = [f"; {speeds.pop(rung.name)} is the ceiling" for rung in kernels(op) if rung.ceiling]
+        ladder = " → ".join(speeds.values()) + "".join(ceilings)
         torch, cupy = (format_number(ours["value"] * ours["us"] / ours["peers"][peer]) for peer in PEERS)
         size = " × ".join(str(length) for length in shape)
         lines.append(f"| {op} {size}, {ours['unit']} | {ladder} | {torch} | {cupy} | {ours['ratio']:.2f} × |")

@@ -79,6 +79,13 @@ def test_the_readme_is_generated():
     assert done.stdout == reading_order() == (ROOT / "kernels" / "README.md").read_text()
 
 
+def test_the_results_in_the_readme_are_those_of_the_reference_file():
+    done = run_python("-m", "smemkit", "bench", "--readme")
+    assert done.returncode == 0, done.stderr
+    begin, end = "<!-- results: python -m smemkit bench --readme -->\n\n", "\n<!-- end of results -->"
+    assert done.stdout == (ROOT / "README.md").read_text().partition(begin)[2].partition(end)[0]
+
+
 @each_row
 def test_the_readme_names_every_row(row):
     assert f"| [{row.name}]({row.file}) | " in reading_order()
