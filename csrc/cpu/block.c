@@ -39,6 +39,9 @@ SMEMKIT_THREAD_LOCAL struct index3 smemkit_grid_dim;
 
 /* ---- a worker's memory ---- */
 
+/* Guard pages of all workers in the process. */
+static atomic_int guards;
+
 static size_t stack_stride(const struct worker *w)
 {
     return STACK_BYTES + w->page;
@@ -92,6 +95,7 @@ void worker_dispose(struct worker *w)
         munmap(w->stacks, STACK_REGION);
     if (w->shared && w->shared != MAP_FAILED)
         munmap(w->shared, SHARED_MAPPED + w->page);
+    atomic_fetch_sub(&guards, (int)w->guarded);
     free(w->signal_stack);
     w->stacks = w->shared = NULL;
     w->signal_stack = NULL;
@@ -255,8 +259,6 @@ static void run_threads(void *worker);
  * allows 65530: on a machine with many cores the last stacks do without. */
 static void guard(struct worker *w, unsigned number)
 {
-    static atomic_int guards;
-
     for (; w->guarded <= number; w->guarded++)
         if (atomic_fetch_add(&guards, 1) < MAX_GUARDS)
             mprotect(w->stacks + (w->guarded + 1) * stack_stride(w), w->page, PROT_NONE);
