@@ -111,7 +111,8 @@ static void fill_from_array(struct operand *operand, struct array *array)
     operand->data = array->memory;
     operand->descr = array->descr;
     operand->ndim = array->ndim;
-    memcpy(operand->shape, array->shape, (size_t)array->ndim * sizeof *array->shape);
+    for (int i = 0; i < operand->ndim; i++)
+        operand->shape[i] = array->shape[i];
     operand->size = array->size;
     operand->bytes = array->bytes;
 }
@@ -123,7 +124,8 @@ static void fill_from_numpy(struct operand *operand, PyArrayObject *numpy)
     operand->data = PyArray_DATA(numpy);
     operand->descr = PyArray_DESCR(numpy);
     operand->ndim = PyArray_NDIM(numpy);
-    memcpy(operand->shape, PyArray_DIMS(numpy), (size_t)operand->ndim * sizeof *operand->shape);
+    for (int i = 0; i < operand->ndim; i++)
+        operand->shape[i] = PyArray_DIM(numpy, i);
     operand->size = PyArray_SIZE(numpy);
     operand->bytes = (size_t)PyArray_NBYTES(numpy);
 }
