@@ -91,8 +91,10 @@ bool worker_prepare(struct worker *w)
 
 void worker_dispose(struct worker *w)
 {
-    if (w->stacks)
+    if (w->stacks) {
+        fiber_forget_stacks(w->stacks, (w->guarded + 2) * stack_stride(w));
         munmap(w->stacks, STACK_REGION);
+    }
     if (w->shared && w->shared != MAP_FAILED)
         munmap(w->shared, SHARED_MAPPED + w->page);
     atomic_fetch_sub(&guards, (int)w->guarded);

@@ -33,7 +33,15 @@ static void asan_note_own_stack(struct fiber *fiber)
 #else
 #define ASAN_LEAVE(from, to)
 #define ASAN_ARRIVE()
+#define ASAN_CLEAN(bottom, bytes)
 #endif
+
+void fiber_forget_stacks(void *bottom, size_t bytes)
+{
+    (void)bottom;
+    (void)bytes;
+    ASAN_CLEAN(bottom, bytes);
+}
 
 #ifdef SMEMKIT_PORTABLE_FIBERS
 

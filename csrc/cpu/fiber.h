@@ -97,6 +97,9 @@ extern const char *const fiber_kind;
  * must never return. */
 void fiber_prepare(struct fiber *fiber, void *bottom, void *top, void (*entry)(void *), void *argument);
 
+/* To be called before memory that held stacks is used for something else. */
+void fiber_forget_stacks(void *bottom, size_t bytes);
+
 /* Brings what a fiber will need first into the cache: it is likely to be the one after the next. */
 static inline void fiber_fetch(const struct fiber *fiber)
 {
