@@ -131,7 +131,7 @@ class Problem:
         elif self.op == "reduce":
             n = self.shape[0]
             error = abs(float(result) - self.expected) / self.expected
-            bound = n * U if kernel or peer else U + n * 2.0**-53  # CONTRACTS: the planner's sums
+            bound = n * U if kernel or peer else U + n * 2.0**-53  # what is promised of the planner's sums
         else:
             expected, bound = self.expected if turned else self.host[0], 0.0
             error = 0.0 if np.array_equal(result, expected) else float(np.abs(result - expected).max())

@@ -34,7 +34,7 @@ def wild(n):
 
 
 def bound(kernel, x, result):
-    """What CONTRACTS allows kernel=None; for a rung that was named, float32's in any order."""
+    """What is promised of kernel=None; for a rung that was named, float32's in any order."""
     magnitude = math.fsum(np.abs(x))
     if kernel.default:
         return np.spacing(np.abs(result)).astype(float) / 2 + x.size * 2.0**-53 * magnitude
