@@ -254,8 +254,8 @@ static bool read_reduce_op(PyObject *object, enum reduce_op *op)
 }
 
 /* The types that the sum, the least or the largest of `in` is computed and returned in. A sum of float32 that is
- * left to smemkit is computed in float64, so that its error is half an ulp and n * 2^-53 of the sum of |x|; a rung that
- * was named computes in the type of its operands. */
+ * left to smemkit is computed in float64, so that its error is half an ulp and n * 2^-53 of the sum of |x|; a rung
+ * that was named computes in the type of its operands. */
 static bool read_reduce_types(PyObject *dtype, bool chosen, struct reduce_args *args)
 {
     args->accumulator = args->result = args->dtype;
