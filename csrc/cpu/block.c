@@ -249,6 +249,17 @@ static void clear_ready(struct worker *w, unsigned thread)
     w->ready[thread >> 6] &= ~(UINT64_C(1) << (thread & 63));
 }
 
+/* All threads of the block can run: at its start, and when a barrier is complete. */
+static void set_all_ready(struct worker *w)
+{
+    unsigned whole = w->count >> 6, rest = w->count & 63;
+
+    for (unsigned i = 0; i < whole; i++)
+        w->ready[i] = ~UINT64_C(0);
+    if (rest)
+        w->ready[whole] = (UINT64_C(1) << rest) - 1;
+}
+
 static void become(struct worker *w, unsigned thread)
 {
     w->current = thread;
@@ -393,20 +404,15 @@ static void number_threads(struct worker *w, const unsigned dim[3])
 
 static void reset(struct worker *w)
 {
-    unsigned whole = w->count >> 6, rest = w->count & 63;
-
     memset(w->started, 0, sizeof w->started);
     memset(w->ready, 0, sizeof w->ready);
-    memset(w->ready, 0xFF, whole * sizeof w->ready[0]);
-    if (rest)
-        w->ready[whole] = (UINT64_C(1) << rest) - 1;
+    set_all_ready(w);
     memset(w->warp_waiting, 0, sizeof w->warp_waiting);
     memset(w->warp_converging, 0, sizeof w->warp_converging);
     memset(w->warp_exited, 0, sizeof w->warp_exited);
     w->exited = w->arrived = 0;
     w->passed = 0;
     w->strays = 0;
-
     w->ticks = 0;
     w->fault.error = ERROR_NONE;
     w->fault_signal = 0;
@@ -504,16 +510,6 @@ static __attribute__((noinline)) void stray(struct worker *w, const char *file, 
     w->strays++;
 }
 
-static void release_all(struct worker *w)
-{
-    unsigned whole = w->count >> 6, rest = w->count & 63;
-
-    for (unsigned i = 0; i < whole; i++)
-        w->ready[i] = ~UINT64_C(0);
-    if (rest)
-        w->ready[whole] = (UINT64_C(1) << rest) - 1;
-}
-
 int smemkit_barrier(int predicate, const char *file, int line)
 {
     struct worker *w = own_worker();
@@ -527,7 +523,7 @@ int smemkit_barrier(int predicate, const char *file, int line)
     w->passed += predicate != 0;
     clear_ready(w, w->current);
     if (++w->arrived == w->count && !w->strays) {
-        release_all(w);
+        set_all_ready(w);
         w->arrived = 0;
         w->barrier_result = w->passed;
         w->passed = 0;

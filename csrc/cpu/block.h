@@ -119,10 +119,10 @@ bool worker_run_block(struct worker *, const struct smemkit_launch *, struct ind
 /* Leaves the running block, done or not, from inside it: from a fiber or from a signal handler on any stack. */
 void worker_leave(struct worker *) __attribute__((noreturn));
 
-/* The handler for the faults of kernels, in place while launches run (fault.c). */
+/* The handler for the faults of kernels, in place while a launch runs (fault.c). Called with the pool's lock. */
 void fault_handler_install(void);
 void fault_handler_remove(void);
-void fault_after_fork(void);
+void fault_after_fork(void); /* in the child, where no launch runs */
 /* Ends the block of a worker that does not react otherwise: its handler then abandons the block. */
 void fault_handler_kick(struct worker *);
 

@@ -17,10 +17,10 @@
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
-/* Handlers belong to the process: what was there before, and how many launches need ours. */
+/* Handlers belong to the process: what was there before ours, which is in place during a launch. One launch at a
+ * time has the pool, and changes this under the pool's lock. */
 static struct sigaction previous[SIGNALS];
-static int users;
-static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool installed;
 
 static bool is_store(int signal, void *context)
 {
@@ -75,15 +75,13 @@ void fault_handler_install(void)
     memset(&ours, 0, sizeof ours);
     ours.sa_sigaction = on_signal;
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; /* it does not return, so nothing must stay blocked */
-    pthread_mutex_lock(&users_lock);
-    if (users++ == 0)
-        for (int i = 0; i < SIGNALS; i++)
-            sigaction(signals[i], &ours, &previous[i]);
-    pthread_mutex_unlock(&users_lock);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], &ours, &previous[i]);
+    installed = true;
 }
 
 /* Puts back what was there, unless somebody has set another handler meanwhile. */
-static void restore(void)
+void fault_handler_remove(void)
 {
     struct sigaction current;
 
@@ -91,22 +89,13 @@ static void restore(void)
         if (sigaction(signals[i], NULL, &current) == 0 && current.sa_flags & SA_SIGINFO &&
             current.sa_sigaction == on_signal)
             sigaction(signals[i], &previous[i], NULL);
-}
-
-void fault_handler_remove(void)
-{
-    pthread_mutex_lock(&users_lock);
-    if (--users == 0)
-        restore();
-    pthread_mutex_unlock(&users_lock);
+    installed = false;
 }
 
 void fault_after_fork(void)
 {
-    pthread_mutex_init(&users_lock, NULL);
-    if (users > 0)
-        restore();
-    users = 0;
+    if (installed)
+        fault_handler_remove();
 }
 
 void fault_handler_kick(struct worker *w)
