@@ -263,16 +263,20 @@ def test_a_signal_handler_that_launches_is_refused_and_does_not_wait_for_ever():
 
 
 RESIZING = """
-import smemkit, numpy, threading
-x = numpy.ones(20_000, numpy.float32)
+import smemkit, numpy, threading, time
+x = numpy.ones(40, numpy.float32)
+end = time.monotonic() + 3
 def work():
-    for _ in range(60):
-        assert smemkit.sum(x, device="cpu") == x.size
-threads = [threading.Thread(target=work) for _ in range(4)]
+    while time.monotonic() < end:
+        assert smemkit.sum(x, block_size=32, device="cpu") == x.size
+threads = [threading.Thread(target=work) for _ in range(8)]
 for thread in threads:
     thread.start()
-for n in range(60):
-    smemkit.set_num_threads(1 + n % 4)
+n = 0
+while time.monotonic() < end:
+    n += 1
+    smemkit.set_num_threads(1 + 5 * (n % 2))  # whoever launches next ends workers that others may count on
+    time.sleep(0.0005)
 for thread in threads:
     thread.join()
 """
