@@ -300,12 +300,13 @@ class Build(build_ext):
         command += [f"-DNPY_TARGET_VERSION={numpy_api}", f"-DNPY_NO_DEPRECATED_API={numpy_api}"]
         command += ["-Icsrc", "-Icsrc/cpu", "-Ikernels", *includes, *facts, *words("CFLAGS")]
         sources = [*sorted(Path("csrc").glob("*.c")), *sorted(Path("csrc/cpu").glob("*.c"))]
-        sources += [Path("kernels", row.source) for row in self.rows if row.needs == "HOST"]
+        hosts = [Path("kernels", row.source) for row in self.rows if row.needs == "HOST"]
         if toolkit:
             sources += sorted(Path("csrc/cuda").glob("*.c"))
             command += [f"-I{toolkit.folder_of('cuda_runtime.h')}"]
-        for source in sources:
-            yield source, self.temp / source.with_suffix(".o"), command
+        for source in sources + hosts:
+            quoted = ["-iquote", "csrc/cpu/include"] if source in hosts else []
+            yield source, self.temp / source.with_suffix(".o"), command + quoted
 
     def cpu_jobs(self):
         """The kernels for the CPU executor, and their launchers' table."""

@@ -2,73 +2,9 @@
  * and what came; nothing has been launched or written when it is raised. */
 #include "smemkit.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct {
-    enum dtype dtype;
-    int numpy;
-    const char *name;
-    size_t bytes;
-} dtypes[] = {
-    {FLOAT32, NPY_FLOAT32, "float32", 4},
-    {FLOAT64, NPY_FLOAT64, "float64", 8},
-    {INT32, NPY_INT32, "int32", 4},
-    {INT64, NPY_INT64, "int64", 8},
-};
-enum { DTYPES = sizeof dtypes / sizeof dtypes[0], OPERANDS = FLOAT32 | INT32 };
-
-static int dtype_index(enum dtype dtype)
-{
-    for (int i = 0; i < DTYPES; i++)
-        if (dtypes[i].dtype == dtype)
-            return i;
-    return 0;
-}
-
-size_t dtype_bytes(enum dtype dtype)
-{
-    return dtypes[dtype_index(dtype)].bytes;
-}
-
-int dtype_numpy(enum dtype dtype)
-{
-    return dtypes[dtype_index(dtype)].numpy;
-}
-
-const char *dtype_name(enum dtype dtype)
-{
-    return dtypes[dtype_index(dtype)].name;
-}
-
-/* "float32 or int32" */
-static PyObject *dtype_list(unsigned set)
-{
-    PyObject *text = NULL, *longer;
-
-    for (int i = 0; i < DTYPES; i++) {
-        if (!(set & dtypes[i].dtype))
-            continue;
-        longer =
-            text ? PyUnicode_FromFormat("%U or %s", text, dtypes[i].name) : PyUnicode_FromString(dtypes[i].name);
-        Py_XDECREF(text);
-        text = longer;
-        if (!text)
-            return NULL;
-    }
-    return text;
-}
-
-/* 0 where it is none that smemkit knows */
-static enum dtype dtype_of(const PyArray_Descr *descr)
-{
-    if (!PyArray_ISNBO(descr->byteorder))
-        return 0;
-    for (int i = 0; i < DTYPES; i++)
-        if (PyArray_EquivTypenums(dtypes[i].numpy, descr->type_num))
-            return dtypes[i].dtype;
-    return 0;
-}
 
 PyObject *shape_tuple(int ndim, const npy_intp *shape)
 {
@@ -106,67 +42,76 @@ static void refuse_dtype(const char *name, unsigned allowed, PyObject *came)
 
 static void fill_from_array(struct operand *operand, struct array *array)
 {
+    npy_intp step = PyDataType_ELSIZE(array->descr);
+
     operand->owner = Py_NewRef((PyObject *)array);
     operand->array = array;
     operand->data = array->memory;
     operand->descr = array->descr;
-    operand->ndim = array->ndim;
-    for (int i = 0; i < operand->ndim; i++)
-        operand->shape[i] = array->shape[i];
     operand->size = array->size;
-    operand->bytes = array->bytes;
+    operand->layout.ndim = array->ndim;
+    for (int i = array->ndim - 1; i >= 0; i--) {
+        operand->layout.shape[i] = array->shape[i];
+        operand->layout.strides[i] = step;
+        step *= array->shape[i];
+    }
 }
 
 /* Takes over the reference. */
 static void fill_from_numpy(struct operand *operand, PyArrayObject *numpy)
 {
     operand->owner = (PyObject *)numpy;
-    operand->data = PyArray_DATA(numpy);
+    operand->data = PyArray_BYTES(numpy);
     operand->descr = PyArray_DESCR(numpy);
-    operand->ndim = PyArray_NDIM(numpy);
-    for (int i = 0; i < operand->ndim; i++)
-        operand->shape[i] = PyArray_DIM(numpy, i);
     operand->size = PyArray_SIZE(numpy);
-    operand->bytes = (size_t)PyArray_NBYTES(numpy);
+    operand->layout.ndim = PyArray_NDIM(numpy);
+    for (int i = 0; i < operand->layout.ndim; i++) {
+        operand->layout.shape[i] = PyArray_DIM(numpy, i);
+        operand->layout.strides[i] = PyArray_STRIDE(numpy, i);
+    }
 }
 
-/* C-contiguous and aligned, or an exception */
-static bool check_layout(PyArrayObject *numpy, const char *name)
+static void fill_dtype(struct operand *operand)
 {
-    PyObject *strides;
+    Py_INCREF(operand->descr); /* the owner may be given another one */
+    operand->dtype = dtype_of(operand->descr);
+    operand->swapped = !PyArray_ISNBO(operand->descr->byteorder);
+}
 
-    if (!PyArray_ISALIGNED(numpy)) {
-        PyErr_Format(PyExc_ValueError,
-                     "%s: expected an aligned array, got one whose elements are not; numpy.array "
-                     "makes a copy that is",
-                     name);
-        return false;
+bool blame(const char *name)
+{
+    PyObject *const kinds[] = {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError};
+    PyObject *type, *value, *traceback;
+
+    for (int i = 0; i < 3; i++) {
+        if (!PyErr_ExceptionMatches(kinds[i]))
+            continue;
+        PyErr_Fetch(&type, &value, &traceback);
+        PyErr_NormalizeException(&type, &value, &traceback);
+        PyErr_Format(kinds[i], "%s: %S", name, value);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+        break;
     }
-    if (PyArray_IS_C_CONTIGUOUS(numpy))
-        return true;
-    strides = shape_tuple(PyArray_NDIM(numpy), PyArray_STRIDES(numpy));
-    if (strides)
-        PyErr_Format(PyExc_ValueError,
-                     "%s: expected a C-contiguous array, got strides %R; "
-                     "numpy.ascontiguousarray makes one",
-                     name, strides);
-    Py_XDECREF(strides);
     return false;
 }
 
-/* Puts the name of the argument before what NumPy or Python has said of it. */
-static void blame(const char *name)
+/* What hides elements from NumPy's functions would be computed with here. */
+static bool check_mask(PyArrayObject *numpy, const char *name)
 {
-    PyObject *type, *value, *traceback;
+    PyObject *mask;
+    bool masked;
 
-    if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError))
-        return;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyErr_Format(type, "%s: %S", name, value);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
+    if (PyArray_CheckExact(numpy) || !PyObject_HasAttrString((PyObject *)numpy, "mask"))
+        return true;
+    mask = PyObject_GetAttrString((PyObject *)numpy, "mask");
+    masked = mask && PyArray_Check(mask); /* numpy.ma.nomask is a scalar */
+    Py_XDECREF(mask);
+    if (masked)
+        PyErr_Format(PyExc_TypeError, "%s: expected an array without a mask, got %s; .filled() makes one", name,
+                     Py_TYPE(numpy)->tp_name);
+    return !masked && !PyErr_Occurred();
 }
 
 bool read_operand(const struct module_state *state, PyObject *object, const char *name, struct operand *operand)
@@ -177,39 +122,41 @@ bool read_operand(const struct module_state *state, PyObject *object, const char
     } else {
         PyArrayObject *numpy = (PyArrayObject *)PyArray_FromAny(object, NULL, 0, 0, 0, NULL);
 
-        if (!numpy) {
-            blame(name);
+        if (!numpy)
+            return blame(name);
+        if (!check_mask(numpy, name)) {
+            Py_DECREF(numpy);
             return false;
         }
         fill_from_numpy(operand, numpy);
     }
-    operand->dtype = dtype_of(operand->descr);
-    if (!(operand->dtype & OPERANDS)) {
-        refuse_dtype(name, OPERANDS, (PyObject *)operand->descr);
-        return false;
-    }
-    return operand->array || check_layout((PyArrayObject *)operand->owner, name);
+    fill_dtype(operand);
+    if (!operand->dtype)
+        refuse_dtype(name, EVERY, (PyObject *)operand->descr);
+    return operand->dtype != 0;
 }
 
 void drop_operand(struct operand *operand)
 {
+    if (operand->owner)
+        Py_DECREF(operand->descr);
     Py_CLEAR(operand->owner);
 }
 
-static bool same_shape(const struct operand *operand, int ndim, const npy_intp *shape)
+static bool check_out(const struct operand *out, PyArray_Descr *descr, int ndim, const npy_intp *shape)
 {
-    return operand->ndim == ndim &&
-           (ndim == 0 || memcmp(operand->shape, shape, (size_t)ndim * sizeof *shape) == 0);
-}
+    const struct layout *layout = &out->layout;
+    bool same = layout->ndim == ndim;
 
-static bool check_out(const struct operand *out, enum dtype dtype, int ndim, const npy_intp *shape)
-{
-    if (dtype_of(out->descr) != dtype) {
-        PyErr_Format(PyExc_TypeError, "out: expected dtype %s, got %S", dtype_name(dtype), out->descr);
+    if (!out->dtype || !dtype_casts(dtype_of(descr), out->dtype)) {
+        PyErr_Format(PyExc_TypeError, "out: expected dtype %S or one that it can be cast to, got %S", descr,
+                     out->descr);
         return false;
     }
-    if (!same_shape(out, ndim, shape)) {
-        PyObject *expected = shape_tuple(ndim, shape), *came = shape_tuple(out->ndim, out->shape);
+    for (int i = 0; same && i < ndim; i++)
+        same = layout->shape[i] == shape[i];
+    if (!same) {
+        PyObject *expected = shape_tuple(ndim, shape), *came = shape_tuple(layout->ndim, layout->shape);
 
         if (expected && came)
             PyErr_Format(PyExc_ValueError, "out: expected shape %R, got %R", expected, came);
@@ -217,50 +164,56 @@ static bool check_out(const struct operand *out, enum dtype dtype, int ndim, con
         Py_XDECREF(came);
         return false;
     }
-    if (out->array)
-        return true;
-    if (!PyArray_ISWRITEABLE((PyArrayObject *)out->owner)) {
+    if (!out->array && !PyArray_ISWRITEABLE((PyArrayObject *)out->owner)) {
         PyErr_SetString(PyExc_ValueError, "out: expected a writeable array, got one that is read-only");
         return false;
     }
-    return check_layout((PyArrayObject *)out->owner, "out");
+    for (int i = 0; i < ndim; i++) {
+        if (layout->shape[i] > 1 && layout->strides[i] == 0) {
+            PyErr_SetString(PyExc_ValueError,
+                            "out: expected an element of its own for each result, got strides of 0");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A new result; NULL with an exception */
+static PyObject *new_out(const struct module_state *state, struct device *device, bool host, PyArray_Descr *descr,
+                         int ndim, const npy_intp *shape)
+{
+    if (!host)
+        return (PyObject *)array_new(state, device, descr, ndim, shape);
+    Py_INCREF(descr);
+    return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, NULL, NULL, 0, NULL);
 }
 
 bool read_out(const struct module_state *state, PyObject *object, struct device *device, bool host,
-              enum dtype dtype, int ndim, const npy_intp *shape, struct operand *out)
+              PyArray_Descr *descr, int ndim, const npy_intp *shape, struct operand *out)
 {
+    PyObject *owner = object == Py_None ? new_out(state, device, host, descr, ndim, shape) : Py_NewRef(object);
+
     memset(out, 0, sizeof *out);
-    if (object == Py_None && host) {
-        PyArrayObject *numpy = (PyArrayObject *)PyArray_SimpleNew(ndim, shape, dtype_numpy(dtype));
-
-        if (!numpy)
-            return false;
-        fill_from_numpy(out, numpy);
-    } else if (object == Py_None) {
-        PyArray_Descr *descr = PyArray_DescrFromType(dtype_numpy(dtype));
-        struct array *array = descr ? array_new(state, device, descr, ndim, shape) : NULL;
-
-        Py_XDECREF(descr);
-        if (!array)
-            return false;
-        fill_from_array(out, array);
-        Py_DECREF(array);
-    } else if (host && PyArray_Check(object)) {
-        fill_from_numpy(out, (PyArrayObject *)Py_NewRef(object));
-    } else if (!host && Py_IS_TYPE(object, state->array_type)) {
-        fill_from_array(out, (struct array *)object);
-        if (out->array->device != device) {
-            PyErr_Format(PyExc_ValueError, "out: expected an Array on %s, got one on %s", device->name,
-                         out->array->device->name);
-            return false;
-        }
+    if (!owner)
+        return false;
+    if (host && PyArray_Check(owner)) {
+        fill_from_numpy(out, (PyArrayObject *)owner);
+    } else if (!host && Py_IS_TYPE(owner, state->array_type)) {
+        fill_from_array(out, (struct array *)owner);
+        Py_DECREF(owner);
     } else {
         PyErr_Format(PyExc_TypeError, "out: expected %s like the operands, got %s; asarray() and .numpy() convert",
-                     host ? "a numpy.ndarray" : "a smemkit.Array", Py_TYPE(object)->tp_name);
+                     host ? "a numpy.ndarray" : "a smemkit.Array", Py_TYPE(owner)->tp_name);
+        Py_DECREF(owner);
         return false;
     }
-    out->dtype = dtype;
-    return object == Py_None || check_out(out, dtype, ndim, shape);
+    fill_dtype(out);
+    if (out->array && out->array->device != device) {
+        PyErr_Format(PyExc_ValueError, "out: expected an Array on %s, got one on %s", device->name,
+                     out->array->device->name);
+        return false;
+    }
+    return object == Py_None || check_out(out, descr, ndim, shape);
 }
 
 /* ---- devices and streams ---- */
@@ -453,6 +406,14 @@ static const struct kernel_row *row_named(enum op op, PyObject *name)
     return NULL;
 }
 
+const struct kernel_row *find_row(enum op op, const char *name)
+{
+    for (int i = 0; i < kernel_row_count; i++)
+        if (kernel_rows[i].op == op && strcmp(kernel_rows[i].name, name) == 0)
+            return &kernel_rows[i];
+    Py_UNREACHABLE(); /* the callers' names are those of the table, as tests see */
+}
+
 static const struct kernel_row *row_chosen(enum op op)
 {
     for (int i = 0; i < kernel_row_count; i++)
@@ -531,7 +492,31 @@ bool read_kernel(enum op op, PyObject *kernel, const char *size_name, PyObject *
     return true;
 }
 
+bool check_kernel_dtype(const struct kernel_choice *choice, const char *name, enum dtype dtype)
+{
+    PyObject *list;
+
+    if (choice->row->dtypes & dtype)
+        return true;
+    list = dtype_list(choice->row->dtypes);
+    if (list)
+        PyErr_Format(PyExc_TypeError, "%s: expected dtype %U for kernel '%s', got %s", name, list,
+                     choice->row->name, dtype_name(dtype));
+    Py_XDECREF(list);
+    return false;
+}
+
 /* ---- the small ones ---- */
+
+/* numpy.dtype("bfloat16") is known from the moment at which ml_dtypes is imported. */
+static bool read_descr(PyObject *object, PyArray_Descr **descr)
+{
+    if (PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, "bfloat16") == 0) {
+        *descr = dtype_descr(BFLOAT16);
+        return *descr != NULL;
+    }
+    return PyArray_DescrConverter(object, descr) || blame("dtype");
+}
 
 bool read_dtype(PyObject *object, unsigned allowed, enum dtype *dtype)
 {
@@ -540,11 +525,9 @@ bool read_dtype(PyObject *object, unsigned allowed, enum dtype *dtype)
 
     if (object == Py_None)
         return true;
-    if (!PyArray_DescrConverter(object, &descr)) {
-        blame("dtype");
+    if (!read_descr(object, &descr))
         return false;
-    }
-    asked = dtype_of(descr);
+    asked = PyArray_ISNBO(descr->byteorder) ? dtype_of(descr) : 0;
     if (asked & allowed)
         *dtype = asked;
     else
@@ -560,6 +543,7 @@ bool read_precision(PyObject *object, const struct kernel_choice *choice)
     if (text && strcmp(text, "highest") == 0)
         return true;
     if (!text || (strcmp(text, "high") != 0 && strcmp(text, "medium") != 0)) {
+        PyErr_Clear();
         PyErr_Format(PyExc_ValueError, "precision: expected 'highest', 'high' or 'medium', got %R", object);
         return false;
     }
@@ -570,88 +554,168 @@ bool read_precision(PyObject *object, const struct kernel_choice *choice)
     return false;
 }
 
-bool read_none(PyObject *object, const char *name)
+bool read_reduce_op(PyObject *object, enum reduce_op *op)
 {
-    if (object == Py_None)
-        return true;
-    PyErr_Format(PyExc_NotImplementedError, "%s: expected None, got %R; this version has nothing else", name,
-                 object);
+    static const char *const names[REDUCE_OPS] = {
+        [REDUCE_SUM] = "sum",       [REDUCE_PROD] = "prod",     [REDUCE_MIN] = "min",
+        [REDUCE_MAX] = "max",       [REDUCE_MEAN] = "mean",     [REDUCE_VAR] = "var",
+        [REDUCE_STD] = "std",       [REDUCE_ANY] = "any",       [REDUCE_ALL] = "all",
+        [REDUCE_ARGMIN] = "argmin", [REDUCE_ARGMAX] = "argmax", [REDUCE_COUNT_NONZERO] = "count_nonzero"};
+
+    for (int i = 0; i < REDUCE_OPS; i++) {
+        if (PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, names[i]) == 0) {
+            *op = (enum reduce_op)i;
+            return true;
+        }
+    }
+    PyErr_Format(
+        PyExc_ValueError,
+        "op: expected 'sum', 'prod', 'min', 'max', 'mean', 'var', 'std', 'any', 'all', 'argmin', 'argmax' "
+        "or 'count_nonzero', got %R",
+        object);
     return false;
 }
 
-/* An axis of an ndim-dimensional array, made positive; -1 with an exception */
-static int read_axis(PyObject *object, const char *name, int ndim)
+static void refuse_axis(const char *name, Py_ssize_t axis, int ndim)
 {
-    Py_ssize_t axis = PyNumber_AsSsize_t(object, NULL);
+    PyObject *module = PyImport_ImportModule("numpy.exceptions"), *type, *error;
 
-    if (axis == -1 && PyErr_Occurred()) {
-        blame(name);
-        return -1;
-    }
-    if (ndim == 0) {
-        PyErr_Format(PyExc_ValueError, "%s: expected None, an array without dimensions has none, got %R", name,
-                     object);
-        return -1;
-    }
-    if (axis < -ndim || axis >= ndim) {
-        PyErr_Format(PyExc_ValueError, "%s: expected -%d ... %d, got %R", name, ndim, ndim - 1, object);
-        return -1;
-    }
-    return (int)(axis < 0 ? axis + ndim : axis);
+    type = module ? PyObject_GetAttrString(module, "AxisError") : NULL;
+    error = type ? PyObject_CallFunction(type, "nis", axis, ndim, name) : NULL;
+    if (error)
+        PyErr_SetObject(type, error);
+    Py_XDECREF(error);
+    Py_XDECREF(type);
+    Py_XDECREF(module);
 }
 
-/* None, or all axes of the array in any order */
-bool read_all_axes(PyObject *object, int ndim)
+/* An axis of an array made positive, below `limit`; -1 with an exception */
+static int one_axis(PyObject *object, const char *name, int ndim, int limit)
 {
-    PyObject *axes = PyTuple_Check(object) ? Py_NewRef(object) : PyTuple_Pack(1, object);
-    bool seen[NPY_MAXDIMS] = {false};
-    bool ok = axes != NULL;
+    Py_ssize_t axis;
 
-    if (object == Py_None) {
-        Py_XDECREF(axes);
-        return true;
+    if (PyBool_Check(object) || !PyIndex_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "%s: expected an integer, got %R", name, object);
+        return -1;
     }
-    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(axes); i++) {
-        int axis = read_axis(PyTuple_GET_ITEM(axes, i), "axis", ndim);
-
-        ok = axis >= 0;
-        if (ok && seen[axis]) {
-            PyErr_Format(PyExc_ValueError, "axis: expected each axis once, got %R", object);
-            ok = false;
-        }
-        if (ok)
-            seen[axis] = true;
+    axis = PyNumber_AsSsize_t(object, NULL);
+    if (axis == -1 && PyErr_Occurred())
+        return -1;
+    if (axis < -limit || axis >= limit) {
+        refuse_axis(name, axis, ndim);
+        return -1;
     }
-    if (ok && PyTuple_GET_SIZE(axes) != ndim) {
-        PyErr_Format(PyExc_NotImplementedError,
-                     "axis: expected None or all %d axes, got %R; this version reduces "
-                     "whole arrays",
-                     ndim, object);
-        ok = false;
-    }
-    Py_XDECREF(axes);
-    return ok;
+    return (int)(axis < 0 ? axis + limit : axis);
 }
 
-/* None, or ndim - 1, …, 0 */
-bool read_axes_reversed(PyObject *object, int ndim)
+static bool distinct(const char *name, PyObject *axes, bool *seen, int axis)
 {
-    PyObject *axes;
-    bool ok;
-
-    if (object == Py_None)
-        return true;
-    axes = PySequence_Tuple(object);
-    if (!axes) {
-        blame("axes");
+    if (seen[axis]) {
+        PyErr_Format(PyExc_ValueError, "%s: expected each axis once, got %R", name, axes);
         return false;
     }
-    ok = PyTuple_GET_SIZE(axes) == ndim;
-    for (int i = 0; ok && i < ndim; i++)
-        ok = read_axis(PyTuple_GET_ITEM(axes, i), "axes", ndim) == ndim - 1 - i;
-    if (!ok && !PyErr_Occurred())
-        PyErr_Format(PyExc_NotImplementedError, "axes: expected None or the axes of a matrix, (1, 0), got %R",
-                     object);
-    Py_DECREF(axes);
+    return seen[axis] = true;
+}
+
+bool read_axis(PyObject *object, int ndim, bool tuples, bool scalars, bool *reduced)
+{
+    const bool one = !PyTuple_Check(object);
+    const int limit = ndim == 0 && one && scalars ? 1 : ndim;
+
+    memset(reduced, object == Py_None, NPY_MAXDIMS * sizeof *reduced);
+    if (object == Py_None)
+        return true;
+    if (!one && !tuples) {
+        PyErr_Format(PyExc_TypeError, "axis: expected None or an integer, got %R", object);
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < (one ? 1 : PyTuple_GET_SIZE(object)); i++) {
+        int axis = one_axis(one ? object : PyTuple_GET_ITEM(object, i), "axis", ndim, limit);
+
+        if (axis < 0 || !distinct("axis", object, reduced, axis))
+            return false;
+    }
+    return true;
+}
+
+bool read_axes(PyObject *object, int ndim, int *axes)
+{
+    bool seen[NPY_MAXDIMS] = {false}, ok;
+    PyObject *tuple;
+
+    for (int i = 0; i < ndim; i++)
+        axes[i] = ndim - 1 - i;
+    if (object == Py_None)
+        return true;
+    tuple = PyIndex_Check(object) ? PyTuple_Pack(1, object) : PySequence_Tuple(object);
+    if (!tuple)
+        return blame("axes");
+    ok = PyTuple_GET_SIZE(tuple) == ndim;
+    if (!ok)
+        PyErr_Format(PyExc_ValueError, "axes: expected %d axes, one for each dimension, got %R", ndim, object);
+    for (int i = 0; ok && i < ndim; i++) {
+        axes[i] = one_axis(PyTuple_GET_ITEM(tuple, i), "axes", ndim, ndim);
+        ok = axes[i] >= 0 && distinct("axes", object, seen, axes[i]);
+    }
+    Py_DECREF(tuple);
     return ok;
+}
+
+bool read_flag(PyObject *object, const char *name, bool *flag)
+{
+    int truth = PyIndex_Check(object) || PyArray_IsScalar(object, Bool) ? PyObject_IsTrue(object) : -1;
+
+    if (truth < 0 && !PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "%s: expected True or False, got %R", name, object);
+    *flag = truth > 0;
+    return truth >= 0;
+}
+
+bool read_double(PyObject *object, const char *name, double *value)
+{
+    *value = PyNumber_Check(object) ? PyFloat_AsDouble(object) : NAN;
+    if (!PyErr_Occurred() && *value == *value)
+        return true;
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "%s: expected a number, got %R", name, object);
+    return false;
+}
+
+PyArrayObject *read_initial(PyObject *object, enum dtype dtype, struct scalar *scalar)
+{
+    const bool integer = dtype & (BOOL | SIGNED | UNSIGNED);
+    PyArray_Descr *descr = dtype_descr(dtype);
+    PyArrayObject *initial = descr ? (PyArrayObject *)PyArray_FromAny(
+                                         object, descr, 0, 0, NPY_ARRAY_FORCECAST | NPY_ARRAY_CARRAY_RO, NULL)
+                                   : NULL;
+    PyArrayObject *wide = NULL;
+
+    if (!initial) {
+        blame("initial");
+        return NULL;
+    }
+    if (PyArray_NDIM(initial) != 0)
+        PyErr_Format(PyExc_ValueError, "initial: expected a scalar, got %R", object);
+    else
+        wide = (PyArrayObject *)PyArray_Cast(initial, !integer           ? NPY_COMPLEX128
+                                                      : dtype & UNSIGNED ? NPY_UINT64
+                                                                         : NPY_INT64);
+    if (!wide) {
+        Py_DECREF(initial);
+        return NULL;
+    }
+    if (integer)
+        scalar->bits = *(uint64_t *)PyArray_DATA(wide);
+    else
+        memcpy(&scalar->re, PyArray_DATA(wide), 2 * sizeof(double)); /* and im */
+    Py_DECREF(wide);
+    return initial;
+}
+
+bool read_none(PyObject *object, const char *name, const char *op)
+{
+    if (object == Py_None)
+        return true;
+    PyErr_Format(PyExc_TypeError, "%s: '%s' takes none, expected None, got %R", name, op, object);
+    return false;
 }

@@ -54,7 +54,7 @@ struct array *array_new(const struct module_state *state, struct device *device,
     if (!array)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    ok = device->type->allocate(device, array->bytes, NULL, &array->memory, &failure);
+    ok = device_allocate(device, array->bytes, NULL, &array->memory, &failure);
     Py_END_ALLOW_THREADS
     if (!ok) {
         Py_DECREF(array);
@@ -64,26 +64,49 @@ struct array *array_new(const struct module_state *state, struct device *device,
     return array;
 }
 
-struct array *array_from_numpy(const struct module_state *state, struct device *device, PyArrayObject *source)
+static bool copy_from_host(struct call *call)
 {
-    struct failure failure = {0};
-    struct array *array =
-        array_new(state, device, PyArray_DESCR(source), PyArray_NDIM(source), PyArray_DIMS(source));
-    const void *from = PyArray_DATA(source);
-    bool ok = true;
+    struct array *array = call->out.array;
 
-    if (!array)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    ok = device->type->copy_in(device, array->memory, from, array->bytes, NULL, &failure) &&
-         device->type->wait(device, NULL, &failure); /* the source may go before the copy has read it */
-    Py_END_ALLOW_THREADS
-    if (!ok) {
-        Py_DECREF(array);
-        raise_failure(state, &failure);
-        return NULL;
+    return call->device->type->copy_in(call->device, array->memory, call->in[0].data, array->bytes, NULL,
+                                       &call->failure);
+}
+
+/* A new Array with the elements of `object` in `dtype`, or their own if it is 0. NULL with an exception. */
+static PyObject *array_from(const struct module_state *state, struct device *device, PyObject *object,
+                            enum dtype dtype)
+{
+    struct call call = {.device = device, .inputs = 1, .as_it_lies = true};
+    PyArray_Descr *descr = NULL;
+    bool straight;
+
+    if (!read_operand(state, object, "obj", &call.in[0]))
+        return call_refused(&call);
+    call.as[0] = call.in[0].layout;
+    call.result = dtype ? dtype : call.in[0].dtype;
+    descr = dtype_descr(call.result);
+    if (!descr || !read_out(state, Py_None, device, false, descr, call.as[0].ndim, call.as[0].shape, &call.out)) {
+        Py_XDECREF(descr);
+        return call_refused(&call);
     }
-    return array;
+    Py_DECREF(descr);
+    straight = call_is_host(&call) && call.result == call.in[0].dtype && !call.in[0].swapped &&
+               layout_is_contiguous(&call.as[0], dtype_bytes(call.result));
+    if (call.out.size == 0)
+        return call_result(state, &call, true);
+    if (!straight && !call_prepare(&call))
+        return call_refused(&call);
+    Py_BEGIN_ALLOW_THREADS
+    if (straight) {
+        copy_from_host(&call);
+    } else {
+        bool ok = call_begin(&call);
+
+        call_end(&call, ok && call_convert(&call, call.memory[0], &call.as[0], call.in[0].dtype,
+                                           call.in[0].swapped, call.out_memory, call.result));
+    }
+    Py_END_ALLOW_THREADS
+    return call_result(state, &call, true);
 }
 
 static void array_dealloc(PyObject *self)
@@ -93,7 +116,7 @@ static void array_dealloc(PyObject *self)
 
     if (array->memory) {
         Py_BEGIN_ALLOW_THREADS
-        array->device->type->release(array->device, array->memory, NULL);
+        device_release(array->device, array->memory, NULL);
         Py_END_ALLOW_THREADS
     }
     Py_XDECREF(array->descr);
@@ -207,7 +230,7 @@ static PyObject *array_to(PyObject *self, PyObject *name)
     if (device == array->device)
         return Py_NewRef(self);
     host = array_numpy(self, NULL);
-    result = host ? (PyObject *)array_from_numpy(state, device, (PyArrayObject *)host) : NULL;
+    result = host ? array_from(state, device, host, 0) : NULL;
     Py_XDECREF(host);
     return result;
 }
@@ -275,6 +298,10 @@ static PyObject *get_interface(PyObject *self, void *unused)
     if (array->device->ordinal < 0)
         return PyErr_Format(PyExc_AttributeError,
                             "__cuda_array_interface__: this array is on the CPU device; .to('cuda:0') moves it");
+    if (dtype_of(array->descr) == BFLOAT16)
+        return PyErr_Format(PyExc_AttributeError,
+                            "__cuda_array_interface__: it has no name for bfloat16; asarray(…, dtype='float32') "
+                            "converts");
     type = PyObject_GetAttrString((PyObject *)array->descr, "str");
     shape = get_shape(self, NULL);
     if (!type || !shape) {
@@ -356,62 +383,33 @@ PyType_Spec array_spec = {
 
 /* ---- how arrays are made ---- */
 
-/* A dtype whose elements are bytes and nothing else. */
-static bool plain(PyArray_Descr *descr)
-{
-    if ((PyTypeNum_ISNUMBER(descr->type_num) || PyTypeNum_ISBOOL(descr->type_num)) &&
-        PyArray_ISNBO(descr->byteorder))
-        return true;
-    PyErr_Format(PyExc_TypeError, "dtype: expected a number in native byte order, got %S", descr);
-    return false;
-}
-
 PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     struct module_state *state = state_of(module);
-    PyArray_Descr *descr = NULL;
-    PyArrayObject *host = NULL;
+    struct array *array;
     struct device *device;
-    PyObject *result = NULL, *source = NULL;
-    bool is_array, must_copy;
+    PyObject *result = NULL, *source;
+    enum dtype dtype = 0;
 
-    if (!read_count("asarray", count, 4))
+    if (!read_count("asarray", count, 4) || !read_dtype(args[1], EVERY, &dtype))
         return NULL;
-    if (args[3] != Py_None && !PyBool_Check(args[3])) {
-        PyErr_Format(PyExc_TypeError, "copy: expected True, False or None, got %R", args[3]);
-        return NULL;
-    }
-    if (args[1] != Py_None && !PyArray_DescrConverter(args[1], &descr))
-        return NULL;
-    is_array = Py_IS_TYPE(args[0], state->array_type);
-    device = args[2] != Py_None ? device_named(state, args[2])
-             : is_array         ? ((struct array *)args[0])->device
-                                : default_device(state);
+    if (args[3] != Py_None && !PyBool_Check(args[3]))
+        return PyErr_Format(PyExc_TypeError, "copy: expected True, False or None, got %R", args[3]);
+    array = Py_IS_TYPE(args[0], state->array_type) ? (struct array *)args[0] : NULL;
+    device = args[2] != Py_None ? device_named(state, args[2]) : array ? array->device : default_device(state);
     if (!device)
-        goto done;
-    must_copy = !is_array || ((struct array *)args[0])->device != device ||
-                (descr && !PyArray_EquivTypes(descr, ((struct array *)args[0])->descr));
-    if (!must_copy && args[3] != Py_True) {
-        result = Py_NewRef(args[0]);
-        goto done;
-    }
+        return NULL;
+    if (array && array->device == device && (!dtype || dtype == dtype_of(array->descr)) && args[3] != Py_True)
+        return Py_NewRef(args[0]);
     if (args[3] == Py_False) {
         PyErr_SetString(PyExc_ValueError,
                         "copy: False is impossible here, the elements must be moved or converted");
-        goto done;
+        return NULL;
     }
-    source = is_array ? array_numpy(args[0], NULL) : Py_NewRef(args[0]);
-    if (!source)
-        goto done;
-    Py_XINCREF(descr);
-    host = (PyArrayObject *)PyArray_FromAny(
-        source, descr, 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST, NULL);
-    if (host && plain(PyArray_DESCR(host)))
-        result = (PyObject *)array_from_numpy(state, device, host);
-done:
-    Py_XDECREF(host);
+    source = array && array->device != device ? array_numpy(args[0], NULL) : Py_NewRef(args[0]);
+    if (source)
+        result = array_from(state, device, source, dtype);
     Py_XDECREF(source);
-    Py_XDECREF(descr);
     return result;
 }
 
@@ -421,8 +419,10 @@ static struct array *read_new(struct module_state *state, PyObject *const *args)
     PyArray_Dims shape = {NULL, 0};
     struct device *device;
     struct array *result = NULL;
+    enum dtype dtype = FLOAT32;
 
-    if (PyArray_IntpConverter(args[0], &shape) && PyArray_DescrConverter(args[1], &descr) && plain(descr)) {
+    if (PyArray_IntpConverter(args[0], &shape) && read_dtype(args[1], EVERY, &dtype) &&
+        (descr = dtype_descr(dtype))) {
         device = args[2] == Py_None ? default_device(state) : device_named(state, args[2]);
         if (device)
             result = array_new(state, device, descr, shape.len, shape.ptr);

@@ -58,15 +58,14 @@ static PyObject *row_devices(const struct kernel_row *row)
 
 static PyObject *row_dtypes(const struct kernel_row *row)
 {
-    static const enum dtype all[] = {FLOAT32, FLOAT64, INT32, INT64};
-    const char *names[4];
-    bool holds[4];
+    const char *names[DTYPES];
+    bool holds[DTYPES];
 
-    for (int i = 0; i < 4; i++) {
-        names[i] = dtype_name(all[i]);
-        holds[i] = row->dtypes & all[i];
+    for (int i = 0; i < DTYPES; i++) {
+        names[i] = dtype_name((enum dtype)(1 << i));
+        holds[i] = row->dtypes & (1u << i);
     }
-    return tuple_of_names(names, holds, 4);
+    return tuple_of_names(names, holds, DTYPES);
 }
 
 static const char *needs_name(enum needs needs)
@@ -261,10 +260,13 @@ static PyMethodDef methods[] = {
     FAST(transpose),
     FAST(reverse),
     FAST(add_one),
+    FAST(convert),
     FAST(timed),
     FAST(mark),
     {"kernel_rows", core_kernel_rows, METH_NOARGS, NULL},
     {"launches", core_launches, METH_NOARGS, NULL},
+    {"allocations", core_allocations, METH_NOARGS, NULL},
+    {"fail_allocation", core_fail_allocation, METH_O, NULL},
     {"device_names", core_device_names, METH_NOARGS, NULL},
     {"device_properties", core_device_properties, METH_O, NULL},
     {"cuda_unavailable", core_cuda_unavailable, METH_NOARGS, NULL},

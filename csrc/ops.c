@@ -1,408 +1,720 @@
-/* The operations: read the arguments, choose the kernel, bring the operands to the device, launch, bring the
- * result back. One function an operation; the way of the data is the same for all, and stands once, above them. */
+/* The operations, one function each: read the arguments, choose the kernel, say what it wants of the operands and
+ * what it makes; call.c does the rest. */
 #include "smemkit.h"
 
-#include <stdatomic.h>
+#include <math.h>
 #include <string.h>
 
-/* How many launchers have been called in this process. */
-static atomic_ullong launches;
-
-unsigned long long launch_count(void)
+static bool warn(PyObject *category, const char *text)
 {
-    return atomic_load(&launches);
+    return PyErr_WarnEx(category, text, 2) == 0;
 }
 
-/* ---- the way of the data ---- */
-
-enum { MAX_INPUTS = 2, STAGES = 4 };
-
-struct call {
-    struct device *device;
-    device_stream stream;
-    struct kernel_choice kernel;
-    struct operand in[MAX_INPUTS], out;
-    int inputs;
-
-    void *memory[MAX_INPUTS]; /* of the operands, on the device */
-    void *out_memory, *scratch;
-    device_event stages[STAGES]; /* start, uploaded, computed, downloaded; where timed() listens */
-    struct failure failure;
-};
-
-static bool is_host(const struct call *call)
+/* As NumPy does where a cast loses the imaginary part. */
+static bool warn_complex(enum dtype from, enum dtype to)
 {
-    return call->in[0].array == NULL;
+    PyObject *module, *category;
+    bool ok;
+
+    if (!(from & COMPLEX) || to & (COMPLEX | BOOL))
+        return true;
+    module = PyImport_ImportModule("numpy.exceptions");
+    category = module ? PyObject_GetAttrString(module, "ComplexWarning") : NULL;
+    ok = category && warn(category, "Casting complex values to real discards the imaginary part");
+    Py_XDECREF(category);
+    Py_XDECREF(module);
+    return ok;
 }
 
-/* Whether the result must not be written where it belongs before all has been read. */
-static bool overlaps(const struct call *call)
+/* The operand as it lies, in its own dtype. */
+static void want_natural(struct call *call, int i)
 {
-    const char *out = call->out.data;
-
-    for (int i = 0; i < call->inputs; i++) {
-        const char *in = call->in[i].data;
-
-        if (out < in + call->in[i].bytes && in < out + call->out.bytes)
-            return true;
-    }
-    return false;
+    call->as[i] = call->in[i].layout;
+    call->dtype[i] = call->in[i].dtype;
 }
 
-static bool mark(struct call *call, int stage)
+/* `out` for a result of `dtype`, or of the operand's own dtype and byte order where only bytes are moved. */
+static bool call_out(const struct module_state *state, struct call *call, PyObject *object, enum dtype dtype,
+                     int ndim, const npy_intp *shape)
 {
-    return !current_timing() ||
-           call->device->type->mark(call->device, call->stream, &call->stages[stage], &call->failure);
-}
+    PyArray_Descr *descr = call->bytes_only ? (PyArray_Descr *)Py_NewRef(call->in[0].descr) : dtype_descr(dtype);
+    bool ok = descr && read_out(state, object, call->device, call_is_host(call), descr, ndim, shape, &call->out);
 
-/* Device memory for all, with the operands in it. Without the GIL. */
-static bool call_begin(struct call *call, size_t scratch_bytes)
-{
-    const struct device_type *type = call->device->type;
-    const bool host = is_host(call);
-    bool ok = mark(call, 0);
-
-    /* Arrays are filled on the default stream */
-    if (!host)
-        ok = ok && type->follow(call->device, call->stream, NULL, &call->failure);
-    for (int i = 0; ok && i < call->inputs; i++) {
-        call->memory[i] = call->in[i].data;
-        if (!host)
-            continue;
-        call->memory[i] = NULL;
-        ok = type->allocate(call->device, call->in[i].bytes, call->stream, &call->memory[i], &call->failure) &&
-             type->copy_in(call->device, call->memory[i], call->in[i].data, call->in[i].bytes, call->stream,
-                           &call->failure);
-    }
-    if (host || overlaps(call))
-        ok = ok && type->allocate(call->device, call->out.bytes, call->stream, &call->out_memory, &call->failure);
-    else
-        call->out_memory = call->out.data;
-    if (scratch_bytes)
-        ok = ok && type->allocate(call->device, scratch_bytes, call->stream, &call->scratch, &call->failure);
-    return ok && mark(call, 1);
-}
-
-static bool call_launch(struct call *call, const void *args)
-{
-    atomic_fetch_add(&launches, 1);
-    return call->device->type->launch(call->device, call->kernel.row, args, call->stream, &call->failure) &&
-           mark(call, 2);
-}
-
-static void add_times(struct call *call)
-{
-    struct timing *timing = current_timing();
-    double *parts[STAGES - 1];
-
-    if (!timing)
-        return;
-    parts[0] = &timing->upload;
-    parts[1] = &timing->kernel;
-    parts[2] = &timing->download;
-    for (int i = 0; i < STAGES - 1 && call->stages[i + 1]; i++) {
-        struct failure ignored = {0};
-        double seconds = 0;
-
-        if (call->device->type->seconds_between(call->device, call->stages[i], call->stages[i + 1], &seconds,
-                                                &ignored))
-            *parts[i] += seconds;
-    }
-    for (int i = 0; i < STAGES; i++)
-        if (call->stages[i])
-            call->device->type->drop(call->device, call->stages[i]);
-}
-
-/* The result to where it belongs, and the device memory back. Without the GIL; after a failure too. */
-static void call_end(struct call *call, bool ok)
-{
-    const struct device_type *type = call->device->type;
-    const bool host = is_host(call);
-
-    if (ok && host)
-        ok = type->copy_out(call->device, call->out.data, call->out_memory, call->out.bytes, call->stream,
-                            &call->failure);
-    else if (ok && call->out_memory != call->out.data)
-        ok = type->copy(call->device, call->out.data, call->out_memory, call->out.bytes, call->stream,
-                        &call->failure);
-    /* what comes next on the default stream, freeing the operands included, waits for this call */
-    if (ok && !host)
-        ok = type->follow(call->device, NULL, call->stream, &call->failure);
-    if (ok)
-        mark(call, 3);
-    for (int i = 0; i < call->inputs; i++)
-        if (host && call->memory[i])
-            type->release(call->device, call->memory[i], call->stream);
-    if (call->out_memory && call->out_memory != call->out.data)
-        type->release(call->device, call->out_memory, call->stream);
-    if (call->scratch)
-        type->release(call->device, call->scratch, call->stream);
-    add_times(call);
-}
-
-static void call_drop(struct call *call)
-{
-    for (int i = 0; i < call->inputs; i++)
-        drop_operand(&call->in[i]);
-    drop_operand(&call->out);
-}
-
-/* What the operation returns: `out`; a scalar where NumPy has one; NULL with the failure raised. */
-static PyObject *call_result(const struct module_state *state, struct call *call, bool own_out)
-{
-    PyObject *result = NULL;
-
-    if (call->failure.kind != FAILURE_NONE)
-        raise_failure(state, &call->failure);
-    else if (is_host(call) && !own_out)
-        result = PyArray_Return((PyArrayObject *)Py_NewRef(call->out.owner));
-    else
-        result = Py_NewRef(call->out.owner);
-    call_drop(call);
-    return result;
-}
-
-static PyObject *call_refused(struct call *call)
-{
-    call_drop(call);
-    return NULL;
+    call->result = dtype;
+    Py_XDECREF(descr);
+    return ok;
 }
 
 /* ---- matmul ---- */
 
-static bool check_matrices(const struct operand *a, const struct operand *b)
-{
-    PyObject *shapes[2] = {NULL, NULL};
+/* Where the matrices of a batch lie: dimensions of c's batch, with the steps of a and b, in matrices. */
+struct batches {
+    int ndim;
+    npy_intp shape[NPY_MAXDIMS], a_steps[NPY_MAXDIMS], b_steps[NPY_MAXDIMS];
+};
 
-    if (a->dtype != b->dtype) {
-        PyErr_Format(PyExc_TypeError, "x2: expected dtype %s as x1, got %s", dtype_name(a->dtype),
-                     dtype_name(b->dtype));
-        return false;
-    }
-    if (a->ndim == 2 && b->ndim == 2 && a->shape[1] == b->shape[0])
-        return true;
-    shapes[0] = shape_tuple(a->ndim, a->shape);
-    shapes[1] = shape_tuple(b->ndim, b->shape);
+static bool refuse_shapes(const struct operand *a, const struct operand *b, const char *expected)
+{
+    PyObject *shapes[2] = {shape_tuple(a->layout.ndim, a->layout.shape),
+                           shape_tuple(b->layout.ndim, b->layout.shape)};
+
     if (shapes[0] && shapes[1])
-        PyErr_Format(PyExc_ValueError, "x1, x2: expected shapes (m, k) and (k, n), got %R and %R", shapes[0],
-                     shapes[1]);
+        PyErr_Format(PyExc_ValueError, "x1, x2: expected %s, got %R and %R", expected, shapes[0], shapes[1]);
     Py_XDECREF(shapes[0]);
     Py_XDECREF(shapes[1]);
     return false;
 }
 
-static void run_matmul(struct call *call)
+/* A vector becomes a matrix of one row, or one column. */
+static void as_matrix(struct layout *layout, bool column)
 {
-    const npy_intp *a = call->in[0].shape, *b = call->in[1].shape;
-    struct matmul_args args = {
-        .m = a[0], .n = b[1], .k = a[1], .dtype = call->in[0].dtype, .tile = call->kernel.size};
-    bool ok = call_begin(call, 0);
+    if (layout->ndim != 1)
+        return;
+    layout->ndim = 2;
+    layout->shape[!column] = layout->shape[0];
+    layout->strides[!column] = layout->strides[0];
+    layout->shape[column] = 1;
+    layout->strides[column] = 0;
+}
 
+static void merge_batches(struct batches *batches)
+{
+    struct batches merged = {.ndim = 0};
+
+    for (int i = 0; i < batches->ndim; i++) {
+        const npy_intp length = batches->shape[i], a = batches->a_steps[i], b = batches->b_steps[i];
+        const int last = merged.ndim - 1;
+
+        if (length == 1)
+            continue;
+        if (last >= 0 && merged.a_steps[last] == a * length && merged.b_steps[last] == b * length) {
+            merged.shape[last] *= length;
+            merged.a_steps[last] = a;
+            merged.b_steps[last] = b;
+        } else {
+            merged.shape[merged.ndim] = length;
+            merged.a_steps[merged.ndim] = a;
+            merged.b_steps[merged.ndim++] = b;
+        }
+    }
+    *batches = merged;
+}
+
+/* The shapes of a and b, both matrices or batches of them, broadcast; false where they do not fit. */
+static bool broadcast(const struct layout *a, const struct layout *b, struct batches *batches, npy_intp *shape)
+{
+    npy_intp a_step = 1, b_step = 1;
+
+    batches->ndim = (a->ndim > b->ndim ? a->ndim : b->ndim) - 2;
+    for (int i = batches->ndim - 1, from_end = 3; i >= 0; i--, from_end++) {
+        const npy_intp in_a = a->ndim >= from_end ? a->shape[a->ndim - from_end] : 1;
+        const npy_intp in_b = b->ndim >= from_end ? b->shape[b->ndim - from_end] : 1;
+
+        if (in_a != in_b && in_a != 1 && in_b != 1)
+            return false;
+        shape[i] = batches->shape[i] = in_a == 1 ? in_b : in_a;
+        batches->a_steps[i] = in_a == 1 ? 0 : a_step;
+        batches->b_steps[i] = in_b == 1 ? 0 : b_step;
+        a_step *= in_a;
+        b_step *= in_b;
+    }
+    return true;
+}
+
+/* The shape of the product; 0 dimensions less for each operand that is a vector. -1 with an exception. */
+static int matmul_shape(struct call *call, struct batches *batches, npy_intp *shape)
+{
+    struct layout *a = &call->as[0], *b = &call->as[1];
+    const bool row = a->ndim == 1, column = b->ndim == 1;
+    int ndim;
+
+    if (a->ndim && b->ndim) {
+        as_matrix(a, false);
+        as_matrix(b, true);
+    }
+    if (a->ndim < 2 || b->ndim < 2 || a->shape[a->ndim - 1] != b->shape[b->ndim - 2]) {
+        refuse_shapes(&call->in[0], &call->in[1], "shapes (..., m, k) and (..., k, n)");
+        return -1;
+    }
+    if (!broadcast(a, b, batches, shape)) {
+        refuse_shapes(&call->in[0], &call->in[1], "batches that can be broadcast");
+        return -1;
+    }
+    ndim = batches->ndim;
+    if (!row)
+        shape[ndim++] = a->shape[a->ndim - 2];
+    if (!column)
+        shape[ndim++] = b->shape[b->ndim - 1];
+    return ndim;
+}
+
+static bool matmul_dtype(struct call *call, PyObject *object, enum dtype *dtype)
+{
+    if (object == Py_None) {
+        *dtype = dtype_promoted(call->in[0].descr, call->in[1].descr);
+        if (!*dtype && !PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "%S and %S have no common dtype", call->in[0].descr, call->in[1].descr);
+        return *dtype || blame("x1, x2");
+    }
+    if (!read_dtype(object, EVERY, dtype))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        if (!dtype_casts(call->in[i].dtype, *dtype)) {
+            PyErr_Format(PyExc_TypeError, "x%d: expected a dtype that can be cast to %s, got %S", i + 1,
+                         dtype_name(*dtype), call->in[i].descr);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One launch for all matrices that lie evenly; the dimensions of the batch before those are counted through. */
+static bool launch_matmul(struct call *call, struct matmul_args *args, const struct batches *batches)
+{
+    const int64_t element = dtype_bytes(args->dtype), outer = batches->ndim > 1 ? batches->ndim - 1 : 0;
+    const struct matmul_args first = *args;
+    npy_intp index[NPY_MAXDIMS] = {0};
+    int64_t done = 0;
+
+    for (;;) {
+        int64_t a = 0, b = 0;
+        int d = (int)outer - 1;
+
+        for (int i = 0; i < outer; i++) {
+            a += index[i] * batches->a_steps[i];
+            b += index[i] * batches->b_steps[i];
+        }
+        args->a = (const char *)first.a + a * args->m * args->k * element;
+        args->b = (const char *)first.b + b * args->k * args->n * element;
+        args->c = (char *)first.c + done * args->m * args->n * element;
+        if (!call_launch(call, call->kernel.row, args))
+            return false;
+        done += args->batches;
+        while (d >= 0 && ++index[d] == batches->shape[d])
+            index[d--] = 0;
+        if (d < 0)
+            return true;
+    }
+}
+
+static void run_matmul(struct call *call, struct batches *batches)
+{
+    const struct layout *a = &call->as[0], *b = &call->as[1];
+    struct matmul_args args = {.m = a->shape[a->ndim - 2],
+                               .n = b->shape[b->ndim - 1],
+                               .k = a->shape[a->ndim - 1],
+                               .batches = 1,
+                               .dtype = call->result,
+                               .tile = call->kernel.size};
+    bool ok = call_begin(call);
+
+    merge_batches(batches);
+    if (batches->ndim > 0) {
+        args.batches = batches->shape[batches->ndim - 1];
+        args.a_step = batches->a_steps[batches->ndim - 1] * args.m * args.k;
+        args.b_step = batches->b_steps[batches->ndim - 1] * args.k * args.n;
+    }
     args.a = call->memory[0];
     args.b = call->memory[1];
     args.c = call->out_memory;
-    if (ok && args.k == 0)
-        ok = call->device->type->fill(call->device, args.c, 0, call->out.bytes, call->stream, &call->failure);
-    else if (ok)
-        ok = call_launch(call, &args);
-    call_end(call, ok);
+    call_end(call, ok && launch_matmul(call, &args, batches));
 }
 
 PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     enum { X1, X2, DTYPE, PRECISION, KERNEL, TILE, OUT, DEVICE, STREAM, ARGUMENTS };
     struct module_state *state = state_of(module);
+    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
     struct call call = {.inputs = 2};
+    struct batches batches;
+    npy_intp shape[NPY_MAXDIMS];
     enum dtype dtype;
-    npy_intp shape[2];
+    int ndim;
 
     if (!read_count("matmul", count, ARGUMENTS) || !read_operand(state, args[X1], "x1", &call.in[0]) ||
-        !read_operand(state, args[X2], "x2", &call.in[1]) || !check_matrices(&call.in[0], &call.in[1]))
+        !read_operand(state, args[X2], "x2", &call.in[1]) || !matmul_dtype(&call, args[DTYPE], &dtype))
         return call_refused(&call);
-    dtype = call.in[0].dtype;
-    shape[0] = call.in[0].shape[0];
-    shape[1] = call.in[1].shape[1];
-    if (!read_dtype(args[DTYPE], dtype, &dtype) || !read_device(state, args[DEVICE], call.in, 2, &call.device) ||
-        !read_kernel(OP_matmul, args[KERNEL], "tile", args[TILE], Py_None, args[DEVICE], is_host(&call),
+    for (int i = 0; i < 2; i++) {
+        call.as[i] = call.in[i].layout;
+        call.dtype[i] = dtype;
+    }
+    ndim = matmul_shape(&call, &batches, shape);
+    if (ndim < 0 || !read_device(state, args[DEVICE], call.in, 2, &call.device) ||
+        !read_kernel(OP_matmul, args[KERNEL], "tile", args[TILE], Py_None, args[DEVICE], call_is_host(&call),
                      &call.device, &call.kernel) ||
-        !read_precision(args[PRECISION], &call.kernel) || !read_stream(args[STREAM], call.device, &call.stream) ||
-        !read_out(state, args[OUT], call.device, is_host(&call), dtype, 2, shape, &call.out))
+        !check_kernel_dtype(&call.kernel, "x1", dtype) || !read_precision(args[PRECISION], &call.kernel) ||
+        !read_stream(args[STREAM], call.device, &call.stream) ||
+        !call_out(state, &call, args[OUT], dtype, ndim, shape))
         return call_refused(&call);
 
+    if (call.out.size && (!call.in[0].size || !call.in[1].size)) /* k is 0 */
+        return call_filled(state, &call, Py_False, own_out);
+    if (call.out.size && !call_prepare(&call))
+        return call_refused(&call);
     if (call.out.size) {
         Py_BEGIN_ALLOW_THREADS
-        run_matmul(&call);
+        run_matmul(&call, &batches);
         Py_END_ALLOW_THREADS
     }
-    return call_result(state, &call, args[OUT] != Py_None);
+    return call_result(state, &call, own_out);
 }
 
 /* ---- reduce ---- */
 
-static bool read_reduce_op(PyObject *object, enum reduce_op *op)
-{
-    static const char *const names[] = {[REDUCE_SUM] = "sum", [REDUCE_MIN] = "min", [REDUCE_MAX] = "max"};
+/* x as (outer, n, inner), n of which become one. */
+struct extent {
+    int64_t outer, n, inner;
+};
 
-    for (int i = 0; i < 3; i++) {
-        if (PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, names[i]) == 0) {
-            *op = (enum reduce_op)i;
-            return true;
-        }
+/* Where the axes to be reduced lie side by side the operand stays in its order; else they become the last ones. */
+static struct extent split_axes(struct call *call, const bool *reduced)
+{
+    const struct layout *layout = &call->in[0].layout;
+    struct extent extent = {1, 1, 1};
+    int axes[NPY_MAXDIMS], kept = 0, changes = 0;
+    bool inside = false;
+
+    for (int i = 0; i < layout->ndim; i++) {
+        if (layout->shape[i] == 1)
+            continue;
+        changes += reduced[i] && !inside;
+        inside = reduced[i];
     }
-    PyErr_Format(PyExc_ValueError, "op: expected 'sum', 'min' or 'max', got %R", object);
-    return false;
+    if (changes <= 1) {
+        bool begun = false;
+
+        for (int i = 0; i < layout->ndim; i++) {
+            if (reduced[i])
+                extent.n *= layout->shape[i];
+            else
+                *(begun ? &extent.inner : &extent.outer) *= layout->shape[i];
+            begun = begun || (reduced[i] && layout->shape[i] != 1);
+        }
+        return extent;
+    }
+    for (int i = 0; i < layout->ndim; i++)
+        if (!reduced[i])
+            axes[kept++] = i;
+    for (int i = 0, last = kept; i < layout->ndim; i++) {
+        if (reduced[i])
+            axes[last++] = i;
+        *(reduced[i] ? &extent.n : &extent.outer) *= layout->shape[i];
+    }
+    call->as[0] = layout_permuted(layout, axes);
+    return extent;
 }
 
-/* The types that the sum, the least or the largest of `in` is computed and returned in. A sum of float32 that is
- * left to smemkit is computed in float64, so that its error is half an ulp and n * 2^-53 of the sum of |x|; a rung
- * that was named computes in the type of its operands. */
-static bool read_reduce_types(PyObject *dtype, bool chosen, struct reduce_args *args)
+static enum dtype real_part(enum dtype dtype)
 {
-    args->accumulator = args->result = args->dtype;
-    if (args->op != REDUCE_SUM)
-        return read_dtype(dtype, args->dtype, &args->result);
-    if (args->dtype == INT32) {
-        args->accumulator = args->result = INT64;
-        return read_dtype(dtype, INT64, &args->result);
+    return dtype == COMPLEX64 ? FLOAT32 : dtype == COMPLEX128 ? FLOAT64 : dtype;
+}
+
+/* What a sum is added up in. One that is left to smemkit is added in double precision, so that its error is half
+ * an ulp and n * 2^-53 of the sum of |x|; a rung that was named computes in single precision, if x has no more. */
+static enum dtype sum_accumulator(enum dtype dtype, bool chosen)
+{
+    if (dtype & UNSIGNED)
+        return UINT64;
+    if (dtype & (BOOL | SIGNED))
+        return INT64;
+    if (dtype & COMPLEX)
+        return chosen || dtype == COMPLEX128 ? COMPLEX128 : COMPLEX64;
+    return chosen || dtype == FLOAT64 ? FLOAT64 : FLOAT32;
+}
+
+/* sum, prod and mean: `asked` is 0 or the dtype that the elements are cast to first. */
+static void sum_types(struct call *call, enum dtype asked, struct reduce_args *args)
+{
+    const enum dtype in = call->in[0].dtype, integers = BOOL | SIGNED | UNSIGNED;
+
+    if (asked == BOOL) { /* the sum of truths is "or", the product "and" */
+        args->op = args->op == REDUCE_PROD ? REDUCE_ALL : REDUCE_ANY;
+        args->result = BOOL;
+        return;
     }
-    if (!read_dtype(dtype, FLOAT32 | FLOAT64, &args->result))
+    if (args->op == REDUCE_MEAN && in & integers && (!asked || asked == FLOAT64)) {
+        args->accumulator = args->result = FLOAT64;
+        return;
+    }
+    if (asked && !(in & integers && asked & integers)) /* integers wrap around at the end as well as before */
+        call->dtype[0] = asked;
+    args->accumulator = sum_accumulator(call->dtype[0], call->kernel.chosen);
+    args->result = asked ? asked : in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in;
+}
+
+static bool reduce_types(struct call *call, const char *op, PyObject *dtype, struct reduce_args *args)
+{
+    static const unsigned moments = FLOATING | COMPLEX;
+    enum dtype asked = 0;
+
+    switch (args->op) {
+    case REDUCE_SUM:
+    case REDUCE_PROD:
+    case REDUCE_MEAN:
+        if (!read_dtype(dtype, args->op == REDUCE_MEAN ? EVERY & ~BOOL : EVERY, &asked))
+            return false;
+        sum_types(call, asked, args);
+        break;
+    case REDUCE_VAR:
+    case REDUCE_STD:
+        if (!read_dtype(dtype, moments, &asked))
+            return false;
+        if (asked && !(asked == FLOAT64 && call->in[0].dtype & ~moments))
+            call->dtype[0] = asked;
+        args->result = asked ? asked : call->in[0].dtype & ~moments ? FLOAT64 : real_part(call->in[0].dtype);
+        break;
+    case REDUCE_MIN:
+    case REDUCE_MAX:
+        if (!read_dtype(dtype, EVERY, &asked))
+            return false;
+        call->dtype[0] = args->result = asked ? asked : call->in[0].dtype;
+        break;
+    default:
+        if (!read_none(dtype, "dtype", op))
+            return false;
+        args->result = args->op == REDUCE_ANY || args->op == REDUCE_ALL ? BOOL : INT64;
+    }
+    args->dtype = call->dtype[0];
+    if (!args->accumulator)
+        args->accumulator = args->dtype;
+    return warn_complex(call->in[0].dtype, asked ? asked : call->in[0].dtype);
+}
+
+/* For a choice that is left to smemkit: few elements a row, a thread does them all; else no more threads than
+ * elements. It depends on shape alone, so that the bits are the same every time. */
+static void plan_reduce(struct kernel_choice *choice, int64_t n)
+{
+    const int *sizes;
+
+    if (!choice->chosen)
+        return;
+    if (n <= 16) {
+        choice->row = find_row(OP_reduce, "rowwise");
+        choice->size = 0;
+        return;
+    }
+    sizes = choice->row->sizes;
+    for (int i = 0; sizes[i] >= 0; i++)
+        if (sizes[i] >= n && sizes[i] < choice->size)
+            choice->size = sizes[i];
+}
+
+/* The one rung that takes no partial results wider than what an atomic can change. */
+static bool is_atomic(const struct kernel_row *row)
+{
+    return strcmp(row->name, "atomic") == 0;
+}
+
+static bool check_rung(const struct kernel_choice *choice, const struct reduce_args *args, const char *op)
+{
+    const bool pair =
+        args->op == REDUCE_VAR || args->op == REDUCE_STD || args->op == REDUCE_ARGMIN || args->op == REDUCE_ARGMAX;
+
+    if (pair && is_atomic(choice->row)) {
+        PyErr_Format(PyExc_ValueError,
+                     "kernel: 'atomic' has no '%s', whose partial results are more than one number; expected "
+                     "another kernel",
+                     op);
         return false;
-    if (chosen || args->result == FLOAT64)
-        args->accumulator = FLOAT64;
+    }
+    return check_kernel_dtype(choice, "x", args->dtype);
+}
+
+enum {
+    R_X,
+    R_OP,
+    R_AXIS,
+    R_DTYPE,
+    R_KEEPDIMS,
+    R_INITIAL,
+    R_DDOF,
+    R_KERNEL,
+    R_BLOCK_SIZE,
+    R_OUT,
+    R_DEVICE,
+    R_STREAM
+};
+
+/* One reduction, as it was asked for. */
+struct reduction {
+    const char *op;
+    struct reduce_args args;
+    struct extent extent;
+    PyArrayObject *initial;
+    int ndim; /* of the result */
+    npy_intp shape[NPY_MAXDIMS];
+};
+
+static bool read_extent(struct call *call, PyObject *const *args, struct reduction *reduction)
+{
+    const enum reduce_op op = reduction->args.op;
+    const bool is_arg = op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
+    const bool is_moment = op == REDUCE_MEAN || op == REDUCE_VAR || op == REDUCE_STD;
+    const struct layout *layout = &call->in[0].layout;
+    bool reduced[NPY_MAXDIMS], keepdims;
+
+    if (!read_axis(args[R_AXIS], layout->ndim, !is_arg, !is_moment, reduced) ||
+        !read_flag(args[R_KEEPDIMS], "keepdims", &keepdims))
+        return false;
+    want_natural(call, 0);
+    reduction->extent = split_axes(call, reduced);
+    for (int i = 0; i < layout->ndim; i++)
+        if (!reduced[i] || keepdims)
+            reduction->shape[reduction->ndim++] = reduced[i] ? 1 : layout->shape[i];
     return true;
 }
 
-static void run_reduce(struct call *call, struct reduce_args *args)
+static bool read_initial_of(PyObject *object, struct reduction *reduction)
 {
-    const int block = args->block_size ? args->block_size : 256;
-    bool ok = call_begin(call, 16 * (size_t)(call->in[0].size / block + 1));
+    const enum reduce_op op = reduction->args.op;
 
-    args->n = call->in[0].size;
+    if (op != REDUCE_SUM && op != REDUCE_PROD && op != REDUCE_MIN && op != REDUCE_MAX)
+        return read_none(object, "initial", reduction->op);
+    if (object == Py_None)
+        return true;
+    reduction->initial = read_initial(object, reduction->args.result, &reduction->args.initial);
+    reduction->args.has_initial = true;
+    return reduction->initial != NULL;
+}
+
+static bool read_reduction(const struct module_state *state, PyObject *const *args, struct call *call,
+                           struct reduction *reduction)
+{
+    struct reduce_args *reduce = &reduction->args;
+
+    return read_operand(state, args[R_X], "x", &call->in[0]) && read_reduce_op(args[R_OP], &reduce->op) &&
+           (reduction->op = PyUnicode_AsUTF8(args[R_OP])) && read_extent(call, args, reduction) &&
+           read_double(args[R_DDOF], "ddof", &reduce->ddof) &&
+           read_device(state, args[R_DEVICE], call->in, 1, &call->device) &&
+           read_kernel(OP_reduce, args[R_KERNEL], "block_size", args[R_BLOCK_SIZE], Py_None, args[R_DEVICE],
+                       call_is_host(call), &call->device, &call->kernel) &&
+           reduce_types(call, reduction->op, args[R_DTYPE], reduce) &&
+           read_initial_of(args[R_INITIAL], reduction) && check_rung(&call->kernel, reduce, reduction->op) &&
+           read_stream(args[R_STREAM], call->device, &call->stream);
+}
+
+/* What no elements reduce to, for `results` of them. NULL with an exception where there is no such thing. */
+static PyObject *reduce_nothing(const struct reduction *reduction, npy_intp results)
+{
+    if (reduction->initial)
+        return Py_NewRef((PyObject *)reduction->initial);
+    switch (reduction->args.op) {
+    case REDUCE_SUM:
+    case REDUCE_ANY:
+    case REDUCE_COUNT_NONZERO:
+        return PyLong_FromLong(0);
+    case REDUCE_PROD:
+    case REDUCE_ALL:
+        return PyLong_FromLong(1);
+    case REDUCE_MEAN:
+        return warn(PyExc_RuntimeWarning, "Mean of empty slice.") ? PyFloat_FromDouble(NAN) : NULL;
+    case REDUCE_VAR:
+    case REDUCE_STD:
+        return PyFloat_FromDouble(NAN); /* the degrees of freedom have been warned of */
+    case REDUCE_MIN:
+    case REDUCE_MAX:
+        if (results == 0)
+            return PyLong_FromLong(0);
+        /* fall through */
+    default:
+        return PyErr_Format(PyExc_ValueError, "x: expected at least one element for '%s', got none",
+                            reduction->op);
+    }
+}
+
+/* argmin and argmax give places, which no other kind of number holds. */
+static bool check_places(const struct call *call, const struct reduce_args *args)
+{
+    if ((args->op != REDUCE_ARGMIN && args->op != REDUCE_ARGMAX) || call->out.dtype & SIGNED)
+        return true;
+    PyErr_Format(PyExc_TypeError, "out: expected dtype int64 or one that it can be cast to, got %S",
+                 call->out.descr);
+    return false;
+}
+
+static bool warn_freedom(const struct reduction *reduction)
+{
+    const bool moments = reduction->args.op == REDUCE_VAR || reduction->args.op == REDUCE_STD;
+
+    return !moments || (double)reduction->extent.n > reduction->args.ddof ||
+           warn(PyExc_RuntimeWarning, "Degrees of freedom <= 0 for slice.");
+}
+
+static void run_reduce(struct call *call, struct reduction *reduction)
+{
+    struct reduce_args *args = &reduction->args;
+    bool ok;
+
+    args->outer = reduction->extent.outer;
+    args->n = reduction->extent.n;
+    args->inner = reduction->extent.inner;
+    args->result = call->out.dtype;
+    args->block_size = call->kernel.size;
+    if (args->block_size || is_atomic(call->kernel.row))
+        call->scratch_bytes = reduce_scratch(args);
+    ok = call_begin(call);
     args->x = call->memory[0];
     args->out = call->out_memory;
     args->scratch = call->scratch;
-    if (ok && args->n == 0) /* a sum of nothing */
-        ok = call->device->type->fill(call->device, args->out, 0, call->out.bytes, call->stream, &call->failure);
-    else if (ok)
-        ok = call_launch(call, args);
-    call_end(call, ok);
+    call_end(call, ok && call_launch(call, call->kernel.row, args));
 }
 
 PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    enum { X, OP, AXIS, DTYPE, KEEPDIMS, INITIAL, KERNEL, BLOCK_SIZE, OUT, DEVICE, STREAM, ARGUMENTS };
     struct module_state *state = state_of(module);
-    struct call call = {.inputs = 1};
-    struct reduce_args reduce = {0};
-    npy_intp shape[NPY_MAXDIMS];
-    int keepdims, ndim;
+    struct call call = {.inputs = 1, .casts = true};
+    struct reduction reduction = {0};
+    struct reduce_args *reduce = &reduction.args;
+    PyObject *result = NULL, *value = NULL;
+    bool own_out;
 
-    if (!read_count("reduce", count, ARGUMENTS) || !read_operand(state, args[X], "x", &call.in[0]) ||
-        !read_reduce_op(args[OP], &reduce.op) || !read_all_axes(args[AXIS], call.in[0].ndim) ||
-        (keepdims = PyObject_IsTrue(args[KEEPDIMS])) < 0 || !read_none(args[INITIAL], "initial") ||
-        !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
-        !read_kernel(OP_reduce, args[KERNEL], "block_size", args[BLOCK_SIZE], Py_None, args[DEVICE],
-                     is_host(&call), &call.device, &call.kernel))
-        return call_refused(&call);
-    reduce.dtype = call.in[0].dtype;
-    reduce.block_size = call.kernel.size;
-    ndim = keepdims ? call.in[0].ndim : 0;
-    for (int i = 0; i < ndim; i++)
-        shape[i] = 1;
-    if (reduce.op != REDUCE_SUM && call.in[0].size == 0) {
-        PyErr_Format(PyExc_ValueError, "x: expected at least one element for '%s', got none",
-                     reduce.op == REDUCE_MIN ? "min" : "max");
-        return call_refused(&call);
+    if (!read_count("reduce", count, R_STREAM + 1))
+        return NULL;
+    own_out = args[R_OUT] != Py_None;
+    if (!read_reduction(state, args, &call, &reduction) || !warn_freedom(&reduction) ||
+        !call_out(state, &call, args[R_OUT], reduce->result, reduction.ndim, reduction.shape) ||
+        !check_places(&call, reduce)) {
+        call_refused(&call);
+    } else if (reduction.extent.n == 0) {
+        value = reduce_nothing(&reduction, call.out.size);
+        result = call_filled(state, &call, value, own_out);
+    } else if (call.out.size == 0) {
+        result = call_result(state, &call, own_out);
+    } else if (!call_prepare(&call)) {
+        call_refused(&call);
+    } else {
+        plan_reduce(&call.kernel, reduction.extent.n);
+        Py_BEGIN_ALLOW_THREADS
+        run_reduce(&call, &reduction);
+        Py_END_ALLOW_THREADS
+        result = call_result(state, &call, own_out);
     }
-    if (!read_reduce_types(args[DTYPE], call.kernel.chosen, &reduce) ||
-        !read_stream(args[STREAM], call.device, &call.stream) ||
-        !read_out(state, args[OUT], call.device, is_host(&call), reduce.result, ndim, shape, &call.out))
-        return call_refused(&call);
-
-    Py_BEGIN_ALLOW_THREADS
-    run_reduce(&call, &reduce);
-    Py_END_ALLOW_THREADS
-    return call_result(state, &call, args[OUT] != Py_None);
+    Py_XDECREF(value);
+    Py_XDECREF(reduction.initial);
+    return result;
 }
 
 /* ---- transpose ---- */
 
-static void run_transpose(struct call *call)
+/* out (batches, columns, rows) is x (batches, rows, columns) turned. */
+struct turn {
+    int64_t batches, rows, columns;
+};
+
+/* The elements of out, in as few dimensions as can be: what is left of the permutation. A rung turns matrices, the
+ * last two of those dimensions; where x has them in another place, or does not lie side by side, `convert` brings
+ * it to where the rung can turn it. Left to smemkit, a permutation that is no turn is done by `convert` alone. */
+static struct turn plan_transpose(struct call *call, const int *axes)
 {
-    const npy_intp *shape = call->in[0].shape;
-    struct transpose_args args = {.rows = shape[0],
-                                  .columns = shape[1],
-                                  .element_size = (int)dtype_bytes(call->in[0].dtype),
+    const int element = dtype_bytes(call->in[0].dtype);
+    struct layout view = layout_permuted(&call->in[0].layout, axes), *as = &call->as[0];
+    struct turn turn = {1, 1, call->in[0].size};
+
+    want_natural(call, 0);
+    if (call->kernel.row->ceiling)
+        return turn;
+    *as = view = layout_merged(&view);
+    if (view.ndim > 1) { /* the last two exchanged, for the rung to exchange them again */
+        const int last = view.ndim - 1;
+
+        as->shape[last] = turn.columns = view.shape[last - 1];
+        as->shape[last - 1] = turn.rows = view.shape[last];
+        as->strides[last] = view.strides[last - 1];
+        as->strides[last - 1] = view.strides[last];
+        turn.batches = call->in[0].size / (turn.rows * turn.columns);
+    }
+    if (!call->kernel.chosen || (view.ndim > 1 && layout_is_contiguous(as, element)))
+        return turn;
+    *as = view;
+    call->as_it_lies = !layout_is_contiguous(as, element);
+    call->kernel.row = call->as_it_lies ? find_row(OP_convert, "strided") : find_row(OP_transpose, "copy");
+    return (struct turn){1, 1, call->in[0].size};
+}
+
+static void run_transpose(struct call *call, const struct turn *turn)
+{
+    struct transpose_args args = {.batches = turn->batches,
+                                  .rows = turn->rows,
+                                  .columns = turn->columns,
+                                  .element_size = dtype_bytes(call->in[0].dtype),
                                   .tile = call->kernel.size,
                                   .pad = call->kernel.pad};
-    bool ok = call_begin(call, 0);
+    bool ok = call_begin(call);
 
     args.x = call->memory[0];
     args.out = call->out_memory;
-    call_end(call, ok && call_launch(call, &args));
+    if (call->as_it_lies)
+        ok = ok && call_convert(call, args.x, &call->as[0], call->result, false, args.out, call->result);
+    else
+        ok = ok && call_launch(call, call->kernel.row, &args);
+    call_end(call, ok);
 }
 
 PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     enum { X, AXES, KERNEL, TILE, PAD, OUT, DEVICE, STREAM, ARGUMENTS };
     struct module_state *state = state_of(module);
-    struct call call = {.inputs = 1};
-    npy_intp shape[2];
-    bool turned;
+    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
+    struct call call = {.inputs = 1, .bytes_only = true};
+    const struct layout *layout = &call.in[0].layout;
+    npy_intp shape[NPY_MAXDIMS];
+    struct turn turn;
+    int axes[NPY_MAXDIMS];
 
-    if (!read_count("transpose", count, ARGUMENTS) || !read_operand(state, args[X], "x", &call.in[0]))
+    if (!read_count("transpose", count, ARGUMENTS) || !read_operand(state, args[X], "x", &call.in[0]) ||
+        !read_axes(args[AXES], layout->ndim, axes) ||
+        !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
+        !read_kernel(OP_transpose, args[KERNEL], "tile", args[TILE], args[PAD], args[DEVICE], call_is_host(&call),
+                     &call.device, &call.kernel) ||
+        !check_kernel_dtype(&call.kernel, "x", call.in[0].dtype) ||
+        !read_stream(args[STREAM], call.device, &call.stream))
         return call_refused(&call);
-    if (call.in[0].ndim != 2) {
-        PyErr_Format(PyExc_NotImplementedError, "x: expected a matrix, got %d dimensions", call.in[0].ndim);
-        return call_refused(&call);
-    }
-    if (!read_axes_reversed(args[AXES], 2) || !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
-        !read_kernel(OP_transpose, args[KERNEL], "tile", args[TILE], args[PAD], args[DEVICE], is_host(&call),
-                     &call.device, &call.kernel))
-        return call_refused(&call);
-    turned = !call.kernel.row->ceiling;
-    shape[0] = call.in[0].shape[turned];
-    shape[1] = call.in[0].shape[!turned];
-    if (!read_stream(args[STREAM], call.device, &call.stream) ||
-        !read_out(state, args[OUT], call.device, is_host(&call), call.in[0].dtype, 2, shape, &call.out))
+    for (int i = 0; i < layout->ndim; i++)
+        shape[i] = layout->shape[call.kernel.row->ceiling ? i : axes[i]];
+    if (!call_out(state, &call, args[OUT], call.in[0].dtype, layout->ndim, shape))
         return call_refused(&call);
 
     if (call.out.size) {
+        turn = plan_transpose(&call, axes);
+        if (!call_prepare(&call))
+            return call_refused(&call);
         Py_BEGIN_ALLOW_THREADS
-        run_transpose(&call);
+        run_transpose(&call, &turn);
         Py_END_ALLOW_THREADS
     }
-    return call_result(state, &call, args[OUT] != Py_None);
+    return call_result(state, &call, own_out);
 }
 
 /* ---- the tutorials' first kernels ---- */
 
 static void run_reverse(struct call *call)
 {
-    struct reverse_args args = {.n = call->in[0].size, .element_size = (int)dtype_bytes(call->in[0].dtype)};
-    bool ok = call_begin(call, 0);
+    struct reverse_args args = {.n = call->in[0].size, .element_size = dtype_bytes(call->in[0].dtype)};
+    bool ok = call_begin(call);
 
     args.x = call->memory[0];
     args.out = call->out_memory;
-    call_end(call, ok && call_launch(call, &args));
+    call_end(call, ok && call_launch(call, call->kernel.row, &args));
 }
 
 PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     enum { X, KERNEL, DEVICE, STREAM, ARGUMENTS };
     struct module_state *state = state_of(module);
-    struct call call = {.inputs = 1};
+    struct call call = {.inputs = 1, .bytes_only = true};
 
     if (!read_count("reverse", count, ARGUMENTS) || !read_operand(state, args[X], "x", &call.in[0]) ||
         !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
-        !read_kernel(OP_reverse, args[KERNEL], "size", Py_None, Py_None, args[DEVICE], is_host(&call),
+        !read_kernel(OP_reverse, args[KERNEL], "size", Py_None, Py_None, args[DEVICE], call_is_host(&call),
                      &call.device, &call.kernel) ||
         !read_stream(args[STREAM], call.device, &call.stream) ||
-        !read_out(state, Py_None, call.device, is_host(&call), call.in[0].dtype, call.in[0].ndim, call.in[0].shape,
-                  &call.out))
+        !call_out(state, &call, Py_None, call.in[0].dtype, call.in[0].layout.ndim, call.in[0].layout.shape))
         return call_refused(&call);
 
+    want_natural(&call, 0);
     if (call.out.size) {
+        if (!call_prepare(&call))
+            return call_refused(&call);
         Py_BEGIN_ALLOW_THREADS
         run_reverse(&call);
         Py_END_ALLOW_THREADS
@@ -412,33 +724,80 @@ PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count
 
 static void run_add_one(struct call *call)
 {
-    struct add_one_args args = {.n = call->in[0].size, .dtype = call->in[0].dtype};
-    bool ok = call_begin(call, 0);
+    struct add_one_args args = {.n = call->in[0].size, .dtype = call->result};
+    bool ok = call_begin(call);
 
     args.x = call->memory[0];
     args.out = call->out_memory;
-    call_end(call, ok && call_launch(call, &args));
+    call_end(call, ok && call_launch(call, call->kernel.row, &args));
 }
 
 PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     enum { X, OUT, DEVICE, STREAM, ARGUMENTS };
     struct module_state *state = state_of(module);
+    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
     struct call call = {.inputs = 1};
 
-    if (!read_count("add_one", count, ARGUMENTS) || !read_operand(state, args[X], "x", &call.in[0]) ||
-        !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
-        !read_kernel(OP_add_one, Py_None, "size", Py_None, Py_None, args[DEVICE], is_host(&call), &call.device,
-                     &call.kernel) ||
+    if (!read_count("add_one", count, ARGUMENTS) || !read_operand(state, args[X], "x", &call.in[0]))
+        return call_refused(&call);
+    want_natural(&call, 0);
+    if (call.dtype[0] == BOOL) /* one more than True is 2 */
+        call.dtype[0] = INT64;
+    if (!read_device(state, args[DEVICE], call.in, 1, &call.device) ||
+        !read_kernel(OP_add_one, Py_None, "size", Py_None, Py_None, args[DEVICE], call_is_host(&call),
+                     &call.device, &call.kernel) ||
         !read_stream(args[STREAM], call.device, &call.stream) ||
-        !read_out(state, args[OUT], call.device, is_host(&call), call.in[0].dtype, call.in[0].ndim,
-                  call.in[0].shape, &call.out))
+        !call_out(state, &call, args[OUT], call.dtype[0], call.in[0].layout.ndim, call.in[0].layout.shape))
         return call_refused(&call);
 
     if (call.out.size) {
+        if (!call_prepare(&call))
+            return call_refused(&call);
         Py_BEGIN_ALLOW_THREADS
         run_add_one(&call);
         Py_END_ALLOW_THREADS
     }
-    return call_result(state, &call, args[OUT] != Py_None);
+    return call_result(state, &call, own_out);
+}
+
+/* ---- convert ---- */
+
+static void run_convert(struct call *call)
+{
+    const struct operand *x = &call->in[0];
+    bool ok = call_begin(call);
+
+    call_end(call, ok && call_convert(call, call->memory[0], &call->as[0], x->dtype, x->swapped, call->out_memory,
+                                      call->result));
+}
+
+PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    enum { X, DTYPE, OUT, DEVICE, STREAM, ARGUMENTS };
+    struct module_state *state = state_of(module);
+    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
+    struct call call = {.inputs = 1, .as_it_lies = true};
+    enum dtype dtype;
+
+    if (!read_count("convert", count, ARGUMENTS) || !read_operand(state, args[X], "x", &call.in[0]))
+        return call_refused(&call);
+    want_natural(&call, 0);
+    dtype = call.in[0].dtype;
+    if (!read_dtype(args[DTYPE], EVERY, &dtype) || !warn_complex(call.in[0].dtype, dtype) ||
+        !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
+        !read_kernel(OP_convert, Py_None, "size", Py_None, Py_None, args[DEVICE], call_is_host(&call),
+                     &call.device, &call.kernel) ||
+        !read_stream(args[STREAM], call.device, &call.stream) ||
+        !call_out(state, &call, args[OUT], dtype, call.in[0].layout.ndim, call.in[0].layout.shape))
+        return call_refused(&call);
+
+    if (call.out.size) {
+        if (!call_prepare(&call))
+            return call_refused(&call);
+        Py_BEGIN_ALLOW_THREADS
+        run_convert(&call);
+        Py_END_ALLOW_THREADS
+    }
+    return call_result(state, &call, own_out);
 }

@@ -25,9 +25,38 @@ struct module_state *state_of(PyObject *module);
 /* Raises what the failure says. Returns NULL. */
 PyObject *raise_failure(const struct module_state *, const struct failure *);
 
+/* ---- dtypes.c ---- */
+
+enum { DTYPES = 15 };
+
+int dtype_bytes(enum dtype);
+const char *dtype_name(enum dtype);
+PyObject *dtype_list(unsigned set);         /* "int8, int16 or int32" */
+enum dtype dtype_of(const PyArray_Descr *); /* 0 where smemkit has none; the byte order is not looked at */
+PyArray_Descr *dtype_descr(enum dtype);     /* in native byte order */
+/* The dtype that holds both, by NumPy's rules. 0 with an exception, or without one where smemkit has none. */
+enum dtype dtype_promoted(PyArray_Descr *, PyArray_Descr *);
+/* Whether NumPy's "same_kind" casting allows it: to the same kind, or to a wider one. */
+bool dtype_casts(enum dtype from, enum dtype to);
+
+/* ---- layout.c ---- */
+
+struct layout {
+    int ndim;
+    npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS]; /* bytes */
+};
+
+int64_t layout_size(const struct layout *);
+struct layout layout_permuted(const struct layout *, const int *axes);
+/* The same elements in the same order, in as few dimensions as can be. For layouts that are not empty. */
+struct layout layout_merged(const struct layout *);
+bool layout_is_contiguous(const struct layout *, int element_bytes); /* in C order */
+/* The elements lie in [low, high) around element 0, …, 0, in bytes. For layouts that are not empty. */
+void layout_extent(const struct layout *, int element_bytes, npy_intp *low, npy_intp *high);
+
 /* ---- array.c ---- */
 
-/* An array in a device's memory, C-contiguous. */
+/* An array in a device's memory, C-contiguous and in native byte order. */
 struct array {
     PyObject_HEAD struct device *device;
     void *memory; /* owned */
@@ -43,8 +72,6 @@ extern PyType_Spec array_spec;
 /* A new array with memory that holds anything. NULL with an exception set. */
 struct array *array_new(const struct module_state *, struct device *, PyArray_Descr *descr, int ndim,
                         const npy_intp *shape);
-/* The same with the elements of a C-contiguous NumPy array. */
-struct array *array_from_numpy(const struct module_state *, struct device *, PyArrayObject *);
 
 PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_empty(PyObject *module, PyObject *const *args, Py_ssize_t count);
@@ -56,19 +83,18 @@ PyObject *core_zeros(PyObject *module, PyObject *const *args, Py_ssize_t count);
 struct operand {
     PyObject *owner;      /* strong reference to the one or the other */
     struct array *array;  /* borrowed from owner; NULL where it is a NumPy array */
-    void *data;           /* device memory, or host memory */
-    PyArray_Descr *descr; /* borrowed */
+    char *data;           /* element 0, …, 0, in device memory or in the host's */
+    PyArray_Descr *descr; /* strong reference */
     enum dtype dtype;
-    int ndim;
-    npy_intp shape[NPY_MAXDIMS];
+    bool swapped; /* in the other byte order */
+    struct layout layout;
     npy_intp size;
-    size_t bytes;
 };
 
 /* Each returns false with an exception that names the argument, what was required and what came. */
 bool read_operand(const struct module_state *, PyObject *, const char *name, struct operand *);
-/* `out` must be what a new result would be; where it is None, the result is made here. */
-bool read_out(const struct module_state *, PyObject *, struct device *, bool host, enum dtype, int ndim,
+/* `out` must be able to take the result; where it is None, the result is made here, of `descr`. */
+bool read_out(const struct module_state *, PyObject *, struct device *, bool host, PyArray_Descr *descr, int ndim,
               const npy_intp *shape, struct operand *);
 void drop_operand(struct operand *);
 
@@ -88,20 +114,89 @@ struct kernel_choice {
 };
 bool read_kernel(enum op, PyObject *kernel, const char *size_name, PyObject *size, PyObject *pad,
                  PyObject *device_argument, bool host, struct device **, struct kernel_choice *);
-/* None, or a dtype among those of the set. *dtype keeps its value for None. */
+/* Whether the kernel takes the dtype that it would be given. */
+bool check_kernel_dtype(const struct kernel_choice *, const char *name, enum dtype);
+const struct kernel_row *find_row(enum op, const char *name);
+
+/* None, or one of a set in native byte order. *dtype keeps its value for None. */
 bool read_dtype(PyObject *, unsigned allowed, enum dtype *);
 bool read_precision(PyObject *, const struct kernel_choice *);
-bool read_all_axes(PyObject *axis, int ndim);
-bool read_axes_reversed(PyObject *axes, int ndim);
-bool read_none(PyObject *, const char *name);
+bool read_reduce_op(PyObject *, enum reduce_op *);
+/* None, an axis or a tuple of them, into NPY_MAXDIMS flags. `scalars` lets an array without dimensions have one.
+ */
+bool read_axis(PyObject *, int ndim, bool tuples, bool scalars, bool *reduced);
+/* None for all in reverse, or a permutation of them. */
+bool read_axes(PyObject *, int ndim, int *axes);
+bool read_flag(PyObject *, const char *name, bool *);
+bool read_double(PyObject *, const char *name, double *);
+/* A scalar, cast to a dtype: as an array without dimensions, and as kernels take it. NULL with an exception. */
+PyArrayObject *read_initial(PyObject *, enum dtype, struct scalar *);
+bool read_none(PyObject *, const char *name, const char *op);
 bool read_count(const char *function, Py_ssize_t count, Py_ssize_t expected);
 
-size_t dtype_bytes(enum dtype);
-int dtype_numpy(enum dtype);
-const char *dtype_name(enum dtype);
 PyObject *shape_tuple(int ndim, const npy_intp *shape);
+/* Puts the name of the argument before what NumPy or Python has said of it. Returns false. */
+bool blame(const char *name);
 
 PyObject *core_set_default_device(PyObject *module, PyObject *name);
+
+/* ---- call.c: the way of the data ---- */
+
+enum { MAX_INPUTS = 2, STAGES = 4, MAX_TEMPORARIES = 10 };
+
+/* One call of an operation. An operation fills in the upper half, and uses the functions below in their order. */
+struct call {
+    struct device *device;
+    device_stream stream;
+    struct kernel_choice kernel;
+    int inputs;
+    struct operand in[MAX_INPUTS], out;
+    struct layout as[MAX_INPUTS]; /* the order in which the kernel wants the elements of `in` */
+    enum dtype dtype[MAX_INPUTS]; /* and the dtype */
+    bool bytes_only;              /* it moves them, so that their byte order may stay */
+    enum dtype result;            /* what it makes; in the operand's byte order if bytes_only */
+    bool casts;                   /* the kernel stores out's own dtype, whatever that is */
+    bool as_it_lies;              /* the kernel is `convert`, which takes the operand as it is */
+    size_t scratch_bytes;
+
+    void *memory[MAX_INPUTS]; /* of the operands on the device, as wanted */
+    void *out_memory, *scratch;
+
+    void *temporaries[MAX_TEMPORARIES]; /* device memory that ends with the call */
+    int temporary_count;
+    const char *source[MAX_INPUTS];              /* element 0, …, 0 of a host operand: its own, or of `packed` */
+    PyArrayObject *packed[MAX_INPUTS], *landing; /* host memory on the way to and from the device */
+    device_event stages[STAGES];                 /* start, uploaded, computed, downloaded; where timed() listens */
+    struct failure failure;
+};
+
+bool call_is_host(const struct call *);
+/* The dtype that the kernel is to store. */
+enum dtype call_result_dtype(const struct call *);
+/* With the GIL: what has to be allocated on the host before anything is launched. */
+bool call_prepare(struct call *);
+/* Without the GIL: device memory for all, with the operands in it. */
+bool call_begin(struct call *);
+bool call_launch(struct call *, const struct kernel_row *, const void *args);
+/* Launches `convert`: a view of x into a new contiguous array. */
+bool call_convert(struct call *, const void *x, const struct layout *, enum dtype from, bool swapped, void *out,
+                  enum dtype to);
+/* Without the GIL, after a failure too: the result to where it belongs, and the device memory back. */
+void call_end(struct call *, bool ok);
+/* With the GIL: what the operation returns, or NULL with an exception; the call is over. */
+PyObject *call_result(const struct module_state *, struct call *, bool own_out);
+/* With the GIL, instead of all the above: `value` in every element of out. */
+PyObject *call_filled(const struct module_state *, struct call *, PyObject *value, bool own_out);
+PyObject *call_refused(struct call *);
+unsigned long long launch_count(void);
+
+/* ---- device.c ---- */
+
+/* device->type's allocate and release. */
+bool device_allocate(struct device *, size_t bytes, device_stream, void **memory, struct failure *);
+void device_release(struct device *, void *memory, device_stream);
+PyObject *core_allocations(PyObject *module, PyObject *unused);
+PyObject *core_fail_allocation(PyObject *module, PyObject *countdown);
 
 /* ---- ops.c ---- */
 
@@ -110,7 +205,7 @@ PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
 PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count);
-unsigned long long launch_count(void);
+PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 /* ---- timing.c ---- */
 

@@ -4,43 +4,130 @@
  * A launcher is `cudaError_t launch_<op>_<name>(const struct <op>_args *, cudaStream_t)` in C++, and
  * `int launch_<op>_<name>(const struct <op>_args *)` in C for the rungs that run on the host. It enqueues
  * and returns; it never prints, exits or waits.
+ *
+ * All arrays are C-contiguous, aligned and in native byte order, but for what `convert` reads and writes; none is
+ * empty.
  */
 #ifndef SMEMKIT_KERNELS_H
 #define SMEMKIT_KERNELS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-enum dtype { FLOAT32 = 1 << 0, FLOAT64 = 1 << 1, INT32 = 1 << 2, INT64 = 1 << 3 };
+/* bits, so that a set of them is an unsigned */
+enum dtype {
+    BOOL = 1 << 0,
+    INT8 = 1 << 1,
+    INT16 = 1 << 2,
+    INT32 = 1 << 3,
+    INT64 = 1 << 4,
+    UINT8 = 1 << 5,
+    UINT16 = 1 << 6,
+    UINT32 = 1 << 7,
+    UINT64 = 1 << 8,
+    FLOAT16 = 1 << 9,
+    BFLOAT16 = 1 << 10,
+    FLOAT32 = 1 << 11,
+    FLOAT64 = 1 << 12,
+    COMPLEX64 = 1 << 13,
+    COMPLEX128 = 1 << 14,
 
-enum reduce_op { REDUCE_SUM, REDUCE_MIN, REDUCE_MAX };
+    SIGNED = INT8 | INT16 | INT32 | INT64,
+    UNSIGNED = UINT8 | UINT16 | UINT32 | UINT64,
+    FLOATING = FLOAT16 | BFLOAT16 | FLOAT32 | FLOAT64,
+    COMPLEX = COMPLEX64 | COMPLEX128,
+    REAL = BOOL | SIGNED | UNSIGNED | FLOATING,
+    EVERY = REAL | COMPLEX,
+};
 
-/* c (m, n) = a (m, k) @ b (k, n), row-major */
+/* c (batches, m, n) = a (batches, m, k) @ b (batches, k, n); k > 0 */
 struct matmul_args {
     const void *a, *b;
     void *c;
-    int64_t m, n, k;
-    enum dtype dtype;
+    int64_t batches, m, n, k;
+    int64_t a_step, b_step; /* elements from one matrix to the next; 0: it is the same one for all */
+    enum dtype dtype;       /* of all three */
     int tile;
 };
 
-/* out () = op over x (n,), n > 0; scratch holds the partial results, of the accumulator's type */
+enum reduce_op {
+    REDUCE_SUM,
+    REDUCE_PROD,
+    REDUCE_MIN,
+    REDUCE_MAX,
+    REDUCE_MEAN,
+    REDUCE_VAR,
+    REDUCE_STD,
+    REDUCE_ANY,
+    REDUCE_ALL,
+    REDUCE_COUNT_NONZERO,
+    REDUCE_ARGMIN,
+    REDUCE_ARGMAX,
+    REDUCE_OPS
+};
+
+/* a value of an accumulator's type: `bits` of INT64 and UINT64, which wrap around alike; else re, and im */
+struct scalar {
+    uint64_t bits;
+    double re, im;
+};
+
+/* out (outer, inner) = op over the n elements of x (outer, n, inner) */
 struct reduce_args {
     const void *x;
     void *out;
-    void *scratch; /* 16 * (n / block_size + 1) bytes */
-    int64_t n;
+    void *scratch; /* reduce_scratch() bytes */
+    int64_t outer, n, inner;
     enum reduce_op op;
-    enum dtype dtype, accumulator, result;
+    enum dtype dtype; /* of x */
+    /* what sum, prod and mean are computed in. Integers and bool: INT64 or UINT64, and FLOAT64 for means; floats:
+     * FLOAT32 or FLOAT64; complex: COMPLEX64 or COMPLEX128; never narrower than x. For the others it is x's dtype.
+     */
+    enum dtype accumulator;
+    enum dtype result;     /* of out */
+    double ddof;           /* var and std divide by n - ddof */
+    bool has_initial;      /* sum, prod, min, max: one more element */
+    struct scalar initial; /* of the accumulator's kind */
     int block_size;
 };
 
-/* out (columns, rows) = x (rows, columns) turned, both row-major; `copy` keeps x's shape */
+enum { REDUCE_STATE_BYTES = 32 }; /* the largest partial result: count, complex mean, sum of squares */
+
+/* Bytes for the partial results of a tree: one for each block of each launch, while there are several a row. */
+static inline uint64_t reduce_scratch(const struct reduce_args *args)
+{
+    uint64_t states = 0, rows = (uint64_t)(args->outer * args->inner), block = (uint64_t)args->block_size;
+    uint64_t blocks = (uint64_t)args->n;
+
+    if (!block) /* one cell a row */
+        return rows * REDUCE_STATE_BYTES;
+    for (blocks = (blocks + block - 1) / block; blocks > 1; blocks = (blocks + block - 1) / block)
+        states += blocks;
+    return states * rows * REDUCE_STATE_BYTES;
+}
+
+/* out (batches, columns, rows) = x (batches, rows, columns) turned; `copy` keeps x's shape */
 struct transpose_args {
     const void *x;
     void *out;
-    int64_t rows, columns;
-    int element_size; /* bytes */
+    int64_t batches, rows, columns;
+    int element_size; /* bytes: 1, 2, 4, 8, 16 */
     int tile, pad;
+};
+
+enum { MAX_DIMENSIONS = 64 };
+
+/* out (size,) = the elements of a view in C order, in native byte order, converted. Between equal dtypes every bit
+ * stays. */
+struct convert_args {
+    const void *x; /* the view's element 0, …, 0 */
+    void *out;
+    int64_t size;
+    int ndim;                                               /* 0: one element */
+    int64_t shape[MAX_DIMENSIONS], strides[MAX_DIMENSIONS]; /* bytes, of any sign; 0 repeats */
+    enum dtype from, to;
+    bool swapped; /* the view is in the other byte order */
+    bool aligned; /* every element lies at a multiple of its size */
 };
 
 /* out (n,) = x (n,), last element first */
@@ -48,7 +135,7 @@ struct reverse_args {
     const void *x;
     void *out;
     int64_t n;
-    int element_size; /* bytes */
+    int element_size; /* bytes: 1, 2, 4, 8, 16 */
 };
 
 /* out (n,) = x (n,) + 1 */
@@ -56,7 +143,7 @@ struct add_one_args {
     const void *x;
     void *out;
     int64_t n;
-    enum dtype dtype;
+    enum dtype dtype; /* not BOOL */
 };
 
 #endif

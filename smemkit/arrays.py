@@ -21,7 +21,7 @@ def asarray(obj: Any, *, dtype: DTypeLike = None, device: str | None = None, cop
     obj : array_like
         A NumPy array, a sequence, a scalar, or an `Array`.
     dtype : dtype, optional
-        A number or bool; `obj`'s own if None. The operations take float32 and int32.
+        That of an operation's operand, to which the device converts; `obj`'s own if None.
     device : str, optional
         "cuda:0", "cpu"; if None, where `obj` is if it is on a device, else the default device.
     copy : bool, optional

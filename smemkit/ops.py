@@ -1,8 +1,11 @@
 """The operations: names, defaults and docstrings. Each is one call into the C extension.
 
-What holds for all of them: NumPy operands give NumPy results, and the call returns when they are there;
-an `Array` gives an `Array` on its device, in the order of the stream. Operands are C-contiguous, of dtype
-float32 or int32, and of one device. A wrong argument raises before anything is launched or written.
+What holds for all of them: operands are arrays of bool, integers, float16, bfloat16 (of ml_dtypes), float32,
+float64, complex64 or complex128, of any strides, alignment and byte order. NumPy arrays, subclasses, sequences and
+scalars give NumPy results, plain arrays all, and the call returns when they are there; an `Array` gives an `Array`
+on its device, in the order of the stream. Shapes, dtypes and errors are NumPy's. `out` may be of any dtype to
+which NumPy casts the result by its "same_kind" rule, may lie in memory as it likes, and may overlap the operands.
+A wrong argument raises before anything is launched or written.
 """
 
 from __future__ import annotations
@@ -13,7 +16,28 @@ from numpy.typing import DTypeLike
 
 from smemkit import _core
 
-__all__ = ["add_one", "matmul", "max", "min", "reduce", "reverse", "sum", "transpose"]
+__all__ = [
+    "add_one",
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "convert",
+    "count_nonzero",
+    "matmul",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "reduce",
+    "reverse",
+    "std",
+    "sum",
+    "transpose",
+    "var",
+]
+
+Axis = int | tuple[int, ...] | None
 
 
 def matmul(
@@ -33,18 +57,20 @@ def matmul(
 
     Parameters
     ----------
-    x1 : array_like of float32 or int32, shape (m, k)
-    x2 : array_like of the same dtype, shape (k, n)
+    x1 : array_like, shape (..., m, k) or (k,)
+    x2 : array_like, shape (..., k, n) or (k,)
+        The dimensions before the last two are batches, which are broadcast. A vector is a row on the left and a
+        column on the right, and that dimension is left out of the result.
     dtype : dtype, optional
-        Of the result; the operands' if None.
-    precision : {"highest"}
-        The arithmetic for float32 operands: "highest" is that of float32.
+        To which the operands are cast ("same_kind"), and of the result; if None, the one that both promote to.
+    precision : {"highest", "high", "medium"}
+        The least that float32 operands are multiplied in: float32, TF32, bfloat16.
     kernel : str, optional
         A rung of the ladder, as `smemkit.kernels("matmul")` lists them; the fastest for this device if None.
     tile : int, optional
         The tile is (tile, tile); it selects the kernel "tiled".
-    out : Array or numpy.ndarray, shape (m, n), optional
-        Where the result goes; of the result's dtype.
+    out : Array or numpy.ndarray, shape (..., m, n), optional
+        Where the result goes.
     device : str, optional
         Where NumPy operands are multiplied: "cuda:0", "cpu"; the default device if None.
     stream : optional
@@ -52,8 +78,8 @@ def matmul(
 
     Returns
     -------
-    numpy.ndarray or Array, shape (m, n)
-        `out` where it is given.
+    numpy.ndarray or Array, shape (..., m, n)
+        `out` where it is given; a NumPy scalar for two vectors.
 
     Raises
     ------
@@ -61,19 +87,23 @@ def matmul(
         An argument is not what is required; the message names it.
     NoDeviceError
         `device` is not here.
+    OutOfMemoryError
+        The device's memory is full.
 
     Notes
     -----
-    Integers wrap around, as NumPy's do. The tiled kernel is that of the CUDA C++ Programming Guide, chapter
-    "Shared Memory".
+    Integers wrap around, as NumPy's do; bool is "or" of "and"s. float16 and bfloat16 are added up in float32 and
+    rounded once. bfloat16 operands give bfloat16, as `numpy.result_type` has it (`numpy.matmul`, which knows no
+    such loop, gives float32). The tiled kernel is that of the CUDA C++ Programming Guide, chapter "Shared
+    Memory".
 
     Examples
     --------
     >>> import numpy as np, smemkit
-    >>> a = np.arange(6, dtype=np.int32).reshape(2, 3)
-    >>> smemkit.matmul(a, a.T.copy(), tile=16, device="cpu")
+    >>> a = np.arange(6).reshape(2, 3)
+    >>> smemkit.matmul(a, a.T, tile=16, device="cpu")
     array([[ 5, 14],
-           [14, 50]], dtype=int32)
+           [14, 50]])
     """
     return _core.matmul(x1, x2, dtype, precision, kernel, tile, out, device, stream)
 
@@ -82,37 +112,42 @@ def reduce(
     x: Any,
     /,
     op: str = "sum",
-    axis: int | tuple[int, ...] | None = None,
+    axis: Axis = None,
     *,
     dtype: DTypeLike = None,
     keepdims: bool = False,
     initial: Any = None,
+    ddof: float = 0,
     kernel: str | None = None,
     block_size: int | None = None,
     out: Any = None,
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """All elements of `x`, combined by `op`.
+    """The elements of `x` along some axes, combined by `op`.
 
     Parameters
     ----------
-    x : array_like of float32 or int32, any shape
-    op : {"sum", "min", "max"}
-    axis : None
-        The whole array is reduced.
+    x : array_like
+    op : {"sum", "prod", "min", "max", "mean", "var", "std", "any", "all", "argmin", "argmax", "count_nonzero"}
+    axis : int or tuple of int, optional
+        What is reduced; all axes if None. "argmin" and "argmax" take one, or None for places in the flat array.
     dtype : dtype, optional
-        Of the result. If None, NumPy's: int64 for sums of int32, `x`'s otherwise.
+        For "sum", "prod", "mean", "min", "max", and floating or complex for "var" and "std": what the elements
+        are cast to first, and the dtype of the result. If None, NumPy's: sums and products of bool and of
+        integers are int64 or uint64, means and variances of those float64.
     keepdims : bool
-        Whether the result has as many dimensions as `x`, each of length 1.
+        Whether the axes that are reduced stay, with length 1.
     initial : scalar, optional
-        Not in this version: None.
+        For "sum", "prod", "min" and "max": one more element, cast to the dtype of the result.
+    ddof : float
+        For "var" and "std": the sum of squares is divided by n - ddof.
     kernel : str, optional
         A rung of the ladder, as `smemkit.kernels("reduce")` lists them; the fastest for this device if None.
     block_size : int, optional
         Threads a block; it selects the kernel "tree".
-    out : Array or numpy.ndarray, shape (), optional
-        Where the result goes; of the result's dtype.
+    out : Array or numpy.ndarray of the result's shape, optional
+        Where the result goes; of a signed integer dtype for "argmin" and "argmax".
     device : str, optional
         Where a NumPy operand is reduced: "cuda:0", "cpu"; the default device if None.
     stream : optional
@@ -120,33 +155,44 @@ def reduce(
 
     Returns
     -------
-    NumPy scalar, or Array of shape ()
+    numpy.ndarray, NumPy scalar or Array
         `out` where it is given.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError, ValueError, numpy.exceptions.AxisError
         An argument is not what is required, or `x` is empty and `op` has no identity; the message says which.
     NoDeviceError
         `device` is not here.
+    OutOfMemoryError
+        The device's memory is full.
+
+    Warns
+    -----
+    RuntimeWarning
+        "mean" of nothing, and "var" or "std" with no degree of freedom left, as NumPy warns of them.
 
     Notes
     -----
-    ``kernel=None`` gives the same bits on every run, and sums float32 with an error of at most half an ulp
-    of the result and n·2⁻⁵³·Σ|x|. The tree is Mark Harris's ("Optimizing Parallel Reduction in CUDA", 2007).
+    NaN is the least and the largest of all that has one, and argmin and argmax give the first. Complex numbers
+    are ordered by their real parts, then by their imaginary ones. ``kernel=None`` gives the same bits on every
+    run, and adds float32 up with an error of at most half an ulp of the result and n·2⁻⁵³·Σ|x|; a rung that is
+    named adds float32, and float16 and bfloat16 too, in float32. Variances are Welford's (Technometrics 4,
+    1962), put together by the formula of Chan, Golub and LeVeque (1979). The tree is Mark Harris's ("Optimizing
+    Parallel Reduction in CUDA", 2007).
 
     Examples
     --------
     >>> import numpy as np, smemkit
-    >>> int(smemkit.reduce(np.arange(10, dtype=np.int32), "max", device="cpu"))
-    9
+    >>> smemkit.reduce(np.arange(6).reshape(2, 3), "max", axis=1, device="cpu")
+    array([2, 5])
     """
-    return _core.reduce(x, op, axis, dtype, keepdims, initial, kernel, block_size, out, device, stream)
+    return _core.reduce(x, op, axis, dtype, keepdims, initial, ddof, kernel, block_size, out, device, stream)
 
 
 def sum(
     x: Any,
-    axis: int | tuple[int, ...] | None = None,
+    axis: Axis = None,
     *,
     dtype: DTypeLike = None,
     keepdims: bool = False,
@@ -157,20 +203,44 @@ def sum(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """The sum of all elements; `reduce` with ``op="sum"``, which explains the parameters.
+    """The sum of the elements; `reduce` with ``op="sum"``, which explains the parameters.
 
     Examples
     --------
     >>> import numpy as np, smemkit
-    >>> int(smemkit.sum(np.arange(1000, dtype=np.int32), block_size=256, device="cpu"))
+    >>> int(smemkit.sum(np.arange(1000), block_size=256, device="cpu"))
     499500
     """
-    return _core.reduce(x, "sum", axis, dtype, keepdims, initial, kernel, block_size, out, device, stream)
+    return _core.reduce(x, "sum", axis, dtype, keepdims, initial, 0, kernel, block_size, out, device, stream)
+
+
+def prod(
+    x: Any,
+    axis: Axis = None,
+    *,
+    dtype: DTypeLike = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    kernel: str | None = None,
+    block_size: int | None = None,
+    out: Any = None,
+    device: str | None = None,
+    stream: Any = None,
+) -> Any:
+    """The product of the elements; `reduce` with ``op="prod"``, which explains the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> int(smemkit.prod(np.array([2, 3, 7]), device="cpu"))
+    42
+    """
+    return _core.reduce(x, "prod", axis, dtype, keepdims, initial, 0, kernel, block_size, out, device, stream)
 
 
 def min(
     x: Any,
-    axis: int | tuple[int, ...] | None = None,
+    axis: Axis = None,
     *,
     keepdims: bool = False,
     initial: Any = None,
@@ -180,20 +250,21 @@ def min(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """The smallest element, or NaN where there is one; `reduce` with ``op="min"``, which explains the parameters.
+    """The smallest element, or NaN where there is one; `reduce` with ``op="min"``, which explains the
+    parameters.
 
     Examples
     --------
     >>> import numpy as np, smemkit
-    >>> float(smemkit.min(np.array([3, -1, 2], dtype=np.float32), device="cpu"))
+    >>> float(smemkit.min(np.array([3.0, -1.0, 2.0]), device="cpu"))
     -1.0
     """
-    return _core.reduce(x, "min", axis, None, keepdims, initial, kernel, block_size, out, device, stream)
+    return _core.reduce(x, "min", axis, None, keepdims, initial, 0, kernel, block_size, out, device, stream)
 
 
 def max(
     x: Any,
-    axis: int | tuple[int, ...] | None = None,
+    axis: Axis = None,
     *,
     keepdims: bool = False,
     initial: Any = None,
@@ -208,10 +279,175 @@ def max(
     Examples
     --------
     >>> import numpy as np, smemkit
-    >>> float(smemkit.max(np.array([3, -1, 2], dtype=np.float32), device="cpu"))
+    >>> float(smemkit.max(np.array([3.0, -1.0, 2.0]), device="cpu"))
     3.0
     """
-    return _core.reduce(x, "max", axis, None, keepdims, initial, kernel, block_size, out, device, stream)
+    return _core.reduce(x, "max", axis, None, keepdims, initial, 0, kernel, block_size, out, device, stream)
+
+
+def mean(
+    x: Any,
+    axis: Axis = None,
+    *,
+    dtype: DTypeLike = None,
+    keepdims: bool = False,
+    out: Any = None,
+    device: str | None = None,
+    stream: Any = None,
+) -> Any:
+    """The arithmetic mean; `reduce` with ``op="mean"``, which explains the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> smemkit.mean(np.array([[1, 2], [3, 5]]), axis=0, device="cpu")
+    array([2. , 3.5])
+    """
+    return _core.reduce(x, "mean", axis, dtype, keepdims, None, 0, None, None, out, device, stream)
+
+
+def var(
+    x: Any,
+    axis: Axis = None,
+    *,
+    dtype: DTypeLike = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    out: Any = None,
+    device: str | None = None,
+    stream: Any = None,
+) -> Any:
+    """The variance; `reduce` with ``op="var"``, which explains the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> float(smemkit.var(np.array([1, 2, 3, 4]), ddof=1, device="cpu"))
+    1.6666666666666667
+    """
+    return _core.reduce(x, "var", axis, dtype, keepdims, None, ddof, None, None, out, device, stream)
+
+
+def std(
+    x: Any,
+    axis: Axis = None,
+    *,
+    dtype: DTypeLike = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    out: Any = None,
+    device: str | None = None,
+    stream: Any = None,
+) -> Any:
+    """The standard deviation; `reduce` with ``op="std"``, which explains the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> float(smemkit.std(np.array([1, 1, 3, 3]), device="cpu"))
+    1.0
+    """
+    return _core.reduce(x, "std", axis, dtype, keepdims, None, ddof, None, None, out, device, stream)
+
+
+def any(
+    x: Any,
+    axis: Axis = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: str | None = None,
+    stream: Any = None,
+) -> Any:
+    """Whether an element is not 0; `reduce` with ``op="any"``, which explains the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> smemkit.any(np.array([[0, 0], [0, 2]]), axis=1, device="cpu")
+    array([False,  True])
+    """
+    return _core.reduce(x, "any", axis, None, keepdims, None, 0, None, None, out, device, stream)
+
+
+def all(
+    x: Any,
+    axis: Axis = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: str | None = None,
+    stream: Any = None,
+) -> Any:
+    """Whether no element is 0; `reduce` with ``op="all"``, which explains the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> smemkit.all(np.array([[1, 0], [3, 2]]), axis=1, device="cpu")
+    array([False,  True])
+    """
+    return _core.reduce(x, "all", axis, None, keepdims, None, 0, None, None, out, device, stream)
+
+
+def argmin(
+    x: Any,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: str | None = None,
+    stream: Any = None,
+) -> Any:
+    """Where the smallest element is; `reduce` with ``op="argmin"``, which explains the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> int(smemkit.argmin(np.array([3, -1, 2]), device="cpu"))
+    1
+    """
+    return _core.reduce(x, "argmin", axis, None, keepdims, None, 0, None, None, out, device, stream)
+
+
+def argmax(
+    x: Any,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: str | None = None,
+    stream: Any = None,
+) -> Any:
+    """Where the largest element is; `reduce` with ``op="argmax"``, which explains the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> int(smemkit.argmax(np.array([3, -1, 2]), device="cpu"))
+    0
+    """
+    return _core.reduce(x, "argmax", axis, None, keepdims, None, 0, None, None, out, device, stream)
+
+
+def count_nonzero(
+    x: Any,
+    axis: Axis = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: str | None = None,
+    stream: Any = None,
+) -> Any:
+    """How many elements are not 0; `reduce` with ``op="count_nonzero"``, which explains the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> smemkit.count_nonzero(np.array([[0, 7], [3, 2]]), axis=1, device="cpu")
+    array([1, 2])
+    """
+    return _core.reduce(x, "count_nonzero", axis, None, keepdims, None, 0, None, None, out, device, stream)
 
 
 def transpose(
@@ -225,22 +461,23 @@ def transpose(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """`x` turned, in a new C-contiguous array: not a view, as NumPy's transpose is.
+    """`x` with its axes permuted, in a new C-contiguous array: not a view, as NumPy's transpose is.
 
     Parameters
     ----------
-    x : array_like of float32 or int32, shape (rows, columns)
+    x : array_like
     axes : tuple of int, optional
-        None or (1, 0).
+        Axis i of the result is axis ``axes[i]`` of `x`; in reverse order if None.
     kernel : str, optional
         A rung of the ladder, as `smemkit.kernels("transpose")` lists them; the fastest for this device if None.
-        "copy" is no transpose but the ceiling of one: it gives back `x`'s own shape.
+        A rung turns the last two axes of what is left of the permutation when axes that stay together are taken
+        as one. "copy" is no transpose but the ceiling of one: it gives back `x` in `x`'s own shape.
     tile : int, optional
         The tile in shared memory is (tile, tile + pad); it selects the kernel "padded".
     pad : int, optional
         Columns of padding; it selects the kernel "padded". With ``pad=0`` a column of the tile lies in one bank.
-    out : Array or numpy.ndarray, shape (columns, rows), optional
-        Where the result goes; of `x`'s dtype.
+    out : Array or numpy.ndarray of the result's shape, optional
+        Where the result goes.
     device : str, optional
         Where a NumPy operand is turned: "cuda:0", "cpu"; the default device if None.
     stream : optional
@@ -248,15 +485,17 @@ def transpose(
 
     Returns
     -------
-    numpy.ndarray or Array, shape (columns, rows)
-        `out` where it is given.
+    numpy.ndarray or Array
+        Of `x`'s dtype, byte order included; `out` where it is given.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError, ValueError, numpy.exceptions.AxisError
         An argument is not what is required; the message names it.
     NoDeviceError
         `device` is not here.
+    OutOfMemoryError
+        The device's memory is full.
 
     Notes
     -----
@@ -265,20 +504,21 @@ def transpose(
     Examples
     --------
     >>> import numpy as np, smemkit
-    >>> smemkit.transpose(np.array([[1, 2, 3], [4, 5, 6]], dtype=np.int32), kernel="padded", device="cpu")
+    >>> smemkit.transpose(np.array([[1, 2, 3], [4, 5, 6]]), kernel="padded", device="cpu")
     array([[1, 4],
            [2, 5],
-           [3, 6]], dtype=int32)
+           [3, 6]])
     """
     return _core.transpose(x, axes, kernel, tile, pad, out, device, stream)
 
 
 def reverse(x: Any, *, kernel: str | None = None, device: str | None = None, stream: Any = None) -> Any:
-    """`x` with its last element first, as ``numpy.flip(x)``: the tutorials' first use of shared memory.
+    """`x` with its last element first along every axis, as ``numpy.flip(x)``: the tutorials' first shared
+    memory.
 
     Parameters
     ----------
-    x : array_like of float32 or int32, of any shape
+    x : array_like
     kernel : {"static", "dynamic", "carved"}, optional
         How the shared memory is declared; the planner's choice if None.
     device : str, optional
@@ -288,7 +528,7 @@ def reverse(x: Any, *, kernel: str | None = None, device: str | None = None, str
 
     Returns
     -------
-    numpy.ndarray or Array, of x's shape
+    numpy.ndarray or Array of `x`'s shape and dtype
 
     Raises
     ------
@@ -304,19 +544,19 @@ def reverse(x: Any, *, kernel: str | None = None, device: str | None = None, str
     Examples
     --------
     >>> import numpy as np, smemkit
-    >>> smemkit.reverse(np.arange(5, dtype=np.int32), kernel="dynamic", device="cpu")
-    array([4, 3, 2, 1, 0], dtype=int32)
+    >>> smemkit.reverse(np.arange(5), kernel="dynamic", device="cpu")
+    array([4, 3, 2, 1, 0])
     """
     return _core.reverse(x, kernel, device, stream)
 
 
 def add_one(x: Any, *, out: Any = None, device: str | None = None, stream: Any = None) -> Any:
-    """`x` with 1 added to every element: the first kernel of every course.
+    """``x + 1``: the first kernel of every course. Of bool it is int64, as in NumPy.
 
     Parameters
     ----------
-    x : array_like of float32 or int32, any shape
-    out : Array or numpy.ndarray of `x`'s shape and dtype, optional
+    x : array_like
+    out : Array or numpy.ndarray of `x`'s shape, optional
         Where the result goes; `x` itself is allowed.
     device : str, optional
         Where a NumPy operand is computed: "cuda:0", "cpu"; the default device if None.
@@ -338,7 +578,55 @@ def add_one(x: Any, *, out: Any = None, device: str | None = None, stream: Any =
     Examples
     --------
     >>> import numpy as np, smemkit
-    >>> smemkit.add_one(np.array([1, 2, 3], dtype=np.int32), device="cpu")
-    array([2, 3, 4], dtype=int32)
+    >>> smemkit.add_one(np.array([1, 2, 3]), device="cpu")
+    array([2, 3, 4])
     """
     return _core.add_one(x, out, device, stream)
+
+
+def convert(
+    x: Any, dtype: DTypeLike = None, *, out: Any = None, device: str | None = None, stream: Any = None
+) -> Any:
+    """`x` in a new C-contiguous array of native byte order and of another dtype.
+
+    The other operations do the same to what their kernels could not take as it is.
+
+    Parameters
+    ----------
+    x : array_like
+    dtype : dtype, optional
+        `x`'s own if None.
+    out : Array or numpy.ndarray of `x`'s shape, optional
+        Where the result goes.
+    device : str, optional
+        Where a NumPy operand is converted: "cuda:0", "cpu"; the default device if None.
+    stream : optional
+        A CUDA stream as an integer; the default stream if None.
+
+    Returns
+    -------
+    numpy.ndarray or Array of `x`'s shape
+        `out` where it is given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is not what is required; the message names it.
+    NoDeviceError
+        `device` is not here.
+    OutOfMemoryError
+        The device's memory is full.
+
+    Notes
+    -----
+    As NumPy's `astype`: integers wrap around, floats lose their fractions to integers, complex numbers their
+    imaginary parts to real ones, with a warning. NaN, and what is too large for int64, become the least int64.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> smemkit.convert(np.arange(6).reshape(2, 3)[:, ::-2], np.float32, device="cpu")
+    array([[2., 0.],
+           [5., 3.]], dtype=float32)
+    """
+    return _core.convert(x, dtype, out, device, stream)

@@ -765,6 +765,19 @@ bool cuda_capture_begin(struct device *device, device_stream stream, size_t flus
     return ok;
 }
 
+/* Brings the graph to the device; what the pool keeps makes room for it, where there is none. */
+static bool upload_graph(struct cuda_graph *graph, struct failure *failure)
+{
+    struct device *device = graph->device;
+
+    if (CHECK(cudaGraphUpload(graph->exec, graph->stream)))
+        return true;
+    if (failure->kind != FAILURE_MEMORY || !trim_pool(device, failure))
+        return false;
+    *failure = (struct failure){0};
+    return CHECK(cudaGraphUpload(graph->exec, graph->stream));
+}
+
 /* Ends the capture, also to abandon it. On false the graph cannot be replayed, only destroyed. */
 bool cuda_capture_end(struct cuda_graph *graph, struct failure *failure)
 {
@@ -779,7 +792,7 @@ bool cuda_capture_end(struct cuda_graph *graph, struct failure *failure)
               check(device, end_capture(graph), "cudaStreamEndCapture(stream, &graph->graph)", failure) &&
               CHECK(cudaGraphInstantiateWithFlags(&graph->exec, graph->graph,
                                                   cudaGraphInstantiateFlagAutoFreeOnLaunch)) &&
-              CHECK(cudaGraphUpload(graph->exec, stream));
+              upload_graph(graph, failure);
     if (!ok)
         drop_capture(graph);
     leave(&visit);

@@ -5,8 +5,8 @@
 // Launch: blocks of 256 threads.
 #include <cuda_runtime.h>
 
-#include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
+#include "../common/types.cuh"
 #include "kernels.h"
 
 template <class T>
@@ -20,7 +20,7 @@ __global__ void add_one_elementwise(const T *x, T *out, int64_t n)
 
 cudaError_t launch_add_one_elementwise(const add_one_args *args, cudaStream_t stream)
 {
-    return dispatch_dtype(args->dtype, [&](auto zero) {
+    return dispatch_dtype<EVERY & ~BOOL & ~SIGNED>(without_sign(args->dtype), [&](auto zero) {
         using T = decltype(zero);
         constexpr int BLOCK = 256;
 

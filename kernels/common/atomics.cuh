@@ -5,41 +5,52 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "reduce_ops.cuh"
 
-template <class Operation>
-__device__ void atomic_combine(Operation, int32_t *address, int32_t value)
+template <class To, class From>
+static __device__ To bits_as(From from)
 {
-    int32_t seen = *address, expected;
-    do {
-        expected = seen;
-        seen = atomicCAS(address, expected, Operation::combine(expected, value));
-    } while (seen != expected);
+    static_assert(sizeof(To) == sizeof(From), "the same bits");
+    To to;
+    memcpy(&to, &from, sizeof to);
+    return to;
 }
 
 template <class Operation>
-__device__ void atomic_combine(Operation, float *address, float value)
+__device__ void atomic_combine(Operation, typename Operation::State *cell, typename Operation::State value)
 {
-    int32_t *word = (int32_t *)address;
-    int32_t seen = *word, expected;
+    using State = typename Operation::State;
+    using Word = std::conditional_t<sizeof(State) == 4, unsigned, unsigned long long>;
+    Word *word = (Word *)cell;
+    Word seen = *word, expected, wanted;
+
     do {
         expected = seen;
-        seen = atomicCAS(word, expected, __float_as_int(Operation::combine(__int_as_float(expected), value)));
+        wanted = bits_as<Word>(Operation::combine(bits_as<State>(expected), value));
+        if (wanted == expected)
+            return; // a new least element is rare: most threads need not queue for the cell
+        seen = atomicCAS(word, expected, wanted);
     } while (seen != expected);
 }
 
-__device__ inline void atomic_combine(Sum<float>, float *address, float value)
+__device__ inline void atomic_combine(Sum<float>, float *cell, float value)
 {
-    atomicAdd(address, value);
+    atomicAdd(cell, value);
 }
 
-__device__ inline void atomic_combine(Sum<double>, double *address, double value)
+__device__ inline void atomic_combine(Sum<double>, double *cell, double value)
 {
-    atomicAdd(address, value);
+    atomicAdd(cell, value);
 }
 
-__device__ inline void atomic_combine(Sum<int64_t>, int64_t *address, int64_t value)
+__device__ inline void atomic_combine(Sum<uint64_t>, uint64_t *cell, uint64_t value)
 {
-    atomicAdd((unsigned long long *)address, (unsigned long long)value);
+    atomicAdd((unsigned long long *)cell, (unsigned long long)value);
+}
+
+__device__ inline void atomic_combine(Count, Count::State *cell, Count::State value)
+{
+    atomicAdd((unsigned long long *)&cell->count, (unsigned long long)value.count);
 }

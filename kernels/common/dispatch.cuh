@@ -1,11 +1,10 @@
-// From run-time values to template arguments: a launcher knows a dtype and a tile when it is called, its kernel
-// when it is compiled.
+// From run-time values to template arguments: a launcher knows a tile and a size when it is called, its kernel
+// when it is compiled. For dtypes there is types.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
+#include <cstdint>
 #include <type_traits>
-
-#include "kernels.h"
 
 // f(std::integral_constant<int, V>) for the V among VALUES that equals `value`
 template <int... VALUES, class F>
@@ -16,27 +15,21 @@ cudaError_t dispatch(int value, F f)
     return error;
 }
 
-// f(T()) for the type that `dtype` names
-template <class F>
-cudaError_t dispatch_dtype(enum dtype dtype, F f)
-{
-    switch (dtype) {
-    case FLOAT32:
-        return f(float());
-    case INT32:
-        return f(int32_t());
-    default:
-        return cudaErrorInvalidValue;
-    }
-}
-
-// f(T()) for an unsigned type of `bytes`: all that a kernel needs to know which only moves elements
+// f(T()) for a type of `bytes`: all that a kernel needs to know which only moves elements
 template <class F>
 cudaError_t dispatch_size(int bytes, F f)
 {
     switch (bytes) {
+    case 1:
+        return f(uint8_t());
+    case 2:
+        return f(uint16_t());
     case 4:
         return f(uint32_t());
+    case 8:
+        return f(uint64_t());
+    case 16:
+        return f(uint4());
     default:
         return cudaErrorInvalidValue;
     }

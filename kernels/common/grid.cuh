@@ -1,26 +1,47 @@
-// Grids that cover arrays of any size. CUDA allows 2^31 - 1 blocks along x, but 65535 along y and z: a grid of
-// tiles that has more rows goes on along z.
+// Grids of tiles over arrays of any size. CUDA allows 2^31 - 1 blocks along x, but 65535 along y and z: what has
+// more rows of tiles than that, or more matrices, takes several launches.
 #pragma once
 
 #include <cuda_runtime.h>
+#include <algorithm>
 #include <cstdint>
 
-constexpr int64_t MAX_GRID_Y = 65535;
+constexpr int64_t MAX_GRID_X = INT32_MAX, MAX_GRID_YZ = 65535;
 
 inline int64_t ceil_div(int64_t n, int64_t d)
 {
     return (n + d - 1) / d;
 }
 
-// blocks for a (rows, columns) array cut into tiles of `tile` by `tile`
-inline dim3 tiles_grid(int64_t rows, int64_t columns, int tile)
+// the first element of a tile in an array (batches, rows, columns)
+struct corner {
+    int64_t batch, row, column;
+};
+
+// launch(grid, first) for each grid that it takes to cover a (batches, rows, columns) array with tiles of `tile`
+// by `tile`; `first` is the corner of the grid's first tile
+template <class F>
+cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile, F launch)
 {
-    int64_t down = ceil_div(rows, tile), y = down < MAX_GRID_Y ? down : MAX_GRID_Y;
-    return dim3((unsigned)ceil_div(columns, tile), (unsigned)y, (unsigned)ceil_div(down, y));
+    const int64_t right = ceil_div(columns, tile), down = ceil_div(rows, tile); // tiles of a matrix
+
+    for (int64_t z = 0; z < batches; z += MAX_GRID_YZ)
+        for (int64_t y = 0; y < down; y += MAX_GRID_YZ)
+            for (int64_t x = 0; x < right; x += MAX_GRID_X) {
+                const dim3 grid((unsigned)std::min(right - x, MAX_GRID_X),
+                                (unsigned)std::min(down - y, MAX_GRID_YZ),
+                                (unsigned)std::min(batches - z, MAX_GRID_YZ));
+
+                launch(grid, corner{z, y * tile, x * tile});
+                if (cudaError_t error = cudaGetLastError())
+                    return error;
+            }
+    return cudaSuccess;
 }
 
-// the running block's row of tiles; beyond the last one in the last plane of the grid
-static __device__ inline int64_t tile_row()
+// the running block's tile
+static __device__ inline corner corner_of_block(corner first, int tile)
 {
-    return (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
+    return {first.batch + blockIdx.z, first.row + (int64_t)blockIdx.y * tile,
+            first.column + (int64_t)blockIdx.x * tile};
 }

@@ -1,71 +1,310 @@
-// What a reduction does with two elements, and the types it does it in.
+// What a reduction does with its elements: the operations.
+//
+// An operation is a type with a State, what is known of some elements of a row, and three functions: identity(),
+// the state of no element; of(x, j), the state of element j alone, whose value is x; combine(a, b), the state of
+// all that are in a or in b. It does not matter in which order states are combined, but for rounding.
 #pragma once
 
 #include <cuda_runtime.h>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "kernels.h"
+#include "types.cuh"
+
+// ---- sums and products; the mean is a sum until it is finished ----
 
 template <class T>
 struct Sum {
-    static constexpr T IDENTITY = T(0);
+    using State = T;
+    static __device__ T identity()
+    {
+        return T(0);
+    }
+    template <class In>
+    static __device__ T of(In x, int64_t)
+    {
+        return convert<T>(x);
+    }
     static __device__ T combine(T a, T b)
     {
         return a + b;
     }
 };
 
-// A NaN on either side is the result, as in NumPy: no comparison with NaN is true.
 template <class T>
-struct Min {
-    static constexpr T IDENTITY =
-        std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+struct Prod {
+    using State = T;
+    static __device__ T identity()
+    {
+        return T(1);
+    }
+    template <class In>
+    static __device__ T of(In x, int64_t)
+    {
+        return convert<T>(x);
+    }
     static __device__ T combine(T a, T b)
     {
-        return a < b || a != a ? a : b;
+        return a * b;
+    }
+};
+
+// ---- the least and the greatest element, and where it is; a NaN comes before all numbers, as in NumPy ----
+
+template <class T>
+static __device__ bool is_nan(T x)
+{
+    return x != x;
+}
+
+// Never true of a NaN. Complex numbers are in lexicographic order, and NaNs if one part is.
+template <class T>
+static __device__ bool less(T a, T b)
+{
+    return a < b;
+}
+template <class T>
+static __device__ bool less(complex<T> a, complex<T> b)
+{
+    return (a.re < b.re && a.im == a.im && b.im == b.im) || (a.re == b.re && a.im < b.im);
+}
+
+// the values before and after all others: infinities, where there are any
+template <class T>
+struct ends {
+    using Limits = std::numeric_limits<T>;
+    static constexpr T LEAST = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    static constexpr T GREATEST = Limits::has_infinity ? Limits::infinity() : Limits::max();
+
+    static __device__ T least()
+    {
+        return LEAST;
+    }
+    static __device__ T greatest()
+    {
+        return GREATEST;
+    }
+};
+template <class T>
+struct ends<complex<T>> {
+    static __device__ complex<T> least()
+    {
+        return {ends<T>::LEAST, ends<T>::LEAST};
+    }
+    static __device__ complex<T> greatest()
+    {
+        return {ends<T>::GREATEST, ends<T>::GREATEST};
     }
 };
 
 template <class T>
-struct Max {
-    static constexpr T IDENTITY = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-                                                                       : std::numeric_limits<T>::lowest();
-    static __device__ T combine(T a, T b)
+struct Least {
+    using Value = T;
+    static __device__ bool before(T a, T b)
     {
-        return a > b || a != a ? a : b;
+        return less(a, b);
+    }
+    static __device__ T last()
+    {
+        return ends<T>::greatest();
     }
 };
 
-// The three types of a reduction: it loads In, computes in Accumulator, stores Result.
-template <class In_, class Accumulator_, class Result_>
-struct Types {
-    using In = In_;
-    using Accumulator = Accumulator_;
-    using Result = Result_;
+template <class T>
+struct Greatest {
+    using Value = T;
+    static __device__ bool before(T a, T b)
+    {
+        return less(b, a);
+    }
+    static __device__ T last()
+    {
+        return ends<T>::least();
+    }
 };
 
-// f(Types<...>(), Operation<Accumulator>()) for what the arguments ask for
-template <class F>
+// min and max
+template <class Order>
+struct First {
+    using State = typename Order::Value;
+    static __device__ State identity()
+    {
+        return Order::last();
+    }
+    template <class In>
+    static __device__ State of(In x, int64_t)
+    {
+        return convert<State>(x);
+    }
+    static __device__ State combine(State a, State b)
+    {
+        return Order::before(a, b) || is_nan(a) ? a : b;
+    }
+};
+
+// argmin and argmax: of equals, and of NaNs, the one with the lowest index
+template <class Order>
+struct IndexOfFirst {
+    struct State {
+        typename Order::Value value;
+        int64_t index;
+    };
+    static __device__ State identity()
+    {
+        return {Order::last(), INT64_MAX};
+    }
+    template <class In>
+    static __device__ State of(In x, int64_t j)
+    {
+        return {convert<typename Order::Value>(x), j};
+    }
+    static __device__ State of(State partial, int64_t)
+    {
+        return partial;
+    }
+    static __device__ State combine(State a, State b)
+    {
+        const bool a_first = Order::before(a.value, b.value) || (is_nan(a.value) && !is_nan(b.value));
+        const bool b_first = Order::before(b.value, a.value) || (is_nan(b.value) && !is_nan(a.value));
+        return a_first || (!b_first && a.index < b.index) ? a : b;
+    }
+};
+
+// ---- count_nonzero; any and all are counts until they are finished ----
+
+struct Count {
+    struct State {
+        uint64_t count;
+    };
+    static __device__ State identity()
+    {
+        return {0};
+    }
+    template <class In>
+    static __device__ State of(In x, int64_t)
+    {
+        return {convert<boolean>(x) ? 1u : 0u};
+    }
+    static __device__ State of(State partial, int64_t)
+    {
+        return partial;
+    }
+    static __device__ State combine(State a, State b)
+    {
+        return {a.count + b.count};
+    }
+};
+
+// ---- var and std ----
+
+__device__ inline double times(double x, double factor)
+{
+    return x * factor;
+}
+__device__ inline complex<double> times(complex<double> x, double factor)
+{
+    return {x.re * factor, x.im * factor};
+}
+__device__ inline double dot(double x, double y)
+{
+    return x * y;
+}
+__device__ inline double dot(complex<double> x, complex<double> y)
+{
+    return x.re * y.re + x.im * y.im;
+}
+
+// How many, their mean, and the sum of |x - mean|^2: no number is squared before the mean is taken off, so that a
+// small variance far from zero is not lost. Two states give a third by T. F. Chan, G. H. Golub and R. J. LeVeque,
+// Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979; with one element in b that is
+// B. P. Welford's method, 1962.
+template <class Mean>
+struct Moments {
+    struct State {
+        Mean mean;
+        double count, squares;
+    };
+    static __device__ State identity()
+    {
+        return {Mean(0), 0, 0};
+    }
+    template <class In>
+    static __device__ State of(In x, int64_t)
+    {
+        return {convert<Mean>(x), 1, 0};
+    }
+    static __device__ State of(State partial, int64_t)
+    {
+        return partial;
+    }
+    static __device__ State combine(State a, State b)
+    {
+        if (a.count == 0 || b.count == 0)
+            return a.count == 0 ? b : a;
+        const double count = a.count + b.count, share = b.count / count;
+        const Mean delta = b.mean - a.mean;
+        return {a.mean + times(delta, share), count,
+                a.squares + b.squares + dot(delta, times(delta, a.count * share))};
+    }
+};
+
+// ---- from run-time arguments to an operation ----
+
+// what the least and the greatest of such elements is found in
+template <class In>
+using wide = std::conditional_t<
+    std::is_same_v<In, boolean> || (std::is_unsigned_v<In> && sizeof(In) < 4), uint32_t,
+    std::conditional_t<
+        std::is_integral_v<In> && (sizeof(In) < 4), int32_t,
+        std::conditional_t<std::is_same_v<In, __half> || std::is_same_v<In, __nv_bfloat16>, float, In>>>;
+
+// the accumulators of such elements; integers are added as UINT64, for which no sign matters
+template <class In>
+constexpr unsigned accumulators()
+{
+    if (std::is_integral_v<In> || std::is_same_v<In, boolean>)
+        return UINT64 | FLOAT64;
+    if (is_complex<In>::value)
+        return sizeof(In) == 16 ? COMPLEX128 : COMPLEX;
+    return sizeof(In) == 8 ? FLOAT64 : FLOAT32 | FLOAT64;
+}
+
+// f(Operation(), In()) for what the arguments ask for, In being the type of x, one of DTYPES
+template <unsigned DTYPES, class F>
 cudaError_t dispatch_reduce(const reduce_args *args, F f)
 {
-    const unsigned in = args->dtype, accumulator = args->accumulator, result = args->result;
+    return dispatch_dtype<DTYPES>(args->dtype, [&](auto x) {
+        using In = decltype(x);
+        using Value = wide<In>;
+        using Mean = std::conditional_t<is_complex<In>::value, complex<double>, double>;
 
-    if (args->op == REDUCE_SUM && in == FLOAT32 && accumulator == FLOAT32 && result == FLOAT32)
-        return f(Types<float, float, float>(), Sum<float>());
-    if (args->op == REDUCE_SUM && in == FLOAT32 && accumulator == FLOAT64 && result == FLOAT32)
-        return f(Types<float, double, float>(), Sum<double>());
-    if (args->op == REDUCE_SUM && in == FLOAT32 && accumulator == FLOAT64 && result == FLOAT64)
-        return f(Types<float, double, double>(), Sum<double>());
-    if (args->op == REDUCE_SUM && in == INT32 && accumulator == INT64 && result == INT64)
-        return f(Types<int32_t, int64_t, int64_t>(), Sum<int64_t>());
-    if (args->op == REDUCE_MIN && in == FLOAT32)
-        return f(Types<float, float, float>(), Min<float>());
-    if (args->op == REDUCE_MIN && in == INT32)
-        return f(Types<int32_t, int32_t, int32_t>(), Min<int32_t>());
-    if (args->op == REDUCE_MAX && in == FLOAT32)
-        return f(Types<float, float, float>(), Max<float>());
-    if (args->op == REDUCE_MAX && in == INT32)
-        return f(Types<int32_t, int32_t, int32_t>(), Max<int32_t>());
-    return cudaErrorInvalidValue;
+        switch (args->op) {
+        case REDUCE_SUM:
+        case REDUCE_MEAN:
+            return dispatch_dtype<accumulators<In>()>(without_sign(args->accumulator),
+                                                      [&](auto sum) { return f(Sum<decltype(sum)>(), x); });
+        case REDUCE_PROD:
+            return dispatch_dtype<accumulators<In>()>(
+                without_sign(args->accumulator), [&](auto product) { return f(Prod<decltype(product)>(), x); });
+        case REDUCE_MIN:
+            return f(First<Least<Value>>(), x);
+        case REDUCE_MAX:
+            return f(First<Greatest<Value>>(), x);
+        case REDUCE_ARGMIN:
+            return f(IndexOfFirst<Least<Value>>(), x);
+        case REDUCE_ARGMAX:
+            return f(IndexOfFirst<Greatest<Value>>(), x);
+        case REDUCE_ANY:
+        case REDUCE_ALL:
+        case REDUCE_COUNT_NONZERO:
+            return f(Count(), x);
+        case REDUCE_VAR:
+        case REDUCE_STD:
+            return f(Moments<Mean>(), x);
+        default:
+            return cudaErrorInvalidValue;
+        }
+    });
 }

@@ -3,41 +3,48 @@
 // The idea: the elements of C do not depend on each other, so each can have a thread of its own, which walks
 // along its row of A and down its column of B.
 // What the rung below wasted: all cores but one.
-// Launch: blocks of 32 x 32 threads, one for each 32 x 32 tile of C; a warp's lanes are neighbours in a row.
+// Launch: blocks of 32 x 32 threads, one for each 32 x 32 tile of each C; a warp's lanes are neighbours in a row.
 #include <cuda_runtime.h>
 
-#include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
+#include "../common/types.cuh"
 #include "kernels.h"
+#include "sum_of.cuh"
+
+constexpr int TILE = 32;
 
 // Index counts along k: 32 bits wherever they are enough, since the compiler keeps more loads on their way then.
 template <class T, class Index>
-__global__ void matmul_naive(const T *a, const T *b, T *c, int64_t m, int64_t n, int64_t k)
+__global__ void matmul_naive(const T *a, const T *b, T *c, int64_t m, int64_t n, int64_t k, int64_t a_step,
+                             int64_t b_step, corner first)
 {
-    const int64_t row = tile_row() * blockDim.y + threadIdx.y;
-    const int64_t column = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    using Sum = sum_of<T>;
+    const corner at = corner_of_block(first, TILE);
+    const int64_t row = at.row + threadIdx.y, column = at.column + threadIdx.x;
+
+    a += at.batch * a_step; // (m, k), (k, n) and (m, n): the block's matrices
+    b += at.batch * b_step;
+    c += at.batch * m * n;
 
     if (row < m && column < n) {
         const T *a_row = a + row * k, *b_column = b + column; // (k,), neighbours; (k,), n apart
-        T sum = 0;
+        Sum sum = 0;
         for (Index i = 0; i < (Index)k; i++)
-            sum += a_row[i] * b_column[i * n]; // 2 loads from global memory for one multiply-add
-        c[row * n + column] = sum;
+            sum += Sum(a_row[i]) * Sum(b_column[i * n]); // 2 loads from global memory for one multiply-add
+        c[row * n + column] = T(sum);
     }
 }
 
 cudaError_t launch_matmul_naive(const matmul_args *args, cudaStream_t stream)
 {
-    return dispatch_dtype(args->dtype, [&](auto zero) {
+    return dispatch_dtype<EVERY & ~SIGNED>(without_sign(args->dtype), [&](auto zero) {
         using T = decltype(zero);
-        constexpr int TILE = 32;
-        const dim3 grid = tiles_grid(args->m, args->n, TILE), block(TILE, TILE);
-        const T *a = (const T *)args->a, *b = (const T *)args->b;
+        const auto kernel = args->k <= INT32_MAX ? matmul_naive<T, int32_t> : matmul_naive<T, int64_t>;
 
-        if (args->k <= INT32_MAX)
-            matmul_naive<T, int32_t><<<grid, block, 0, stream>>>(a, b, (T *)args->c, args->m, args->n, args->k);
-        else
-            matmul_naive<T, int64_t><<<grid, block, 0, stream>>>(a, b, (T *)args->c, args->m, args->n, args->k);
-        return cudaGetLastError();
+        return cover(args->batches, args->m, args->n, TILE, [&](dim3 grid, corner first) {
+            kernel<<<grid, dim3(TILE, TILE), 0, stream>>>((const T *)args->a, (const T *)args->b, (T *)args->c,
+                                                          args->m, args->n, args->k, args->a_step, args->b_step,
+                                                          first);
+        });
     });
 }

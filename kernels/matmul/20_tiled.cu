@@ -5,29 +5,37 @@
 // move on along k. Each element loaded is used TILE times.
 // What the rung below wasted: it fetched every row of A n times and every column of B m times from global
 // memory; here it is n / TILE and m / TILE times.
-// Launch: blocks of TILE x TILE threads, one for each TILE x TILE tile of C.
+// Launch: blocks of TILE x TILE threads, one for each TILE x TILE tile of each C.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
+#include "../common/types.cuh"
 #include "kernels.h"
+#include "sum_of.cuh"
 
 template <class T, int TILE>
-__global__ void matmul_tiled(const T *a, const T *b, T *c, int64_t m, int64_t n, int64_t k)
+__global__ void matmul_tiled(const T *a, const T *b, T *c, int64_t m, int64_t n, int64_t k, int64_t a_step,
+                             int64_t b_step, corner first)
 {
     static_assert(TILE * TILE <= 1024, "one thread an element of the tile");
-    __shared__ T a_tile[TILE][TILE];
-    __shared__ T b_tile[TILE][TILE];
+    using Sum = sum_of<T>;
+    __shared__ Sum a_tile[TILE][TILE];
+    __shared__ Sum b_tile[TILE][TILE];
 
     const int tx = threadIdx.x, ty = threadIdx.y; // [0, TILE)
-    const int64_t row = tile_row() * TILE + ty;
-    const int64_t column = (int64_t)blockIdx.x * TILE + tx;
-    T sum = 0;
+    const corner at = corner_of_block(first, TILE);
+    const int64_t row = at.row + ty, column = at.column + tx;
+    Sum sum = 0;
+
+    a += at.batch * a_step; // (m, k), (k, n) and (m, n): the block's matrices
+    b += at.batch * b_step;
+    c += at.batch * m * n;
 
     for (int64_t t = 0; t < k; t += TILE) {
         // beyond the edges the tiles are filled with zeros, which add nothing
-        a_tile[ty][tx] = row < m && t + tx < k ? a[row * k + t + tx] : T(0);
-        b_tile[ty][tx] = t + ty < k && column < n ? b[(t + ty) * n + column] : T(0);
+        a_tile[ty][tx] = row < m && t + tx < k ? Sum(a[row * k + t + tx]) : Sum(0);
+        b_tile[ty][tx] = t + ty < k && column < n ? Sum(b[(t + ty) * n + column]) : Sum(0);
         __syncthreads(); // the tiles are complete before anyone reads them
 
         for (int i = 0; i < TILE; i++)
@@ -36,20 +44,22 @@ __global__ void matmul_tiled(const T *a, const T *b, T *c, int64_t m, int64_t n,
     }
 
     if (row < m && column < n)
-        c[row * n + column] = sum;
+        c[row * n + column] = T(sum);
 }
 
 cudaError_t launch_matmul_tiled(const matmul_args *args, cudaStream_t stream)
 {
-    return dispatch_dtype(args->dtype, [&](auto zero) {
+    return dispatch_dtype<EVERY & ~SIGNED>(without_sign(args->dtype), [&](auto zero) {
         using T = decltype(zero);
 
         return dispatch<2, 4, 8, 16, 32>(args->tile, [&](auto tile) {
             constexpr int TILE = decltype(tile)::value;
 
-            matmul_tiled<T, TILE><<<tiles_grid(args->m, args->n, TILE), dim3(TILE, TILE), 0, stream>>>(
-                (const T *)args->a, (const T *)args->b, (T *)args->c, args->m, args->n, args->k);
-            return cudaGetLastError();
+            return cover(args->batches, args->m, args->n, TILE, [&](dim3 grid, corner first) {
+                matmul_tiled<T, TILE><<<grid, dim3(TILE, TILE), 0, stream>>>(
+                    (const T *)args->a, (const T *)args->b, (T *)args->c, args->m, args->n, args->k, args->a_step,
+                    args->b_step, first);
+            });
         });
     });
 }

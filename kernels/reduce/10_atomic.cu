@@ -1,53 +1,70 @@
-// sum, min or max of an array, through one atomic.
+// A reduction through atomics.
 //
-// The idea: one thread an element, and each adds its element to one cell of global memory. An atomic makes the
-// read, the addition and the write one step, so that no addition is lost.
-// What the rung below wasted: all cores but one. This one does not do much better: n atomics on one address
-// stand in one queue.
-// Launch: blocks of 256 threads over the elements, after a launch of one thread that sets the cell, and before
-// one that stores the result in its own type.
+// The idea: one thread an element, and each adds its element to its row's cell in global memory. An atomic makes
+// the read, the addition and the write one step, so that no addition is lost. What the rung below wasted: all
+// threads but one a row. With few rows this one does not do much better: n atomics on one address stand in one
+// queue. Launch: blocks of 256 threads over the elements, after a launch that sets the cells, and before one that
+// stores the results in their own type, both with one thread a row.
 #include <cuda_runtime.h>
 
 #include "../common/atomics.cuh"
 #include "../common/grid.cuh"
+#include "../common/reduce_finish.cuh"
 #include "../common/reduce_ops.cuh"
+#include "../common/rows.cuh"
 #include "kernels.h"
 
-template <class Operation, class T>
-__global__ void reduce_atomic_start(T *cell)
+template <class Operation>
+__global__ void reduce_atomic_start(typename Operation::State *cells, int64_t rows)
 {
-    *cell = Operation::IDENTITY;
+    const int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+
+    if (row < rows)
+        cells[row] = Operation::identity();
 }
 
-template <class Operation, class In, class T>
-__global__ void reduce_atomic(const In *x, T *cell, int64_t n)
+template <class Operation, class In>
+__global__ void reduce_atomic(const In *x, typename Operation::State *cells, int64_t outer, int64_t n,
+                              int64_t inner)
 {
-    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; // x[o, j, k] is x[(o * n + j) * inner + k]
 
-    if (i < n)
-        atomic_combine(Operation(), cell, T(x[i]));
+    if (i < outer * n * inner) {
+        const int64_t row = outer * inner == 1 ? 0 : i / (n * inner) * inner + i % inner;
+        atomic_combine(Operation(), &cells[row], Operation::of(x[i], 0));
+    }
 }
 
-template <class T, class Result>
-__global__ void reduce_atomic_finish(const T *cell, Result *out)
+template <class Operation>
+__global__ void reduce_atomic_finish(const typename Operation::State *cells, reduce_args args)
 {
-    *out = Result(*cell);
+    const int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+
+    if (row < rows_of(args))
+        finish(Operation(), cells[row], row, args);
 }
 
 cudaError_t launch_reduce_atomic(const reduce_args *args, cudaStream_t stream)
 {
-    return dispatch_reduce(args, [&](auto types, auto operation) {
-        using In = typename decltype(types)::In;
-        using T = typename decltype(types)::Accumulator;
-        using Result = typename decltype(types)::Result;
+    return dispatch_reduce<REAL>(args, [&](auto operation, auto zero) {
         using Operation = decltype(operation);
-        constexpr int BLOCK = 256;
-        const unsigned blocks = (unsigned)ceil_div(args->n, BLOCK);
-        T *cell = (T *)args->scratch;
+        using State = typename Operation::State;
+        using In = decltype(zero);
 
-        reduce_atomic_start<Operation, T><<<1, 1, 0, stream>>>(cell);
-        reduce_atomic<Operation, In, T><<<blocks, BLOCK, 0, stream>>>((const In *)args->x, cell, args->n);
-        reduce_atomic_finish<T, Result><<<1, 1, 0, stream>>>(cell, (Result *)args->out);
-        return cudaGetLastError();
+        if constexpr (sizeof(State) <= 8) {
+            constexpr int BLOCK = 256;
+            const int64_t rows = args->outer * args->inner;
+            const unsigned blocks = (unsigned)ceil_div(rows * args->n, BLOCK);
+            const unsigned row_blocks = (unsigned)ceil_div(rows, BLOCK);
+            State *cells = (State *)args->scratch;
+
+            reduce_atomic_start<Operation><<<row_blocks, BLOCK, 0, stream>>>(cells, rows);
+            reduce_atomic<Operation, In>
+                <<<blocks, BLOCK, 0, stream>>>((const In *)args->x, cells, args->outer, args->n, args->inner);
+            reduce_atomic_finish<Operation><<<row_blocks, BLOCK, 0, stream>>>(cells, *args);
+            return cudaGetLastError();
+        } else { // argmin, argmax, var, std: no atomic is that wide
+            return cudaErrorInvalidValue;
+        }
     });
 }

@@ -2,7 +2,7 @@
 //
 // The idea: `extern __shared__` names the memory and the third number in <<<grid, block, bytes>>> gives its
 // size, so that one kernel serves every block size. There is one such memory a block, whatever its name and
-// type: a template declares it as words and casts.
+// type: a template declares it as what has the largest alignment and casts.
 // Launch: blocks of 256 threads, one an element, with 256 elements of dynamic shared memory.
 #include <cuda_runtime.h>
 
@@ -15,7 +15,7 @@ constexpr int BLOCK = 256;
 template <class T>
 __global__ void reverse_dynamic(const T *x, T *out, int64_t n)
 {
-    extern __shared__ int64_t memory[];
+    extern __shared__ uint4 memory[];
     T *s = (T *)memory; // (blockDim.x,)
 
     const int t = threadIdx.x; // [0, blockDim.x)

@@ -1,10 +1,11 @@
 // Reverse an array through one dynamic allocation that is cut into three arrays.
 //
-// The idea: a block has one dynamic allocation, so several arrays are cut out of it one behind the other, the
-// type with the largest alignment first, and the launch asks for the sum of their sizes. Here a slot holds an
-// element, where it came from, as a float, and whether it is filled, as a char; thread t empties the slot that
-// mirrors its own.
-// Launch: blocks of 128 threads, one an element, with 128 * (sizeof(int) + sizeof(float) + sizeof(char)) bytes.
+// The idea: a block has one dynamic allocation, so several arrays are cut out of it one behind the other, and the
+// launch asks for the sum of their sizes. Each must begin at a multiple of its type's alignment: it does where the
+// larger types come first, or where, as with 128 elements of any type, every length is such a multiple. Here a
+// slot holds an element, where it came from, as a float, and whether it is filled, as a char; thread t empties the
+// slot that mirrors its own.
+// Launch: blocks of 128 threads, one an element, with 128 * (sizeof(T) + sizeof(float) + sizeof(char)) bytes.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -16,11 +17,11 @@ constexpr int BLOCK = 128;
 template <class T>
 __global__ void reverse_carved(const T *x, T *out, int64_t n)
 {
-    extern __shared__ int memory[];
+    extern __shared__ uint4 memory[];
     T *element = (T *)memory;                 // (blockDim.x,)
     float *origin = (float *)&element[BLOCK]; // (blockDim.x,) offsets in the block, exact as floats
     char *filled = (char *)&origin[BLOCK];    // (blockDim.x,)
-    static_assert(alignof(T) >= alignof(float), "the largest alignment comes first");
+    static_assert(BLOCK * sizeof(T) % alignof(float) == 0, "where the elements end, floats may begin");
 
     const int t = threadIdx.x; // [0, BLOCK)
     const int64_t first = (int64_t)blockIdx.x * BLOCK;

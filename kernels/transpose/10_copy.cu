@@ -31,7 +31,7 @@ __global__ void transpose_copy(const uint4 *x, uint4 *out, int64_t vectors, int6
 
 cudaError_t launch_transpose_copy(const transpose_args *args, cudaStream_t stream)
 {
-    const int64_t bytes = args->rows * args->columns * args->element_size, vectors = bytes / 16;
+    const int64_t bytes = args->batches * args->rows * args->columns * args->element_size, vectors = bytes / 16;
     const int64_t blocks = ceil_div(vectors, BLOCK * LOADS);
 
     transpose_copy<<<(unsigned)(blocks > 0 ? blocks : 1), BLOCK, 0, stream>>>((const uint4 *)args->x,

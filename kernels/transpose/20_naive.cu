@@ -3,7 +3,7 @@
 // The idea: thread (tx, ty) takes x[row][column] to out[column][row].
 // What the ceiling does not pay: the 32 lanes of a warp read 32 neighbours, one 128-byte line, but write 32
 // elements that lie `rows` apart, in 32 lines.
-// Launch: blocks of 32 x 8 threads, one for each 32 x 32 tile of x; a thread takes 4 of its elements.
+// Launch: blocks of 32 x 8 threads, one for each 32 x 32 tile of each x; a thread takes 4 of its elements.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -13,10 +13,13 @@
 constexpr int TILE = 32, BLOCK_ROWS = 8;
 
 template <class T>
-__global__ void transpose_naive(const T *x, T *out, int64_t rows, int64_t columns)
+__global__ void transpose_naive(const T *x, T *out, int64_t rows, int64_t columns, corner first)
 {
-    const int64_t column = (int64_t)blockIdx.x * TILE + threadIdx.x;
-    const int64_t row = tile_row() * TILE + threadIdx.y;
+    const corner at = corner_of_block(first, TILE);
+    const int64_t row = at.row + threadIdx.y, column = at.column + threadIdx.x;
+
+    x += at.batch * rows * columns;
+    out += at.batch * rows * columns;
 
     for (int j = 0; j < TILE; j += BLOCK_ROWS)
         if (row + j < rows && column < columns)
@@ -28,8 +31,9 @@ cudaError_t launch_transpose_naive(const transpose_args *args, cudaStream_t stre
     return dispatch_size(args->element_size, [&](auto zero) {
         using T = decltype(zero);
 
-        transpose_naive<T><<<tiles_grid(args->rows, args->columns, TILE), dim3(TILE, BLOCK_ROWS), 0, stream>>>(
-            (const T *)args->x, (T *)args->out, args->rows, args->columns);
-        return cudaGetLastError();
+        return cover(args->batches, args->rows, args->columns, TILE, [&](dim3 grid, corner first) {
+            transpose_naive<T><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>((const T *)args->x, (T *)args->out,
+                                                                            args->rows, args->columns, first);
+        });
     });
 }

@@ -4,7 +4,7 @@
 // that the lanes of a warp read and write neighbours in global memory.
 // What the rung below wasted: each of its stores touched 32 lines for 128 bytes. This one wastes something
 // else: the lanes that read a column of the tile all ask the same bank, since a row of 32 words spans all 32.
-// Launch: blocks of TILE x 8 threads, one for each TILE x TILE tile of x.
+// Launch: blocks of TILE x 8 threads, one for each TILE x TILE tile of each x.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -14,21 +14,24 @@
 constexpr int BLOCK_ROWS = 8;
 
 template <class T, int TILE>
-__global__ void transpose_unpadded(const T *x, T *out, int64_t rows, int64_t columns)
+__global__ void transpose_unpadded(const T *x, T *out, int64_t rows, int64_t columns, corner first)
 {
     static_assert(TILE % BLOCK_ROWS == 0, "a thread takes TILE / BLOCK_ROWS elements");
     __shared__ T tile[TILE][TILE];
 
     const int tx = threadIdx.x, ty = threadIdx.y; // [0, TILE), [0, BLOCK_ROWS)
-    const int64_t first_row = tile_row() * TILE, first_column = (int64_t)blockIdx.x * TILE;
-    const int64_t row = first_row + ty, column = first_column + tx; // of x, to read
+    const corner at = corner_of_block(first, TILE);
+    const int64_t row = at.row + ty, column = at.column + tx; // of x, to read
+
+    x += at.batch * rows * columns;
+    out += at.batch * rows * columns;
 
     for (int j = 0; j < TILE; j += BLOCK_ROWS)
         if (row + j < rows && column < columns)
             tile[ty + j][tx] = x[(row + j) * columns + column];
     __syncthreads(); // the tile is complete before anyone reads a column of it
 
-    const int64_t out_row = first_column + ty, out_column = first_row + tx;
+    const int64_t out_row = at.column + ty, out_column = at.row + tx;
     for (int j = 0; j < TILE; j += BLOCK_ROWS)
         if (out_row + j < columns && out_column < rows)
             out[(out_row + j) * rows + out_column] = tile[tx][ty + j];
@@ -42,10 +45,10 @@ cudaError_t launch_transpose_unpadded(const transpose_args *args, cudaStream_t s
         return dispatch<8, 16, 32>(args->tile, [&](auto tile) {
             constexpr int TILE = decltype(tile)::value;
 
-            transpose_unpadded<T, TILE>
-                <<<tiles_grid(args->rows, args->columns, TILE), dim3(TILE, BLOCK_ROWS), 0, stream>>>(
-                    (const T *)args->x, (T *)args->out, args->rows, args->columns);
-            return cudaGetLastError();
+            return cover(args->batches, args->rows, args->columns, TILE, [&](dim3 grid, corner first) {
+                transpose_unpadded<T, TILE><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
+                    (const T *)args->x, (T *)args->out, args->rows, args->columns, first);
+            });
         });
     });
 }

@@ -3,7 +3,7 @@
 // The idea: one more column. With rows of 33 words, the words of a column lie 33 apart, one bank further each:
 // 32 lanes, 32 banks. PAD is 1 for that; with 0 this is the rung below, and the even ones leave some conflicts.
 // What the rung below wasted: 31 of the 32 wavefronts of every column that it read.
-// Launch: blocks of TILE x 8 threads, one for each TILE x TILE tile of x.
+// Launch: blocks of TILE x 8 threads, one for each TILE x TILE tile of each x.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -13,21 +13,24 @@
 constexpr int BLOCK_ROWS = 8;
 
 template <class T, int TILE, int PAD>
-__global__ void transpose_padded(const T *x, T *out, int64_t rows, int64_t columns)
+__global__ void transpose_padded(const T *x, T *out, int64_t rows, int64_t columns, corner first)
 {
     static_assert(TILE % BLOCK_ROWS == 0, "a thread takes TILE / BLOCK_ROWS elements");
     __shared__ T tile[TILE][TILE + PAD];
 
     const int tx = threadIdx.x, ty = threadIdx.y; // [0, TILE), [0, BLOCK_ROWS)
-    const int64_t first_row = tile_row() * TILE, first_column = (int64_t)blockIdx.x * TILE;
-    const int64_t row = first_row + ty, column = first_column + tx; // of x, to read
+    const corner at = corner_of_block(first, TILE);
+    const int64_t row = at.row + ty, column = at.column + tx; // of x, to read
+
+    x += at.batch * rows * columns;
+    out += at.batch * rows * columns;
 
     for (int j = 0; j < TILE; j += BLOCK_ROWS)
         if (row + j < rows && column < columns)
             tile[ty + j][tx] = x[(row + j) * columns + column];
     __syncthreads(); // the tile is complete before anyone reads a column of it
 
-    const int64_t out_row = first_column + ty, out_column = first_row + tx;
+    const int64_t out_row = at.column + ty, out_column = at.row + tx;
     for (int j = 0; j < TILE; j += BLOCK_ROWS)
         if (out_row + j < columns && out_column < rows)
             out[(out_row + j) * rows + out_column] = tile[tx][ty + j];
@@ -44,10 +47,10 @@ cudaError_t launch_transpose_padded(const transpose_args *args, cudaStream_t str
             return dispatch<0, 1, 2, 3, 4>(args->pad, [&](auto pad) {
                 constexpr int PAD = decltype(pad)::value;
 
-                transpose_padded<T, TILE, PAD>
-                    <<<tiles_grid(args->rows, args->columns, TILE), dim3(TILE, BLOCK_ROWS), 0, stream>>>(
-                        (const T *)args->x, (T *)args->out, args->rows, args->columns);
-                return cudaGetLastError();
+                return cover(args->batches, args->rows, args->columns, TILE, [&](dim3 grid, corner first) {
+                    transpose_padded<T, TILE, PAD><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
+                        (const T *)args->x, (T *)args->out, args->rows, args->columns, first);
+                });
             });
         });
     });

@@ -28,6 +28,20 @@ __global__ void round_to_bfloat(const float *x, int *out)
     out[threadIdx.x] = __bfloat16_as_ushort(__float2bfloat16(x[threadIdx.x]));
 }
 
+// Not by way of float: what float would round to halfway is not halfway.
+__global__ void round_doubles(const double *x, int *half, int *bfloat)
+{
+    half[threadIdx.x] = __half_as_ushort(__double2half(x[threadIdx.x]));
+    bfloat[threadIdx.x] = __bfloat16_as_ushort(__double2bfloat16(x[threadIdx.x]));
+}
+
+__global__ void round_integers(const long long *x, int *bfloat)
+{
+    bfloat[0] = __bfloat16_as_ushort(__int2bfloat16_rn((int)x[0]));
+    bfloat[1] = __bfloat16_as_ushort(__nv_bfloat16(x[1]));
+    bfloat[2] = __bfloat16_as_ushort(__nv_bfloat16(-x[1]));
+}
+
 __global__ void arithmetic(float *out)
 {
     const __half a = __float2half(1.5f), b = __float2half(-0.25f);
@@ -103,6 +117,42 @@ int main()
     bits.download();
     for (int i = 0; i < 4; i++)
         EQUAL_AT(i, bits[i], bfloat_bits[i]);
+
+    const double doubles[] = {1 + 0x1p-11 + 0x1p-40,
+                              1 + 3 * 0x1p-11 - 0x1p-40,
+                              1 + 0x1p-8 + 0x1p-40,
+                              65520 - 0x1p-20,
+                              0x1p-25 + 0x1p-60,
+                              1e-300,
+                              -1e-300,
+                              1e300,
+                              -1e300};
+    const int half_of_double[] = {0x3c01, 0x3c01, 0x3c04, 0x7bff, 0x0001, 0x0000, 0x8000, 0x7c00, 0xfc00};
+    const int bfloat_of_double[] = {0x3f80, 0x3f80, 0x3f81, 0x4780, 0x3300, 0x0000, 0x8000, 0x7f80, 0xff80};
+    Array<double> wide(9);
+    Array<int> bfloats(9);
+    for (int i = 0; i < 9; i++)
+        wide[i] = doubles[i];
+    wide.upload();
+    round_doubles<<<1, 9>>>(wide.device, bits.device, bfloats.device);
+    RUNS();
+    bits.download();
+    bfloats.download();
+    for (int i = 0; i < 9; i++) {
+        EQUAL_AT(i, bits[i], half_of_double[i]);
+        EQUAL_AT(i, bfloats[i], bfloat_of_double[i]);
+    }
+
+    Array<long long> integers(2);
+    integers[0] = (1 << 24) + (1 << 16) + 1;
+    integers[1] = (1LL << 62) + (1LL << 54) + 1;
+    integers.upload();
+    round_integers<<<1, 1>>>(integers.device, bfloats.device);
+    RUNS();
+    bfloats.download();
+    EQUAL(bfloats[0], 0x4b81);
+    EQUAL(bfloats[1], 0x5e81);
+    EQUAL(bfloats[2], 0xde81);
 
     const float expected[] = {1.25f, -0.375f, -6, 1.125f, 1.5f, 1, 6, 8, 16, 2.5f, 2048, 1.5f};
     Array<float> out(12);

@@ -13,6 +13,8 @@ SMEMKIT_NARROW(__nv_bfloat16, __nv_bfloat162)
 
 SMEMKIT_FUNCTION_1(__nv_bfloat16, __float2bfloat16, float, x)
 SMEMKIT_FUNCTION_1(__nv_bfloat16, __float2bfloat16_rn, float, x)
+SMEMKIT_FUNCTION_1(__nv_bfloat16, __double2bfloat16, double, x)
+SMEMKIT_FUNCTION_1(__nv_bfloat16, __int2bfloat16_rn, int, x)
 SMEMKIT_FUNCTION_1(float, __bfloat162float, __nv_bfloat16, (float)x)
 SMEMKIT_FUNCTION_1(unsigned short, __bfloat16_as_ushort, __nv_bfloat16, x.bits)
 static inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits)

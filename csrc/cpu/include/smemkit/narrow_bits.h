@@ -1,0 +1,89 @@
+/* The bits of the 16-bit floating-point types, there and back: for the dialect's __half and __nv_bfloat16, and for
+ * C on the host, whose compilers need not have a _Float16. Rounded to nearest, ties to even; in C++ all of it is
+ * in namespace smemkit. */
+#ifndef SMEMKIT_NARROW_BITS_H
+#define SMEMKIT_NARROW_BITS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+namespace smemkit
+{
+#endif
+
+static inline uint32_t bits_of_float(float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float float_of_bits(uint32_t bits)
+{
+    float value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* IEEE binary16: 5 bits of exponent, 10 of fraction */
+static inline float float16_to_float(uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, x = (uint32_t)(bits & 0x7fff) << 13;
+
+    if (x >= 0x0f800000) /* infinity, NaN */
+        return float_of_bits(sign | 0x7f800000 | x);
+    return float_of_bits(sign | bits_of_float(float_of_bits(x) * 0x1p112f));
+}
+
+static inline uint16_t float16_from_float(float value)
+{
+    const uint32_t bits = bits_of_float(value), sign = bits >> 16 & 0x8000;
+    uint32_t x = bits & 0x7fffffff;
+
+    if (x > 0x7f800000)
+        return 0x7fff; /* NaN, CUDA's */
+    if (x >= 0x477ff000)
+        return (uint16_t)(sign | 0x7c00); /* 65520 and above round to infinity */
+    if (x < 0x38800000)                   /* below 2^-14: the units of 0.5 are the steps of the subnormals */
+        x = bits_of_float(float_of_bits(x) + 0.5f) - bits_of_float(0.5f);
+    else
+        x = (x + 0xfff + (x >> 13 & 1) - 0x38000000) >> 13;
+    return (uint16_t)(sign | x);
+}
+
+/* bfloat16: the upper half of a float32 */
+static inline float bfloat16_to_float(uint16_t bits)
+{
+    return float_of_bits((uint32_t)bits << 16);
+}
+
+static inline uint16_t bfloat16_from_float(float value)
+{
+    const uint32_t bits = bits_of_float(value);
+
+    return value != value ? 0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* The float that equals `value`, or that neighbour of it whose last bit is 1: rounded to 16 bits it gives what
+ * `value`, rounded once, would have given. A long double holds every double and every 64-bit integer. */
+static inline float round_to_odd(long double value)
+{
+    const float near = (float)value;
+    const long double back = near;
+    uint32_t bits = bits_of_float(near);
+
+    if (back == value || value != value)
+        return near;
+    if ((value > 0) == (back > value)) /* rounded away from zero, to infinity perhaps */
+        bits--;
+    return float_of_bits(bits | 1);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

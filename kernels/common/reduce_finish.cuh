@@ -1,0 +1,109 @@
+// The end of a reduction, the same on every rung: out[row], from the state of the whole row.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels.h"
+#include "reduce_ops.cuh"
+#include "types.cuh"
+
+// a call, so that no kernel holds a conversion to each dtype
+template <class Value>
+static __device__ __noinline__ void store_result(void *out, int64_t row, enum dtype dtype, Value value)
+{
+    store_as(out, row, dtype, value);
+}
+
+template <class T>
+static __device__ T scalar_as(const scalar &x)
+{
+    if constexpr (is_complex<T>::value)
+        return {(decltype(T::re))x.re, (decltype(T::re))x.im};
+    else if constexpr (std::is_integral_v<T>)
+        return (T)x.bits;
+    else
+        return (T)x.re;
+}
+
+// sum, prod, min, max, mean: the state is the value, or will be when it is divided
+template <class Operation>
+static __device__ void finish_value(typename Operation::State value, int64_t row, const reduce_args &args)
+{
+    using T = typename Operation::State;
+    const bool mean = args.op == REDUCE_MEAN, is_unsigned = args.accumulator == UINT64;
+
+    if (args.has_initial)
+        value = Operation::combine(scalar_as<T>(args.initial), value);
+    if constexpr (is_complex<T>::value) {
+        complex<double> z(value);
+        if (mean)
+            z = {z.re / args.n, z.im / args.n};
+        store_result(args.out, row, args.result, z);
+    } else if (std::is_floating_point_v<T> || mean) {
+        double x = std::is_floating_point_v<T> || is_unsigned ? (double)value : (double)(int64_t)value;
+        if (mean)
+            x /= args.n;
+        store_result(args.out, row, args.result, x);
+    } else if (is_unsigned) {
+        store_result(args.out, row, args.result, (uint64_t)value);
+    } else {
+        store_result(args.out, row, args.result, (int64_t)value);
+    }
+}
+
+template <class T>
+static __device__ void finish(Sum<T>, T sum, int64_t row, const reduce_args &args)
+{
+    finish_value<Sum<T>>(sum, row, args);
+}
+
+template <class T>
+static __device__ void finish(Prod<T>, T product, int64_t row, const reduce_args &args)
+{
+    finish_value<Prod<T>>(product, row, args);
+}
+
+template <class Order>
+static __device__ void finish(First<Order>, typename Order::Value first, int64_t row, const reduce_args &args)
+{
+    finish_value<First<Order>>(first, row, args);
+}
+
+template <class Order>
+static __device__ void finish(IndexOfFirst<Order>, typename IndexOfFirst<Order>::State first, int64_t row,
+                              const reduce_args &args)
+{
+    store_result(args.out, row, args.result, first.index);
+}
+
+static __device__ inline void finish(Count, Count::State nonzero, int64_t row, const reduce_args &args)
+{
+    const int64_t count = (int64_t)nonzero.count;
+
+    store_result(args.out, row, args.result,
+                 args.op == REDUCE_ANY   ? (int64_t)(count > 0)
+                 : args.op == REDUCE_ALL ? (int64_t)(count == args.n)
+                                         : count);
+}
+
+static __device__ inline double spread_of_infinity(double mean)
+{
+    return mean - mean; // 0, but NaN where an element was infinite, or a NaN
+}
+static __device__ inline double spread_of_infinity(complex<double> mean)
+{
+    return (mean.re - mean.re) + (mean.im - mean.im);
+}
+
+template <class Mean>
+static __device__ void finish(Moments<Mean>, typename Moments<Mean>::State state, int64_t row,
+                              const reduce_args &args)
+{
+    const double freedom = state.count - args.ddof;
+    const double var = (state.squares + spread_of_infinity(state.mean)) / (freedom > 0 ? freedom : 0);
+
+    store_result(args.out, row, args.result, args.op == REDUCE_STD ? sqrt(var) : var);
+}

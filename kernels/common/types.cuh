@@ -1,0 +1,215 @@
+// The C++ type behind each dtype, and what C++ has not: NumPy's bool, complex numbers, and conversions that round
+// once.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels.h"
+
+// One byte, true unless it is 0. Its sum is "or", its product "and".
+struct boolean {
+    uint8_t byte;
+
+    boolean() = default;
+    __host__ __device__ constexpr boolean(bool value) : byte(value)
+    {
+    }
+    __host__ __device__ constexpr operator bool() const
+    {
+        return byte != 0;
+    }
+    __host__ __device__ boolean &operator+=(boolean other)
+    {
+        return *this = *this || other;
+    }
+    friend __host__ __device__ boolean operator*(boolean a, boolean b)
+    {
+        return a && b;
+    }
+};
+
+template <class T>
+struct alignas(2 * sizeof(T)) complex {
+    T re, im;
+
+    complex() = default;
+    __host__ __device__ constexpr complex(T re, T im = T(0)) : re(re), im(im)
+    {
+    }
+    template <class U>
+    __host__ __device__ explicit constexpr complex(complex<U> other) : re(T(other.re)), im(T(other.im))
+    {
+    }
+    __host__ __device__ complex &operator+=(complex other)
+    {
+        re += other.re;
+        im += other.im;
+        return *this;
+    }
+    friend __host__ __device__ complex operator+(complex a, complex b)
+    {
+        return {a.re + b.re, a.im + b.im};
+    }
+    friend __host__ __device__ complex operator-(complex a, complex b)
+    {
+        return {a.re - b.re, a.im - b.im};
+    }
+    friend __host__ __device__ complex operator*(complex a, complex b)
+    {
+        return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+    }
+    friend __host__ __device__ bool operator!=(complex a, complex b)
+    {
+        return a.re != b.re || a.im != b.im;
+    }
+};
+
+template <class T>
+struct is_complex : std::false_type {
+};
+template <class T>
+struct is_complex<complex<T>> : std::true_type {
+};
+
+// the nearest float, but where that is not exact the neighbour whose last bit is 1: rounding it once more gives
+// what rounding the double would have given ("round to odd")
+__device__ inline float round_to_odd(double x)
+{
+    const float near = (float)x;
+    const double back = near;
+    uint32_t bits = __float_as_uint(near);
+
+    if (back == x || x != x)
+        return near;
+    if ((back > x) == (x > 0)) // rounded away from zero, to infinity perhaps
+        bits--;
+    return __uint_as_float(bits | 1);
+}
+
+// ---- conversions, by NumPy's rules: integers wrap around, NaN and what no int64 holds become -2^63, the
+// imaginary part is dropped ----
+
+__device__ inline int64_t to_integer(double x)
+{
+    return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
+}
+
+template <class To>
+__device__ To from_double(double x)
+{
+    if constexpr (std::is_same_v<To, uint64_t>)
+        return x >= 0x1p63 && x < 0x1p64 ? (uint64_t)x : (uint64_t)to_integer(x);
+    else if constexpr (std::is_integral_v<To>)
+        return (To)to_integer(x);
+    else if constexpr (std::is_same_v<To, boolean>)
+        return x != 0;
+    else if constexpr (std::is_same_v<To, __half>)
+        return __float2half_rn(round_to_odd(x));
+    else if constexpr (std::is_same_v<To, __nv_bfloat16>)
+        return __float2bfloat16_rn((float)x); // twice, as ml_dtypes does
+    else if constexpr (is_complex<To>::value)
+        return To((decltype(To::re))x);
+    else
+        return (To)x;
+}
+
+template <class To, class From>
+__device__ To convert(From x)
+{
+    constexpr bool narrow = std::is_same_v<To, __half> || std::is_same_v<To, __nv_bfloat16>;
+
+    if constexpr (std::is_same_v<To, From>)
+        return x;
+    else if constexpr (is_complex<To>::value && is_complex<From>::value)
+        return To(x);
+    else if constexpr (std::is_same_v<To, boolean> && is_complex<From>::value)
+        return x != From(0);
+    else if constexpr (is_complex<From>::value)
+        return convert<To>(x.re);
+    else if constexpr (std::is_same_v<From, __half> || std::is_same_v<From, __nv_bfloat16>)
+        return convert<To>((float)x);
+    else if constexpr (std::is_same_v<From, boolean>)
+        return convert<To>((uint8_t)(bool)x);
+    else if constexpr (std::is_integral_v<From> && is_complex<To>::value)
+        return To((decltype(To::re))x);
+    else if constexpr (std::is_integral_v<From> && !narrow)
+        return (To)(std::conditional_t<std::is_same_v<To, boolean>, bool, To>)x;
+    else if constexpr (std::is_same_v<From, float> && narrow)
+        return (To)x;
+    else // exact, but for integers beyond 2^53, which are larger than any float16
+        return from_double<To>((double)x);
+}
+
+// ---- from a dtype to its type ----
+
+// f(T()) for the type that `dtype` names, if it is one of SET; instantiates f for those only
+template <unsigned SET, class F>
+cudaError_t dispatch_dtype(enum dtype dtype, F f)
+{
+#define SMEMKIT_CASE(name, type)         \
+    case name:                           \
+        if constexpr ((SET & name) != 0) \
+            return f(type());            \
+        else                             \
+            return cudaErrorInvalidValue;
+    switch (dtype) {
+        SMEMKIT_CASE(BOOL, boolean)
+        SMEMKIT_CASE(INT8, int8_t)
+        SMEMKIT_CASE(INT16, int16_t)
+        SMEMKIT_CASE(INT32, int32_t)
+        SMEMKIT_CASE(INT64, int64_t)
+        SMEMKIT_CASE(UINT8, uint8_t)
+        SMEMKIT_CASE(UINT16, uint16_t)
+        SMEMKIT_CASE(UINT32, uint32_t)
+        SMEMKIT_CASE(UINT64, uint64_t)
+        SMEMKIT_CASE(FLOAT16, __half)
+        SMEMKIT_CASE(BFLOAT16, __nv_bfloat16)
+        SMEMKIT_CASE(FLOAT32, float)
+        SMEMKIT_CASE(FLOAT64, double)
+        SMEMKIT_CASE(COMPLEX64, complex<float>)
+        SMEMKIT_CASE(COMPLEX128, complex<double>)
+    default:
+        return cudaErrorInvalidValue;
+    }
+#undef SMEMKIT_CASE
+}
+
+// the unsigned dtype of a signed one's size: what wraps around does not tell them apart
+inline enum dtype without_sign(enum dtype dtype)
+{
+    return dtype & SIGNED ? (enum dtype)(dtype << 4) : dtype;
+}
+
+// out[i] = value as an element of `dtype`
+template <class Value>
+__device__ void store_as(void *out, int64_t i, enum dtype dtype, Value value)
+{
+#define SMEMKIT_CASE(name, type)                 \
+    case name:                                   \
+        ((type *)out)[i] = convert<type>(value); \
+        break;
+    switch (dtype) {
+        SMEMKIT_CASE(BOOL, boolean)
+        SMEMKIT_CASE(INT8, int8_t)
+        SMEMKIT_CASE(INT16, int16_t)
+        SMEMKIT_CASE(INT32, int32_t)
+        SMEMKIT_CASE(INT64, int64_t)
+        SMEMKIT_CASE(UINT8, uint8_t)
+        SMEMKIT_CASE(UINT16, uint16_t)
+        SMEMKIT_CASE(UINT32, uint32_t)
+        SMEMKIT_CASE(UINT64, uint64_t)
+        SMEMKIT_CASE(FLOAT16, __half)
+        SMEMKIT_CASE(BFLOAT16, __nv_bfloat16)
+        SMEMKIT_CASE(FLOAT32, float)
+        SMEMKIT_CASE(FLOAT64, double)
+        SMEMKIT_CASE(COMPLEX64, complex<float>)
+        SMEMKIT_CASE(COMPLEX128, complex<double>)
+    default:
+        break;
+    }
+#undef SMEMKIT_CASE
+}
