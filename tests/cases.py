@@ -13,6 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import ml_dtypes  # noqa: F401  makes "bfloat16" a name of a dtype
 import numpy as np
 import pytest
 from conftest import DEVICES
@@ -25,7 +26,9 @@ NEEDS = {
     "sm_80": lambda capability: capability >= (8, 0),
     "sm_90a": lambda capability: capability == (9, 0),
 }
-POISON = {"f": np.nan, "i": -0x21524111}  # what no test computes
+DTYPES = tuple(next(row.dtypes for row in smemkit.kernels("matmul")))  # all there are
+TWO_DTYPES = ("float32", "int32")  # where what is tested does not depend on them
+POISON = {"f": np.nan, "V": np.nan, "c": np.nan, "i": -91, "u": 165, "b": True}  # what no test computes
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Kernel:
     default: bool = False
 
     def __call__(self, *operands, **keywords):
-        if self.row.op != "add_one":  # which has one kernel and no choice
+        if self.row.op not in ("add_one", "convert"):  # which have one kernel and no choice
             keywords["kernel"] = None if self.default else self.row.name
         return getattr(smemkit, self.row.op)(*operands, **dict(self.options), **keywords)
 
@@ -66,21 +69,17 @@ def _parametrise(kernels, devices):
     return pytest.mark.parametrize(("device", "kernel"), cases, indirect=True)
 
 
-def _kernels(op, kinds):
-    rows = [(row, dtype) for row in smemkit.kernels(op) for dtype in row.dtypes]
-    return [(row, dtype) for row, dtype in rows if np.dtype(dtype).kind in kinds]
-
-
-def each_kernel(op, *, kinds="fi", devices=tuple(DEVICES)):
-    """Runs a test on each device × kernel × dtype of `op`, and with kernel=None; floats "f", integers "i"."""
-    rows = _kernels(op, kinds)
+def each_kernel(op, *, dtypes=TWO_DTYPES, devices=tuple(DEVICES)):
+    """Runs a test on each device × kernel × dtype of `op`, and with kernel=None."""
+    rows = [(row, dtype) for row in smemkit.kernels(op) for dtype in dtypes if dtype in row.dtypes]
     default = [Kernel(row, dtype, default=True) for row, dtype in rows if row.choice]
     return _parametrise([*default, *(Kernel(row, dtype) for row, dtype in rows)], devices)
 
 
-def each_variant(op):
+def each_variant(op, *, dtypes=TWO_DTYPES):
     """Runs a test on each device × kernel × dtype × tile, block size and pad of `op`."""
-    variants = [(row, dtype, tuple(o.items())) for row, dtype in _kernels(op, "fi") for o in row.variants if o]
+    rows = [(row, dtype) for row in smemkit.kernels(op) for dtype in dtypes]
+    variants = [(row, dtype, tuple(o.items())) for row, dtype in rows for o in row.variants if o]
     return _parametrise([Kernel(*variant) for variant in variants], DEVICES)
 
 
@@ -100,8 +99,9 @@ def is_poison(x):
 
 
 def integers(shape, dtype, seed=0):
-    """Small integers: few enough of their products and sums are exact in float32."""
-    return np.random.default_rng(seed).integers(-9, 10, shape).astype(dtype)
+    """Small integers: few enough of their products and sums are exact in any dtype that holds them at all."""
+    low, high = (0, 2) if np.dtype(dtype).kind == "b" else (-9, 10)
+    return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
 
 
 def numbered(shape, dtype):
@@ -123,10 +123,11 @@ def small_problem(op, dtype):
     x, y = numbered((5, 7), dtype), integers((7, 3), dtype)
     return {
         "matmul": lambda: ((x, y), x @ y),
-        "reduce": lambda: ((x,), x.sum()),
+        "reduce": lambda: ((x,), x.sum(dtype=np.float32).astype(dtype) if dtype == "bfloat16" else x.sum()),
         "transpose": lambda: ((x,), x.T.copy()),
         "reverse": lambda: ((x.ravel(),), x.ravel()[::-1].copy()),
         "add_one": lambda: ((x,), x + x.dtype.type(1)),
+        "convert": lambda: ((x,), x),
     }[op]()
 
 

@@ -2,16 +2,16 @@
 
 import os
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import integers, numbered, on
+from cases import DTYPES, integers, numbered, on
 from numpy.testing import assert_array_equal
 
 import smemkit
 
-DTYPES = ["bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64", "complex64"]
 SHAPES = [(), (1,), (0,), (3, 0), (2, 3), (5, 7, 11), (100_003,)]
 
 
@@ -79,6 +79,33 @@ def test_asarray_converts(device, given, dtype):
     for source in (x, on(device, x), x.tolist()):
         array = smemkit.asarray(source, dtype=dtype, device=device)
         assert_array_equal(array.numpy(), x.astype(dtype), strict=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_asarray_converts_to_every_dtype(device, dtype):
+    for given in DTYPES:
+        x = integers((3, 5), given)
+        if given != "bool" and dtype != "bool" and np.dtype(given).kind != "c" and np.dtype(dtype).kind != "u":
+            x = x * x.dtype.type(7)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of imaginary parts
+            expected = x.astype(dtype)
+        assert_array_equal(smemkit.asarray(x, dtype=dtype, device=device).numpy(), expected, strict=True)
+        assert_array_equal(smemkit.asarray(on(device, x), dtype=dtype).numpy(), expected, strict=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bits_stay_where_nothing_is_converted(device, dtype):
+    size = np.dtype(dtype).itemsize
+    bits = np.random.default_rng(0).integers(0, 256, (33, 7, size), np.uint8)  # NaNs with payloads among them
+    x = bits.view(dtype)[..., 0]
+    for view, expected in ((x, bits), (x.T, bits.transpose(1, 0, 2)), (x[::-2], bits[::-2])):
+        result = smemkit.asarray(view, device=device).numpy()
+        assert_array_equal(np.ascontiguousarray(result)[..., None].view(np.uint8), expected)
+
+
+def test_the_interface_has_no_bfloat16():
+    assert not hasattr(smemkit.zeros(3, "bfloat16", device="cpu"), "__cuda_array_interface__")
 
 
 def test_asarray_of_an_array_is_itself(device):
@@ -165,12 +192,15 @@ def test_the_cpu_has_no_such_interface():
 
 # ---- refusals ---------------------------------------------------------------------------------------------------
 
-NUMBER = "dtype: expected a number in native byte order, got "
+DTYPE = (
+    "expected dtype bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, "
+)
+DTYPE += "float64, complex64 or complex128, got "
 REFUSALS = {
-    "text": (lambda d: smemkit.asarray("abc", device=d), TypeError, NUMBER + "<U3"),
-    "object": (lambda d: smemkit.asarray(None, device=d), TypeError, NUMBER + "object"),
-    "byte order": (lambda d: smemkit.empty(3, ">f4", device=d), TypeError, NUMBER + ">f4"),
-    "void": (lambda d: smemkit.empty(3, "V8", device=d), TypeError, NUMBER + "|V8"),
+    "text": (lambda d: smemkit.asarray("abc", device=d), TypeError, "obj: " + DTYPE + "<U3"),
+    "object": (lambda d: smemkit.asarray(None, device=d), TypeError, "obj: " + DTYPE + "object"),
+    "byte order": (lambda d: smemkit.empty(3, ">f4", device=d), TypeError, "dtype: " + DTYPE + ">f4"),
+    "void": (lambda d: smemkit.empty(3, "V8", device=d), TypeError, "dtype: " + DTYPE + "|V8"),
     "copy=False": (
         lambda d: smemkit.asarray([1.0], device=d, copy=False),
         ValueError,

@@ -172,7 +172,7 @@ def test_threads_are_counted_in_integers(count):
 def test_eight_threads_call_all_operations_at_once(device):
     rows = [row for row in smemkit.kernels() if row.choice]
     problems = [(row.op, *small_problem(row.op, dtype)) for row in rows for dtype in row.dtypes]
-    start, failures, rounds = threading.Barrier(8), [], 20
+    start, failures, rounds = threading.Barrier(8), [], 5
 
     def call(first):
         start.wait()
@@ -206,6 +206,33 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not right)
 
 def test_the_cpu_works_in_a_forked_child():
     done = run_python("-W", "ignore", "-c", FORK)
+    assert done.returncode == 0, done.stderr
+
+
+FORK_CUDA = """
+import os, sys, numpy, smemkit
+x = numpy.arange(1000, dtype=numpy.float32)
+there = smemkit.asarray(x, device="cuda:0")
+child = os.fork()
+if child == 0:
+    for call in (lambda: smemkit.sum(x, device="cuda:0"), lambda: smemkit.sum(there), lambda: there.numpy()):
+        try:
+            call()
+        except smemkit.FatalCudaError as error:
+            assert "CUDA was initialised before fork(); use the 'spawn' start method" in str(error)
+        else:
+            os._exit(4)
+    os._exit(0 if smemkit.sum(x, device="cpu") == x.sum() else 3)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+assert smemkit.sum(there).item() == x.sum()
+sys.exit(status)
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_cuda_refuses_a_forked_child_and_says_why(device):
+    done = run_python("-W", "ignore", "-c", FORK_CUDA)
     assert done.returncode == 0, done.stderr
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import each_kernel, integers, launching, numbered, on, poison
+from cases import DTYPES, each_kernel, integers, launching, numbered, on, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -20,6 +20,12 @@ def test_reverse(device, kernel, n):
     with launching(1):
         result = kernel(on(device, x))
     assert_array_equal(result.numpy(), x[::-1], strict=True)
+
+
+@each_kernel("reverse", dtypes=DTYPES)
+def test_every_dtype_is_reversed(device, kernel):
+    x = numbered((7, 11), kernel.dtype)
+    assert_array_equal(kernel(x, device=device), np.flip(x), strict=True)
 
 
 @each_kernel("reverse")
@@ -59,6 +65,17 @@ def test_add_one_in_place(device, kernel):
 def test_add_one_to_nothing_launches_nothing(device, kernel, shape):
     with launching(0):
         assert kernel(np.ones(shape, kernel.dtype), device=device).size == 0
+
+
+@each_kernel("add_one", dtypes=DTYPES)
+def test_one_more_of_every_dtype(device, kernel):
+    x = numbered((7, 11), kernel.dtype)
+    assert_array_equal(kernel(x, device=device), x + 1, strict=True)
+
+
+def test_one_more_than_true_is_two(device):
+    x = np.array([[True, False]])
+    assert_array_equal(smemkit.add_one(x, device=device), x + 1, strict=True)
 
 
 def test_add_one_to_an_array_that_overlaps_its_operand(device):

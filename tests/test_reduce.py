@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from cases import each_kernel, each_variant, integers, launching, on, poison
+from cases import DTYPES, each_kernel, each_variant, integers, launching, on, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -50,6 +50,67 @@ def test_small_integers_are_exact(device, kernel, op, shape):
     assert_array_equal(result, np.asarray(numpys(op, x.astype(int)), result.dtype))
 
 
+FOLDED = ["sum", "prod", "min", "max", "mean", "any", "all", "count_nonzero"]
+EVERY_OP = [*FOLDED, "var", "std", "argmin", "argmax"]
+
+
+def expected(op, x):
+    """NumPy's result; where NumPy computes in 16 bits, the nearest of 16 bits."""
+    wide = op in ("mean", "var", "std", "prod") and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
+    return getattr(np, op)(x.astype(np.float64)).astype(x.dtype) if wide else getattr(np, op)(x)
+
+
+@each_kernel("reduce", dtypes=DTYPES)
+@pytest.mark.parametrize("op", EVERY_OP)
+def test_every_op_of_every_dtype(device, kernel, op):
+    if kernel.row.name == "atomic" and op not in FOLDED:
+        pytest.skip("an atomic changes one number")
+    for n in (1, 5, 300):
+        x = integers(n, kernel.dtype)
+        if op == "prod":
+            x = (
+                np.where(x > 0, x.dtype.type(1), np.abs(x) // 5).astype(x.dtype)
+                if x.dtype.kind != "c"
+                else x * 0 + 1
+            )
+        result, wanted = kernel(x, op, device=device), expected(op, x)
+        assert (type(result), result.dtype) == (type(wanted), wanted.dtype)
+        if op in ("mean", "var", "std"):
+            eps = np.finfo(np.float32 if wanted.dtype.kind == "V" else wanted.dtype).eps
+            eps = 2.0**-8 if wanted.dtype.kind == "V" else eps
+            assert abs(complex(result) - complex(wanted)) <= 64 * eps * max(1, abs(complex(wanted)))
+        else:
+            assert_array_equal(result, wanted)
+
+
+@each_kernel("reduce")
+@pytest.mark.parametrize("op", FOLDED)
+@pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), (0, 1), (2, 1), ()], ids=str)
+def test_every_kernel_reduces_along_any_axes(device, kernel, op, axis):
+    x = integers((3, 40, 5), kernel.dtype)
+    if op == "prod":
+        x = np.sign(x)
+    result, wanted = (
+        kernel(x, op, axis, device=device),
+        getattr(np, op)(x, axis=axis) if op != "prod" else x.prod(axis),
+    )
+    assert_array_equal(result, wanted, strict=True)
+    assert_array_equal(smemkit.asnumpy(kernel(on(device, x), op, axis)), wanted, strict=True)
+
+
+@each_variant("reduce", dtypes=["float16", "int8", "complex128"])
+@pytest.mark.parametrize("op", ["sum", "max", "argmin", "var"])
+def test_every_variant_of_other_dtypes(device, kernel, op):
+    block = kernel.options[0][1]
+    for n in (block - 1, 2 * block + 1):
+        x = integers(n, kernel.dtype)
+        result, wanted = (
+            kernel(x, op, device=device),
+            getattr(np, op)(x.astype(complex if x.dtype.kind == "c" else float)),
+        )
+        assert abs(complex(result) - complex(wanted)) <= 2.0**-10 * abs(wanted)
+
+
 @each_variant("reduce")
 @pytest.mark.parametrize("op", OPS)
 def test_every_variant_guards_its_edges(device, kernel, op):
@@ -60,7 +121,7 @@ def test_every_variant_guards_its_edges(device, kernel, op):
         assert_array_equal(reduced(kernel, device, x, op), numpys(op, x), err_msg=f"n = {n}")
 
 
-@each_kernel("reduce", kinds="f")
+@each_kernel("reduce", dtypes=["float32"])
 @pytest.mark.parametrize("n", [1, 7, 257, 10_007])
 def test_sums_of_random_numbers_are_within_their_bound(device, kernel, n):
     x = wild(n)
@@ -80,7 +141,7 @@ def test_float32_sums_to_float64(device):
     assert abs(result - math.fsum(x)) <= x.size * 2.0**-53 * math.fsum(np.abs(x))
 
 
-@each_kernel("reduce", kinds="f")
+@each_kernel("reduce", dtypes=["float32"])
 def test_every_kernel_sums_float32_to_float64(device, kernel):
     x = np.float32([2**24] + 999 * [1])
     out = on(device, poison((), np.float64))
@@ -88,7 +149,7 @@ def test_every_kernel_sums_float32_to_float64(device, kernel):
     assert out.item() == 2**24 + 999
 
 
-@each_kernel("reduce", kinds="i")
+@each_kernel("reduce", dtypes=["int32"])
 def test_int32_sums_to_int64(device, kernel):
     x = np.full(1009, 2**31 - 1, np.int32)
     result = kernel(x, "sum", device=device)
@@ -96,7 +157,7 @@ def test_int32_sums_to_int64(device, kernel):
     assert result == 1009 * (2**31 - 1)
 
 
-@each_kernel("reduce", kinds="f")
+@each_kernel("reduce", dtypes=["float32"])
 @pytest.mark.parametrize("op", ["min", "max"])
 @pytest.mark.parametrize("where", [0, 1, 31, 256, 599, 600])
 def test_a_nan_is_never_lost(device, kernel, op, where):

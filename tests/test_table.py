@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from cases import ROOT, each_kernel, launching, run_python, small_problem
+from cases import DTYPES, ROOT, each_kernel, launching, run_python, small_problem
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -105,7 +105,7 @@ def test_what_is_not_in_the_table():
 
 def every_kernel(test):
     """Runs a test on each kernel of each op."""
-    cases = [case for op in OPS for case in each_kernel(op).args[1]]
+    cases = [case for op in OPS for case in each_kernel(op, dtypes=DTYPES).args[1]]
     ids = [f"{case.values[1].row.op}-{case.id}" for case in cases]
     return pytest.mark.parametrize(("device", "kernel"), cases, ids=ids, indirect=True)(test)
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from cases import each_kernel, each_variant, launching, numbered, on, poison
+from cases import DTYPES, each_kernel, each_variant, launching, numbered, on, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
 
+SIZES = ["int8", "float16", "float32", "float64", "complex128"]  # 1, 2, 4, 8 and 16 bytes
 SHAPES = [
     (1, 1),
     (2, 3),
@@ -43,7 +44,14 @@ def test_every_element_is_in_its_place(device, kernel, shape):
     assert_array_equal(transposed(kernel, device, x), turned(kernel, x), strict=True)
 
 
-@each_variant("transpose")
+@each_kernel("transpose", dtypes=DTYPES)
+def test_every_dtype(device, kernel):
+    for shape in (33, 31), (1, 67), (64, 65):
+        x = numbered(shape, kernel.dtype)
+        assert_array_equal(transposed(kernel, device, x), turned(kernel, x), strict=True)
+
+
+@each_variant("transpose", dtypes=SIZES)
 def test_every_variant_guards_its_edges(device, kernel):
     tile = dict(kernel.options)["tile"]
     for shape in (tile - 1, tile + 1), (tile, tile), (tile + 1, 2 * tile - 1), (1, 2 * tile + 1):
@@ -51,11 +59,14 @@ def test_every_variant_guards_its_edges(device, kernel):
         assert_array_equal(transposed(kernel, device, x), turned(kernel, x), strict=True)
 
 
-@each_kernel("transpose")
+@each_kernel("transpose", dtypes=[*SIZES, "bfloat16", "complex64", "bool"])
 def test_bits_are_moved_and_not_computed(device, kernel):
-    bits = np.random.default_rng(0).integers(0, 2**32, (33, 35), np.uint32)  # NaNs with payloads among them
-    x = bits.view(kernel.dtype)
-    assert_array_equal(transposed(kernel, device, x).view(np.uint32), turned(kernel, bits))
+    size = np.dtype(kernel.dtype).itemsize
+    bits = np.random.default_rng(0).integers(0, 256, (33, 35, size), np.uint8)  # NaNs with payloads among them
+    x = bits.view(kernel.dtype)[..., 0]
+    expected = bits if kernel.row.ceiling else bits.transpose(1, 0, 2)
+    for result in (transposed(kernel, device, x), kernel(x, device=device)):
+        assert_array_equal(result[..., None].view(np.uint8), expected)
 
 
 @each_kernel("transpose")
@@ -90,6 +101,43 @@ def test_nothing_is_turned_without_a_launch(device, kernel, shape):
 def test_axes(device, axes):
     x = numbered((3, 4), np.float32)
     assert_array_equal(smemkit.transpose(x, axes, device=device), x.T)
+
+
+PERMUTED = [  # shape, axes
+    ((5,), None),
+    ((5,), (0,)),
+    ((), ()),
+    ((), None),
+    ((3, 4, 5), None),
+    ((3, 4, 5), (0, 2, 1)),
+    ((3, 4, 5), (1, 0, 2)),
+    ((3, 4, 5), (1, 2, 0)),
+    ((3, 4, 5), (0, 1, 2)),
+    ((3, 4, 5), (-1, 0, 1)),
+    ((3, 1, 5), (1, 2, 0)),
+    ((2, 3, 4, 5), (2, 3, 0, 1)),
+    ((2, 3, 4, 5), (0, 3, 1, 2)),
+    ((2, 3, 4, 5), (3, 1, 2, 0)),
+    ((2, 1, 3, 2, 1, 2, 3), (6, 0, 5, 1, 4, 2, 3)),
+]
+
+
+@each_kernel("transpose")
+@pytest.mark.parametrize(("shape", "axes"), PERMUTED, ids=str)
+def test_any_permutation_of_any_dimensions(device, kernel, shape, axes):
+    x = numbered(shape, kernel.dtype)
+    expected = x if kernel.row.ceiling else np.transpose(x, axes)
+    for operand in (x, on(device, x)):
+        result = smemkit.asnumpy(kernel(operand, axes, device=device))
+        assert_array_equal(result, expected, strict=True)
+        assert result.flags.c_contiguous
+
+
+@pytest.mark.parametrize(("shape", "axes"), PERMUTED, ids=str)
+def test_a_permutation_left_to_smemkit_is_one_launch(device, shape, axes):
+    x = on(device, numbered(shape, np.float32))
+    with launching(1):
+        smemkit.transpose(x, axes)
 
 
 def test_out_may_be_the_operand(device):
