@@ -169,7 +169,7 @@ static bool check_out(const struct operand *out, PyArray_Descr *descr, int ndim,
         return false;
     }
     for (int i = 0; i < ndim; i++) {
-        if (layout->shape[i] > 1 && layout->strides[i] == 0) {
+        if (out->size > 0 && layout->shape[i] > 1 && layout->strides[i] == 0) {
             PyErr_SetString(PyExc_ValueError,
                             "out: expected an element of its own for each result, got strides of 0");
             return false;

@@ -23,14 +23,12 @@ bool call_is_host(const struct call *call)
     return call->in[0].array == NULL;
 }
 
-enum dtype call_result_dtype(const struct call *call)
+/* More than any device has, where a cast of an array that repeats its elements would overflow. */
+static size_t bytes_of(npy_intp elements, enum dtype dtype)
 {
-    return call->casts ? call->out.dtype : call->result;
-}
+    size_t bytes;
 
-static size_t out_bytes(const struct call *call, enum dtype dtype)
-{
-    return (size_t)call->out.size * (size_t)dtype_bytes(dtype);
+    return __builtin_mul_overflow((size_t)elements, (size_t)dtype_bytes(dtype), &bytes) ? SIZE_MAX : bytes;
 }
 
 /* ---- before ---- */
@@ -141,13 +139,12 @@ static bool arrange(struct call *call, int i, const char *x)
 {
     const struct operand *in = &call->in[i];
     const bool swapped = in->swapped && !call->bytes_only;
-    const size_t bytes = (size_t)in->size * (size_t)dtype_bytes(call->dtype[i]);
 
     call->memory[i] = (void *)x;
     if (call->as_it_lies ||
         (in->dtype == call->dtype[i] && !swapped && layout_is_contiguous(&call->as[i], dtype_bytes(in->dtype))))
         return true;
-    call->memory[i] = allocate(call, bytes);
+    call->memory[i] = allocate(call, bytes_of(in->size, call->dtype[i]));
     return call->memory[i] &&
            call_convert(call, x, &call->as[i], in->dtype, swapped, call->memory[i], call->dtype[i]);
 }
@@ -180,8 +177,8 @@ bool call_begin(struct call *call)
         ok = arrange(call, i, uploaded[i]);
     if (!ok)
         return false;
-    if (!call->out.array || call_result_dtype(call) != call->out.dtype || overlaps(call))
-        call->out_memory = allocate(call, out_bytes(call, call_result_dtype(call)));
+    if (!call->out.array || call->result != call->out.dtype || overlaps(call))
+        call->out_memory = allocate(call, bytes_of(call->out.size, call->result));
     else
         call->out_memory = call->out.data;
     if (call->out_memory && call->scratch_bytes)
@@ -201,13 +198,13 @@ bool call_launch(struct call *call, const struct kernel_row *row, const void *ar
 static bool finish(struct call *call, void **memory)
 {
     struct layout line = {.ndim = 1, .shape = {call->out.size}, .strides = {0}};
-    enum dtype dtype = call_result_dtype(call), wanted = call->out.dtype;
+    enum dtype dtype = call->result, wanted = call->out.dtype;
     bool swapped = call->bytes_only && call->in[0].swapped;
 
     *memory = call->out_memory;
     while (dtype != wanted || swapped != call->out.swapped) {
         /* a cast reads either byte order and writes the native one; a second step turns that round */
-        void *next = allocate(call, out_bytes(call, wanted));
+        void *next = allocate(call, bytes_of(call->out.size, wanted));
 
         line.strides[0] = dtype_bytes(dtype);
         if (!next || !call_convert(call, *memory, &line, dtype, dtype == wanted || swapped, next, wanted))
@@ -222,7 +219,7 @@ static bool finish(struct call *call, void **memory)
 static bool deliver(struct call *call)
 {
     const struct device_type *type = call->device->type;
-    const size_t bytes = out_bytes(call, call->out.dtype);
+    const size_t bytes = bytes_of(call->out.size, call->out.dtype);
     void *memory;
 
     if (!finish(call, &memory) || !mark(call, 2))
@@ -301,19 +298,30 @@ PyObject *call_result(const struct module_state *state, struct call *call, bool 
     return result;
 }
 
+/* `value`, any scalar, as out's dtype has it; in native byte order, which CopyInto turns where it has to. */
+static PyArrayObject *as_out(const struct call *call, PyObject *value)
+{
+    PyArrayObject *scalar = value ? (PyArrayObject *)PyArray_FromAny(value, NULL, 0, 0, 0, NULL) : NULL;
+    PyArray_Descr *descr = scalar ? dtype_descr(call->out.dtype) : NULL;
+    PyObject *result = descr ? PyArray_CastToType(scalar, descr, 0) : NULL;
+
+    Py_XDECREF(scalar);
+    return (PyArrayObject *)result;
+}
+
 PyObject *call_filled(const struct module_state *state, struct call *call, PyObject *value, bool own_out)
 {
     const struct device_type *type = call->device->type;
-    PyArrayObject *target;
+    PyArrayObject *scalar = as_out(call, value), *target;
     bool ok;
 
     if (!call->out.array)
         target = (PyArrayObject *)Py_NewRef(call->out.owner);
     else
         target = numpy_like(call->out.descr, &call->out.layout, NULL, false);
-    ok = value && target && PyArray_CopyObject(target, value) == 0;
+    ok = scalar && target && PyArray_CopyInto(target, scalar) == 0;
     if (ok && call->out.array) {
-        const size_t bytes = out_bytes(call, call->out.dtype);
+        const size_t bytes = bytes_of(call->out.size, call->out.dtype);
 
         Py_BEGIN_ALLOW_THREADS(void)
         (type->follow(call->device, call->stream, NULL, &call->failure) &&
@@ -321,6 +329,7 @@ PyObject *call_filled(const struct module_state *state, struct call *call, PyObj
          type->follow(call->device, NULL, call->stream, &call->failure));
         Py_END_ALLOW_THREADS /* call_result raises the failure, if there is one */
     }
+    Py_XDECREF(scalar);
     Py_XDECREF(target);
     return ok ? call_result(state, call, own_out) : call_refused(call);
 }

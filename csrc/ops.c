@@ -327,8 +327,8 @@ static void sum_types(struct call *call, enum dtype asked, struct reduce_args *a
 {
     const enum dtype in = call->in[0].dtype, integers = BOOL | SIGNED | UNSIGNED;
 
-    if (asked == BOOL) { /* the sum of truths is "or", the product "and" */
-        args->op = args->op == REDUCE_PROD ? REDUCE_ALL : REDUCE_ANY;
+    if (asked == BOOL && args->op != REDUCE_PROD) { /* the sum of truths is their "or"; so is their mean, cast */
+        args->op = REDUCE_ANY;
         args->result = BOOL;
         return;
     }
@@ -336,7 +336,8 @@ static void sum_types(struct call *call, enum dtype asked, struct reduce_args *a
         args->accumulator = args->result = FLOAT64;
         return;
     }
-    if (asked && !(in & integers && asked & integers)) /* integers wrap around at the end as well as before */
+    if (asked && !(in & integers && asked & (SIGNED | UNSIGNED) && args->op != REDUCE_MEAN))
+        /* sums of integers wrap around at the end as well as before */
         call->dtype[0] = asked;
     args->accumulator = sum_accumulator(call->dtype[0], call->kernel.chosen);
     args->result = asked ? asked : in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in;
@@ -351,7 +352,7 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, str
     case REDUCE_SUM:
     case REDUCE_PROD:
     case REDUCE_MEAN:
-        if (!read_dtype(dtype, args->op == REDUCE_MEAN ? EVERY & ~BOOL : EVERY, &asked))
+        if (!read_dtype(dtype, EVERY, &asked))
             return false;
         sum_types(call, asked, args);
         break;
@@ -438,6 +439,7 @@ enum {
 /* One reduction, as it was asked for. */
 struct reduction {
     const char *op;
+    bool folds; /* one more element makes sense to it */
     struct reduce_args args;
     struct extent extent;
     PyArrayObject *initial;
@@ -466,15 +468,24 @@ static bool read_extent(struct call *call, PyObject *const *args, struct reducti
 
 static bool read_initial_of(PyObject *object, struct reduction *reduction)
 {
-    const enum reduce_op op = reduction->args.op;
-
-    if (op != REDUCE_SUM && op != REDUCE_PROD && op != REDUCE_MIN && op != REDUCE_MAX)
-        return read_none(object, "initial", reduction->op);
     if (object == Py_None)
         return true;
+    if (!reduction->folds)
+        return read_none(object, "initial", reduction->op);
     reduction->initial = read_initial(object, reduction->args.result, &reduction->args.initial);
     reduction->args.has_initial = true;
     return reduction->initial != NULL;
+}
+
+static bool read_op(PyObject *object, struct reduction *reduction)
+{
+    const enum reduce_op *op = &reduction->args.op;
+
+    if (!read_reduce_op(object, &reduction->args.op))
+        return false;
+    reduction->op = PyUnicode_AsUTF8(object);
+    reduction->folds = *op == REDUCE_SUM || *op == REDUCE_PROD || *op == REDUCE_MIN || *op == REDUCE_MAX;
+    return reduction->op != NULL;
 }
 
 static bool read_reduction(const struct module_state *state, PyObject *const *args, struct call *call,
@@ -482,9 +493,8 @@ static bool read_reduction(const struct module_state *state, PyObject *const *ar
 {
     struct reduce_args *reduce = &reduction->args;
 
-    return read_operand(state, args[R_X], "x", &call->in[0]) && read_reduce_op(args[R_OP], &reduce->op) &&
-           (reduction->op = PyUnicode_AsUTF8(args[R_OP])) && read_extent(call, args, reduction) &&
-           read_double(args[R_DDOF], "ddof", &reduce->ddof) &&
+    return read_operand(state, args[R_X], "x", &call->in[0]) && read_op(args[R_OP], reduction) &&
+           read_extent(call, args, reduction) && read_double(args[R_DDOF], "ddof", &reduce->ddof) &&
            read_device(state, args[R_DEVICE], call->in, 1, &call->device) &&
            read_kernel(OP_reduce, args[R_KERNEL], "block_size", args[R_BLOCK_SIZE], Py_None, args[R_DEVICE],
                        call_is_host(call), &call->device, &call->kernel) &&
@@ -493,8 +503,8 @@ static bool read_reduction(const struct module_state *state, PyObject *const *ar
            read_stream(args[R_STREAM], call->device, &call->stream);
 }
 
-/* What no elements reduce to, for `results` of them. NULL with an exception where there is no such thing. */
-static PyObject *reduce_nothing(const struct reduction *reduction, npy_intp results)
+/* What no elements reduce to. NULL with an exception where there is no such thing. */
+static PyObject *reduce_nothing(const struct reduction *reduction)
 {
     if (reduction->initial)
         return Py_NewRef((PyObject *)reduction->initial);
@@ -507,15 +517,14 @@ static PyObject *reduce_nothing(const struct reduction *reduction, npy_intp resu
     case REDUCE_ALL:
         return PyLong_FromLong(1);
     case REDUCE_MEAN:
-        return warn(PyExc_RuntimeWarning, "Mean of empty slice.") ? PyFloat_FromDouble(NAN) : NULL;
-    case REDUCE_VAR:
-    case REDUCE_STD:
-        return PyFloat_FromDouble(NAN); /* the degrees of freedom have been warned of */
-    case REDUCE_MIN:
-    case REDUCE_MAX:
-        if (results == 0)
-            return PyLong_FromLong(0);
+        if (!warn(PyExc_RuntimeWarning, "Mean of empty slice."))
+            return NULL;
         /* fall through */
+    case REDUCE_VAR:
+    case REDUCE_STD: /* the degrees of freedom have been warned of */
+        return reduction->args.result & COMPLEX && reduction->args.op == REDUCE_MEAN
+                   ? PyComplex_FromDoubles(NAN, NAN)
+                   : PyFloat_FromDouble(NAN);
     default:
         return PyErr_Format(PyExc_ValueError, "x: expected at least one element for '%s', got none",
                             reduction->op);
@@ -548,7 +557,6 @@ static void run_reduce(struct call *call, struct reduction *reduction)
     args->outer = reduction->extent.outer;
     args->n = reduction->extent.n;
     args->inner = reduction->extent.inner;
-    args->result = call->out.dtype;
     args->block_size = call->kernel.size;
     if (args->block_size || is_atomic(call->kernel.row))
         call->scratch_bytes = reduce_scratch(args);
@@ -562,7 +570,7 @@ static void run_reduce(struct call *call, struct reduction *reduction)
 PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     struct module_state *state = state_of(module);
-    struct call call = {.inputs = 1, .casts = true};
+    struct call call = {.inputs = 1};
     struct reduction reduction = {0};
     struct reduce_args *reduce = &reduction.args;
     PyObject *result = NULL, *value = NULL;
@@ -576,7 +584,7 @@ PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
         !check_places(&call, reduce)) {
         call_refused(&call);
     } else if (reduction.extent.n == 0) {
-        value = reduce_nothing(&reduction, call.out.size);
+        value = reduce_nothing(&reduction);
         result = call_filled(state, &call, value, own_out);
     } else if (call.out.size == 0) {
         result = call_result(state, &call, own_out);

@@ -155,7 +155,6 @@ struct call {
     enum dtype dtype[MAX_INPUTS]; /* and the dtype */
     bool bytes_only;              /* it moves them, so that their byte order may stay */
     enum dtype result;            /* what it makes; in the operand's byte order if bytes_only */
-    bool casts;                   /* the kernel stores out's own dtype, whatever that is */
     bool as_it_lies;              /* the kernel is `convert`, which takes the operand as it is */
     size_t scratch_bytes;
 
@@ -171,8 +170,6 @@ struct call {
 };
 
 bool call_is_host(const struct call *);
-/* The dtype that the kernel is to store. */
-enum dtype call_result_dtype(const struct call *);
 /* With the GIL: what has to be allocated on the host before anything is launched. */
 bool call_prepare(struct call *);
 /* Without the GIL: device memory for all, with the operands in it. */

@@ -86,7 +86,7 @@ struct reduce_args {
     enum dtype accumulator;
     enum dtype result;     /* of out */
     double ddof;           /* var and std divide by n - ddof */
-    bool has_initial;      /* sum, prod, min, max: one more element */
+    bool has_initial;      /* sum, prod, min, max, any: one more element */
     struct scalar initial; /* of the accumulator's kind */
     int block_size;
 };

@@ -28,6 +28,17 @@ static __device__ T scalar_as(const scalar &x)
         return (T)x.re;
 }
 
+// a sum as the integer dtype would have kept it, which it is the mean of
+static __device__ inline double wrapped(uint64_t sum, enum dtype dtype)
+{
+    const int shift = dtype & (INT8 | UINT8)     ? 56
+                      : dtype & (INT16 | UINT16) ? 48
+                      : dtype & (INT32 | UINT32) ? 32
+                                                 : 0;
+
+    return dtype & UNSIGNED ? (double)(sum << shift >> shift) : (double)((int64_t)(sum << shift) >> shift);
+}
+
 // sum, prod, min, max, mean: the state is the value, or will be when it is divided
 template <class Operation>
 static __device__ void finish_value(typename Operation::State value, int64_t row, const reduce_args &args)
@@ -43,10 +54,8 @@ static __device__ void finish_value(typename Operation::State value, int64_t row
             z = {z.re / args.n, z.im / args.n};
         store_result(args.out, row, args.result, z);
     } else if (std::is_floating_point_v<T> || mean) {
-        double x = std::is_floating_point_v<T> || is_unsigned ? (double)value : (double)(int64_t)value;
-        if (mean)
-            x /= args.n;
-        store_result(args.out, row, args.result, x);
+        const double x = std::is_floating_point_v<T> ? (double)value : wrapped((uint64_t)value, args.result);
+        store_result(args.out, row, args.result, mean ? x / args.n : x);
     } else if (is_unsigned) {
         store_result(args.out, row, args.result, (uint64_t)value);
     } else {
@@ -81,7 +90,7 @@ static __device__ void finish(IndexOfFirst<Order>, typename IndexOfFirst<Order>:
 
 static __device__ inline void finish(Count, Count::State nonzero, int64_t row, const reduce_args &args)
 {
-    const int64_t count = (int64_t)nonzero.count;
+    const int64_t count = (int64_t)nonzero.count + (args.has_initial && args.initial.bits);
 
     store_result(args.out, row, args.result,
                  args.op == REDUCE_ANY   ? (int64_t)(count > 0)

@@ -225,19 +225,32 @@ static struct number reduce_row(const struct reduce_args *args, int64_t start)
 
 /* ---- from a row's number to its result ---- */
 
+/* A sum as the integer dtype would have kept it, which it is the mean of. */
+static double wrapped(uint64_t sum, enum dtype dtype)
+{
+    const int shift = dtype & (INT8 | UINT8)     ? 56
+                      : dtype & (INT16 | UINT16) ? 48
+                      : dtype & (INT32 | UINT32) ? 32
+                                                 : 0;
+
+    return dtype & UNSIGNED ? (double)(sum << shift >> shift) : (double)((int64_t)(sum << shift) >> shift);
+}
+
 static struct number finish(const struct reduce_args *args, struct number x)
 {
     const double freedom = (double)args->n - args->ddof;
 
     switch (args->op) {
     case REDUCE_MEAN:
+        if (x.is_integer)
+            x.re = wrapped(x.bits, args->result);
         return (struct number){.re = x.re / (double)args->n, .im = x.im / (double)args->n};
     case REDUCE_VAR:
         return (struct number){.re = x.re / (freedom > 0 ? freedom : 0)};
     case REDUCE_STD:
         return (struct number){.re = sqrt(x.re / (freedom > 0 ? freedom : 0))};
     case REDUCE_ANY:
-        return number_integer(args, x.bits > 0);
+        return number_integer(args, x.bits > 0 || (args->has_initial && args->initial.bits));
     case REDUCE_ALL:
         return number_integer(args, x.bits == (uint64_t)args->n);
     default:
@@ -285,7 +298,7 @@ static void store(const struct reduce_args *args, int64_t row, struct number x)
         ((uint16_t *)out)[row] = float16_from_float(round_to_odd(x.re));
         break;
     case BFLOAT16:
-        ((uint16_t *)out)[row] = bfloat16_from_float(round_to_odd(x.re));
+        ((uint16_t *)out)[row] = bfloat16_from_float((float)x.re); /* twice, as ml_dtypes does */
         break;
     case FLOAT32: /* not by way of a double, so that an integer is rounded once */
         ((float *)out)[row] = !x.is_integer ? (float)x.re : x.is_unsigned ? (float)bits : (float)(int64_t)bits;

@@ -10,20 +10,20 @@
 #include "../common/grid.cuh"
 #include "../common/reduce_finish.cuh"
 #include "../common/reduce_ops.cuh"
-#include "../common/rows.cuh"
 #include "kernels.h"
 
 template <class Operation, class In>
 __global__ void reduce_rowwise(const In *x, reduce_args args)
 {
-    const int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, n = args.n, inner = args.inner;
 
-    if (row < rows_of(args)) {
-        const In *first = x + row_start(row, args.n, args.inner);
+    if (row < args.outer * inner) {
+        const int64_t o = inner == 1 ? row : row / inner, i = row - o * inner;
+        const In *first = x + o * n * inner + i; // x[o, :, i] is the thread's row
         typename Operation::State state = Operation::identity();
 
-        for (int64_t j = 0; j < args.n; j++)
-            state = Operation::combine(state, Operation::of(first[j * args.inner], j));
+        for (int64_t j = 0; j < n; j++)
+            state = Operation::combine(state, Operation::of(first[j * inner], j));
         finish(Operation(), state, row, args);
     }
 }

@@ -11,7 +11,6 @@
 #include "../common/grid.cuh"
 #include "../common/reduce_finish.cuh"
 #include "../common/reduce_ops.cuh"
-#include "../common/rows.cuh"
 #include "kernels.h"
 
 template <class Operation>
@@ -40,7 +39,7 @@ __global__ void reduce_atomic_finish(const typename Operation::State *cells, red
 {
     const int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 
-    if (row < rows_of(args))
+    if (row < args.outer * args.inner)
         finish(Operation(), cells[row], row, args);
 }
 

@@ -6,30 +6,30 @@
 // Parallel Reduction in CUDA, 2007). Each block leaves one partial result; the same kernel adds those, until
 // one a row is left.
 // What the rungs below wasted: they did one addition at a time.
-// Launch: one thread an element, blocks of a power of two, as many along x as a row needs; the rows along y and z.
-// Then the same on the partial results.
+// Launch: one thread an element, blocks of a power of two, as many along x as a row needs; the rows x[o, :, i]
+// have their i along y and their o along z. Then the same on the partial results.
 #include <cuda_runtime.h>
+#include <algorithm>
 
 #include "../common/grid.cuh"
 #include "../common/reduce_finish.cuh"
 #include "../common/reduce_ops.cuh"
-#include "../common/rows.cuh"
 #include "kernels.h"
 
-// x (outer, n, inner) are elements, or the partial results of the launch before; `out` takes a block's result
-template <class Operation, class In, class Out>
-__global__ void reduce_tree(const In *x, Out out, int64_t n, int64_t inner, int64_t rows)
+// x (…, n, inner) are elements, or the partial results of the launch before; `out` takes a block's result
+template <class Operation, bool ONE_ROW, class In, class Out>
+__global__ void reduce_tree(const In *x, Out out, int64_t n, int64_t inner, int64_t first_row)
 {
     extern __shared__ __align__(16) unsigned char shared[];
     auto partial = (typename Operation::State *)shared; // (blockDim.x)
 
     const int t = threadIdx.x; // [0, blockDim.x)
     const int64_t j = (int64_t)blockIdx.x * blockDim.x + t;
-    const int64_t row = block_row();
-    const bool exists = row < rows;
+    const int64_t o = blockIdx.z, i = blockIdx.y;
+    const int64_t at = ONE_ROW ? j : (o * n + j) * inner + i; // one row is spared the products
+    const int64_t row = ONE_ROW ? 0 : first_row + o * inner + i;
 
-    partial[t] =
-        exists && j < n ? Operation::of(x[row_start(row, n, inner) + j * inner], j) : Operation::identity();
+    partial[t] = j < n ? Operation::of(x[at], j) : Operation::identity();
     __syncthreads(); // all elements are there before a partner is read
 
     for (int stride = blockDim.x / 2; stride > 0; stride /= 2) {
@@ -38,11 +38,11 @@ __global__ void reduce_tree(const In *x, Out out, int64_t n, int64_t inner, int6
         __syncthreads(); // this step's sums are written before the next step reads them
     }
 
-    if (t == 0 && exists)
+    if (t == 0)
         out.put(row * gridDim.x + blockIdx.x, partial[0]);
 }
 
-// a launch of which more than one block a row is left
+// of a launch with several blocks a row
 template <class State>
 struct Partials {
     State *states; // (rows, blocks)
@@ -53,7 +53,7 @@ struct Partials {
     }
 };
 
-// the last one
+// of one with one block a row, the last
 template <class Operation>
 struct Results {
     reduce_args args;
@@ -64,6 +64,27 @@ struct Results {
     }
 };
 
+// launches reduce_tree for x (outer, n, inner); a grid has room for MAX_GRID_YZ of outer and of inner
+template <class Operation, class In, class Out>
+static void reduce_rows(const In *x, Out out, int64_t outer, int64_t n, int64_t inner, int block,
+                        cudaStream_t stream)
+{
+    const unsigned blocks = (unsigned)ceil_div(n, block);
+    const size_t shared = block * sizeof(typename Operation::State);
+
+    if (outer * inner == 1) {
+        reduce_tree<Operation, true, In, Out><<<blocks, block, shared, stream>>>(x, out, n, 1, 0);
+        return;
+    }
+    for (int64_t o = 0; o < outer; o += MAX_GRID_YZ)
+        for (int64_t i = 0; i < inner; i += MAX_GRID_YZ) {
+            const dim3 grid(blocks, (unsigned)std::min(inner - i, MAX_GRID_YZ),
+                            (unsigned)std::min(outer - o, MAX_GRID_YZ));
+            reduce_tree<Operation, false, In, Out>
+                <<<grid, block, shared, stream>>>(x + o * n * inner + i, out, n, inner, o * inner + i);
+        }
+}
+
 cudaError_t launch_reduce_tree(const reduce_args *args, cudaStream_t stream)
 {
     return dispatch_reduce<EVERY>(args, [&](auto operation, auto zero) {
@@ -73,30 +94,24 @@ cudaError_t launch_reduce_tree(const reduce_args *args, cudaStream_t stream)
         static_assert(sizeof(State) <= REDUCE_STATE_BYTES, "reduce_scratch() has room for it");
 
         const int block = args->block_size;
+        const In *x = (const In *)args->x;
         const int64_t rows = args->outer * args->inner;
         const Results<Operation> results{*args};
-        State *partials = (State *)args->scratch;
-        auto reduce = [&](auto *x, int64_t n, int64_t inner) { // returns how many are left of n
-            using X = std::remove_cv_t<std::remove_pointer_t<decltype(x)>>;
-            const int64_t blocks = ceil_div(n, block);
-            const dim3 grid = rows_grid(rows, blocks);
-            const size_t shared = block * sizeof(State);
+        int64_t left = ceil_div(args->n, block); // of each row
+        State *states = (State *)args->scratch;  // (rows, left)
 
-            if (blocks > 1)
-                reduce_tree<Operation, X, Partials<State>>
-                    <<<grid, block, shared, stream>>>(x, Partials<State>{partials}, n, inner, rows);
-            else
-                reduce_tree<Operation, X, Results<Operation>>
-                    <<<grid, block, shared, stream>>>(x, results, n, inner, rows);
-            return blocks;
-        };
-
-        int64_t left = reduce((const In *)args->x, args->n, args->inner);
-        while (left > 1) {
-            const State *x = partials; // (rows, left)
-            partials += rows * left;
-            left = reduce(x, left, 1);
+        if (left == 1) {
+            reduce_rows<Operation>(x, results, args->outer, args->n, args->inner, block, stream);
+            return cudaGetLastError();
         }
+        reduce_rows<Operation>(x, Partials<State>{states}, args->outer, args->n, args->inner, block, stream);
+        while (left > block) {
+            State *next = states + rows * left;
+            reduce_rows<Operation>(states, Partials<State>{next}, rows, left, 1, block, stream);
+            left = ceil_div(left, block);
+            states = next;
+        }
+        reduce_rows<Operation>(states, results, rows, left, 1, block, stream);
         return cudaGetLastError();
     });
 }

@@ -1,0 +1,987 @@
+"""Random calls of smemkit, and what NumPy says of them: the one generator behind test_numpy.py and fuzz.py.
+
+`draw(choose, rows)` makes a Call. All its randomness comes through `choose(sequence)`, which gives one of the
+sequence's elements, so that hypothesis (`st.sampled_from`) and `random.Random(seed).choice` drive the same code;
+the first elements are the simplest. A Call is made of a Problem, whose `answer` tells what NumPy makes of it and
+how far from that a result may be, and of an Out. Its repr is Python that makes it again.
+
+`Call.verify(smemkit, device)` runs it and raises a MismatchError unless all of this holds: type, dtype, shape and
+values are the answer's, or the exception is; it warns as NumPy does; `out` is returned; no byte of the operands,
+nor between and around the elements of `out`, has changed, and none of `out` where the call is refused; kernels
+were launched exactly where there is something to compute.
+"""
+
+import functools
+import itertools
+import math
+import warnings
+from dataclasses import dataclass, field
+
+import ml_dtypes
+import numpy as np
+
+DTYPES = {
+    name: np.dtype(getattr(np, name, None) or getattr(ml_dtypes, name))
+    for name in (
+        "float32",
+        "int32",
+        "bool",
+        "int8",
+        "int16",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "bfloat16",
+        "float64",
+        "complex64",
+        "complex128",
+    )
+}
+RANKS = {"b": 0, "u": 1, "i": 2, "f": 3, "c": 4}  # same_kind casting goes up
+PRECISIONS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits, with the hidden one
+SMALLEST = {"float16": -14, "bfloat16": -126, "float32": -126, "float64": -1022}  # exponents of normal numbers
+PARTS = {"complex64": "float32", "complex128": "float64"}
+LENGTHS = (2, 3, 1, 5, 7, 31, 32, 33, 65, 0)
+LIMIT = 2000  # elements of an operand
+LISTS = ("float64", "int64", "bool", "complex128")  # what a list of Python's numbers becomes
+
+REDUCTIONS = (
+    "sum",
+    "min",
+    "max",
+    "prod",
+    "mean",
+    "var",
+    "std",
+    "any",
+    "all",
+    "argmin",
+    "argmax",
+    "count_nonzero",
+)
+WIDE_STATES = ("var", "std", "argmin", "argmax")  # whose partial results no atomic can change
+KERNELS_BY_NAME = ("sum", "prod", "min", "max")  # whose own functions have kernel= and block_size=
+FAMILIES = {
+    "matmul": ("matmul",),
+    "reduce": REDUCTIONS,
+    "transpose": ("transpose",),
+    "first": ("add_one", "reverse"),
+    "casts": ("convert", "asarray"),
+}
+NEEDS = {
+    "any": lambda capability: True,
+    "sm_80": lambda capability: capability >= (8, 0),
+    "sm_90a": lambda capability: capability == (9, 0),
+}
+WARNINGS = ("Mean of empty slice", "Degrees of freedom <= 0 for slice")
+
+
+class MismatchError(AssertionError):
+    """smemkit does not do what NumPy does."""
+
+
+def require(condition, message):
+    if not condition:
+        raise MismatchError(message)
+
+
+# ---- dtypes -----------------------------------------------------------------------------------------------------
+
+
+def kind(dtype):
+    """ "b", "u", "i", "f" or "c" for a name or a dtype; bfloat16 is an "f"."""
+    return {"V": "f"}.get(np.dtype(dtype).kind, np.dtype(dtype).kind)
+
+
+def casts(from_, to):
+    """Whether same_kind casting allows it."""
+    return RANKS[kind(from_)] <= RANKS[kind(to)]
+
+
+def native(dtype):
+    return dtype.newbyteorder("=") if dtype.byteorder in "<>" else dtype
+
+
+def cast(x, dtype):
+    """`x.astype(dtype)`, silently."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return x.astype(dtype)
+
+
+def wide(dtype):
+    """The widest type of its kind."""
+    return np.clongdouble if kind(dtype) == "c" else np.longdouble
+
+
+def half_ulp(x, dtype):
+    """Half a unit in the last place of `dtype` at `x`: how far off rounding to it may be. 0 for integers."""
+    if kind(dtype) == "c":
+        part = DTYPES[PARTS[dtype.name]]
+        return half_ulp(x.real, part) + 1j * half_ulp(x.imag, part)
+    if kind(dtype) != "f":
+        return np.zeros_like(x)
+    exponent = np.frexp(np.abs(x))[1]
+    exponent = np.maximum(exponent, SMALLEST[dtype.name] + 1) - PRECISIONS[dtype.name] - 1
+    return np.ldexp(np.longdouble(1), exponent)
+
+
+# ---- operands and out -------------------------------------------------------------------------------------------
+
+
+class Tagged(np.ndarray):
+    """A subclass, as others write them."""
+
+
+@dataclass(frozen=True)
+class Boxed:
+    """Not an array, but it has one."""
+
+    inside: np.ndarray
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.inside, dtype=dtype, copy=copy)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an array lies in memory: one entry an axis; () stands for C order, without gaps."""
+
+    order: tuple = ()  # the axes as memory has them, the slowest first
+    steps: tuple = ()  # of the slice through each; negative runs backwards
+    leads: tuple = ()  # elements before the slice
+    repeated: tuple = ()  # whether its stride is 0
+    odd: bool = False  # one byte off
+    swapped: bool = False  # the other byte order
+    read_only: bool = False
+
+    def place(self, shape, itemsize):
+        """The strides, the offset of element 0, …, 0, and the bytes in all."""
+        ndim = len(shape)
+        strides, offset, size = [0] * ndim, 0, itemsize
+        for axis in reversed(self.order or range(ndim)):
+            step, lead = (self.steps or (1,) * ndim)[axis], (self.leads or (0,) * ndim)[axis]
+            repeated = bool(self.repeated) and self.repeated[axis]
+            length = min(shape[axis], 1) if repeated else shape[axis]
+            taken = length * abs(step)
+            strides[axis] = 0 if repeated else size * step
+            offset += size * (lead + (taken - 1 if step < 0 and length else 0))
+            size *= max(lead + taken, 1)
+        if 0 in shape:
+            offset = 0
+        return tuple(strides), offset + self.odd, size + self.odd
+
+    def dtype(self, name):
+        return DTYPES[name].newbyteorder("S") if self.swapped else DTYPES[name]
+
+    def over(self, memory, shape, name, start=0):
+        """The array that lies so in `memory`, from byte `start`."""
+        strides, offset, _ = self.place(shape, DTYPES[name].itemsize)
+        return np.ndarray(shape, self.dtype(name), memory, start + offset, strides)
+
+
+PLAIN = Layout()
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand: values, and the form in which they come."""
+
+    dtype: str
+    shape: tuple
+    values: str = "small"  # a key of VALUES
+    seed: int = 0
+    form: str = "array"  # "list", "scalar", "number", "Tagged", "Boxed", "Array"
+    layout: Layout = PLAIN
+
+    @functools.cached_property
+    def plain(self):
+        """The values as NumPy's plainest array."""
+        repeated = self.layout.repeated or (False,) * len(self.shape)
+        stored = tuple(min(n, 1) if again else n for n, again in zip(self.shape, repeated, strict=True))
+        x = VALUES[self.values](np.random.default_rng(self.seed), stored, DTYPES[self.dtype])
+        return x if stored == self.shape else np.broadcast_to(x, self.shape).copy()
+
+    @property
+    def bytes(self):
+        return self.layout.place(self.shape, DTYPES[self.dtype].itemsize)[2]
+
+    def make(self, memory, smemkit, device):
+        """It, in `memory`."""
+        if self.form == "list":
+            return self.plain.tolist()
+        if self.form == "scalar":
+            return self.plain[()]
+        if self.form == "number":
+            return self.plain.item()
+        if self.form == "Array":
+            return smemkit.asarray(self.plain, device=device)
+        x = self.layout.over(memory, self.shape, self.dtype)
+        x[...] = self.plain
+        if self.layout.read_only:
+            x.flags.writeable = False
+        return x.view(Tagged) if self.form == "Tagged" else Boxed(x) if self.form == "Boxed" else x
+
+
+@dataclass(frozen=True)
+class Out:
+    """Where the result is to go; `overlap`: from which byte on it lies in the first operand's memory."""
+
+    dtype: str
+    shape: tuple
+    layout: Layout = PLAIN
+    overlap: int | None = None
+
+    @property
+    def bytes(self):
+        return self.layout.place(self.shape, DTYPES[self.dtype].itemsize)[2]
+
+
+# ---- values -----------------------------------------------------------------------------------------------------
+
+
+def _integers(low, high):
+    """Uniform in [low, high), from 0 on for those without sign."""
+    return lambda rng, shape, dtype: rng.integers(0 if kind(dtype) in "bu" else low, high, shape)
+
+
+def _complex(make):
+    """`make` for complex numbers too, part by part."""
+
+    def parts(rng, shape, dtype):
+        if kind(dtype) != "c":
+            return cast(np.asarray(make(rng, shape, dtype)), dtype)
+        x = np.empty(shape, dtype)
+        x.real, x.imag = make(rng, shape, dtype), make(rng, shape, dtype)
+        return x
+
+    return parts
+
+
+def _wild(rng, shape, dtype):
+    """Of both signs and of many magnitudes."""
+    decades = 1 if dtype.itemsize == 2 else 4
+    return rng.standard_normal(shape) * 10 ** rng.uniform(-decades, decades, shape)
+
+
+def _factors(rng, shape, dtype):
+    """So near to 1 that thousands of them have a product."""
+    return 2 ** rng.uniform(-0.1, 0.1, shape) * rng.choice([-1, 1], shape)
+
+
+def _near_one(rng, shape, dtype):
+    """Complex factors; of real dtypes only the sign is left to chance."""
+    x = _factors(rng, shape, dtype)
+    return cast(np.asarray(x * np.exp(1j * rng.uniform(0, 7, shape)) if kind(dtype) == "c" else x), dtype)
+
+
+def _special(rng, shape, dtype):
+    """Some that are not finite among small ones."""
+    x, at = rng.integers(-9, 10, shape).astype(float), rng.random(shape)
+    return np.select([at < 0.03, at < 0.05, at < 0.07], [np.nan, np.inf, -np.inf], x)
+
+
+def _extreme(rng, shape, dtype):
+    """Every bit of an integer by chance, and its extremes."""
+    limits = np.iinfo(dtype)
+    x = rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    at = rng.random(shape)
+    return np.where(at < 0.1, limits.min, np.where(at < 0.2, limits.max, x)).astype(dtype)
+
+
+VALUES = {
+    "small": _complex(lambda rng, shape, dtype: _integers(-9, 2 if kind(dtype) == "b" else 10)(rng, shape, dtype)),
+    "few": _complex(lambda rng, shape, dtype: _integers(-1, 2)(rng, shape, dtype)),
+    "rare": _complex(lambda rng, shape, dtype: (rng.random(shape) < 0.02).astype(int)),
+    "natural": _complex(_integers(0, 10)),
+    "normal": _complex(lambda rng, shape, dtype: rng.standard_normal(shape)),
+    "shifted": _complex(lambda rng, shape, dtype: 1000 + rng.standard_normal(shape)),
+    "wild": _complex(_wild),
+    "factors": _near_one,
+    "special": _complex(_special),
+    "extreme": _extreme,
+}
+
+
+# ---- what NumPy says --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Answer:
+    """What a call has to give: an exception, or values and how far off they may be."""
+
+    errors: tuple = ()  # any of them is right
+    values: np.ndarray = None  # exact, or of the widest type
+    bound: np.ndarray = None  # None where every element is exact; complex: one for each part
+    dtype: np.dtype = None
+    scalar: bool = False  # a NumPy scalar rather than an array
+    warnings: frozenset = frozenset()
+    loose: np.ndarray = None  # where any number that is not finite is right
+
+    @property
+    def shape(self):
+        return self.values.shape
+
+    def into(self, dtype):
+        """The answer after a cast."""
+        if native(dtype) == native(self.dtype):
+            values, bound = self.values, self.bound
+        elif self.bound is None:
+            values, bound = cast(self.values, native(dtype)), None
+        else:  # it may have been rounded to its own dtype before
+            values = self.values.astype(wide(dtype))
+            bound = self.bound + half_ulp(self.values, self.dtype) + half_ulp(values, native(dtype))
+        return Answer((), values, bound, dtype, False, self.warnings, self.loose)
+
+    def rounded(self):
+        """A right result."""
+        x = np.array(cast(self.values, native(self.dtype)).astype(self.dtype), order="C")
+        return x[()] if self.scalar else x
+
+    def check(self, x):
+        """Whether NumPy's array `x` holds the values."""
+        require(x.shape == self.shape, f"expected shape {self.shape}, got {x.shape}")
+        require(x.dtype == self.dtype, f"expected dtype {self.dtype}, got {x.dtype}")
+        if self.bound is None:
+            right = _same(x, self.values)
+        else:
+            right = _near(x.astype(wide(x.dtype)), self.values, self.bound)
+        if self.loose is not None:
+            right |= self.loose & ~np.isfinite(x)
+        if np.all(right):
+            return
+        at = tuple(map(int, np.argwhere(~right)[0]))
+        allowed = "" if self.bound is None else f" ± {np.broadcast_to(self.bound, self.shape)[at]!s}"
+        wrong = f"{np.count_nonzero(~right)} of {x.size} elements are wrong, the first at {at}"
+        raise MismatchError(f"{wrong}: expected {self.values[at]!s}{allowed}, got {x[at]!s}")
+
+
+def _same(x, values):
+    """Equal, or both NaN."""
+    if kind(values.dtype) not in "fc":
+        return x == values
+    return (x == values) | (np.isnan(x) & np.isnan(values))
+
+
+def _near(x, values, bound):
+    """Within the bound, in either part; what is not finite must be the same."""
+    if np.iscomplexobj(values):
+        bound = np.asarray(bound, np.clongdouble)
+        return _near(x.real, values.real, bound.real) & _near(x.imag, values.imag, bound.imag)
+    finite = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        return np.where(finite, np.abs(x - values) <= bound, _same(x, values))
+
+
+def _unless(condition, error):
+    if not condition:
+        raise error
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A call without `out`."""
+
+    function: str
+    operands: tuple
+    keywords: dict = field(default_factory=dict)
+
+    def __getitem__(self, name):
+        """A keyword, None where it is not given."""
+        return self.keywords.get(name)
+
+    @property
+    def op(self):
+        """What is computed: a name of REDUCTIONS, also where the function is `reduce`."""
+        return self.keywords.get("op", "sum") if self.function == "reduce" else self.function
+
+    @property
+    def named(self):
+        """Whether a rung is asked for, which has its own arithmetic."""
+        return self["kernel"] is not None or self["block_size"] is not None or self["tile"] is not None
+
+    @functools.cached_property
+    def answer(self):
+        compute = _reduction if self.op in REDUCTIONS else globals()[f"_{self.op}"]
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                answer = compute(self, *(operand.plain for operand in self.operands))
+        except (TypeError, ValueError) as error:
+            return Answer((_family(error),))
+        answer.warnings = _warned(caught)
+        return answer
+
+
+def _family(error):
+    """What a caller has to catch: NumPy's own specialisations are not promised."""
+    families = (np.exceptions.AxisError, TypeError, ValueError)
+    return next((family for family in families if isinstance(error, family)), type(error))
+
+
+def _warned(caught):
+    """Which of WARNINGS there are."""
+    texts = [str(warning.message) for warning in caught if issubclass(warning.category, RuntimeWarning)]
+    return frozenset(known for known in WARNINGS if any(known in text for text in texts))
+
+
+def _unit(dtype, named):
+    """The unit roundoff of what sums, products and means of a dtype are accumulated in."""
+    name = PARTS.get(dtype.name, dtype.name)
+    return 2.0**-53 if name == "float64" or (name == "float32" and not named) else 2.0**-24
+
+
+def _matmul(problem, a, b):
+    dtype = DTYPES[problem["dtype"]] if problem["dtype"] else np.promote_types(a.dtype, b.dtype)
+    _unless(casts(a.dtype, dtype) and casts(b.dtype, dtype), TypeError("same_kind"))
+    a, b = cast(a, dtype), cast(b, dtype)
+    if kind(dtype) in "bui":
+        values, bound = np.matmul(a, b), None
+    else:
+        a, b = a.astype(wide(dtype)), b.astype(wide(dtype))
+        values, magnitude = np.matmul(a, b), np.matmul(np.abs(a), np.abs(b))
+        k = a.shape[-1]
+        unit = {"medium": 2.0**-8, "high": 2.0**-11}.get(problem["precision"], _unit(dtype, True))
+        bound = (k + 2) * unit * magnitude
+        if kind(dtype) == "c":  # a part is a sum of 2k products, a pair of them no larger than that of the factors
+            bound = (2 * k + 2) * unit * magnitude * (1 + 1j)
+        if dtype.itemsize == 2:
+            bound += half_ulp(np.abs(values) + bound, dtype)
+    return Answer((), np.asarray(values), bound, dtype, np.ndim(values) == 0)
+
+
+def _reduction(problem, x):
+    """NumPy's result where that is exact; else the same in the widest type, and a bound."""
+    op, axis, keepdims = problem.op, problem["axis"], bool(problem["keepdims"])
+    names = {"initial", "ddof", "dtype"} & problem.keywords.keys()
+    options = {name: problem[name] for name in names if problem[name] is not None}
+    if "dtype" in options:
+        options["dtype"] = DTYPES[options["dtype"]]
+        if kind(options["dtype"]) not in "fc" and op in ("var", "std"):
+            getattr(np, op)(np.zeros(x.shape), axis)  # whether the axis is right is asked first
+            raise TypeError("a variance is no integer")
+    numpys = np.asarray(getattr(np, op)(x, axis=axis, keepdims=keepdims, **options))
+    scalar, dtype = numpys.ndim == 0, numpys.dtype
+    if op in ("min", "max", "any", "all", "argmin", "argmax", "count_nonzero") or kind(dtype) in "bui":
+        return Answer((), numpys, None, dtype, scalar)
+
+    x = cast(x, options.pop("dtype", dtype if kind(x.dtype) in "bui" else x.dtype))
+    unit, dtype_of_x = _unit(x.dtype, problem.named), x.dtype
+    x = x.astype(wide(x.dtype))
+    options |= {"axis": axis, "keepdims": keepdims}
+    values = getattr(np, op)(x, **options)
+    # the elements in each result, a reduction's first one among them; axis has been found good
+    count = x.size // max(values.size, 1) + ("initial" in options)
+    bound, loose = BOUNDS[op](x, values, count, unit, dtype_of_x, problem, options)
+    values = np.asarray(values).astype(wide(dtype))  # a variance may have been asked for as a complex number
+    if unit < 2.0 ** -PRECISIONS[PARTS.get(dtype.name, dtype.name)]:  # it is rounded at the end
+        bound = bound + half_ulp(_abs(values) + bound, dtype)
+    return Answer((), values, bound, dtype, scalar, loose=loose)
+
+
+def _abs(x):
+    """|x|, of a complex number part by part."""
+    return np.abs(x.real) + 1j * np.abs(x.imag) if np.iscomplexobj(x) else np.abs(x)
+
+
+def _sum_bound(x, values, count, unit, dtype, problem, options):
+    """What CONTRACTS promises of kernel=None, but for the rounding at the end; for a rung n·eps in any order."""
+    magnitude = np.sum(_abs(x), **options | {"initial": _abs(np.asarray(options.get("initial", 0)))[()]})
+    if not problem.named and (unit == 2.0**-24 or PARTS.get(dtype.name, dtype.name) == "float64"):
+        steps = math.ceil(math.log2(max(count, 1)))
+        return 2 * (steps if unit == 2.0**-24 else steps + 8) * unit * magnitude, None
+    return count * unit * magnitude, None
+
+
+def _mean_bound(x, values, count, unit, dtype, problem, options):
+    """That of the sum, and the division's rounding."""
+    bound, _ = _sum_bound(x, values, count, unit, dtype, problem, options)
+    return bound / max(count, 1) + unit * _abs(values), None
+
+
+def _prod_bound(x, values, count, unit, dtype, problem, options):
+    """A rounding for every factor; complex ones have three."""
+    if kind(dtype) == "c":
+        return 3 * count * unit * np.abs(values) * (1 + 1j), None
+    return 1.01 * count * unit * np.abs(values), None
+
+
+def _var_bound(x, values, count, unit, dtype, problem, options):
+    """A sum of squares S about a mean m, of n elements, by two passes or by Welford: 4(n + 8)u·(S + |m|·√(nS)),
+    and n(uΣ|x|)² for the mean's own error (Chan, Golub, LeVeque, Algorithms for Computing the Sample Variance,
+    The American Statistician 37, 1983)."""
+    about = {"axis": options["axis"], "keepdims": True}
+    mean = np.sum(x, **about) / max(count, 1)
+    deviation = np.abs(x - mean)
+    squares = np.sum(deviation * deviation, **about)
+    size = np.abs(mean) + np.sqrt(squares / max(count, 1))
+    magnitude = np.sum(np.abs(x), **about)
+    bound = 4 * (count + 8) * unit * np.sqrt(squares) * (np.sqrt(squares) + size * math.sqrt(count))
+    bound = bound + count * (unit * magnitude) ** 2
+    squares, bound = squares.reshape(values.shape), bound.reshape(values.shape)
+    divisor = count - options.get("ddof", 0)
+    if divisor <= 0:  # x / 0, be x nothing or nearly nothing
+        return np.zeros(values.shape, np.longdouble), squares <= bound
+    return bound / divisor + 2 * unit * np.abs(values.real), None
+
+
+def _std_bound(x, values, count, unit, dtype, problem, options):
+    """|√(v + e) - √v| = e / (√(v + e) + √v)."""
+    error, loose = _var_bound(x, values, count, unit, dtype, problem, options)
+    root = np.abs(values.real)
+    least = np.sqrt(np.maximum(root * root - error, 0)) + root
+    return error / np.where(least > 0, least, np.sqrt(error + (error == 0))) + unit * root, loose
+
+
+BOUNDS = {
+    "sum": _sum_bound,
+    "mean": _mean_bound,
+    "prod": _prod_bound,
+    "var": _var_bound,
+    "std": _std_bound,
+}
+
+
+def _moved(problem, values):
+    """The answer where only bytes are moved: also their order stays, but in a scalar, which has none."""
+    operand, scalar = problem.operands[0], values.ndim == 0
+    return Answer(
+        (), values, None, DTYPES[operand.dtype] if scalar else operand.layout.dtype(operand.dtype), scalar
+    )
+
+
+def _transpose(problem, x):
+    return _moved(problem, x if problem["kernel"] == "copy" else np.transpose(x, problem["axes"]))
+
+
+def _reverse(problem, x):
+    return _moved(problem, np.flip(x))
+
+
+def _add_one(problem, x):
+    one = 1 if x.dtype == bool else x.dtype.type(1)  # that of Python widens bool, and ml_dtypes' dtype too
+    result = np.asarray(x + one)
+    return Answer((), result, None, result.dtype, x.ndim == 0)
+
+
+def _convert(problem, x):
+    dtype = DTYPES[problem["dtype"]] if problem["dtype"] else x.dtype
+    return Answer((), cast(x, dtype), None, dtype, x.ndim == 0)
+
+
+_asarray = _convert
+
+
+# ---- calls ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of smemkit."""
+
+    problem: Problem
+    out: Out | None = None
+
+    @functools.cached_property
+    def answer(self):
+        """What it has to give, `out` being what it is."""
+        answer, out = self.problem.answer, self.out
+        if out is None or answer.errors:
+            return answer
+        wrong = [(out.shape != answer.shape, ValueError), (out.layout.read_only, ValueError)]
+        kinds = "i" if self.problem.op in ("argmin", "argmax") else "buifc"
+        wrong += [(not casts(answer.dtype, out.dtype) or kind(out.dtype) not in kinds, TypeError)]
+        if errors := tuple(error for fault, error in wrong if fault):
+            return Answer(errors)
+        into = answer.into(out.layout.dtype(out.dtype))
+        return Answer((), into.values, into.bound, into.dtype, False, answer.warnings, into.loose)
+
+    @property
+    def arrays(self):
+        """Whether the operands are smemkit's Arrays."""
+        return self.problem.operands[0].form == "Array"
+
+    def verify(self, smemkit, device):
+        """Runs it on the device. Raises a MismatchError that says what is wrong, and how to repeat the call."""
+        try:
+            self._verify(smemkit, device)
+        except MismatchError as mismatch:
+            raise MismatchError(f"{mismatch}\non {device}: {self!r}") from None
+
+    def _verify(self, smemkit, device):
+        memories, out = [np.full(operand.bytes, 0xA5, np.uint8) for operand in self.problem.operands], None
+        if self.out is not None:
+            out, memories = self._place_out(memories, smemkit, device)
+        made = zip(self.problem.operands, memories, strict=False)  # the last memory may be out's
+        operands = [operand.make(memory, smemkit, device) for operand, memory in made]
+        keywords = self.problem.keywords | ({} if self.arrays else {"device": device})
+        if keywords.get("dtype"):
+            keywords["dtype"] = DTYPES[keywords["dtype"]]
+        if out is not None:
+            keywords["out"] = out
+        before = [memory.copy() for memory in memories]
+        out_before = out.numpy().tobytes() if out is not None and self.arrays else None
+
+        launches, result, raised = smemkit.launches(), None, None
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                result = getattr(smemkit, self.problem.function)(*operands, **keywords)
+            except Exception as error:
+                raised = error
+        launches = smemkit.launches() - launches
+
+        self._check_result(result, raised, out, smemkit, launches, _warned(caught))
+        if self.arrays:
+            self._check_arrays(operands, out if raised else None, out_before)
+        else:
+            _check_memories(memories, before, None if raised else out)
+
+    def _check_arrays(self, operands, out, out_before):
+        """The operands are as they were; `out` too, if there is one that may not be written."""
+        for operand, x in zip(self.problem.operands, operands, strict=True):
+            require(x.numpy().tobytes() == operand.plain.tobytes(), "an operand was written")
+        same = out is None or out.numpy().tobytes() == out_before
+        require(same, "`out` was written, although the call was refused")
+
+    def _place_out(self, memories, smemkit, device):
+        """`out`, full of what no call gives, and the memories with its own among them."""
+        name, shape = self.out.dtype, self.out.shape
+        if self.arrays:
+            poison = np.full(int(np.prod(shape, dtype=int)) * DTYPES[name].itemsize, 0x5A, np.uint8)
+            if name == "bool":
+                poison[:] = 1
+            return smemkit.asarray(poison.view(DTYPES[name]).reshape(shape), device=device), memories
+        start = self.out.overlap
+        if start is None:
+            memory = np.full(self.out.bytes, 0x5A, np.uint8)
+            memories = [*memories, memory]
+        else:
+            memory = np.full(max(memories[0].size, start + self.out.bytes), 0x5A, np.uint8)
+            memories = [memory, *memories[1:]]
+        out = self.out.layout.over(memory, shape, name, start or 0)
+        out.flags.writeable = not self.out.layout.read_only
+        return out, memories
+
+    def _check_result(self, result, raised, out, smemkit, launches, warned):
+        answer = self.answer
+        if answer.errors:
+            names = " or ".join(error.__name__ for error in answer.errors)
+            require(raised is not None, f"expected {names}, got a result")
+            right = _family(raised) in answer.errors
+            require(right, f"expected {names}, got {type(raised).__name__}: {raised}")
+            require(launches == 0, f"refused after {launches} launches")
+            return
+        require(raised is None, f"expected a result, got {type(raised).__name__}: {raised}")
+        require(warned == answer.warnings, f"expected warnings {set(answer.warnings)}, got {set(warned)}")
+        empty = any(0 in operand.shape for operand in self.problem.operands)
+        if self.problem.function != "asarray":
+            require(not (empty and launches), f"expected no launch for operands without elements, got {launches}")
+            require(empty or launches, "nothing was launched")
+        if out is not None:
+            require(result is out, f"expected `out` itself, got {type(result).__name__}")
+        if self.arrays or self.problem.function == "asarray":
+            require(isinstance(result, smemkit.Array), f"expected an Array, got {type(result).__name__}")
+            require(result.dtype == native(answer.dtype), f"expected dtype {answer.dtype}, got {result.dtype}")
+            require(result.shape == answer.shape, f"expected shape {answer.shape}, got {result.shape}")
+            Answer((), answer.values, answer.bound, native(answer.dtype), loose=answer.loose).check(result.numpy())
+            return
+        wanted = np.generic if answer.scalar else np.ndarray
+        right = isinstance(result, np.generic) if answer.scalar else type(result) is np.ndarray
+        require(right, f"expected a {wanted.__module__}.{wanted.__name__}, got {type(result)}")
+        if out is None and not answer.scalar:
+            require(result.flags.c_contiguous and result.flags.writeable, f"got an array with {result.flags}")
+        answer.check(np.asarray(result))
+
+
+def _check_memories(memories, before, out):
+    """The memories are as they were, but for the elements of `out`, if there is one that may be written."""
+    for memory, copy in zip(memories, before, strict=True):
+        if out is not None and np.may_share_memory(out, memory):
+            after = memory.copy()
+            _over_copy(out, memory, after)[...] = _over_copy(out, memory, copy)
+            require(np.array_equal(after, copy), "bytes beside those of `out` were written")
+        else:
+            require(np.array_equal(memory, copy), "an operand was written, or `out` although the call was refused")
+
+
+def _over_copy(view, memory, copy):
+    """The view of `memory`, over a copy of it."""
+    start = view.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+    return np.ndarray(view.shape, view.dtype, copy, start, view.strides)
+
+
+# ---- drawing them -----------------------------------------------------------------------------------------------
+
+
+def launchable(smemkit, device):
+    """The rows of smemkit.kernels() that the device can launch."""
+    kind = device.partition(":")[0]
+    capability = smemkit.Device(device).capability if kind == "cuda" else None
+    return [
+        row
+        for row in smemkit.kernels()
+        if kind in row.devices and (not capability or NEEDS[row.needs](capability))
+    ]
+
+
+def chance(choose, n):
+    """True once in n times."""
+    return choose(range(n)) == n - 1
+
+
+def draw(choose, rows, family=None):
+    """A random Call. `rows`: those that are `launchable`; None for no rungs by name."""
+    family = family or choose(("reduce",) * 5 + ("matmul",) * 2 + ("transpose", "first", "casts"))
+    function = choose(FAMILIES[family])
+    problem = {"matmul": _draw_matmul, "reduce": _draw_reduction}.get(family, _draw_move)(choose, rows, function)
+    out = None
+    if function not in ("asarray", "reverse") and not problem.answer.errors and choose(range(3)) == 2:
+        out = _draw_out(choose, problem)
+    return Call(problem, out)
+
+
+def _draw_shape(choose, ndim, limit=LIMIT):
+    shape = []
+    for _ in range(ndim):
+        shape.append(choose([n for n in LENGTHS if n <= limit]))
+        limit //= max(shape[-1], 1)
+    return tuple(shape)
+
+
+def _draw_layout(choose, shape, dtype, writeable=False):
+    if choose(range(3)) == 0:
+        return PLAIN
+    ndim = len(shape)
+    order = choose(_permutations(ndim))
+    steps, leads, room = [], [], 6
+    for _ in shape:
+        step = choose([s for s in (1, 1, 2, -1, 3, -2) if abs(s) <= room])
+        room //= abs(step)
+        steps.append(step)
+        leads.append(int(chance(choose, 4)))
+    repeated = () if writeable else tuple(chance(choose, 8) for _ in shape)
+    odd, swapped = chance(choose, 5), chance(choose, 5)
+    if math.prod(n * abs(s) + lead for n, s, lead in zip(shape, steps, leads, strict=True)) > 8 * LIMIT:
+        leads = [0] * ndim
+    read_only = False if writeable else chance(choose, 5)
+    return Layout(
+        order=order if order != tuple(range(ndim)) else (),
+        steps=tuple(steps) if set(steps) != {1} else (),
+        leads=tuple(leads) if any(leads) else (),
+        repeated=repeated if any(repeated) else (),
+        odd=odd,
+        swapped=swapped and DTYPES[dtype].itemsize > 1,
+        read_only=read_only,
+    )
+
+
+def _draw_operand(choose, dtype, shape, values, arrays):
+    seed = choose(range(2**16))
+    if arrays:
+        return Operand(dtype, shape, values, seed, "Array")
+    form = choose(("array",) * 8 + ("Tagged", "Boxed", "list", "scalar"))
+    if form == "list" and (dtype not in LISTS or not shape or 0 in shape):
+        form = "array"
+    if form == "scalar":
+        form = "array" if shape else "number" if dtype in LISTS and chance(choose, 2) else "scalar"
+    layout = PLAIN if form in ("list", "scalar", "number") else _draw_layout(choose, shape, dtype)
+    return Operand(dtype, shape, values, seed, form, layout)
+
+
+def _draw_kernel(choose, rows, op, *dtypes):
+    """A kernel by its name, by an option, or none."""
+    rows = [row for row in rows or () if row.op == op and all(dtype in row.dtypes for dtype in dtypes)]
+    row = choose((None, None, *rows))
+    if row is None:
+        return {}
+    options = choose(({}, *row.variants))
+    return options if row.choice and options and chance(choose, 3) else {"kernel": row.name, **options}
+
+
+@functools.cache
+def _permutations(ndim, length=None):
+    return list(itertools.permutations(range(ndim), length))
+
+
+def _draw_matmul(choose, rows, function):
+    m, k, n = (choose(LENGTHS) for _ in range(3))
+    if m * k > LIMIT or k * n > LIMIT or m * n > LIMIT:
+        k, n = choose((1, 2, 3, 5)), choose((3, 7, 31))
+    first, second = [m, k], [k, n]
+    form = choose(("matrices", "batches", "vector", "column", "matrices", "batches", "vectors", "wrong"))
+    if form in ("vector", "vectors"):
+        first = [k]
+    if form in ("column", "vectors"):
+        second = [k]
+    if form == "wrong":
+        first, second = choose((([m, k], [k + 1, n]), ([], [k, n]), ([2, m, k], [3, k, n]), ([m, k + 2], [k])))
+    if form == "batches" and (m + n) * k + m * n <= 600:
+        batch = [choose((1, 2, 3, 0)) for _ in range(choose((1, 2)))]
+        for shape in (first, second):
+            own = [1 if chance(choose, 4) else length for length in batch]
+            shape[:0] = own[choose(range(len(own) + 1)) :]
+    dtypes = [choose(tuple(DTYPES))] * 2
+    if chance(choose, 2):
+        dtypes[1] = choose(tuple(DTYPES))
+    keywords = {}
+    if chance(choose, 4):
+        keywords["dtype"] = choose(tuple(DTYPES))
+    arrays = chance(choose, 8)
+    floats = kind(keywords.get("dtype", "int8")) in "fc" or any(kind(dtype) in "fc" for dtype in dtypes)
+    operands = []
+    for dtype, shape in zip(dtypes, (first, second), strict=True):
+        values = ["small"]
+        if kind(dtype) in "fc":
+            values += ["normal", "wild", "special"] if kind(dtype) == "f" else ["normal"]
+            if not {"complex64", "complex128"}.isdisjoint([*dtypes, keywords.get("dtype")]):
+                values = ["small", "normal"]
+            if not {"float16", "bfloat16"}.isdisjoint([*dtypes, keywords.get("dtype")]):
+                values = [name for name in values if name != "wild"]
+        elif kind(dtype) in "ui" and not floats:
+            values += ["extreme"]
+        operands.append(_draw_operand(choose, dtype, tuple(shape), choose(values), arrays))
+    try:
+        common = keywords.get("dtype") or np.promote_types(*(DTYPES[dtype] for dtype in dtypes)).name
+    except TypeError:
+        common = None
+    keywords |= _draw_kernel(choose, rows, "matmul", common)
+    if common == "float32" and not keywords.keys() & {"kernel", "tile"} and chance(choose, 8):
+        keywords["precision"] = choose(("highest", "high", "medium"))
+    return Problem(function, tuple(operands), keywords)
+
+
+def _draw_axis(choose, ndim, op):
+    form = choose(
+        ("all", "one", "one", "some", "some", "all", "none", "wrong") if ndim else ("all", "one", "wrong")
+    )
+    if form == "all":
+        return None
+    if form == "wrong":
+        return choose((ndim + 1, -ndim - 2, (0, 0), (ndim + 3,), (0,)))
+    if form == "one":
+        return choose(range(-max(ndim, 1), max(ndim, 1)))
+    if form == "none" or op in ("argmin", "argmax"):
+        return ()
+    axes = choose(_permutations(ndim, choose(range(1, ndim + 1))))
+    return tuple(axis - ndim if chance(choose, 3) else axis for axis in axes)
+
+
+def _draw_reduction(choose, rows, op):
+    shape = _draw_shape(choose, choose((1, 2, 2, 3, 0, 4, 5)))
+    dtype = choose(tuple(DTYPES))
+    keywords = {"axis": _draw_axis(choose, len(shape), op)}
+    if chance(choose, 3):
+        keywords["keepdims"] = True
+    target = None
+    if op in ("sum", "prod", "mean", "var", "std") and chance(choose, 3):
+        target = keywords["dtype"] = choose(tuple(DTYPES))
+        if op in ("var", "std") and kind(dtype) == "c" and kind(target) == "f":
+            target = keywords["dtype"] = dtype  # of which NumPy takes the imaginary part for the half of it
+    if op == "mean" and 0 in shape and kind(target or "float64") in "bui":
+        del keywords["dtype"]  # a mean of nothing is a NaN, which is no integer
+        target = None
+    values = _values_for(op, dtype, target)
+    if op in ("var", "std") and chance(choose, 2):
+        keywords["ddof"] = choose((1, 0, 2, 0.5))
+    if op in KERNELS_BY_NAME and chance(choose, 4):
+        kinds = kind(target or dtype)
+        if op in ("min", "max") or kinds in "bui":
+            keywords["initial"] = choose((1, 0, 3))
+        else:
+            keywords["initial"] = choose((1, 0.5, -2, 1) if op == "sum" else (1, -1, 0.5))
+        if kinds == "f" and op in ("min", "max") and chance(choose, 4):
+            keywords["initial"] = math.nan
+        if kinds == "b":
+            keywords["initial"] = bool(keywords["initial"])
+    arrays = chance(choose, 8)
+    operand = _draw_operand(choose, dtype, shape, choose(values), arrays)
+    function = "reduce" if chance(choose, 3) else op
+    if function == "reduce":
+        keywords["op"] = op
+    if function == "reduce" or op in KERNELS_BY_NAME:
+        if op in WIDE_STATES:
+            rows = [row for row in rows or () if row.name != "atomic"]
+        keywords |= _draw_kernel(choose, rows, "reduce", dtype, target or dtype)
+    keywords = {name: value for name, value in keywords.items() if name != "axis" or value is not None}
+    return Problem(function, (operand,), keywords)
+
+
+def _values_for(op, dtype, target):
+    """Values for which NumPy, or its widest type, gives the result that there has to be."""
+    if target and kind(target) in "bui" and kind(dtype) in "fc":
+        return ["natural"]  # what C casts everywhere alike
+    if op == "prod" and kind(target or dtype) in "fc":
+        if kind(dtype) in "bui":
+            return ["rare" if kind(dtype) in "bu" else "few"]
+        return ["few" if kind(dtype) == "c" and kind(target or dtype) == "f" else "factors"]
+    narrow = {"float16", "bfloat16"} & {dtype, target}
+    if kind(dtype) in "bui":
+        if op == "mean" and target in ("int64", "uint64"):
+            return ["natural"]  # NumPy divides as float64, and C does not say what more than 2⁶³ of those are
+        exact = kind(dtype) != "b" and kind(target or dtype) in "bui" and op not in ("var", "std")
+        return ["small", "few", "rare", *(["extreme"] if exact and not narrow else [])]
+    if op in ("min", "max", "argmin", "argmax", "any", "all", "count_nonzero"):
+        return ["small", "normal", "few", "rare", "special", "wild"]
+    values = ["small", "normal"] + (["wild"] if not narrow else [])
+    if kind(dtype) == "f" and kind(target or dtype) == "f":
+        values += ["special"]
+    if op in ("var", "std") and not narrow:
+        values += ["shifted"]
+    return values
+
+
+def _draw_move(choose, rows, function):
+    dtype = choose(tuple(DTYPES))
+    ndim = choose((2, 1, 3, 0, 4, 5))
+    shape = _draw_shape(choose, ndim)
+    values, keywords = ["small", "normal"] if kind(dtype) in "fc" else ["small"], {}
+    if kind(dtype) in "ui":
+        values += ["extreme"]
+    if kind(dtype) in "fc":
+        values += ["special"]
+    if function in FAMILIES["casts"] and chance(choose, 2):
+        keywords["dtype"] = choose(tuple(DTYPES))
+        if kind(keywords["dtype"]) in "bui" and kind(dtype) in "fc":
+            values = ["natural"]
+    if function == "transpose":
+        if chance(choose, 2):
+            axes = choose(_permutations(ndim))
+            keywords["axes"] = tuple(axis - ndim if chance(choose, 4) else axis for axis in axes)
+            if chance(choose, 8):
+                keywords["axes"] = choose(((0, 0), (ndim, *range(1, ndim)), tuple(range(ndim + 1)), ()))
+        kernel = _draw_kernel(choose, rows, "transpose", dtype)
+        if not (kernel.get("kernel") == "copy" and "axes" in keywords):
+            keywords |= kernel
+    if function == "reverse":
+        keywords |= _draw_kernel(choose, rows, "reverse", dtype)
+    arrays = chance(choose, 8)
+    operand = _draw_operand(choose, dtype, shape, choose(values), arrays)
+    return Problem(function, (operand,), keywords)
+
+
+def _draw_out(choose, problem):
+    answer, first = problem.answer, problem.operands[0]
+    name, shape = native(answer.dtype).name, answer.shape
+    if chance(choose, 3):
+        name = choose(tuple(DTYPES))
+        if not casts(answer.dtype, name) and not chance(choose, 4):
+            name = native(answer.dtype).name
+        if name in ("float16", "bfloat16") and answer.bound is not None:
+            name = native(answer.dtype).name  # else it may be near where they end
+        if problem.op == "mean" and kind(answer.dtype) in "bui":
+            name = answer.dtype.name  # into a wider `out` NumPy divides without cutting off what is no integer
+    if chance(choose, 16):
+        shape = choose(((*shape, 1), (1, *shape), tuple(n + 1 for n in shape) or (2,)))
+    if first.form == "Array":
+        return Out(name, shape)
+    layout = _draw_layout(choose, shape, name, writeable=True)
+    overlap = None
+    if first.form in ("array", "Tagged", "Boxed") and not first.layout.read_only and chance(choose, 3):
+        overlap = choose(range(0, first.bytes, DTYPES[first.dtype].itemsize))
+    elif chance(choose, 16):
+        layout = Layout(read_only=True)
+    return Out(name, shape, layout, overlap)

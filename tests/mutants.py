@@ -1,0 +1,306 @@
+"""Breaks the code on purpose, and demands that the tests notice.
+
+    python tests/mutants.py                    every mutant
+    python tests/mutants.py max-drops-nan …    some
+    python tests/mutants.py --list             their names
+
+A copy of the repository is built for the CPU device, without being installed: the Python that runs this needs
+numpy, setuptools and what the tests need. There the tests have to pass. Then one mutant after the other replaces a
+piece of text, what is affected is built again, and the tests named with it have to fail. A piece that does not
+occur as often as it should, a mutant that does not compile and one that survives are errors: exit status 1.
+"""
+
+import argparse
+import contextlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FAILED = 1  # pytest's exit status where tests fail; a process that a signal has ended has one below 0
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`old` becomes `new` in `file`, where it occurs `times` times."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str  # pytest's arguments
+    times: int = 1
+
+
+MUTANTS = [
+    Mutant(
+        "matmul-drops-the-tail-of-k",
+        "kernels/matmul/20_tiled.cu",
+        "row < m && t + tx < k ?",
+        "row < m && t + TILE <= k ?",
+        "tests/test_matmul.py",
+    ),
+    Mutant(
+        "matmul-ignores-the-step-of-a-batch",
+        "kernels/matmul/20_tiled.cu",
+        "a += at.batch * a_step;",
+        "a += at.batch * m * k;",
+        "tests/test_matmul.py tests/test_numpy.py",
+    ),
+    Mutant(
+        "matmul-adds-16-bit-floats-in-16-bits",
+        "kernels/matmul/sum_of.cuh",
+        "std::conditional_t<is_16_bit_float<T>, float,",
+        "std::conditional_t<is_16_bit_float<T>, T,",
+        "tests/test_numpy.py -k random_calls",
+    ),
+    Mutant(
+        "complex-products-are-not-complex",
+        "kernels/common/types.cuh",
+        "return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};",
+        "return {a.re * b.re + a.im * b.im, a.re * b.im + a.im * b.re};",
+        "tests/test_numpy.py -k 'random_calls or dtype'",
+    ),
+    Mutant(
+        "a-cast-rounds-twice",
+        "kernels/common/types.cuh",
+        "__float2half_rn(round_to_odd(x))",
+        "__float2half_rn((float)x)",
+        "tests/test_numpy.py -k casts",
+    ),
+    Mutant(
+        "argmin-keeps-the-last-of-equals",
+        "kernels/common/reduce_ops.cuh",
+        "!b_first && a.index < b.index",
+        "!b_first && a.index > b.index",
+        "tests/test_reduce.py tests/test_numpy.py",
+    ),
+    Mutant(
+        "argmax-passes-over-nan",
+        "kernels/common/reduce_ops.cuh",
+        "(is_nan(a.value) && !is_nan(b.value))",
+        "false",
+        "tests/test_reduce.py tests/test_numpy.py",
+    ),
+    Mutant(
+        "max-drops-nan",
+        "kernels/common/reduce_ops.cuh",
+        "return Order::before(a, b) || is_nan(a) ? a : b;",
+        "return Order::before(a, b) || is_nan(b) ? a : b;",
+        "tests/test_reduce.py tests/test_numpy.py",
+    ),
+    Mutant(
+        "sums-do-not-widen-small-integers",
+        "csrc/ops.c",
+        "in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in",
+        "in",
+        "tests/test_reduce.py tests/test_numpy.py",
+    ),
+    Mutant(
+        "a-variance-forgets-ddof",
+        "kernels/common/reduce_finish.cuh",
+        "state.count - args.ddof",
+        "state.count",
+        "tests/test_reduce.py tests/test_numpy.py",
+    ),
+    Mutant(
+        "keepdims-is-ignored",
+        "csrc/ops.c",
+        "if (!reduced[i] || keepdims)",
+        "if (!reduced[i])",
+        "tests/test_reduce.py tests/test_numpy.py",
+    ),
+    Mutant(
+        "a-transpose-guards-rows-as-columns",
+        "kernels/transpose/40_padded.cu",
+        "out_row + j < columns && out_column < rows",
+        "out_row + j < rows && out_column < columns",
+        "tests/test_transpose.py",
+    ),
+    Mutant(
+        "convert-ignores-the-byte-order",
+        "kernels/convert/10_strided.cu",
+        "view.swapped ? j ^ (UNIT - 1) : j",
+        "j",
+        "tests/test_arrays.py tests/test_numpy.py",
+    ),
+    Mutant(
+        "convert-runs-forwards-only",
+        "kernels/convert/10_strided.cu",
+        "view.strides[d] = args->strides[d];",
+        "view.strides[d] = args->strides[d] < 0 ? -args->strides[d] : args->strides[d];",
+        "tests/test_arrays.py tests/test_numpy.py",
+    ),
+    Mutant(
+        "convert-has-offsets-of-32-bits",
+        "kernels/convert/10_strided.cu",
+        "int64_t offset = 0;",
+        "int offset = 0;",
+        "tests/test_numpy.py -m slow -k offsets",
+    ),
+    Mutant(
+        "add-one-counts-in-32-bits",
+        "kernels/add_one/10_elementwise.cu",
+        "const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;",
+        "const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);",
+        "tests/test_numpy.py -m slow -k elements",
+    ),
+    Mutant(
+        "out-may-not-be-an-operand",
+        "csrc/call.c",
+        " || overlaps(call))",
+        ")",
+        "tests/test_matmul.py tests/test_transpose.py",
+    ),
+    Mutant(
+        "out-takes-any-dtype",
+        "csrc/arguments.c",
+        "!dtype_casts(dtype_of(descr), out->dtype)",
+        "0",
+        "tests/test_arguments.py",
+    ),
+]
+
+
+class BrokenError(Exception):
+    """The script, or the code it starts from, is not as it has to be."""
+
+
+def run(command, folder, **options):
+    """Runs a command in the copy, where Python finds the copy's smemkit. Its exit status, and what it printed."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SMEMKIT_")}
+    environment = {"CXXFLAGS": "-O1"} | inherited | {"SMEMKIT_CUDA": "0", "PYTHONPATH": str(folder)}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **options,
+    )
+    return done.returncode, done.stdout
+
+
+def copy_to(folder):
+    """The files of the working tree that git knows, or could."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def build(folder):
+    """Builds what has changed, in place; the metadata tells smemkit its version."""
+    status, text = run([sys.executable, "setup.py", "-q", "egg_info", "build_ext", "--inplace"], folder)
+    if status:
+        raise BrokenError(f"the build failed:\n{text}")
+
+
+def test(folder, arguments):
+    """Runs tests until one fails: the exit status, and what pytest said. They must be those of the copy."""
+    arguments = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
+    if "-m slow" not in " ".join(arguments):
+        arguments += ["-m", "not slow"]
+    return run(arguments, folder)
+
+
+@contextlib.contextmanager
+def applied(mutant, folder):
+    """The mutant's text in its file, for a while."""
+    path = folder / mutant.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(mutant.old) != mutant.times:
+        wanted = f"expected {mutant.old!r} {mutant.times} times in {mutant.file}"
+        raise BrokenError(f"{mutant.name}: {wanted}, found it {text.count(mutant.old)} times")
+    path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    try:
+        yield
+    finally:
+        path.write_text(text, encoding="utf-8")  # newer than its object, so that the next build makes that again
+
+
+def check_texts(mutants):
+    """Every piece of text is there: this is told before anything is built."""
+    for mutant in mutants:
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / mutant.file).parent.mkdir(parents=True)
+            shutil.copy2(ROOT / mutant.file, Path(folder) / mutant.file)
+            with applied(mutant, Path(folder)):
+                pass
+
+
+def check_unbroken(mutants, folder):
+    """All that is to fail later passes now, from the copy."""
+    status, text = run([sys.executable, "-c", "import smemkit; print(smemkit.__file__)"], folder)
+    if status or not Path(text.strip()).is_relative_to(folder.resolve()):
+        raise BrokenError(f"these are not the copy's modules: {text}")
+    for tests in dict.fromkeys(mutant.tests for mutant in mutants):
+        status, text = test(folder, shlex.split(tests))
+        if status:
+            raise BrokenError(f"without a mutant pytest {tests} has exit status {status}:\n{text[-5000:]}")
+        print(f"unbroken, pytest {tests}: {text.strip().splitlines()[-1]}", flush=True)
+
+
+def survives(mutant, folder):
+    """Whether no test notices; prints which one did."""
+    begin = time.monotonic()
+    with applied(mutant, folder):
+        build(folder)
+        status, text = test(folder, shlex.split(mutant.tests))
+    lines = text.strip().splitlines()
+    if status >= 0 and status not in (0, FAILED):
+        raise BrokenError(f"{mutant.name}: pytest has exit status {status}:\n{text[-5000:]}")
+    what = next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1] if lines else "")
+    if status < 0:
+        what = f"signal {-status}"
+    seconds = time.monotonic() - begin
+    print(f"{'SURVIVED' if status == 0 else 'found'} {mutant.name} ({seconds:.0f} s): {what[:150]}", flush=True)
+    return status == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="name", help="mutants; all of them if none is named")
+    parser.add_argument("--list", action="store_true", help="only list them")
+    arguments = parser.parse_args()
+    known = {mutant.name: mutant for mutant in MUTANTS}
+    if unknown := set(arguments.names) - set(known):
+        parser.error(f"expected some of {', '.join(known)}; got {', '.join(sorted(unknown))}")
+    mutants = [known[name] for name in arguments.names] or MUTANTS
+    if arguments.list:
+        for mutant in mutants:
+            print(f"{mutant.name}: {mutant.file}: {mutant.old!r} -> {mutant.new!r}")
+        return 0
+    try:
+        check_texts(mutants)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            copy_to(folder)
+            build(folder)
+            check_unbroken(mutants, folder)
+            alive = [mutant.name for mutant in mutants if survives(mutant, folder)]
+            build(folder)
+            check_unbroken(mutants[:1], folder)  # nothing has stayed
+    except BrokenError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{len(mutants)} mutants, {len(alive)} survived{': ' if alive else ''}{', '.join(alive)}")
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

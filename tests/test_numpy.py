@@ -1,0 +1,509 @@
+"""smemkit does what NumPy does: random calls, tables of dtypes, and results that are known to the last bit.
+
+The random calls and what they have to give are calls.py's; fuzz.py runs more of them. Here it is also tested that
+calls.py would tell: each way to be wrong, done on purpose, must be found.
+"""
+
+import types
+import warnings
+from random import Random
+
+import calls
+import numpy as np
+import pytest
+from calls import DTYPES, FAMILIES, REDUCTIONS, Call, Layout, MismatchError, Operand, Out, Problem, cast
+from cases import each_kernel, integers, launching, poison
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+COMPLEX = ("complex64", "complex128")
+
+
+def bits(x):
+    """For comparisons that tell -0 from 0, and one NaN from another."""
+    return np.ascontiguousarray(x).view(np.uint8)
+
+
+# ---- random calls -----------------------------------------------------------------------------------------------
+
+
+@st.composite
+def random_calls(draw, rows, family):
+    return calls.draw(lambda options: draw(st.sampled_from(options)), rows, family)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(
+    max_examples=1000,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(data=st.data())
+def test_random_calls(device, family, data):
+    data.draw(random_calls(calls.launchable(smemkit, device), family)).verify(smemkit, device)
+
+
+def problem(function, *shapes, dtype="float32", values="normal", form="array", **keywords):
+    operands = (Operand(dtype, shape, values, seed, form) for seed, shape in enumerate(shapes))
+    return Problem(function, tuple(operands), keywords)
+
+
+SWAPPED = Out("bfloat16", (3,), Layout(swapped=True))
+CORNERS = {
+    "out without elements": Call(problem("add_one", (3, 0), form="Array"), Out("float32", (3, 0))),
+    "no least of no results": Call(problem("min", (3, 0, 0), axis=-1)),
+    "no results, which are no error": Call(problem("min", (0, 3, 0), axis=1)),
+    "complex mean of nothing": Call(problem("mean", (0, 3), dtype="complex64", axis=0)),
+    "one, byte-swapped": Call(problem("prod", (3, 0), dtype="bfloat16", axis=1), SWAPPED),
+    "NaN, byte-swapped": Call(problem("mean", (3, 0), dtype="bfloat16", axis=1), SWAPPED),
+}
+for op, keywords in {"sum": {"initial": True}, "prod": {"initial": False}, "mean": {}}.items():
+    x = (Operand("int8", (5, 7), "few"),)
+    CORNERS[f"truth of a {op}"] = Call(Problem(op, x, {"dtype": "bool", "axis": 1, **keywords}))
+for op in "sum", "prod", "mean":
+    x = (Operand("int16", (5, 37), "extreme"),)
+    CORNERS[f"{op} that wraps around"] = Call(Problem(op, x, {"dtype": "int8", "axis": 1}))
+for op in "sum", "prod":
+    x = (Operand("int16", (5, 37), "extreme"),)
+    CORNERS[f"{op} that wraps around before out"] = Call(Problem(op, x, {"dtype": "int8"}), Out("complex128", ()))
+
+
+@pytest.mark.parametrize("what", CORNERS)
+def test_corners(device, what):
+    CORNERS[what].verify(smemkit, device)
+
+
+# ---- every dtype ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("second", DTYPES)
+@pytest.mark.parametrize("first", DTYPES)
+def test_matmul_promotes(device, first, second):
+    operands = Operand(first, (2, 3), seed=1), Operand(second, (3, 2), seed=2)
+    Call(Problem("matmul", operands)).verify(smemkit, device)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("given", DTYPES)
+def test_matmul_casts_to_dtype(device, given, dtype):
+    operands = Operand(given, (2, 3), seed=1), Operand(given, (3, 2), seed=2)
+    Call(Problem("matmul", operands, {"dtype": dtype})).verify(smemkit, device)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", REDUCTIONS)
+def test_reductions(device, op, dtype):
+    x = Operand(dtype, (3, 37), "few", seed=1)
+    for axis in (None, 0, 1):
+        Call(Problem(op, (x,), {"axis": axis})).verify(smemkit, device)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "complex64", "int8"])
+@pytest.mark.parametrize("op", ["var", "std"])
+def test_degrees_of_freedom(device, op, dtype):
+    x = Operand(dtype, (5, 37), seed=1)
+    for axis in (None, 0, 1):
+        for ddof in (0, 1, 1.5, 5, 37):  # 5 and 37 leave none along an axis
+            Call(Problem(op, (x,), {"axis": axis, "ddof": ddof})).verify(smemkit, device)
+
+
+@each_kernel("reduce", dtypes=FLOATS + COMPLEX)
+@pytest.mark.parametrize("op", ["argmin", "argmax"])
+def test_the_first_nan_is_the_least_and_the_greatest(device, kernel, op):
+    if kernel.row.name == "atomic":
+        pytest.skip("it has no argmin, and no argmax")
+    n = 300  # more than one block of a tree
+    x = integers((n, n), kernel.dtype)
+    x[np.triu_indices(n, 7)] = np.nan  # from 7 after the diagonal on
+    expected = [*range(7, n), *getattr(np, op)(x[n - 7 :].astype(complex), axis=1)]
+    assert_array_equal(kernel(x, op, axis=1, device=device), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("given", DTYPES)
+@pytest.mark.parametrize("op", ["sum", "prod", "mean", "var", "std"])
+def test_reductions_cast_to_dtype(device, op, given, dtype):
+    if op in ("var", "std") and given in COMPLEX and dtype in FLOATS:
+        pytest.skip("NumPy takes the imaginary part off the mean, but not off the elements")
+    x = Operand(given, (3, 7), "natural", seed=1)
+    for axis in (None, 0):
+        Call(Problem(op, (x,), {"axis": axis, "dtype": dtype})).verify(smemkit, device)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("given", DTYPES)
+def test_casts(device, given, dtype):
+    values = ["natural"]
+    if given not in FLOATS + COMPLEX:
+        values += ["extreme"] if given != "bool" else []
+    elif dtype in FLOATS + COMPLEX:
+        values += ["normal", "special"]
+    for kind in values:
+        x = Operand(given, (1009,), kind, seed=1)
+        for function in FAMILIES["casts"]:
+            Call(Problem(function, (x,), {"dtype": dtype})).verify(smemkit, device)
+
+
+def test_casts_round_once(device):
+    ulp = 2.0**-10
+    x = 1 + ulp * np.array([0.5, 0.5 + 2.0**-20, 1.5 - 2.0**-20, 1.5])  # in float32 they all are ties
+    expected = 1 + ulp * np.array([0, 1, 1, 2])
+    for sign in 1, -1:
+        assert_array_equal(smemkit.convert(sign * x, np.float16, device=device), np.float16(sign * expected))
+        assert_array_equal(smemkit.asarray(sign * x, dtype=np.float16, device=device).numpy(), sign * expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", ["matmul", "sum", "argmax", "transpose", "add_one"])
+def test_out_takes_what_same_kind_casting_allows(device, op, dtype):
+    for source in DTYPES:
+        operands = (Operand(source, (3, 5), seed=1),) + (Operand(source, (5, 3), seed=2),) * (op == "matmul")
+        problem = Problem(op, operands, {"axis": 0} if op in REDUCTIONS else {})
+        Call(problem, Out(dtype, problem.answer.shape)).verify(smemkit, device)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", ["transpose", "reverse", "add_one", "convert", "asarray"])
+def test_every_layout_of_every_dtype(device, op, dtype):
+    layouts = [
+        Layout(order=(2, 1, 0)),
+        Layout(order=(1, 2, 0)),
+        Layout(steps=(1, 1, 2)),
+        Layout(steps=(-1, 1, 1)),
+        Layout(steps=(-2, 3, -1), leads=(1, 0, 2)),
+        Layout(repeated=(False, True, False)),
+        Layout(odd=True),
+        Layout(swapped=True),
+        Layout(order=(1, 0, 2), steps=(2, -1, -1), repeated=(True, False, False), odd=True, swapped=True),
+        Layout(read_only=True),
+    ]
+    for layout in layouts:
+        x = Operand(dtype, (5, 3, 7), "small", seed=1, layout=layout)
+        Call(Problem(op, (x,))).verify(smemkit, device)
+
+
+# ---- what is computed, is computed by a kernel ------------------------------------------------------------------
+
+COMPUTED = {
+    "matmul": lambda x, device: smemkit.matmul(x, x.T, device=device),
+    **{op: lambda x, device, op=op: getattr(smemkit, op)(x, axis=0, device=device) for op in REDUCTIONS},
+    "transpose": lambda x, device: smemkit.transpose(x, device=device),
+    "reverse": lambda x, device: smemkit.reverse(x, device=device),
+    "add_one": lambda x, device: smemkit.add_one(x, device=device),
+    "convert": lambda x, device: smemkit.convert(x, "complex128", device=device),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", COMPUTED)
+def test_there_is_no_way_past_the_kernels(device, op, dtype):
+    x = integers((8, 12), dtype)
+    swapped = x.astype(x.dtype.newbyteorder("S")) if x.dtype.itemsize > 1 else x
+    for view in x, x.T, x[::-2, ::3], swapped, x[:1, :1]:
+        before = smemkit.launches()
+        COMPUTED[op](view, device)
+        assert smemkit.launches() > before, f"strides {view.strides}"
+
+
+@pytest.mark.parametrize("op", COMPUTED)
+def test_nothing_is_computed_without_a_launch(device, op):
+    with launching(0):
+        COMPUTED[op](np.ones((3, 0), np.float32), device)
+
+
+# ---- exact, to the last bit -------------------------------------------------------------------------------------
+
+
+def magnitudes(shape, dtype, seed=0):
+    """Of many magnitudes, none of them 0."""
+    return calls.VALUES["wild"](np.random.default_rng(seed), shape, DTYPES[dtype])
+
+
+@each_kernel("matmul", dtypes=FLOATS + COMPLEX)
+def test_the_identity_changes_no_bit(device, kernel):
+    for shape in (1, 1), (7, 5), (33, 31), (65, 67):
+        x = magnitudes(shape, kernel.dtype)
+        left, right = (np.eye(n, dtype=x.dtype) for n in shape)
+        assert_array_equal(bits(kernel(x, right, device=device)), bits(x))
+        assert_array_equal(bits(kernel(left, x, device=device)), bits(x))
+
+
+@each_kernel("matmul", dtypes=FLOATS + COMPLEX)
+def test_a_permutation_moves_rows(device, kernel):
+    x, order = magnitudes((37, 33), kernel.dtype), np.random.default_rng(1).permutation(37)
+    moves = np.eye(37, dtype=x.dtype)[order]
+    assert_array_equal(bits(kernel(moves, x, device=device)), bits(x[order]))
+    assert_array_equal(bits(kernel(x.T, moves.T, device=device)), bits(x[order].T))
+
+
+@each_kernel("matmul", dtypes=FLOATS + COMPLEX)
+def test_powers_of_two_scale_exactly(device, kernel):
+    a, b = (integers((35, 33), kernel.dtype) / 8).astype(kernel.dtype), magnitudes((33, 31), kernel.dtype, 1)
+    c, four = kernel(a, b, device=device), np.asarray(4, kernel.dtype)
+    assert_array_equal(bits(kernel(a * four, b / four, device=device)), bits(c))
+    assert_array_equal(bits(kernel(a * four, b, device=device)), bits(c * four))
+
+
+@each_kernel("matmul", dtypes=FLOATS + COMPLEX)
+def test_zeros_at_the_end_of_k_change_nothing(device, kernel):
+    a, b = magnitudes((33, 31), kernel.dtype), magnitudes((31, 35), kernel.dtype, 1)
+    c = kernel(a, b, device=device)
+    for more in (1, 2, 33):
+        longer = np.hstack([a, np.zeros((33, more), a.dtype)]), np.vstack([b, np.zeros((more, 35), b.dtype)])
+        assert_array_equal(kernel(*longer, device=device), c)
+
+
+@each_kernel("matmul", dtypes=FLOATS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_stays_in_its_row_and_column(device, kernel, bad):
+    a, b = magnitudes((35, 34), kernel.dtype), magnitudes((34, 33), kernel.dtype, 1)
+    clean = kernel(a, b, device=device)
+    a[3, 5], b[33, 7] = bad, bad
+    c = kernel(a, b, device=device)
+    assert not np.isfinite(c[3]).any()
+    assert not np.isfinite(c[:, 7]).any()
+    c[3], c[:, 7] = clean[3], clean[:, 7]
+    assert_array_equal(bits(c), bits(clean))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "bool"])
+@pytest.mark.parametrize("op", ["matmul", "sum", "transpose", "add_one"])
+def test_only_the_elements_of_out_are_written(device, op, dtype):
+    x = integers((6, 6), dtype)
+    expected = {
+        "matmul": lambda: cast(x.astype(int) @ x.astype(int), x.dtype),
+        "sum": lambda: x.sum(axis=0, keepdims=True),
+        "transpose": lambda: x.T,
+        "add_one": lambda: x + (1 if dtype == "bool" else x.dtype.type(1)),
+    }[op]()
+    canvas = poison((20, 20), expected.dtype)
+    out = canvas[3:15:2, 16:4:-2][: len(expected)]
+    options = {"axis": 0, "keepdims": True} if op == "sum" else {}
+    operands = (x, x) if op == "matmul" else (x,)
+    assert getattr(smemkit, op)(*operands, **options, out=out, device=device) is out
+    assert_array_equal(out, expected)
+    out[...] = poison(out.shape, out.dtype)
+    assert_array_equal(bits(canvas), bits(poison(canvas.shape, canvas.dtype)))
+
+
+# ---- more than 32 bits ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow  # half a minute, 9 GiB
+def test_more_elements_than_32_bits_count():
+    x = np.zeros(2**31 + 9, np.int8)
+    places = [0, 2**31 - 1, 2**31, x.size - 1]
+    x[places] = [1, 2, 3, 4]
+    result = smemkit.add_one(x, device="cpu")
+    assert_array_equal(result[places], [2, 3, 4, 5])
+    result -= 1
+    result[places] = 0
+    assert not result.any()
+
+
+@pytest.mark.slow  # a quarter of a minute, 8 GiB
+def test_offsets_of_more_than_32_bits():
+    x = np.zeros((2**26 + 8, 4), np.complex128)[:, ::2].T  # whose zeros need no memory; (2, 2**26 + 8)
+    places = (
+        [0, 1, 0, 1, 0, 1],
+        [0, 2**25 - 1, 2**25, 2**25, x.shape[1] - 1, x.shape[1] - 1],
+    )  # to byte 2**32 and on
+    x[places] = [1, 2, 3, 4, 5, 6]
+    result = smemkit.convert(x, device="cpu")
+    assert_array_equal(result[places], [1, 2, 3, 4, 5, 6])
+    result[places] = 0
+    assert not result.any()
+
+
+# ---- the checks find what is wrong ------------------------------------------------------------------------------
+
+
+class FakeArray:
+    """What an Array is here."""
+
+    def __init__(self, x):
+        self.x, self.shape, self.dtype = x.copy(), x.shape, x.dtype
+
+    def numpy(self):
+        return self.x.copy()
+
+
+def fake(call, spoil):
+    """A smemkit that knows the answer to `call`, spoils it, and gives it."""
+    state = types.SimpleNamespace(launches=0, operands=(), out=None)
+
+    def function(*operands, out=None, **keywords):
+        answer, state.operands, state.out = call.answer, operands, out
+        if answer.errors:
+            result = answer.errors[0]("as it has to")
+        else:
+            state.launches += all(0 not in operand.shape for operand in call.problem.operands)
+            for text in answer.warnings:
+                warnings.warn(text, RuntimeWarning, stacklevel=1)
+            result = answer.rounded()
+            if out is not None:
+                out[...] = result
+                result = out
+        result = spoil(result, state)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    return types.SimpleNamespace(
+        Array=FakeArray,
+        asarray=lambda x, device: FakeArray(x),
+        launches=lambda: state.launches,
+        **{call.problem.function: function},
+    )
+
+
+def changed(by):
+    """Spoils one element."""
+
+    def spoil(result, state):
+        result = np.array(result)
+        result.flat[result.size // 2] = by(result.flat[result.size // 2])
+        return result[()]
+
+    return spoil
+
+
+def ulps(n):
+    return changed(lambda x: x + n * np.spacing(x))
+
+
+def written(write):
+    """Spoils something else than the result."""
+
+    def spoil(result, state):
+        write(state)
+        return result
+
+    return spoil
+
+
+def launched(n):
+    return written(lambda state: setattr(state, "launches", state.launches + n))
+
+
+def beside(state):
+    """Writes an element of the gaps of `out`."""
+    out = state.out
+    np.ndarray(1, out.dtype, out.base, out.itemsize)[...] = 1
+
+
+SUM, PRODUCT = Call(problem("sum", (7, 31), axis=1)), Call(problem("matmul", (5, 33), (33, 7)))
+WHOLE = Call(problem("sum", (7, 31), dtype="int8", values="small"))
+GAPS = Call(problem("add_one", (5,)), Out("float32", (5,), Layout(steps=(2,))))
+SPECIAL = Call(problem("max", (31, 7), values="special", axis=0))
+TIES = Call(problem("argmin", (2, 31), dtype="int8", values="few", axis=1))
+TURNED = Call(problem("transpose", (3, 5, 7)))
+REFUSED = Call(problem("sum", (3,), axis=5))
+NOTHING = Call(problem("mean", (0, 3), axis=0))
+FULL = Call(problem("add_one", (3,)), Out("float32", (4,)))
+VARIANCE = Call(problem("var", (257,), values="shifted"))
+SPOILT = {
+    "an ulp of a sum": (SUM, ulps(1)),
+    "an ulp of a sum in float64": (Call(problem("sum", (9, 3), dtype="float64", axis=0)), ulps(1000)),
+    "an ulp of a sum in float16": (Call(problem("sum", (9, 3), dtype="float16", axis=0)), ulps(1)),
+    "an ulp of a sum in bfloat16": (Call(problem("sum", (9, 3), dtype="bfloat16", axis=0)), ulps(1)),
+    "an ulp of a complex sum": (
+        Call(problem("sum", (9, 3), dtype="complex64", axis=0)),
+        changed(lambda z: z + 1j * np.spacing(z.imag)),
+    ),
+    "an element of a sum": (SUM, changed(lambda x: x - np.float32(0.5))),
+    "one too many": (WHOLE, changed(lambda x: x + 1)),
+    "an element of a product": (PRODUCT, changed(lambda x: x - np.float32(0.01))),
+    "ulps of a mean": (Call(problem("mean", (31,))), ulps(1)),
+    "ulps of a product": (Call(problem("prod", (31,), values="factors")), ulps(1)),
+    "the divisor of a variance": (VARIANCE, changed(lambda x: x * np.float32(257 / 256))),
+    "an ulp of a variance": (VARIANCE, ulps(1)),
+    "an ulp of a deviation": (Call(problem("std", (31,))), ulps(1)),
+    "a NaN that is lost": (SPECIAL, lambda r, state: np.nan_to_num(r)),
+    "a NaN from nowhere": (SUM, changed(lambda x: np.nan)),
+    "an infinity from nowhere": (SUM, changed(lambda x: np.inf)),
+    "the last of equals": (TIES, lambda r, state: 30 - np.argmin(state.operands[0][:, ::-1], axis=1)),
+    "the operand, not turned": (TURNED, lambda r, state: np.ascontiguousarray(r.transpose(2, 0, 1))),
+    "the wrong dtype": (SUM, lambda r, state: r.astype(np.float64)),
+    "the wrong byte order": (SUM, lambda r, state: r.astype(">f4")),
+    "an integer not widened": (WHOLE, lambda r, state: r.astype(np.int32)),
+    "an axis too many": (SUM, lambda r, state: r[None]),
+    "no scalar": (WHOLE, lambda r, state: np.asarray(r)),
+    "a scalar": (SUM, lambda r, state: r[0]),
+    "a subclass": (SUM, lambda r, state: r.view(calls.Tagged)),
+    "an Array": (SUM, lambda r, state: FakeArray(r)),
+    "a view that is not contiguous": (TURNED, lambda r, state: np.array(r, order="F")),
+    "a copy of out": (GAPS, lambda r, state: r.copy()),
+    "a gap of out": (GAPS, written(beside)),
+    "an operand": (SUM, written(lambda state: state.operands[0].fill(0))),
+    "an operand beside out": (GAPS, written(lambda state: state.operands[0].fill(0))),
+    "out, although refused": (FULL, written(lambda state: state.out.fill(0))),
+    "a refusal of what is right": (SUM, lambda r, state: ValueError("no")),
+    "a result of what is wrong": (REFUSED, lambda r, state: np.float32(1)),
+    "another refusal": (REFUSED, lambda r, state: TypeError("no")),
+    "a refusal that is not AxisError": (REFUSED, lambda r, state: ValueError("no")),
+    "a crash": (REFUSED, lambda r, state: RuntimeError("no")),
+    "a launch before a refusal": (REFUSED, launched(1)),
+    "no launch": (SUM, launched(-1)),
+    "a launch of nothing": (NOTHING, launched(1)),
+    "a warning": (SUM, written(lambda state: warnings.warn("Mean of empty slice.", RuntimeWarning, 2))),
+}
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_the_checks_find(what):
+    call, spoil = SPOILT[what]
+    call.verify(fake(call, lambda result, state: result), "cpu")  # unspoilt it passes
+    with pytest.raises(MismatchError):
+        call.verify(fake(call, spoil), "cpu")
+
+
+def test_the_checks_find_a_warning_that_is_missing():
+    NOTHING.verify(fake(NOTHING, lambda result, state: result), "cpu")
+    silent = fake(Call(problem("sum", (0, 3), axis=0)), lambda result, state: np.full(3, np.nan, np.float32))
+    silent.mean = silent.sum
+    with pytest.raises(MismatchError, match="warnings"):
+        NOTHING.verify(silent, "cpu")
+
+
+def test_the_checks_find_an_operand_on_the_device_that_is_written():
+    call = Call(Problem("sum", (Operand("float32", (3,), form="Array"),)))
+    module = fake(call, lambda result, state: FakeArray(np.asarray(result)))
+    call.verify(module, "cpu")
+    module = fake(call, lambda result, state: state.operands[0].x.fill(0) or FakeArray(np.asarray(result)))
+    with pytest.raises(MismatchError, match="an operand was written"):
+        call.verify(module, "cpu")
+
+
+def test_a_call_tells_how_to_make_it_again():
+    for seed in range(50):
+        call = calls.draw(Random(seed).choice, None)
+        assert repr(eval(repr(call), vars(calls) | {"nan": np.nan})) == repr(call)
+
+
+def test_calls_of_every_kind_are_drawn():
+    drawn = [calls.draw(Random(seed).choice, None) for seed in range(3000)]
+    operands = [operand for call in drawn for operand in call.problem.operands]
+    assert {call.problem.op for call in drawn} == {op for family in FAMILIES.values() for op in family}
+    assert {operand.dtype for operand in operands} == set(DTYPES)
+    assert {operand.values for operand in operands} == set(calls.VALUES)
+    assert {"array", "list", "scalar", "number", "Tagged", "Boxed", "Array"} == {x.form for x in operands}
+    assert {len(operand.shape) for operand in operands} >= {0, 1, 2, 3, 4, 5}
+    assert {error for call in drawn for error in call.answer.errors} == {
+        TypeError,
+        ValueError,
+        np.exceptions.AxisError,
+    }
+    layouts = [operand.layout for operand in operands]
+    for feature in "order", "steps", "leads", "repeated", "odd", "swapped", "read_only":
+        assert sum(bool(getattr(layout, feature)) for layout in layouts) > 100, feature
+    outs = [call.out for call in drawn if call.out and not call.answer.errors]
+    assert sum(out.overlap is not None for out in outs) > 30
+    assert sum(out.layout != calls.PLAIN for out in outs) > 100
+    assert sum(bool(call.answer.warnings) for call in drawn) > 5
