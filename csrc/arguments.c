@@ -2,7 +2,6 @@
  * and what came; nothing has been launched or written when it is raised. */
 #include "smemkit.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,15 +96,22 @@ bool blame(const char *name)
     return false;
 }
 
+/* NULL without an exception where there is no such attribute. */
+static PyObject *attribute(PyObject *object, const char *name)
+{
+    PyObject *value = PyObject_GetAttrString(object, name);
+
+    if (!value && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    return value;
+}
+
 /* What hides elements from NumPy's functions would be computed with here. */
 static bool check_mask(PyArrayObject *numpy, const char *name)
 {
-    PyObject *mask;
+    PyObject *mask = PyArray_CheckExact(numpy) ? NULL : attribute((PyObject *)numpy, "mask");
     bool masked;
 
-    if (PyArray_CheckExact(numpy) || !PyObject_HasAttrString((PyObject *)numpy, "mask"))
-        return true;
-    mask = PyObject_GetAttrString((PyObject *)numpy, "mask");
     masked = mask && PyArray_Check(mask); /* numpy.ma.nomask is a scalar */
     Py_XDECREF(mask);
     if (masked)
@@ -134,6 +140,22 @@ bool read_operand(const struct module_state *state, PyObject *object, const char
     if (!operand->dtype)
         refuse_dtype(name, EVERY, (PyObject *)operand->descr);
     return operand->dtype != 0;
+}
+
+bool operand_unchanged(const struct operand *operand)
+{
+    PyArrayObject *numpy = (PyArrayObject *)operand->owner;
+    const struct layout *layout = &operand->layout;
+    bool same = operand->array || (PyArray_BYTES(numpy) == operand->data &&
+                                   PyArray_DESCR(numpy) == operand->descr && PyArray_NDIM(numpy) == layout->ndim);
+
+    for (int i = 0; same && !operand->array && i < layout->ndim; i++)
+        same = PyArray_DIM(numpy, i) == layout->shape[i] && PyArray_STRIDE(numpy, i) == layout->strides[i];
+    if (!same)
+        PyErr_SetString(PyExc_RuntimeError,
+                        "an array was given another shape, dtype or memory while the arguments "
+                        "beside it were read");
+    return same;
 }
 
 void drop_operand(struct operand *operand)
@@ -238,7 +260,7 @@ static int cuda_ordinal(const char *name)
 /* `source` is what a message blames: the argument `device`, or the environment. */
 static struct device *find_device(const struct module_state *state, PyObject *object, const char *source)
 {
-    PyObject *name = PyUnicode_Check(object) ? Py_NewRef(object) : PyObject_GetAttrString(object, "name");
+    PyObject *name = PyUnicode_Check(object) ? Py_NewRef(object) : attribute(object, "name");
     Py_ssize_t length = 0;
     const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &length) : NULL, *why = NULL;
     const bool whole = text && (size_t)length == strlen(text); /* no zero in the middle */
@@ -246,7 +268,10 @@ static struct device *find_device(const struct module_state *state, PyObject *ob
     struct device *device = NULL;
     int count;
 
-    PyErr_Clear();
+    if (PyErr_Occurred()) {
+        Py_XDECREF(name);
+        return NULL;
+    }
     if (whole && strcmp(text, "cpu") == 0) {
         device = cpu_device();
     } else if (ordinal >= 0) {
@@ -343,7 +368,7 @@ bool read_device(const struct module_state *state, PyObject *object, const struc
 
 bool read_stream(PyObject *object, const struct device *device, device_stream *stream)
 {
-    PyObject *pair = NULL, *handle = NULL;
+    PyObject *method = NULL, *pair = NULL, *handle = NULL;
 
     *stream = NULL;
     if (object == Py_None)
@@ -354,15 +379,18 @@ bool read_stream(PyObject *object, const struct device *device, device_stream *s
     }
     if (PyLong_Check(object)) {
         handle = Py_NewRef(object);
-    } else if (PyObject_HasAttrString(object, "__cuda_stream__")) { /* (version, handle) */
-        pair = PyObject_CallMethod(object, "__cuda_stream__", NULL);
+    } else if ((method = attribute(object, "__cuda_stream__"))) { /* gives (version, handle) */
+        pair = PyObject_CallNoArgs(method);
         handle = pair ? PySequence_GetItem(pair, 1) : NULL;
-    } else {
+    } else if (!PyErr_Occurred()) {
         PyErr_Format(PyExc_TypeError, "stream: expected an integer or an object with __cuda_stream__, got %s",
                      Py_TYPE(object)->tp_name);
     }
     if (handle)
         *stream = PyLong_AsVoidPtr(handle);
+    if (PyErr_Occurred() && handle)
+        blame("stream");
+    Py_XDECREF(method);
     Py_XDECREF(pair);
     Py_XDECREF(handle);
     return !PyErr_Occurred();
@@ -538,12 +566,12 @@ bool read_dtype(PyObject *object, unsigned allowed, enum dtype *dtype)
 
 bool read_precision(PyObject *object, const struct kernel_choice *choice)
 {
-    const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : NULL;
+    const bool is_text = PyUnicode_Check(object);
 
-    if (text && strcmp(text, "highest") == 0)
+    if (is_text && PyUnicode_CompareWithASCIIString(object, "highest") == 0)
         return true;
-    if (!text || (strcmp(text, "high") != 0 && strcmp(text, "medium") != 0)) {
-        PyErr_Clear();
+    if (!is_text || (PyUnicode_CompareWithASCIIString(object, "high") != 0 &&
+                     PyUnicode_CompareWithASCIIString(object, "medium") != 0)) {
         PyErr_Format(PyExc_ValueError, "precision: expected 'highest', 'high' or 'medium', got %R", object);
         return false;
     }
@@ -599,8 +627,10 @@ static int one_axis(PyObject *object, const char *name, int ndim, int limit)
         return -1;
     }
     axis = PyNumber_AsSsize_t(object, NULL);
-    if (axis == -1 && PyErr_Occurred())
+    if (axis == -1 && PyErr_Occurred()) {
+        blame(name);
         return -1;
+    }
     if (axis < -limit || axis >= limit) {
         refuse_axis(name, axis, ndim);
         return -1;
@@ -647,7 +677,12 @@ bool read_axes(PyObject *object, int ndim, int *axes)
         axes[i] = ndim - 1 - i;
     if (object == Py_None)
         return true;
-    tuple = PyIndex_Check(object) ? PyTuple_Pack(1, object) : PySequence_Tuple(object);
+    tuple = PySequence_Tuple(object);
+    if (!tuple && PyIndex_Check(object) &&
+        PyErr_ExceptionMatches(PyExc_TypeError)) { /* the one axis of a vector */
+        PyErr_Clear();
+        tuple = PyTuple_Pack(1, object);
+    }
     if (!tuple)
         return blame("axes");
     ok = PyTuple_GET_SIZE(tuple) == ndim;
@@ -665,20 +700,26 @@ bool read_flag(PyObject *object, const char *name, bool *flag)
 {
     int truth = PyIndex_Check(object) || PyArray_IsScalar(object, Bool) ? PyObject_IsTrue(object) : -1;
 
-    if (truth < 0 && !PyErr_Occurred())
-        PyErr_Format(PyExc_TypeError, "%s: expected True or False, got %R", name, object);
     *flag = truth > 0;
-    return truth >= 0;
+    if (truth >= 0)
+        return true;
+    if (PyErr_Occurred())
+        return blame(name);
+    PyErr_Format(PyExc_TypeError, "%s: expected True or False, got %R", name, object);
+    return false;
 }
 
 bool read_double(PyObject *object, const char *name, double *value)
 {
-    *value = PyNumber_Check(object) ? PyFloat_AsDouble(object) : NAN;
-    if (!PyErr_Occurred() && *value == *value)
+    *value = PyFloat_AsDouble(object);
+    if (*value != -1 || !PyErr_Occurred())
         return true;
-    PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "%s: expected a number, got %R", name, object);
-    return false;
+    if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError, "%s: expected a number, got %R", name, object);
+        return false;
+    }
+    return blame(name);
 }
 
 PyArrayObject *read_initial(PyObject *object, enum dtype dtype, struct scalar *scalar)

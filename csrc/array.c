@@ -27,20 +27,21 @@ static struct array *array_alloc(const struct module_state *state, struct device
     array->descr = descr;
     array->ndim = ndim;
     array->size = 1;
+    array->bytes = (size_t)PyDataType_ELSIZE(descr);
     for (int i = 0; i < ndim; i++) {
-        array->shape[i] = shape[i];
-        if (shape[i] < 0 || __builtin_mul_overflow(array->size, shape[i], &array->size)) {
+        const npy_intp length = array->shape[i] = shape[i];
+
+        array->size *=
+            length; /* no larger than the bytes, whose number is checked; so that strides exist, without 0 */
+        if (length < 0 || (length && __builtin_mul_overflow(array->bytes, (size_t)length, &array->bytes)) ||
+            array->bytes > PY_SSIZE_T_MAX) {
             refuse_shape(ndim, shape);
             Py_DECREF(array);
             return NULL;
         }
     }
-    if (__builtin_mul_overflow((size_t)array->size, (size_t)PyDataType_ELSIZE(descr), &array->bytes) ||
-        array->bytes > PY_SSIZE_T_MAX) {
-        refuse_shape(ndim, shape);
-        Py_DECREF(array);
-        return NULL;
-    }
+    if (array->size == 0)
+        array->bytes = 0;
     return array;
 }
 
@@ -64,12 +65,22 @@ struct array *array_new(const struct module_state *state, struct device *device,
     return array;
 }
 
-static bool copy_from_host(struct call *call)
+/* The shortest way for what NumPy has as the device wants it; else `convert` does it. */
+static void run_array_from(struct call *call, void *unused)
 {
-    struct array *array = call->out.array;
+    const struct operand *x = &call->in[0];
 
-    return call->device->type->copy_in(call->device, array->memory, call->in[0].data, array->bytes, NULL,
-                                       &call->failure);
+    (void)unused;
+    if (call_is_host(call) && call->result == x->dtype && !x->swapped &&
+        layout_is_contiguous(&call->as[0], dtype_bytes(x->dtype))) {
+        call->device->type->copy_in(call->device, call->out.data, x->data, call->out.array->bytes, NULL,
+                                    &call->failure);
+    } else {
+        bool ok = call_begin(call);
+
+        call_end(call, ok && call_convert(call, call->memory[0], &call->as[0], x->dtype, x->swapped,
+                                          call->out_memory, call->result));
+    }
 }
 
 /* A new Array with the elements of `object` in `dtype`, or their own if it is 0. NULL with an exception. */
@@ -77,36 +88,17 @@ static PyObject *array_from(const struct module_state *state, struct device *dev
                             enum dtype dtype)
 {
     struct call call = {.device = device, .inputs = 1, .as_it_lies = true};
-    PyArray_Descr *descr = NULL;
-    bool straight;
+    PyArray_Descr *descr;
+    bool ok;
 
     if (!read_operand(state, object, "obj", &call.in[0]))
         return call_refused(&call);
     call.as[0] = call.in[0].layout;
     call.result = dtype ? dtype : call.in[0].dtype;
-    descr = dtype_descr(call.result);
-    if (!descr || !read_out(state, Py_None, device, false, descr, call.as[0].ndim, call.as[0].shape, &call.out)) {
-        Py_XDECREF(descr);
-        return call_refused(&call);
-    }
-    Py_DECREF(descr);
-    straight = call_is_host(&call) && call.result == call.in[0].dtype && !call.in[0].swapped &&
-               layout_is_contiguous(&call.as[0], dtype_bytes(call.result));
-    if (call.out.size == 0)
-        return call_result(state, &call, true);
-    if (!straight && !call_prepare(&call))
-        return call_refused(&call);
-    Py_BEGIN_ALLOW_THREADS
-    if (straight) {
-        copy_from_host(&call);
-    } else {
-        bool ok = call_begin(&call);
-
-        call_end(&call, ok && call_convert(&call, call.memory[0], &call.as[0], call.in[0].dtype,
-                                           call.in[0].swapped, call.out_memory, call.result));
-    }
-    Py_END_ALLOW_THREADS
-    return call_result(state, &call, true);
+    descr = warn_complex(call.in[0].dtype, call.result) ? dtype_descr(call.result) : NULL;
+    ok = descr && read_out(state, Py_None, device, false, descr, call.as[0].ndim, call.as[0].shape, &call.out);
+    Py_XDECREF(descr);
+    return ok ? call_run(state, &call, run_array_from, NULL, true) : call_refused(&call);
 }
 
 static void array_dealloc(PyObject *self)

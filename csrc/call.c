@@ -2,9 +2,10 @@
  * kernel wants, through the kernel, and back.
  *
  * Layouts, byte orders and casts are handled here and nowhere else, by one kernel, `convert`; the kernels of the
- * operations see contiguous arrays of one dtype. A NumPy array travels as it lies, with the gaps between its
- * elements, and is put in order on the device; where the gaps are many times what lies between them, only the
- * elements travel. What goes back never touches the gaps: another thread may be writing there.
+ * operations see contiguous arrays of one dtype. The host only moves bytes. A NumPy array travels as it lies, with
+ * the gaps between its elements, and is put in order on the device; where the gaps are many times what lies
+ * between them, the elements are collected for the way. What comes back travels without gaps, and the elements are
+ * laid into an `out` that has some one by one: another thread may be writing beside them.
  */
 #include "smemkit.h"
 
@@ -67,8 +68,14 @@ static bool pack(struct call *call, int i)
     return true;
 }
 
-bool call_prepare(struct call *call)
+/* What has to be allocated on the host before anything is launched. */
+static bool prepare(struct call *call)
 {
+    for (int i = 0; i < call->inputs; i++)
+        if (!operand_unchanged(&call->in[i]))
+            return false;
+    if (!operand_unchanged(&call->out))
+        return false;
     for (int i = 0; call_is_host(call) && i < call->inputs; i++) {
         call->source[i] = call->in[i].data;
         if (is_sparse(&call->as[i], dtype_bytes(call->in[i].dtype)) && !pack(call, i))
@@ -281,7 +288,7 @@ PyObject *call_refused(struct call *call)
     return NULL;
 }
 
-PyObject *call_result(const struct module_state *state, struct call *call, bool own_out)
+static PyObject *result_of(const struct module_state *state, struct call *call, bool own_out)
 {
     PyObject *result;
 
@@ -296,6 +303,19 @@ PyObject *call_result(const struct module_state *state, struct call *call, bool 
         result = PyArray_Return((PyArrayObject *)result);
     drop(call);
     return result;
+}
+
+PyObject *call_run(const struct module_state *state, struct call *call, void (*run)(struct call *, void *),
+                   void *context, bool own_out)
+{
+    if (call->out.size) {
+        if (!prepare(call))
+            return call_refused(call);
+        Py_BEGIN_ALLOW_THREADS
+        run(call, context);
+        Py_END_ALLOW_THREADS
+    }
+    return result_of(state, call, own_out);
 }
 
 /* `value`, any scalar, as out's dtype has it; in native byte order, which CopyInto turns where it has to. */
@@ -315,21 +335,23 @@ PyObject *call_filled(const struct module_state *state, struct call *call, PyObj
     PyArrayObject *scalar = as_out(call, value), *target;
     bool ok;
 
+    if (!scalar)
+        return call_refused(call);
     if (!call->out.array)
         target = (PyArrayObject *)Py_NewRef(call->out.owner);
     else
         target = numpy_like(call->out.descr, &call->out.layout, NULL, false);
-    ok = scalar && target && PyArray_CopyInto(target, scalar) == 0;
+    ok = target && PyArray_CopyInto(target, scalar) == 0;
     if (ok && call->out.array) {
         const size_t bytes = bytes_of(call->out.size, call->out.dtype);
 
-        Py_BEGIN_ALLOW_THREADS(void)
-        (type->follow(call->device, call->stream, NULL, &call->failure) &&
-         type->copy_in(call->device, call->out.data, PyArray_DATA(target), bytes, call->stream, &call->failure) &&
-         type->follow(call->device, NULL, call->stream, &call->failure));
-        Py_END_ALLOW_THREADS /* call_result raises the failure, if there is one */
+        Py_BEGIN_ALLOW_THREADS
+        if (type->follow(call->device, call->stream, NULL, &call->failure) &&
+            type->copy_in(call->device, call->out.data, PyArray_DATA(target), bytes, call->stream, &call->failure))
+            type->follow(call->device, NULL, call->stream, &call->failure);
+        Py_END_ALLOW_THREADS /* result_of raises the failure, if there is one */
     }
     Py_XDECREF(scalar);
     Py_XDECREF(target);
-    return ok ? call_result(state, call, own_out) : call_refused(call);
+    return ok ? result_of(state, call, own_out) : call_refused(call);
 }

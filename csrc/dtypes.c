@@ -67,11 +67,29 @@ static bool is_bfloat16(const PyArray_Descr *descr)
     return PyTypeNum_ISUSERDEF(descr->type_num) && strcmp(dot ? dot + 1 : name, "bfloat16") == 0;
 }
 
+/* NumPy has a number for each of C's types, two of which are as long as each other. */
+static int fixed_width(int type_num)
+{
+    switch (type_num) {
+    case NPY_INT:
+    case NPY_LONG:
+    case NPY_LONGLONG:
+        return type_num == NPY_INT || (type_num == NPY_LONG && sizeof(long) == 4) ? NPY_INT32 : NPY_INT64;
+    case NPY_UINT:
+    case NPY_ULONG:
+    case NPY_ULONGLONG:
+        return type_num == NPY_UINT || (type_num == NPY_ULONG && sizeof(long) == 4) ? NPY_UINT32 : NPY_UINT64;
+    default:
+        return type_num;
+    }
+}
+
 enum dtype dtype_of(const PyArray_Descr *descr)
 {
+    const int number = fixed_width(descr->type_num);
+
     for (int i = 0; i < DTYPES; i++)
-        if (dtypes[i].dtype == BFLOAT16 ? is_bfloat16(descr)
-                                        : PyArray_EquivTypenums(dtypes[i].numpy, descr->type_num))
+        if (dtypes[i].dtype == BFLOAT16 ? is_bfloat16(descr) : dtypes[i].numpy == number)
             return dtypes[i].dtype;
     return 0;
 }
@@ -84,6 +102,9 @@ PyArray_Descr *dtype_descr(enum dtype dtype)
     if (dtype != BFLOAT16)
         return PyArray_DescrFromType(dtypes[dtype_index(dtype)].numpy);
     module = PyImport_ImportModule("ml_dtypes");
+    if (!module && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError))
+        PyErr_SetString(PyExc_ModuleNotFoundError,
+                        "dtype: bfloat16 is that of ml_dtypes, which is not installed; pip install ml_dtypes");
     type = module ? PyObject_GetAttrString(module, "bfloat16") : NULL;
     if (type)
         PyArray_DescrConverter(type, &descr);

@@ -10,8 +10,7 @@ static bool warn(PyObject *category, const char *text)
     return PyErr_WarnEx(category, text, 2) == 0;
 }
 
-/* As NumPy does where a cast loses the imaginary part. */
-static bool warn_complex(enum dtype from, enum dtype to)
+bool warn_complex(enum dtype from, enum dtype to)
 {
     PyObject *module, *category;
     bool ok;
@@ -197,8 +196,9 @@ static bool launch_matmul(struct call *call, struct matmul_args *args, const str
     }
 }
 
-static void run_matmul(struct call *call, struct batches *batches)
+static void run_matmul(struct call *call, void *context)
 {
+    struct batches *batches = context;
     const struct layout *a = &call->as[0], *b = &call->as[1];
     struct matmul_args args = {.m = a->shape[a->ndim - 2],
                                .n = b->shape[b->ndim - 1],
@@ -249,14 +249,7 @@ PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
     if (call.out.size && (!call.in[0].size || !call.in[1].size)) /* k is 0 */
         return call_filled(state, &call, Py_False, own_out);
-    if (call.out.size && !call_prepare(&call))
-        return call_refused(&call);
-    if (call.out.size) {
-        Py_BEGIN_ALLOW_THREADS
-        run_matmul(&call, &batches);
-        Py_END_ALLOW_THREADS
-    }
-    return call_result(state, &call, own_out);
+    return call_run(state, &call, run_matmul, &batches, own_out);
 }
 
 /* ---- reduce ---- */
@@ -343,16 +336,39 @@ static void sum_types(struct call *call, enum dtype asked, struct reduce_args *a
     args->result = asked ? asked : in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in;
 }
 
-static bool reduce_types(struct call *call, const char *op, PyObject *dtype, struct reduce_args *args)
+/* The dtype that holds the elements and those of `out`; 0 where there is none, no out, or one that cannot take it.
+ */
+static enum dtype dtype_with_out(const struct module_state *state, const struct operand *x, PyObject *out)
+{
+    PyArray_Descr *descr = NULL;
+    enum dtype dtype = 0;
+
+    if (PyArray_Check(out))
+        descr = PyArray_DESCR((PyArrayObject *)out);
+    else if (Py_IS_TYPE(out, state->array_type))
+        descr = ((struct array *)out)->descr;
+    if (descr && dtype_of(descr))
+        dtype = dtype_promoted(x->descr, descr);
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Clear();
+    return dtype && dtype_casts(dtype, dtype_of(descr)) ? dtype : 0;
+}
+
+static bool reduce_types(const struct module_state *state, struct call *call, const char *op, PyObject *dtype,
+                         PyObject *out, struct reduce_args *args)
 {
     static const unsigned moments = FLOATING | COMPLEX;
-    enum dtype asked = 0;
+    enum dtype asked = 0, with_out;
 
     switch (args->op) {
     case REDUCE_SUM:
     case REDUCE_PROD:
     case REDUCE_MEAN:
-        if (!read_dtype(dtype, EVERY, &asked))
+        if (args->op != REDUCE_MEAN || call->in[0].dtype & moments)
+            asked = dtype_with_out(state, &call->in[0], out); /* as NumPy, which adds up in it */
+        if (!(call->in[0].dtype & COMPLEX))
+            asked = real_part(asked);
+        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked))
             return false;
         sum_types(call, asked, args);
         break;
@@ -363,6 +379,9 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, str
         if (asked && !(asked == FLOAT64 && call->in[0].dtype & ~moments))
             call->dtype[0] = asked;
         args->result = asked ? asked : call->in[0].dtype & ~moments ? FLOAT64 : real_part(call->in[0].dtype);
+        with_out = asked ? 0 : dtype_with_out(state, &call->in[0], out);
+        if (with_out & FLOATING && args->result & FLOATING) /* it is computed in double anyway */
+            args->result = with_out;
         break;
     case REDUCE_MIN:
     case REDUCE_MAX:
@@ -498,7 +517,7 @@ static bool read_reduction(const struct module_state *state, PyObject *const *ar
            read_device(state, args[R_DEVICE], call->in, 1, &call->device) &&
            read_kernel(OP_reduce, args[R_KERNEL], "block_size", args[R_BLOCK_SIZE], Py_None, args[R_DEVICE],
                        call_is_host(call), &call->device, &call->kernel) &&
-           reduce_types(call, reduction->op, args[R_DTYPE], reduce) &&
+           reduce_types(state, call, reduction->op, args[R_DTYPE], args[R_OUT], reduce) &&
            read_initial_of(args[R_INITIAL], reduction) && check_rung(&call->kernel, reduce, reduction->op) &&
            read_stream(args[R_STREAM], call->device, &call->stream);
 }
@@ -549,8 +568,9 @@ static bool warn_freedom(const struct reduction *reduction)
            warn(PyExc_RuntimeWarning, "Degrees of freedom <= 0 for slice.");
 }
 
-static void run_reduce(struct call *call, struct reduction *reduction)
+static void run_reduce(struct call *call, void *context)
 {
+    struct reduction *reduction = context;
     struct reduce_args *args = &reduction->args;
     bool ok;
 
@@ -586,16 +606,9 @@ PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
     } else if (reduction.extent.n == 0) {
         value = reduce_nothing(&reduction);
         result = call_filled(state, &call, value, own_out);
-    } else if (call.out.size == 0) {
-        result = call_result(state, &call, own_out);
-    } else if (!call_prepare(&call)) {
-        call_refused(&call);
     } else {
         plan_reduce(&call.kernel, reduction.extent.n);
-        Py_BEGIN_ALLOW_THREADS
-        run_reduce(&call, &reduction);
-        Py_END_ALLOW_THREADS
-        result = call_result(state, &call, own_out);
+        result = call_run(state, &call, run_reduce, &reduction, own_out);
     }
     Py_XDECREF(value);
     Py_XDECREF(reduction.initial);
@@ -639,8 +652,9 @@ static struct turn plan_transpose(struct call *call, const int *axes)
     return (struct turn){1, 1, call->in[0].size};
 }
 
-static void run_transpose(struct call *call, const struct turn *turn)
+static void run_transpose(struct call *call, void *context)
 {
+    const struct turn *turn = context;
     struct transpose_args args = {.batches = turn->batches,
                                   .rows = turn->rows,
                                   .columns = turn->columns,
@@ -682,24 +696,19 @@ PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t cou
     if (!call_out(state, &call, args[OUT], call.in[0].dtype, layout->ndim, shape))
         return call_refused(&call);
 
-    if (call.out.size) {
+    if (call.out.size)
         turn = plan_transpose(&call, axes);
-        if (!call_prepare(&call))
-            return call_refused(&call);
-        Py_BEGIN_ALLOW_THREADS
-        run_transpose(&call, &turn);
-        Py_END_ALLOW_THREADS
-    }
-    return call_result(state, &call, own_out);
+    return call_run(state, &call, run_transpose, &turn, own_out);
 }
 
 /* ---- the tutorials' first kernels ---- */
 
-static void run_reverse(struct call *call)
+static void run_reverse(struct call *call, void *unused)
 {
     struct reverse_args args = {.n = call->in[0].size, .element_size = dtype_bytes(call->in[0].dtype)};
     bool ok = call_begin(call);
 
+    (void)unused;
     args.x = call->memory[0];
     args.out = call->out_memory;
     call_end(call, ok && call_launch(call, call->kernel.row, &args));
@@ -720,21 +729,15 @@ PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count
         return call_refused(&call);
 
     want_natural(&call, 0);
-    if (call.out.size) {
-        if (!call_prepare(&call))
-            return call_refused(&call);
-        Py_BEGIN_ALLOW_THREADS
-        run_reverse(&call);
-        Py_END_ALLOW_THREADS
-    }
-    return call_result(state, &call, false);
+    return call_run(state, &call, run_reverse, NULL, false);
 }
 
-static void run_add_one(struct call *call)
+static void run_add_one(struct call *call, void *unused)
 {
     struct add_one_args args = {.n = call->in[0].size, .dtype = call->result};
     bool ok = call_begin(call);
 
+    (void)unused;
     args.x = call->memory[0];
     args.out = call->out_memory;
     call_end(call, ok && call_launch(call, call->kernel.row, &args));
@@ -759,23 +762,17 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
         !call_out(state, &call, args[OUT], call.dtype[0], call.in[0].layout.ndim, call.in[0].layout.shape))
         return call_refused(&call);
 
-    if (call.out.size) {
-        if (!call_prepare(&call))
-            return call_refused(&call);
-        Py_BEGIN_ALLOW_THREADS
-        run_add_one(&call);
-        Py_END_ALLOW_THREADS
-    }
-    return call_result(state, &call, own_out);
+    return call_run(state, &call, run_add_one, NULL, own_out);
 }
 
 /* ---- convert ---- */
 
-static void run_convert(struct call *call)
+static void run_convert(struct call *call, void *unused)
 {
     const struct operand *x = &call->in[0];
     bool ok = call_begin(call);
 
+    (void)unused;
     call_end(call, ok && call_convert(call, call->memory[0], &call->as[0], x->dtype, x->swapped, call->out_memory,
                                       call->result));
 }
@@ -800,12 +797,5 @@ PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count
         !call_out(state, &call, args[OUT], dtype, call.in[0].layout.ndim, call.in[0].layout.shape))
         return call_refused(&call);
 
-    if (call.out.size) {
-        if (!call_prepare(&call))
-            return call_refused(&call);
-        Py_BEGIN_ALLOW_THREADS
-        run_convert(&call);
-        Py_END_ALLOW_THREADS
-    }
-    return call_result(state, &call, own_out);
+    return call_run(state, &call, run_convert, NULL, own_out);
 }

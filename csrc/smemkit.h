@@ -96,6 +96,8 @@ bool read_operand(const struct module_state *, PyObject *, const char *name, str
 /* `out` must be able to take the result; where it is None, the result is made here, of `descr`. */
 bool read_out(const struct module_state *, PyObject *, struct device *, bool host, PyArray_Descr *descr, int ndim,
               const npy_intp *shape, struct operand *);
+/* Whether a NumPy array is still what was read: to be asked when no more of the caller's code will run. */
+bool operand_unchanged(const struct operand *);
 void drop_operand(struct operand *);
 
 /* The device of a call: that of its operands, or for NumPy operands the one asked for, or the default. */
@@ -170,19 +172,19 @@ struct call {
 };
 
 bool call_is_host(const struct call *);
-/* With the GIL: what has to be allocated on the host before anything is launched. */
-bool call_prepare(struct call *);
-/* Without the GIL: device memory for all, with the operands in it. */
+/* With the GIL: runs the call, unless it makes nothing, by `run(call, context)` without the GIL; what the
+ * operation returns then, or NULL with an exception. The call is over. */
+PyObject *call_run(const struct module_state *, struct call *, void (*run)(struct call *, void *), void *context,
+                   bool own_out);
+/* What `run` does, without the GIL: begin, which gives device memory to all and brings the operands there;
+ * launches; end, after a failure too, which brings the result to where it belongs and gives the memory back. */
 bool call_begin(struct call *);
 bool call_launch(struct call *, const struct kernel_row *, const void *args);
 /* Launches `convert`: a view of x into a new contiguous array. */
 bool call_convert(struct call *, const void *x, const struct layout *, enum dtype from, bool swapped, void *out,
                   enum dtype to);
-/* Without the GIL, after a failure too: the result to where it belongs, and the device memory back. */
 void call_end(struct call *, bool ok);
-/* With the GIL: what the operation returns, or NULL with an exception; the call is over. */
-PyObject *call_result(const struct module_state *, struct call *, bool own_out);
-/* With the GIL, instead of all the above: `value` in every element of out. */
+/* With the GIL, instead of call_run: `value`, NULL with an exception, in every element of out. */
 PyObject *call_filled(const struct module_state *, struct call *, PyObject *value, bool own_out);
 PyObject *call_refused(struct call *);
 unsigned long long launch_count(void);
@@ -202,6 +204,8 @@ PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
 PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count);
+/* Warns, as NumPy does, where a cast loses the imaginary part. */
+bool warn_complex(enum dtype from, enum dtype to);
 PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 /* ---- timing.c ---- */

@@ -620,7 +620,8 @@ def convert(
     Notes
     -----
     As NumPy's `astype`: integers wrap around, floats lose their fractions to integers, complex numbers their
-    imaginary parts to real ones, with a warning. NaN, and what is too large for int64, become the least int64.
+    imaginary parts to real ones, with a warning. A float that the integer does not hold, NaN among them, becomes
+    some integer, as in C; there is no warning of it.
 
     Examples
     --------

@@ -15,7 +15,7 @@ import functools
 import itertools
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import ml_dtypes
 import numpy as np
@@ -76,7 +76,7 @@ NEEDS = {
     "sm_80": lambda capability: capability >= (8, 0),
     "sm_90a": lambda capability: capability == (9, 0),
 }
-WARNINGS = ("Mean of empty slice", "Degrees of freedom <= 0 for slice")
+WARNINGS = ("Mean of empty slice", "Degrees of freedom <= 0 for slice", "Casting complex values to real")
 
 
 class MismatchError(AssertionError):
@@ -332,7 +332,8 @@ class Answer:
         elif self.bound is None:
             values, bound = cast(self.values, native(dtype)), None
         else:  # it may have been rounded to its own dtype before
-            values = self.values.astype(wide(dtype))
+            values, narrow = self.values.astype(wide(dtype)), cast(self.values, native(dtype))
+            values = np.where(np.isfinite(narrow), values, narrow)  # too large for it
             bound = self.bound + half_ulp(self.values, self.dtype) + half_ulp(values, native(dtype))
         return Answer((), values, bound, dtype, False, self.warnings, self.loose)
 
@@ -413,6 +414,10 @@ class Problem:
         except (TypeError, ValueError) as error:
             return Answer((_family(error),))
         answer.warnings = _warned(caught)
+        if (
+            kind(DTYPES[self.operands[0].dtype]) == "c" and self["dtype"] == "bfloat16"
+        ):  # of which ml_dtypes does not warn
+            answer.warnings |= {WARNINGS[-1]}
         return answer
 
 
@@ -506,7 +511,10 @@ def _prod_bound(x, values, count, unit, dtype, problem, options):
     """A rounding for every factor; complex ones have three."""
     if kind(dtype) == "c":
         return 3 * count * unit * np.abs(values) * (1 + 1j), None
-    return 1.01 * count * unit * np.abs(values), None
+    # in another order factors may be too large together, and their product with a 0 is a NaN then
+    sizes = np.prod(np.maximum(np.abs(x), 1), **options)
+    loose = sizes > np.finfo(np.float32 if unit == 2.0**-24 else np.float64).max
+    return 1.01 * count * unit * np.abs(values), loose
 
 
 def _var_bound(x, values, count, unit, dtype, problem, options):
@@ -569,6 +577,7 @@ def _add_one(problem, x):
 
 def _convert(problem, x):
     dtype = DTYPES[problem["dtype"]] if problem["dtype"] else x.dtype
+    x.astype(dtype)  # warns
     return Answer((), cast(x, dtype), None, dtype, x.ndim == 0)
 
 
@@ -576,6 +585,37 @@ _asarray = _convert
 
 
 # ---- calls ------------------------------------------------------------------------------------------------------
+
+
+def _common(problem, out):
+    """The dtype that holds the elements and those of `out`; None where there is none, or `out` cannot take it."""
+    try:
+        common = np.promote_types(DTYPES[problem.operands[0].dtype], DTYPES[out.dtype])
+    except TypeError:
+        return None
+    return common if casts(common, DTYPES[out.dtype]) else None
+
+
+def _computed_in(problem, out):
+    """The same with the dtype in which NumPy adds up where `out` has another one: the one that holds both."""
+    x, common = DTYPES[problem.operands[0].dtype], _common(problem, out)
+    sums = problem.op in ("sum", "prod") or (problem.op == "mean" and kind(x) in "fc")
+    if not sums or common is None or problem["dtype"]:
+        return problem
+    name = PARTS[common.name] if kind(common) == "c" and kind(x) != "c" else common.name
+    return replace(problem, keywords=problem.keywords | {"dtype": name})
+
+
+def _numpys_out(problem, out):
+    """What NumPy itself writes into an `out` of that dtype."""
+    options = {name: problem[name] for name in ("axis", "keepdims", "initial") if name in problem.keywords}
+    if problem["dtype"] and problem.op in ("sum", "prod"):
+        options["dtype"] = DTYPES[problem["dtype"]]
+    written = np.zeros(out.shape, DTYPES[out.dtype])
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        getattr(np, problem.op)(problem.operands[0].plain, out=written, **options)
+    return written
 
 
 @dataclass(frozen=True)
@@ -588,15 +628,19 @@ class Call:
     @functools.cached_property
     def answer(self):
         """What it has to give, `out` being what it is."""
-        answer, out = self.problem.answer, self.out
-        if out is None or answer.errors:
-            return answer
+        problem, out = self.problem, self.out
+        if out is None or problem.answer.errors:
+            return problem.answer
+        answer = _computed_in(problem, out).answer
         wrong = [(out.shape != answer.shape, ValueError), (out.layout.read_only, ValueError)]
         kinds = "i" if self.problem.op in ("argmin", "argmax") else "buifc"
         wrong += [(not casts(answer.dtype, out.dtype) or kind(out.dtype) not in kinds, TypeError)]
         if errors := tuple(error for fault, error in wrong if fault):
             return Answer(errors)
         into = answer.into(out.layout.dtype(out.dtype))
+        exact = problem.op in ("sum", "prod", "min", "max", "any", "all") and into.bound is None
+        if exact and _common(problem, out) is not None:
+            into.values = _numpys_out(problem, out)
         return Answer((), into.values, into.bound, into.dtype, False, answer.warnings, into.loose)
 
     @property

@@ -16,17 +16,14 @@ from pathlib import Path
 import ml_dtypes  # noqa: F401  makes "bfloat16" a name of a dtype
 import numpy as np
 import pytest
+from calls import NEEDS
 from conftest import DEVICES
 
 import smemkit
 
 ROOT = Path(__file__).resolve().parents[1]
-NEEDS = {
-    "any": lambda capability: True,
-    "sm_80": lambda capability: capability >= (8, 0),
-    "sm_90a": lambda capability: capability == (9, 0),
-}
 DTYPES = tuple(next(row.dtypes for row in smemkit.kernels("matmul")))  # all there are
+DTYPE = "expected dtype " + ", ".join(DTYPES[:-1]) + f" or {DTYPES[-1]}, got "  # a refusal's words
 TWO_DTYPES = ("float32", "int32")  # where what is tested does not depend on them
 POISON = {"f": np.nan, "V": np.nan, "c": np.nan, "i": -91, "u": 165, "b": True}  # what no test computes
 

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from cases import DTYPES, is_poison, launching, on, poison
+from cases import DTYPE, DTYPES, is_poison, launching, on, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -23,10 +23,6 @@ KERNELS = {op: ", ".join(f"'{row.name}'" for row in smemkit.kernels(op)) for op 
 SIZES = {row.op: sorted(row.sizes) for row in smemkit.kernels() if row.name in ("tiled", "tree", "padded")}
 AXIS = np.exceptions.AxisError
 OPS = "'sum', 'prod', 'min', 'max', 'mean', 'var', 'std', 'any', 'all', 'argmin', 'argmax' or 'count_nonzero'"
-DTYPE = (
-    "expected dtype bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, "
-)
-DTYPE += "float64, complex64 or complex128, got "
 SHAPES = "x1, x2: expected shapes (..., m, k) and (..., k, n), got "
 
 
@@ -285,6 +281,56 @@ def test_what_runs_on_the_host_does_not_run_on_a_gpu(device, row):
     refused(ValueError, message, row.op, operands, kernel=row.name, device=device)
     with launching(0), pytest.raises(ValueError, match=re.escape(message)):
         getattr(smemkit, row.op)(*(on(device, x) for x in operands), kernel=row.name)
+
+
+class Resizes:
+    """A number that frees the array beside it while it is read."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __index__(self):
+        self.x.resize(1, refcheck=False)
+        return 0
+
+    def __float__(self):
+        return float(self.__index__())
+
+
+@pytest.mark.parametrize("name", ["axis", "ddof"])
+def test_an_operand_that_changes_meanwhile(device, name):
+    x = np.ones(1 << 20)
+    with launching(0), pytest.raises(RuntimeError, match="while the arguments beside it were read"):
+        smemkit.reduce(x, "var", device=device, **{name: Resizes(x)})
+
+
+class Interrupts:
+    def __float__(self):
+        raise KeyboardInterrupt
+
+    @property
+    def name(self):
+        raise KeyboardInterrupt
+
+
+def test_what_an_argument_raises_is_raised(device):
+    with launching(0), pytest.raises(KeyboardInterrupt):
+        smemkit.var(X, ddof=Interrupts(), device=device)
+    with launching(0), pytest.raises(KeyboardInterrupt):
+        smemkit.sum(X, device=Interrupts())
+
+
+def test_a_dtype_that_numpy_knows_by_no_number(device):
+    quad = pytest.importorskip("numpy_quaddtype").QuadPrecDType()
+    with launching(0), pytest.raises(TypeError, match="x: expected dtype bool, "):
+        smemkit.sum(np.ones(3, quad), device=device)
+    with pytest.raises(TypeError, match="dtype: expected dtype bool, "):
+        smemkit.zeros(3, quad, device=device)
+
+
+@pytest.mark.parametrize("axes", [np.array([1, 0]), [1, 0], range(1, -1, -1)], ids=str)
+def test_axes_are_any_sequence(device, axes):
+    assert_array_equal(smemkit.transpose(X, axes, device=device), X.T)
 
 
 # ---- Arrays -----------------------------------------------------------------------------------------------------

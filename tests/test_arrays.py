@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import DTYPES, integers, numbered, on
+from cases import DTYPE, DTYPES, integers, numbered, on
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -108,6 +108,16 @@ def test_the_interface_has_no_bfloat16():
     assert not hasattr(smemkit.zeros(3, "bfloat16", device="cpu"), "__cuda_array_interface__")
 
 
+def test_asarray_warns_of_imaginary_parts(device):
+    with pytest.warns(np.exceptions.ComplexWarning, match="discards the imaginary part"):
+        assert smemkit.asarray(np.array([1 + 2j]), dtype=float, device=device).item() == 1
+
+
+def test_no_length_hides_another(device):
+    with pytest.raises(ValueError, match="shape: expected no negative length and fewer than"):
+        smemkit.empty((0, 2**40, 2**40), device=device)
+
+
 def test_asarray_of_an_array_is_itself(device):
     x = on(device, numbered(3, np.float32))
     assert smemkit.asarray(x) is x
@@ -192,10 +202,6 @@ def test_the_cpu_has_no_such_interface():
 
 # ---- refusals ---------------------------------------------------------------------------------------------------
 
-DTYPE = (
-    "expected dtype bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, "
-)
-DTYPE += "float64, complex64 or complex128, got "
 REFUSALS = {
     "text": (lambda d: smemkit.asarray("abc", device=d), TypeError, "obj: " + DTYPE + "<U3"),
     "object": (lambda d: smemkit.asarray(None, device=d), TypeError, "obj: " + DTYPE + "object"),

@@ -90,21 +90,36 @@ __device__ inline float round_to_odd(double x)
     return __uint_as_float(bits | 1);
 }
 
-// ---- conversions, by NumPy's rules: integers wrap around, NaN and what no int64 holds become -2^63, the
-// imaginary part is dropped ----
+// ---- conversions, by NumPy's rules: integers wrap around, the imaginary part is dropped. What an integer does
+// not hold is undefined in C; here it is what x86-64 makes of it, through 32 bits for the integers that are no
+// longer ----
 
-__device__ inline int64_t to_integer(double x)
+__device__ inline int32_t to_int32(double x)
+{
+    return x > -2147483649.0 && x < 2147483648.0 ? (int32_t)x : INT32_MIN;
+}
+
+__device__ inline int64_t to_int64(double x)
 {
     return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
 }
 
 template <class To>
+__device__ To to_integer(double x)
+{
+    if constexpr (sizeof(To) < 4 || std::is_same_v<To, int32_t>)
+        return (To)to_int32(x);
+    else if constexpr (std::is_same_v<To, uint64_t>)
+        return x >= 0x1p63 ? (uint64_t)to_int64(x - 0x1p63) ^ 1ull << 63 : (uint64_t)to_int64(x);
+    else
+        return (To)to_int64(x);
+}
+
+template <class To>
 __device__ To from_double(double x)
 {
-    if constexpr (std::is_same_v<To, uint64_t>)
-        return x >= 0x1p63 && x < 0x1p64 ? (uint64_t)x : (uint64_t)to_integer(x);
-    else if constexpr (std::is_integral_v<To>)
-        return (To)to_integer(x);
+    if constexpr (std::is_integral_v<To>)
+        return to_integer<To>(x);
     else if constexpr (std::is_same_v<To, boolean>)
         return x != 0;
     else if constexpr (std::is_same_v<To, __half>)
@@ -138,6 +153,8 @@ __device__ To convert(From x)
         return To((decltype(To::re))x);
     else if constexpr (std::is_integral_v<From> && !narrow)
         return (To)(std::conditional_t<std::is_same_v<To, boolean>, bool, To>)x;
+    else if constexpr (std::is_same_v<To, __nv_bfloat16> && std::is_integral_v<From>)
+        return __float2bfloat16_rn((float)x);
     else if constexpr (std::is_same_v<From, float> && narrow)
         return (To)x;
     else // exact, but for integers beyond 2^53, which are larger than any float16
