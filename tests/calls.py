@@ -332,8 +332,7 @@ class Answer:
         elif self.bound is None:
             values, bound = cast(self.values, native(dtype)), None
         else:  # it may have been rounded to its own dtype before
-            values, narrow = self.values.astype(wide(dtype)), cast(self.values, native(dtype))
-            values = np.where(np.isfinite(narrow), values, narrow)  # too large for it
+            values = _limited(self.values.astype(wide(dtype)), native(dtype))
             bound = self.bound + half_ulp(self.values, self.dtype) + half_ulp(values, native(dtype))
         return Answer((), values, bound, dtype, False, self.warnings, self.loose)
 
@@ -358,6 +357,12 @@ class Answer:
         allowed = "" if self.bound is None else f" ± {np.broadcast_to(self.bound, self.shape)[at]!s}"
         wrong = f"{np.count_nonzero(~right)} of {x.size} elements are wrong, the first at {at}"
         raise MismatchError(f"{wrong}: expected {self.values[at]!s}{allowed}, got {x[at]!s}")
+
+
+def _limited(values, dtype):
+    """The same, but infinite where the dtype has nothing so large."""
+    narrow = cast(values, dtype)
+    return np.where(np.isfinite(narrow), values, narrow.astype(values.dtype))
 
 
 def _same(x, values):
@@ -482,6 +487,7 @@ def _reduction(problem, x):
     count = x.size // max(values.size, 1) + ("initial" in options)
     bound, loose = BOUNDS[op](x, values, count, unit, dtype_of_x, problem, options)
     values = np.asarray(values).astype(wide(dtype))  # a variance may have been asked for as a complex number
+    values = _limited(values, dtype)
     if unit < 2.0 ** -PRECISIONS[PARTS.get(dtype.name, dtype.name)]:  # it is rounded at the end
         bound = bound + half_ulp(_abs(values) + bound, dtype)
     return Answer((), values, bound, dtype, scalar, loose=loose)
@@ -639,7 +645,7 @@ class Call:
             return Answer(errors)
         into = answer.into(out.layout.dtype(out.dtype))
         exact = problem.op in ("sum", "prod", "min", "max", "any", "all") and into.bound is None
-        if exact and _common(problem, out) is not None:
+        if exact and _common(problem, out) == DTYPES[out.dtype]:  # a narrower one NumPy casts to on the way, too
             into.values = _numpys_out(problem, out)
         return Answer((), into.values, into.bound, into.dtype, False, answer.warnings, into.loose)
 
