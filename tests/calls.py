@@ -518,7 +518,8 @@ def _prod_bound(x, values, count, unit, dtype, problem, options):
     if kind(dtype) == "c":
         return 3 * count * unit * np.abs(values) * (1 + 1j), None
     # in another order factors may be too large together, and their product with a 0 is a NaN then
-    sizes = np.prod(np.maximum(np.abs(x), 1), **options)
+    largest = {"initial": max(abs(options["initial"]), 1)} if "initial" in options else {}
+    sizes = np.prod(np.maximum(np.abs(x), 1), **options | largest)
     loose = sizes > np.finfo(np.float32 if unit == 2.0**-24 else np.float64).max
     return 1.01 * count * unit * np.abs(values), loose
 
