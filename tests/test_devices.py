@@ -237,7 +237,8 @@ def test_cuda_refuses_a_forked_child_and_says_why(device):
 
 
 CTRL_C = """
-import numpy, smemkit
+import numpy, signal, smemkit
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the background job of a shell ignores it
 x = numpy.ones((6000, 6000), numpy.float32)
 out = numpy.full_like(x, numpy.nan)
 print("begins", flush=True)
