@@ -49,8 +49,8 @@ MUTANTS = [
     Mutant(
         "matmul-ignores-the-step-of-a-batch",
         "kernels/matmul/20_tiled.cu",
-        "a += at.batch * a_step;",
-        "a += at.batch * m * k;",
+        "a += blockIdx.z * a_step;",
+        "a += blockIdx.z * m * k;",
         "tests/test_matmul.py tests/test_numpy.py",
     ),
     Mutant(

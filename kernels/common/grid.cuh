@@ -13,13 +13,14 @@ inline int64_t ceil_div(int64_t n, int64_t d)
     return (n + d - 1) / d;
 }
 
-// the first element of a tile in an array (batches, rows, columns)
+// an element of a matrix
 struct corner {
-    int64_t batch, row, column;
+    int64_t row, column;
 };
 
-// launch(grid, first) for each grid that it takes to cover a (batches, rows, columns) array with tiles of `tile`
-// by `tile`; `first` is the corner of the grid's first tile
+// launch(grid, batch, first) for each grid that it takes to cover (batches, rows, columns) with tiles of `tile` by
+// `tile`: blockIdx.z counts the matrices from `batch` on, and `first` is the corner of the grid's first tile in
+// each
 template <class F>
 cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile, F launch)
 {
@@ -32,16 +33,15 @@ cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile, F la
                                 (unsigned)std::min(down - y, MAX_GRID_YZ),
                                 (unsigned)std::min(batches - z, MAX_GRID_YZ));
 
-                launch(grid, corner{z, y * tile, x * tile});
+                launch(grid, z, corner{y * tile, x * tile});
                 if (cudaError_t error = cudaGetLastError())
                     return error;
             }
     return cudaSuccess;
 }
 
-// the running block's tile
+// of the running block's tile
 static __device__ inline corner corner_of_block(corner first, int tile)
 {
-    return {first.batch + blockIdx.z, first.row + (int64_t)blockIdx.y * tile,
-            first.column + (int64_t)blockIdx.x * tile};
+    return {first.row + (int64_t)blockIdx.y * tile, first.column + (int64_t)blockIdx.x * tile};
 }

@@ -22,9 +22,9 @@ __global__ void matmul_naive(const T *a, const T *b, T *c, int64_t m, int64_t n,
     const corner at = corner_of_block(first, TILE);
     const int64_t row = at.row + threadIdx.y, column = at.column + threadIdx.x;
 
-    a += at.batch * a_step; // (m, k), (k, n) and (m, n): the block's matrices
-    b += at.batch * b_step;
-    c += at.batch * m * n;
+    a += blockIdx.z * a_step; // (m, k), (k, n) and (m, n): the block's matrices
+    b += blockIdx.z * b_step;
+    c += blockIdx.z * m * n;
 
     if (row < m && column < n) {
         const T *a_row = a + row * k, *b_column = b + column; // (k,), neighbours; (k,), n apart
@@ -41,10 +41,11 @@ cudaError_t launch_matmul_naive(const matmul_args *args, cudaStream_t stream)
         using T = decltype(zero);
         const auto kernel = args->k <= INT32_MAX ? matmul_naive<T, int32_t> : matmul_naive<T, int64_t>;
 
-        return cover(args->batches, args->m, args->n, TILE, [&](dim3 grid, corner first) {
-            kernel<<<grid, dim3(TILE, TILE), 0, stream>>>((const T *)args->a, (const T *)args->b, (T *)args->c,
-                                                          args->m, args->n, args->k, args->a_step, args->b_step,
-                                                          first);
+        return cover(args->batches, args->m, args->n, TILE, [&](dim3 grid, int64_t batch, corner first) {
+            kernel<<<grid, dim3(TILE, TILE), 0, stream>>>((const T *)args->a + batch * args->a_step,
+                                                          (const T *)args->b + batch * args->b_step,
+                                                          (T *)args->c + batch * args->m * args->n, args->m,
+                                                          args->n, args->k, args->a_step, args->b_step, first);
         });
     });
 }

@@ -28,9 +28,9 @@ __global__ void matmul_tiled(const T *a, const T *b, T *c, int64_t m, int64_t n,
     const int64_t row = at.row + ty, column = at.column + tx;
     Sum sum = 0;
 
-    a += at.batch * a_step; // (m, k), (k, n) and (m, n): the block's matrices
-    b += at.batch * b_step;
-    c += at.batch * m * n;
+    a += blockIdx.z * a_step; // (m, k), (k, n) and (m, n): the block's matrices
+    b += blockIdx.z * b_step;
+    c += blockIdx.z * m * n;
 
     for (int64_t t = 0; t < k; t += TILE) {
         // beyond the edges the tiles are filled with zeros, which add nothing
@@ -55,9 +55,10 @@ cudaError_t launch_matmul_tiled(const matmul_args *args, cudaStream_t stream)
         return dispatch<2, 4, 8, 16, 32>(args->tile, [&](auto tile) {
             constexpr int TILE = decltype(tile)::value;
 
-            return cover(args->batches, args->m, args->n, TILE, [&](dim3 grid, corner first) {
+            return cover(args->batches, args->m, args->n, TILE, [&](dim3 grid, int64_t batch, corner first) {
                 matmul_tiled<T, TILE><<<grid, dim3(TILE, TILE), 0, stream>>>(
-                    (const T *)args->a, (const T *)args->b, (T *)args->c, args->m, args->n, args->k, args->a_step,
+                    (const T *)args->a + batch * args->a_step, (const T *)args->b + batch * args->b_step,
+                    (T *)args->c + batch * args->m * args->n, args->m, args->n, args->k, args->a_step,
                     args->b_step, first);
             });
         });

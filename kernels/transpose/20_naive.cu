@@ -18,8 +18,8 @@ __global__ void transpose_naive(const T *x, T *out, int64_t rows, int64_t column
     const corner at = corner_of_block(first, TILE);
     const int64_t row = at.row + threadIdx.y, column = at.column + threadIdx.x;
 
-    x += at.batch * rows * columns;
-    out += at.batch * rows * columns;
+    x += blockIdx.z * rows * columns;
+    out += blockIdx.z * rows * columns;
 
     for (int j = 0; j < TILE; j += BLOCK_ROWS)
         if (row + j < rows && column < columns)
@@ -28,11 +28,14 @@ __global__ void transpose_naive(const T *x, T *out, int64_t rows, int64_t column
 
 cudaError_t launch_transpose_naive(const transpose_args *args, cudaStream_t stream)
 {
+    const int64_t elements = args->rows * args->columns; // of a matrix
+
     return dispatch_size(args->element_size, [&](auto zero) {
         using T = decltype(zero);
 
-        return cover(args->batches, args->rows, args->columns, TILE, [&](dim3 grid, corner first) {
-            transpose_naive<T><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>((const T *)args->x, (T *)args->out,
+        return cover(args->batches, args->rows, args->columns, TILE, [&](dim3 grid, int64_t batch, corner first) {
+            transpose_naive<T><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>((const T *)args->x + batch * elements,
+                                                                            (T *)args->out + batch * elements,
                                                                             args->rows, args->columns, first);
         });
     });

@@ -22,8 +22,8 @@ __global__ void transpose_padded(const T *x, T *out, int64_t rows, int64_t colum
     const corner at = corner_of_block(first, TILE);
     const int64_t row = at.row + ty, column = at.column + tx; // of x, to read
 
-    x += at.batch * rows * columns;
-    out += at.batch * rows * columns;
+    x += blockIdx.z * rows * columns;
+    out += blockIdx.z * rows * columns;
 
     for (int j = 0; j < TILE; j += BLOCK_ROWS)
         if (row + j < rows && column < columns)
@@ -38,6 +38,8 @@ __global__ void transpose_padded(const T *x, T *out, int64_t rows, int64_t colum
 
 cudaError_t launch_transpose_padded(const transpose_args *args, cudaStream_t stream)
 {
+    const int64_t elements = args->rows * args->columns; // of a matrix
+
     return dispatch_size(args->element_size, [&](auto zero) {
         using T = decltype(zero);
 
@@ -47,10 +49,12 @@ cudaError_t launch_transpose_padded(const transpose_args *args, cudaStream_t str
             return dispatch<0, 1, 2, 3, 4>(args->pad, [&](auto pad) {
                 constexpr int PAD = decltype(pad)::value;
 
-                return cover(args->batches, args->rows, args->columns, TILE, [&](dim3 grid, corner first) {
-                    transpose_padded<T, TILE, PAD><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
-                        (const T *)args->x, (T *)args->out, args->rows, args->columns, first);
-                });
+                return cover(args->batches, args->rows, args->columns, TILE,
+                             [&](dim3 grid, int64_t batch, corner first) {
+                                 transpose_padded<T, TILE, PAD><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
+                                     (const T *)args->x + batch * elements, (T *)args->out + batch * elements,
+                                     args->rows, args->columns, first);
+                             });
             });
         });
     });
