@@ -114,9 +114,11 @@ static bool upload(struct call *call, int i, const char **device)
         return true;
     layout_extent(&call->as[i], dtype_bytes(call->in[i].dtype), &low, &high);
     memory = allocate(call, (size_t)(high - low));
+    if (!memory)
+        return false;
     *device = memory - low;
-    return memory && call->device->type->copy_in(call->device, memory, call->source[i] + low, (size_t)(high - low),
-                                                 call->stream, &call->failure);
+    return call->device->type->copy_in(call->device, memory, call->source[i] + low, (size_t)(high - low),
+                                       call->stream, &call->failure);
 }
 
 bool call_convert(struct call *call, const void *x, const struct layout *layout, enum dtype from, bool swapped,
