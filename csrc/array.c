@@ -28,17 +28,15 @@ static struct array *array_alloc(const struct module_state *state, struct device
     array->ndim = ndim;
     array->size = 1;
     array->bytes = (size_t)PyDataType_ELSIZE(descr);
-    for (int i = 0; i < ndim; i++) {
-        const npy_intp length = array->shape[i] = shape[i];
-
-        array->size *=
-            length; /* no larger than the bytes, whose number is checked; so that strides exist, without 0 */
-        if (length < 0 || (length && __builtin_mul_overflow(array->bytes, (size_t)length, &array->bytes)) ||
+    for (int i = 0; i < ndim; i++) { /* what a length of 0 leaves out is counted too, so that there are strides */
+        array->shape[i] = shape[i];
+        if (shape[i] < 0 || __builtin_mul_overflow(array->bytes, shape[i] ? (size_t)shape[i] : 1, &array->bytes) ||
             array->bytes > PY_SSIZE_T_MAX) {
             refuse_shape(ndim, shape);
             Py_DECREF(array);
             return NULL;
         }
+        array->size *= shape[i]; /* no more than there are bytes */
     }
     if (array->size == 0)
         array->bytes = 0;
