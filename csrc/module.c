@@ -261,6 +261,7 @@ static PyMethodDef methods[] = {
     FAST(reverse),
     FAST(add_one),
     FAST(convert),
+    FAST(wavefronts),
     FAST(timed),
     FAST(mark),
     {"kernel_rows", core_kernel_rows, METH_NOARGS, NULL},

@@ -208,6 +208,10 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
 bool warn_complex(enum dtype from, enum dtype to);
 PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
+/* ---- checker.c ---- */
+
+PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
 /* ---- timing.c ---- */
 
 /* What smemkit's calls took in this thread since timed() began, in seconds; NULL outside timed(). */

@@ -14,6 +14,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from smemkit.arrays import Array, asarray, asnumpy, empty, zeros
+from smemkit.checker import Access, wavefronts
 from smemkit.devices import (
     Device,
     devices,
@@ -49,6 +50,7 @@ from smemkit.timing import Benchmark, Timer, Timing, benchmark, timed, timer
 __version__ = _version("smemkit")
 
 __all__ = [
+    "Access",
     "Array",
     "Benchmark",
     "CompileError",
@@ -94,5 +96,6 @@ __all__ = [
     "timer",
     "transpose",
     "var",
+    "wavefronts",
     "zeros",
 ]

@@ -403,6 +403,7 @@ def test_devices_are_not_mixed(device):
         ("reverse", 4),
         ("add_one", 4),
         ("convert", 5),
+        ("wavefronts", 5),
         ("asarray", 4),
         ("empty", 3),
     ],

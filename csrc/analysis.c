@@ -1,0 +1,73 @@
+/* See analysis.h. */
+#include "analysis.h"
+
+static bool is_active(const struct warp_access *access, int lane)
+{
+    return access->mask >> lane & 1;
+}
+
+/* Whether every active lane has the address of its partner, lane ^ distance, where that one is active too. */
+static bool pairs_agree(const struct warp_access *access, int distance)
+{
+    for (int lane = 0; lane < LANES; lane++)
+        if (is_active(access, lane) && is_active(access, lane ^ distance) &&
+            access->addresses[lane] != access->addresses[lane ^ distance])
+            return false;
+    return true;
+}
+
+/* How many consecutive lanes are served together: as many as the banks have bytes for. A load of 8 or 16 bytes
+ * serves twice as many where neighbours ask for the same. */
+static int lanes_of_group(const struct warp_access *access, int banks, int width)
+{
+    const int bytes = access->size < 4 ? 4 : access->size;
+    int lanes = banks * width / bytes;
+
+    if (!access->store && access->size > 4 && (pairs_agree(access, 1) || pairs_agree(access, 2)))
+        lanes *= 2;
+    return lanes < LANES ? lanes : LANES;
+}
+
+/* The distinct words that each bank has to deliver to lanes [first, last). */
+static void count_words(const struct warp_access *access, int first, int last, int banks, int width, int *words)
+{
+    uint64_t seen[LANES * 4]; /* 16 bytes are 4 words */
+    int count = 0;
+
+    for (int lane = first; lane < last; lane++) {
+        if (!is_active(access, lane))
+            continue;
+        for (int byte = 0; byte < access->size; byte += width) {
+            const uint64_t word = (access->addresses[lane] + (uint64_t)byte) / (uint64_t)width;
+            int i = 0;
+
+            while (i < count && seen[i] != word)
+                i++;
+            if (i < count)
+                continue;
+            seen[count++] = word;
+            words[word % (uint64_t)banks]++;
+        }
+    }
+}
+
+struct bank_cost bank_cost(const struct warp_access *access, int banks, int width)
+{
+    const int lanes = lanes_of_group(access, banks, width);
+    struct bank_cost cost = {0};
+
+    for (int first = 0; first < LANES; first += lanes) {
+        int words[MAX_BANKS] = {0}, most = 0;
+
+        count_words(access, first, first + lanes, banks, width, words);
+        for (int bank = 0; bank < banks; bank++) {
+            cost.words[bank] += words[bank];
+            most = words[bank] > most ? words[bank] : most;
+        }
+        cost.groups += most > 0;
+        cost.wavefronts += most;
+        cost.degree = most > cost.degree ? most : cost.degree;
+    }
+    cost.conflicts = cost.wavefronts - cost.groups;
+    return cost;
+}
