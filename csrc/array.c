@@ -74,10 +74,7 @@ static void run_array_from(struct call *call, void *unused)
         call->device->type->copy_in(call->device, call->out.data, x->data, call->out.array->bytes, NULL,
                                     &call->failure);
     } else {
-        bool ok = call_begin(call);
-
-        call_end(call, ok && call_convert(call, call->memory[0], &call->as[0], x->dtype, x->swapped,
-                                          call->out_memory, call->result));
+        call_run_convert(call, NULL);
     }
 }
 

@@ -143,11 +143,17 @@ bool call_convert(struct call *call, const void *x, const struct layout *layout,
     return call_launch(call, find_row(OP_convert, "strided"), &args);
 }
 
+/* Whether the bytes of an operand have to be turned round. */
+static bool reads_swapped(const struct call *call, const struct operand *in)
+{
+    return in->swapped && !call->bytes_only;
+}
+
 /* One operand in the order and the dtype that are wanted; `x` is its element 0, …, 0. */
 static bool arrange(struct call *call, int i, const char *x)
 {
     const struct operand *in = &call->in[i];
-    const bool swapped = in->swapped && !call->bytes_only;
+    const bool swapped = reads_swapped(call, in);
 
     call->memory[i] = (void *)x;
     if (call->as_it_lies ||
@@ -318,6 +324,16 @@ PyObject *call_run(const struct module_state *state, struct call *call, void (*r
         Py_END_ALLOW_THREADS
     }
     return result_of(state, call, own_out);
+}
+
+void call_run_convert(struct call *call, void *unused)
+{
+    const struct operand *x = &call->in[0];
+    bool ok = call_begin(call);
+
+    (void)unused;
+    call_end(call, ok && call_convert(call, call->memory[0], &call->as[0], x->dtype, reads_swapped(call, x),
+                                      call->out_memory, call->result));
 }
 
 /* `value`, any scalar, as out's dtype has it; in native byte order, which CopyInto turns where it has to. */

@@ -23,24 +23,31 @@ struct layout layout_permuted(const struct layout *layout, const int *axes)
 }
 
 /* A dimension is merged into the one before it where a step of that one is as long as the whole of this one. */
-struct layout layout_merged(const struct layout *layout)
+int merge_dimensions(int ndim, npy_intp *shape, npy_intp *steps, npy_intp *other_steps)
 {
-    struct layout result = {.ndim = 0};
+    int merged = 0;
 
-    for (int i = 0; i < layout->ndim; i++) {
-        const npy_intp length = layout->shape[i], stride = layout->strides[i];
-        const int last = result.ndim - 1;
+    for (int i = 0; i < ndim; i++) {
+        const npy_intp length = shape[i], step = steps[i], other = other_steps[i];
+        const int last = merged - 1;
 
         if (length == 1)
             continue;
-        if (last >= 0 && result.strides[last] == stride * length) {
-            result.shape[last] *= length;
-            result.strides[last] = stride;
-        } else {
-            result.shape[result.ndim] = length;
-            result.strides[result.ndim++] = stride;
-        }
+        if (last >= 0 && steps[last] == step * length && other_steps[last] == other * length)
+            shape[last] *= length;
+        else
+            shape[merged++] = length;
+        steps[merged - 1] = step;
+        other_steps[merged - 1] = other;
     }
+    return merged;
+}
+
+struct layout layout_merged(const struct layout *layout)
+{
+    struct layout result = *layout;
+
+    result.ndim = merge_dimensions(result.ndim, result.shape, result.strides, result.strides);
     return result;
 }
 

@@ -76,29 +76,6 @@ static void as_matrix(struct layout *layout, bool column)
     layout->strides[column] = 0;
 }
 
-static void merge_batches(struct batches *batches)
-{
-    struct batches merged = {.ndim = 0};
-
-    for (int i = 0; i < batches->ndim; i++) {
-        const npy_intp length = batches->shape[i], a = batches->a_steps[i], b = batches->b_steps[i];
-        const int last = merged.ndim - 1;
-
-        if (length == 1)
-            continue;
-        if (last >= 0 && merged.a_steps[last] == a * length && merged.b_steps[last] == b * length) {
-            merged.shape[last] *= length;
-            merged.a_steps[last] = a;
-            merged.b_steps[last] = b;
-        } else {
-            merged.shape[merged.ndim] = length;
-            merged.a_steps[merged.ndim] = a;
-            merged.b_steps[merged.ndim++] = b;
-        }
-    }
-    *batches = merged;
-}
-
 /* The shapes of a and b, both matrices or batches of them, broadcast; false where they do not fit. */
 static bool broadcast(const struct layout *a, const struct layout *b, struct batches *batches, npy_intp *shape)
 {
@@ -208,7 +185,7 @@ static void run_matmul(struct call *call, void *context)
                                .tile = call->kernel.size};
     bool ok = call_begin(call);
 
-    merge_batches(batches);
+    batches->ndim = merge_dimensions(batches->ndim, batches->shape, batches->a_steps, batches->b_steps);
     if (batches->ndim > 0) {
         args.batches = batches->shape[batches->ndim - 1];
         args.a_step = batches->a_steps[batches->ndim - 1] * args.m * args.k;
@@ -648,7 +625,7 @@ static struct turn plan_transpose(struct call *call, const int *axes)
         return turn;
     *as = view;
     call->as_it_lies = !layout_is_contiguous(as, element);
-    call->kernel.row = call->as_it_lies ? find_row(OP_convert, "strided") : find_row(OP_transpose, "copy");
+    call->kernel.row = find_row(OP_transpose, "copy");
     return (struct turn){1, 1, call->in[0].size};
 }
 
@@ -665,11 +642,7 @@ static void run_transpose(struct call *call, void *context)
 
     args.x = call->memory[0];
     args.out = call->out_memory;
-    if (call->as_it_lies)
-        ok = ok && call_convert(call, args.x, &call->as[0], call->result, false, args.out, call->result);
-    else
-        ok = ok && call_launch(call, call->kernel.row, &args);
-    call_end(call, ok);
+    call_end(call, ok && call_launch(call, call->kernel.row, &args));
 }
 
 PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t count)
@@ -698,7 +671,7 @@ PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t cou
 
     if (call.out.size)
         turn = plan_transpose(&call, axes);
-    return call_run(state, &call, run_transpose, &turn, own_out);
+    return call_run(state, &call, call.as_it_lies ? call_run_convert : run_transpose, &turn, own_out);
 }
 
 /* ---- the tutorials' first kernels ---- */
@@ -767,16 +740,6 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
 
 /* ---- convert ---- */
 
-static void run_convert(struct call *call, void *unused)
-{
-    const struct operand *x = &call->in[0];
-    bool ok = call_begin(call);
-
-    (void)unused;
-    call_end(call, ok && call_convert(call, call->memory[0], &call->as[0], x->dtype, x->swapped, call->out_memory,
-                                      call->result));
-}
-
 PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     enum { X, DTYPE, OUT, DEVICE, STREAM, ARGUMENTS };
@@ -797,5 +760,5 @@ PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count
         !call_out(state, &call, args[OUT], dtype, call.in[0].layout.ndim, call.in[0].layout.shape))
         return call_refused(&call);
 
-    return call_run(state, &call, run_convert, NULL, own_out);
+    return call_run(state, &call, call_run_convert, NULL, own_out);
 }

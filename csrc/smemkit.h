@@ -11,6 +11,7 @@
 #endif
 #include <numpy/arrayobject.h>
 
+#include "analysis.h"
 #include "device.h"
 
 struct module_state {
@@ -48,6 +49,9 @@ struct layout {
 
 int64_t layout_size(const struct layout *);
 struct layout layout_permuted(const struct layout *, const int *axes);
+/* In place, to as few dimensions as give the same places in the same order, by both kinds of steps (which may be
+ * one array). Returns their number. */
+int merge_dimensions(int ndim, npy_intp *shape, npy_intp *steps, npy_intp *other_steps);
 /* The same elements in the same order, in as few dimensions as can be. For layouts that are not empty. */
 struct layout layout_merged(const struct layout *);
 bool layout_is_contiguous(const struct layout *, int element_bytes); /* in C order */
@@ -134,6 +138,10 @@ bool read_double(PyObject *, const char *name, double *);
 /* A scalar, cast to a dtype: as an array without dimensions, and as kernels take it. NULL with an exception. */
 PyArrayObject *read_initial(PyObject *, enum dtype, struct scalar *);
 bool read_none(PyObject *, const char *name, const char *op);
+/* An integer that is one of `values`, which end with 0; `expected` is what a message calls them. */
+bool read_one_of(PyObject *, const char *name, const int *values, const char *expected, int *value);
+/* The addresses and the mask of an access whose size is known: up to 32 integers or None, one a lane. */
+bool read_addresses(PyObject *, struct warp_access *);
 bool read_count(const char *function, Py_ssize_t count, Py_ssize_t expected);
 
 PyObject *shape_tuple(int ndim, const npy_intp *shape);
@@ -184,6 +192,8 @@ bool call_launch(struct call *, const struct kernel_row *, const void *args);
 bool call_convert(struct call *, const void *x, const struct layout *, enum dtype from, bool swapped, void *out,
                   enum dtype to);
 void call_end(struct call *, bool ok);
+/* A `run` of its own: `convert` from the operand as it lies. */
+void call_run_convert(struct call *, void *unused);
 /* With the GIL, instead of call_run: `value`, NULL with an exception, in every element of out. */
 PyObject *call_filled(const struct module_state *, struct call *, PyObject *value, bool own_out);
 PyObject *call_refused(struct call *);
