@@ -39,9 +39,10 @@ static __device__ inline double wrapped(uint64_t sum, enum dtype dtype)
     return dtype & UNSIGNED ? (double)(sum << shift >> shift) : (double)((int64_t)(sum << shift) >> shift);
 }
 
-// sum, prod, min, max, mean: the state is the value, or will be when it is divided
+// sum, prod, min, max, mean: the state is the value, or will be when it is divided; what has another state comes
+// below
 template <class Operation>
-static __device__ void finish_value(typename Operation::State value, int64_t row, const reduce_args &args)
+static __device__ void finish(Operation, typename Operation::State value, int64_t row, const reduce_args &args)
 {
     using T = typename Operation::State;
     const bool mean = args.op == REDUCE_MEAN, is_unsigned = args.accumulator == UINT64;
@@ -61,24 +62,6 @@ static __device__ void finish_value(typename Operation::State value, int64_t row
     } else {
         store_result(args.out, row, args.result, (int64_t)value);
     }
-}
-
-template <class T>
-static __device__ void finish(Sum<T>, T sum, int64_t row, const reduce_args &args)
-{
-    finish_value<Sum<T>>(sum, row, args);
-}
-
-template <class T>
-static __device__ void finish(Prod<T>, T product, int64_t row, const reduce_args &args)
-{
-    finish_value<Prod<T>>(product, row, args);
-}
-
-template <class Order>
-static __device__ void finish(First<Order>, typename Order::Value first, int64_t row, const reduce_args &args)
-{
-    finish_value<First<Order>>(first, row, args);
 }
 
 template <class Order>

@@ -163,6 +163,23 @@ __device__ To convert(From x)
 
 // ---- from a dtype to its type ----
 
+#define SMEMKIT_DTYPES(CASE)        \
+    CASE(BOOL, boolean)             \
+    CASE(INT8, int8_t)              \
+    CASE(INT16, int16_t)            \
+    CASE(INT32, int32_t)            \
+    CASE(INT64, int64_t)            \
+    CASE(UINT8, uint8_t)            \
+    CASE(UINT16, uint16_t)          \
+    CASE(UINT32, uint32_t)          \
+    CASE(UINT64, uint64_t)          \
+    CASE(FLOAT16, __half)           \
+    CASE(BFLOAT16, __nv_bfloat16)   \
+    CASE(FLOAT32, float)            \
+    CASE(FLOAT64, double)           \
+    CASE(COMPLEX64, complex<float>) \
+    CASE(COMPLEX128, complex<double>)
+
 // f(T()) for the type that `dtype` names, if it is one of SET; instantiates f for those only
 template <unsigned SET, class F>
 cudaError_t dispatch_dtype(enum dtype dtype, F f)
@@ -174,21 +191,7 @@ cudaError_t dispatch_dtype(enum dtype dtype, F f)
         else                             \
             return cudaErrorInvalidValue;
     switch (dtype) {
-        SMEMKIT_CASE(BOOL, boolean)
-        SMEMKIT_CASE(INT8, int8_t)
-        SMEMKIT_CASE(INT16, int16_t)
-        SMEMKIT_CASE(INT32, int32_t)
-        SMEMKIT_CASE(INT64, int64_t)
-        SMEMKIT_CASE(UINT8, uint8_t)
-        SMEMKIT_CASE(UINT16, uint16_t)
-        SMEMKIT_CASE(UINT32, uint32_t)
-        SMEMKIT_CASE(UINT64, uint64_t)
-        SMEMKIT_CASE(FLOAT16, __half)
-        SMEMKIT_CASE(BFLOAT16, __nv_bfloat16)
-        SMEMKIT_CASE(FLOAT32, float)
-        SMEMKIT_CASE(FLOAT64, double)
-        SMEMKIT_CASE(COMPLEX64, complex<float>)
-        SMEMKIT_CASE(COMPLEX128, complex<double>)
+        SMEMKIT_DTYPES(SMEMKIT_CASE)
     default:
         return cudaErrorInvalidValue;
     }
@@ -210,21 +213,7 @@ __device__ void store_as(void *out, int64_t i, enum dtype dtype, Value value)
         ((type *)out)[i] = convert<type>(value); \
         break;
     switch (dtype) {
-        SMEMKIT_CASE(BOOL, boolean)
-        SMEMKIT_CASE(INT8, int8_t)
-        SMEMKIT_CASE(INT16, int16_t)
-        SMEMKIT_CASE(INT32, int32_t)
-        SMEMKIT_CASE(INT64, int64_t)
-        SMEMKIT_CASE(UINT8, uint8_t)
-        SMEMKIT_CASE(UINT16, uint16_t)
-        SMEMKIT_CASE(UINT32, uint32_t)
-        SMEMKIT_CASE(UINT64, uint64_t)
-        SMEMKIT_CASE(FLOAT16, __half)
-        SMEMKIT_CASE(BFLOAT16, __nv_bfloat16)
-        SMEMKIT_CASE(FLOAT32, float)
-        SMEMKIT_CASE(FLOAT64, double)
-        SMEMKIT_CASE(COMPLEX64, complex<float>)
-        SMEMKIT_CASE(COMPLEX128, complex<double>)
+        SMEMKIT_DTYPES(SMEMKIT_CASE)
     default:
         break;
     }
