@@ -68,7 +68,8 @@ struct device_properties {
     int multiprocessors; /* cores the executor uses, on the CPU */
     int max_threads_per_block, max_threads_per_multiprocessor, warp_size;
     size_t shared_per_block, shared_per_block_optin, shared_per_multiprocessor;
-    int registers_per_multiprocessor;
+    int registers_per_multiprocessor, max_blocks_per_multiprocessor;
+    size_t shared_reserved_per_block; /* the driver's, beside what a block asks for */
     size_t l2_bytes, memory_bytes, free_bytes;
     int driver_version, runtime_version; /* 13000 for 13.0 */
     int clock_khz, memory_clock_khz, memory_bus_bits;
