@@ -22,7 +22,8 @@ PROGRAMS = Path(__file__).resolve().parent / "executor"
 TOPICS = sorted(path.stem for path in PROGRAMS.glob("*.cu"))
 FAULTS = sorted(f"faults/{path.stem}" for path in (PROGRAMS / "faults").glob("*.cu"))
 TIMEOUT = 30  # seconds; a program takes less than 3
-WARP_LEVEL = ["atomics", "barriers", "warp"]  # what depends on how fibers are switched
+# what depends on how fibers are switched
+WARP_LEVEL = ["async", "atomics", "barriers", "cooperative", "cuda_atomic", "named_barriers", "warp"]
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ class Builder:
         folder = self.folder / name
         folder.mkdir()
         jobs = []
-        for source in sorted(CPU.glob("*.c")):
-            if source.name == "device.c":  # the package's side of it
+        for source in [*sorted(CPU.glob("*.c")), ROOT / "csrc" / "analysis.c"]:
+            if source.name in ("device.c", "hooks.c"):  # the package's side of it, and the checked kernels'
                 continue
             target = folder / f"{source.stem}.o"
             flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-I", ROOT / "csrc", "-I", CPU, *toolchain.c_flags]

@@ -6,28 +6,22 @@
 
 typedef smemkit::narrow<smemkit::bfloat> __nv_bfloat16;
 typedef smemkit::pair<__nv_bfloat16> __nv_bfloat162;
+typedef smemkit::bfloat::raw __nv_bfloat16_raw;
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 
 SMEMKIT_NARROW(__nv_bfloat16, __nv_bfloat162)
+SMEMKIT_NARROW_CONVERSIONS(__nv_bfloat16, __nv_bfloat162, bfloat16)
+SMEMKIT_NARROW_PAIRS(__nv_bfloat16, __nv_bfloat162, bfloat16, bfloat162)
+SMEMKIT_FUNCTION_1(__nv_bfloat162, __lowhigh2highlow, __nv_bfloat162, (__nv_bfloat162{x.y, x.x}))
+SMEMKIT_FUNCTION_2(__nv_bfloat162, make_bfloat162, __nv_bfloat16, (__nv_bfloat162{x, y}))
 
-SMEMKIT_FUNCTION_1(__nv_bfloat16, __float2bfloat16, float, x)
-SMEMKIT_FUNCTION_1(__nv_bfloat16, __float2bfloat16_rn, float, x)
-SMEMKIT_FUNCTION_1(__nv_bfloat16, __double2bfloat16, double, x)
-SMEMKIT_FUNCTION_1(__nv_bfloat16, __int2bfloat16_rn, int, x)
-SMEMKIT_FUNCTION_1(float, __bfloat162float, __nv_bfloat16, (float)x)
-SMEMKIT_FUNCTION_1(unsigned short, __bfloat16_as_ushort, __nv_bfloat16, x.bits)
-static inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits)
-{
-    __nv_bfloat16 x;
-    x.bits = bits;
-    return x;
-}
-SMEMKIT_FUNCTION_2(__nv_bfloat162, __floats2bfloat162_rn, float, (__nv_bfloat162{x, y}))
-SMEMKIT_FUNCTION_2(__nv_bfloat162, __halves2bfloat162, __nv_bfloat16, (__nv_bfloat162{x, y}))
-SMEMKIT_FUNCTION_1(__nv_bfloat162, __float22bfloat162_rn, float2, (__nv_bfloat162{x.x, x.y}))
-SMEMKIT_FUNCTION_1(float2, __bfloat1622float2, __nv_bfloat162, (float2{x.x, x.y}))
-SMEMKIT_FUNCTION_1(float, __low2float, __nv_bfloat162, (float)x.x)
-SMEMKIT_FUNCTION_1(float, __high2float, __nv_bfloat162, (float)x.y)
+#define CUDART_INF_BF16        __ushort_as_bfloat16((unsigned short)0x7F80U)
+#define CUDART_NAN_BF16        __ushort_as_bfloat16((unsigned short)0x7FFFU)
+#define CUDART_MIN_DENORM_BF16 __ushort_as_bfloat16((unsigned short)0x0001U)
+#define CUDART_MAX_NORMAL_BF16 __ushort_as_bfloat16((unsigned short)0x7F7FU)
+#define CUDART_NEG_ZERO_BF16   __ushort_as_bfloat16((unsigned short)0x8000U)
+#define CUDART_ZERO_BF16       __ushort_as_bfloat16((unsigned short)0x0000U)
+#define CUDART_ONE_BF16        __ushort_as_bfloat16((unsigned short)0x3F80U)
 
 #endif

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime> /* clock() */
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -40,14 +41,49 @@
 #ifndef __CUDACC__
 #define __CUDACC__ 1
 #endif
+/* What a kernel that asks is told: the oldest GPU that smemkit knows. Code for newer ones is mostly inline PTX,
+ * and has another way beside it. */
+#ifndef __CUDA_ARCH__
+#define __CUDA_ARCH__ 750
+#endif
 
 /* so that a kernel's pointer can be launched with NULL */
 #undef NULL
 #define NULL nullptr
 
+/* A build for checking has a hook at every access to memory and at every basic block of the kernel. The dialect's
+ * own functions have none: they are not what is checked, and what they do for the kernel they tell the checker
+ * themselves, with the place in the kernel that called them (SMEMKIT_PC, in the function that the kernel calls).
+ */
+#ifndef SMEMKIT_CHECKED
+#define SMEMKIT_UNSEEN
+#define SMEMKIT_PC ((const void *)nullptr)
+#else
+#if defined(__clang__) && __has_attribute(disable_sanitizer_instrumentation)
+#define SMEMKIT_UNSEEN \
+    __attribute__((no_sanitize("thread", "coverage", "bounds"), disable_sanitizer_instrumentation))
+#elif defined(__clang__)
+#define SMEMKIT_UNSEEN __attribute__((no_sanitize("thread", "coverage", "bounds")))
+#elif __has_attribute(no_sanitize_coverage)
+#define SMEMKIT_UNSEEN __attribute__((no_sanitize("thread,bounds"), no_sanitize_coverage))
+#else
+#define SMEMKIT_UNSEEN __attribute__((no_sanitize("thread,bounds")))
+#endif
+#define SMEMKIT_PC ((const void *)__builtin_return_address(0))
+#endif
+#define SMEMKIT_INLINE SMEMKIT_UNSEEN static inline
+
+/* For what CUDA has and the CPU device has not: an error in the line of the kernel that calls it */
+#if __has_attribute(unavailable)
+#define SMEMKIT_UNAVAILABLE(message) __attribute__((unavailable(message)))
+#else
+#define SMEMKIT_UNAVAILABLE(message) __attribute__((error(message)))
+#endif
+
 #define SMEMKIT_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 #include "vector_types.h"
+#include "smemkit/checked.h"
 #include "smemkit/host.h"
 #include "smemkit/print.h"
 #include "smemkit/math.h"

@@ -3,38 +3,38 @@
 #ifndef SMEMKIT_VECTOR_TYPES_H
 #define SMEMKIT_VECTOR_TYPES_H
 
-#define SMEMKIT_VECTORS(name, type, align2, align4)                                \
-    struct name##1                                                                 \
-    {                                                                              \
-        type x;                                                                    \
-    };                                                                             \
-    struct alignas(align2) name##2                                                 \
-    {                                                                              \
-        type x, y;                                                                 \
-    };                                                                             \
-    struct name##3                                                                 \
-    {                                                                              \
-        type x, y, z;                                                              \
-    };                                                                             \
-    struct alignas(align4) name##4                                                 \
-    {                                                                              \
-        type x, y, z, w;                                                           \
-    };                                                                             \
-    static inline constexpr name##1 make_##name##1(type x)                         \
-    {                                                                              \
-        return {x};                                                                \
-    }                                                                              \
-    static inline constexpr name##2 make_##name##2(type x, type y)                 \
-    {                                                                              \
-        return {x, y};                                                             \
-    }                                                                              \
-    static inline constexpr name##3 make_##name##3(type x, type y, type z)         \
-    {                                                                              \
-        return {x, y, z};                                                          \
-    }                                                                              \
-    static inline constexpr name##4 make_##name##4(type x, type y, type z, type w) \
-    {                                                                              \
-        return {x, y, z, w};                                                       \
+#define SMEMKIT_VECTORS(name, type, align2, align4)                                 \
+    struct name##1                                                                  \
+    {                                                                               \
+        type x;                                                                     \
+    };                                                                              \
+    struct alignas(align2) name##2                                                  \
+    {                                                                               \
+        type x, y;                                                                  \
+    };                                                                              \
+    struct name##3                                                                  \
+    {                                                                               \
+        type x, y, z;                                                               \
+    };                                                                              \
+    struct alignas(align4) name##4                                                  \
+    {                                                                               \
+        type x, y, z, w;                                                            \
+    };                                                                              \
+    SMEMKIT_INLINE constexpr name##1 make_##name##1(type x)                         \
+    {                                                                               \
+        return {x};                                                                 \
+    }                                                                               \
+    SMEMKIT_INLINE constexpr name##2 make_##name##2(type x, type y)                 \
+    {                                                                               \
+        return {x, y};                                                              \
+    }                                                                               \
+    SMEMKIT_INLINE constexpr name##3 make_##name##3(type x, type y, type z)         \
+    {                                                                               \
+        return {x, y, z};                                                           \
+    }                                                                               \
+    SMEMKIT_INLINE constexpr name##4 make_##name##4(type x, type y, type z, type w) \
+    {                                                                               \
+        return {x, y, z, w};                                                        \
     }
 
 SMEMKIT_VECTORS(char, signed char, 2, 4)
@@ -52,13 +52,13 @@ SMEMKIT_VECTORS(double, double, 16, 16)
 
 struct dim3 {
     unsigned int x, y, z;
-    constexpr dim3(unsigned int x = 1, unsigned int y = 1, unsigned int z = 1) : x(x), y(y), z(z)
+    SMEMKIT_UNSEEN constexpr dim3(unsigned int x = 1, unsigned int y = 1, unsigned int z = 1) : x(x), y(y), z(z)
     {
     }
-    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z)
+    SMEMKIT_UNSEEN constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z)
     {
     }
-    constexpr operator uint3() const
+    SMEMKIT_UNSEEN constexpr operator uint3() const
     {
         return {x, y, z};
     }
@@ -66,7 +66,11 @@ struct dim3 {
 
 /* The built-in variables: objects, since kernels may shadow them. They never change for the thread that reads
  * them; the executor sets them at every switch (csrc/cpu/block.c). */
+#ifdef SMEMKIT_BESIDE_CUDA /* in one library with the executor: quicker to read */
 #define SMEMKIT_BUILT_IN __attribute__((visibility("hidden")))
+#else
+#define SMEMKIT_BUILT_IN __attribute__((visibility("default")))
+#endif
 extern "C" {
 extern SMEMKIT_BUILT_IN __thread const uint3 threadIdx __asm__("smemkit_thread_index");
 extern SMEMKIT_BUILT_IN __thread const uint3 blockIdx __asm__("smemkit_block_index");

@@ -6,8 +6,12 @@
 namespace smemkit
 {
 
-template <size_t BYTES>
+template <size_t Bytes>
 struct bits_of;
+template <>
+struct bits_of<1> {
+    using type = uint8_t;
+};
 template <>
 struct bits_of<2> {
     using type = uint16_t;
@@ -21,39 +25,59 @@ struct bits_of<8> {
     using type = uint64_t;
 };
 
+template <class To, class From>
+SMEMKIT_INLINE To bit_copy(const From &from)
+{
+    static_assert(sizeof(To) == sizeof(From));
+    To to;
+    memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+enum order { RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE }; /* as the checker counts them */
+
 /* *address = update(*address), as one step */
 template <class T, class Update>
-static inline T atomic_update(T *address, Update update)
+SMEMKIT_INLINE T atomic_update(T *address, const void *pc, Update update, order order = RELAXED)
 {
     using Bits = typename bits_of<sizeof(T)>::type;
-    Bits old_bits = __atomic_load_n((Bits *)address, __ATOMIC_RELAXED), new_bits;
-    T old;
-
-    do {
-        memcpy(&old, &old_bits, sizeof old);
-        T updated = update(old);
-        memcpy(&new_bits, &updated, sizeof new_bits);
-    } while (!__atomic_compare_exchange_n((Bits *)address, &old_bits, new_bits, false, __ATOMIC_SEQ_CST,
-                                          __ATOMIC_RELAXED));
+    before_atomic(address, sizeof(T), pc);
+    Bits old = __atomic_load_n((Bits *)address, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n((Bits *)address, &old, bit_copy<Bits>(update(bit_copy<T>(old))), false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        ;
+    after_atomic(address, sizeof(T), true, order);
     smemkit_tick();
-    return old;
+    return bit_copy<T>(old);
+}
+
+/* if (*address == expected) *address = value; as one step. Returns the old value; bits are compared. */
+template <class T>
+SMEMKIT_INLINE T atomic_compare(T *address, const void *pc, T expected, T value, order order = RELAXED,
+                                smemkit::order otherwise = RELAXED)
+{
+    using Bits = typename bits_of<sizeof(T)>::type;
+    before_atomic(address, sizeof(T), pc);
+    Bits old = bit_copy<Bits>(expected);
+    bool swapped = __atomic_compare_exchange_n((Bits *)address, &old, bit_copy<Bits>(value), false,
+                                               __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    after_atomic(address, sizeof(T), swapped, swapped ? order : otherwise);
+    smemkit_tick();
+    return bit_copy<T>(old);
 }
 
 } // namespace smemkit
 
-#define SMEMKIT_ATOMIC(name, type, expression)                                                \
-    static inline type name(type *address, type value)                                        \
-    {                                                                                         \
-        return smemkit::atomic_update(address, [=](type old) { return (type)(expression); }); \
-    }                                                                                         \
-    static inline type name##_block(type *address, type value)                                \
-    {                                                                                         \
-        return name(address, value);                                                          \
-    }                                                                                         \
-    static inline type name##_system(type *address, type value)                               \
-    {                                                                                         \
-        return name(address, value);                                                          \
+#define SMEMKIT_ATOMIC_OF_SCOPE(name, type, expression)                                             \
+    SMEMKIT_INLINE type name(type *address, type value)                                             \
+    {                                                                                               \
+        return smemkit::atomic_update(address, SMEMKIT_PC,                                          \
+                                      [=](type old) SMEMKIT_UNSEEN { return (type)(expression); }); \
     }
+#define SMEMKIT_ATOMIC(name, type, expression)              \
+    SMEMKIT_ATOMIC_OF_SCOPE(name, type, expression)         \
+    SMEMKIT_ATOMIC_OF_SCOPE(name##_block, type, expression) \
+    SMEMKIT_ATOMIC_OF_SCOPE(name##_system, type, expression)
 
 /* unsigned arithmetic wraps; signed arithmetic must not overflow in C++ */
 SMEMKIT_ATOMIC(atomicAdd, int, (unsigned)old + (unsigned)value)
@@ -87,35 +111,45 @@ SMEMKIT_ATOMIC(atomicXor, int, old ^ value)
 SMEMKIT_ATOMIC(atomicXor, unsigned int, old ^ value)
 SMEMKIT_ATOMIC(atomicXor, unsigned long long, old ^ value)
 #undef SMEMKIT_ATOMIC
+#undef SMEMKIT_ATOMIC_OF_SCOPE
 
 /* float2 and float4: each component is atomic, the vector is not; so it is on the GPU. */
-static inline float2 atomicAdd(float2 *address, float2 value)
+namespace smemkit
 {
-    return {atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y)};
-}
-static inline float4 atomicAdd(float4 *address, float4 value)
+
+SMEMKIT_INLINE float atomic_add(float *address, const void *pc, float value)
 {
-    return {atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y), atomicAdd(&address->z, value.z),
-            atomicAdd(&address->w, value.w)};
+    return atomic_update(address, pc, [=](float old) SMEMKIT_UNSEEN { return old + value; });
 }
 
-#define SMEMKIT_CAS(type)                                                                                \
-    static inline type atomicCAS(type *address, type expected, type value)                               \
-    {                                                                                                    \
-        return smemkit::atomic_update(address, [=](type old) { return old == expected ? value : old; }); \
-    }                                                                                                    \
-    static inline type atomicCAS_block(type *address, type expected, type value)                         \
-    {                                                                                                    \
-        return atomicCAS(address, expected, value);                                                      \
-    }                                                                                                    \
-    static inline type atomicCAS_system(type *address, type expected, type value)                        \
-    {                                                                                                    \
-        return atomicCAS(address, expected, value);                                                      \
+} // namespace smemkit
+
+SMEMKIT_INLINE float2 atomicAdd(float2 *address, float2 value)
+{
+    const void *pc = SMEMKIT_PC;
+    return {smemkit::atomic_add(&address->x, pc, value.x), smemkit::atomic_add(&address->y, pc, value.y)};
+}
+SMEMKIT_INLINE float4 atomicAdd(float4 *address, float4 value)
+{
+    const void *pc = SMEMKIT_PC;
+    return {smemkit::atomic_add(&address->x, pc, value.x), smemkit::atomic_add(&address->y, pc, value.y),
+            smemkit::atomic_add(&address->z, pc, value.z), smemkit::atomic_add(&address->w, pc, value.w)};
+}
+
+#define SMEMKIT_CAS_OF_SCOPE(name, type)                                      \
+    SMEMKIT_INLINE type name(type *address, type expected, type value)        \
+    {                                                                         \
+        return smemkit::atomic_compare(address, SMEMKIT_PC, expected, value); \
     }
+#define SMEMKIT_CAS(type)                       \
+    SMEMKIT_CAS_OF_SCOPE(atomicCAS, type)       \
+    SMEMKIT_CAS_OF_SCOPE(atomicCAS_block, type) \
+    SMEMKIT_CAS_OF_SCOPE(atomicCAS_system, type)
 SMEMKIT_CAS(int)
 SMEMKIT_CAS(unsigned int)
 SMEMKIT_CAS(unsigned long long)
 SMEMKIT_CAS(unsigned short)
 #undef SMEMKIT_CAS
+#undef SMEMKIT_CAS_OF_SCOPE
 
 #endif

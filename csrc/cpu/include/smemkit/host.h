@@ -136,7 +136,7 @@ namespace smemkit
 
 /* How much dynamic shared memory a kernel may have; raised above 48 KB by cudaFuncSetAttribute, which is one
  * setting for all kernels here: the executor has no other use for it. */
-inline size_t &shared_limit()
+SMEMKIT_UNSEEN inline size_t &shared_limit()
 {
     static size_t bytes = 48 * 1024;
     return bytes;
@@ -145,47 +145,66 @@ inline size_t &shared_limit()
 /* extern __shared__ T name[]; for a whole file */
 template <class T>
 struct dynamic_shared {
-    operator T *() const
+    const char *name;
+
+    SMEMKIT_UNSEEN operator T *() const
     {
+        declare_dynamic_shared<T>(name);
         return (T *)smemkit_dynamic_shared();
     }
     template <class U>
-    explicit operator U *() const
+    SMEMKIT_UNSEEN explicit operator U *() const
     {
+        declare_dynamic_shared<T>(name);
         return (U *)smemkit_dynamic_shared();
     }
 };
 
 template <class Call, class... Arguments>
-void launch(smemkit_launch launch, const Call &call, Arguments... arguments)
+SMEMKIT_UNSEEN void launch(smemkit_launch launch, const Call &call, Arguments... arguments)
 {
-    auto thread = [&] { call(arguments...); };
-    launch.run = [](void *closure) { (*(decltype(thread) *)closure)(); };
+    auto thread = [&]() SMEMKIT_UNSEEN { call(arguments...); };
+    launch.run = [](void *closure) SMEMKIT_UNSEEN { (*(decltype(thread) *)closure)(); };
     launch.closure = &thread;
+#ifdef SMEMKIT_CHECKED
+    const void *const addresses[] = {nullptr, (const void *)__builtin_addressof(arguments)...};
+    const size_t bytes[] = {0, sizeof arguments...};
+    launch.argument_count = sizeof...(Arguments);
+    launch.arguments = addresses + 1;
+    launch.argument_bytes = bytes + 1;
+#endif
     smemkit_run(&launch);
 }
 
 /* The first half of kernel<<<configuration>>>(arguments); the second is the call of what it returns. `Call` is a
  * lambda that calls a template, so that the arguments, which are copied, decide its types; or a function. */
-inline smemkit_launch configuration(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes = 0,
-                                    cudaStream_t = nullptr)
+SMEMKIT_UNSEEN inline smemkit_launch configuration(const char *kernel, dim3 grid, dim3 block,
+                                                   size_t shared_bytes = 0, cudaStream_t = nullptr)
 {
-    return {kernel, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes, shared_limit(), nullptr,
+    return {kernel,
+            {grid.x, grid.y, grid.z},
+            {block.x, block.y, block.z},
+            shared_bytes,
+            shared_limit(),
+            nullptr,
+            nullptr,
+            0,
+            nullptr,
             nullptr};
 }
 template <class Call>
-auto configure(const char *kernel, Call call, dim3 grid, dim3 block, size_t shared_bytes = 0,
-               cudaStream_t stream = nullptr)
+SMEMKIT_UNSEEN auto configure(const char *kernel, Call call, dim3 grid, dim3 block, size_t shared_bytes = 0,
+                              cudaStream_t stream = nullptr)
 {
-    return [=](auto... arguments) {
+    return [=](auto... arguments) SMEMKIT_UNSEEN {
         launch(configuration(kernel, grid, block, shared_bytes, stream), call, arguments...);
     };
 }
 template <class... Parameters>
-auto configure(const char *kernel, void (*call)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes = 0,
-               cudaStream_t stream = nullptr)
+SMEMKIT_UNSEEN auto configure(const char *kernel, void (*call)(Parameters...), dim3 grid, dim3 block,
+                              size_t shared_bytes = 0, cudaStream_t stream = nullptr)
 {
-    return [=](Parameters... arguments) {
+    return [=](Parameters... arguments) SMEMKIT_UNSEEN {
         launch(configuration(kernel, grid, block, shared_bytes, stream), call, arguments...);
     };
 }

@@ -4,14 +4,14 @@
 #define SMEMKIT_MATH_H
 
 /* min and max: no templates where the types agree, so that std::min and std::max beside them are no rivals */
-#define SMEMKIT_MIN_MAX(type, least, most) \
-    static inline type min(type a, type b) \
-    {                                      \
-        return least;                      \
-    }                                      \
-    static inline type max(type a, type b) \
-    {                                      \
-        return most;                       \
+#define SMEMKIT_MIN_MAX(type, least, most)  \
+    SMEMKIT_INLINE type min(type a, type b) \
+    {                                       \
+        return least;                       \
+    }                                       \
+    SMEMKIT_INLINE type max(type a, type b) \
+    {                                       \
+        return most;                        \
     }
 #define SMEMKIT_INTEGER_MIN_MAX(type) SMEMKIT_MIN_MAX(type, b < a ? b : a, a < b ? b : a)
 SMEMKIT_INTEGER_MIN_MAX(int)
@@ -20,19 +20,19 @@ SMEMKIT_INTEGER_MIN_MAX(long)
 SMEMKIT_INTEGER_MIN_MAX(unsigned long)
 SMEMKIT_INTEGER_MIN_MAX(long long)
 SMEMKIT_INTEGER_MIN_MAX(unsigned long long)
-SMEMKIT_MIN_MAX(float, std::fmin(a, b), std::fmax(a, b))
-SMEMKIT_MIN_MAX(double, std::fmin(a, b), std::fmax(a, b))
+SMEMKIT_MIN_MAX(float, fminf(a, b), fmaxf(a, b))
+SMEMKIT_MIN_MAX(double, ::fmin(a, b), ::fmax(a, b))
 #undef SMEMKIT_INTEGER_MIN_MAX
 #undef SMEMKIT_MIN_MAX
 
 /* of two types, the common one */
 template <class A, class B>
-static inline std::enable_if_t<!std::is_same_v<A, B>, std::common_type_t<A, B>> min(A a, B b)
+SMEMKIT_INLINE std::enable_if_t<!std::is_same_v<A, B>, std::common_type_t<A, B>> min(A a, B b)
 {
     return min((std::common_type_t<A, B>)a, (std::common_type_t<A, B>)b);
 }
 template <class A, class B>
-static inline std::enable_if_t<!std::is_same_v<A, B>, std::common_type_t<A, B>> max(A a, B b)
+SMEMKIT_INLINE std::enable_if_t<!std::is_same_v<A, B>, std::common_type_t<A, B>> max(A a, B b)
 {
     return max((std::common_type_t<A, B>)a, (std::common_type_t<A, B>)b);
 }
@@ -44,19 +44,19 @@ using std::isnan;
 using std::signbit;
 
 #define SMEMKIT_FUNCTION_1(type, name, x_type, expression) \
-    static inline type name(x_type x)                      \
+    SMEMKIT_INLINE type name(x_type x)                     \
     {                                                      \
         return expression;                                 \
     }
 #define SMEMKIT_FUNCTION_2(type, name, xy_type, expression) \
-    static inline type name(xy_type x, xy_type y)           \
+    SMEMKIT_INLINE type name(xy_type x, xy_type y)          \
     {                                                       \
         return expression;                                  \
     }
-#define SMEMKIT_FUNCTION_3(type, name, xyz_type, expression)    \
-    static inline type name(xyz_type x, xyz_type y, xyz_type z) \
-    {                                                           \
-        return expression;                                      \
+#define SMEMKIT_FUNCTION_3(type, name, xyz_type, expression)     \
+    SMEMKIT_INLINE type name(xyz_type x, xyz_type y, xyz_type z) \
+    {                                                            \
+        return expression;                                       \
     }
 
 SMEMKIT_FUNCTION_1(double, rsqrt, double, 1 / std::sqrt(x))
@@ -77,21 +77,37 @@ SMEMKIT_FUNCTION_3(float, norm3df, float, (float)norm3d((double)x, (double)y, (d
 SMEMKIT_FUNCTION_3(float, rnorm3df, float, (float)rnorm3d((double)x, (double)y, (double)z))
 SMEMKIT_FUNCTION_2(unsigned, umin, unsigned, y < x ? y : x)
 SMEMKIT_FUNCTION_2(unsigned, umax, unsigned, x < y ? y : x)
+SMEMKIT_FUNCTION_2(long long, llmin, long long, y < x ? y : x)
+SMEMKIT_FUNCTION_2(long long, llmax, long long, x < y ? y : x)
+SMEMKIT_FUNCTION_2(unsigned long long, ullmin, unsigned long long, y < x ? y : x)
+SMEMKIT_FUNCTION_2(unsigned long long, ullmax, unsigned long long, x < y ? y : x)
+SMEMKIT_FUNCTION_2(float, fdividef, float, x / y)
+SMEMKIT_FUNCTION_1(float, erfcxf, float, (float)(std::exp((double)x *x) * std::erfc((double)x)))
+SMEMKIT_INLINE void sincospi(double x, double *sine, double *cosine)
+{
+    *sine = sinpi(x);
+    *cosine = cospi(x);
+}
+SMEMKIT_INLINE void sincospif(float x, float *sine, float *cosine)
+{
+    *sine = sinpif(x);
+    *cosine = cospif(x);
+}
 
-static inline float __saturatef(float x)
+SMEMKIT_INLINE float __saturatef(float x)
 {
     return x >= 1.0f ? 1.0f : x > 0.0f ? x : 0.0f; /* NaN becomes 0 */
 }
 /* The C library has declared functions of these names, so they are macros for what they approximate. */
-#define __expf(x)          std::exp((float)(x))
-#define __exp10f(x)        std::pow(10.0f, (float)(x))
-#define __logf(x)          std::log((float)(x))
-#define __log2f(x)         std::log2((float)(x))
-#define __log10f(x)        std::log10((float)(x))
-#define __sinf(x)          std::sin((float)(x))
-#define __cosf(x)          std::cos((float)(x))
-#define __tanf(x)          std::tan((float)(x))
-#define __powf(x, y)       std::pow((float)(x), (float)(y))
+#define __expf(x)          expf(x)
+#define __exp10f(x)        powf(10.0f, x)
+#define __logf(x)          logf(x)
+#define __log2f(x)         log2f(x)
+#define __log10f(x)        log10f(x)
+#define __sinf(x)          sinf(x)
+#define __cosf(x)          cosf(x)
+#define __tanf(x)          tanf(x)
+#define __powf(x, y)       powf(x, y)
 #define __sincosf(x, s, c) sincosf(x, s, c)
 
 SMEMKIT_FUNCTION_2(float, __fdividef, float, x / y)
@@ -102,19 +118,19 @@ namespace smemkit
 {
 
 template <class To, class From>
-static inline To round_down(From exact)
+SMEMKIT_INLINE To round_down(From exact)
 {
     To near = (To)exact;
     return (From)near > exact ? std::nextafter(near, -std::numeric_limits<To>::infinity()) : near;
 }
 template <class To, class From>
-static inline To round_up(From exact)
+SMEMKIT_INLINE To round_up(From exact)
 {
     To near = (To)exact;
     return (From)near < exact ? std::nextafter(near, std::numeric_limits<To>::infinity()) : near;
 }
 template <class To, class From>
-static inline To round_to_zero(From exact)
+SMEMKIT_INLINE To round_to_zero(From exact)
 {
     return exact < 0 ? round_up<To>(exact) : round_down<To>(exact);
 }
@@ -140,12 +156,12 @@ SMEMKIT_ROUNDED_1(__fsqrt, std::sqrt((double)x))
 SMEMKIT_FUNCTION_1(float, __frsqrt_rn, float, (float)rsqrt((double)x))
 SMEMKIT_FUNCTION_3(float, __fmaf_rn, float, std::fma(x, y, z))
 SMEMKIT_FUNCTION_3(double, __fma_rn, double, std::fma(x, y, z))
-static inline double __dadd_rn(double x, double y)
+SMEMKIT_INLINE double __dadd_rn(double x, double y)
 {
     volatile double sum = x + y;
     return sum;
 }
-static inline double __dmul_rn(double x, double y)
+SMEMKIT_INLINE double __dmul_rn(double x, double y)
 {
     volatile double product = x * y;
     return product;
@@ -155,42 +171,42 @@ SMEMKIT_FUNCTION_2(double, __ddiv_rn, double, x / y)
 SMEMKIT_FUNCTION_1(double, __drcp_rn, double, 1 / x)
 SMEMKIT_FUNCTION_1(double, __dsqrt_rn, double, std::sqrt(x))
 
-static inline int __popc(unsigned x)
+SMEMKIT_INLINE int __popc(unsigned x)
 {
     return __builtin_popcount(x);
 }
-static inline int __popcll(unsigned long long x)
+SMEMKIT_INLINE int __popcll(unsigned long long x)
 {
     return __builtin_popcountll(x);
 }
-static inline int __clz(int x)
+SMEMKIT_INLINE int __clz(int x)
 {
     return x ? __builtin_clz((unsigned)x) : 32;
 }
-static inline int __clzll(long long x)
+SMEMKIT_INLINE int __clzll(long long x)
 {
     return x ? __builtin_clzll((unsigned long long)x) : 64;
 }
-static inline int __ffs(int x)
+SMEMKIT_INLINE int __ffs(int x)
 {
     return __builtin_ffs(x);
 }
-static inline int __ffsll(long long x)
+SMEMKIT_INLINE int __ffsll(long long x)
 {
     return __builtin_ffsll(x);
 }
-static inline unsigned long long __brevll(unsigned long long x)
+SMEMKIT_INLINE unsigned long long __brevll(unsigned long long x)
 {
     unsigned long long y = 0;
     for (int i = 0; i < 64; i++)
         y |= (x >> i & 1) << (63 - i);
     return y;
 }
-static inline unsigned __brev(unsigned x)
+SMEMKIT_INLINE unsigned __brev(unsigned x)
 {
     return (unsigned)(__brevll(x) >> 32);
 }
-static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
+SMEMKIT_INLINE unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
 {
     uint64_t bytes = (uint64_t)y << 32 | x;
     unsigned result = 0;
@@ -202,43 +218,43 @@ static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
     }
     return result;
 }
-static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift)
+SMEMKIT_INLINE unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift)
 {
     return (unsigned)(((uint64_t)high << 32 | low) << (shift & 31) >> 32);
 }
-static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift)
+SMEMKIT_INLINE unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift)
 {
     return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
 }
-static inline int __mul24(int x, int y)
+SMEMKIT_INLINE int __mul24(int x, int y)
 {
     return (int)((unsigned)((x << 8) >> 8) * (unsigned)((y << 8) >> 8));
 }
-static inline unsigned __umul24(unsigned x, unsigned y)
+SMEMKIT_INLINE unsigned __umul24(unsigned x, unsigned y)
 {
     return (x & 0xffffff) * (y & 0xffffff);
 }
-static inline int __mulhi(int x, int y)
+SMEMKIT_INLINE int __mulhi(int x, int y)
 {
     return (int)((int64_t)x * y >> 32);
 }
-static inline unsigned __umulhi(unsigned x, unsigned y)
+SMEMKIT_INLINE unsigned __umulhi(unsigned x, unsigned y)
 {
     return (unsigned)((uint64_t)x * y >> 32);
 }
-static inline long long __mul64hi(long long x, long long y)
+SMEMKIT_INLINE long long __mul64hi(long long x, long long y)
 {
     return (long long)((__int128)x * y >> 64);
 }
-static inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
+SMEMKIT_INLINE unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
 {
     return (unsigned long long)((unsigned __int128)x * y >> 64);
 }
-static inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift)
+SMEMKIT_INLINE unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift)
 {
     return (unsigned)(((uint64_t)high << 32 | low) << (shift < 32 ? shift : 32) >> 32);
 }
-static inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift)
+SMEMKIT_INLINE unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift)
 {
     return (unsigned)(((uint64_t)high << 32 | low) >> (shift < 32 ? shift : 32));
 }
@@ -247,13 +263,13 @@ SMEMKIT_FUNCTION_2(int, __rhadd, int, (int)(((int64_t)x + y + 1) >> 1))
 SMEMKIT_FUNCTION_2(unsigned, __uhadd, unsigned, (unsigned)(((uint64_t)x + y) >> 1))
 SMEMKIT_FUNCTION_2(unsigned, __urhadd, unsigned, (unsigned)(((uint64_t)x + y + 1) >> 1))
 SMEMKIT_FUNCTION_3(unsigned, __usad, unsigned, (x > y ? x - y : y - x) + z)
-static inline unsigned __sad(int x, int y, unsigned z)
+SMEMKIT_INLINE unsigned __sad(int x, int y, unsigned z)
 {
     return (unsigned)(x > y ? (int64_t)x - y : (int64_t)y - x) + z;
 }
 
 #define SMEMKIT_BITCAST(name, to, from) \
-    static inline to name(from x)       \
+    SMEMKIT_INLINE to name(from x)      \
     {                                   \
         to y;                           \
         memcpy(&y, &x, sizeof y);       \
@@ -269,7 +285,7 @@ SMEMKIT_BITCAST(__longlong_as_double, double, long long)
 
 SMEMKIT_FUNCTION_1(int, __double2hiint, double, (int)(__double_as_longlong(x) >> 32))
 SMEMKIT_FUNCTION_1(int, __double2loint, double, (int)__double_as_longlong(x))
-static inline double __hiloint2double(int high, int low)
+SMEMKIT_INLINE double __hiloint2double(int high, int low)
 {
     return __longlong_as_double((long long)((uint64_t)(unsigned)high << 32 | (unsigned)low));
 }
@@ -279,14 +295,15 @@ namespace smemkit
 {
 
 template <class To, class From>
-static inline To saturate(From x)
+SMEMKIT_INLINE To saturate(From x)
 {
     if (x != x)
         return 0;
-    if (x >= (From)std::numeric_limits<To>::max())
-        return std::numeric_limits<To>::max();
-    if (x <= (From)std::numeric_limits<To>::min())
-        return std::numeric_limits<To>::min();
+    constexpr To most = std::numeric_limits<To>::max(), least = std::numeric_limits<To>::min();
+    if (x >= (From)most)
+        return most;
+    if (x <= (From)least)
+        return least;
     return (To)x;
 }
 
@@ -324,38 +341,34 @@ SMEMKIT_FUNCTION_1(double, __ll2double_rn, long long, (double)x)
 SMEMKIT_FUNCTION_1(double, __ull2double_rn, unsigned long long, (double)x)
 
 /* Loads and stores with a cache hint: there is nothing to hint at. */
-template <class T>
-static inline T __ldg(const T *address)
-{
-    return *address;
-}
-template <class T>
-static inline T __ldcg(const T *address)
-{
-    return *address;
-}
-template <class T>
-static inline T __ldca(const T *address)
-{
-    return *address;
-}
-template <class T>
-static inline T __ldcs(const T *address)
-{
-    return *address;
-}
-template <class T>
-static inline void __stcg(T *address, T value)
-{
-    *address = value;
-}
-template <class T>
-static inline void __stcs(T *address, T value)
-{
-    *address = value;
-}
+#define SMEMKIT_LOAD(name)                              \
+    template <class T>                                  \
+    SMEMKIT_INLINE T name(const T *address)             \
+    {                                                   \
+        smemkit::reads(address, sizeof(T), SMEMKIT_PC); \
+        return smemkit::load(address);                  \
+    }
+#define SMEMKIT_STORE(name)                                               \
+    template <class T>                                                    \
+    SMEMKIT_INLINE void name(T *address, std::enable_if_t<true, T> value) \
+    {                                                                     \
+        smemkit::writes(address, sizeof(T), SMEMKIT_PC);                  \
+        smemkit::store(address, value);                                   \
+    }
+SMEMKIT_LOAD(__ldg)
+SMEMKIT_LOAD(__ldcg)
+SMEMKIT_LOAD(__ldca)
+SMEMKIT_LOAD(__ldcs)
+SMEMKIT_LOAD(__ldlu)
+SMEMKIT_LOAD(__ldcv)
+SMEMKIT_STORE(__stwb)
+SMEMKIT_STORE(__stcg)
+SMEMKIT_STORE(__stcs)
+SMEMKIT_STORE(__stwt)
+#undef SMEMKIT_LOAD
+#undef SMEMKIT_STORE
 
-static inline long long clock64()
+SMEMKIT_INLINE long long clock64()
 {
 #if defined(__x86_64__)
     return (long long)__builtin_ia32_rdtsc();
@@ -365,4 +378,41 @@ static inline long long clock64()
     return ticks;
 #endif
 }
+/* SIMD within a word, as far as it is met */
+SMEMKIT_INLINE int __dp4a(int x, int y, int sum)
+{
+    for (int i = 0; i < 32; i += 8)
+        sum += (int)(signed char)(x >> i) * (int)(signed char)(y >> i);
+    return sum;
+}
+SMEMKIT_INLINE unsigned __dp4a(unsigned x, unsigned y, unsigned sum)
+{
+    for (int i = 0; i < 32; i += 8)
+        sum += (x >> i & 255) * (y >> i & 255);
+    return sum;
+}
+
+/* An address is the same in every space. */
+SMEMKIT_INLINE size_t __cvta_generic_to_shared(const void *address)
+{
+    return (size_t)address;
+}
+SMEMKIT_INLINE size_t __cvta_generic_to_global(const void *address)
+{
+    return (size_t)address;
+}
+SMEMKIT_INLINE void *__cvta_shared_to_generic(size_t address)
+{
+    return (void *)address;
+}
+SMEMKIT_INLINE void *__cvta_global_to_generic(size_t address)
+{
+    return (void *)address;
+}
+
+#ifndef __clang__
+#define __builtin_assume(condition) ((void)0)
+#endif
+#define __assume(condition) ((void)0)
+
 #endif

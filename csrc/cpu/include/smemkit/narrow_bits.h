@@ -7,12 +7,16 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef SMEMKIT_INLINE /* in C */
+#define SMEMKIT_INLINE static inline
+#endif
+
 #ifdef __cplusplus
 namespace smemkit
 {
 #endif
 
-static inline uint32_t bits_of_float(float value)
+SMEMKIT_INLINE uint32_t bits_of_float(float value)
 {
     uint32_t bits;
 
@@ -20,7 +24,7 @@ static inline uint32_t bits_of_float(float value)
     return bits;
 }
 
-static inline float float_of_bits(uint32_t bits)
+SMEMKIT_INLINE float float_of_bits(uint32_t bits)
 {
     float value;
 
@@ -29,7 +33,7 @@ static inline float float_of_bits(uint32_t bits)
 }
 
 /* IEEE binary16: 5 bits of exponent, 10 of fraction */
-static inline float float16_to_float(uint16_t bits)
+SMEMKIT_INLINE float float16_to_float(uint16_t bits)
 {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, x = (uint32_t)(bits & 0x7fff) << 13;
 
@@ -38,7 +42,7 @@ static inline float float16_to_float(uint16_t bits)
     return float_of_bits(sign | bits_of_float(float_of_bits(x) * 0x1p112f));
 }
 
-static inline uint16_t float16_from_float(float value)
+SMEMKIT_INLINE uint16_t float16_from_float(float value)
 {
     const uint32_t bits = bits_of_float(value), sign = bits >> 16 & 0x8000;
     uint32_t x = bits & 0x7fffffff;
@@ -55,12 +59,12 @@ static inline uint16_t float16_from_float(float value)
 }
 
 /* bfloat16: the upper half of a float32 */
-static inline float bfloat16_to_float(uint16_t bits)
+SMEMKIT_INLINE float bfloat16_to_float(uint16_t bits)
 {
     return float_of_bits((uint32_t)bits << 16);
 }
 
-static inline uint16_t bfloat16_from_float(float value)
+SMEMKIT_INLINE uint16_t bfloat16_from_float(float value)
 {
     const uint32_t bits = bits_of_float(value);
 
@@ -69,7 +73,7 @@ static inline uint16_t bfloat16_from_float(float value)
 
 /* The float that equals `value`, or that neighbour of it whose last bit is 1: rounded to 16 bits it gives what
  * `value`, rounded once, would have given. A long double holds every double and every 64-bit integer. */
-static inline float round_to_odd(long double value)
+SMEMKIT_INLINE float round_to_odd(long double value)
 {
     const float near = (float)value;
     const long double back = near;

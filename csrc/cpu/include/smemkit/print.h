@@ -9,7 +9,7 @@
 namespace smemkit
 {
 
-__attribute__((format(printf, 1, 2))) static inline int print(const char *format, ...)
+__attribute__((format(printf, 1, 2))) SMEMKIT_INLINE int print(const char *format, ...)
 {
     char text[1024];
     va_list arguments;

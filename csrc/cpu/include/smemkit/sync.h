@@ -2,53 +2,52 @@
 #ifndef SMEMKIT_SYNC_H
 #define SMEMKIT_SYNC_H
 
-static inline void __syncthreads(SMEMKIT_HERE)
+SMEMKIT_INLINE void __syncthreads(SMEMKIT_HERE)
 {
     smemkit_barrier(0, file, line);
 }
-static inline int __syncthreads_count(int predicate, SMEMKIT_HERE)
+SMEMKIT_INLINE int __syncthreads_count(int predicate, SMEMKIT_HERE)
 {
     return smemkit_barrier(predicate, file, line);
 }
-static inline int __syncthreads_and(int predicate, SMEMKIT_HERE)
+SMEMKIT_INLINE int __syncthreads_and(int predicate, SMEMKIT_HERE)
 {
     return smemkit_barrier(!predicate, file, line) == 0;
 }
-static inline int __syncthreads_or(int predicate, SMEMKIT_HERE)
+SMEMKIT_INLINE int __syncthreads_or(int predicate, SMEMKIT_HERE)
 {
     return smemkit_barrier(predicate, file, line) != 0;
 }
-static inline void __syncwarp(unsigned mask = 0xffffffffu, SMEMKIT_HERE)
+SMEMKIT_INLINE void __syncwarp(unsigned mask = 0xffffffffu, SMEMKIT_HERE)
 {
     smemkit_warp(SMEMKIT_SYNC, mask, 0, 0, file, line);
 }
-static inline unsigned __activemask(SMEMKIT_HERE)
+SMEMKIT_INLINE unsigned __activemask(SMEMKIT_HERE)
 {
     return smemkit_active_mask(file, line);
 }
 
-static inline void __threadfence()
+SMEMKIT_INLINE void __threadfence_block()
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    smemkit::fence(1);
+}
+SMEMKIT_INLINE void __threadfence()
+{
+    smemkit::fence(2);
+}
+SMEMKIT_INLINE void __threadfence_system()
+{
+    smemkit::fence(3);
+}
+SMEMKIT_INLINE void __nanosleep(unsigned)
+{
     smemkit_tick();
 }
-static inline void __threadfence_block()
-{
-    __threadfence();
-}
-static inline void __threadfence_system()
-{
-    __threadfence();
-}
-static inline void __nanosleep(unsigned)
-{
-    smemkit_tick();
-}
-static inline void __trap(SMEMKIT_HERE)
+SMEMKIT_INLINE void __trap(SMEMKIT_HERE)
 {
     smemkit_trap("__trap", file, line);
 }
-static inline void __brkpt(SMEMKIT_HERE)
+SMEMKIT_INLINE void __brkpt(SMEMKIT_HERE)
 {
     smemkit_trap("__brkpt", file, line);
 }
@@ -56,13 +55,19 @@ static inline void __brkpt(SMEMKIT_HERE)
 namespace smemkit
 {
 
-static inline int lane()
+/* bar.sync id, threads; or bar.arrive where the thread does not wait */
+SMEMKIT_INLINE void named_barrier(int id, int threads, bool wait, SMEMKIT_HERE)
+{
+    smemkit_named_barrier(id, (unsigned)threads, wait, file, line);
+}
+
+SMEMKIT_INLINE int lane()
 {
     return (int)(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31;
 }
 
 template <class T>
-static inline T shuffle(unsigned mask, T value, int source, const char *file, int line)
+SMEMKIT_INLINE T shuffle(unsigned mask, T value, int source, const char *file, int line)
 {
     static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
     uint64_t bits = 0;
@@ -76,61 +81,61 @@ static inline T shuffle(unsigned mask, T value, int source, const char *file, in
 
 /* A warp is cut into groups of `width` lanes; a source outside the lane's own group is the lane itself. */
 template <class T>
-static inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, SMEMKIT_HERE)
+SMEMKIT_INLINE T __shfl_sync(unsigned mask, T value, int source, int width = 32, SMEMKIT_HERE)
 {
     int lane = smemkit::lane();
     return smemkit::shuffle(mask, value, (lane & ~(width - 1)) | (source & (width - 1)), file, line);
 }
 template <class T>
-static inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, SMEMKIT_HERE)
+SMEMKIT_INLINE T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, SMEMKIT_HERE)
 {
     int lane = smemkit::lane(), source = lane - (int)delta;
     return smemkit::shuffle(mask, value, source < (lane & ~(width - 1)) ? lane : source, file, line);
 }
 template <class T>
-static inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, SMEMKIT_HERE)
+SMEMKIT_INLINE T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, SMEMKIT_HERE)
 {
     int lane = smemkit::lane(), source = lane + (int)delta;
     return smemkit::shuffle(mask, value, source > (lane | (width - 1)) ? lane : source, file, line);
 }
 template <class T>
-static inline T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, SMEMKIT_HERE)
+SMEMKIT_INLINE T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, SMEMKIT_HERE)
 {
     int lane = smemkit::lane(), source = lane ^ bits;
     return smemkit::shuffle(mask, value, source > (lane | (width - 1)) ? lane : source, file, line);
 }
 
-static inline unsigned __ballot_sync(unsigned mask, int predicate, SMEMKIT_HERE)
+SMEMKIT_INLINE unsigned __ballot_sync(unsigned mask, int predicate, SMEMKIT_HERE)
 {
     return (unsigned)smemkit_warp(SMEMKIT_BALLOT, mask, predicate != 0, 0, file, line);
 }
-static inline int __any_sync(unsigned mask, int predicate, SMEMKIT_HERE)
+SMEMKIT_INLINE int __any_sync(unsigned mask, int predicate, SMEMKIT_HERE)
 {
     return smemkit_warp(SMEMKIT_BALLOT, mask, predicate != 0, 0, file, line) != 0;
 }
-static inline int __all_sync(unsigned mask, int predicate, SMEMKIT_HERE)
+SMEMKIT_INLINE int __all_sync(unsigned mask, int predicate, SMEMKIT_HERE)
 {
     return smemkit_warp(SMEMKIT_BALLOT, mask, predicate == 0, 0, file, line) == 0;
 }
 template <class T>
-static inline unsigned __match_any_sync(unsigned mask, T value, SMEMKIT_HERE)
+SMEMKIT_INLINE unsigned __match_any_sync(unsigned mask, T value, SMEMKIT_HERE)
 {
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
     return (unsigned)smemkit_warp(SMEMKIT_MATCH, mask, bits, 0, file, line);
 }
 template <class T>
-static inline unsigned __match_all_sync(unsigned mask, T value, int *all, SMEMKIT_HERE)
+SMEMKIT_INLINE unsigned __match_all_sync(unsigned mask, T value, int *all, SMEMKIT_HERE)
 {
     unsigned same = __match_any_sync(mask, value, file, line);
     *all = __all_sync(mask, same == __ballot_sync(mask, 1, file, line), file, line);
     return *all ? same : 0;
 }
 
-#define SMEMKIT_REDUCE(name, type, kind)                                               \
-    static inline type __reduce_##name##_sync(unsigned mask, type value, SMEMKIT_HERE) \
-    {                                                                                  \
-        return (type)smemkit_warp(kind, mask, (uint32_t)value, 0, file, line);         \
+#define SMEMKIT_REDUCE(name, type, kind)                                                \
+    SMEMKIT_INLINE type __reduce_##name##_sync(unsigned mask, type value, SMEMKIT_HERE) \
+    {                                                                                   \
+        return (type)smemkit_warp(kind, mask, (uint32_t)value, 0, file, line);          \
     }
 SMEMKIT_REDUCE(add, int, SMEMKIT_ADD)
 SMEMKIT_REDUCE(add, unsigned, SMEMKIT_ADD)
@@ -142,5 +147,20 @@ SMEMKIT_REDUCE(and, unsigned, SMEMKIT_AND)
 SMEMKIT_REDUCE(or, unsigned, SMEMKIT_OR)
 SMEMKIT_REDUCE(xor, unsigned, SMEMKIT_XOR)
 #undef SMEMKIT_REDUCE
+
+/* What CUDA 9 replaced, and compute capability 7.0 no longer has */
+#define SMEMKIT_REMOVED(name)                                          \
+    template <class T, class... Rest>                                  \
+    T name(T value, Rest...)                                           \
+        SMEMKIT_UNAVAILABLE("CUDA has " #name " no longer; use " #name \
+                            "_sync with a mask: 0xffffffff where the whole warp takes part");
+SMEMKIT_REMOVED(__shfl)
+SMEMKIT_REMOVED(__shfl_up)
+SMEMKIT_REMOVED(__shfl_down)
+SMEMKIT_REMOVED(__shfl_xor)
+SMEMKIT_REMOVED(__ballot)
+SMEMKIT_REMOVED(__any)
+SMEMKIT_REMOVED(__all)
+#undef SMEMKIT_REMOVED
 
 #endif

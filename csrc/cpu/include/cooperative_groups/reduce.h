@@ -1,0 +1,39 @@
+/* cooperative_groups::reduce over a tile or over lanes that are together */
+#ifndef SMEMKIT_COOPERATIVE_GROUPS_REDUCE_H
+#define SMEMKIT_COOPERATIVE_GROUPS_REDUCE_H
+
+#include "../smemkit/functional.h"
+
+namespace cooperative_groups
+{
+
+/* Each step joins, at every rank that is a multiple of 2 * step, two neighbouring stretches of step values; rank 0
+ * then has them all, in order. */
+template <class T, class Operator>
+SMEMKIT_UNSEEN T reduce(const smemkit_lanes &group, T value, Operator &&combine, SMEMKIT_HERE)
+{
+    const unsigned rank = group.rank(), count = group.count();
+    T result = value;
+    for (unsigned step = 1; step < count; step *= 2) {
+        const unsigned other = rank + step < count ? rank + step : rank;
+        const T right = group.from(result, other, file, line);
+        if (rank % (2 * step) == 0 && other != rank)
+            result = combine(result, right);
+    }
+    return group.from(result, 0, file, line);
+}
+
+template <class T, class Operator>
+std::decay_t<T> reduce(const thread_block &, T &&, Operator &&)
+    SMEMKIT_UNAVAILABLE("a reduction is of a tile or of lanes that are together, not of a block");
+
+template <class Group, class Atomic, class T, class Operator>
+void reduce_update_async(const Group &, Atomic &, T &&, Operator &&)
+    SMEMKIT_UNAVAILABLE("reduce_update_async does not run on the CPU device; use reduce, and an atomic by rank 0");
+template <class Group, class Atomic, class T, class Operator>
+void reduce_store_async(const Group &, Atomic &, T &&, Operator &&)
+    SMEMKIT_UNAVAILABLE("reduce_store_async does not run on the CPU device; use reduce, and a store by rank 0");
+
+} // namespace cooperative_groups
+
+#endif

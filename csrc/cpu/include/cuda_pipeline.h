@@ -1,0 +1,29 @@
+/* cp.async as functions: copies from global to shared memory that run beside the kernel. Here they run late, at
+ * the wait (csrc/cpu/async.c), so that a wait that is missing is seen in the result. */
+#ifndef SMEMKIT_CUDA_PIPELINE_H
+#define SMEMKIT_CUDA_PIPELINE_H
+
+#include <cuda_runtime.h>
+
+#include "smemkit/async.h"
+
+SMEMKIT_INLINE void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0,
+                                            SMEMKIT_HERE)
+{
+    smemkit_async_copy(to, from, (unsigned)bytes, (unsigned)zeros, SMEMKIT_PC, file, line);
+}
+SMEMKIT_INLINE void __pipeline_commit()
+{
+    smemkit_async_commit();
+}
+/* until all but the last `prior` groups are there */
+SMEMKIT_INLINE void __pipeline_wait_prior(size_t prior)
+{
+    smemkit_async_wait((unsigned)prior);
+}
+template <class Barrier>
+void __pipeline_arrive_on(Barrier *)
+    SMEMKIT_UNAVAILABLE("__pipeline_arrive_on, which needs an mbarrier, does not run on the CPU device; use "
+                        "__pipeline_wait_prior and __syncthreads");
+
+#endif

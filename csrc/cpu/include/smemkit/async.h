@@ -1,0 +1,56 @@
+/* Asynchronous copies of any number of bytes, cut into those that cp.async makes. */
+#ifndef SMEMKIT_ASYNC_H
+#define SMEMKIT_ASYNC_H
+
+namespace cuda
+{
+
+/* A number of bytes, and the promise that both addresses are multiples of Alignment */
+template <size_t Alignment>
+struct aligned_size_t {
+    static constexpr size_t align = Alignment;
+    size_t value;
+    SMEMKIT_UNSEEN explicit aligned_size_t(size_t bytes) : value(bytes)
+    {
+    }
+    SMEMKIT_UNSEEN operator size_t() const
+    {
+        return value;
+    }
+};
+
+} // namespace cuda
+
+namespace smemkit
+{
+
+/* The share of thread `rank` of `threads` in a copy: pieces of 16, 8 or 4 bytes, as the addresses allow. What no
+ * piece fits is copied at once. */
+SMEMKIT_INLINE void copy_async(unsigned rank, unsigned threads, void *to, const void *from, size_t bytes,
+                               const void *pc, const char *file, int line)
+{
+    const uintptr_t both = (uintptr_t)to | (uintptr_t)from;
+    const unsigned piece = both % 16 == 0 ? 16 : both % 8 == 0 ? 8 : both % 4 == 0 ? 4 : 1;
+    char *target = (char *)to;
+    const char *source = (const char *)from;
+    const size_t pieces = piece == 1 ? 0 : bytes / piece;
+
+    for (size_t i = rank; i < pieces; i += threads)
+        smemkit_async_copy(target + i * piece, source + i * piece, piece, 0, pc, file, line);
+    size_t done = pieces * piece;
+    for (unsigned small = 8; small >= 4; small /= 2)
+        if (small < piece && bytes - done >= small) {
+            if (rank == 0)
+                smemkit_async_copy(target + done, source + done, small, 0, pc, file, line);
+            done += small;
+        }
+    for (size_t i = done + rank; i < bytes; i += threads) {
+        reads(source + i, 1, pc);
+        writes(target + i, 1, pc);
+        target[i] = source[i];
+    }
+}
+
+} // namespace smemkit
+
+#endif

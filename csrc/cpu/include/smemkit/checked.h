@@ -1,0 +1,107 @@
+/* What the dialect tells the checker. In a plain build all of it is nothing. */
+#ifndef SMEMKIT_CHECKED_H
+#define SMEMKIT_CHECKED_H
+
+namespace smemkit
+{
+
+/* An access to `bytes` bytes that follows, made for the kernel at `pc` */
+SMEMKIT_INLINE void reads(const volatile void *address, unsigned bytes, const void *pc)
+{
+#ifdef SMEMKIT_CHECKED
+    smemkit_checked_access(address, bytes, 0, pc);
+#else
+    (void)address, (void)bytes, (void)pc;
+#endif
+}
+SMEMKIT_INLINE void writes(const volatile void *address, unsigned bytes, const void *pc)
+{
+#ifdef SMEMKIT_CHECKED
+    smemkit_checked_access(address, bytes, 1, pc);
+#else
+    (void)address, (void)bytes, (void)pc;
+#endif
+}
+
+/* The access itself, as the dialect's functions make it once they have told of it: clang would copy a struct by a
+ * call of memcpy, which is told of, too. */
+template <class T>
+SMEMKIT_INLINE T load(const T *address)
+{
+#if defined(SMEMKIT_CHECKED) && defined(__clang__)
+    T value;
+    __builtin_memcpy_inline(&value, address, sizeof value);
+    return value;
+#else
+    return *address;
+#endif
+}
+template <class T>
+SMEMKIT_INLINE void store(T *address, const T &value)
+{
+#if defined(SMEMKIT_CHECKED) && defined(__clang__)
+    __builtin_memcpy_inline(address, &value, sizeof value);
+#else
+    *address = value;
+#endif
+}
+
+/* Around an atomic access */
+SMEMKIT_INLINE void before_atomic(const volatile void *address, unsigned bytes, const void *pc)
+{
+#ifdef SMEMKIT_CHECKED
+    smemkit_checked_atomic(address, bytes, pc);
+#else
+    (void)address, (void)bytes, (void)pc;
+#endif
+}
+SMEMKIT_INLINE void after_atomic(const volatile void *address, unsigned bytes, bool wrote, int order)
+{
+#ifdef SMEMKIT_CHECKED
+    smemkit_checked_atomic_done(address, bytes, wrote, order);
+#else
+    (void)address, (void)bytes, (void)wrote, (void)order;
+#endif
+}
+
+/* scope: 1 block, 2 device, 3 system */
+SMEMKIT_INLINE void fence(int scope)
+{
+#ifdef SMEMKIT_CHECKED
+    smemkit_checked_fence(scope);
+#else
+    (void)scope;
+#endif
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    smemkit_tick();
+}
+
+/* After the declaration of a __shared__ variable: where it lies, and its shape, of which messages say tile[3][5].
+ * What has more than three dimensions is an array, in three, of smaller arrays. */
+template <class T>
+SMEMKIT_INLINE void declare_shared([[maybe_unused]] const char *name, [[maybe_unused]] const volatile T &variable)
+{
+#ifdef SMEMKIT_CHECKED
+    constexpr int ndim = std::rank_v<T> < 3 ? (int)std::rank_v<T> : 3;
+    const unsigned dims[3] = {(unsigned)std::extent_v<T, 0>, (unsigned)std::extent_v<T, 1>,
+                              (unsigned)std::extent_v<T, 2>};
+    size_t element = sizeof(T);
+    for (int i = 0; i < ndim; i++)
+        element /= dims[i];
+    smemkit_checked_shared(name, (const void *)&variable, sizeof(T), element, ndim, dims);
+#endif
+}
+
+/* After extern __shared__ T name[]; */
+template <class T>
+SMEMKIT_INLINE void declare_dynamic_shared([[maybe_unused]] const char *name)
+{
+#ifdef SMEMKIT_CHECKED
+    const unsigned dims[3] = {0, 0, 0};
+    smemkit_checked_shared(name, smemkit_dynamic_shared(), 0, sizeof(T), 1, dims);
+#endif
+}
+
+} // namespace smemkit
+
+#endif

@@ -1,0 +1,56 @@
+/* The way from Python into a user's kernel: smemkit/kernel.py puts these behind the user's text, one for each
+ * kernel and for each variable. */
+#ifndef SMEMKIT_ENTRY_H
+#define SMEMKIT_ENTRY_H
+
+#include "describe.h"
+
+#define SMEMKIT_VISIBLE __attribute__((visibility("default")))
+
+namespace smemkit
+{
+
+struct variable {
+    void *address;
+    described type;
+};
+
+/* `arguments` holds the address of each argument's value. Returns a cudaError_t. */
+template <class R, class... P, size_t... I>
+int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t shared_bytes, void **arguments,
+          std::index_sequence<I...>)
+{
+    smemkit_launch configured =
+        configuration(name, {shape[0], shape[1], shape[2]}, {shape[3], shape[4], shape[5]}, shared_bytes);
+
+    (void)arguments;
+    configured.shared_limit = SIZE_MAX; /* the executor has a limit of its own */
+    smemkit_forget();
+    launch(configured, kernel, *(std::remove_reference_t<P> *)arguments[I]...);
+    return smemkit_last_error(1);
+}
+template <class R, class... P>
+int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t shared_bytes, void **arguments)
+{
+    return enter(kernel, name, shape, shared_bytes, arguments, std::index_sequence_for<P...>());
+}
+
+} // namespace smemkit
+
+#define SMEMKIT_ENTRY(number, ...)                                                                    \
+    extern "C" {                                                                                      \
+    SMEMKIT_VISIBLE extern const auto smemkit_signature_##number =                                    \
+        smemkit::signature_of<decltype(&__VA_ARGS__)>::value;                                         \
+    SMEMKIT_VISIBLE int smemkit_enter_##number(const char *name, const unsigned *shape, size_t bytes, \
+                                               void **arguments)                                      \
+    {                                                                                                 \
+        return smemkit::enter(&__VA_ARGS__, name, shape, bytes, arguments);                           \
+    }                                                                                                 \
+    }
+
+#define SMEMKIT_VARIABLE(number, name)                                             \
+    extern "C" SMEMKIT_VISIBLE const smemkit::variable smemkit_variable_##number;  \
+    extern "C" const smemkit::variable smemkit_variable_##number = {(void *)&name, \
+                                                                    smemkit::description<decltype(name)>::value};
+
+#endif
