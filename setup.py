@@ -33,6 +33,7 @@ COMPILER_WHEELS = [  # one minor; nvcc, cicc, its headers, cudart and libcu++ ea
     f"nvidia-{part}==13.0.*" for part in ("cuda-nvcc", "nvvm", "cuda-crt", "cuda-runtime", "cuda-cccl")
 ]
 # folders outside smemkit/ that are installed as packages of data: the kernels' text, and the executor's headers
+BESIDE_CORE = ("_checked.so", "_hooks.o")  # made by the build, too
 DATA_FOLDERS = {"smemkit._kernels": "kernels", "smemkit._dialect": "csrc/cpu"}
 
 
@@ -247,7 +248,9 @@ class Build(build_ext):
 
     def run(self):
         super().run()
-        if self.inplace:  # also `pip install -e`: the data folders, where imports look for them
+        if self.inplace:  # also `pip install -e`: what the build made, and the data folders, where imports look
+            for name in BESIDE_CORE:
+                shutil.copy2(Path(self.build_lib, "smemkit", name), ROOT / "smemkit" / name)
             for package, folder in DATA_FOLDERS.items():
                 link = ROOT / package.replace(".", "/")
                 if not link.exists():
@@ -280,8 +283,10 @@ class Build(build_ext):
 
         jobs += self.cpu_jobs()
         jobs += self.c_jobs(includes, facts, toolkit)
+        checked_jobs = list(self.checked_jobs())
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(lambda job: self.compile(*job), jobs))
+            objects = list(pool.map(lambda job: self.compile(*job), [*jobs, *checked_jobs]))
+        objects, checked = objects[: len(jobs)], objects[len(jobs) :]
 
         target = Path(self.get_ext_fullpath(ext.name)).resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -292,6 +297,16 @@ class Build(build_ext):
             shared += ["-Wl,--exclude-libs,ALL"]
         link = [*words("CXX", "c++"), *shared, *objects, "-o", target, *words("LDFLAGS"), *libraries]
         self.execute_command(link)
+        self.link_checked(checked, target)
+
+    def link_checked(self, objects, core):
+        """The kernels for checking: a library of their own, which calls the executor in `core`."""
+        library, hooks = (core.with_name(name) for name in BESIDE_CORE)
+        shutil.copyfile(objects[0], hooks)  # user's kernels are linked with it, too
+        shared = ["-bundle", "-bundle_loader", core] if sys.platform == "darwin" else ["-shared"]
+        runpath = [] if sys.platform == "darwin" else ["-Wl,-rpath,$ORIGIN"]
+        link = [*words("CXX", "c++"), *shared, *objects, "-o", library, *runpath]
+        self.execute_command([*link, f"-L{core.parent}", f"-l:{core.name}", "-lpthread"])
 
     def c_jobs(self, includes, facts, toolkit):
         """csrc/, and the rungs that are plain C on the host."""
@@ -300,6 +315,7 @@ class Build(build_ext):
         command += [f"-DNPY_TARGET_VERSION={numpy_api}", f"-DNPY_NO_DEPRECATED_API={numpy_api}"]
         command += ["-Icsrc", "-Icsrc/cpu", "-Ikernels", *includes, *facts, *words("CFLAGS")]
         sources = [*sorted(Path("csrc").glob("*.c")), *sorted(Path("csrc/cpu").glob("*.c"))]
+        sources.remove(Path("csrc/cpu/hooks.c"))  # for the kernels, not for the executor
         hosts = [Path("kernels", row.source) for row in self.rows if row.needs == "HOST"]
         if toolkit:
             sources += sorted(Path("csrc/cuda").glob("*.c"))
@@ -310,22 +326,45 @@ class Build(build_ext):
 
     def cpu_jobs(self):
         """The kernels for the CPU executor, and their launchers' table."""
+        return self.dialect_jobs("cpu", "cpu_launchers", ["-O3", "-DSMEMKIT_BESIDE_CUDA"], words("CXXFLAGS"))
+
+    def checked_jobs(self):
+        """The same kernels for checking, and before them the hooks. These are no place for a sanitizer's own."""
+        dialect = load_dialect()
+        flags = dialect.checked_flags(lambda flag: accepts(words("CXX", "c++"), flag))
+        hooks = [
+            *words("CC", "cc"),
+            "-std=c11",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-fPIC",
+            "-fno-builtin",
+            "-Icsrc",
+            "-Icsrc/cpu",
+        ]
+        yield Path("csrc/cpu/hooks.c"), self.temp / "checked/hooks.o", hooks
+        export = '-DSMEMKIT_EXPORT=__attribute__((visibility("default")))'
+        yield from self.dialect_jobs("checked", "smemkit_checked_launchers", [*flags, export], [])
+
+    def dialect_jobs(self, folder, table, options, more):
+        """The table's kernels through the dialect, and the launchers as the table of this name."""
         dialect = load_dialect()
         compiler = words("CXX", "c++")
-        command = [*compiler, "-O3", "-fPIC", "-fvisibility=hidden", "-DSMEMKIT_BESIDE_CUDA", *dialect.FLAGS]
+        command = [*compiler, *options, "-fPIC", "-fvisibility=hidden", *dialect.FLAGS]
         command += [flag for flag in dialect.FLAGS_IF_KNOWN if accepts(compiler, flag)]
         command += ["-Icsrc/cpu/include", "-Icsrc/cpu", "-Icsrc", "-Ikernels"]
         for row in self.rows:
             if row.needs != "HOST" and row.cpu:
-                source = self.temp / "cpu" / Path(row.source).with_suffix(".cpp")
+                source = self.temp / folder / Path(row.source).with_suffix(".cpp")
                 text = dialect.rewrite(Path("kernels", row.source).read_text(), row.source)
                 if not source.exists() or source.read_text() != text:
                     source.parent.mkdir(parents=True, exist_ok=True)
                     source.write_text(text)
                 quoted = ["-iquote", f"kernels/{row.op}"]
-                yield source, source.with_suffix(".o"), [*command, *quoted, *words("CXXFLAGS")]
-        command += ["-DSMEMKIT_LAUNCHERS=cpu_launchers", "-DSMEMKIT_TARGET_CPU", *words("CXXFLAGS")]
-        yield Path("csrc/launchers.cpp"), self.temp / "cpu/launchers.o", command
+                yield source, source.with_suffix(".o"), [*command, *quoted, *more]
+        command += [f"-DSMEMKIT_LAUNCHERS={table}", "-DSMEMKIT_TARGET_CPU", *more]
+        yield Path("csrc/launchers.cpp"), self.temp / folder / "launchers.o", command
 
     def cuda_jobs(self, toolkit, archs):
         """The kernels for GPUs, and their launchers' table, which is told of the rows that got no object."""
@@ -370,9 +409,16 @@ class Build(build_ext):
 
 
 def main():
-    patterns = ["csrc/**/*.[ch]", "csrc/**/*.cpp", "kernels/**/*.*", "smemkit/**/*.py*", "tests/**/*.*"]
+    patterns = [
+        "csrc/**/*.[ch]",
+        "csrc/**/*.cpp",
+        "csrc/cpu/include/cuda/**/*",
+        "kernels/**/*.*",
+        "smemkit/**/*.py*",
+        "tests/**/*.*",
+    ]
     found = [file.relative_to(ROOT) for pattern in patterns for file in ROOT.glob(pattern)]
-    files = sorted(str(file) for file in found if "__pycache__" not in file.parts)
+    files = sorted({str(file) for file in found if (ROOT / file).is_file() and "__pycache__" not in file.parts})
     fetch = []
     if "egg_info" in sys.argv:  # pip asks what the build needs; a later, real build finds it or says so
         wanted = os.environ.get("SMEMKIT_CUDA", "auto")
@@ -383,7 +429,7 @@ def main():
         package_data={
             "smemkit": ["py.typed", "*.pyi", "reference/*.json"],
             "smemkit._kernels": ["*.def", "*.h", "*.md", "*/*.cu", "*/*.c", "*/*.h", "*/*.cuh"],
-            "smemkit._dialect": ["*.h", "include/*.h", "include/*/*.h"],
+            "smemkit._dialect": ["*.h", "include/*.h", "include/*/*.h", "include/cuda/*", "include/cuda/std/*"],
         },
         include_package_data=False,
         ext_modules=[Extension("smemkit._core", ["csrc/module.c"], depends=files)],

@@ -71,3 +71,33 @@ struct bank_cost bank_cost(const struct warp_access *access, int banks, int widt
     cost.conflicts = cost.wavefronts - cost.groups;
     return cost;
 }
+
+/* How many different blocks of `bytes` the active lanes touch. */
+static int count_blocks(const struct warp_access *access, uint64_t bytes)
+{
+    uint64_t seen[LANES];
+    int count = 0;
+
+    for (int lane = 0; lane < LANES; lane++) {
+        const uint64_t block = access->addresses[lane] / bytes;
+        int i = 0;
+
+        if (!is_active(access, lane))
+            continue;
+        while (i < count && seen[i] != block)
+            i++;
+        if (i == count)
+            seen[count++] = block;
+    }
+    return count;
+}
+
+int sector_count(const struct warp_access *access)
+{
+    return count_blocks(access, SECTOR_BYTES);
+}
+
+int ideal_sector_count(const struct warp_access *access)
+{
+    return (count_blocks(access, (uint64_t)access->size) * access->size + SECTOR_BYTES - 1) / SECTOR_BYTES;
+}

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LANES = 32, MAX_BANKS = 32 };
+enum { LANES = 32, MAX_BANKS = 32, SECTOR_BYTES = 32 };
 
 /* One request: what the lanes of a warp ask for at once. */
 struct warp_access {
@@ -26,5 +26,9 @@ struct bank_cost {
 
 /* For `banks` banks, a power of two up to MAX_BANKS, of `width` bytes each, 4 or 8. */
 struct bank_cost bank_cost(const struct warp_access *, int banks, int width);
+
+/* Blocks of 32 bytes of global memory that a request touches, and the fewest that could hold as many bytes. */
+int sector_count(const struct warp_access *);
+int ideal_sector_count(const struct warp_access *);
 
 #endif

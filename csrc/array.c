@@ -275,6 +275,12 @@ static PyObject *get_device(PyObject *self, void *unused)
     return PyUnicode_FromString(((struct array *)self)->device->name);
 }
 
+static PyObject *get_address(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromVoidPtr(((struct array *)self)->memory);
+}
+
 /* The CUDA Array Interface, version 3. Work on the array is on the legacy default stream, which is stream 1. */
 static PyObject *get_interface(PyObject *self, void *unused)
 {
@@ -344,6 +350,7 @@ static PyGetSetDef attributes[] = {
     {"nbytes", get_nbytes, NULL, "Bytes in all.", NULL},
     {"ndim", get_ndim, NULL, "Dimensions.", NULL},
     {"device", get_device, NULL, "The device's name: 'cuda:0', 'cpu'.", NULL},
+    {"_address", get_address, NULL, "Where its device has it, for smemkit's own use.", NULL},
     {"__cuda_array_interface__", get_interface, NULL, "How CuPy, torch and Numba take it without a copy.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

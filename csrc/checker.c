@@ -1,6 +1,10 @@
 /* The checker's face to Python. */
 #include "smemkit.h"
 
+#include <dlfcn.h>
+
+#include "cpu/trace.h"
+
 PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     static const int sizes[] = {1, 2, 4, 8, 16, 0}, bank_counts[] = {2, 4, 8, 16, 32, 0}, widths[] = {4, 8, 0};
@@ -21,4 +25,174 @@ PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t co
         words[bank] = cost.words[bank];
     return Py_BuildValue("iiiiN", cost.wavefronts, cost.conflicts, cost.degree, cost.groups,
                          shape_tuple(banks, words));
+}
+
+/* ---- checked launches ---- */
+
+#define TRIPLE(x) (unsigned)(x)[0], (unsigned)(x)[1], (unsigned)(x)[2]
+
+/* An address in the library's code, and those of the calls that led there, the last first; at most CHAIN of them.
+ */
+static PyObject *chain_tuple(const struct trace *trace, uint32_t item, uint32_t context)
+{
+    enum { CHAIN = 16 };
+    npy_intp chain[CHAIN];
+    int count = 0;
+
+    chain[count++] = item >> ITEM_BITS;
+    for (; context && count < CHAIN; context = trace->contexts[context].parent)
+        chain[count++] = trace->contexts[context].item >> ITEM_BITS;
+    return shape_tuple(count, chain);
+}
+
+/* Where a fault is: (addresses, file, line), of which either the addresses or the rest is empty. */
+static PyObject *place_tuple(const struct trace *trace, const struct place *place)
+{
+    if (place->item)
+        return Py_BuildValue("(Nzi)", chain_tuple(trace, place->item, place->context), NULL, 0);
+    return Py_BuildValue("(()zi)", place->file, place->line);
+}
+
+static PyObject *fault_dict(const struct trace *trace, const struct checked_fault *fault)
+{
+    static const char *const kinds[] = {"race",       "barrier", "out_of_bounds", "uninitialised",
+                                        "misaligned", "hang",    "trap"};
+    static const char *const hazards[] = {"", "RAW", "WAR", "WAW"};
+    static const char *const accesses[] = {"load", "store", "atomic"};
+    static const char *const spaces[] = {"shared", "shared", "global", ""};
+
+    return Py_BuildValue(
+        "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:s,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
+        "s:N,s:N,s:K,s:s}",
+        "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
+        PyBool_FromLong(fault->warp_synchronous), "place", place_tuple(trace, &fault->place), "other",
+        place_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
+        TRIPLE(fault->other_block), "threads", fault->threads, "thread", TRIPLE(fault->thread[0]), "other_thread",
+        TRIPLE(fault->thread[1]), "access", accesses[fault->access], "other_access", accesses[fault->other_access],
+        "space", spaces[fault->space], "variable", fault->variable, "offset", (unsigned long long)fault->offset,
+        "extent", (unsigned long long)fault->extent, "element", fault->element, "dims", TRIPLE(fault->dims),
+        "rank", fault->rank, "argument", fault->argument, "size", fault->size, "before",
+        PyBool_FromLong(fault->before), "async", PyBool_FromLong(fault->async), "count",
+        (unsigned long long)fault->count, "message", fault->message);
+}
+
+static PyObject *example_tuple(const struct site *site)
+{
+    PyObject *tuple = PyTuple_New(LANES);
+
+    for (Py_ssize_t lane = 0; tuple && lane < LANES; lane++) {
+        PyObject *address = Py_None;
+
+        if (site->example_mask >> lane & 1)
+            address = PyLong_FromLongLong((long long)(site->example[lane] - site->origin));
+        else
+            Py_INCREF(address);
+        if (!address)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, lane, address);
+    }
+    return tuple;
+}
+
+static PyObject *site_dict(const struct trace *trace, const struct site *site)
+{
+    static const char *const accesses[] = {"load", "store", "atomic"};
+    PyObject *example = example_tuple(site);
+
+    if (!example)
+        return NULL;
+    return Py_BuildValue("{s:N,s:s,s:s,s:i,s:K,s:K,s:K,s:I,s:K,s:K,s:s,s:i,s:N}", "chain",
+                         chain_tuple(trace, site->item, site->context), "space",
+                         site->space == SPACE_GLOBAL ? "global" : "shared", "access", accesses[site->kind], "size",
+                         (int)site->size, "requests", (unsigned long long)site->requests, "wavefronts",
+                         (unsigned long long)site->wavefronts, "conflicts", (unsigned long long)site->conflicts,
+                         "degree", site->degree, "sectors", (unsigned long long)site->sectors, "ideal_sectors",
+                         (unsigned long long)site->ideal_sectors, "variable", site->variable, "argument",
+                         site->argument, "example", example);
+}
+
+/* Appends what Py_BuildValue made; takes it over, and is false where it is NULL. */
+static bool append(PyObject *list, PyObject *item)
+{
+    const bool ok = list && item && PyList_Append(list, item) == 0;
+
+    Py_XDECREF(item);
+    return ok;
+}
+
+static PyObject *trace_dict(const struct trace *trace)
+{
+    PyObject *sites = PyList_New(0), *faults = PyList_New(0);
+    bool ok = sites && faults;
+
+    for (unsigned i = 0; ok && i < trace->site_room; i++)
+        if (trace->sites[i].item)
+            ok = append(sites, site_dict(trace, &trace->sites[i]));
+    for (int i = 0; ok && i < trace->fault_count; i++)
+        ok = append(faults, fault_dict(trace, &trace->faults[i]));
+    if (!ok) {
+        Py_XDECREF(sites);
+        Py_XDECREF(faults);
+        return NULL;
+    }
+    return Py_BuildValue("{s:s,s:s,s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K}", "kernel", trace->kernel, "library",
+                         trace->library, "grid", TRIPLE(trace->grid), "block", TRIPLE(trace->block),
+                         "shared_bytes", (Py_ssize_t)trace->shared_bytes, "blocks_checked",
+                         (unsigned long long)trace->blocks_checked, "blocks", (unsigned long long)trace->blocks,
+                         "sites", sites, "faults", faults, "more_faults", (unsigned long long)trace->fault_more);
+}
+
+PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    struct checking check = {.schedule = SCHEDULE_SERIAL}, **current = trace_checking();
+    PyObject *result = NULL, *launches = NULL;
+
+    (void)module;
+    if (!read_count("checked", count, 5))
+        return NULL;
+    check.blocks = PyLong_AsUnsignedLongLong(args[1]);
+    check.schedule = (enum schedule)PyLong_AsLong(args[2]);
+    check.seed = PyLong_AsUnsignedLongLong(args[3]);
+    check.whole = PyLong_AsUnsignedLongLong(args[4]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (*current) {
+        PyErr_SetString(PyExc_RuntimeError, "check: a check inside another one");
+        return NULL;
+    }
+    *current = &check;
+    result = PyObject_CallNoArgs(args[0]);
+    *current = NULL;
+    if (result)
+        launches = PyList_New(0);
+    for (struct trace *trace = check.first; launches && trace; trace = trace->next)
+        if (!append(launches, trace_dict(trace)))
+            Py_CLEAR(launches);
+    Py_XDECREF(result);
+    while (check.first) {
+        struct trace *next = check.first->next;
+
+        trace_free(check.first);
+        check.first = next;
+    }
+    return launches;
+}
+
+PyObject *core_load_checked(PyObject *module, PyObject *path)
+{
+    const char *text = PyUnicode_AsUTF8(path);
+    void *library;
+
+    (void)module;
+    if (!text)
+        return NULL;
+    library = dlopen(text, RTLD_NOW | RTLD_LOCAL);
+    if (library)
+        checked_launchers = dlsym(library, "smemkit_checked_launchers");
+    if (!library || !checked_launchers) {
+        PyErr_Format(PyExc_ImportError, "smemkit: the kernels for checking cannot be loaded: %s", dlerror());
+        return NULL;
+    }
+    Py_RETURN_NONE;
 }

@@ -8,7 +8,11 @@
 #ifdef SMEMKIT_TARGET_CPU
 #define HAS_CPU    1
 #define HAS_NO_CPU 0
-#define HAS_HOST   1
+#ifdef SMEMKIT_CHECKED
+#define HAS_HOST 0 // plain C has nothing to check
+#else
+#define HAS_HOST 1
+#endif
 #define HAS_ANY    1
 #define HAS_SM_80  1 // where the row says CPU
 #define HAS_SM_90A 1
@@ -67,6 +71,9 @@ int call(const void *args, void *stream)
 #define AND(a, b)                                AND2(a, b)
 #define KERNEL(op, name, order, needs, cpu, ...) PICK(AND(HAS_##needs, HAS_##cpu), op, name),
 
-extern "C" const kernel_launcher SMEMKIT_LAUNCHERS[] = {
+#ifndef SMEMKIT_EXPORT
+#define SMEMKIT_EXPORT
+#endif
+extern "C" SMEMKIT_EXPORT const kernel_launcher SMEMKIT_LAUNCHERS[] = {
 #include "kernels.def"
 };

@@ -170,16 +170,17 @@ static PyObject *core_device_properties(PyObject *module, PyObject *name)
     if (!ok)
         return raise_failure(state, &failure);
     return Py_BuildValue(
-        "{s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:n,s:n,s:n,s:i,s:n,s:n,s:n,s:i,s:i,s:i,s:i,s:i}", "description",
+        "{s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:n,s:n,s:n,s:i,s:i,s:n,s:n,s:n,s:n,s:i,s:i,s:i,s:i,s:i}", "description",
         p.description, "capability_major", p.capability_major, "capability_minor", p.capability_minor,
         "multiprocessors", p.multiprocessors, "max_threads_per_block", p.max_threads_per_block,
         "max_threads_per_multiprocessor", p.max_threads_per_multiprocessor, "warp_size", p.warp_size,
         "shared_per_block", (Py_ssize_t)p.shared_per_block, "shared_per_block_optin",
         (Py_ssize_t)p.shared_per_block_optin, "shared_per_multiprocessor", (Py_ssize_t)p.shared_per_multiprocessor,
-        "registers_per_multiprocessor", p.registers_per_multiprocessor, "l2_bytes", (Py_ssize_t)p.l2_bytes,
-        "memory_bytes", (Py_ssize_t)p.memory_bytes, "free_bytes", (Py_ssize_t)p.free_bytes, "driver_version",
-        p.driver_version, "runtime_version", p.runtime_version, "clock_khz", p.clock_khz, "memory_clock_khz",
-        p.memory_clock_khz, "memory_bus_bits", p.memory_bus_bits);
+        "registers_per_multiprocessor", p.registers_per_multiprocessor, "max_blocks_per_multiprocessor",
+        p.max_blocks_per_multiprocessor, "shared_reserved_per_block", (Py_ssize_t)p.shared_reserved_per_block,
+        "l2_bytes", (Py_ssize_t)p.l2_bytes, "memory_bytes", (Py_ssize_t)p.memory_bytes, "free_bytes",
+        (Py_ssize_t)p.free_bytes, "driver_version", p.driver_version, "runtime_version", p.runtime_version,
+        "clock_khz", p.clock_khz, "memory_clock_khz", p.memory_clock_khz, "memory_bus_bits", p.memory_bus_bits);
 }
 
 static PyObject *core_default_device(PyObject *module, PyObject *unused)
@@ -262,8 +263,10 @@ static PyMethodDef methods[] = {
     FAST(add_one),
     FAST(convert),
     FAST(wavefronts),
+    FAST(checked),
     FAST(timed),
     FAST(mark),
+    {"load_checked", core_load_checked, METH_O, NULL},
     {"kernel_rows", core_kernel_rows, METH_NOARGS, NULL},
     {"launches", core_launches, METH_NOARGS, NULL},
     {"allocations", core_allocations, METH_NOARGS, NULL},

@@ -221,6 +221,8 @@ PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count
 /* ---- checker.c ---- */
 
 PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *core_load_checked(PyObject *module, PyObject *path);
 
 /* ---- timing.c ---- */
 

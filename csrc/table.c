@@ -32,4 +32,6 @@ const struct kernel_row kernel_rows[] = {
 };
 const int kernel_row_count = ROW_COUNT;
 
+const kernel_launcher *checked_launchers;
+
 const char *const op_names[OP_COUNT] = {"matmul", "reduce", "transpose", "reverse", "add_one", "convert"};

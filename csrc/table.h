@@ -36,6 +36,8 @@ extern const char *const op_names[OP_COUNT];
 typedef int (*kernel_launcher)(const void *args, void *stream);
 extern const kernel_launcher cpu_launchers[];
 extern const kernel_launcher cuda_launchers[];
+/* Those of the kernels that were compiled for checking, in a library of their own; NULL before it is loaded. */
+extern const kernel_launcher *checked_launchers;
 
 #ifdef __cplusplus
 }

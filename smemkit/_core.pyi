@@ -26,6 +26,7 @@ class Array:
     nbytes: int
     ndim: int
     device: str  # "cuda:0", "cpu"
+    _address: int | None  # where its device has it
     def numpy(self) -> np.ndarray: ...
     def item(self) -> bool | int | float | complex: ...
     def to(self, device: str) -> Array: ...
@@ -47,6 +48,16 @@ def reverse(x, kernel, device, stream) -> Any: ...
 def add_one(x, out, device, stream) -> Any: ...
 def convert(x, dtype, out, device, stream) -> Any: ...
 def wavefronts(addresses, size, store, banks, bank_width) -> tuple[int, int, int, int, tuple[int, ...]]: ...
+def checked(
+    function: Callable[[], Any], blocks: int, schedule: int, seed: int, whole: int
+) -> list[dict[str, Any]]:
+    """Calls `function`, whose launches on the CPU device are checked: `blocks` of each (0: all), scheduled serially,
+    in lock step or at random (0, 1, 2); all blocks of the rows of the table whose bits are set in `whole`. A dict a
+    launch; smemkit/checker.py knows the keys."""
+
+def load_checked(path: str) -> None:
+    """The library of the kernels that were compiled for checking."""
+
 def kernel_rows() -> list[dict[str, Any]]:
     """A dict a row of the table, in its order: op, name, order, needs ("host", "any", "sm_80", "sm_90a"),
     devices (tuple of "cuda", "cpu": where this build can launch it), dtypes (tuple of NumPy names), sizes,

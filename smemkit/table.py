@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.resources
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby, product
+from pathlib import Path
 
 from smemkit import _core
 
@@ -141,6 +143,18 @@ def source(op: str, name: str) -> str:
     if name not in ladder:
         raise ValueError(f"name: expected one of {op}'s kernels, {', '.join(ladder)}; got {name!r}")
     return importlib.resources.files("smemkit._kernels").joinpath(ladder[name].file).read_text(encoding="utf-8")
+
+
+@cache
+def sources() -> dict[str, str]:
+    """The text of every file under kernels/ that has kernels or parts of them: "transpose/40_padded.cu" → its text."""
+    root = importlib.resources.files("smemkit._kernels")
+    files = [file for folder in root.iterdir() if folder.is_dir() for file in folder.iterdir()]
+    return {
+        f"{Path(str(file)).parent.name}/{file.name}": file.read_text(encoding="utf-8")
+        for file in files
+        if file.name.endswith((".cu", ".cuh"))
+    }
 
 
 def reading_order() -> str:

@@ -20,22 +20,22 @@
 /* A stack has a guard page below it and starts at one of 16 places in its topmost 4 KB: at distances of a power
  * of two, all stacks would meet in the same few sets of the cache. */
 enum {
-    STACK_REGION = 512 << 20, /* what a worker's stacks fit into, and start at a multiple of */
     STACK_BYTES = 256 * 1024,
     STACK_COLOURS = 16,
     COLOUR_BYTES = 256,
-    TICKS_PER_TURN = 32,        /* atomics in a row before another thread gets its turn */
-    SHARED_MAPPED = 256 * 1024, /* MAX_SHARED_BYTES, up to whole pages of any size */
+    TICKS_PER_TURN = 32, /* atomics in a row before another thread gets its turn */
     MAX_GUARDS = 16384,
 };
 
 SMEMKIT_THREAD_LOCAL struct worker *smemkit_worker;
 
-/* The built-in variables of the running thread; the dialect declares them as threadIdx, … */
+/* The built-in variables of the running thread; the dialect declares them as threadIdx, … in any library */
+#pragma GCC visibility push(default)
 SMEMKIT_THREAD_LOCAL struct index3 smemkit_thread_index;
 SMEMKIT_THREAD_LOCAL struct index3 smemkit_block_index;
 SMEMKIT_THREAD_LOCAL struct index3 smemkit_block_dim;
 SMEMKIT_THREAD_LOCAL struct index3 smemkit_grid_dim;
+#pragma GCC visibility pop
 
 /* ---- a worker's memory ---- */
 
@@ -53,23 +53,45 @@ static inline struct worker *own_worker(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
-    return *(struct worker **)(here & ~((uintptr_t)STACK_REGION - 1));
+    return ((const struct stack_region *)(here & ~(STACK_REGION - 1)))->worker;
 }
 
-/* STACK_REGION bytes of address space at a multiple of STACK_REGION */
+/* The process's address space for stacks, a region for each worker; reserved once and kept. */
+char *smemkit_stacks;
+static atomic_bool region_taken[MAX_WORKERS];
+
+static void reserve_stacks(void)
+{
+    const size_t bytes = STACKS_BYTES + STACK_REGION;
+    char *mapped = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (mapped != MAP_FAILED)
+        smemkit_stacks = mapped + (-(uintptr_t)mapped & (STACK_REGION - 1));
+}
+
 static char *map_region(void)
 {
-    size_t twice = 2 * (size_t)STACK_REGION;
-    char *mapped = mmap(NULL, twice, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    size_t skip;
+    static pthread_once_t reserved = PTHREAD_ONCE_INIT;
 
-    if (mapped == MAP_FAILED)
-        return NULL;
-    skip = -(uintptr_t)mapped & ((size_t)STACK_REGION - 1);
-    if (skip)
-        munmap(mapped, skip);
-    munmap(mapped + skip + STACK_REGION, twice - skip - STACK_REGION);
-    return mapped + skip;
+    pthread_once(&reserved, reserve_stacks);
+    for (int i = 0; smemkit_stacks && i < MAX_WORKERS; i++) {
+        char *region = smemkit_stacks + (uintptr_t)i * STACK_REGION;
+
+        if (atomic_exchange(&region_taken[i], true))
+            continue;
+        if (mmap(region, STACK_REGION, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
+            return region;
+        region_taken[i] = false;
+        break;
+    }
+    return NULL;
+}
+
+static void unmap_region(char *region)
+{
+    mmap(region, STACK_REGION, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    region_taken[(region - smemkit_stacks) / (ptrdiff_t)STACK_REGION] = false;
 }
 
 bool worker_prepare(struct worker *w)
@@ -83,7 +105,7 @@ bool worker_prepare(struct worker *w)
     ok = w->stacks && w->shared != MAP_FAILED && w->signal_stack &&
          mprotect(w->shared + SHARED_MAPPED, w->page, PROT_NONE) == 0;
     if (ok)
-        *(struct worker **)w->stacks = w;
+        *(struct stack_region *)w->stacks = (struct stack_region){.worker = w};
     else
         worker_dispose(w);
     return ok;
@@ -93,12 +115,13 @@ void worker_dispose(struct worker *w)
 {
     if (w->stacks) {
         fiber_forget_stacks(w->stacks, (w->guarded + 2) * stack_stride(w));
-        munmap(w->stacks, STACK_REGION);
+        unmap_region(w->stacks);
     }
     if (w->shared && w->shared != MAP_FAILED)
         munmap(w->shared, SHARED_MAPPED + w->page);
     atomic_fetch_sub(&guards, (int)w->guarded);
     free(w->signal_stack);
+    async_dispose(w);
     w->stacks = w->shared = NULL;
     w->signal_stack = NULL;
 }
@@ -112,7 +135,8 @@ static bool same_line(const char *file, int line, const char *other_file, int ot
 
 static bool same_site(const struct waiting *a, const struct waiting *b)
 {
-    return a->reason == b->reason && same_line(a->file, a->line, b->file, b->line);
+    return a->reason == b->reason && same_line(a->file, a->line, b->file, b->line) &&
+           (a->reason != WAIT_NAMED || a->source == b->source);
 }
 
 static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -181,6 +205,9 @@ static void append_waiters(const struct worker *w, char *text)
         append(text, "%s%u of %u threads wait at %s:%d", separator, here, w->count, site.file, site.line);
         if (site.reason == WAIT_WARP)
             append(text, " for lanes of mask 0x%08x", (unsigned)site.mask);
+        if (site.reason == WAIT_NAMED)
+            append(text, " for barrier %d, to which %u of %u have come", site.source,
+                   w->named[site.source].arrived, w->named[site.source].wanted);
         separator = ", ";
         counted += here;
     }
@@ -199,31 +226,56 @@ void worker_leave(struct worker *w)
     abort(); /* nobody comes back here */
 }
 
-static void fail(struct worker *w, int error, const char *what, bool thread) __attribute__((noreturn));
-static void fail(struct worker *w, int error, const char *what, bool thread)
+static void explain(struct worker *w, int error, const char *what, bool thread)
 {
     w->fault.error = error;
     snprintf(w->fault.message, MESSAGE_BYTES, "%s", what);
     append_place(w, w->fault.message, thread);
     append_waiters(w, w->fault.message);
+}
+
+void worker_fail(struct worker *w, enum fault_kind kind, const char *what, const char *file, int line)
+{
+    explain(w, ERROR_LAUNCH_FAILURE, what, true);
+    if (w->tracer)
+        trace_fault_message(w, kind, (struct place){.file = file, .line = line}, (struct place){0},
+                            w->fault.message, true);
     worker_leave(w);
 }
 
+/* Nobody can go on. In a checked block from which a fault has taken threads, the others may wait for those. */
 static void fail_waiting(struct worker *w) __attribute__((noreturn));
 static void fail_waiting(struct worker *w)
 {
+    struct place first = {0}, other = {0};
     bool barrier = false;
 
-    for (unsigned i = 0; i < w->count; i++)
-        barrier |= waits(w, i) && w->waiting[i].reason <= WAIT_AT_ANOTHER;
-    fail(w, ERROR_LAUNCH_FAILURE, barrier ? "barrier divergence" : "warp divergence", false);
+    for (unsigned i = 0; i < w->count; i++) {
+        const struct waiting site = site_of(w, i);
+
+        if (!waits(w, i))
+            continue;
+        barrier |= site.reason <= WAIT_NAMED;
+        if (!first.file)
+            first = (struct place){.file = site.file, .line = site.line};
+        else if (!other.file && !same_line(site.file, site.line, first.file, first.line))
+            other = (struct place){.file = site.file, .line = site.line};
+    }
+    explain(w, ERROR_LAUNCH_FAILURE, barrier ? "barrier divergence" : "warp divergence", false);
+    if (w->tracer && !w->ended)
+        trace_fault_message(w, KIND_BARRIER, first, other, w->fault.message, false);
+    worker_leave(w);
 }
 
 /* ---- scheduling ---- */
 
 static int next_ready(const struct worker *w)
 {
-    unsigned words = (w->count + 63) / 64, from = w->current + 1, word = from >> 6;
+    unsigned words = (w->count + 63) / 64, from = w->current + 1, word;
+
+    if (w->tracer && w->tracer->schedule == SCHEDULE_RANDOM)
+        from = trace_random(w->tracer) % w->count;
+    word = from >> 6;
 
     if (from < w->count) {
         uint64_t bits = w->ready[word] & ~UINT64_C(0) << (from & 63);
@@ -262,6 +314,8 @@ static void set_all_ready(struct worker *w)
 
 static void become(struct worker *w, unsigned thread)
 {
+    if (w->tracer)
+        trace_switch(w->tracer, w->current, thread);
     w->current = thread;
     *w->thread_index = w->indices[thread];
 }
@@ -316,6 +370,19 @@ static void converge(struct worker *w, unsigned warp)
     w->warp_converging[warp] &= ~group;
 }
 
+/* Lets lanes whose logs were full go on, once nobody else of their warp can run. */
+static void make_room(struct worker *w, unsigned warp)
+{
+    const uint32_t able = (uint32_t)(w->ready[warp >> 1] >> (warp & 1) * 32), lanes = w->tracer->full[warp];
+    uint32_t roomy;
+
+    if (able || !lanes)
+        return;
+    roomy = trace_make_room(w->tracer, warp, lanes);
+    w->tracer->full[warp] &= ~roomy;
+    w->ready[warp >> 1] |= (uint64_t)roomy << (warp & 1) * 32;
+}
+
 /* Whom to run next; does not return where nobody can and somebody should. */
 static int choose(struct worker *w)
 {
@@ -323,6 +390,8 @@ static int choose(struct worker *w)
 
     if (w->warp_converging[w->current >> 5])
         converge(w, w->current >> 5);
+    if (w->tracer)
+        make_room(w, w->current >> 5);
     next = next_ready(w);
     if (next < 0 && w->exited < w->count)
         fail_waiting(w);
@@ -334,7 +403,7 @@ static inline void give_way(struct worker *w)
 {
     unsigned me = w->current, next = me + 1;
 
-    if (next >= w->count || !bit(w->ready, next) || w->warp_converging[me >> 5])
+    if (next >= w->count || !bit(w->ready, next) || w->warp_converging[me >> 5] || w->tracer)
         next = (unsigned)choose(w);
     if (next == me)
         return;
@@ -347,19 +416,30 @@ static inline void give_way(struct worker *w)
 
 static bool complete_collective(struct worker *w, unsigned warp, uint32_t mask);
 
-/* The running thread has ended. Returns where another begins on the same stack. */
-static void end_thread(struct worker *w)
+/* The running thread is no more. */
+static void count_out(struct worker *w)
 {
-    unsigned me = w->current, warp = me >> 5;
-    struct fiber nowhere = {0};
-    int next;
+    const unsigned me = w->current, warp = me >> 5;
 
     w->exited++;
     w->warp_exited[warp] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
     for (uint32_t lanes = w->warp_waiting[warp]; lanes; lanes &= lanes - 1) /* those who waited for nobody else */
         complete_collective(w, warp, w->waiting[warp * 32 + (unsigned)__builtin_ctz(lanes)].mask);
+}
 
+/* The running thread has ended. Returns where another begins on the same stack. */
+static void end_thread(struct worker *w)
+{
+    unsigned me = w->current;
+    struct fiber nowhere = {0};
+    int next;
+
+    if (w->copies_pending)
+        async_finish(w, me);
+    if (w->tracer)
+        trace_settle(w->tracer, me);
+    count_out(w);
     next = choose(w);
     if (next >= 0 && !bit(w->started, (unsigned)next)) {
         w->stack_of[next] = w->stack_of[me];
@@ -376,6 +456,47 @@ static void end_thread(struct worker *w)
         worker_leave(w); /* the block is done */
     become(w, (unsigned)next);
     fiber_switch(&nowhere, &w->fibers[next]);
+}
+
+static void complete_barrier(struct worker *w);
+
+void worker_end_thread(struct worker *w)
+{
+    const unsigned me = w->current;
+    struct fiber nowhere = {0};
+    int next;
+
+    w->ended++;
+    count_out(w);
+    if (w->arrived && w->arrived + w->ended == w->count && !w->strays)
+        complete_barrier(w);
+    next = choose(w);
+    if (next < 0)
+        worker_leave(w);
+    if (!bit(w->started, (unsigned)next))
+        start_on_own_stack(w, (unsigned)next);
+    w->free_stacks[w->free_count++] = w->stack_of[me]; /* nobody takes it before this one is left */
+    become(w, (unsigned)next);
+    fiber_switch(&nowhere, &w->fibers[next]);
+    abort();
+}
+
+void worker_yield(struct worker *w)
+{
+    if (*w->abort)
+        worker_leave(w);
+    give_way(w);
+}
+
+void worker_wait_for_room(struct worker *w)
+{
+    const unsigned me = w->current;
+
+    if (*w->abort)
+        worker_leave(w);
+    w->tracer->full[me >> 5] |= UINT32_C(1) << (me & 31);
+    clear_ready(w, me);
+    give_way(w);
 }
 
 static void run_threads(void *worker)
@@ -410,9 +531,15 @@ static void reset(struct worker *w)
     memset(w->warp_waiting, 0, sizeof w->warp_waiting);
     memset(w->warp_converging, 0, sizeof w->warp_converging);
     memset(w->warp_exited, 0, sizeof w->warp_exited);
-    w->exited = w->arrived = 0;
+    w->current = 0;
+    w->exited = w->ended = w->arrived = 0;
     w->passed = 0;
     w->strays = 0;
+    if (w->named_used)
+        memset(w->named, 0, sizeof w->named);
+    w->named_used = false;
+    if (w->copies_pending)
+        async_forget(w);
     w->ticks = 0;
     w->fault.error = ERROR_NONE;
     w->fault_signal = 0;
@@ -453,6 +580,9 @@ static void explain_signal(struct worker *w)
             append(w->fault.message, "illegal %s: %s", w->fault_is_store ? "write" : "access", where);
     }
     append_place(w, w->fault.message, true);
+    if (w->tracer)
+        trace_fault_message(w, w->fault.error == ERROR_ILLEGAL_ADDRESS ? KIND_OUT_OF_BOUNDS : KIND_TRAP,
+                            trace_here(w->tracer, w->fault_code), (struct place){0}, w->fault.message, true);
 }
 
 static void explain_abort(struct worker *w)
@@ -463,15 +593,18 @@ static void explain_abort(struct worker *w)
         append_place(w, w->fault.message, true);
         append(w->fault.message, ": it was ended by the watchdog (SMEMKIT_WATCHDOG) while this thread ran");
         append_waiters(w, w->fault.message);
+        if (w->tracer)
+            trace_fault_message(w, KIND_HANG, trace_here(w->tracer, NULL), (struct place){0}, w->fault.message,
+                                true);
     } else {
         w->fault.error = ERROR_UNKNOWN;
         snprintf(w->fault.message, MESSAGE_BYTES, "interrupted");
     }
 }
 
-static char *shared_start(const struct worker *w)
+void *worker_dynamic_shared(const struct worker *w, const struct smemkit_launch *launch)
 {
-    return w->shared + SHARED_MAPPED - (w->launch->shared_bytes + 127) / 128 * 128;
+    return w->shared + SHARED_MAPPED - (launch->shared_bytes + 127) / 128 * 128;
 }
 
 bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, struct index3 block)
@@ -485,10 +618,14 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
     smemkit_block_dim = (struct index3){launch->block[0], launch->block[1], launch->block[2]};
     smemkit_grid_dim = (struct index3){launch->grid[0], launch->grid[1], launch->grid[2]};
     reset(w);
+    if (w->tracer)
+        trace_block_begin(w);
     become(w, 0);
     start_on_own_stack(w, 0);
     fiber_switch(&w->home, &w->fibers[0]);
 
+    if (w->tracer)
+        trace_block_end(w);
     if (w->exited == w->count && !w->fault.error)
         return true;
     w->free_count = 0;
@@ -510,10 +647,30 @@ static __attribute__((noinline)) void stray(struct worker *w, const char *file, 
     w->strays++;
 }
 
+/* All are there: they go on. */
+static void complete_barrier(struct worker *w)
+{
+    if (w->tracer) {
+        trace_merge_block(w->tracer);
+        clock_barrier(w->tracer);
+    }
+    if (w->ended) /* not those who are no more */
+        for (unsigned i = 0; i < w->count; i++)
+            if (!(w->warp_exited[i >> 5] >> (i & 31) & 1))
+                set_ready(w, i);
+    if (!w->ended)
+        set_all_ready(w);
+    w->arrived = 0;
+    w->barrier_result = w->passed;
+    w->passed = 0;
+}
+
 int smemkit_barrier(int predicate, const char *file, int line)
 {
     struct worker *w = own_worker();
 
+    if (w->tracer)
+        trace_settle(w->tracer, w->current);
     if (w->arrived == 0) {
         w->barrier_file = file;
         w->barrier_line = line;
@@ -522,15 +679,100 @@ int smemkit_barrier(int predicate, const char *file, int line)
     }
     w->passed += predicate != 0;
     clear_ready(w, w->current);
-    if (++w->arrived == w->count && !w->strays) {
-        set_all_ready(w);
-        w->arrived = 0;
-        w->barrier_result = w->passed;
-        w->passed = 0;
-    }
+    if (++w->arrived + w->ended == w->count && !w->strays)
+        complete_barrier(w);
     give_way(w);
     return w->barrier_result;
 }
+
+/* ---- named barriers ---- */
+
+/* The lanes that the hardware counts when this thread comes: it counts whole warps, so the last thread of a block
+ * brings those that its warp lacks. */
+static unsigned lanes_of(const struct worker *w, unsigned thread)
+{
+    return thread + 1 == w->count ? 1 + -w->count % 32 : 1;
+}
+
+/* The barrier that is meant, or the launch's end: an id or a number of threads that cannot be, or that differs
+ * from what those said who came before. */
+static struct named_barrier *named_barrier(struct worker *w, int id, unsigned lanes, const char *file, int line)
+{
+    struct named_barrier *b = &w->named[id & (NAMED_BARRIERS - 1)];
+    char what[MESSAGE_BYTES];
+
+    if (id < 0 || id >= NAMED_BARRIERS)
+        snprintf(what, sizeof what, "no barrier %d (a block has 0 to %d) at %.200s:%d", id, NAMED_BARRIERS - 1,
+                 file, line);
+    else if (lanes % 32)
+        snprintf(what, sizeof what, "barrier %d for %u threads, which are no whole warps of 32, at %.200s:%d", id,
+                 lanes, file, line);
+    else if (lanes > (w->count + 31) / 32 * 32)
+        snprintf(what, sizeof what, "barrier %d for %u threads of a block that has %u at %.200s:%d", id, lanes,
+                 w->count, file, line);
+    else if (id == 0 && w->arrived)
+        snprintf(what, sizeof what,
+                 "barrier 0 for %u threads at %.200s:%d, while others wait at it for the whole block at %.200s:%d",
+                 lanes, file, line, w->barrier_file, w->barrier_line);
+    else if (b->arrived && b->wanted != lanes)
+        snprintf(what, sizeof what, "barrier %d for %u threads at %.200s:%d, but for %u threads at %.200s:%d", id,
+                 lanes, file, line, b->wanted, b->file, b->line);
+    else if (bit(b->came, w->current))
+        snprintf(
+            what, sizeof what,
+            "a second arrival at barrier %d at %.200s:%d, before the first has been answered: %u of %u have come",
+            id, file, line, b->arrived, b->wanted);
+    else
+        return b;
+    worker_fail(w, KIND_BARRIER, what, file, line);
+}
+
+/* All have come, those in `came`; those in `waiting` go on. */
+static void complete_named(struct worker *w, struct named_barrier *b)
+{
+    if (w->tracer)
+        clock_join(w->tracer, b->came, b->waiting);
+    for (int i = 0; i < READY_WORDS; i++)
+        w->ready[i] |= b->waiting[i];
+    memset(b, 0, sizeof *b);
+}
+
+void smemkit_named_barrier(int id, unsigned threads, int wait, const char *file, int line)
+{
+    struct worker *w = own_worker();
+    unsigned me = w->current, whole = (w->count + 31) / 32 * 32, lanes = threads ? threads : whole;
+    struct named_barrier *b;
+
+    if (id == 0 && wait && lanes == whole && !w->named[0].arrived) { /* that of __syncthreads */
+        smemkit_barrier(0, file, line);
+        return;
+    }
+    b = named_barrier(w, id, lanes, file, line);
+    if (!b->arrived) {
+        b->wanted = lanes;
+        b->file = file;
+        b->line = line;
+        w->named_used = true;
+    }
+    if (w->tracer) {
+        trace_settle(w->tracer, me);
+        clock_arrive(w->tracer, me);
+    }
+    b->arrived += lanes_of(w, me);
+    b->came[me >> 6] |= UINT64_C(1) << (me & 63);
+    if (wait) {
+        w->waiting[me] = (struct waiting){.file = file, .line = line, .reason = WAIT_NAMED, .source = id};
+        b->waiting[me >> 6] |= UINT64_C(1) << (me & 63);
+        clear_ready(w, me);
+    }
+    if (b->arrived >= b->wanted)
+        complete_named(w, b);
+    else if (wait)
+        give_way(w);
+    w->waiting[me].reason = WAIT_AT_BARRIER;
+}
+
+/* ---- warps, and the rest of what kernels call ---- */
 
 static uint32_t present_lanes(const struct worker *w, unsigned warp)
 {
@@ -614,6 +856,12 @@ static bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)
             return false;
     }
     exchange(all, lanes, first->collective);
+    if (w->tracer && first->collective == SMEMKIT_SYNC) {
+        uint64_t set[READY_WORDS] = {0};
+
+        set[warp >> 1] = (uint64_t)lanes << (warp & 1) * 32;
+        clock_join(w->tracer, set, set);
+    }
     w->warp_waiting[warp] &= ~lanes;
     w->ready[warp >> 1] |= (uint64_t)lanes << (warp & 1) * 32;
     return true;
@@ -627,12 +875,16 @@ uint64_t smemkit_warp(enum smemkit_collective kind, uint32_t mask, uint64_t valu
     struct waiting *mine = &w->waiting[me];
 
     *mine = (struct waiting){file, line, WAIT_WARP, kind, mask, source, value};
+    if (w->tracer && kind == SMEMKIT_SYNC) {
+        trace_settle(w->tracer, me);
+        clock_arrive(w->tracer, me);
+    }
     if (!(mask >> (me & 31) & 1)) {
         char what[160];
 
         snprintf(what, sizeof what, "warp divergence at %s:%d: mask 0x%08x does not name the calling lane %u",
                  file, line, (unsigned)mask, me & 31);
-        fail(w, ERROR_LAUNCH_FAILURE, what, true);
+        worker_fail(w, KIND_BARRIER, what, file, line);
     }
     w->warp_waiting[warp] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
@@ -674,10 +926,12 @@ void smemkit_trap(const char *what, const char *file, int line)
     if (!w)
         abort();
     snprintf(text, sizeof text, "%s at %s:%d", what, file, line);
-    fail(w, ERROR_LAUNCH_FAILURE, text, true);
+    worker_fail(w, KIND_TRAP, text, file, line);
 }
 
 void *smemkit_dynamic_shared(void)
 {
-    return shared_start(own_worker());
+    const struct worker *w = own_worker();
+
+    return worker_dynamic_shared(w, w->launch);
 }

@@ -9,14 +9,18 @@
 
 #include "executor.h"
 #include "fiber.h"
+#include "trace.h"
 
 enum {
+    MAX_WORKERS = 256,
     MAX_THREADS = 1024,
     MAX_WARPS = MAX_THREADS / 32,
+    NAMED_BARRIERS = 16,
     READY_WORDS = MAX_THREADS / 64,
     MAX_SHARED_BYTES = 227 * 1024, /* of dynamic shared memory a block, as on compute capability 9.0 */
     MESSAGE_BYTES = 768,
     SIGNAL_STACK_BYTES = 65536,
+    SHARED_MAPPED = 256 * 1024, /* MAX_SHARED_BYTES, up to whole pages of any size */
 };
 
 /* The CUDA error codes that the executor itself returns. */
@@ -40,7 +44,7 @@ struct fault {
     char message[MESSAGE_BYTES];
 };
 
-enum wait { WAIT_AT_BARRIER, WAIT_AT_ANOTHER, WAIT_WARP, WAIT_CONVERGENCE };
+enum wait { WAIT_AT_BARRIER, WAIT_AT_ANOTHER, WAIT_NAMED, WAIT_WARP, WAIT_CONVERGENCE };
 
 /* Why a thread that is not ready does not run. WAIT_AT_BARRIER is what all have that have never said otherwise:
  * the barrier, which is the path that must be short, writes nothing here. */
@@ -50,9 +54,21 @@ struct waiting {
     enum wait reason;
     enum smemkit_collective collective;
     uint32_t mask;
-    int source;
+    int source;     /* of a shuffle; the number of a named barrier */
     uint64_t value; /* what it brought; when it runs again, what it gets */
 };
+
+/* A named barrier between two completions. */
+struct named_barrier {
+    unsigned wanted;  /* lanes that complete it */
+    unsigned arrived; /* lanes, of threads in `came`; 0: nobody */
+    const char *file; /* where the first one came to it */
+    int line;
+    uint64_t came[READY_WORDS];    /* by bar.sync or bar.arrive */
+    uint64_t waiting[READY_WORDS]; /* by bar.sync */
+};
+
+struct async_copies; /* async.c */
 
 struct worker {
     const struct smemkit_launch *launch;
@@ -60,6 +76,7 @@ struct worker {
     unsigned count;   /* threads of the block */
     unsigned current; /* the running one */
     unsigned exited;
+    unsigned ended;              /* of those, threads that a fault ended before their time */
     struct index3 *thread_index; /* this thread's threadIdx */
     uint64_t ready[READY_WORDS]; /* threads that can run, started or not */
     uint64_t started[READY_WORDS];
@@ -76,6 +93,9 @@ struct worker {
     int barrier_line; /* where the first one stands */
     unsigned strays;  /* those who stand at another line: `waiting` tells where */
 
+    struct named_barrier named[NAMED_BARRIERS];
+    bool named_used; /* by this block */
+
     uint32_t warp_waiting[MAX_WARPS];    /* lanes in a collective */
     uint32_t warp_converging[MAX_WARPS]; /* lanes in __activemask */
     uint32_t warp_exited[MAX_WARPS];
@@ -91,13 +111,20 @@ struct worker {
     void *signal_stack;
     unsigned ticks;
 
+    struct tracer *tracer; /* of a launch that is checked, or NULL */
+
+    struct async_copies *copies; /* NULL before the first one */
+    unsigned copies_pending;     /* of all threads of the block */
+
     struct fault fault;
-    const void *fault_address;
-    int fault_signal; /* set by the handler; the message is written at home */
+    const void *fault_address, *fault_code; /* what was asked for, and by which instruction */
+    int fault_signal;                       /* set by the handler; the message is written at home */
     bool fault_is_store;
     bool fault_address_known; /* not for what the processor refuses before it looks */
     atomic_bool in_block;
     atomic_ulong blocks_done;
+    _Atomic uint64_t
+        progress;       /* of a checked launch: grows while something happens that has not happened before */
     _Atomic int *abort; /* of the launch: nonzero where it must end */
     pthread_t thread;
     int number;
@@ -118,6 +145,25 @@ bool worker_run_block(struct worker *, const struct smemkit_launch *, struct ind
 
 /* Leaves the running block, done or not, from inside it: from a fiber or from a signal handler on any stack. */
 void worker_leave(struct worker *) __attribute__((noreturn));
+
+/* Ends the launch: `what` happened in the running thread. */
+void worker_fail(struct worker *, enum fault_kind, const char *what, const char *file, int line)
+    __attribute__((noreturn));
+
+/* Ends the running thread after a fault that has been noted; the block goes on without it. */
+void worker_end_thread(struct worker *) __attribute__((noreturn));
+/* The running thread gives way to others. */
+void worker_yield(struct worker *);
+/* The running thread's log is full: it waits until its warp's logs have been merged. */
+void worker_wait_for_room(struct worker *);
+/* Where the dynamic shared memory of the launch's blocks begins. */
+void *worker_dynamic_shared(const struct worker *, const struct smemkit_launch *);
+
+/* The copies that a thread has not waited for, at its end; the block's, when they are void; the memory for them.
+ */
+void async_finish(struct worker *, unsigned thread);
+void async_forget(struct worker *);
+void async_dispose(struct worker *);
 
 /* The handler for the faults of kernels, in place while a launch runs (fault.c). Called with the pool's lock. */
 void fault_handler_install(void);

@@ -12,6 +12,7 @@
 #include "block.h"
 #include "executor.h"
 #include "memory.h"
+#include "trace.h"
 
 static bool cpu_allocate(struct device *device, size_t bytes, device_stream stream, void **memory,
                          struct failure *failure)
@@ -54,17 +55,21 @@ static bool cpu_fill(struct device *device, void *to, int byte, size_t bytes, de
 static bool cpu_launch(struct device *device, const struct kernel_row *row, const void *args, device_stream stream,
                        struct failure *failure)
 {
+    struct checking *check = *trace_checking();
+    const kernel_launcher *launchers = check ? checked_launchers : cpu_launchers;
     int error;
 
     (void)device;
     (void)stream;
-    if (!cpu_launchers[row->index]) {
+    if (check)
+        check->all_blocks = check->whole >> row->index & 1;
+    if (!launchers[row->index]) {
         failure_set(failure, FAILURE_KERNEL, "kernel: '%s' of %s needs hardware that the CPU device has not",
                     row->name, op_names[row->op]);
         return false;
     }
     smemkit_forget();
-    error = cpu_launchers[row->index](args, NULL);
+    error = launchers[row->index](args, NULL);
     if (error == ERROR_UNKNOWN)
         failure_set(failure, FAILURE_INTERRUPTED, "interrupted");
     else if (error == ERROR_MEMORY_ALLOCATION)

@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 #include <ucontext.h>
 #endif
 
@@ -30,6 +30,18 @@ static bool is_store(int signal, void *context)
     (void)signal;
     (void)context;
     return false;
+#endif
+}
+
+static const void *code_of(void *context)
+{
+#if defined(__x86_64__) && defined(REG_RIP)
+    return (const void *)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__) && defined(__linux__)
+    return (const void *)((ucontext_t *)context)->uc_mcontext.pc;
+#else
+    (void)context;
+    return NULL;
 #endif
 }
 
@@ -59,6 +71,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
         if (!kicked) {
             w->fault_signal = number;
             w->fault_address = info->si_addr;
+            w->fault_code = code_of(context);
             w->fault_address_known = info->si_code == SEGV_MAPERR || info->si_code == SEGV_ACCERR;
             w->fault_is_store = is_store(number, context);
         }

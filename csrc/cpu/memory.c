@@ -85,6 +85,23 @@ void memory_release(void *memory)
     }
 }
 
+bool memory_find(const void *address, uintptr_t *start, uintptr_t *end)
+{
+    const char *at = address;
+    const struct buffer *buffer;
+
+    pthread_mutex_lock(&buffers_lock);
+    for (buffer = buffers; buffer; buffer = buffer->next)
+        if (at >= buffer->base && at < buffer->base + buffer->mapped)
+            break;
+    if (buffer) {
+        *start = (uintptr_t)buffer->start;
+        *end = (uintptr_t)buffer->end;
+    }
+    pthread_mutex_unlock(&buffers_lock);
+    return buffer != NULL;
+}
+
 void memory_describe(const void *address, char *text, size_t length)
 {
     const char *at = address;

@@ -5,10 +5,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* `bytes` of memory on a 256-byte boundary, as a GPU gives it; NULL where there is none left. */
 void *memory_allocate(size_t bytes);
 void memory_release(void *memory);
+
+/* The buffer that `address` lies in or, by less than its guards, beside. False where there is none. */
+bool memory_find(const void *address, uintptr_t *start, uintptr_t *end);
 
 /* Where `address` lies: writes "4 bytes past the end of a buffer of 4000 bytes" or the like. */
 void memory_describe(const void *address, char *text, size_t length);

@@ -19,9 +19,9 @@
 #include "memory.h"
 
 enum {
-    MAX_WORKERS = 256,
     POLL_MS = 20,          /* how often the launching thread looks up */
     GRACE_POLLS = 10,      /* how long a worker has to notice an abort before it is kicked */
+    IDLE_POLLS = 100,      /* how long a checked launch may ask for the same words again and again */
     WATCHDOG_SECONDS = 60, /* for one block, unless SMEMKIT_WATCHDOG says otherwise; 0: for ever */
 };
 
@@ -46,6 +46,7 @@ static struct pool {
     bool busy, stop;
     unsigned long generation; /* of the launch */
     const struct smemkit_launch *launch;
+    struct trace *trace; /* of a launch that is checked, or NULL */
     uint64_t blocks;
     atomic_ullong next_block;
     int running; /* workers that have not finished with this launch */
@@ -99,11 +100,19 @@ static void work_on(struct worker *w, const struct smemkit_launch *launch)
 {
     uint64_t columns = launch->grid[0], rows = launch->grid[1], i;
 
+    if (pool.trace && !trace_enter(w, pool.trace)) {
+        pthread_mutex_lock(&pool.lock);
+        pool.trace->out_of_memory = true;
+        pthread_mutex_unlock(&pool.lock);
+        return;
+    }
     while (!pool.abort && (i = atomic_fetch_add(&pool.next_block, 1)) < pool.blocks) {
+        if (pool.trace && pool.trace->order)
+            i = pool.trace->order[i];
         struct index3 block = {(unsigned)(i % columns), (unsigned)(i / columns % rows),
                                (unsigned)(i / columns / rows)};
 
-        if (!worker_run_block(w, launch, block)) {
+        if (!worker_run_block(w, launch, block) && (!pool.trace || pool.abort)) { /* a check goes on */
             pthread_mutex_lock(&pool.lock);
             if (!pool.fault.error || pool.abort == ABORT_HANG)
                 pool.fault = w->fault;
@@ -113,6 +122,8 @@ static void work_on(struct worker *w, const struct smemkit_launch *launch)
         }
         atomic_fetch_add(&w->blocks_done, 1);
     }
+    if (pool.trace)
+        trace_leave(w);
 }
 
 static void *worker_main(void *argument)
@@ -238,6 +249,7 @@ static void after_fork(void)
     pool.size = 0; /* the parent's workers' memory is left: their stacks may be in any state */
     pool.busy = pool.stop = false;
     pool.launch = NULL;
+    pool.trace = NULL;
     pool.abort = ABORT_NOT;
 }
 
@@ -276,12 +288,25 @@ static bool wait_interrupted(void)
     return interrupted;
 }
 
+/* What has happened in a checked launch so far: a number that grows while anything does. */
+static uint64_t progress(void)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < pool.size; i++) {
+        sum += pool.workers[i]->blocks_done;
+        sum += atomic_load_explicit(&pool.workers[i]->progress, memory_order_relaxed);
+    }
+    return sum;
+}
+
 /* With the lock held, until no worker runs this launch. */
 static void watch(void)
 {
     unsigned long done[MAX_WORKERS] = {0};
     double limit = watchdog_seconds();
-    int stuck[MAX_WORKERS] = {0}, aborting = 0;
+    int stuck[MAX_WORKERS] = {0}, aborting = 0, idle = 0;
+    uint64_t before = 0;
 
     for (int i = 0; i < pool.size; i++)
         done[i] = pool.workers[i]->blocks_done;
@@ -296,7 +321,15 @@ static void watch(void)
             if (limit > 0 && stuck[i] * (POLL_MS / 1000.0) > limit)
                 pool.abort = ABORT_HANG;
         }
-        if (pool.abort && ++aborting > GRACE_POLLS)
+        if (pool.trace && limit > 0) {
+            const uint64_t now = progress();
+
+            idle = now == before ? idle + 1 : 0;
+            before = now;
+            if (idle > IDLE_POLLS && !pool.abort)
+                pool.abort = ABORT_HANG;
+        }
+        if (pool.abort && ++aborting > (pool.trace ? 10 * GRACE_POLLS : GRACE_POLLS))
             for (int i = 0; i < pool.size; i++)
                 fault_handler_kick(pool.workers[i]);
     }
@@ -325,6 +358,8 @@ int smemkit_run(const struct smemkit_launch *launch)
 {
     static pthread_once_t registered = PTHREAD_ONCE_INIT;
     struct fault fault = {0};
+    struct checking *check = *trace_checking();
+    struct trace *trace = NULL;
     int error = check_configuration(launch);
 
     if (error)
@@ -335,6 +370,8 @@ int smemkit_run(const struct smemkit_launch *launch)
                       "handler call smemkit?",
                       launch->kernel);
     pthread_once(&registered, once);
+    if (check && !(trace = trace_begin(check, launch)))
+        return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the checker");
     launching = true;
     pthread_mutex_lock(&pool.lock);
     while (pool.busy) {
@@ -353,7 +390,8 @@ int smemkit_run(const struct smemkit_launch *launch)
         return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the threads' stacks");
     }
     pool.launch = launch;
-    pool.blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    pool.trace = trace;
+    pool.blocks = trace ? trace->blocks_checked : (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     pool.next_block = 0;
     pool.abort = ABORT_NOT;
     pool.fault = fault;
@@ -364,7 +402,10 @@ int smemkit_run(const struct smemkit_launch *launch)
     watch();
     fault_handler_remove();
     fault = pool.fault;
-    if (!fault.error && pool.abort) { /* it ended between two blocks */
+    if (trace && pool.abort != ABORT_INTERRUPT) { /* it is in the report */
+        fault.error = trace->out_of_memory ? ERROR_MEMORY_ALLOCATION : ERROR_NONE;
+        snprintf(fault.message, sizeof fault.message, "no memory for the checker");
+    } else if (!fault.error && pool.abort) { /* it ended between two blocks */
         fault.error = pool.abort == ABORT_HANG ? ERROR_LAUNCH_TIMEOUT : ERROR_UNKNOWN;
         snprintf(fault.message, sizeof fault.message, "%s in kernel %s",
                  pool.abort == ABORT_HANG ? "a block took longer than SMEMKIT_WATCHDOG allows" : "interrupted",
@@ -377,10 +418,13 @@ int smemkit_run(const struct smemkit_launch *launch)
     }
     pool.busy = false;
     pool.launch = NULL;
+    pool.trace = NULL;
     pthread_cond_broadcast(&pool.idle);
     pthread_mutex_unlock(&pool.lock);
 
     launching = false;
+    if (trace)
+        trace_end(trace);
     if (fault.error)
         memcpy(last_message, fault.message, sizeof last_message);
     return smemkit_set_error(fault.error);

@@ -1,0 +1,210 @@
+/* The functions that -fsanitize=thread, -fsanitize=bounds and -fsanitize-coverage=trace-pc call in the checked
+ * build of a kernel. They are compiled once, optimised, and linked into every checked library, where they stay
+ * hidden: no sanitizer's own library is meant to see them, nor they it.
+ */
+#include <string.h>
+
+#include "trace.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+#define INLINE static inline __attribute__((always_inline))
+#define CALLER __builtin_return_address(0)
+
+/* The tracer of the block that runs on this stack; NULL on the host's stacks, whose code is instrumented too. */
+INLINE struct tracer *own_tracer(void)
+{
+    const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+    if (here - (uintptr_t)smemkit_stacks >= STACKS_BYTES)
+        return NULL;
+    return ((const struct stack_region *)(here & ~(STACK_REGION - 1)))->tracer;
+}
+
+INLINE uint32_t item_of(const struct tracer *t, const void *code, unsigned kind)
+{
+    return (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | kind);
+}
+
+INLINE void note(struct tracer *t, uint32_t item)
+{
+    *t->control++ = item;
+    if (t->control == t->control_end)
+        smemkit_trace_full(t);
+}
+
+INLINE void visit(const void *code, unsigned kind)
+{
+    struct tracer *t = own_tracer();
+
+    if (t)
+        note(t, item_of(t, code, kind));
+}
+
+/* `bytes` is a power of two up to 16 */
+INLINE void touch(const volatile void *memory, unsigned bytes, enum access_kind kind, const void *code)
+{
+    const uintptr_t address = (uintptr_t)memory;
+    struct tracer *t;
+    uint64_t space = SPACE_UNKNOWN;
+
+    if (address - (uintptr_t)smemkit_stacks < STACKS_BYTES) /* a thread's own variables */
+        return;
+    t = own_tracer();
+    if (!t)
+        return;
+    for (int i = 0; i < SPANS; i++) {
+        if (address - t->spans[i].start < t->spans[i].bytes) {
+            if (address + bytes - t->spans[i].start <= t->spans[i].bytes && (address & (bytes - 1)) == 0)
+                space = t->spans[i].space;
+            break;
+        }
+    }
+    if (space == SPACE_UNKNOWN) {
+        space = smemkit_trace_unusual(t, address, bytes, kind, item_of(t, code, ITEM_ACCESS));
+        if (space == SPACE_UNKNOWN)
+            return;
+    }
+    *t->address++ =
+        (uint64_t)address | space | (uint64_t)kind << KIND_SHIFT | (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT;
+    note(t, item_of(t, code, ITEM_ACCESS));
+    if (t->yield)
+        smemkit_trace_yield(t);
+}
+
+/* Any number of bytes, as the largest aligned pieces. */
+static void touch_range(const volatile void *memory, size_t bytes, enum access_kind kind, const void *code)
+{
+    const volatile char *at = memory;
+
+    while (bytes) {
+        unsigned piece = 16;
+
+        while (piece > bytes || ((uintptr_t)at & (piece - 1)))
+            piece >>= 1;
+        touch(at, piece, kind, code);
+        at += piece;
+        bytes -= piece;
+    }
+}
+
+#define HOOKS(bytes)                                             \
+    HIDDEN void __tsan_read##bytes(void *memory)                 \
+    {                                                            \
+        touch(memory, bytes, ACCESS_LOAD, CALLER);               \
+    }                                                            \
+    HIDDEN void __tsan_write##bytes(void *memory)                \
+    {                                                            \
+        touch(memory, bytes, ACCESS_STORE, CALLER);              \
+    }                                                            \
+    HIDDEN void __tsan_unaligned_read##bytes(void *memory)       \
+    {                                                            \
+        touch(memory, bytes, ACCESS_LOAD, CALLER);               \
+    }                                                            \
+    HIDDEN void __tsan_unaligned_write##bytes(void *memory)      \
+    {                                                            \
+        touch(memory, bytes, ACCESS_STORE, CALLER);              \
+    }                                                            \
+    HIDDEN void __tsan_volatile_read##bytes(void *memory)        \
+    {                                                            \
+        touch(memory, bytes, ACCESS_LOAD, CALLER);               \
+    }                                                            \
+    HIDDEN void __tsan_volatile_write##bytes(void *memory)       \
+    {                                                            \
+        touch(memory, bytes, ACCESS_STORE, CALLER);              \
+    }                                                            \
+    HIDDEN void __tsan_read_write##bytes(void *memory)           \
+    {                                                            \
+        touch(memory, bytes, ACCESS_LOAD, CALLER);               \
+        touch(memory, bytes, ACCESS_STORE, CALLER);              \
+    }                                                            \
+    HIDDEN void __tsan_unaligned_read_write##bytes(void *memory) \
+    {                                                            \
+        touch(memory, bytes, ACCESS_LOAD, CALLER);               \
+        touch(memory, bytes, ACCESS_STORE, CALLER);              \
+    }
+
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+
+HIDDEN void __tsan_read_range(void *memory, size_t bytes)
+{
+    touch_range(memory, bytes, ACCESS_LOAD, CALLER);
+}
+
+HIDDEN void __tsan_write_range(void *memory, size_t bytes)
+{
+    touch_range(memory, bytes, ACCESS_STORE, CALLER);
+}
+
+HIDDEN void __tsan_init(void)
+{
+}
+
+HIDDEN void __tsan_func_entry(void *code)
+{
+    visit(code, ITEM_ENTER); /* where the function was called */
+}
+
+HIDDEN void __tsan_func_exit(void)
+{
+    visit(CALLER, ITEM_LEAVE);
+}
+
+HIDDEN void __tsan_vptr_update(void **memory, void *value)
+{
+    (void)value;
+    touch(memory, sizeof *memory, ACCESS_STORE, CALLER);
+}
+
+HIDDEN void __tsan_vptr_read(void **memory)
+{
+    touch(memory, sizeof *memory, ACCESS_LOAD, CALLER);
+}
+
+HIDDEN void __sanitizer_cov_trace_pc(void)
+{
+    visit(CALLER, ITEM_BLOCK);
+}
+
+/* clang copies structs through these; what they do is part of the kernel. Moved by hand: a call of memcpy here
+ * would be a call of itself. */
+HIDDEN void *memmove(void *to, const void *from, size_t bytes)
+{
+    touch_range(from, bytes, ACCESS_LOAD, CALLER);
+    touch_range(to, bytes, ACCESS_STORE, CALLER);
+    return smemkit_trace_move(to, from, bytes);
+}
+
+HIDDEN void *memcpy(void *restrict to, const void *restrict from, size_t bytes)
+{
+    touch_range(from, bytes, ACCESS_LOAD, CALLER);
+    touch_range(to, bytes, ACCESS_STORE, CALLER);
+    return smemkit_trace_move(to, from, bytes);
+}
+
+HIDDEN void *memset(void *to, int byte, size_t bytes)
+{
+    touch_range(to, bytes, ACCESS_STORE, CALLER);
+    return smemkit_trace_fill(to, byte, bytes);
+}
+
+/* An index past an array whose size the compiler knows; the layout of what it is told is the sanitizers'. */
+struct bounds {
+    const char *file;
+    uint32_t line, column;
+    const struct {
+        uint16_t kind, info;
+        char name[];
+    } * array, *index;
+};
+
+HIDDEN void __ubsan_handle_out_of_bounds(const struct bounds *bounds, uintptr_t index)
+{
+    struct tracer *t = own_tracer();
+
+    if (t)
+        smemkit_trace_bounds(t, bounds->file, (int)bounds->line, bounds->array->name, (int64_t)index);
+}

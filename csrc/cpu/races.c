@@ -1,0 +1,937 @@
+/* Races: the shadow memory, which remembers for every word who wrote and who read it last, and the clocks, which
+ * tell whether two accesses are ordered.
+ *
+ * Each thread of a block counts epochs; it begins a new one whenever it synchronises. An access is known by block,
+ * thread and epoch. After a barrier of the block everybody knows all earlier epochs (`base_epoch`), which is all
+ * that most kernels need; __syncwarp and named barriers add a table of who knows what of whom; fences and atomics
+ * leave behind, where the atomic is, what was released there, and whoever comes later refers to it. Two accesses
+ * by different threads, one of them a store, not both atomic, are a race unless the later one's thread knows the
+ * epoch of the earlier one. The idea of comparing epochs instead of whole clocks is FastTrack's (Flanagan and
+ * Freund, 2009).
+ *
+ * Threads pass their accesses in before they synchronise, so accesses come in an order that agrees with what
+ * orders them. Accesses of the same barrier interval come in the executor's order, which means nothing: which of
+ * the two would come first in the kernel is told by their positions in the interval.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "block.h"
+#include "memory.h"
+#include "trace.h"
+
+enum { READERS = 2, STRIPES = 256, EVERY_THREAD = 0xFFFF, INTERVAL_BITS = 10 };
+
+/* The lanes of one warp that have read a word in one epoch. Two warps are remembered, so that whoever writes it,
+ * another one is among them. */
+struct reader {
+    uint32_t epoch, lanes;
+    uint16_t warp;
+};
+
+struct cell {
+    uint32_t epoch; /* of the last store; 0: none */
+    uint16_t thread;
+    bool atomic : 1, rivals : 1, pending : 1; /* pending: a copy to it is on its way */
+    struct reader readers[READERS];
+};
+
+/* Where an access of a cell was made, which is asked only when it is part of a race; and its block, which is asked
+ * only of global memory. */
+struct origin {
+    uint32_t item, context, position, block;
+};
+
+struct origins {
+    struct origin store, readers[READERS], copy;
+    struct origin rival; /* an atomic before the last, by another thread */
+    uint32_t rival_epoch;
+    uint16_t rival_thread, copier; /* threads */
+};
+
+/* One access on its way through. */
+struct access {
+    unsigned thread;
+    uint32_t block, epoch, item, context, position;
+    enum access_kind kind;
+    uintptr_t address;
+    unsigned size;
+    enum space space;
+    bool async; /* a copy that has not been waited for */
+};
+
+/* ---- shadow memory ---- */
+
+/* Global memory's cells are shared by all workers: an access holds the lock of its 64 bytes. Refining a region
+ * takes them all. */
+static atomic_flag stripes[STRIPES];
+static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock_stripe(unsigned i)
+{
+    while (atomic_flag_test_and_set_explicit(&stripes[i], memory_order_acquire))
+        ;
+}
+
+static void unlock_stripe(unsigned i)
+{
+    atomic_flag_clear_explicit(&stripes[i], memory_order_release);
+}
+
+static void *map(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static size_t cells_of(const struct region *region, int shift)
+{
+    return (region->bytes + ((size_t)1 << shift) - 1) >> shift;
+}
+
+static bool map_cells(struct region *region, int shift)
+{
+    region->shift = shift;
+    region->cells = map(cells_of(region, shift) * sizeof(struct cell));
+    region->origins = map(cells_of(region, shift) * sizeof(struct origins));
+    if (!region->cells || !region->origins)
+        shadow_free(region);
+    return region->cells != NULL;
+}
+
+bool shadow_reset(struct region *region, uintptr_t start, size_t bytes, bool global)
+{
+    if (region->cells && region->start == start && region->bytes == bytes) {
+        memset(region->cells, 0, cells_of(region, region->shift) * sizeof(struct cell));
+        return true;
+    }
+    shadow_free(region);
+    *region = (struct region){.start = start, .bytes = bytes, .shift = 2, .global = global};
+    return map_cells(region, 2);
+}
+
+void shadow_free(struct region *region)
+{
+    const size_t count = cells_of(region, region->shift);
+
+    if (region->cells)
+        munmap(region->cells, count * sizeof(struct cell));
+    if (region->origins)
+        munmap(region->origins, count * sizeof(struct origins));
+    region->cells = NULL;
+    region->origins = NULL;
+}
+
+/* From a cell for four bytes to one for each: somebody touches less than a word. */
+static bool refine(struct region *region)
+{
+    struct region coarse = *region;
+    const size_t words = cells_of(region, 2), bytes = cells_of(region, 0);
+
+    if (!map_cells(region, 0)) {
+        *region = coarse;
+        return false;
+    }
+    for (size_t i = 0; i < words; i++) {
+        const struct cell *word = &coarse.cells[i];
+
+        if (!word->epoch && !word->readers[0].epoch && !word->readers[1].epoch)
+            continue;
+        for (size_t j = i * 4; j < i * 4 + 4 && j < bytes; j++) {
+            region->cells[j] = *word;
+            region->origins[j] = coarse.origins[i];
+        }
+    }
+    shadow_free(&coarse);
+    return true;
+}
+
+static struct region *find_region(struct tracer *t, uintptr_t address)
+{
+    struct trace *trace = t->trace;
+    struct region *found = NULL;
+    uintptr_t start, end;
+
+    if (t->recent && address - t->recent->start < t->recent->bytes)
+        return t->recent;
+    pthread_mutex_lock(&regions_lock);
+    for (found = trace->regions; found; found = found->next)
+        if (address - found->start < found->bytes)
+            break;
+    if (!found && (found = calloc(1, sizeof *found))) {
+        if (address - trace->data_start < trace->data_end - trace->data_start) {
+            start = trace->data_start;
+            end = trace->data_end;
+        } else if (!memory_find((const void *)address, &start, &end)) {
+            start = end = 0;
+        }
+        if (start == end || !shadow_reset(found, start, end - start, true)) {
+            free(found);
+            found = NULL;
+        } else {
+            found->next = trace->regions;
+            trace->regions = found;
+        }
+    }
+    pthread_mutex_unlock(&regions_lock);
+    if (found)
+        t->recent = found;
+    return found;
+}
+
+void shadow_free_all(struct trace *trace)
+{
+    while (trace->regions) {
+        struct region *region = trace->regions;
+
+        trace->regions = region->next;
+        shadow_free(region);
+        free(region);
+    }
+}
+
+/* ---- order ---- */
+
+/* What one thread released at one place: its accesses up to `epoch`, its block's before `base`; or what it had
+ * seen released elsewhere. */
+struct release {
+    uint32_t block, base[2], epoch[2]; /* for its own block, and for the device */
+    uint16_t thread;
+    const struct sync_object *elsewhere; /* and then only its first `count` releases */
+    uint32_t count;
+};
+
+struct sync_object {
+    struct sync_object *next; /* in the launch's list */
+    uintptr_t address;
+    uint32_t block; /* for shared memory; 0: global */
+    struct release *releases;
+    uint32_t count, room;
+    uint64_t visited; /* by the search of this number */
+};
+
+/* A thread has come after the first `count` releases at a place. */
+struct seen {
+    struct sync_object *object;
+    uint32_t count;
+};
+
+/* All objects, and what was released there, are under this lock. */
+static pthread_mutex_t objects_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t searches;
+
+static bool released(const struct sync_object *object, uint32_t count, const struct access *by,
+                     const struct access *earlier, int depth)
+{
+    if (depth > 4096)
+        return false;
+    for (uint32_t i = count; i-- > 0;) {
+        const struct release *release = &object->releases[i];
+
+        if (release->elsewhere) {
+            struct sync_object *elsewhere = (struct sync_object *)release->elsewhere;
+
+            if (elsewhere->visited == searches) /* with no fewer releases: the latest come first */
+                continue;
+            elsewhere->visited = searches;
+            if (released(elsewhere, release->count, by, earlier, depth + 1))
+                return true;
+        } else if (release->block == earlier->block) {
+            const int scope = by->block != release->block;
+
+            if (earlier->epoch < release->base[scope] ||
+                (earlier->thread == release->thread && earlier->epoch <= release->epoch[scope]))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool among(const struct clock_list *list, const struct access *by, const struct access *earlier)
+{
+    for (int i = 0; i < list->count; i++) {
+        searches++;
+        list->items[i].object->visited = searches;
+        if (released(list->items[i].object, list->items[i].count, by, earlier, 0))
+            return true;
+    }
+    return false;
+}
+
+/* Whether `earlier`, which has come through before, is ordered before `now`. */
+static bool ordered(struct tracer *t, const struct access *now, const struct access *earlier)
+{
+    bool found;
+
+    if (now->block == earlier->block &&
+        (earlier->thread == now->thread || earlier->epoch < t->base_epoch ||
+         (t->known_used && earlier->epoch < t->known[now->thread * t->worker->count + earlier->thread])))
+        return true;
+    if (!t->seen_used)
+        return false;
+    pthread_mutex_lock(&objects_lock);
+    found = among(&t->threads[now->thread].seen, now, earlier) || among(&t->seen, now, earlier);
+    pthread_mutex_unlock(&objects_lock);
+    return found;
+}
+
+/* ---- accesses ---- */
+
+static void unnumber(const struct smemkit_launch *launch, uint32_t block, unsigned *index)
+{
+    const uint32_t number = block - 1, columns = launch->grid[0], rows = launch->grid[1];
+
+    index[0] = number % columns;
+    index[1] = number / columns % rows;
+    index[2] = number / columns / rows;
+}
+
+static void report_race(struct tracer *t, const struct access *now, const struct access *earlier)
+{
+    /* in the kernel's order, not in the executor's */
+    const bool swapped = earlier->position > now->position;
+    const struct access *first = swapped ? now : earlier, *second = swapped ? earlier : now;
+    const enum hazard hazard = second->kind == ACCESS_LOAD  ? HAZARD_RAW
+                               : first->kind == ACCESS_LOAD ? HAZARD_WAR
+                                                            : HAZARD_WAW;
+    const struct place here = {.item = second->item, .context = second->context};
+    const struct place other = {.item = first->item, .context = first->context};
+    struct checked_fault *fault = trace_fault(t, KIND_RACE, here, other, hazard);
+    const bool same_warp = first->block == second->block && first->thread / 32 == second->thread / 32;
+
+    if (fault &&
+        (fault->count == 1 || (fault->warp_synchronous && !same_warp))) { /* a pair of two warps says more */
+        const struct index3 *a = &t->worker->indices[second->thread], *b = &t->worker->indices[first->thread];
+
+        fault->threads = 2;
+        memcpy(fault->thread[0], a, sizeof fault->thread[0]);
+        memcpy(fault->thread[1], b, sizeof fault->thread[1]);
+        unnumber(t->trace->launch, second->block, fault->block);
+        unnumber(t->trace->launch, first->block, fault->other_block);
+        fault->access = second->kind;
+        fault->other_access = first->kind;
+        fault->warp_synchronous = same_warp;
+        fault->async = now->async || earlier->async;
+        fault->size = (int)now->size;
+        trace_name(t, fault, now->address, now->space);
+    }
+    trace_fault_done(t);
+}
+
+static struct origin origin_of(const struct access *now)
+{
+    return (struct origin){now->item, now->context, now->position, now->block};
+}
+
+static struct access made_at(const struct origin *origin, unsigned thread, uint32_t epoch, enum access_kind kind)
+{
+    return (struct access){.thread = thread,
+                           .block = origin->block,
+                           .epoch = epoch,
+                           .item = origin->item,
+                           .context = origin->context,
+                           .position = origin->position,
+                           .kind = kind};
+}
+
+static void check_store(struct tracer *t, const struct cell *cell, const struct origins *origins,
+                        const struct access *now)
+{
+    const enum access_kind kind = cell->atomic ? ACCESS_ATOMIC : ACCESS_STORE;
+    const struct access last = made_at(&origins->store, cell->thread, cell->epoch, kind);
+    const struct access rival =
+        made_at(&origins->rival, origins->rival_thread, origins->rival_epoch, ACCESS_ATOMIC);
+
+    if (!cell->epoch || (cell->atomic && now->kind == ACCESS_ATOMIC))
+        return;
+    if (!ordered(t, now, &last))
+        report_race(t, now, &last);
+    else if (cell->rivals && !ordered(t, now, &rival))
+        report_race(t, now, &rival);
+}
+
+static void check_reader(struct tracer *t, const struct reader *reader, const struct origin *origin,
+                         const struct access *now)
+{
+    struct access earlier = made_at(origin, 0, reader->epoch, ACCESS_LOAD);
+
+    if (!reader->epoch || (origin->block == now->block && reader->epoch < t->base_epoch))
+        return;
+    for (uint32_t lanes = reader->lanes; lanes; lanes &= lanes - 1) {
+        earlier.thread = reader->warp * 32u + (unsigned)__builtin_ctz(lanes);
+        if (!ordered(t, now, &earlier)) {
+            report_race(t, now, &earlier);
+            return;
+        }
+    }
+}
+
+static bool outdated(struct tracer *t, const struct reader *reader, uint32_t block, const struct access *now)
+{
+    struct access earlier = {.block = block, .epoch = reader->epoch};
+
+    if (!reader->epoch || (block == now->block && reader->epoch < t->base_epoch))
+        return true;
+    if (!t->known_used && !t->seen_used)
+        return false;
+    for (uint32_t lanes = reader->lanes; lanes; lanes &= lanes - 1) {
+        earlier.thread = reader->warp * 32u + (unsigned)__builtin_ctz(lanes);
+        if (!ordered(t, now, &earlier))
+            return false;
+    }
+    return true;
+}
+
+static void add_reader(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *now)
+{
+    const unsigned warp = now->thread / 32, lane = now->thread % 32;
+
+    for (int i = 0; i < READERS; i++) {
+        struct reader *reader = &cell->readers[i];
+
+        if (reader->epoch == now->epoch && reader->warp == warp && origins->readers[i].block == now->block) {
+            reader->lanes |= UINT32_C(1) << lane;
+            return;
+        }
+    }
+    for (int i = 0; i < READERS; i++) {
+        if (outdated(t, &cell->readers[i], origins->readers[i].block, now)) {
+            cell->readers[i] =
+                (struct reader){.epoch = now->epoch, .lanes = UINT32_C(1) << lane, .warp = (uint16_t)warp};
+            origins->readers[i] = origin_of(now);
+            return;
+        }
+    }
+}
+
+static void report_uninitialised(struct tracer *t, const struct access *now)
+{
+    const struct place here = {.item = now->item, .context = now->context}, nowhere = {0};
+    struct checked_fault *fault;
+
+    if (t->worker->ended) /* who should have written it may be no more */
+        return;
+    fault = trace_fault(t, KIND_UNINITIALISED, here, nowhere, HAZARD_NONE);
+    if (fault && fault->count == 1) {
+        memcpy(fault->thread[0], &t->worker->indices[now->thread], sizeof fault->thread[0]);
+        fault->access = now->kind;
+        fault->size = (int)now->size;
+        trace_name(t, fault, now->address, now->space);
+    }
+    trace_fault_done(t);
+}
+
+/* Whoever touches what is still being copied, and be it the thread that copies, may come before or after it. */
+static void check_copy(struct tracer *t, const struct origins *origins, const struct access *now)
+{
+    struct access copy = made_at(&origins->copy, origins->copier, 0, ACCESS_STORE);
+
+    copy.async = true;
+    report_race(t, now, &copy);
+}
+
+static void through_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *now)
+{
+    if (cell->epoch && (origins->store.block != now->block || cell->rivals ||
+                        (cell->epoch >= t->base_epoch && cell->thread != now->thread)))
+        check_store(t, cell, origins, now);
+    if (cell->pending)
+        check_copy(t, origins, now);
+    if (now->kind == ACCESS_LOAD) {
+        if (cell->pending)
+            return;
+        if (!cell->epoch && now->space != SPACE_GLOBAL)
+            report_uninitialised(t, now);
+        add_reader(t, cell, origins, now);
+        return;
+    }
+    if (!cell->epoch && now->kind == ACCESS_ATOMIC && now->space != SPACE_GLOBAL)
+        report_uninitialised(t, now);
+    for (int i = 0; i < READERS; i++)
+        if (cell->readers[i].epoch)
+            check_reader(t, &cell->readers[i], &origins->readers[i], now);
+    if (now->kind == ACCESS_STORE) {
+        cell->rivals = false;
+    } else if (cell->atomic && (cell->thread != now->thread || origins->store.block != now->block)) {
+        cell->rivals = true;
+        origins->rival = origins->store;
+        origins->rival_epoch = cell->epoch;
+        origins->rival_thread = cell->thread;
+    }
+    origins->store = origin_of(now);
+    cell->epoch = now->epoch;
+    cell->thread = (uint16_t)now->thread;
+    cell->atomic = now->kind == ACCESS_ATOMIC;
+    memset(cell->readers, 0, sizeof cell->readers);
+}
+
+/* Interval and position in one number that grows along a thread. */
+static uint32_t moment(const struct tracer *t, uint32_t position)
+{
+    const uint32_t intervals = (UINT32_C(1) << INTERVAL_BITS) - 1, most = UINT32_MAX >> INTERVAL_BITS;
+
+    return (t->interval < intervals ? t->interval : intervals) << (32 - INTERVAL_BITS) |
+           (position < most ? position : most);
+}
+
+static void through_cells(struct tracer *t, unsigned thread, uint64_t tagged, uint32_t item, uint32_t position)
+{
+    const enum space space = (enum space)(tagged >> SPACE_SHIFT);
+    const struct access now = {
+        .thread = thread,
+        .block = t->block_number,
+        .epoch = t->threads[thread].epoch,
+        .item = item,
+        .context = t->context[thread],
+        .position = moment(t, position),
+        .kind = (enum access_kind)(tagged >> KIND_SHIFT & 15),
+        .address = (uintptr_t)(tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1)),
+        .size = 1u << (tagged >> SIZE_SHIFT & 15),
+        .space = space,
+    };
+    struct region *region = space == SPACE_GLOBAL ? find_region(t, now.address) : &t->shared[space];
+    const unsigned stripe = (unsigned)(now.address >> 6) % STRIPES;
+    uintptr_t at, end;
+
+    if (!region || !region->cells)
+        return;
+    if (now.kind != ACCESS_ATOMIC)
+        t->threads[thread].plain_since = true;
+    if (region->shift && now.size < 4) {
+        if (region->global)
+            for (unsigned i = 0; i < STRIPES; i++)
+                lock_stripe(i);
+        if (region->shift && !refine(region))
+            t->trace->out_of_memory = true;
+        if (region->global)
+            for (unsigned i = 0; i < STRIPES; i++)
+                unlock_stripe(i);
+    }
+    if (region->global)
+        lock_stripe(stripe);
+    at = (now.address - region->start) >> region->shift;
+    end = (now.address - region->start + now.size + (UINT32_C(1) << region->shift) - 1) >> region->shift;
+    for (; at < end; at++)
+        through_cell(t, &region->cells[at], &region->origins[at], &now);
+    if (region->global)
+        unlock_stripe(stripe);
+}
+
+/* Whether a load of a word of shared memory that is tracked word by word changes nothing but who has read it,
+ * which is what nearly all loads of tiles do: the word was stored before the last barrier, and this warp's lanes,
+ * or two other warps, have read it since. Then it is noted here. */
+static inline bool is_plain_load(const struct tracer *t, uint64_t tagged, uint32_t epoch, unsigned thread,
+                                 uint32_t item, unsigned position)
+{
+    const uint32_t lane_bit = UINT32_C(1) << thread % 32;
+    const unsigned warp = thread / 32;
+    const enum space space = (enum space)(tagged >> SPACE_SHIFT);
+    const struct region *region;
+    struct cell *cell;
+    size_t at;
+
+    if (space == SPACE_GLOBAL || tagged >> SIZE_SHIFT != ((uint64_t)space << (SPACE_SHIFT - SIZE_SHIFT) | 2))
+        return false;
+    region = &t->shared[space];
+    if (!region->shift || !region->cells)
+        return false;
+    at = ((tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1)) - region->start) >> 2;
+    cell = &region->cells[at];
+    if (!cell->epoch || cell->epoch >= t->base_epoch || cell->pending || cell->rivals)
+        return false;
+    for (int i = 0; i < READERS; i++) {
+        struct reader *reader = &cell->readers[i];
+
+        if (reader->epoch == epoch && reader->warp == warp) {
+            reader->lanes |= lane_bit;
+            return true;
+        }
+        if (reader->epoch < t->base_epoch) { /* of an earlier interval, or none: those after it are, too */
+            *reader = (struct reader){.epoch = epoch, .lanes = lane_bit, .warp = (uint16_t)warp};
+            region->origins[at].readers[i] =
+                (struct origin){item, t->context[thread], moment(t, position), t->block_number};
+            return true;
+        }
+    }
+    return !t->known_used && !t->seen_used;
+}
+
+void shadow_accesses(struct tracer *t, unsigned thread, const uint32_t *items, unsigned count, unsigned position,
+                     const uint64_t **address)
+{
+    const uint32_t epoch = t->threads[thread].epoch;
+    const uint64_t *at = *address;
+    bool plain = false;
+
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned what = items[i] & ((1u << ITEM_BITS) - 1);
+
+        if (what == ITEM_ENTER)
+            t->context[thread] = trace_context(t, t->context[thread], items[i]);
+        else if (what == ITEM_LEAVE)
+            t->context[thread] = t->trace->contexts[t->context[thread]].parent;
+        if (what != ITEM_ACCESS)
+            continue;
+        if (is_plain_load(t, *at, epoch, thread, items[i], position + i))
+            plain = true;
+        else
+            through_cells(t, thread, *at, items[i], position + i);
+        at++;
+    }
+    if (plain)
+        t->threads[thread].plain_since = true;
+    *address = at;
+}
+
+void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned bytes, uint32_t item, bool landed)
+{
+    const uintptr_t address = (uintptr_t)to;
+    const enum space space = address - t->spans[SPACE_STATIC].start < t->spans[SPACE_STATIC].bytes ? SPACE_STATIC
+                             : address - t->spans[SPACE_DYNAMIC].start < t->spans[SPACE_DYNAMIC].bytes
+                                 ? SPACE_DYNAMIC
+                                 : SPACE_NONE;
+    const struct access now = {.thread = thread,
+                               .block = t->block_number,
+                               .epoch = t->threads[thread].epoch,
+                               .item = item,
+                               .context = t->context[thread],
+                               .position = moment(t, t->position[thread] + t->checked[thread]),
+                               .kind = ACCESS_STORE,
+                               .address = address,
+                               .size = bytes,
+                               .space = space,
+                               .async = !landed};
+    struct region *region;
+
+    if (space == SPACE_NONE)
+        return;
+    region = &t->shared[space];
+    for (uintptr_t at = (address - region->start) >> region->shift;
+         at < (address - region->start + bytes) >> region->shift; at++) {
+        struct cell *cell = &region->cells[at];
+        struct origins *origins = &region->origins[at];
+
+        if (landed) {
+            cell->pending = false;
+            cell->epoch = 0; /* what came before it was looked at when the copy was asked for */
+            memset(cell->readers, 0, sizeof cell->readers);
+            through_cell(t, cell, origins, &now);
+        } else {
+            if (cell->pending)
+                check_copy(t, origins, &now);
+            if (cell->epoch >= t->base_epoch && cell->thread != thread)
+                check_store(t, cell, origins, &now);
+            for (int i = 0; i < READERS; i++)
+                check_reader(t, &cell->readers[i], &origins->readers[i], &now);
+            cell->pending = true;
+            origins->copier = (uint16_t)thread;
+            origins->copy = origin_of(&now);
+        }
+    }
+}
+
+/* ---- clocks ---- */
+
+bool clocks_prepare(struct tracer *t)
+{
+    t->threads = calloc(MAX_THREADS, sizeof *t->threads);
+    return t->threads != NULL;
+}
+
+static void list_free(struct clock_list *list)
+{
+    free(list->items);
+    *list = (struct clock_list){0};
+}
+
+void clocks_dispose(struct tracer *t)
+{
+    for (unsigned i = 0; t->threads && i < MAX_THREADS; i++) {
+        list_free(&t->threads[i].seen);
+        list_free(&t->threads[i].pending);
+    }
+    list_free(&t->seen);
+    free(t->threads);
+    if (t->known)
+        munmap(t->known, (size_t)MAX_THREADS * MAX_THREADS * sizeof *t->known);
+}
+
+void clocks_block_begin(struct tracer *t)
+{
+    const struct worker *w = t->worker;
+    const unsigned *grid = t->trace->grid;
+
+    t->block_number = 1 + w->block.x + grid[0] * (w->block.y + grid[1] * w->block.z);
+    t->clock = t->base_epoch = 1;
+    t->interval = 0;
+    t->published = 0;
+    if (t->known_used)
+        memset(t->known, 0, (size_t)w->count * w->count * sizeof *t->known);
+    t->known_used = t->fences_used = t->seen_used = false;
+    t->seen.count = 0;
+    for (unsigned i = 0; i < w->count; i++) {
+        struct thread_clock *thread = &t->threads[i];
+
+        thread->epoch = 1;
+        memset(thread->fence, 0, sizeof thread->fence);
+        memset(thread->fence_base, 0, sizeof thread->fence_base);
+        thread->plain_since = false;
+        thread->seen.count = thread->pending.count = 0;
+    }
+}
+
+/* `object` has been seen up to `count` */
+static void list_add(struct tracer *t, struct clock_list *list, struct sync_object *object, uint32_t count)
+{
+    for (int i = 0; i < list->count; i++) {
+        if (list->items[i].object == object) {
+            if (list->items[i].count < count)
+                list->items[i].count = count;
+            return;
+        }
+    }
+    if (list->count == list->room) {
+        const int room = list->room ? list->room * 2 : 4;
+        struct seen *items = realloc(list->items, (size_t)room * sizeof *items);
+
+        if (!items) {
+            t->trace->out_of_memory = true;
+            return;
+        }
+        list->items = items;
+        list->room = room;
+    }
+    list->items[list->count++] = (struct seen){object, count};
+}
+
+static void list_join(struct tracer *t, struct clock_list *list, struct clock_list *from)
+{
+    for (int i = 0; i < from->count; i++)
+        list_add(t, list, from->items[i].object, from->items[i].count);
+    from->count = 0;
+}
+
+void clock_barrier(struct tracer *t)
+{
+    const unsigned count = t->worker->count;
+
+    if (t->seen_used) {
+        for (unsigned i = 0; i < count; i++) {
+            list_join(t, &t->seen, &t->threads[i].seen);
+            list_join(t, &t->seen, &t->threads[i].pending);
+        }
+    }
+    if (t->fences_used) {
+        uint32_t least = UINT32_MAX;
+
+        for (unsigned i = 0; i < count; i++)
+            least = t->threads[i].fence[1] < least ? t->threads[i].fence[1] : least;
+        if (least + 1 > t->published)
+            t->published = least + 1;
+    }
+    t->base_epoch = ++t->clock;
+    t->interval++;
+    for (unsigned i = 0; i < count; i++)
+        t->threads[i].epoch = t->base_epoch;
+}
+
+static bool use_known(struct tracer *t)
+{
+    if (!t->known) {
+        void *memory = mmap(NULL, (size_t)MAX_THREADS * MAX_THREADS * sizeof *t->known, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        if (memory == MAP_FAILED) {
+            t->trace->out_of_memory = true;
+            return false;
+        }
+        t->known = memory;
+    }
+    t->known_used = true;
+    return true;
+}
+
+void clock_join(struct tracer *t, const uint64_t *from, const uint64_t *to)
+{
+    const unsigned count = t->worker->count;
+    uint32_t joined[MAX_THREADS] = {0};
+    struct clock_list seen = {0};
+
+    if (!use_known(t))
+        return;
+    for (unsigned i = 0; i < count; i++) {
+        struct thread_clock *thread = &t->threads[i];
+
+        if (!(from[i >> 6] >> (i & 63) & 1))
+            continue;
+        for (unsigned j = 0; j < count; j++)
+            joined[j] = t->known[i * count + j] > joined[j] ? t->known[i * count + j] : joined[j];
+        if (thread->arrived + 1 > joined[i])
+            joined[i] = thread->arrived + 1;
+        if (t->seen_used)
+            for (int k = 0; k < thread->seen.count; k++)
+                list_add(t, &seen, thread->seen.items[k].object, thread->seen.items[k].count);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (!(to[i >> 6] >> (i & 63) & 1))
+            continue;
+        memcpy(&t->known[i * count], joined, count * sizeof *joined);
+        for (int k = 0; k < seen.count; k++)
+            list_add(t, &t->threads[i].seen, seen.items[k].object, seen.items[k].count);
+    }
+    list_free(&seen);
+}
+
+void clock_arrive(struct tracer *t, unsigned thread)
+{
+    t->threads[thread].arrived = t->threads[thread].epoch;
+    t->threads[thread].epoch = ++t->clock;
+}
+
+void clock_fence(struct tracer *t, unsigned number, int scope)
+{
+    struct thread_clock *thread = &t->threads[number];
+
+    for (int i = 0; i < (scope > 1 ? 2 : 1); i++) {
+        thread->fence[i] = thread->epoch;
+        thread->fence_base[i] = t->base_epoch;
+    }
+    thread->epoch = ++t->clock;
+    thread->plain_since = false;
+    thread->fence_scope = scope > 1;
+    t->fences_used = true;
+    if (thread->pending.count)
+        list_join(t, &thread->seen, &thread->pending);
+}
+
+static struct sync_object *object_at(struct tracer *t, uintptr_t address)
+{
+    struct trace *trace = t->trace;
+    const uint32_t block = address - trace->data_start < trace->data_end - trace->data_start      ? 0
+                           : t->spans[0].bytes && address - t->spans[0].start < t->spans[0].bytes ? t->block_number
+                           : t->spans[1].bytes && address - t->spans[1].start < t->spans[1].bytes ? t->block_number
+                                                                                                  : 0;
+    struct sync_object **link = &trace->objects[(address >> 2 ^ block) % OBJECT_LISTS], *object;
+
+    for (object = *link; object; object = object->next)
+        if (object->address == address && object->block == block)
+            return object;
+    object = calloc(1, sizeof *object);
+    if (!object) {
+        trace->out_of_memory = true;
+        return NULL;
+    }
+    object->address = address;
+    object->block = block;
+    object->next = *link;
+    *link = object;
+    return object;
+}
+
+static void add_release(struct tracer *t, struct sync_object *object, const struct release *release)
+{
+    if (object->count == object->room) {
+        const uint32_t room = object->room ? object->room * 2 : 4;
+        struct release *releases = realloc(object->releases, room * sizeof *releases);
+
+        if (!releases) {
+            t->trace->out_of_memory = true;
+            return;
+        }
+        object->releases = releases;
+        object->room = room;
+    }
+    object->releases[object->count++] = *release;
+}
+
+/* What the thread has seen elsewhere goes along with what it releases here. */
+static void pass_on(struct tracer *t, struct sync_object *object, const struct clock_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        const struct release release = {.elsewhere = list->items[i].object, .count = list->items[i].count};
+        bool known = list->items[i].object == object;
+
+        for (uint32_t j = object->count; j-- > 0 && !known && object->count - j < 64;)
+            known =
+                object->releases[j].elsewhere == release.elsewhere && object->releases[j].count >= release.count;
+        if (!known)
+            add_release(t, object, &release);
+    }
+}
+
+static void release_here(struct tracer *t, unsigned number, struct sync_object *object, bool fenced)
+{
+    struct thread_clock *thread = &t->threads[number];
+    struct release release = {.block = t->block_number, .thread = (uint16_t)number};
+
+    for (int i = 0; i < 2; i++) {
+        const bool now =
+            fenced || (!thread->plain_since && t->fences_used && thread->fence[i] && i <= thread->fence_scope);
+
+        /* the atomic itself goes along, unless plain accesses after the fence stand before it */
+        release.epoch[i] = now ? thread->epoch : thread->fence[i];
+        release.base[i] = fenced ? t->base_epoch : thread->fence_base[i];
+        if (t->published > release.base[i])
+            release.base[i] = t->published;
+    }
+    if (!release.epoch[0] && !release.base[0])
+        return;
+    add_release(t, object, &release);
+    pass_on(t, object, &t->seen);
+    pass_on(t, object, &thread->seen);
+    if (t->known_used) { /* what it knows of its block by finer means than barriers */
+        for (unsigned i = 0; i < t->worker->count; i++) {
+            const uint32_t known = t->known[number * t->worker->count + i];
+
+            if (i != number && known > t->base_epoch && known > 0) {
+                const struct release also = {
+                    .block = t->block_number, .thread = (uint16_t)i, .epoch = {known - 1, known - 1}};
+
+                add_release(t, object, &also);
+            }
+        }
+    }
+    thread->epoch = ++t->clock;
+}
+
+void clock_atomic_begin(struct tracer *t)
+{
+    pthread_mutex_lock(&objects_lock);
+    t->in_atomic = true;
+}
+
+void clock_atomic(struct tracer *t, unsigned number, uintptr_t address, bool wrote, int order)
+{
+    struct thread_clock *thread = &t->threads[number];
+    struct sync_object *object;
+
+    object = object_at(t, address);
+    if (object) {
+        if (object->count) {
+            list_add(t, order & 1 ? &thread->seen : &thread->pending, object, object->count);
+            t->seen_used = true;
+        }
+        if (wrote && (order & 2 || t->fences_used))
+            release_here(t, number, object, order & 2);
+    }
+    t->in_atomic = false;
+    pthread_mutex_unlock(&objects_lock);
+}
+
+void clocks_free_objects(struct trace *trace)
+{
+    for (int i = 0; i < OBJECT_LISTS; i++) {
+        while (trace->objects[i]) {
+            struct sync_object *object = trace->objects[i];
+
+            trace->objects[i] = object->next;
+            free(object->releases);
+            free(object);
+        }
+    }
+}

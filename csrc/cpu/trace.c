@@ -1,0 +1,1146 @@
+/* See trace.h: the logs of a block's threads, what a warp's requests cost, and the faults that are found. */
+#define _GNU_SOURCE
+#include "trace.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "block.h"
+#include "executor.h"
+#include "memory.h"
+
+enum {
+    STATIC = 0, /* places in `spans` */
+    DYNAMIC = 1,
+    RECENT = 2, /* and the rest: buffers in global memory, the last one used first */
+    FIRST_SITES = 256,
+    LAUNCH_FRAMES = 256 * 1024, /* of the launching thread's stack: there the kernel's arguments lie */
+    LOG_GAP =
+        192, /* bytes between two threads' logs: at distances of a power of two they would share cache sets */
+    POISON = 0xFF, /* what shared memory holds at a block's start: NaN, and -1 */
+};
+
+/* Faults and the sites of a launch are written by all workers. */
+static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static SMEMKIT_THREAD_LOCAL struct checking *checking;
+
+struct checking **trace_checking(void)
+{
+    return &checking;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 31;
+    x *= UINT64_C(0x9E3779B97F4A7C15);
+    return x ^ x >> 29;
+}
+
+/* ---- sites ---- */
+
+static unsigned site_hash(uint32_t item, uint32_t context)
+{
+    return (unsigned)mix((uint64_t)context << 32 | item);
+}
+
+static struct site *find_site(struct site **sites, unsigned *room, unsigned *count, uint32_t item,
+                              uint32_t context, unsigned variant)
+{
+    struct site *site;
+
+    if (*count * 2 >= *room) { /* also at first */
+        unsigned larger = *room ? *room * 2 : FIRST_SITES;
+        struct site *table = calloc(larger, sizeof *table);
+
+        if (!table)
+            return NULL;
+        for (unsigned i = 0; i < *room; i++) {
+            const struct site *old = &(*sites)[i];
+            unsigned at;
+
+            if (!old->item)
+                continue;
+            for (at = site_hash(old->item, old->context) & (larger - 1); table[at].item;
+                 at = (at + 1) & (larger - 1))
+                ;
+            table[at] = *old;
+        }
+        free(*sites);
+        *sites = table;
+        *room = larger;
+    }
+    for (unsigned at = site_hash(item, context) & (*room - 1);; at = (at + 1) & (*room - 1)) {
+        site = &(*sites)[at];
+        if (site->item == item && site->context == context &&
+            (unsigned)(site->space << 16 | site->kind << 8 | site->size) == variant)
+            return site;
+        if (!site->item)
+            break;
+    }
+    ++*count;
+    site->item = item;
+    site->context = context;
+    site->space = (uint8_t)(variant >> 16);
+    site->kind = (uint8_t)(variant >> 8);
+    site->size = (uint8_t)variant;
+    return site;
+}
+
+static void add_site(struct trace *trace, const struct site *from)
+{
+    struct site *to = find_site(&trace->sites, &trace->site_room, &trace->site_count, from->item, from->context,
+                                (unsigned)(from->space << 16 | from->kind << 8 | from->size));
+
+    if (!to) {
+        trace->out_of_memory = true;
+        return;
+    }
+    to->requests += from->requests;
+    to->wavefronts += from->wavefronts;
+    to->conflicts += from->conflicts;
+    to->sectors += from->sectors;
+    to->ideal_sectors += from->ideal_sectors;
+    if (from->degree > to->degree)
+        to->degree = from->degree;
+    if (from->example_mask && from->example_cost > to->example_cost) {
+        to->example_cost = from->example_cost;
+        to->example_mask = from->example_mask;
+        to->origin = from->origin;
+        to->argument = from->argument;
+        memcpy(to->example, from->example, sizeof to->example);
+        memcpy(to->variable, from->variable, sizeof to->variable);
+    }
+}
+
+/* What array the example's addresses lie in. */
+static void name_example(struct tracer *t, struct site *site)
+{
+    struct checked_fault name = {0};
+    uint64_t first = UINT64_MAX;
+
+    for (uint32_t lanes = site->example_mask; lanes; lanes &= lanes - 1) {
+        const uint64_t address = site->example[__builtin_ctz(lanes)];
+
+        first = address < first ? address : first;
+    }
+    trace_name(t, &name, (uintptr_t)first, (enum space)site->space);
+    memcpy(site->variable, name.variable, sizeof site->variable);
+    site->argument = name.argument;
+    site->origin = first - name.offset;
+}
+
+/* ---- requests ---- */
+
+/* The cost of the last request of the site is this one's too, if both differ by a shift that banks and sectors do
+ * not notice. */
+static bool costs_the_same(struct site *site, uint32_t mask, const uint64_t *addresses, uint32_t *steps)
+{
+    const uint64_t origin = addresses[__builtin_ctz(mask)];
+    const uint32_t phase = (uint32_t)origin & (site->space == SPACE_GLOBAL ? 31 : 3);
+    uint32_t differ = 0;
+
+    for (int lane = 0; lane < LANES; lane++)
+        steps[lane] = (uint32_t)(addresses[lane] - origin);
+    if (mask != site->mask || phase != site->phase) {
+        site->phase = phase;
+        return false;
+    }
+    if (mask == ~UINT32_C(0)) {
+        for (int lane = 0; lane < LANES; lane++)
+            differ |= steps[lane] ^ site->steps[lane];
+    } else {
+        for (int lane = 0; lane < LANES; lane++)
+            differ |= (steps[lane] ^ site->steps[lane]) & -(mask >> lane & 1);
+    }
+    return !differ;
+}
+
+static void cost_request(struct tracer *t, struct site *site, uint32_t mask, const uint64_t *addresses)
+{
+    struct warp_access access = {.store = site->kind != ACCESS_LOAD, .size = site->size, .mask = mask};
+    uint32_t worst;
+
+    memcpy(access.addresses, addresses, sizeof access.addresses);
+    if (site->space == SPACE_GLOBAL) {
+        site->cost_sectors = sector_count(&access);
+        site->cost_ideal = ideal_sector_count(&access);
+        worst = (uint32_t)site->cost_sectors;
+    } else {
+        site->cost = bank_cost(&access, MAX_BANKS, 4);
+        worst = (uint32_t)site->cost.degree * LANES * LANES + (uint32_t)site->cost.wavefronts;
+    }
+    if (worst > site->example_cost) {
+        site->example_cost = worst;
+        site->example_mask = mask;
+        memcpy(site->example, addresses, sizeof site->example);
+    }
+    t->worker->progress++;
+}
+
+/* One request: the lanes of `mask` ask for the tagged addresses; those of other lanes are anything. */
+static void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t mask, uint64_t *tagged)
+{
+    while (mask) {
+        const int first = __builtin_ctz(mask);
+        const uint64_t tag = tagged[first] >> ADDRESS_BITS;
+        const unsigned size = 1u << (tag & 15), kind = tag >> (KIND_SHIFT - ADDRESS_BITS) & 15;
+        const unsigned space = (unsigned)(tag >> (SPACE_SHIFT - ADDRESS_BITS));
+        uint32_t others = 0, steps[LANES];
+        struct site *site;
+
+        for (int lane = 0; lane < LANES; lane++) /* lanes that ask for another kind of memory at the same line */
+            others |= (uint32_t)((tagged[lane] >> ADDRESS_BITS) != tag) << lane;
+        others &= mask;
+        mask &= ~others;
+        site = find_site(&t->sites, &t->site_room, &t->site_count, item, context,
+                         (space == SPACE_DYNAMIC ? SPACE_STATIC : space) << 16 | kind << 8 | size);
+        if (!site) {
+            t->trace->out_of_memory = true;
+            return;
+        }
+        if (!costs_the_same(site, mask, tagged, steps)) {
+            uint64_t addresses[LANES];
+
+            for (int lane = 0; lane < LANES; lane++)
+                addresses[lane] = tagged[lane] & ((UINT64_C(1) << ADDRESS_BITS) - 1);
+            memcpy(site->steps, steps, sizeof steps);
+            site->mask = mask;
+            cost_request(t, site, mask, addresses);
+        }
+        site->requests++;
+        if (space == SPACE_GLOBAL) {
+            site->sectors += (uint64_t)site->cost_sectors;
+            site->ideal_sectors += (uint64_t)site->cost_ideal;
+        } else {
+            site->wavefronts += (uint64_t)site->cost.wavefronts;
+            site->conflicts += (uint64_t)site->cost.conflicts;
+            if ((uint32_t)site->cost.degree > site->degree)
+                site->degree = (uint32_t)site->cost.degree;
+        }
+        mask = others;
+    }
+}
+
+/* ---- logs ---- */
+
+static uint32_t *controls_of(const struct tracer *t, unsigned thread)
+{
+    return (uint32_t *)((char *)t->controls + thread * (LOG_ITEMS * sizeof(uint32_t) + LOG_GAP));
+}
+
+static uint64_t *addresses_of(const struct tracer *t, unsigned thread)
+{
+    return (uint64_t *)((char *)t->addresses + thread * (LOG_ITEMS * sizeof(uint64_t) + LOG_GAP));
+}
+
+static unsigned items_of(const struct tracer *t, unsigned thread)
+{
+    return (unsigned)(t->control_of[thread] - controls_of(t, thread));
+}
+
+/* The running thread's place in its log is kept in the tracer itself. */
+static void put_back(struct tracer *t, unsigned thread)
+{
+    t->control_of[thread] = t->control;
+    t->address_of[thread] = t->address;
+}
+
+static void take_up(struct tracer *t, unsigned thread)
+{
+    t->control = t->control_of[thread];
+    t->address = t->address_of[thread];
+    t->control_end = controls_of(t, thread) + LOG_ITEMS;
+}
+
+void trace_switch(struct tracer *t, unsigned from, unsigned to)
+{
+    put_back(t, from);
+    take_up(t, to);
+}
+
+static void empty_log(struct tracer *t, unsigned thread)
+{
+    if (items_of(t, thread))
+        t->last[thread] = t->control_of[thread][-1];
+    t->position[thread] += items_of(t, thread);
+    t->control_of[thread] = controls_of(t, thread);
+    t->address_of[thread] = addresses_of(t, thread);
+    t->checked[thread] = 0;
+    t->checked_addresses[thread] = 0;
+}
+
+/* The lanes' logs while they are merged. */
+struct merge {
+    const uint32_t *control[LANES], *end[LANES];
+    const uint64_t *address[LANES];
+    uint32_t context[LANES];
+};
+
+uint32_t trace_context(struct tracer *t, uint32_t parent, uint32_t item)
+{
+    struct trace *trace = t->trace;
+    const unsigned slot = (unsigned)mix((uint64_t)parent << 32 | item) % CONTEXT_CACHE;
+    uint32_t found;
+
+    if (t->contexts[slot].context && t->contexts[slot].parent == parent && t->contexts[slot].item == item)
+        return t->contexts[slot].context;
+    pthread_mutex_lock(&trace_lock);
+    for (found = 1; found < trace->context_count; found++)
+        if (trace->contexts[found].parent == parent && trace->contexts[found].item == item)
+            break;
+    if (found == MAX_CONTEXTS) { /* a deep recursion: what is deeper counts as this function's */
+        found = parent;
+    } else if (found == trace->context_count) {
+        trace->contexts[found] = (struct context){parent, item, trace->contexts[parent].depth + 1};
+        trace->context_count = found + 1;
+    }
+    pthread_mutex_unlock(&trace_lock);
+    t->contexts[slot].parent = parent;
+    t->contexts[slot].item = item;
+    t->contexts[slot].context = found;
+    return found;
+}
+
+/* All lanes of `mask` went the same way: the n-th access of each is one request. */
+static void merge_columns(struct tracer *t, struct merge *m, uint32_t mask)
+{
+    const int first = __builtin_ctz(mask);
+    uint64_t tagged[LANES] = {0};
+    uint32_t context = m->context[first];
+    size_t column = 0;
+
+    for (const uint32_t *item = m->control[first]; item < m->end[first]; item++) {
+        const unsigned what = *item & ((1u << ITEM_BITS) - 1);
+
+        if (what == ITEM_ACCESS) {
+            if (mask == ~UINT32_C(0))
+                for (int lane = 0; lane < LANES; lane++)
+                    tagged[lane] = m->address[lane][column];
+            else
+                for (uint32_t rest = mask; rest; rest &= rest - 1)
+                    tagged[__builtin_ctz(rest)] = m->address[__builtin_ctz(rest)][column];
+            count_request(t, *item, context, mask, tagged);
+            column++;
+        } else if (what == ITEM_ENTER) {
+            context = trace_context(t, context, *item);
+        } else if (what == ITEM_LEAVE) {
+            context = t->trace->contexts[context].parent;
+        }
+    }
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+        const int lane = __builtin_ctz(rest);
+
+        m->control[lane] = m->end[lane];
+        m->address[lane] += column;
+        m->context[lane] = context;
+    }
+}
+
+/* Lanes that went different ways run in turns: first those in the deepest call, of those the ones at the lowest
+ * address, so that they meet again where their ways meet. Ends where a lane of `open`, whose log goes on later,
+ * has nothing more to say. */
+static void merge_divergent(struct tracer *t, struct merge *m, uint32_t lanes, uint32_t open)
+{
+    const struct context *contexts = t->trace->contexts;
+    uint64_t tagged[LANES] = {0};
+
+    for (;;) {
+        uint32_t mask = 0, item = 0, context = 0;
+        int depth = 0;
+
+        for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+            const int lane = __builtin_ctz(rest);
+
+            if (m->control[lane] == m->end[lane]) {
+                if (open >> lane & 1)
+                    return;
+                lanes &= ~(UINT32_C(1) << lane);
+                continue;
+            }
+            if (!mask || contexts[m->context[lane]].depth > depth ||
+                (contexts[m->context[lane]].depth == depth && *m->control[lane] < item)) {
+                mask = 0;
+                item = *m->control[lane];
+                context = m->context[lane];
+                depth = contexts[context].depth;
+            }
+            if (contexts[m->context[lane]].depth == depth && *m->control[lane] == item)
+                mask |= UINT32_C(1) << lane;
+        }
+        if (!mask)
+            return;
+        for (uint32_t rest = mask; rest; rest &= rest - 1) {
+            const int lane = __builtin_ctz(rest);
+
+            m->control[lane]++;
+            switch (item & ((1u << ITEM_BITS) - 1)) {
+            case ITEM_ACCESS:
+                tagged[lane] = *m->address[lane]++;
+                break;
+            case ITEM_ENTER:
+                m->context[lane] = trace_context(t, m->context[lane], item);
+                break;
+            case ITEM_LEAVE:
+                m->context[lane] = contexts[m->context[lane]].parent;
+                break;
+            default:
+                break;
+            }
+        }
+        if ((item & ((1u << ITEM_BITS) - 1)) == ITEM_ACCESS)
+            count_request(t, item, context, mask, tagged);
+    }
+}
+
+/* Whether all lanes of `mask` are at the same place and go the same way from there. */
+static bool same_way(const struct merge *m, uint32_t mask)
+{
+    const int first = __builtin_ctz(mask);
+    const size_t bytes = (size_t)((const char *)m->end[first] - (const char *)m->control[first]);
+
+    for (uint32_t rest = mask & (mask - 1); rest; rest &= rest - 1) {
+        const int lane = __builtin_ctz(rest);
+
+        if (m->context[lane] != m->context[first] ||
+            (size_t)((const char *)m->end[lane] - (const char *)m->control[lane]) != bytes ||
+            memcmp(m->control[lane], m->control[first], bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* What a lane's log holds and has not been merged moves to its start. */
+static void keep_rest(struct tracer *t, const struct merge *m, unsigned thread, int lane)
+{
+    uint32_t *controls = controls_of(t, thread);
+    uint64_t *addresses = addresses_of(t, thread);
+    const size_t gone = (size_t)(m->control[lane] - controls), left = (size_t)(m->end[lane] - m->control[lane]);
+    const size_t gone_addresses = (size_t)(m->address[lane] - addresses);
+    const size_t addresses_left = (size_t)(t->address_of[thread] - m->address[lane]);
+
+    memmove(controls, m->control[lane], left * sizeof *controls);
+    memmove(addresses, m->address[lane], addresses_left * sizeof *addresses);
+    t->control_of[thread] = controls + left;
+    t->address_of[thread] = addresses + addresses_left;
+    t->position[thread] += (uint32_t)gone;
+    t->checked[thread] = (uint16_t)(t->checked[thread] - gone);
+    t->checked_addresses[thread] = (uint16_t)(t->checked_addresses[thread] - gone_addresses);
+}
+
+/* Merges the logs of a warp; all of them have been through the shadow memory. */
+static void merge_warp(struct tracer *t, unsigned warp, uint32_t open)
+{
+    const unsigned count = t->worker->count, first = warp * LANES;
+    struct merge m;
+    uint32_t lanes = 0;
+
+    for (unsigned lane = 0; lane < LANES && first + lane < count; lane++) {
+        const unsigned thread = first + lane;
+
+        m.control[lane] = controls_of(t, thread);
+        m.address[lane] = addresses_of(t, thread);
+        m.end[lane] = t->control_of[thread];
+        m.context[lane] = t->merged_context[thread];
+        if (m.control[lane] != m.end[lane])
+            lanes |= UINT32_C(1) << lane;
+    }
+    if (!lanes)
+        return;
+    if (same_way(&m, lanes))
+        merge_columns(t, &m, lanes);
+    else
+        merge_divergent(t, &m, lanes, open);
+    for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+        const int lane = __builtin_ctz(rest);
+        const unsigned thread = first + (unsigned)lane;
+
+        t->merged_context[thread] = m.context[lane];
+        if (m.control[lane] == m.end[lane])
+            empty_log(t, thread);
+        else
+            keep_rest(t, &m, thread, lane);
+    }
+}
+
+void trace_settle(struct tracer *t, unsigned thread)
+{
+    const uint32_t *controls = controls_of(t, thread);
+    const uint64_t *address;
+    unsigned items;
+
+    if (thread == t->worker->current)
+        put_back(t, thread);
+    items = items_of(t, thread);
+    address = addresses_of(t, thread) + t->checked_addresses[thread];
+    shadow_accesses(t, thread, controls + t->checked[thread], items - t->checked[thread],
+                    t->position[thread] + t->checked[thread], &address);
+    t->checked[thread] = (uint16_t)items;
+    t->checked_addresses[thread] = (uint16_t)(address - addresses_of(t, thread));
+}
+
+void trace_merge_block(struct tracer *t)
+{
+    const unsigned current = t->worker->current;
+
+    put_back(t, current);
+    for (unsigned warp = 0; warp * LANES < t->worker->count; warp++)
+        merge_warp(t, warp, 0);
+    memset(t->position, 0, t->worker->count * sizeof *t->position);
+    t->worker->progress++;
+    take_up(t, current);
+}
+
+uint32_t trace_make_room(struct tracer *t, unsigned warp, uint32_t lanes)
+{
+    const unsigned current = t->worker->current;
+    uint32_t roomy = 0;
+    uint64_t addresses = 0;
+    bool busy = false;
+
+    put_back(t, current);
+    for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+        const unsigned thread = warp * LANES + (unsigned)__builtin_ctz(rest);
+
+        busy |= t->address_of[thread] == addresses_of(t, thread);
+        for (const uint64_t *at = addresses_of(t, thread); at < t->address_of[thread]; at++) {
+            addresses = addresses * 31 + *at;
+            busy |= (*at >> KIND_SHIFT & 15) == ACCESS_STORE;
+        }
+    }
+    if (busy || addresses != t->last_addresses) /* else they look at the same words again and again */
+        t->worker->progress++;
+    t->last_addresses = addresses;
+    merge_warp(t, warp, lanes);
+    for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+        const int lane = __builtin_ctz(rest);
+
+        if (items_of(t, warp * LANES + (unsigned)lane) < LOG_ITEMS)
+            roomy |= UINT32_C(1) << lane;
+    }
+    take_up(t, current);
+    return roomy;
+}
+
+struct place trace_here(const struct tracer *t, const void *code)
+{
+    const unsigned current = t->worker->current;
+    const uintptr_t at = (uintptr_t)code;
+
+    if (at - t->trace->text_start < t->trace->text_end - t->trace->text_start)
+        return (struct place){.item = (uint32_t)((at - t->base + 1) << ITEM_BITS)};
+    if (t->control > controls_of(t, current))
+        return (struct place){.item = t->control[-1], .context = t->context[current]};
+    return (struct place){.item = t->last[current], .context = t->context[current]};
+}
+
+/* ---- names ---- */
+
+static const struct variable *variable_at(const struct variable *variables, int count, uintptr_t address)
+{
+    for (int i = 0; i < count; i++)
+        if (address - variables[i].start < variables[i].bytes)
+            return &variables[i];
+    return NULL;
+}
+
+void smemkit_checked_shared(const char *name, const void *address, size_t bytes, size_t element, int rank,
+                            const unsigned *dims)
+{
+    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
+    struct variable *variable;
+
+    if (!t)
+        return;
+    if (!bytes) /* dynamic: what the launch gave */
+        bytes = t->spans[DYNAMIC].bytes;
+    for (int i = 0; i < t->variable_count; i++)
+        if (t->variables[i].start == (uintptr_t)address && strcmp(t->variables[i].name, name) == 0)
+            return;
+    if (t->variable_count == MAX_VARIABLES)
+        return;
+    variable = &t->variables[t->variable_count++];
+    *variable = (struct variable){.name = name, .start = (uintptr_t)address, .bytes = bytes, .element = element};
+    variable->rank = (unsigned)rank;
+    for (int i = 0; i < rank && i < 3; i++)
+        variable->dims[i] = dims[i];
+}
+
+void trace_name(struct tracer *t, struct checked_fault *fault, uintptr_t address, enum space space)
+{
+    const struct variable *variable;
+    uintptr_t start = 0, end = 0, nearest = 0;
+
+    fault->space = space;
+    fault->argument = -1;
+    if (space == SPACE_STATIC || space == SPACE_DYNAMIC) {
+        variable = variable_at(t->variables, t->variable_count, address);
+        if (!variable && space == SPACE_DYNAMIC) { /* past its end */
+            for (int i = 0; i < t->variable_count; i++)
+                if (t->variables[i].start == t->spans[DYNAMIC].start)
+                    variable = &t->variables[i];
+            fault->extent = t->spans[DYNAMIC].bytes;
+            fault->offset = address - t->spans[DYNAMIC].start;
+        }
+        if (variable) {
+            snprintf(fault->variable, sizeof fault->variable, "%s", variable->name);
+            fault->offset = address - variable->start;
+            fault->extent = variable->bytes;
+            fault->element = (unsigned)variable->element;
+            fault->rank = variable->rank;
+            memcpy(fault->dims, variable->dims, sizeof fault->dims);
+        } else if (space == SPACE_STATIC) {
+            fault->offset = address - t->spans[STATIC].start;
+            fault->extent = t->spans[STATIC].bytes;
+        }
+        return;
+    }
+    if (!memory_find((const void *)address, &start, &end)) {
+        fault->offset = address;
+        fault->space = SPACE_NONE;
+        return;
+    }
+    fault->before = address < start;
+    fault->offset = fault->before ? start - address : address - start;
+    fault->extent = end - start;
+    for (int i = 0; i < t->trace->argument_count; i++) { /* the one that points there from the least distance */
+        const uintptr_t pointer = t->trace->arguments[i].pointer;
+
+        if (pointer >= start && pointer <= end &&
+            (fault->argument < 0 || (pointer <= address && pointer > nearest))) {
+            fault->argument = t->trace->arguments[i].index;
+            nearest = pointer;
+        }
+    }
+}
+
+/* ---- faults ---- */
+
+static bool same_place(const struct place *a, const struct place *b)
+{
+    if (a->item || b->item)
+        return a->item == b->item && a->context == b->context;
+    return a->line == b->line && (a->file == b->file || (a->file && b->file && strcmp(a->file, b->file) == 0));
+}
+
+struct checked_fault *trace_fault(struct tracer *t, enum fault_kind kind, struct place place, struct place other,
+                                  enum hazard hazard)
+{
+    struct trace *trace = t->trace;
+    struct checked_fault *fault = NULL;
+    const struct worker *w = t->worker;
+
+    pthread_mutex_lock(&trace_lock);
+    for (int i = 0; i < trace->fault_count; i++) {
+        fault = &trace->faults[i];
+        if (fault->kind == kind && fault->hazard == hazard && same_place(&fault->place, &place) &&
+            same_place(&fault->other, &other)) {
+            fault->count++;
+            return fault;
+        }
+    }
+    if (trace->fault_count == MAX_FAULTS) {
+        trace->fault_more++;
+        return NULL;
+    }
+    fault = &trace->faults[trace->fault_count++];
+    memset(fault, 0, sizeof *fault);
+    fault->kind = kind;
+    fault->hazard = hazard;
+    fault->place = place;
+    fault->other = other;
+    fault->count = 1;
+    fault->argument = -1;
+    fault->block[0] = w->block.x;
+    fault->block[1] = w->block.y;
+    fault->block[2] = w->block.z;
+    fault->threads = 1;
+    fault->thread[0][0] = w->indices[w->current].x;
+    fault->thread[0][1] = w->indices[w->current].y;
+    fault->thread[0][2] = w->indices[w->current].z;
+    return fault;
+}
+
+void trace_fault_done(struct tracer *t)
+{
+    (void)t;
+    pthread_mutex_unlock(&trace_lock);
+}
+
+void trace_fault_message(struct worker *w, enum fault_kind kind, struct place place, struct place other,
+                         const char *message, bool thread)
+{
+    struct checked_fault *fault = trace_fault(w->tracer, kind, place, other, HAZARD_NONE);
+
+    if (fault && fault->count == 1) {
+        snprintf(fault->message, sizeof fault->message, "%s", message);
+        fault->space = SPACE_NONE;
+        fault->threads = thread;
+    }
+    trace_fault_done(w->tracer);
+}
+
+/* ---- what the hooks find out of the ordinary ---- */
+
+/* A buffer, or the library's own data, becomes the most recent span. */
+static bool find_span(struct tracer *t, uintptr_t address)
+{
+    const struct trace *trace = t->trace;
+    uintptr_t start, end;
+
+    if (address - trace->data_start < trace->data_end - trace->data_start) {
+        start = trace->data_start;
+        end = trace->data_end;
+    } else if (!memory_find((const void *)address, &start, &end) || address < start || address >= end) {
+        return false;
+    }
+    for (int i = SPANS - 1; i > RECENT; i--)
+        t->spans[i] = t->spans[i - 1];
+    t->spans[RECENT] =
+        (struct span){.start = start, .bytes = end - start, .space = (uint64_t)SPACE_GLOBAL << SPACE_SHIFT};
+    return true;
+}
+
+static enum space space_near(const struct tracer *t, uintptr_t address)
+{
+    const struct worker *w = t->worker;
+
+    if (address - t->spans[STATIC].start < t->spans[STATIC].bytes)
+        return SPACE_STATIC;
+    if (address - (uintptr_t)w->shared < SHARED_MAPPED + w->page)
+        return SPACE_DYNAMIC;
+    return SPACE_GLOBAL;
+}
+
+uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned bytes, enum access_kind kind,
+                               uint32_t item)
+{
+    const struct trace *trace = t->trace;
+    const struct place nowhere = {0};
+    struct place here = {.item = item};
+    const struct span *span = NULL;
+    bool misaligned = address & (bytes - 1);
+    struct checked_fault *fault;
+
+    /* the launch's arguments, tables of the compiler, and constants */
+    if (kind == ACCESS_LOAD && address - trace->frame < LAUNCH_FRAMES)
+        return SPACE_UNKNOWN;
+    if (address - trace->text_start < trace->text_end - trace->text_start &&
+        address - trace->data_start >= trace->data_end - trace->data_start)
+        return SPACE_UNKNOWN;
+    if (trace_constant(address))
+        return SPACE_UNKNOWN;
+    for (int i = 0; i < SPANS && !span; i++)
+        if (address - t->spans[i].start < t->spans[i].bytes)
+            span = &t->spans[i];
+    if (!span && find_span(t, address))
+        span = &t->spans[RECENT];
+    if (!misaligned && span && address + bytes - span->start <= span->bytes)
+        return span->space;
+    if (t->worker->tracer != t) /* the host's code */
+        return SPACE_UNKNOWN;
+
+    misaligned &= span != NULL;
+    trace_settle(t, t->worker->current);
+    here.context = t->context[t->worker->current];
+    fault = trace_fault(t, misaligned ? KIND_MISALIGNED : KIND_OUT_OF_BOUNDS, here, nowhere, HAZARD_NONE);
+    if (fault && fault->count == 1) {
+        fault->access = kind;
+        fault->size = (int)bytes;
+        trace_name(t, fault, address, space_near(t, address));
+    }
+    trace_fault_done(t);
+    worker_end_thread(t->worker);
+}
+
+void smemkit_trace_bounds(struct tracer *t, const char *file, int line, const char *type, int64_t index)
+{
+    const struct place here = {.file = file, .line = line}, nowhere = {0};
+    struct checked_fault *fault = trace_fault(t, KIND_OUT_OF_BOUNDS, here, nowhere, HAZARD_NONE);
+
+    if (fault && fault->count == 1) {
+        fault->space = SPACE_NONE;
+        snprintf(fault->message, sizeof fault->message, "index %lld of an array of type %s", (long long)index,
+                 type);
+    }
+    trace_fault_done(t);
+}
+
+void smemkit_trace_full(struct tracer *t)
+{
+    trace_settle(t, t->worker->current);
+    worker_wait_for_room(t->worker);
+}
+
+unsigned trace_random(struct tracer *t)
+{
+    t->random = mix(t->random + UINT64_C(0x632BE59BD9B4E019));
+    return (unsigned)(t->random >> 32);
+}
+
+void smemkit_trace_yield(struct tracer *t)
+{
+    if (t->schedule == SCHEDULE_LOCKSTEP || trace_random(t) % 16 == 0)
+        worker_yield(t->worker);
+}
+
+void *smemkit_trace_move(void *to, const void *from, size_t bytes)
+{
+    return memmove(to, from, bytes);
+}
+
+void *smemkit_trace_fill(void *to, int byte, size_t bytes)
+{
+    return memset(to, byte, bytes);
+}
+
+/* ---- atomics and fences ---- */
+
+/* An access that the dialect makes for the kernel: to the log, as the hooks do it. */
+static struct tracer *note_access(const volatile void *memory, unsigned bytes, enum access_kind kind,
+                                  const void *code)
+{
+    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
+    const uintptr_t address = (uintptr_t)memory;
+    uint32_t item;
+    uint64_t space;
+
+    if (!t || address - (uintptr_t)smemkit_stacks < STACKS_BYTES)
+        return NULL;
+    item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
+    space = smemkit_trace_unusual(t, address, bytes, kind, item);
+    if (space == SPACE_UNKNOWN)
+        return NULL;
+    if (t->yield)
+        smemkit_trace_yield(t);
+    *t->address++ =
+        (uint64_t)address | space | (uint64_t)kind << KIND_SHIFT | (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT;
+    *t->control++ = item;
+    if (t->control == t->control_end)
+        smemkit_trace_full(t);
+    return t;
+}
+
+void smemkit_checked_access(const volatile void *memory, unsigned bytes, int write, const void *code)
+{
+    note_access(memory, bytes, write ? ACCESS_STORE : ACCESS_LOAD, code);
+}
+
+uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read, unsigned bytes, const void *code)
+{
+    const uint32_t item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
+
+    if (read & (read - 1))
+        read = bytes; /* no power of two: as if all of it were read */
+    if (read)
+        note_access(from, read, ACCESS_LOAD, code);
+    smemkit_trace_unusual(t, (uintptr_t)to, bytes, ACCESS_STORE, item);
+    trace_settle(t, t->worker->current);
+    shadow_async(t, t->worker->current, to, bytes, item, false);
+    return item;
+}
+
+void smemkit_checked_atomic(const volatile void *memory, unsigned bytes, const void *code)
+{
+    struct tracer *t = note_access(memory, bytes, ACCESS_ATOMIC, code);
+
+    if (t) {
+        trace_settle(t, t->worker->current);
+        clock_atomic_begin(t);
+    }
+}
+
+void smemkit_checked_atomic_done(const volatile void *memory, unsigned bytes, int wrote, int order)
+{
+    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
+
+    (void)bytes;
+    if (t && t->in_atomic)
+        clock_atomic(t, t->worker->current, (uintptr_t)memory, wrote, order);
+}
+
+void smemkit_checked_fence(int scope)
+{
+    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
+
+    if (t) {
+        trace_settle(t, t->worker->current);
+        clock_fence(t, t->worker->current, scope);
+    }
+}
+
+/* ---- constants ---- */
+
+enum { MAX_CONSTANTS = 256 };
+
+/* Constant memory of the loaded libraries: reads of it are not global accesses. Only ever added to, under the lock
+ * of traces; a library that is loaded stays. */
+static struct {
+    uintptr_t start, end;
+} constants[MAX_CONSTANTS];
+static _Atomic int constant_count;
+
+void smemkit_checked_constant(const void *memory, size_t bytes)
+{
+    const uintptr_t start = (uintptr_t)memory;
+
+    pthread_mutex_lock(&trace_lock);
+    for (int i = 0; i < constant_count; i++)
+        if (constants[i].start == start)
+            bytes = 0;
+    if (bytes && constant_count < MAX_CONSTANTS) {
+        constants[constant_count].start = start;
+        constants[constant_count].end = start + bytes;
+        constant_count++;
+    }
+    pthread_mutex_unlock(&trace_lock);
+}
+
+bool trace_constant(uintptr_t address)
+{
+    for (int i = 0; i < constant_count; i++)
+        if (address - constants[i].start < constants[i].end - constants[i].start)
+            return true;
+    return false;
+}
+
+/* ---- launches ---- */
+
+/* The module that an address belongs to. */
+struct module {
+    uintptr_t inside;
+    struct trace *trace;
+};
+
+static int look_at_module(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct module *module = argument;
+    struct trace *trace = module->trace;
+    uintptr_t low = UINTPTR_MAX, high = 0;
+
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+
+        if (part->p_type == PT_LOAD) {
+            const uintptr_t start = info->dlpi_addr + part->p_vaddr, end = start + part->p_memsz;
+
+            low = start < low ? start : low;
+            high = end > high ? end : high;
+        }
+    }
+    if (module->inside - low >= high - low)
+        return 0;
+    trace->base = info->dlpi_addr;
+    trace->text_start = low;
+    trace->text_end = high;
+    trace->tls_module = info->dlpi_tls_modid;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+
+        if (part->p_type == PT_LOAD && part->p_flags & PF_W) {
+            trace->data_start = info->dlpi_addr + part->p_vaddr;
+            trace->data_end = trace->data_start + part->p_memsz;
+        } else if (part->p_type == PT_TLS) {
+            trace->tls_bytes = part->p_memsz;
+        }
+    }
+    snprintf(trace->library, sizeof trace->library, "%s", info->dlpi_name);
+    return 1;
+}
+
+static void note_arguments(struct trace *trace, const struct smemkit_launch *launch)
+{
+    for (unsigned i = 0; i < launch->argument_count; i++) {
+        const char *bytes = launch->arguments[i];
+
+        for (size_t at = 0; at + sizeof(uintptr_t) <= launch->argument_bytes[i]; at += sizeof(uintptr_t)) {
+            uintptr_t value, start, end;
+
+            memcpy(&value, bytes + at, sizeof value);
+            if (value && trace->argument_count < 64 && memory_find((const void *)value, &start, &end) &&
+                value >= start && value <= end) {
+                trace->arguments[trace->argument_count].pointer = value;
+                trace->arguments[trace->argument_count++].index = (int)i;
+            }
+        }
+    }
+}
+
+/* The first block, the last, and others evenly between them. */
+static bool choose_blocks(struct trace *trace, uint64_t wanted)
+{
+    if (!wanted || wanted > trace->blocks)
+        wanted = trace->blocks;
+    trace->blocks_checked = wanted;
+    if (wanted == trace->blocks)
+        return true; /* in their order */
+    trace->order = malloc(wanted * sizeof *trace->order);
+    if (!trace->order)
+        return false;
+    for (uint64_t i = 0; i < wanted; i++)
+        trace->order[i] =
+            wanted == 1 ? 0 : (uint64_t)((double)i / (double)(wanted - 1) * (double)(trace->blocks - 1));
+    return true;
+}
+
+struct trace *trace_begin(struct checking *check, const struct smemkit_launch *launch)
+{
+    struct trace *trace = calloc(1, sizeof *trace);
+    struct module module = {.inside = (uintptr_t)launch->run, .trace = trace};
+
+    if (!trace)
+        return NULL;
+    trace->blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    trace->faults = calloc(MAX_FAULTS, sizeof *trace->faults);
+    trace->contexts = calloc(MAX_CONTEXTS, sizeof *trace->contexts);
+    trace->context_count = 1;
+    if (!trace->faults || !trace->contexts || !choose_blocks(trace, check->all_blocks ? 0 : check->blocks)) {
+        trace_free(trace);
+        return NULL;
+    }
+    trace->launch = launch;
+    trace->frame = (uintptr_t)__builtin_frame_address(0);
+    memcpy(trace->grid, launch->grid, sizeof trace->grid);
+    memcpy(trace->block, launch->block, sizeof trace->block);
+    trace->shared_bytes = launch->shared_bytes;
+    snprintf(trace->kernel, sizeof trace->kernel, "%s", launch->kernel);
+    trace->schedule = check->schedule;
+    trace->seed = check->seed;
+    dl_iterate_phdr(look_at_module, &module);
+    note_arguments(trace, launch);
+    if (check->last)
+        check->last->next = trace;
+    else
+        check->first = trace;
+    check->last = trace;
+    return trace;
+}
+
+void trace_end(struct trace *trace)
+{
+    shadow_free_all(trace);
+    clocks_free_objects(trace);
+    free(trace->order);
+    trace->order = NULL;
+    trace->launch = NULL;
+}
+
+void trace_free(struct trace *trace)
+{
+    if (trace) {
+        free(trace->order);
+        free(trace->contexts);
+        free(trace->sites);
+        free(trace->faults);
+        free(trace);
+    }
+}
+
+static void *reserve(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static const size_t CONTROLS_BYTES = MAX_THREADS * (LOG_ITEMS * sizeof(uint32_t) + LOG_GAP);
+static const size_t ADDRESSES_BYTES = MAX_THREADS * (LOG_ITEMS * sizeof(uint64_t) + LOG_GAP);
+
+#if defined(__linux__)
+extern void *__tls_get_addr(size_t *);
+#endif
+
+bool trace_enter(struct worker *w, struct trace *trace)
+{
+    struct tracer *t = calloc(1, sizeof *t);
+    size_t tls[2] = {trace->tls_module, 0};
+
+    if (!t)
+        return false;
+    t->worker = w;
+    t->trace = trace;
+    t->controls = reserve(CONTROLS_BYTES);
+    t->addresses = reserve(ADDRESSES_BYTES);
+    t->base = trace->base;
+    t->schedule = (int)trace->schedule;
+    t->yield = trace->schedule != SCHEDULE_SERIAL;
+    w->tracer = t;
+    if (!t->controls || !t->addresses || !clocks_prepare(t)) {
+        trace_leave(w);
+        return false;
+    }
+    if (trace->tls_bytes)
+        t->spans[STATIC] = (struct span){.start = (uintptr_t)__tls_get_addr(tls),
+                                         .bytes = trace->tls_bytes,
+                                         .space = (uint64_t)SPACE_STATIC << SPACE_SHIFT};
+    t->spans[DYNAMIC] = (struct span){.start = (uintptr_t)worker_dynamic_shared(w, trace->launch),
+                                      .bytes = trace->shared_bytes,
+                                      .space = (uint64_t)SPACE_DYNAMIC << SPACE_SHIFT};
+    ((struct stack_region *)w->stacks)->tracer = t;
+    return true;
+}
+
+void trace_leave(struct worker *w)
+{
+    struct tracer *t = w->tracer;
+
+    ((struct stack_region *)w->stacks)->tracer = NULL;
+    w->tracer = NULL;
+    if (!t)
+        return;
+    pthread_mutex_lock(&trace_lock);
+    for (unsigned i = 0; i < t->site_room; i++) {
+        if (t->sites[i].item) {
+            name_example(t, &t->sites[i]);
+            add_site(t->trace, &t->sites[i]);
+        }
+    }
+    pthread_mutex_unlock(&trace_lock);
+    if (t->controls)
+        munmap(t->controls, CONTROLS_BYTES);
+    if (t->addresses)
+        munmap(t->addresses, ADDRESSES_BYTES);
+    shadow_free(&t->shared[0]);
+    shadow_free(&t->shared[1]);
+    clocks_dispose(t);
+    free(t->sites);
+    free(t);
+}
+
+void trace_block_begin(struct worker *w)
+{
+    struct tracer *t = w->tracer;
+
+    for (unsigned i = 0; i < w->count; i++) {
+        t->control_of[i] = controls_of(t, i);
+        t->address_of[i] = addresses_of(t, i);
+        t->checked[i] = t->checked_addresses[i] = 0;
+        t->position[i] = 0;
+        t->merged_context[i] = t->context[i] = 0;
+        t->last[i] = 0;
+    }
+    memset(t->full, 0, sizeof t->full);
+    for (int i = 0; i < 2; i++) {
+        const struct span *span = &t->spans[i];
+
+        if (span->bytes) {
+            memset((void *)span->start, POISON, span->bytes);
+            shadow_reset(&t->shared[i], span->start, span->bytes, false);
+        }
+    }
+    t->random = mix(t->trace->seed + ((uint64_t)w->block.z << 42 ^ (uint64_t)w->block.y << 21 ^ w->block.x) * 977);
+    clocks_block_begin(t);
+    take_up(t, 0);
+    t->worker->progress++;
+}
+
+void trace_block_end(struct worker *w)
+{
+    trace_merge_block(w->tracer);
+}
