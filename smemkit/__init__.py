@@ -14,7 +14,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from smemkit.arrays import Array, asarray, asnumpy, empty, zeros
-from smemkit.checker import Access, wavefronts
+from smemkit.checker import Access, check, wavefronts
 from smemkit.devices import (
     Device,
     devices,
@@ -24,6 +24,8 @@ from smemkit.devices import (
     set_num_threads,
     synchronize,
 )
+from smemkit.kernel import Kernel, Launch
+from smemkit.occupancy import Occupancy, occupancy
 from smemkit.ops import (
     add_one,
     all,
@@ -44,10 +46,19 @@ from smemkit.ops import (
     transpose,
     var,
 )
+from smemkit.report import Fault, LaunchReport, LineReport, Report
 from smemkit.table import KernelInfo, kernels, source
 from smemkit.timing import Benchmark, Timer, Timing, benchmark, timed, timer
 
 __version__ = _version("smemkit")
+
+
+def load_ipython_extension(shell):
+    """What ``%load_ext smemkit`` calls: the magic ``%%smemkit``."""
+    from smemkit import magic
+
+    magic.load(shell)
+
 
 __all__ = [
     "Access",
@@ -58,9 +69,16 @@ __all__ = [
     "Device",
     "Error",
     "FatalCudaError",
+    "Fault",
+    "Kernel",
     "KernelInfo",
+    "Launch",
+    "LaunchReport",
+    "LineReport",
     "NoDeviceError",
+    "Occupancy",
     "OutOfMemoryError",
+    "Report",
     "Timer",
     "Timing",
     "__version__",
@@ -72,6 +90,7 @@ __all__ = [
     "asarray",
     "asnumpy",
     "benchmark",
+    "check",
     "convert",
     "count_nonzero",
     "devices",
@@ -84,6 +103,7 @@ __all__ = [
     "max",
     "mean",
     "min",
+    "occupancy",
     "prod",
     "reduce",
     "reverse",

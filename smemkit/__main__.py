@@ -1,17 +1,22 @@
-"""``python -m smemkit``: info, demo, bench, kernels."""
+"""``python -m smemkit``: info, demo, bench, kernels, check."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import platform
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from smemkit import _core, bench, demo
+import smemkit
+from smemkit import _core, bench, demo, launching, ops
 from smemkit.devices import devices, get_num_threads
 from smemkit.table import kernels, reading_order
 
@@ -66,6 +71,82 @@ def list_kernels(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """The command line of ``smemkit check``."""
+    parser.add_argument("file", nargs="?", metavar="FILE.cu", help="CUDA C or C++, as nvcc would take it")
+    parser.add_argument(
+        "--kernel", metavar="NAME", help="the kernel: of FILE.cu (may be left out where it has one), or of --op"
+    )
+    launching.add_arguments(parser)
+    parser.add_argument(
+        "--json", metavar="FILE", help="write the report there as JSON; - for standard output, alone"
+    )
+    own = parser.add_argument_group("the kernels of smemkit")
+    own.add_argument(
+        "--op", choices=("matmul", "reduce", "transpose", "reverse"), help="check this instead of a file"
+    )
+    own.add_argument(
+        "--shape", action="append", default=[], metavar="M[,N…]", help="of an operand; matmul takes two"
+    )
+    own.add_argument("--dtype", default="float32", help="of the operands (default float32)")
+    for name in ("tile", "pad", "block-size"):
+        own.add_argument(f"--{name}", type=int, metavar="N", help="as the op's keyword")
+    parser.set_defaults(command=check)
+
+
+def check(options: argparse.Namespace) -> int:
+    """A report on a launch; the exit status is 1 if it has a fault."""
+    if (options.file is None) == (options.op is None):
+        raise ValueError("check: expected a FILE.cu, or --op for a kernel of smemkit, and not both")
+    how = {"schedule": options.schedule, "seed": options.seed, "blocks": launching.parse_blocks(options.blocks)}
+    if options.op:
+        target, arguments, keywords = _own_launch(options)
+    else:
+        if options.shape:
+            raise ValueError("--shape: belongs to --op; a file's kernel takes --arg 'float[64,64]'")
+        arguments, keywords = launching.arguments_of(options), {}
+        kernel = smemkit.Kernel(_source_file(options.file), options.kernel, options=tuple(options.option))
+        target = launching.launch_of(kernel, options)
+    try:
+        report = smemkit.check(target, *arguments, **how, **keywords)
+    except TypeError as error:  # an argument that the kernel does not take
+        raise ValueError(str(error)) from error
+    if options.json != "-":
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="replace")  # a terminal that has no ✓ shows a question mark
+        print(report)
+    if options.json:
+        text = json.dumps(report.to_dict(), indent=1) + "\n"
+        if options.json == "-":
+            sys.stdout.write(text)
+        else:
+            Path(options.json).write_text(text, encoding="utf-8")
+    return 0 if report.ok else 1
+
+
+def _source_file(name: str) -> Path:
+    path = Path(name)
+    if not path.is_file():
+        raise ValueError(f"{name}: there is no such file" if not path.exists() else f"{name}: expected a file")
+    return path
+
+
+def _own_launch(options: argparse.Namespace) -> tuple[Any, Sequence[np.ndarray], dict[str, Any]]:
+    """An operation of smemkit, random operands of the shapes wanted, and its keywords."""
+    for name, value in (("--grid", options.grid), ("--block", options.block), ("--arg", options.arg)):
+        if value:
+            raise ValueError(f"{name}: belongs to a FILE.cu; --op takes --shape, and launches as it always does")
+    operands = 2 if options.op == "matmul" else 1
+    if len(options.shape) != operands:
+        raise ValueError(f"--shape: expected {operands} for {options.op}, got {len(options.shape)}")
+    arguments = [
+        launching.parse_argument(f"{options.dtype}[{shape}]", index, options.seed)
+        for index, shape in enumerate(options.shape)
+    ]
+    given = {name: getattr(options, name) for name in ("kernel", "tile", "pad", "block_size")}
+    return getattr(ops, options.op), arguments, {name: value for name, value in given.items() if value is not None}
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser("smemkit", description="GPU shared memory: operations, ladders, benchmarks.")
@@ -77,10 +158,13 @@ def main(argv: list[str] | None = None) -> int:
     listing.add_argument("op", nargs="?", help="matmul, reduce, …; all of them if not given")
     listing.add_argument("--markdown", action="store_true", help="as kernels/README.md, all of them")
     listing.set_defaults(command=list_kernels)
-    arguments = parser.parse_args(argv)
+    add_check(
+        commands.add_parser("check", help="explain a kernel: faults, bank conflicts, coalescing; needs no GPU")
+    )
+    arguments = parser.parse_args(launching.join_values(sys.argv[1:] if argv is None else argv))
     try:
         return arguments.command(arguments)
-    except (_core.Error, ValueError, ImportError) as error:
+    except (_core.Error, ValueError, ImportError, OSError) as error:
         print(f"smemkit: {error}", file=sys.stderr)
         return 2
 

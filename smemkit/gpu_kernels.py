@@ -1,0 +1,297 @@
+"""User's kernels on a GPU: NVRTC and the driver, through cuda.core."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import operator
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from smemkit._core import CompileError, CudaError, Error
+from smemkit.compiler import INCLUDE
+from smemkit.parameters import FIELDS, Parameter
+from smemkit.scanner import DeviceCode, have, marker
+
+try:
+    from cuda.bindings import driver
+    from cuda.core import Device, Program, ProgramOptions
+except ImportError as error:
+    _missing = str(error)
+else:
+    _missing = ""
+
+__all__ = ["GpuModule", "is_here"]
+
+# What NVRTC has, or finds in the toolkit. For the rest stands what is below, its types those of NVIDIA's libcu++.
+_DEVICE_HEADERS = re.compile(
+    r"(?:cuda_(?:fp\w+|bf16|pipeline\w*|awbarrier\w*)|cooperative_groups\w*|mma|math_constants|curand\w*)\.h"
+    r"|(?:cooperative_groups|cuda|nv|cub|thrust|cute|cutlass)/.*"
+)
+_PRELUDE = """
+namespace std {}
+typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
+typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t; typedef int64_t intptr_t; typedef uint64_t uintptr_t;
+typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
+#define INT8_MIN (-128)
+#define INT8_MAX 127
+#define UINT8_MAX 255
+#define INT16_MIN (-32768)
+#define INT16_MAX 32767
+#define UINT16_MAX 65535
+#define INT32_MIN (-2147483647 - 1)
+#define INT32_MAX 2147483647
+#define UINT32_MAX 4294967295u
+#define INT64_MIN (-9223372036854775807l - 1)
+#define INT64_MAX 9223372036854775807l
+#define UINT64_MAX 18446744073709551615ul
+#define CHAR_BIT 8
+#define SHRT_MIN INT16_MIN
+#define SHRT_MAX INT16_MAX
+#define INT_MIN INT32_MIN
+#define INT_MAX INT32_MAX
+#define UINT_MAX UINT32_MAX
+#define LONG_MIN INT64_MIN
+#define LONG_MAX INT64_MAX
+#define ULONG_MAX UINT64_MAX
+#define LLONG_MIN (-9223372036854775807ll - 1)
+#define LLONG_MAX 9223372036854775807ll
+#define ULLONG_MAX 18446744073709551615ull
+#define FLT_MAX 3.402823466e+38f
+#define FLT_MIN 1.175494351e-38f
+#define FLT_EPSILON 1.192092896e-07f
+#define DBL_MAX 1.7976931348623158e+308
+#define DBL_MIN 2.2250738585072014e-308
+#define DBL_EPSILON 2.2204460492503131e-16
+#define INFINITY ((float)(1e+308 * 10))
+#define HUGE_VALF INFINITY
+#define HUGE_VAL ((double)INFINITY)
+#define NAN (__int_as_float(0x7fffffff))
+#define M_E 2.7182818284590452354
+#define M_LN2 0.69314718055994530942
+#define M_PI 3.14159265358979323846
+#define M_PI_2 1.57079632679489661923
+#define M_SQRT2 1.41421356237309504880
+"""
+
+
+def is_here() -> bool:
+    """Whether the packages that compile for a GPU are installed."""
+    return not _missing
+
+
+class GpuModule:
+    """Compiled device code on a GPU; the interface is that of `CpuModule`.
+
+    Parameters
+    ----------
+    code, filename, kernels, options, explain
+        As `CpuModule` takes them.
+    device : str
+        "cuda:0".
+    """
+
+    def __init__(
+        self,
+        code: DeviceCode,
+        filename: str,
+        kernels: Sequence[str],
+        options: tuple[str, ...],
+        explain: Callable[[str], CompileError],
+        device: str,
+    ):
+        if _missing:
+            raise Error(
+                f"a kernel needs NVRTC to run on a GPU, through cuda.core, which is not here ({_missing}): "
+                "pip install 'smemkit[cuda]'. The CPU device does without: `with smemkit.Device(\"cpu\"):`"
+            )
+        self._device = Device(int(device.partition(":")[2] or 0))
+        # a grid that synchronises must be on the GPU all at once
+        self._is_cooperative = code.mentions("this_grid") or code.mentions("grid_group")
+        variables = [variable.name for variable in code.variables]
+        with self._current():
+            self._object = _compile(code, filename, kernels, variables, options, explain, self._device)
+            self._symbols = self._object.symbol_mapping
+            self._functions = {kernel: self._function(kernel) for kernel in kernels}
+            self._signatures = {
+                kernel: self._read_signature(f"smemkit_signature_{i}") for i, kernel in enumerate(kernels)
+            }
+            types = {name: self._integers(f"smemkit_variable_{i}") for i, name in enumerate(variables)}
+        self.variables = {name: Parameter.of(name, name, fields) for name, fields in types.items() if fields[2]}
+
+    @contextlib.contextmanager
+    def _current(self) -> Iterator[None]:
+        """The device's context, as the one of this thread."""
+        before = _check(driver.cuCtxGetCurrent())
+        self._device.set_current()
+        try:
+            yield
+        finally:
+            if int(before):
+                _check(driver.cuCtxSetCurrent(before))
+
+    def _function(self, kernel: str) -> Any:
+        return _check(driver.cuKernelGetFunction(self._object.get_kernel(kernel).handle))
+
+    def _symbol(self, name: str) -> tuple[Any, int]:
+        """The address of a variable, and its bytes."""
+        return _check(driver.cuLibraryGetGlobal(self._object.handle, self._symbols[f"&{name}"]))
+
+    def _integers(self, symbol: str) -> list[int]:
+        address, size = self._symbol(symbol)
+        content = (ctypes.c_longlong * (size // 8))()
+        _check(driver.cuMemcpyDtoH(ctypes.addressof(content), address, size))
+        return list(content)
+
+    def _read_signature(self, symbol: str) -> list[list[int]] | None:
+        count, *fields = self._integers(symbol)
+        return None if count < 0 else [fields[FIELDS * i : FIELDS * (i + 1)] for i in range(count)]
+
+    def signature(self, kernel: str) -> list[list[int]] | None:
+        """The fields of each parameter; None where an #if hides the kernel."""
+        return self._signatures[kernel]
+
+    def launch(self, kernel: str, grid, block, shared_bytes: int, arguments, *, stream: Any, carveout) -> None:
+        """Puts it on the stream. `arguments` is a ctypes array of the addresses of their values."""
+        function, handle = self._functions[kernel], _stream_handle(stream)
+        attributes = driver.CUfunction_attribute
+        start = driver.cuLaunchCooperativeKernel if self._is_cooperative else driver.cuLaunchKernel
+        with self._current(), _ordered(handle):
+            if shared_bytes > 48 * 1024:
+                most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                _check(driver.cuFuncSetAttribute(function, most, shared_bytes))
+            share = attributes.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+            _check(driver.cuFuncSetAttribute(function, share, -1 if carveout is None else carveout))
+            more = () if self._is_cooperative else (0,)
+            _check(start(function, *grid, *block, shared_bytes, handle, ctypes.addressof(arguments), *more))
+
+    def read(self, variable: str) -> bytes:
+        """The bytes of a variable."""
+        with self._current():
+            address, size = self._symbol(variable)
+            content = ctypes.create_string_buffer(size)
+            _check(driver.cuMemcpyDtoH(ctypes.addressof(content), address, size))
+        return content.raw
+
+    def write(self, variable: str, content: bytes) -> None:
+        """Sets the bytes of a variable."""
+        with self._current():
+            _check(driver.cuMemcpyHtoD(self._symbol(variable)[0], content, len(content)))
+
+
+def _compile(code, filename, kernels, variables, options, explain, device) -> Any:
+    """The cubin, with names for the kernels and variables. What an #if hides gets a name all the same."""
+    entries, known = [], {function.name: function for function in code.functions}
+    for i, kernel in enumerate(kernels):
+        real = f"smemkit::signature_of<decltype(&{kernel})>::value"
+        line = marker(*known[kernel].place) if kernel in known else f'#line 1 "name={kernel}"\n'
+        entry = f'{line}extern "C" {{ __device__ auto smemkit_signature_{i} = {real}; }}'
+        nothing = f'extern "C" {{ __device__ long long smemkit_signature_{i} = -1; }}'
+        entries.append(_if_there(code, kernel, entry, "__global__ void", "() {}", nothing))
+    for i, name in enumerate(variables):
+        real = f"smemkit::description<decltype({name})>::value"
+        entry = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {real}; }}'
+        nothing = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {{}}; }}'
+        entries.append(_if_there(code, name, entry, "__device__ char", ";", nothing))
+    text = code.assemble(lambda include: bool(_DEVICE_HEADERS.fullmatch(include[1:-1])))
+    describe = (INCLUDE / "smemkit" / "describe.h").read_text(encoding="utf-8")
+    told = [f"&smemkit_signature_{i}" for i in range(len(kernels))]
+    told += [f"&smemkit_variable_{i}" for i in range(len(variables))] + [f"&{name}" for name in variables]
+    here = '#line 1 "smemkit"'
+    whole = "\n".join([here, _PRELUDE, text, here, describe, *entries])
+    program = Program(whole, "c++", _options(options, filename, device))
+    try:
+        return program.compile("cubin", name_expressions=(*kernels, *told))
+    except Exception as error:  # cuda.core keeps its classes to itself
+        if "NVRTC_ERROR_COMPILATION" not in str(error):
+            raise
+        raise explain(str(error).partition("compilation log:")[2]) from None
+
+
+def _if_there(code: DeviceCode, name: str, entry: str, before: str, after: str, nothing: str) -> str:
+    base = name.partition("<")[0]
+    if base not in {thing.name for thing in (*code.functions, *code.variables)}:
+        return entry  # a macro makes it
+    *spaces, last = base.split("::")
+    stand_in = (
+        "".join(f"namespace {space} {{ " for space in spaces) + f"{before} {last}{after}" + " }" * len(spaces)
+    )
+    return f"#ifdef {have(base)}\n{entry}\n#else\n{stand_in}\n{nothing}\n#endif"
+
+
+def _options(options: tuple[str, ...], filename: str, device: Any) -> Any:
+    standard = [option[5:].replace("gnu", "c") for option in options if option.startswith("-std=")]
+    defined = [option[2:].partition("=") for option in options if option.startswith("-D")]
+    major, minor = device.compute_capability
+    return ProgramOptions(
+        name=filename,
+        arch=f"sm_{major}{minor}{'a' if major >= 9 else ''}",
+        std=standard[-1] if standard else "c++17",
+        define_macro=[(name, value if equals else "1") for name, equals, value in defined] or None,
+        undefine_macro=[option[2:] for option in options if option.startswith("-U")] or None,
+        include_path=[option[2:] for option in options if option.startswith("-I")] + _toolkit_includes(),
+        device_as_default_execution_space=True,
+        disable_warnings=True,
+    )
+
+
+def _toolkit_includes() -> list[str]:
+    """The folders of CUDA's headers: of the toolkit in CUDA_HOME, of NVIDIA's wheels, of /usr/local/cuda."""
+    places = [Path(os.environ["CUDA_HOME"])] if os.environ.get("CUDA_HOME") else []
+    wheels = importlib.util.find_spec("nvidia")
+    for folder in (wheels.submodule_search_locations or ()) if wheels else ():
+        places += [*sorted(Path(folder).glob("cu[0-9]*"), reverse=True), Path(folder, "cuda_runtime")]
+        places += [Path(folder, "cuda_cccl")]
+    places.append(Path("/usr/local/cuda"))
+    folders = [folder for place in places for folder in (place / "include", place / "include" / "cccl")]
+    return [str(folder) for folder in folders if folder.is_dir()]
+
+
+def _stream_handle(stream: Any) -> int:
+    if stream is None:
+        return 0
+    if hasattr(stream, "__cuda_stream__"):
+        interface = stream.__cuda_stream__
+        return int((interface() if callable(interface) else interface)[1])
+    try:
+        return operator.index(stream)
+    except TypeError:
+        raise TypeError(
+            f"stream: expected what has __cuda_stream__, or int, got {type(stream).__name__}"
+        ) from None
+
+
+@contextlib.contextmanager
+def _ordered(handle: int) -> Iterator[None]:
+    """What is put on a stream waits for the default stream, where arrays are made, and that one for it then."""
+    stream, default = driver.CUstream(handle), driver.CUstream(0)
+    alone = handle and _check(driver.cuStreamGetFlags(stream)) & 1  # CU_STREAM_NON_BLOCKING
+    alone = alone and not int(_check(driver.cuStreamIsCapturing(stream)))
+    if alone:
+        _wait(stream, default)
+    yield
+    if alone:
+        _wait(default, stream)
+
+
+def _wait(later: Any, earlier: Any) -> None:
+    event = _check(driver.cuEventCreate(2))  # CU_EVENT_DISABLE_TIMING
+    _check(driver.cuEventRecord(event, earlier))
+    _check(driver.cuStreamWaitEvent(later, event, 0))
+    _check(driver.cuEventDestroy(event))
+
+
+def _check(result: tuple) -> Any:
+    """What a call of the driver gives, without its error code; raises where that is one."""
+    code, *values = result
+    if int(code):
+        text = driver.cuGetErrorString(code)[1]
+        error = CudaError(f"{code.name}: {text.decode() if text else 'unknown'}")
+        error.code, error.name = int(code), code.name
+        raise error
+    return values[0] if len(values) == 1 else tuple(values)

@@ -1,0 +1,313 @@
+"""The user's own kernels, on a GPU or on the CPU device."""
+
+from __future__ import annotations
+
+import math
+import operator
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smemkit import _core
+from smemkit._core import Array
+from smemkit.parameters import Arguments, Parameter, describe_value
+from smemkit.program import Program
+
+__all__ = ["Kernel", "Launch"]
+
+_MOST_THREADS = 1024
+_LIMITS = {"grid": (2**31 - 1, 65535, 65535), "block": (1024, 1024, 64)}
+_checking = threading.Lock()  # a library for the checker is one in a process, with one set of variables
+
+
+class Kernel:
+    """A kernel from its CUDA C++ source, as nvcc would take it.
+
+    On a GPU it is compiled by NVRTC (``pip install 'smemkit[cuda]'``), on the CPU device by the system's C++
+    compiler, whose work is kept in a cache: $SMEMKIT_CACHE, else $XDG_CACHE_HOME/smemkit, else ~/.cache/smemkit.
+    Host functions, `main` and launches may stand in the source and are left out; `notes` says which.
+
+    Parameters
+    ----------
+    source : str or path
+        CUDA C++, or the path of a file; a str that ends in ".cu" is a path.
+    name : str, optional
+        Which ``__global__`` function: "scale", "outer::scale"; of a template an instantiation: "scale<float, 16>".
+        Where there is one it is not needed; where there are several, ``kernel["scale"]`` may choose later.
+    options : sequence of str
+        "-DTILE=16", "-UDEBUG", "-Ifolder", "-std=c++20".
+
+    Raises
+    ------
+    CompileError
+        The compiler refuses it. The message has the source's lines; `file`, `line` and `text` are the first one's.
+    ValueError
+        There is no such kernel, or no such option is allowed.
+    Error
+        There is no compiler, or the cache is not safe; the message says what to do.
+
+    Notes
+    -----
+    It runs where its arrays are; on the default device where they are NumPy's. Two `Kernel` of one text do not
+    share its variables.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> scale = smemkit.Kernel('''
+    ... __global__ void scale(float *x, float factor, int n)
+    ... {
+    ...     int i = blockIdx.x * blockDim.x + threadIdx.x;
+    ...     if (i < n)
+    ...         x[i] *= factor;
+    ... }
+    ... ''')
+    >>> x = np.arange(5, dtype=np.float32)
+    >>> scale[1, 32](x, 2, x.size)
+    >>> x
+    array([0., 2., 4., 6., 8.], dtype=float32)
+    """
+
+    def __init__(self, source: str | Path, name: str | None = None, *, options: Sequence[str] = ()):
+        self._program = Program(source, options)
+        self._siblings: dict[str, Kernel] = {}
+        self._choose(self._program.default() if name is None else name)
+        device = _core.default_device()
+        if self._program.can_compile(device):  # else check() may be all that is wanted; a launch will say it
+            self._program.module(device, self._name)
+
+    def _choose(self, name: str | None) -> None:
+        self._function, self._name = (None, None) if name is None else self._program.find(name)
+        self._carveout: int | None = None
+        if self._name is not None:
+            self._siblings[self._name] = self
+
+    @property
+    def name(self) -> str | None:
+        """The kernel that is chosen: "scale<float, 16>"."""
+        return self._name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The kernels in the source; of templates the name without arguments."""
+        return self._program.names
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the chosen kernel's parameters."""
+        return self._function.parameters if self._function else ()
+
+    @property
+    def source(self) -> str:
+        """The text, as it was given."""
+        return self._program.text
+
+    @property
+    def filename(self) -> str:
+        """What messages call it: its path, or "kernel.cu"."""
+        return self._program.filename
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out of the source, being the host's."""
+        return self._program.notes
+
+    @property
+    def constants(self) -> Constants:
+        """The source's ``__constant__`` and ``__device__`` variables: to be read, and set.
+
+        Examples
+        --------
+        >>> import numpy as np, smemkit
+        >>> kernel = smemkit.Kernel("__constant__ float c[3]; __global__ void k(float *x) { *x = c[1]; }")
+        >>> kernel.constants["c"] = np.array([1, 2, 3], dtype=np.float32)
+        >>> kernel.constants["c"]
+        array([1., 2., 3.], dtype=float32)
+        """
+        return Constants(self._program, self._name)
+
+    @property
+    def carveout(self) -> int | None:
+        """The percentage of L1 that this kernel wants as shared memory, 0 to 100; None for the driver's choice.
+
+        The CPU device remembers it, and has no L1 to divide.
+        """
+        return self._carveout
+
+    @carveout.setter
+    def carveout(self, percent: int | None) -> None:
+        if percent is not None and not 0 <= operator.index(percent) <= 100:
+            raise ValueError(f"carveout: expected a percentage from 0 to 100, or None, got {percent}")
+        self._carveout = percent
+
+    def __getitem__(self, key: Any) -> Any:
+        """``kernel[grid, block, shared_bytes, stream]`` is a `Launch`, ``kernel["name"]`` another `Kernel`."""
+        if not isinstance(key, str):
+            return Launch(self, key)
+        _, name = self._program.find(key)
+        if name not in self._siblings:
+            other = object.__new__(Kernel)
+            other._program, other._siblings = self._program, self._siblings
+            other._choose(name)
+        return self._siblings[name]
+
+    def __call__(self, *args: Any) -> None:
+        raise TypeError(f"{self!r} is called with a grid and a block: kernel[grid, block](…)")
+
+    def __repr__(self) -> str:
+        return f"<smemkit.Kernel {self._name or ', '.join(self.names) or 'of macros'} in {self.filename}>"
+
+
+class Launch:
+    """A kernel with its grid and block: ``kernel[grid, block, shared_bytes=0, stream=None]``, to be called.
+
+    It is called with NumPy arrays, which are copied to the device and, where the kernel's pointer is not to const,
+    back; with `Array`, which are used where they are; with None for a null pointer; with numbers; and for structs
+    with what has their bytes, such as a scalar of a structured dtype. For ``float4 *`` an array of float32 serves.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    grid, block : int or tuple of up to 3
+        Blocks, and threads a block.
+    shared_bytes : int
+        Dynamic shared memory of a block. Above 48 KB the kernel opts in by itself.
+    stream : stream or int, optional
+        What has ``__cuda_stream__``, or a handle; the default stream if None. Nothing on the CPU device.
+
+    Raises
+    ------
+    TypeError, ValueError
+        From the call, before anything is launched: the number, type, dtype or value of an argument.
+    Error
+        The kernel failed; the message says where. NumPy arrays are as they were.
+
+    Examples
+    --------
+    >>> import smemkit
+    >>> kernel = smemkit.Kernel("__global__ void k(int *x) { x[threadIdx.x] = blockDim.x; }")
+    >>> kernel[(1, 2), 64, 1024]
+    <smemkit.Launch k[(1, 2, 1), (64, 1, 1), 1024]>
+    """
+
+    def __init__(self, kernel: Kernel, configuration: Any):
+        if kernel.name is None:
+            functions = kernel._program.code.functions
+            choices = ", ".join(f.name + ("<…>" if f.template else "") for f in functions)
+            raise ValueError(f'name: expected kernel["name"] with one of {kernel.filename}\'s kernels, {choices}')
+        if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
+            raise TypeError(
+                f"expected kernel[grid, block, shared_bytes=0, stream=None], got kernel[{configuration!r}]"
+            )
+        self.kernel = kernel
+        self.grid = _read_dimensions("grid", configuration[0])
+        self.block = _read_dimensions("block", configuration[1])
+        self.shared_bytes = _read_integer("shared_bytes", (*configuration, 0)[2], 0, 2**31 - 1)
+        self.stream = configuration[3] if len(configuration) == 4 else None
+        if math.prod(self.block) > _MOST_THREADS:
+            raise ValueError(f"block: expected at most {_MOST_THREADS} threads, got {self.block}")
+
+    def __call__(self, *args: Any) -> None:
+        self._run(args, _device_of(args), checked=False)
+
+    def _checked_call(self, *args: Any) -> None:
+        """Runs the build for the checker on the CPU device, with copies of the arguments and of the variables."""
+        copies = {id(arg): arg.numpy() for arg in args if isinstance(arg, Array)}
+        with _checking:
+            self._run([copies.get(id(arg), arg) for arg in args], "cpu", checked=True)
+
+    def _run(self, args: Sequence[Any], device: str, *, checked: bool) -> None:
+        kernel, program = self.kernel, self.kernel._program
+        module = program.module(device, kernel.name, checked=checked)
+        parameters = program.parameters(module, kernel._function, kernel.name)
+        arguments = Arguments(kernel.name, parameters, args, device)
+        if checked:
+            plain = program.module(device, kernel.name)
+            for name, variable in module.variables.items():
+                if not variable.is_const:
+                    module.write(name, plain.read(name))
+        module.launch(
+            kernel.name,
+            self.grid,
+            self.block,
+            self.shared_bytes,
+            arguments.addresses,
+            stream=self.stream,
+            carveout=kernel.carveout,
+        )
+        if not checked:
+            arguments.copy_back()
+
+    def __repr__(self) -> str:
+        shared = f", {self.shared_bytes}" if self.shared_bytes else ""
+        return f"<smemkit.Launch {self.kernel.name}[{self.grid}, {self.block}{shared}]>"
+
+
+class Constants(Mapping):
+    """The variables of a source on a device: ``kernel.constants["name"] = array`` sets one on every device, and
+    ``kernel.constants["name"]`` is a copy of it on the default device."""
+
+    def __init__(self, program: Program, name: str | None):
+        self._program, self._name = program, name
+
+    def _module(self) -> Any:
+        return self._program.module(_core.default_device(), self._name)
+
+    def _variable(self, name: str) -> Parameter:
+        variables = self._module().variables
+        if name not in variables:
+            known = ", ".join(variables) or "none"
+            raise KeyError(f"{name}: expected one of the variables of {self._program.filename}, {known}")
+        return variables[name]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._variable(name).unpack(self._module().read(name))
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        variable = self._variable(name)
+        if variable.is_const:
+            raise TypeError(
+                f"{name}: expected a variable that is not const, which {self._program.filename} says it is"
+            )
+        self._program.set_constant(name, variable.pack_all(value))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._module().variables)
+
+    def __len__(self) -> int:
+        return len(self._module().variables)
+
+    def __repr__(self) -> str:
+        return f"<constants {', '.join(self)} of {self._program.filename}>"
+
+
+def _read_integer(name: str, value: Any, low: int, high: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected int, got {describe_value(value)}") from None
+    if not low <= number <= high:
+        raise ValueError(f"{name}: expected a number from {low} to {high}, got {number}")
+    return number
+
+
+def _read_dimensions(name: str, value: Any) -> tuple[int, int, int]:
+    """A grid or a block: an int, or up to three."""
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(values) <= 3:
+        raise ValueError(f"{name}: expected an int or a tuple of 1 to 3, got {value!r}")
+    numbers = [_read_integer(name, one, 1, most) for one, most in zip(values, _LIMITS[name], strict=False)]
+    return tuple([*numbers, 1, 1][:3])
+
+
+def _device_of(args: Sequence[Any]) -> str:
+    """Where the arrays are; the default device, if they are NumPy's."""
+    devices = list(dict.fromkeys(arg.device for arg in args if isinstance(arg, Array)))
+    if len(devices) > 1:
+        raise ValueError(
+            f"expected arrays on one device, got some on {' and on '.join(devices)}; .to() moves them"
+        )
+    return devices[0] if devices else _core.default_device()

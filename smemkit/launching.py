@@ -1,0 +1,339 @@
+"""A launch in words, as `smemkit check` and `%%smemkit` take it: ``--grid 4,2 --block 256 --arg 'float[1024]' …``.
+
+Nothing is evaluated: an argument is read by the small grammar of `parse_argument`, or it is an error that says
+what was expected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["add_arguments", "join_values", "parse_argument", "parse_blocks", "parse_dimensions", "split"]
+
+GRAMMAR = (
+    "an array TYPE[SHAPE] or TYPE[SHAPE]=FILL (FILL: random, zeros, ones, iota, a number, @FILE.npy), an array of "
+    "a file @FILE.npy, or a scalar such as 3, 0.5, true or float=0.5, or nullptr"
+)
+# C's names; NumPy's own (float32, uint8, …) are taken as well
+C_TYPES = {
+    "bool": "bool",
+    "char": "int8",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "short": "int16",
+    "unsigned short": "uint16",
+    "int": "int32",
+    "unsigned": "uint32",
+    "unsigned int": "uint32",
+    "long": "int64",
+    "unsigned long": "uint64",
+    "long long": "int64",
+    "unsigned long long": "uint64",
+    "size_t": "uint64",
+    "half": "float16",
+    "__half": "float16",
+    "float": "float32",
+    "double": "float64",
+    **{f"{kind}{bits}_t": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+}
+BFLOAT16 = ("bfloat16", "__nv_bfloat16", "nv_bfloat16")
+NUMPY_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+NUMPY_TYPES += ("float16", "float32", "float64", "complex64", "complex128")
+STRUCT = re.compile(r"struct(\d{1,4})")  # of the user's own type only the bytes count
+VECTOR = re.compile(r"(char|uchar|short|ushort|int|uint|long|ulong|longlong|ulonglong|float|double)([1234])")
+FILLS = ("random", "zeros", "ones", "iota")
+INTEGER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|\d+)[uUlL]{0,3}")
+FLOAT = re.compile(r"([+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)[fF]?|([+-]?(?:inf|nan))")
+
+
+# ---- arguments of a kernel ----
+
+
+def parse_argument(text: str, index: int = 0, seed: int = 0) -> Any:
+    """An argument of a kernel from its description.
+
+    Parameters
+    ----------
+    text : str
+        ``float[1024]``, ``int[64,64]=iota``, ``double[16]=0.5``, ``float[8]=@x.npy``, ``@x.npy``, ``3``, ``-0.5``,
+        ``true``, ``unsigned char=7``.
+    index, seed : int
+        Which argument it is, for messages, and with `seed` for random fills.
+
+    Returns
+    -------
+    numpy.ndarray, numpy.generic, int, float, bool or None
+        None is a null pointer. A scalar without a type is Python's: the kernel's signature gives it one.
+
+    Raises
+    ------
+    ValueError
+        It is not understood; the message says what is.
+
+    Examples
+    --------
+    >>> parse_argument("int[2,3]=iota")
+    array([[0, 1, 2],
+           [3, 4, 5]], dtype=int32)
+    >>> parse_argument("0x10"), parse_argument("1e-3f")
+    (16, 0.001)
+    """
+    text = text.strip()
+    where = f"--arg {shlex.quote(text)}"
+    if text.startswith("@"):
+        return _load(text[1:], where)
+    if text in ("nullptr", "NULL"):
+        return None
+    scalar = _scalar(text)
+    if scalar is not None:
+        return scalar
+    left, equals, fill = (part.strip() for part in text.partition("="))
+    name, bracket, rest = (part.strip() for part in left.partition("["))
+    if not re.fullmatch(r"[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)*", name) or (equals and not fill):
+        raise ValueError(f"{where}: expected {GRAMMAR}")
+    if not bracket and not equals:
+        if _is_type(name):
+            raise ValueError(f"{where}: a type alone is no argument: {name}[1024] is an array, {name}=3 a scalar")
+        raise ValueError(f"{where}: expected {GRAMMAR}")
+    dtype, lanes = _dtype(name, where)
+    if bracket:
+        return _array(dtype, (*_shape(rest, where), *lanes), fill or "random", where, [seed, index])
+    if lanes or dtype.name.startswith("void"):
+        raise ValueError(f"{where}: a vector or structure by value is not supported; {name}[1] is an array of one")
+    value = _scalar(fill)
+    if value is None:
+        raise ValueError(
+            f"{where}: expected a number after the equals sign, got {fill!r}; an array is {name}[1024]"
+        )
+    return _cast(value, dtype, where)
+
+
+def _scalar(text: str) -> int | float | bool | None:
+    """A literal as C and Python write it; None where it is none."""
+    if text in ("true", "True", "false", "False"):
+        return text.lower() == "true"
+    if match := INTEGER.fullmatch(text):
+        digits = match[2]
+        value = int(digits, 16) if digits[:2].lower() == "0x" else int(digits)
+        return -value if match[1] == "-" else value
+    match = FLOAT.fullmatch(text)
+    return float(match[1] or match[2]) if match else None
+
+
+def _is_type(name: str) -> bool:
+    name = " ".join(name.split())
+    return (
+        name in C_TYPES
+        or name in NUMPY_TYPES
+        or name in BFLOAT16
+        or bool(VECTOR.fullmatch(name) or STRUCT.fullmatch(name))
+    )
+
+
+def _dtype(name: str, where: str) -> tuple[np.dtype, tuple[int, ...]]:
+    """The dtype of a name, and the shape that a vector such as float4 adds."""
+    name = " ".join(name.split())
+    if name in BFLOAT16:
+        try:
+            from ml_dtypes import bfloat16
+        except ImportError as error:
+            raise ValueError(f"{where}: bfloat16 is a type of ml_dtypes: pip install ml_dtypes") from error
+        return np.dtype(bfloat16), ()
+    if vector := VECTOR.fullmatch(name):
+        element = vector[1].replace("longlong", "long long")
+        element = re.sub(r"^u", "unsigned ", element)
+        return np.dtype(C_TYPES[element]), (int(vector[2]),)
+    if (struct := STRUCT.fullmatch(name)) and int(struct[1]):
+        return np.dtype(f"V{struct[1]}"), ()
+    if name in C_TYPES or name in NUMPY_TYPES:
+        return np.dtype(C_TYPES.get(name, name)), ()
+    known = "float, double, half, bfloat16, int, unsigned char, size_t, float4, …, or NumPy's float32, uint8, …"
+    structs = "a structure of 16 bytes is struct16"
+    raise ValueError(f"{where}: {name!r} is no type that is known here; those are C's, {known}; {structs}")
+
+
+def _shape(rest: str, where: str) -> tuple[int, ...]:
+    """The shape of what follows the opening bracket: "64,64]", or as C has it "64][64]"."""
+    sizes = re.split(r"\s*(?:,|\]\s*\[)\s*", rest[:-1]) if rest.endswith("]") else [""]
+    if not all(re.fullmatch(r"\s*\d+(?:_\d+)*\s*", size) for size in sizes):
+        raise ValueError(f"{where}: expected a shape of whole numbers in brackets, [1024] or [64,64]")
+    return tuple(int(size) for size in sizes)
+
+
+def _array(dtype: np.dtype, shape: tuple[int, ...], fill: str, where: str, seed: list[int]) -> np.ndarray:
+    try:
+        if fill.startswith("@"):
+            array = _load(fill[1:], where)
+            if array.dtype != dtype or array.shape != shape:
+                raise ValueError(
+                    f"{where}: {fill[1:]} holds {array.dtype} of shape {array.shape}, not {dtype} of shape {shape}"
+                )
+            return array
+        if fill == "random":
+            return _random(dtype, shape, np.random.default_rng(seed))
+        if dtype.kind == "V" and dtype.name.startswith("void") and fill != "zeros":
+            raise ValueError(f"{where}: structures are filled with random, zeros or @FILE.npy; got {fill!r}")
+        if fill == "zeros":
+            return np.zeros(shape, dtype)
+        if fill == "ones":
+            return np.full(shape, 1, dtype)
+        if fill == "iota":
+            size = math.prod(shape)
+            if dtype.kind in "iu" and size > np.iinfo(dtype).max + 1:
+                raise ValueError(f"{where}: iota counts to {size - 1}, which {dtype} cannot hold")
+            return np.arange(size).astype(dtype).reshape(shape)
+        value = _scalar(fill)
+        if value is None:
+            raise ValueError(f"{where}: expected one of {', '.join(FILLS)}, a number or @FILE.npy; got {fill!r}")
+        return np.full(shape, _cast(value, dtype, where))
+    except (MemoryError, OverflowError) as error:
+        raise ValueError(f"{where}: an array of that size does not fit in memory") from error
+    except ValueError as error:
+        if str(error).startswith("--arg"):
+            raise
+        raise ValueError(f"{where}: {error}") from error  # NumPy's: "Maximum allowed dimension exceeded"
+
+
+def _random(dtype: np.dtype, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Normal floats; integers from 0 to 99, since they may be lengths or indices; structures of floats, if their
+    size allows."""
+    if dtype.name.startswith("void"):
+        inner = np.dtype("float32" if dtype.itemsize % 4 == 0 else "uint8")
+        members = _random(inner, (*shape, dtype.itemsize // inner.itemsize), rng)
+        return members.view(dtype).reshape(shape)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.kind in "iu":
+        return rng.integers(0, 100, shape).astype(dtype)
+    values = rng.standard_normal(shape)
+    return (values + 1j * rng.standard_normal(shape)).astype(dtype) if dtype.kind == "c" else values.astype(dtype)
+
+
+def _cast(value: float, dtype: np.dtype, where: str) -> Any:
+    """A number as a scalar of `dtype`, which must hold it."""
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if isinstance(value, float) and not value.is_integer():
+            raise ValueError(f"{where}: {value} is no whole number, which {dtype} needs")
+        if not limits.min <= value <= limits.max:
+            raise ValueError(f"{where}: {value} is not in the range of {dtype}, {limits.min} to {limits.max}")
+        value = int(value)
+    with np.errstate(over="ignore"):
+        cast = np.asarray(value).astype(dtype)[()]
+    if math.isfinite(value) and not np.isfinite(cast):
+        raise ValueError(f"{where}: {value} is not in the range of {dtype}")
+    return cast
+
+
+def _load(name: str, where: str) -> np.ndarray:
+    try:
+        loaded = np.load(name, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ValueError(f"{where}: cannot read {name!r} as a .npy file: {reason}") from error
+    if not isinstance(loaded, np.ndarray):
+        loaded.close()
+        raise ValueError(f"{where}: {name!r} holds several arrays; expected a .npy file, not .npz")
+    return loaded
+
+
+# ---- grids and options ----
+
+
+def parse_dimensions(text: str, option: str) -> tuple[int, ...]:
+    """A grid or a block: "4", "4,2", "4,2,1", with x for a comma if one likes."""
+    parts = re.split(r"[,x]", text.strip().strip("()"))
+    if not 1 <= len(parts) <= 3 or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise ValueError(f"{option}: expected one to three numbers above 0, such as 4 or 4,2,1; got {text!r}")
+    return tuple(int(part) for part in parts)
+
+
+def parse_blocks(text: str) -> str | int:
+    """Which blocks to check: "auto", "all" or how many."""
+    if text in ("auto", "all"):
+        return text
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError(f"--blocks: expected auto, all or a number above 0, got {text!r}")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of a launch and of a check."""
+    parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks of the launch")
+    parser.add_argument("--block", metavar="X[,Y[,Z]]", help="threads of a block")
+    parser.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory of a block")
+    parser.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="ARG",
+        help="an argument of the kernel, in its order: " + GRAMMAR,
+    )
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="OPTION", help="for the compiler: --option -DTILE=16"
+    )
+    parser.add_argument(
+        "--schedule",
+        choices=("serial", "lockstep", "random"),
+        default="serial",
+        help="in which order threads run: one after the other, warps in lock step, or shuffled by --seed",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of random data and of --schedule random (default 0)")
+    parser.add_argument("--blocks", default="auto", metavar="auto|all|N", help="which blocks are checked")
+
+
+def join_values(arguments: Sequence[str], options: Sequence[str] = ("--option", "--arg")) -> list[str]:
+    """Makes "--option -DTILE=16" one word: argparse takes no value that begins with a hyphen otherwise."""
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1] in options:
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
+def split(line: str) -> list[str]:
+    """The words of a magic's line, as a shell would take them, joined by `join_values`."""
+    return join_values(shlex.split(line))
+
+
+def launch_of(kernel: Any, options: argparse.Namespace) -> Any:
+    """``kernel[grid, block, shared_bytes]`` of the options."""
+    missing = [name for name in ("grid", "block") if getattr(options, name) is None]
+    if missing:
+        raise ValueError(f"--{missing[0]}: expected the {_WORDS[missing[0]]}, such as --{missing[0]} 4,2")
+    if options.shared < 0:
+        raise ValueError(f"--shared: expected a number of bytes from 0 on, got {options.shared}")
+    grid, block = (parse_dimensions(getattr(options, name), f"--{name}") for name in ("grid", "block"))
+    return kernel[grid, block, options.shared]
+
+
+_WORDS = {"grid": "number of blocks", "block": "number of threads in a block"}
+
+
+def arguments_of(options: argparse.Namespace, names: Mapping[str, Any] | None = None) -> list[Any]:
+    """The kernel's arguments: a name of `names` is what it names there, all else `parse_argument` reads."""
+    found = names or {}
+    return [
+        found[text] if text.isidentifier() and text in found else parse_argument(text, index, options.seed)
+        for index, text in enumerate(options.arg)
+    ]
+
+
+def read_source(path: str) -> str:
+    """The text of a source file."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: expected a source file in UTF-8: {error}") from error
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from error

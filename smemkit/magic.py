@@ -1,0 +1,118 @@
+"""``%%smemkit``: a notebook cell of CUDA, compiled, checked, and run if one likes.
+
+``%load_ext smemkit`` loads it. IPython is imported when it is used: whoever loads an extension has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import sys
+from typing import Any, NoReturn
+
+import smemkit
+from smemkit import _core, launching
+
+__all__ = ["load"]
+
+EPILOGUE = """
+An argument is the name of a variable of the notebook, or a description such as float[1024]. Nothing is evaluated.
+The Kernel becomes a variable of its own name, or of --name; of several kernels each does. Without --grid the cell
+is only compiled.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises ValueError instead of ending the notebook's kernel."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The magic's options."""
+    parser = _Parser(
+        "%%smemkit", add_help=False, description="Compile a cell of CUDA C++ and check a launch of it."
+    )
+    parser.epilog = EPILOGUE
+    parser.add_argument("--help", action="store_true", help="show this")
+    parser.add_argument("--kernel", metavar="NAME", help="which of the cell's kernels, where it has several")
+    launching.add_arguments(parser)
+    parser.add_argument("--name", help="the variable that becomes the Kernel (default: the kernel's name)")
+    parser.add_argument("--run", action="store_true", help="launch it as well, which changes the arrays")
+    parser.add_argument(
+        "--device", help='where --run launches it: "cuda:0", "cpu"; the default device if not given'
+    )
+    return parser
+
+
+def load(shell: Any) -> None:
+    """Registers the magic: what ``%load_ext smemkit`` comes to."""
+
+    def magic(line: str, cell: str) -> Any:
+        """Compile a cell of CUDA C++, check a launch of it, and show the report.
+
+            %%smemkit --grid 4 --block 256 --arg x --arg 'float[1024]=zeros' --arg 1024
+            __global__ void twice(const float *x, float *y, int n) { … }
+
+        A check changes no array; --run launches the kernel for real afterwards. `%%smemkit --help` lists all.
+        """
+        from IPython.core.error import UsageError  # is shown without a traceback
+
+        try:
+            return run_cell(line, cell, shell.user_ns)
+        except (ValueError, TypeError, OSError, _core.Error) as error:
+            raise UsageError(f"%%smemkit: {error}") from error
+
+    shell.register_magic_function(magic, "cell", "smemkit")
+
+
+def run_cell(line: str, cell: str, names: dict[str, Any]) -> Any:
+    """What the magic does with its line and its cell; `names` are the notebook's variables.
+
+    Returns
+    -------
+    Report or None
+        None where nothing was launched.
+
+    Raises
+    ------
+    ValueError, TypeError, OSError, smemkit.Error
+        The line is not understood, the arguments do not fit the kernel, or it does not compile.
+    """
+    parser = make_parser()
+    options = parser.parse_args(launching.split(line))
+    if options.help:
+        print(parser.format_help())
+        return None
+    if options.grid is None:
+        for option, value in (("--block", options.block), ("--arg", options.arg), ("--run", options.run)):
+            if value:
+                raise ValueError(f"{option}: a launch needs --grid as well")
+    elif options.device and not options.run:
+        raise ValueError("--device: says where --run launches the kernel; a check needs no device")
+    kernel = smemkit.Kernel(cell, options.kernel, options=tuple(options.option))
+    if options.name or kernel.name:
+        names[_variable(options.name or kernel.name)] = kernel
+    else:  # several, and none of them chosen
+        names.update({_variable(name): kernel[name] for name in kernel.names})
+    if options.grid is None:
+        return None
+    launch, arguments = launching.launch_of(kernel, options), launching.arguments_of(options, names)
+    blocks = launching.parse_blocks(options.blocks)
+    report = smemkit.check(launch, *arguments, schedule=options.schedule, seed=options.seed, blocks=blocks)
+    if options.run and not report.ok:
+        print("%%smemkit: not run, because the check found a fault", file=sys.stderr)
+    elif options.run:
+        with smemkit.Device(options.device) if options.device else contextlib.nullcontext():
+            launch(*arguments)
+    return report
+
+
+def _variable(name: str) -> str:
+    """A kernel's name as that of a variable: without namespaces and template arguments."""
+    plain = re.sub(r"<.*", "", name, flags=re.DOTALL).rpartition("::")[2].strip()
+    if not plain.isidentifier():
+        raise ValueError(f"--name: expected the name of a variable, got {name!r}")
+    return plain

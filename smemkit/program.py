@@ -1,0 +1,170 @@
+"""A CUDA source and what has been compiled of it, for each device."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from smemkit._core import CompileError
+from smemkit.compiler import compile_error
+from smemkit.cpu_kernels import CpuModule
+from smemkit.parameters import Parameter
+from smemkit.scanner import Function, expand, scan
+
+__all__ = ["Program"]
+
+_OPTION = re.compile(
+    r"-D[A-Za-z_]\w*(\([\w, .]*\))?(=[^\n]*)?|-U[A-Za-z_]\w*|-I[^\n]+|-std=(c|gnu)\+\+(17|20|23|2a|2b)"
+)
+_NAME = re.compile(r"(?:::)?[A-Za-z_][\w:]*(?:<[^;{}#\"\\\n]*>)?")
+
+
+class Program:
+    """A source, the kernels in it, and its modules.
+
+    Parameters
+    ----------
+    source : str or path
+    options : sequence of str
+
+    Attributes
+    ----------
+    text, filename : str
+    code : DeviceCode
+    options : tuple of str
+    names : tuple of str
+        The kernels.
+    constants : dict
+        What variables were set to: name → bytes. A module that is made later starts with it.
+    """
+
+    def __init__(self, source: str | Path, options: Sequence[str]):
+        self.options = _read_options(options)
+        is_path = isinstance(source, Path) or (
+            isinstance(source, str) and source.endswith(".cu") and "\n" not in source
+        )
+        if not is_path and not isinstance(source, str):
+            raise TypeError(
+                f"source: expected CUDA C++ as str, or the path of a file, got {type(source).__name__}"
+            )
+        self.filename = str(source) if is_path else "kernel.cu"
+        self.text = Path(source).read_text(encoding="utf-8-sig", errors="replace") if is_path else source
+        self._sources: dict[str, str] = {}
+        folders = [Path(option[2:]) for option in self.options if option.startswith("-I")]
+        home = Path(source).parent if is_path else None
+        self._expanded = expand(self.text, self.filename, home, folders, self._sources)
+        self.code = scan(self._expanded)
+        if not self.code.functions and not self.code.generated:
+            raise ValueError(f"source: expected a __global__ function, got none in {self.filename}")
+        self.names = tuple(function.name for function in self.code.functions)
+        self.constants: dict[str, bytes] = {}
+        self._modules: dict[tuple[str, tuple[str, ...], bool], Any] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out of the source."""
+        left = ", ".join(f"{name} ({place})" for name, place in self.code.host.items())
+        return (f"host code was left out: {left}",) if left else ()
+
+    # ---- names ----
+
+    def find(self, name: str) -> tuple[Function | None, str]:
+        """The function of a name, and the name in full; None for one that a macro makes."""
+        if not isinstance(name, str):
+            raise TypeError(f"name: expected str, got {type(name).__name__}")
+        base, _, arguments = name.strip().removeprefix("::").partition("<")
+        base = base.strip()
+        found = [f for f in self.code.functions if f.name == base] or [
+            f for f in self.code.functions if f.name.endswith(f"::{base}")
+        ]
+        if not _NAME.fullmatch(name.strip()) or len(found) > 1 or not (found or self.code.generated):
+            choices = ", ".join(f.name for f in found) or ", ".join(self.names)
+            raise ValueError(f"name: expected one of {self.filename}'s kernels, {choices}; got {name!r}")
+        if not found:
+            return None, name.strip()
+        if bool(found[0].template) != bool(arguments):
+            wanted = f"an instantiation such as '{base}<…>', since it is {found[0].template}"
+            wanted = wanted if found[0].template else f"{base!r} alone, which is no template"
+            raise ValueError(f"name: expected {wanted}; got {name!r}")
+        return found[0], found[0].name + ("<" + arguments if arguments else "")
+
+    def default(self) -> str | None:
+        """The name of the only kernel; None where there are several, or it is a template."""
+        (only, *others) = self.code.functions or (None,)
+        return None if others or not only or only.template or self.code.generated else only.name
+
+    # ---- modules ----
+
+    def _kernels(self, expression: str | None) -> tuple[str, ...]:
+        """What is compiled together: what is no template; an instantiation by itself."""
+        plain = tuple(function.name for function in self.code.functions if not function.template)
+        return plain if expression is None or expression in plain else (expression,)
+
+    def can_compile(self, device: str) -> bool:
+        """Whether the packages that it takes to compile for a device are here."""
+        return device == "cpu" or _gpu_kernels().is_here()
+
+    def module(self, device: str, expression: str | None, *, checked: bool = False) -> Any:
+        """The compiled code in which a kernel is, on a device. Thread-safe."""
+        kernels = self._kernels(expression)
+        with self._lock:
+            key = device, kernels, checked
+            if key not in self._modules:
+                self._modules[key] = self._compile(device, kernels, checked)
+            return self._modules[key]
+
+    def _compile(self, device: str, kernels: tuple[str, ...], checked: bool) -> Any:
+        # what only the arguments of an instantiation mention is the host's otherwise: add<float, Functor>
+        code = scan(self._expanded, kernels[0]) if len(kernels) == 1 and "<" in kernels[0] else self.code
+        explain = partial(compile_error, sources=self._sources, host=self.code.host)
+        if device == "cpu":
+            module = CpuModule(code, self.filename, kernels, self.options, explain, checked=checked)
+        else:
+            module = _gpu_kernels().GpuModule(code, self.filename, kernels, self.options, explain, device)
+        for name, content in self.constants.items():
+            if name in module.variables:
+                module.write(name, content)
+        return module
+
+    def parameters(self, module: Any, function: Function | None, expression: str) -> list[Parameter]:
+        """What a kernel takes, as the compiler of this module sees it."""
+        signature = module.signature(expression)
+        if signature is None:
+            raise CompileError(f"{self.filename}: {expression} stands behind an #if that does not hold")
+        declarations = function.declarations if function else ()
+        names = function.parameters if function else ()
+        if len(declarations) != len(signature):  # of a macro, or a pack
+            declarations = names = ("",) * len(signature)
+        return [
+            Parameter.of(name or f"argument {number}", declaration, fields)
+            for number, (name, declaration, fields) in enumerate(
+                zip(names, declarations, signature, strict=True), 1
+            )
+        ]
+
+    def set_constant(self, name: str, content: bytes) -> None:
+        """Sets a variable wherever it has been compiled, and will be."""
+        with self._lock:
+            self.constants[name] = content
+            for (_, _, checked), module in self._modules.items():
+                if not checked and name in module.variables:
+                    module.write(name, content)
+
+
+def _gpu_kernels() -> Any:
+    from smemkit import gpu_kernels  # late: cuda.core takes its time, and need not be there
+
+    return gpu_kernels
+
+
+def _read_options(options: Sequence[str]) -> tuple[str, ...]:
+    options = (options,) if isinstance(options, str) else tuple(options)
+    for option in options:
+        if not isinstance(option, str) or not _OPTION.fullmatch(option):
+            raise ValueError(f"options: expected -D…, -U…, -I… or -std=c++17 and above, got {option!r}")
+    return tuple(f"-I{Path(o[2:]).absolute()}" if o.startswith("-I") else o for o in options)

@@ -1,0 +1,214 @@
+"""What smemkit/scanner.py leaves of a source, and what smemkit/dialect.py makes of it. No compiler is asked here;
+test_kernel.py does that.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from smemkit import dialect, scanner
+
+ROOT = Path(__file__).resolve().parents[1]
+KERNEL = "__global__ void k(int *x) { *x = 1; }\n"
+
+
+def kept(source):
+    """The device code without blank lines."""
+    code = scanner.scan(source)
+    assert code.text.count("\n") == source.count("\n")  # lines stay where they are
+    return [line.strip() for line in code.text.splitlines() if line.strip()]
+
+
+def test_dialect_loads_by_itself():
+    spec = importlib.util.spec_from_file_location("dialect_alone", ROOT / "smemkit" / "dialect.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.rewrite(KERNEL, "k.cu").endswith(KERNEL)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        'int main(int argc, char **argv) { return f("}", \'{\', R"x()" })x"); /* } */ }',
+        "void f();",
+        "static inline void f(const std::vector<float> &v = {}) { for (auto x : v) { } }",
+        "template <typename T, int N = (3 > 2)> T f(T x) { return x; }",
+        "std::ostream &operator<<(std::ostream &o, int x) { return o << x; }",
+        "__host__ int f() { return 1; }",
+        "int n = 3;",
+        "float *a, *b = nullptr;",
+        "std::vector<float> v{1, 2, 3};",
+        "auto f = [](int x) { return x; };",
+        "struct timer { std::chrono::seconds s; };",
+        "class matrix : public std::vector<float> { int x[3] = {1, 2, 3}; } m;",
+        "timer::timer() : a{1}, b(2) { }",
+        "typedef std::map<int, int> table;",
+        "using namespace thrust;",
+        "using namespace std::chrono;",
+        "constexpr int unused() { return 1; }",
+        'const std::string name = "k";',
+        "enum unused { A, B };",
+    ],
+)
+def test_host_code_is_left_out(host):
+    assert kept(host + "\n" + KERNEL + host) == [KERNEL.strip()]
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        "__device__ int f(int x) { return x; }",
+        "__host__ __device__ int f(int x) { return x; }",
+        "template <class T> __device__ inline T f(T x) { if (x) { return x; } return 0; }",
+        "__constant__ float c[3] = {1, 2, 3};",
+        "__device__ float4 operator+(float4 a, float4 b) { return a; }",
+        "using namespace std;",
+        "using namespace cooperative_groups;",
+        "__global__ void __launch_bounds__(256, 2) other(float) { }",
+        "extern __shared__ float s[];",
+        'extern "C" __global__ void other();',
+        "#define X 3",
+        "#pragma once",
+    ],
+)
+def test_device_code_stays(device):
+    assert kept(device + "\n" + KERNEL) == [device, KERNEL.strip()]
+
+
+@pytest.mark.parametrize(
+    ("declaration", "use"),
+    [
+        ("const int N = 64;", "N"),
+        ("static constexpr float PI = 3.14f;", "PI"),
+        ("struct point { float x; point() : x{1} {} };", "point p;"),
+        ("typedef struct { float x; } point;", "point p;"),
+        ("typedef float real;", "real r;"),
+        ("using real = float;", "real r;"),
+        ("enum colour { RED, GREEN };", "GREEN"),
+        ("enum class mode : int { FAST };", "mode m;"),
+        ("constexpr int square(int x) { return x * x; }", "square(3)"),
+        ("template <class T> struct pair { T a, b; };", "pair<int> p;"),
+        ("namespace cg = cooperative_groups;", "cg::this_thread_block();"),
+        ("struct __align__(16) point { float x; };", "point p;"),
+    ],
+)
+def test_what_device_code_mentions_stays(declaration, use):
+    kernel = f"__global__ void k() {{ {use} }}"
+    assert kept(f"{declaration}\n{kernel}\n") == [declaration, kernel]
+    macro = f"#define USE {use}"
+    kernel = "__global__ void k() { USE }"
+    assert kept(f"{macro}\n{declaration}\n{kernel}\n") == [macro, declaration, kernel]
+
+
+def test_what_that_mentions_stays_too():
+    source = "const int A = 1;\nconst int B = A;\nstruct s { int x[B]; };\n__device__ s v;\nconst int C = 1;\n"
+    assert kept(source) == source.splitlines()[:4]
+
+
+def test_branches_of_conditionals():
+    source = """\
+#ifdef X
+void host(int a) {
+#else
+void host() {
+#endif
+}
+#if 1
+__device__ int f() { return 1; }
+#else
+__device__ int f() { return 2; }
+#endif
+"""
+    assert kept(source) == [line for line in source.splitlines() if "host" not in line and line != "}"]
+
+
+def test_macros_that_are_words_or_declarations():
+    source = """\
+#define DEVICE __device__ __forceinline__
+#define KERNEL(name) __global__ void name(int *x)
+#define HOST(name) void name() { }
+#define DEFINE(T) __global__ void k_##T() { }
+DEVICE int f() { return 1; }
+KERNEL(k) { *x = f(); }
+HOST(g)
+DEFINE(float)
+DEFINE(int)
+int main() { }
+"""
+    code = scanner.scan(source)
+    assert kept(source) == [line for line in source.splitlines() if line not in ("HOST(g)", "int main() { }")]
+    assert code.generated
+
+
+@pytest.mark.parametrize(
+    ("declaration", "parameters"),
+    [
+        ("void k()", ()),
+        ("void k(void)", ()),
+        ("void k(float *__restrict__ x, const int n)", ("x", "n")),
+        (
+            "void __launch_bounds__(128) k(int a[3], float (*f)(int, int), std::array<int, 3> b = {1, 2})",
+            ("a", "f", "b"),
+        ),
+        ("void k(unsigned int, float *, pair<int, int> p)", ("", "", "p")),
+        ("__attribute__((unused)) void k(const __grid_constant__ point p)", ("p",)),
+    ],
+)
+def test_parameters(declaration, parameters):
+    (function,) = scanner.scan(f"__global__ {declaration} {{ }}").functions
+    assert (function.name, function.parameters) == ("k", parameters)
+
+
+def test_variables():
+    source = """
+__constant__ float a[2][3], b = 1;
+namespace { static __device__ int c{3}; }
+namespace n { __device__ const point d = {1, 2}; extern __constant__ int e; }
+__shared__ int f;
+__global__ void k() { }
+"""
+    variables = scanner.scan(source).variables
+    assert [(v.name, v.constant) for v in variables] == [("a", True), ("b", True), ("c", False), ("n::d", False)]
+
+
+def test_headers_stand_in_the_text(tmp_path):
+    (tmp_path / "one.h").write_text('#pragma once\n#include "two.h"\nint one;\n')
+    (tmp_path / "two.h").write_text('#include "one.h"\nint two;')
+    text = '#include "one.h"\n#include <two.h>\n// #include "one.h"\n#include <vector>\nint three;\n'
+    sources = {}
+    expanded = scanner.expand(text, "k.cu", tmp_path, [], sources)
+    assert expanded.count("int one;") == expanded.count("int two;") == 1
+    assert "#include <two.h>" in expanded
+    assert scanner.place(expanded, expanded.index("int one")) == (3, str(tmp_path / "one.h"))
+    assert scanner.place(expanded, expanded.index("int two")) == (2, str(tmp_path / "two.h"))
+    assert scanner.place(expanded, expanded.index("int three")) == (5, "k.cu")
+    assert set(sources) == {"k.cu", str(tmp_path / "one.h"), str(tmp_path / "two.h")}
+
+
+@pytest.mark.parametrize(
+    ("ptx", "calls"),
+    [
+        ('asm volatile("bar.sync 1, 64;");', ["(1, 64, true"]),
+        ('asm("bar.sync 0;" ::: "memory");', ["(0, 0, true"]),
+        ('asm volatile ("barrier.cta.sync.aligned %0;" :: "r"(f(a, b)));', ["((f(a, b)), 0, true"]),
+        ('__asm__ __volatile__("bar.arrive %0, %1;" : : "r"(x), "n"(32));', ["((x), (32), false"]),
+        ('asm("bar.arrive 1, 64;\\n\\t" "bar.sync 0x2, 64;\\n");', ["(1, 64, false", "(2, 64, true"]),
+    ],
+)
+def test_barriers_of_ptx(ptx, calls):
+    expected = ", ".join(f"smemkit::named_barrier{call}, __FILE__, __LINE__)" for call in calls)
+    assert dialect.rewrite(ptx, "k.cu").splitlines()[-1] == f"({expected});"
+
+
+def test_ptx_keeps_lines():
+    source = '#define B(i) asm("bar.sync %0;" \\\n  :: "r"(i))\nint f() { asm("bar.sync\\t0;"\n);\n}\n'
+    rewritten = dialect.rewrite(source, "k.cu").partition('"k.cu"\n')[2]
+    assert rewritten.count("\n") == source.count("\n")
+    assert rewritten.splitlines()[0].endswith("\\")
+    assert 'asm("" ::: "memory")' in dialect.rewrite('asm("" ::: "memory");', "k.cu")
+
+
+def test_refusals_are_not_in_comments_or_strings():
+    source = '// asm("x y;") <<< wmma:: tex2D\nconst char *s = "k<<<1, 1>>>() wmma::";\n'
+    assert dialect.REFUSED not in dialect.rewrite(source, "k.cu", host=False)
