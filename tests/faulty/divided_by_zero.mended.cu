@@ -1,0 +1,12 @@
+// An empty group has the mean 0.
+// topic: traps
+// launch: grid 1, block 32
+// arg sums: int[32] = iota
+// arg counts: int[32] = iota
+// arg means: int[32] = zeros
+__global__ void group_means(const int *sums, const int *counts, int *means)
+{
+    const int group = threadIdx.x;
+
+    means[group] = counts[group] ? sums[group] / counts[group] : 0;
+}

@@ -1,0 +1,17 @@
+// The launch gives dynamic shared memory for both arrays.
+// topic: dynamic shared memory
+// launch: grid 1, block 64, shared 512
+// arg x: float[64] = random
+// arg y: float[64] = random
+// arg z: float[64] = zeros
+__global__ void mirrored_product(const float *x, const float *y, float *z)
+{
+    extern __shared__ float xs[];
+    float *ys = xs + blockDim.x;
+    const int t = threadIdx.x;
+
+    xs[t] = x[t];
+    ys[t] = y[t];
+    __syncthreads();
+    z[t] = xs[t] * ys[blockDim.x - 1 - t];
+}

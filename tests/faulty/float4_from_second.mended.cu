@@ -1,0 +1,12 @@
+// Four floats at once from an array's beginning on.
+// topic: misaligned accesses
+// launch: grid 1, block 32
+// arg x: float[132] = random
+// arg y: float[128] = zeros
+__global__ void copy4(const float *x, float *y)
+{
+    const float4 *from = reinterpret_cast<const float4 *>(x);
+    float4 *to = reinterpret_cast<float4 *>(y);
+
+    to[threadIdx.x] = from[threadIdx.x];
+}

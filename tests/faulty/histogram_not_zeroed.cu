@@ -1,0 +1,17 @@
+// The block's histogram is counted up from whatever the shared memory held.
+// topic: uninitialised shared memory
+// launch: grid 2, block 64
+// arg x: int[1024] = iota
+// arg histogram: int[16] = zeros
+// arg n: 1024
+// fault: uninitialised
+__global__ void count(const int *x, int *histogram, int n)
+{
+    __shared__ int bins[16];
+
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        atomicAdd(&bins[x[i] % 16], 1); // HERE
+    __syncthreads();
+    if (threadIdx.x < 16)
+        atomicAdd(&histogram[threadIdx.x], bins[threadIdx.x]);
+}

@@ -1,0 +1,12 @@
+// An int is read out of a stream of bytes wherever a record happens to begin.
+// topic: misaligned accesses
+// launch: grid 1, block 16
+// arg packed: unsigned char[80] = iota
+// arg values: int[16] = zeros
+// fault: misaligned
+__global__ void unpack(const unsigned char *packed, int *values)
+{
+    const unsigned char *record = packed + 5 * threadIdx.x; // a tag, then an int
+
+    values[threadIdx.x] = *(const int *)(record + 1); // HERE
+}

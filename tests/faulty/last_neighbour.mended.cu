@@ -1,0 +1,13 @@
+// The guard ends before the element that has no neighbour to the right.
+// topic: out of bounds in global memory
+// launch: grid 2, block 64
+// arg x: float[128] = random
+// arg y: float[128] = zeros
+// arg n: 128
+__global__ void forward_difference(const float *x, float *y, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+
+    if (i < n - 1)
+        y[i] = x[i + 1] - x[i];
+}

@@ -1,0 +1,28 @@
+// A matrix whose sides are no multiple of the tile, and loads without a guard.
+// topic: out of bounds in global memory
+// launch: grid 2x2, block 8x8
+// arg a: float[12, 12] = random
+// arg b: float[12, 12] = random
+// arg c: float[12, 12] = zeros
+// arg n: 12
+// fault: out_of_bounds
+#define TILE 8
+
+__global__ void matmul(const float *a, const float *b, float *c, int n)
+{
+    __shared__ float a_tile[TILE][TILE], b_tile[TILE][TILE];
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    const int row = blockIdx.y * TILE + ty, column = blockIdx.x * TILE + tx;
+    float sum = 0;
+
+    for (int k = 0; k < n; k += TILE) {
+        a_tile[ty][tx] = a[row * n + k + tx];      // HERE
+        b_tile[ty][tx] = b[(k + ty) * n + column]; // ALSO
+        __syncthreads();
+        for (int i = 0; i < TILE; i++)
+            sum += a_tile[ty][i] * b_tile[i][tx];
+        __syncthreads();
+    }
+    if (row < n && column < n)
+        c[row * n + column] = sum;
+}

@@ -1,0 +1,19 @@
+// The next piece of work is fetched when all have read the number of this one.
+// topic: buffer reuse
+// launch: grid 2, block 64
+// arg y: int[320] = zeros
+// arg next: int[1] = zeros
+__global__ void fill(int *y, int *next)
+{
+    __shared__ int piece;
+
+    for (int turn = 0; turn < 5; turn++) {
+        if (threadIdx.x == 0)
+            piece = atomicAdd(next, 1);
+        __syncthreads();
+        const int mine = piece;
+        if (mine < 5)
+            y[mine * 64 + threadIdx.x] = turn;
+        __syncthreads();
+    }
+}

@@ -1,0 +1,13 @@
+// A barrier stands between the load and the reading of a partner's element.
+// topic: missing barrier
+// launch: grid 1, block 64
+// arg x: float[64] = iota
+__global__ void reverse(float *x)
+{
+    __shared__ float s[64];
+    const int t = threadIdx.x;
+
+    s[t] = x[t];
+    __syncthreads();
+    x[t] = s[63 - t];
+}

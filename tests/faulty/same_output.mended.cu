@@ -1,0 +1,19 @@
+// Each block writes a sum of its own.
+// topic: between blocks
+// launch: grid 4, block 32
+// arg x: int[128] = iota
+// arg sums: int[4] = zeros
+__global__ void block_sums(const int *x, int *sums)
+{
+    __shared__ int s[32];
+    const int t = threadIdx.x;
+
+    s[t] = x[blockIdx.x * 32 + t];
+    __syncthreads();
+    if (t == 0) {
+        int sum = 0;
+        for (int i = 0; i < 32; i++)
+            sum += s[i];
+        sums[blockIdx.x] = sum;
+    }
+}

@@ -1,0 +1,12 @@
+// Every thread asks for the atomic.
+// topic: atomics and plain accesses
+// launch: grid 4, block 1
+// arg x: int[4] = random
+// arg most: int[1] = zeros
+__global__ void maximum(const int *x, int *most)
+{
+    const int value = x[blockIdx.x];
+
+    if (value > 0)
+        atomicMax(most, value);
+}

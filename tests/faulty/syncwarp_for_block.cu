@@ -1,0 +1,14 @@
+// __syncwarp where the data cross from one warp to another.
+// topic: missing barrier
+// launch: grid 1, block 64
+// arg x: int[64] = iota
+// fault: race RAW
+__global__ void reverse(int *x)
+{
+    __shared__ int s[64];
+    const int t = threadIdx.x;
+
+    s[t] = x[t]; // THERE
+    __syncwarp();
+    x[t] = s[63 - t]; // HERE
+}

@@ -1,0 +1,13 @@
+// __syncthreads where the data cross from one warp to another.
+// topic: missing barrier
+// launch: grid 1, block 64
+// arg x: int[64] = iota
+__global__ void reverse(int *x)
+{
+    __shared__ int s[64];
+    const int t = threadIdx.x;
+
+    s[t] = x[t];
+    __syncthreads();
+    x[t] = s[63 - t];
+}

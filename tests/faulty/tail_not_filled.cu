@@ -1,0 +1,23 @@
+// Threads behind the array's end leave their slot of the reduction as it was.
+// topic: uninitialised shared memory
+// launch: grid 2, block 64
+// arg x: float[100] = random
+// arg sums: float[2] = zeros
+// arg n: 100
+// fault: uninitialised
+__global__ void block_sums(const float *x, float *sums, int n)
+{
+    __shared__ float partial[64];
+    const int t = threadIdx.x, i = blockIdx.x * 64 + t;
+
+    if (i < n)
+        partial[t] = x[i];
+    __syncthreads();
+    for (int stride = 32; stride > 0; stride /= 2) {
+        if (t < stride)
+            partial[t] += partial[t + stride]; // HERE
+        __syncthreads();
+    }
+    if (t == 0)
+        sums[blockIdx.x] = partial[0];
+}

@@ -1,0 +1,29 @@
+// A second reduction overwrites the buffer from which others still read the result of the first.
+// topic: buffer reuse
+// launch: grid 1, block 64
+// arg x: float[64] = random
+// arg y: float[64] = zeros
+// fault: race WAR
+__device__ float block_sum(float value, float *partial)
+{
+    const int t = threadIdx.x;
+
+    partial[t] = value; // HERE
+    __syncthreads();
+    for (int stride = 32; stride > 0; stride /= 2) {
+        if (t < stride)
+            partial[t] += partial[t + stride];
+        __syncthreads();
+    }
+    return partial[0]; // THERE
+}
+
+__global__ void standardise(const float *x, float *y)
+{
+    __shared__ float partial[64];
+    const float value = x[threadIdx.x];
+    const float mean = block_sum(value, partial) / 64;
+    const float variance = block_sum((value - mean) * (value - mean), partial) / 64;
+
+    y[threadIdx.x] = (value - mean) * rsqrtf(variance + 1e-5f);
+}

@@ -1,0 +1,12 @@
+// Only threads that have an element write.
+// topic: out of bounds in global memory
+// launch: grid 3, block 32
+// arg y: int[80] = zeros
+// arg n: 80
+__global__ void fill_with_index(int *y, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+
+    if (i < n)
+        y[i] = i;
+}

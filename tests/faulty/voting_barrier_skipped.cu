@@ -1,0 +1,15 @@
+// Behind || stands a barrier that a thread skips once it has found something itself.
+// topic: divergent barrier
+// launch: grid 1, block 64
+// arg x: int[64] = iota
+// arg y: int[64] = zeros
+// fault: barrier
+__global__ void clear_if_any(const int *x, int *y)
+{
+    const int found = x[threadIdx.x] == 7;
+
+    if (found || __syncthreads_or(found)) // HERE
+        y[threadIdx.x] = 0;
+    else
+        y[threadIdx.x] = x[threadIdx.x];
+}

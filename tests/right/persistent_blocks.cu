@@ -1,0 +1,21 @@
+// Blocks fetch pieces of work from a counter until none is left; its number goes through shared memory.
+// launch: grid 2, block 32
+// arg x: int[320] = iota
+// arg y: int[320] = zeros
+// arg next: int[1] = zeros
+// arg pieces: 10
+__global__ void squares(const int *x, int *y, int *next, int pieces)
+{
+    __shared__ int piece;
+
+    while (true) {
+        if (threadIdx.x == 0)
+            piece = atomicAdd(next, 1);
+        __syncthreads();
+        const int mine = piece;
+        __syncthreads(); // all have it before the next one is fetched
+        if (mine >= pieces)
+            return;
+        y[mine * 32 + threadIdx.x] = x[mine * 32 + threadIdx.x] * x[mine * 32 + threadIdx.x];
+    }
+}
