@@ -332,17 +332,8 @@ class Build(build_ext):
         """The same kernels for checking, and before them the hooks. These are no place for a sanitizer's own."""
         dialect = load_dialect()
         flags = dialect.checked_flags(lambda flag: accepts(words("CXX", "c++"), flag))
-        hooks = [
-            *words("CC", "cc"),
-            "-std=c11",
-            "-O2",
-            "-Wall",
-            "-Wextra",
-            "-fPIC",
-            "-fno-builtin",
-            "-Icsrc",
-            "-Icsrc/cpu",
-        ]
+        hooks = [*words("CC", "cc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fno-builtin"]
+        hooks += ["-Icsrc", "-Icsrc/cpu"]
         yield Path("csrc/cpu/hooks.c"), self.temp / "checked/hooks.o", hooks
         export = '-DSMEMKIT_EXPORT=__attribute__((visibility("default")))'
         yield from self.dialect_jobs("checked", "smemkit_checked_launchers", [*flags, export], [])
@@ -409,14 +400,8 @@ class Build(build_ext):
 
 
 def main():
-    patterns = [
-        "csrc/**/*.[ch]",
-        "csrc/**/*.cpp",
-        "csrc/cpu/include/cuda/**/*",
-        "kernels/**/*.*",
-        "smemkit/**/*.py*",
-        "tests/**/*.*",
-    ]
+    patterns = ["csrc/**/*.[ch]", "csrc/**/*.cpp", "csrc/cpu/include/cuda/**/*", "kernels/**/*.*"]
+    patterns += ["smemkit/**/*.py*", "tests/**/*.*"]
     found = [file.relative_to(ROOT) for pattern in patterns for file in ROOT.glob(pattern)]
     files = sorted({str(file) for file in found if (ROOT / file).is_file() and "__pycache__" not in file.parts})
     fetch = []

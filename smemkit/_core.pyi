@@ -51,9 +51,9 @@ def wavefronts(addresses, size, store, banks, bank_width) -> tuple[int, int, int
 def checked(
     function: Callable[[], Any], blocks: int, schedule: int, seed: int, whole: int
 ) -> list[dict[str, Any]]:
-    """Calls `function`, whose launches on the CPU device are checked: `blocks` of each (0: all), scheduled serially,
-    in lock step or at random (0, 1, 2); all blocks of the rows of the table whose bits are set in `whole`. A dict a
-    launch; smemkit/checker.py knows the keys."""
+    """Calls `function`, whose launches on the CPU device are checked: `blocks` of each (0: all), scheduled
+    serially, in lock step or at random (0, 1, 2); all blocks of the rows of the table whose bits are set in
+    `whole`. A dict a launch; smemkit/checker.py knows the keys."""
 
 def load_checked(path: str) -> None:
     """The library of the kernels that were compiled for checking."""

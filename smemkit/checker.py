@@ -25,7 +25,7 @@ __all__ = ["Access", "check", "wavefronts"]
 _SCHEDULES = ("serial", "lockstep", "random")
 _SAMPLE = 16  # blocks of a large grid
 _STRUCT = re.compile(r"(?:template\b.*)?(?:typedef\s+)?(?:struct|class|union)\b")
-# What blocks that work together have in their source; then a sample of them would wait for the others, or be wrong.
+# What blocks that work together have in their source: a sample of them would wait for the others, or be wrong.
 _TOGETHER = re.compile(r"\batomic\w*|\b__threadfence|\bcuda\s*::\s*atomic|\bthis_grid\b|\bgrid_group\b")
 
 
@@ -121,8 +121,8 @@ def check(
         evenly between them. "auto": all of grids of up to 64 blocks, and wherever blocks work together, through
         atomics or fences; else 16.
     schedule : {"serial", "lockstep", "random"}
-        The order in which the threads of a block run: each up to its next barrier; all by one access at a time, as
-        code for GPUs older than Volta expects of a warp; or any order, by `seed`. Races are found whatever the order.
+        The order in which the threads of a block run: each up to its next barrier; all by one access at a time,
+        as code for GPUs older than Volta expects of a warp; or any order, by `seed`. Races are found in each.
     seed : int
     **keywords
         Options of the operation: `kernel`, `tile`, `axis`, …
@@ -141,8 +141,8 @@ def check(
     Notes
     -----
     Counts are as written in the source; a GPU's compiler may merge accesses. Accesses are a race unless they are
-    ordered by what CUDA's memory model orders: barriers, `__syncwarp`, fences with atomics, launches. Two accesses of a
-    warp are a race like others.
+    ordered by what CUDA's memory model orders: barriers, `__syncwarp`, fences with atomics, launches. Two accesses
+    of a warp are a race like others.
 
     Examples
     --------
@@ -489,8 +489,8 @@ def _message(fault: Mapping[str, Any], source: _Source, other_line: int) -> str:
         other = _thread(fault["other_thread"], fault["other_block"] if apart else None)
         if fault["async"]:
             return (
-                f"{here} {_ACTS[fault['access']]} {what} before the asynchronous copy to it that {other} asked for at "
-                f"line {other_line} has been waited for"
+                f"{here} {_ACTS[fault['access']]} {what} before the asynchronous copy to it, which {other} asked "
+                f"for at line {other_line}, has been waited for"
             )
         return (
             f"{here} {_ACTS[fault['access']]} {what}, which {other} {_ACTED[fault['other_access']]} at line "
@@ -500,7 +500,8 @@ def _message(fault: Mapping[str, Any], source: _Source, other_line: int) -> str:
     if kind == "uninitialised":
         return f"{here} reads {what}, which no thread of its block has written"
     if kind == "misaligned":
-        return f"{here} {_ACTS[fault['access']]} {fault['size']} bytes at {what}, not a multiple of {fault['size']} bytes"
+        size = fault["size"]
+        return f"{here} {_ACTS[fault['access']]} {size} bytes at {what}, which is no multiple of {size} bytes"
     return f"{here} {_out_of_bounds(fault, source, what)}"
 
 

@@ -95,8 +95,8 @@ def rewrite(source: str, filename: str, *, host: bool = True) -> str:
 
     Examples
     --------
-    >>> print(rewrite("void run() { k<<<1, 32>>>(x); }", "k.cu").splitlines()[-1])
-    void run() { smemkit::configure("k", [&](auto... smemkit_arguments) SMEMKIT_UNSEEN { k(smemkit_arguments...); }, 1, 32)(x); }
+    >>> print(rewrite("__global__ void k(int); void run() { k<<<1, 32>>>(7); }", "k.cu").splitlines()[-1])
+    __global__ void k(int); void run() { smemkit::configure("k", k, 1, 32)(7); }
     """
     source = _rewrite_asm(_rewrite_extern_shared(_declare_shared(source)))
     source = _rewrite_launches(source) if host else _refuse(source)
@@ -262,12 +262,16 @@ def _rewrite_extern_shared(source: str) -> str:
     for match in reversed(list(_EXTERN_SHARED.finditer(masked))):
         words = f"{match['before'] or ''} {match['between'] or ''} {match['after']}"
         element = " ".join(_ALIGNMENT.sub("", words).split())
-        if masked.count("{", 0, match.start()) == masked.count("}", 0, match.start()):  # for the whole file
+        whole_file = masked.count("{", 0, match.start()) == masked.count("}", 0, match.start())
+        if whole_file:
             text = f'static const smemkit::dynamic_shared<{element}> {match["name"]}{{"{match["name"]}"}};'
         else:
             text = f"{element} *const {match['name']} = ({element} *)smemkit_dynamic_shared();"
             text += f' smemkit::declare_dynamic_shared<{element}>("{match["name"]}");'
         source = source[: match.start()] + text + "\n" * match[0].count("\n") + source[match.end() :]
+        if whole_file:  # an object then, which only casts in C's manner convert
+            cast = rf"\breinterpret_cast\s*<([^<>;]*)>\s*\(\s*{match['name']}\s*\)"
+            source = re.sub(cast, rf"((\1){match['name']})", source)
     return source
 
 

@@ -147,7 +147,7 @@ def source(op: str, name: str) -> str:
 
 @cache
 def sources() -> dict[str, str]:
-    """The text of every file under kernels/ that has kernels or parts of them: "transpose/40_padded.cu" → its text."""
+    """The texts under kernels/ that have kernels or parts of them: "transpose/40_padded.cu" → its text."""
     root = importlib.resources.files("smemkit._kernels")
     files = [file for folder in root.iterdir() if folder.is_dir() for file in folder.iterdir()]
     return {

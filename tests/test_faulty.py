@@ -101,15 +101,16 @@ FAULTY = [read(path) for path in sorted((TESTS / "faulty").glob("*.cu")) if not 
 each_faulty = pytest.mark.parametrize("case", [pytest.param(case, id=case.path.stem) for case in FAULTY])
 
 
+@pytest.mark.parametrize("order", ["as told", "random"])
 @each_faulty
-def test_fault_is_found_at_its_line(case, monkeypatch):
-    monkeypatch.setenv("SMEMKIT_WATCHDOG", "2")
+def test_fault_is_found_at_its_line(case, order, monkeypatch):
     kind, *details = case.fault
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "1" if kind == "hang" else "20")
     hazard = next((word for word in details if word in ("RAW", "WAR", "WAW")), None)
     here, there = case.line("HERE"), case.line("THERE")
     if kind == "race":
         there = there or here
-    report = case.check()
+    report = case.check(**({"schedule": "random", "seed": 1} if order == "random" else {}))
     assert not report.ok
     for fault in report.faults:
         assert fault.kind == kind, report

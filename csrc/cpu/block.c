@@ -437,8 +437,6 @@ static void end_thread(struct worker *w)
 
     if (w->copies_pending)
         async_finish(w, me);
-    if (w->tracer)
-        trace_settle(w->tracer, me);
     count_out(w);
     next = choose(w);
     if (next >= 0 && !bit(w->started, (unsigned)next)) {
@@ -669,8 +667,6 @@ int smemkit_barrier(int predicate, const char *file, int line)
 {
     struct worker *w = own_worker();
 
-    if (w->tracer)
-        trace_settle(w->tracer, w->current);
     if (w->arrived == 0) {
         w->barrier_file = file;
         w->barrier_line = line;

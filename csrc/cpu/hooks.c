@@ -64,6 +64,8 @@ INLINE void touch(const volatile void *memory, unsigned bytes, enum access_kind 
         if (space == SPACE_UNKNOWN)
             return;
     }
+    if (bytes == 1 && space == (uint64_t)SPACE_STATIC << SPACE_SHIFT && smemkit_trace_is_nameless(t, address))
+        return; /* a flag that a variable has been initialised */
     *t->address++ =
         (uint64_t)address | space | (uint64_t)kind << KIND_SHIFT | (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT;
     note(t, item_of(t, code, ITEM_ACCESS));

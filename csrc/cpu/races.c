@@ -104,13 +104,17 @@ static bool map_cells(struct region *region, int shift)
     return region->cells != NULL;
 }
 
-bool shadow_reset(struct region *region, uintptr_t start, size_t bytes, bool global)
+void shadow_forget(struct region *region, uintptr_t start, size_t bytes)
 {
-    if (region->cells && region->start == start && region->bytes == bytes) {
-        memset(region->cells, 0, cells_of(region, region->shift) * sizeof(struct cell));
-        return true;
-    }
-    shadow_free(region);
+    const size_t first = (start - region->start) >> region->shift;
+    const size_t last = (start - region->start + bytes + (1u << region->shift) - 1) >> region->shift;
+
+    if (region->cells)
+        memset(region->cells + first, 0, (last - first) * sizeof(struct cell));
+}
+
+bool shadow_map(struct region *region, uintptr_t start, size_t bytes, bool global)
+{
     *region = (struct region){.start = start, .bytes = bytes, .shift = 2, .global = global};
     return map_cells(region, 2);
 }
@@ -170,7 +174,7 @@ static struct region *find_region(struct tracer *t, uintptr_t address)
         } else if (!memory_find((const void *)address, &start, &end)) {
             start = end = 0;
         }
-        if (start == end || !shadow_reset(found, start, end - start, true)) {
+        if (start == end || !shadow_map(found, start, end - start, true)) {
             free(found);
             found = NULL;
         } else {
@@ -479,29 +483,23 @@ static uint32_t moment(const struct tracer *t, uint32_t position)
            (position < most ? position : most);
 }
 
-static void through_cells(struct tracer *t, unsigned thread, uint64_t tagged, uint32_t item, uint32_t position)
+/* The access `now`, at a tagged address. */
+static void through_cells(struct tracer *t, struct access now, uint64_t tagged)
 {
-    const enum space space = (enum space)(tagged >> SPACE_SHIFT);
-    const struct access now = {
-        .thread = thread,
-        .block = t->block_number,
-        .epoch = t->threads[thread].epoch,
-        .item = item,
-        .context = t->context[thread],
-        .position = moment(t, position),
-        .kind = (enum access_kind)(tagged >> KIND_SHIFT & 15),
-        .address = (uintptr_t)(tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1)),
-        .size = 1u << (tagged >> SIZE_SHIFT & 15),
-        .space = space,
-    };
-    struct region *region = space == SPACE_GLOBAL ? find_region(t, now.address) : &t->shared[space];
-    const unsigned stripe = (unsigned)(now.address >> 6) % STRIPES;
+    struct region *region;
+    unsigned stripe;
     uintptr_t at, end;
 
+    now.kind = (enum access_kind)(tagged >> KIND_SHIFT & 15);
+    now.address = (uintptr_t)(tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1));
+    now.size = 1u << (tagged >> SIZE_SHIFT & 15);
+    now.space = (enum space)(tagged >> SPACE_SHIFT);
+    region = now.space == SPACE_GLOBAL ? find_region(t, now.address) : &t->shared[now.space];
+    stripe = (unsigned)(now.address >> 6) % STRIPES;
     if (!region || !region->cells)
         return;
     if (now.kind != ACCESS_ATOMIC)
-        t->threads[thread].plain_since = true;
+        t->threads[now.thread].plain_since = true;
     if (region->shift && now.size < 4) {
         if (region->global)
             for (unsigned i = 0; i < STRIPES; i++)
@@ -524,13 +522,11 @@ static void through_cells(struct tracer *t, unsigned thread, uint64_t tagged, ui
 
 /* Whether a load of a word of shared memory that is tracked word by word changes nothing but who has read it,
  * which is what nearly all loads of tiles do: the word was stored before the last barrier, and this warp's lanes,
- * or two other warps, have read it since. Then it is noted here. */
-static inline bool is_plain_load(const struct tracer *t, uint64_t tagged, uint32_t epoch, unsigned thread,
-                                 uint32_t item, unsigned position)
+ * or two other warps, have read it since. Then it is noted here. `now` has the thread of one of the lanes. */
+static inline bool is_plain_load(const struct tracer *t, uint64_t tagged, uint32_t lanes, const struct access *now)
 {
-    const uint32_t lane_bit = UINT32_C(1) << thread % 32;
-    const unsigned warp = thread / 32;
     const enum space space = (enum space)(tagged >> SPACE_SHIFT);
+    const unsigned warp = now->thread / 32;
     const struct region *region;
     struct cell *cell;
     size_t at;
@@ -547,14 +543,13 @@ static inline bool is_plain_load(const struct tracer *t, uint64_t tagged, uint32
     for (int i = 0; i < READERS; i++) {
         struct reader *reader = &cell->readers[i];
 
-        if (reader->epoch == epoch && reader->warp == warp) {
-            reader->lanes |= lane_bit;
+        if (reader->epoch == now->epoch && reader->warp == warp) {
+            reader->lanes |= lanes;
             return true;
         }
         if (reader->epoch < t->base_epoch) { /* of an earlier interval, or none: those after it are, too */
-            *reader = (struct reader){.epoch = epoch, .lanes = lane_bit, .warp = (uint16_t)warp};
-            region->origins[at].readers[i] =
-                (struct origin){item, t->context[thread], moment(t, position), t->block_number};
+            *reader = (struct reader){.epoch = now->epoch, .lanes = lanes, .warp = (uint16_t)warp};
+            region->origins[at].readers[i] = origin_of(now);
             return true;
         }
     }
@@ -564,9 +559,7 @@ static inline bool is_plain_load(const struct tracer *t, uint64_t tagged, uint32
 void shadow_accesses(struct tracer *t, unsigned thread, const uint32_t *items, unsigned count, unsigned position,
                      const uint64_t **address)
 {
-    const uint32_t epoch = t->threads[thread].epoch;
-    const uint64_t *at = *address;
-    bool plain = false;
+    struct access now = {.thread = thread, .block = t->block_number, .epoch = t->threads[thread].epoch};
 
     for (unsigned i = 0; i < count; i++) {
         const unsigned what = items[i] & ((1u << ITEM_BITS) - 1);
@@ -577,15 +570,40 @@ void shadow_accesses(struct tracer *t, unsigned thread, const uint32_t *items, u
             t->context[thread] = t->trace->contexts[t->context[thread]].parent;
         if (what != ITEM_ACCESS)
             continue;
-        if (is_plain_load(t, *at, epoch, thread, items[i], position + i))
-            plain = true;
-        else
-            through_cells(t, thread, *at, items[i], position + i);
-        at++;
+        now.item = items[i];
+        now.context = t->context[thread];
+        now.position = moment(t, position + i);
+        through_cells(t, now, *(*address)++);
     }
-    if (plain)
-        t->threads[thread].plain_since = true;
-    *address = at;
+}
+
+void shadow_request(struct tracer *t, unsigned warp, uint32_t mask, const uint64_t *tagged, uint32_t item,
+                    uint32_t context, unsigned position)
+{
+    struct access now = {.block = t->block_number, .item = item, .context = context};
+
+    now.thread = warp * LANES + (unsigned)__builtin_ctz(mask);
+    now.epoch = t->threads[now.thread].epoch;
+    now.position = moment(t, position);
+    while (mask) {
+        const int lane = __builtin_ctz(mask);
+        uint32_t lanes = 0;
+
+        do { /* neighbours that ask for the same */
+            lanes |= mask & -mask;
+            mask &= mask - 1;
+        } while (mask && tagged[__builtin_ctz(mask)] == tagged[lane]);
+        now.thread = warp * LANES + (unsigned)lane;
+        if ((tagged[lane] >> KIND_SHIFT & 15) == ACCESS_LOAD && is_plain_load(t, tagged[lane], lanes, &now)) {
+            for (; t->fences_used && lanes; lanes &= lanes - 1)
+                t->threads[warp * LANES + (unsigned)__builtin_ctz(lanes)].plain_since = true;
+            continue;
+        }
+        for (; lanes; lanes &= lanes - 1) {
+            now.thread = warp * LANES + (unsigned)__builtin_ctz(lanes);
+            through_cells(t, now, tagged[lane]);
+        }
+    }
 }
 
 void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned bytes, uint32_t item, bool landed)

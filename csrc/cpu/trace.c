@@ -22,7 +22,8 @@ enum {
     LAUNCH_FRAMES = 256 * 1024, /* of the launching thread's stack: there the kernel's arguments lie */
     LOG_GAP =
         192, /* bytes between two threads' logs: at distances of a power of two they would share cache sets */
-    POISON = 0xFF, /* what shared memory holds at a block's start: NaN, and -1 */
+    LARGE_LIBRARY = 64 * 1024, /* more shared memory than a kernel can have */
+    POISON = 0xFF,             /* what shared memory holds at a block's start: NaN, and -1 */
 };
 
 /* Faults and the sites of a launch are written by all workers. */
@@ -275,6 +276,25 @@ static void empty_log(struct tracer *t, unsigned thread)
     t->checked_addresses[thread] = 0;
 }
 
+/* What a thread's log holds and has not been checked goes through the shadow memory. */
+static void settle(struct tracer *t, unsigned thread)
+{
+    const uint32_t *controls = controls_of(t, thread);
+    const unsigned items = items_of(t, thread), checked = t->checked[thread];
+    const uint64_t *address = addresses_of(t, thread) + t->checked_addresses[thread];
+
+    shadow_accesses(t, thread, controls + checked, items - checked, t->position[thread] + checked, &address);
+    t->checked[thread] = (uint16_t)items;
+    t->checked_addresses[thread] = (uint16_t)(address - addresses_of(t, thread));
+}
+
+void trace_settle(struct tracer *t, unsigned thread)
+{
+    if (thread == t->worker->current)
+        put_back(t, thread);
+    settle(t, thread);
+}
+
 /* The lanes' logs while they are merged. */
 struct merge {
     const uint32_t *control[LANES], *end[LANES];
@@ -308,10 +328,12 @@ uint32_t trace_context(struct tracer *t, uint32_t parent, uint32_t item)
 }
 
 /* All lanes of `mask` went the same way: the n-th access of each is one request. */
-static void merge_columns(struct tracer *t, struct merge *m, uint32_t mask)
+static void merge_columns(struct tracer *t, struct merge *m, unsigned warp, uint32_t mask, bool unchecked)
 {
     const int first = __builtin_ctz(mask);
     uint64_t tagged[LANES] = {0};
+    const uint32_t *begin = m->control[first];
+    const unsigned position = t->position[warp * LANES + (unsigned)first];
     uint32_t context = m->context[first];
     size_t column = 0;
 
@@ -326,6 +348,8 @@ static void merge_columns(struct tracer *t, struct merge *m, uint32_t mask)
                 for (uint32_t rest = mask; rest; rest &= rest - 1)
                     tagged[__builtin_ctz(rest)] = m->address[__builtin_ctz(rest)][column];
             count_request(t, *item, context, mask, tagged);
+            if (unchecked)
+                shadow_request(t, warp, mask, tagged, *item, context, position + (unsigned)(item - begin));
             column++;
         } else if (what == ITEM_ENTER) {
             context = trace_context(t, context, *item);
@@ -339,6 +363,8 @@ static void merge_columns(struct tracer *t, struct merge *m, uint32_t mask)
         m->control[lane] = m->end[lane];
         m->address[lane] += column;
         m->context[lane] = context;
+        if (unchecked)
+            t->context[warp * LANES + (unsigned)lane] = context;
     }
 }
 
@@ -433,7 +459,22 @@ static void keep_rest(struct tracer *t, const struct merge *m, unsigned thread, 
     t->checked_addresses[thread] = (uint16_t)(t->checked_addresses[thread] - gone_addresses);
 }
 
-/* Merges the logs of a warp; all of them have been through the shadow memory. */
+/* Whether nothing in the logs of a warp has been through the shadow memory, and all of it counts as at one time.
+ */
+static bool is_unchecked(const struct tracer *t, unsigned warp, uint32_t lanes)
+{
+    const struct thread_clock *first = &t->threads[warp * LANES + (unsigned)__builtin_ctz(lanes)];
+
+    for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+        const unsigned thread = warp * LANES + (unsigned)__builtin_ctz(rest);
+
+        if (t->checked[thread] || t->threads[thread].epoch != first->epoch)
+            return false;
+    }
+    return true;
+}
+
+/* Merges the logs of a warp, and checks what in them has not been checked. */
 static void merge_warp(struct tracer *t, unsigned warp, uint32_t open)
 {
     const unsigned count = t->worker->count, first = warp * LANES;
@@ -452,10 +493,16 @@ static void merge_warp(struct tracer *t, unsigned warp, uint32_t open)
     }
     if (!lanes)
         return;
-    if (same_way(&m, lanes))
-        merge_columns(t, &m, lanes);
-    else
-        merge_divergent(t, &m, lanes, open);
+    if (same_way(&m, lanes) && is_unchecked(t, warp, lanes)) {
+        merge_columns(t, &m, warp, lanes, true);
+    } else {
+        for (uint32_t rest = lanes; rest; rest &= rest - 1)
+            settle(t, first + (unsigned)__builtin_ctz(rest));
+        if (same_way(&m, lanes))
+            merge_columns(t, &m, warp, lanes, false);
+        else
+            merge_divergent(t, &m, lanes, open);
+    }
     for (uint32_t rest = lanes; rest; rest &= rest - 1) {
         const int lane = __builtin_ctz(rest);
         const unsigned thread = first + (unsigned)lane;
@@ -466,22 +513,6 @@ static void merge_warp(struct tracer *t, unsigned warp, uint32_t open)
         else
             keep_rest(t, &m, thread, lane);
     }
-}
-
-void trace_settle(struct tracer *t, unsigned thread)
-{
-    const uint32_t *controls = controls_of(t, thread);
-    const uint64_t *address;
-    unsigned items;
-
-    if (thread == t->worker->current)
-        put_back(t, thread);
-    items = items_of(t, thread);
-    address = addresses_of(t, thread) + t->checked_addresses[thread];
-    shadow_accesses(t, thread, controls + t->checked[thread], items - t->checked[thread],
-                    t->position[thread] + t->checked[thread], &address);
-    t->checked[thread] = (uint16_t)items;
-    t->checked_addresses[thread] = (uint16_t)(address - addresses_of(t, thread));
 }
 
 void trace_merge_block(struct tracer *t)
@@ -539,6 +570,15 @@ struct place trace_here(const struct tracer *t, const void *code)
     return (struct place){.item = t->last[current], .context = t->context[current]};
 }
 
+/* Shared memory as a block finds it. */
+static void forget_shared(struct tracer *t, int space, uintptr_t start, size_t bytes)
+{
+    if (start - t->spans[space].start >= t->spans[space].bytes)
+        return;
+    memset((void *)start, POISON, bytes);
+    shadow_forget(&t->shared[space], start, bytes);
+}
+
 /* ---- names ---- */
 
 static const struct variable *variable_at(const struct variable *variables, int count, uintptr_t address)
@@ -569,6 +609,8 @@ void smemkit_checked_shared(const char *name, const void *address, size_t bytes,
     variable->rank = (unsigned)rank;
     for (int i = 0; i < rank && i < 3; i++)
         variable->dims[i] = dims[i];
+    if (t->spans[STATIC].bytes > LARGE_LIBRARY)
+        forget_shared(t, STATIC, variable->start, bytes);
 }
 
 void trace_name(struct tracer *t, struct checked_fault *fault, uintptr_t address, enum space space)
@@ -717,6 +759,12 @@ static enum space space_near(const struct tracer *t, uintptr_t address)
     return SPACE_GLOBAL;
 }
 
+/* Whether it lies in the static shared memory, but in no array there: what the compiler keeps of its own. */
+bool smemkit_trace_is_nameless(const struct tracer *t, uintptr_t address)
+{
+    return !variable_at(t->variables, t->variable_count, address);
+}
+
 uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned bytes, enum access_kind kind,
                                uint32_t item)
 {
@@ -773,7 +821,6 @@ void smemkit_trace_bounds(struct tracer *t, const char *file, int line, const ch
 
 void smemkit_trace_full(struct tracer *t)
 {
-    trace_settle(t, t->worker->current);
     worker_wait_for_room(t->worker);
 }
 
@@ -860,8 +907,11 @@ void smemkit_checked_atomic_done(const volatile void *memory, unsigned bytes, in
     struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
 
     (void)bytes;
-    if (t && t->in_atomic)
-        clock_atomic(t, t->worker->current, (uintptr_t)memory, wrote, order);
+    if (t && t->in_atomic) {
+        if (order & 4)
+            trace_compare(t, t->worker->current, (uintptr_t)memory);
+        clock_atomic(t, t->worker->current, (uintptr_t)memory, wrote, order & 3);
+    }
 }
 
 void smemkit_checked_fence(int scope)
@@ -872,6 +922,47 @@ void smemkit_checked_fence(int scope)
         trace_settle(t, t->worker->current);
         clock_fence(t, t->worker->current, scope);
     }
+}
+
+/* ---- compare and swap ---- */
+
+void trace_compare(struct tracer *t, unsigned thread, uintptr_t address)
+{
+    struct trace *trace = t->trace;
+    const uint32_t *controls = controls_of(t, thread), *item = t->control;
+    const uint64_t *at = t->address;
+    uint32_t found = 0;
+
+    while (item > controls && !found) {
+        item--;
+        if ((*item & ((1u << ITEM_BITS) - 1)) != ITEM_ACCESS)
+            continue;
+        at--;
+        if ((*at & ((UINT64_C(1) << ADDRESS_BITS) - 1)) == address && (*at >> KIND_SHIFT & 15) == ACCESS_LOAD)
+            found = *item;
+    }
+    if (!found)
+        return;
+    pthread_mutex_lock(&trace_lock);
+    for (int i = 0; i < trace->guess_count; i++)
+        if (trace->guesses[i] == found)
+            found = 0;
+    if (found && trace->guess_count < 64)
+        trace->guesses[trace->guess_count++] = found;
+    pthread_mutex_unlock(&trace_lock);
+}
+
+bool trace_is_guess(const struct trace *trace, const struct checked_fault *fault)
+{
+    const bool second = fault->access == ACCESS_LOAD && fault->other_access == ACCESS_ATOMIC;
+    const bool first = fault->other_access == ACCESS_LOAD && fault->access == ACCESS_ATOMIC;
+
+    if (fault->kind != KIND_RACE || !(first || second))
+        return false;
+    for (int i = 0; i < trace->guess_count; i++)
+        if (trace->guesses[i] == (second ? fault->place.item : fault->other.item))
+            return true;
+    return false;
 }
 
 /* ---- constants ---- */
@@ -1079,9 +1170,13 @@ bool trace_enter(struct worker *w, struct trace *trace)
         t->spans[STATIC] = (struct span){.start = (uintptr_t)__tls_get_addr(tls),
                                          .bytes = trace->tls_bytes,
                                          .space = (uint64_t)SPACE_STATIC << SPACE_SHIFT};
+    if (t->spans[STATIC].bytes)
+        shadow_map(&t->shared[STATIC], t->spans[STATIC].start, t->spans[STATIC].bytes, false);
     t->spans[DYNAMIC] = (struct span){.start = (uintptr_t)worker_dynamic_shared(w, trace->launch),
                                       .bytes = trace->shared_bytes,
                                       .space = (uint64_t)SPACE_DYNAMIC << SPACE_SHIFT};
+    if (trace->shared_bytes)
+        shadow_map(&t->shared[DYNAMIC], t->spans[DYNAMIC].start, trace->shared_bytes, false);
     ((struct stack_region *)w->stacks)->tracer = t;
     return true;
 }
@@ -1127,11 +1222,11 @@ void trace_block_begin(struct worker *w)
     }
     memset(t->full, 0, sizeof t->full);
     for (int i = 0; i < 2; i++) {
-        const struct span *span = &t->spans[i];
-
-        if (span->bytes) {
-            memset((void *)span->start, POISON, span->bytes);
-            shadow_reset(&t->shared[i], span->start, span->bytes, false);
+        if (t->spans[i].bytes > LARGE_LIBRARY) { /* which has many kernels' variables: this one's */
+            for (int j = 0; j < t->variable_count; j++)
+                forget_shared(t, i, t->variables[j].start, t->variables[j].bytes);
+        } else if (t->spans[i].bytes) {
+            forget_shared(t, i, t->spans[i].start, t->spans[i].bytes);
         }
     }
     t->random = mix(t->trace->seed + ((uint64_t)w->block.z << 42 ^ (uint64_t)w->block.y << 21 ^ w->block.x) * 977);

@@ -218,6 +218,8 @@ struct trace {
     struct checked_fault *faults;
     int fault_count;
     uint64_t fault_more;
+    uint32_t guesses[64]; /* loads of a word that the thread then compares and swaps: no race with other atomics */
+    int guess_count;
     struct argument arguments[64];
     int argument_count;
     struct context *contexts; /* what is below context_count does not change any more */
@@ -265,6 +267,7 @@ void smemkit_trace_full(struct tracer *);
  * business. Does not return from what is a fault. */
 uint64_t smemkit_trace_unusual(struct tracer *, uintptr_t address, unsigned bytes, enum access_kind,
                                uint32_t item);
+bool smemkit_trace_is_nameless(const struct tracer *, uintptr_t address);
 /* Others run before this access, if the schedule says so. */
 void smemkit_trace_yield(struct tracer *);
 void smemkit_trace_bounds(struct tracer *, const char *file, int line, const char *type, int64_t index);
@@ -275,6 +278,11 @@ void *smemkit_trace_fill(void *to, int byte, size_t bytes);
 
 /* An asynchronous copy: its bytes are read, and `to` is not to be touched before they have landed. Where it is. */
 uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read, unsigned bytes, const void *code);
+
+/* A thread compares and swaps a word. The load before it, of which the swap makes sure, is told apart from others;
+ * whether a fault is about such a load. */
+void trace_compare(struct tracer *, unsigned thread, uintptr_t address);
+bool trace_is_guess(const struct trace *, const struct checked_fault *);
 
 /* Whether it is constant memory. */
 bool trace_constant(uintptr_t address);
@@ -300,7 +308,9 @@ void trace_block_end(struct worker *);
 void trace_switch(struct tracer *, unsigned from, unsigned to);
 /* The lanes of a warp that wait for room get it: nobody else of the warp can run. Returns those who can go on. */
 uint32_t trace_make_room(struct tracer *, unsigned warp, uint32_t lanes);
-/* A thread is about to wait for a barrier or has come to its end: its accesses so far are checked. */
+/* A thread is about to synchronise with some others, and not with its whole block: its accesses so far are
+ * checked. Those of threads that only meet at the block's barriers are checked when their warp's logs are merged.
+ */
 void trace_settle(struct tracer *, unsigned thread);
 /* All logs of the block become requests: no lane of it can go on before others do. */
 void trace_merge_block(struct tracer *);
@@ -321,10 +331,13 @@ void clocks_block_begin(struct tracer *);
 void clocks_dispose(struct tracer *);
 void clocks_free_objects(struct trace *);
 
-/* races.c: accesses through the shadow memory */
+/* races.c: accesses through the shadow memory, of one thread or of one request */
 void shadow_accesses(struct tracer *, unsigned thread, const uint32_t *items, unsigned count, unsigned position,
                      const uint64_t **address);
-bool shadow_reset(struct region *, uintptr_t start, size_t bytes, bool global);
+void shadow_request(struct tracer *, unsigned warp, uint32_t mask, const uint64_t *tagged, uint32_t item,
+                    uint32_t context, unsigned position);
+bool shadow_map(struct region *, uintptr_t start, size_t bytes, bool global);
+void shadow_forget(struct region *, uintptr_t start, size_t bytes);
 void shadow_free(struct region *);
 /* An asynchronous copy to shared memory has been asked for, or has landed. */
 void shadow_async(struct tracer *, unsigned thread, const void *to, unsigned bytes, uint32_t item, bool landed);

@@ -34,7 +34,7 @@ SMEMKIT_INLINE To bit_copy(const From &from)
     return to;
 }
 
-enum order { RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE }; /* as the checker counts them */
+enum order { RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, COMPARES }; /* as the checker counts them */
 
 /* *address = update(*address), as one step */
 template <class T, class Update>
@@ -61,7 +61,7 @@ SMEMKIT_INLINE T atomic_compare(T *address, const void *pc, T expected, T value,
     Bits old = bit_copy<Bits>(expected);
     bool swapped = __atomic_compare_exchange_n((Bits *)address, &old, bit_copy<Bits>(value), false,
                                                __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-    after_atomic(address, sizeof(T), swapped, swapped ? order : otherwise);
+    after_atomic(address, sizeof(T), swapped, (swapped ? order : otherwise) | COMPARES);
     smemkit_tick();
     return bit_copy<T>(old);
 }
