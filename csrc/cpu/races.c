@@ -484,23 +484,23 @@ static uint32_t moment(const struct tracer *t, uint32_t position)
 }
 
 /* The access `now`, at a tagged address. */
-static void through_cells(struct tracer *t, struct access now, uint64_t tagged)
+static void through_cells(struct tracer *t, struct access *now, uint64_t tagged)
 {
     struct region *region;
     unsigned stripe;
     uintptr_t at, end;
 
-    now.kind = (enum access_kind)(tagged >> KIND_SHIFT & 15);
-    now.address = (uintptr_t)(tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1));
-    now.size = 1u << (tagged >> SIZE_SHIFT & 15);
-    now.space = (enum space)(tagged >> SPACE_SHIFT);
-    region = now.space == SPACE_GLOBAL ? find_region(t, now.address) : &t->shared[now.space];
-    stripe = (unsigned)(now.address >> 6) % STRIPES;
+    now->kind = (enum access_kind)(tagged >> KIND_SHIFT & 15);
+    now->address = (uintptr_t)(tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1));
+    now->size = 1u << (tagged >> SIZE_SHIFT & 15);
+    now->space = (enum space)(tagged >> SPACE_SHIFT);
+    region = now->space == SPACE_GLOBAL ? find_region(t, now->address) : &t->shared[now->space];
+    stripe = (unsigned)(now->address >> 6) % STRIPES;
     if (!region || !region->cells)
         return;
-    if (now.kind != ACCESS_ATOMIC)
-        t->threads[now.thread].plain_since = true;
-    if (region->shift && now.size < 4) {
+    if (now->kind != ACCESS_ATOMIC)
+        t->threads[now->thread].plain_since = true;
+    if (region->shift && now->size < 4) {
         if (region->global)
             for (unsigned i = 0; i < STRIPES; i++)
                 lock_stripe(i);
@@ -512,48 +512,12 @@ static void through_cells(struct tracer *t, struct access now, uint64_t tagged)
     }
     if (region->global)
         lock_stripe(stripe);
-    at = (now.address - region->start) >> region->shift;
-    end = (now.address - region->start + now.size + (UINT32_C(1) << region->shift) - 1) >> region->shift;
+    at = (now->address - region->start) >> region->shift;
+    end = (now->address - region->start + now->size + (UINT32_C(1) << region->shift) - 1) >> region->shift;
     for (; at < end; at++)
-        through_cell(t, &region->cells[at], &region->origins[at], &now);
+        through_cell(t, &region->cells[at], &region->origins[at], now);
     if (region->global)
         unlock_stripe(stripe);
-}
-
-/* Whether a load of a word of shared memory that is tracked word by word changes nothing but who has read it,
- * which is what nearly all loads of tiles do: the word was stored before the last barrier, and this warp's lanes,
- * or two other warps, have read it since. Then it is noted here. `now` has the thread of one of the lanes. */
-static inline bool is_plain_load(const struct tracer *t, uint64_t tagged, uint32_t lanes, const struct access *now)
-{
-    const enum space space = (enum space)(tagged >> SPACE_SHIFT);
-    const unsigned warp = now->thread / 32;
-    const struct region *region;
-    struct cell *cell;
-    size_t at;
-
-    if (space == SPACE_GLOBAL || tagged >> SIZE_SHIFT != ((uint64_t)space << (SPACE_SHIFT - SIZE_SHIFT) | 2))
-        return false;
-    region = &t->shared[space];
-    if (!region->shift || !region->cells)
-        return false;
-    at = ((tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1)) - region->start) >> 2;
-    cell = &region->cells[at];
-    if (!cell->epoch || cell->epoch >= t->base_epoch || cell->pending || cell->rivals)
-        return false;
-    for (int i = 0; i < READERS; i++) {
-        struct reader *reader = &cell->readers[i];
-
-        if (reader->epoch == now->epoch && reader->warp == warp) {
-            reader->lanes |= lanes;
-            return true;
-        }
-        if (reader->epoch < t->base_epoch) { /* of an earlier interval, or none: those after it are, too */
-            *reader = (struct reader){.epoch = now->epoch, .lanes = lanes, .warp = (uint16_t)warp};
-            region->origins[at].readers[i] = origin_of(now);
-            return true;
-        }
-    }
-    return !t->known_used && !t->seen_used;
 }
 
 void shadow_accesses(struct tracer *t, unsigned thread, const uint32_t *items, unsigned count, unsigned position,
@@ -573,35 +537,61 @@ void shadow_accesses(struct tracer *t, unsigned thread, const uint32_t *items, u
         now.item = items[i];
         now.context = t->context[thread];
         now.position = moment(t, position + i);
-        through_cells(t, now, *(*address)++);
+        through_cells(t, &now, *(*address)++);
     }
 }
 
-void shadow_request(struct tracer *t, unsigned warp, uint32_t mask, const uint64_t *tagged, uint32_t item,
-                    uint32_t context, unsigned position)
+/* Whether the load of a word that is tracked word by word changes nothing but who has read it, which is what
+ * nearly all loads of tiles do: the word was stored before the last barrier, and this warp's lanes, or two other
+ * warps, have read it since. Then it is noted here. `now` has the thread of one of the lanes. */
+static inline bool is_plain_load(const struct tracer *t, const struct region *region, uint64_t tagged,
+                                 uint32_t lanes, const struct access *now)
 {
-    struct access now = {.block = t->block_number, .item = item, .context = context};
+    const size_t at = ((tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1)) - region->start) >> 2;
+    struct cell *cell = &region->cells[at];
 
-    now.thread = warp * LANES + (unsigned)__builtin_ctz(mask);
-    now.epoch = t->threads[now.thread].epoch;
-    now.position = moment(t, position);
-    while (mask) {
-        const int lane = __builtin_ctz(mask);
-        uint32_t lanes = 0;
+    if (!cell->epoch || cell->epoch >= t->base_epoch || cell->pending || cell->rivals)
+        return false;
+    for (int i = 0; i < READERS; i++) {
+        struct reader *reader = &cell->readers[i];
 
-        do { /* neighbours that ask for the same */
-            lanes |= mask & -mask;
-            mask &= mask - 1;
-        } while (mask && tagged[__builtin_ctz(mask)] == tagged[lane]);
-        now.thread = warp * LANES + (unsigned)lane;
-        if ((tagged[lane] >> KIND_SHIFT & 15) == ACCESS_LOAD && is_plain_load(t, tagged[lane], lanes, &now)) {
-            for (; t->fences_used && lanes; lanes &= lanes - 1)
-                t->threads[warp * LANES + (unsigned)__builtin_ctz(lanes)].plain_since = true;
-            continue;
+        if (reader->epoch == now->epoch && reader->warp == now->thread / LANES) {
+            reader->lanes |= lanes;
+            return true;
         }
+        if (reader->epoch < t->base_epoch) { /* of an earlier interval, or none: those after it are, too */
+            *reader =
+                (struct reader){.epoch = now->epoch, .lanes = lanes, .warp = (uint16_t)(now->thread / LANES)};
+            region->origins[at].readers[i] = origin_of(now);
+            return true;
+        }
+    }
+    return !t->known_used && !t->seen_used;
+}
+
+void shadow_request(struct tracer *t, const struct site *site, unsigned warp, const uint64_t *tagged,
+                    unsigned position)
+{
+    const unsigned first = warp * LANES + site->group_lane[0];
+    const struct region *region = &t->shared[tagged[site->group_lane[0]] >> SPACE_SHIFT == SPACE_DYNAMIC];
+    const bool words = site->kind == ACCESS_LOAD && site->space != SPACE_GLOBAL && site->size == 4 &&
+                       region->shift == 2 && region->cells && !t->fences_used;
+    struct access now = {.thread = first,
+                         .block = t->block_number,
+                         .epoch = t->threads[first].epoch,
+                         .item = site->item,
+                         .context = site->context,
+                         .position = moment(t, position)};
+
+    for (unsigned i = 0; i < site->group_count; i++) {
+        uint32_t lanes = site->group_lanes[i];
+
+        now.thread = warp * LANES + site->group_lane[i];
+        if (words && is_plain_load(t, region, tagged[site->group_lane[i]], lanes, &now))
+            continue;
         for (; lanes; lanes &= lanes - 1) {
             now.thread = warp * LANES + (unsigned)__builtin_ctz(lanes);
-            through_cells(t, now, tagged[lane]);
+            through_cells(t, &now, tagged[site->group_lane[i]]);
         }
     }
 }

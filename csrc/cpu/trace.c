@@ -162,6 +162,25 @@ static bool costs_the_same(struct site *site, uint32_t mask, const uint64_t *add
     return !differ;
 }
 
+/* Which lanes of the site's last request have the same address. */
+static void group_lanes(struct site *site)
+{
+    site->group_count = 0;
+    for (uint32_t rest = site->mask; rest; rest &= rest - 1) {
+        const int lane = __builtin_ctz(rest);
+        unsigned i = 0;
+
+        while (i < site->group_count && site->steps[site->group_lane[i]] != site->steps[lane])
+            i++;
+        if (i == site->group_count) {
+            site->group_count++;
+            site->group_lane[i] = (uint8_t)lane;
+            site->group_lanes[i] = 0;
+        }
+        site->group_lanes[i] |= UINT32_C(1) << lane;
+    }
+}
+
 static void cost_request(struct tracer *t, struct site *site, uint32_t mask, const uint64_t *addresses)
 {
     struct warp_access access = {.store = site->kind != ACCESS_LOAD, .size = site->size, .mask = mask};
@@ -184,8 +203,10 @@ static void cost_request(struct tracer *t, struct site *site, uint32_t mask, con
     t->worker->progress++;
 }
 
-/* One request: the lanes of `mask` ask for the tagged addresses; those of other lanes are anything. */
-static void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t mask, uint64_t *tagged)
+/* One request: the lanes of `mask` ask for the tagged addresses; those of other lanes are anything. Where it is
+ * `unchecked`, it goes through the shadow memory. */
+static void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t mask, const uint64_t *tagged,
+                          bool unchecked, unsigned warp, unsigned position)
 {
     while (mask) {
         const int first = __builtin_ctz(mask);
@@ -212,6 +233,7 @@ static void count_request(struct tracer *t, uint32_t item, uint32_t context, uin
                 addresses[lane] = tagged[lane] & ((UINT64_C(1) << ADDRESS_BITS) - 1);
             memcpy(site->steps, steps, sizeof steps);
             site->mask = mask;
+            group_lanes(site);
             cost_request(t, site, mask, addresses);
         }
         site->requests++;
@@ -224,6 +246,8 @@ static void count_request(struct tracer *t, uint32_t item, uint32_t context, uin
             if ((uint32_t)site->cost.degree > site->degree)
                 site->degree = (uint32_t)site->cost.degree;
         }
+        if (unchecked)
+            shadow_request(t, site, warp, tagged, position);
         mask = others;
     }
 }
@@ -347,9 +371,7 @@ static void merge_columns(struct tracer *t, struct merge *m, unsigned warp, uint
             else
                 for (uint32_t rest = mask; rest; rest &= rest - 1)
                     tagged[__builtin_ctz(rest)] = m->address[__builtin_ctz(rest)][column];
-            count_request(t, *item, context, mask, tagged);
-            if (unchecked)
-                shadow_request(t, warp, mask, tagged, *item, context, position + (unsigned)(item - begin));
+            count_request(t, *item, context, mask, tagged, unchecked, warp, position + (unsigned)(item - begin));
             column++;
         } else if (what == ITEM_ENTER) {
             context = trace_context(t, context, *item);
@@ -420,7 +442,7 @@ static void merge_divergent(struct tracer *t, struct merge *m, uint32_t lanes, u
             }
         }
         if ((item & ((1u << ITEM_BITS) - 1)) == ITEM_ACCESS)
-            count_request(t, item, context, mask, tagged);
+            count_request(t, item, context, mask, tagged, false, 0, 0);
     }
 }
 

@@ -56,6 +56,10 @@ struct site {
     /* the request that was costed last; those that differ from it by a shift alone cost the same */
     uint32_t mask, phase;
     uint32_t steps[LANES];
+    /* its different addresses: the first lane that has it, and all of them */
+    unsigned group_count;
+    uint8_t group_lane[LANES];
+    uint32_t group_lanes[LANES];
     struct bank_cost cost;
     int cost_sectors, cost_ideal;
     /* the one with the most conflicts, or sectors */
@@ -334,8 +338,8 @@ void clocks_free_objects(struct trace *);
 /* races.c: accesses through the shadow memory, of one thread or of one request */
 void shadow_accesses(struct tracer *, unsigned thread, const uint32_t *items, unsigned count, unsigned position,
                      const uint64_t **address);
-void shadow_request(struct tracer *, unsigned warp, uint32_t mask, const uint64_t *tagged, uint32_t item,
-                    uint32_t context, unsigned position);
+void shadow_request(struct tracer *, const struct site *, unsigned warp, const uint64_t *tagged,
+                    unsigned position);
 bool shadow_map(struct region *, uintptr_t start, size_t bytes, bool global);
 void shadow_forget(struct region *, uintptr_t start, size_t bytes);
 void shadow_free(struct region *);
