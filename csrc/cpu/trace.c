@@ -214,11 +214,15 @@ static void count_request(struct tracer *t, uint32_t item, uint32_t context, uin
         const unsigned size = 1u << (tag & 15), kind = tag >> (KIND_SHIFT - ADDRESS_BITS) & 15;
         const unsigned space = (unsigned)(tag >> (SPACE_SHIFT - ADDRESS_BITS));
         uint32_t others = 0, steps[LANES];
+        uint64_t differ = 0;
         struct site *site;
 
-        for (int lane = 0; lane < LANES; lane++) /* lanes that ask for another kind of memory at the same line */
-            others |= (uint32_t)((tagged[lane] >> ADDRESS_BITS) != tag) << lane;
-        others &= mask;
+        for (int lane = 0; lane < LANES; lane++)
+            differ |= tagged[lane] ^ tagged[first];
+        if (differ >> ADDRESS_BITS) /* lanes may ask for another kind of memory at the same line */
+            for (uint32_t rest = mask; rest; rest &= rest - 1)
+                if (tagged[__builtin_ctz(rest)] >> ADDRESS_BITS != tag)
+                    others |= rest & -rest;
         mask &= ~others;
         site = find_site(&t->sites, &t->site_room, &t->site_count, item, context,
                          (space == SPACE_DYNAMIC ? SPACE_STATIC : space) << 16 | kind << 8 | size);
