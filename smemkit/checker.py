@@ -171,6 +171,8 @@ def check(
             target._checked_call(*args)
 
     elif target in _operations():
+        if keywords.get("kernel") == "sequential":
+            raise ValueError("kernel: expected one that runs on the executor, got 'sequential', which is plain C")
         run = _operation_call(target, args, keywords)
         kernel, sources = None, {}
         whole = _cooperating_rows() if blocks == "auto" else 0
@@ -181,8 +183,6 @@ def check(
     begin = time.perf_counter()
     _load_checked_kernels()
     launches = _core.checked(run, wanted, _SCHEDULES.index(schedule), int(seed), whole)
-    if not launches and kernel is None and keywords.get("kernel") == "sequential":
-        raise ValueError("kernel: expected one that runs on the executor, got 'sequential', which is plain C")
     reports = tuple(_launch_report(launch, kernel, sources) for launch in launches)
     return Report(reports, time.perf_counter() - begin, sources)
 

@@ -99,7 +99,7 @@ def rewrite(source: str, filename: str, *, host: bool = True) -> str:
     __global__ void k(int); void run() { smemkit::configure("k", k, 1, 32)(7); }
     """
     source = _rewrite_asm(_rewrite_extern_shared(_declare_shared(source)))
-    source = _rewrite_launches(source) if host else _refuse(source)
+    source = _rewrite_launches(source) if host else _rewrite_heap(_refuse(source))
     return f'#include <cuda_runtime.h>\n#line 1 "{filename}"\n{source}'
 
 
@@ -121,6 +121,14 @@ def mask(source: str) -> str:
 def _error(message: str) -> str:
     """What makes the compiler report an error, wherever it stands; smemkit/compiler.py knows the prefix."""
     return f' _Pragma("GCC error \\"{REFUSED}{message}\\"") '
+
+
+def _rewrite_heap(source: str) -> str:
+    """malloc and free of device code: memory of the device, whose bounds are known."""
+    names = {"malloc": "smemkit_allocate", "free": "smemkit_release"}
+    for match in reversed(list(re.finditer(r"(?<![\w.>])(malloc|free)(?=\s*\()", mask(source)))):
+        source = source[: match.start()] + names[match[1]] + source[match.end() :]
+    return source
 
 
 def _refuse(source: str) -> str:

@@ -225,10 +225,8 @@ class Launch:
         parameters = program.parameters(module, kernel._function, kernel.name)
         arguments = Arguments(kernel.name, parameters, args, device)
         if checked:
-            plain = program.module(device, kernel.name)
-            for name, variable in module.variables.items():
-                if not variable.is_const:
-                    module.write(name, plain.read(name))
+            for name in [name for name, variable in module.variables.items() if not variable.is_const]:
+                module.write(name, program.module(device, kernel.name).read(name))
         module.launch(
             kernel.name,
             self.grid,

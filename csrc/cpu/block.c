@@ -179,7 +179,11 @@ static struct waiting site_of(const struct worker *w, unsigned thread)
 
 static bool waits(const struct worker *w, unsigned thread)
 {
-    return !bit(w->ready, thread) && !(w->warp_exited[thread >> 5] >> (thread & 31) & 1);
+    uint32_t elsewhere = w->warp_exited[thread >> 5];
+
+    if (w->tracer) /* those that only wait for room in their logs */
+        elsewhere |= w->tracer->full[thread >> 5];
+    return !bit(w->ready, thread) && !(elsewhere >> (thread & 31) & 1);
 }
 
 /* "128 of 256 threads wait at line 49, the rest have exited": who waits where, by site. */
@@ -607,6 +611,8 @@ void *worker_dynamic_shared(const struct worker *w, const struct smemkit_launch 
 
 bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, struct index3 block)
 {
+    unsigned first = 0;
+
     w->launch = launch;
     w->block = block;
     w->count = launch->block[0] * launch->block[1] * launch->block[2];
@@ -618,9 +624,11 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
     reset(w);
     if (w->tracer)
         trace_block_begin(w);
-    become(w, 0);
-    start_on_own_stack(w, 0);
-    fiber_switch(&w->home, &w->fibers[0]);
+    if (w->tracer && w->tracer->schedule == SCHEDULE_RANDOM)
+        first = trace_random(w->tracer) % w->count;
+    become(w, first);
+    start_on_own_stack(w, first);
+    fiber_switch(&w->home, &w->fibers[first]);
 
     if (w->tracer)
         trace_block_end(w);
@@ -917,12 +925,16 @@ void smemkit_tick(void)
 void smemkit_trap(const char *what, const char *file, int line)
 {
     struct worker *w = smemkit_worker;
-    char text[256];
+    char text[MESSAGE_BYTES];
 
     if (!w)
         abort();
     snprintf(text, sizeof text, "%s at %s:%d", what, file, line);
-    worker_fail(w, KIND_TRAP, text, file, line);
+    if (!w->tracer)
+        worker_fail(w, KIND_TRAP, text, file, line);
+    append_place(w, text, true); /* a check goes on without the thread */
+    trace_fault_message(w, KIND_TRAP, (struct place){.file = file, .line = line}, (struct place){0}, text, true);
+    worker_end_thread(w);
 }
 
 void *smemkit_dynamic_shared(void)

@@ -102,7 +102,7 @@ void smemkit_checked_access(const volatile void *address, unsigned bytes, int wr
 
 /* Around every atomic. pc: in the line of the kernel; order: 0 relaxed, 1 acquire, 2 release, 3 both,
  * and 4 more for one that compares. */
-void smemkit_checked_atomic(const volatile void *address, unsigned bytes, const void *pc);
+void smemkit_checked_atomic(const volatile void *address, unsigned bytes, int reads, const void *pc);
 void smemkit_checked_atomic_done(const volatile void *address, unsigned bytes, int wrote, int order);
 void smemkit_checked_fence(int scope); /* 1 block, 2 device, 3 system */
 

@@ -61,6 +61,7 @@ struct access {
     uintptr_t address;
     unsigned size;
     enum space space;
+    bool reads;
     bool async; /* a copy that has not been waited for */
 };
 
@@ -446,16 +447,14 @@ static void through_cell(struct tracer *t, struct cell *cell, struct origins *or
         check_store(t, cell, origins, now);
     if (cell->pending)
         check_copy(t, origins, now);
+    if (!cell->epoch && !cell->pending && now->reads && now->space != SPACE_GLOBAL)
+        report_uninitialised(t, now);
     if (now->kind == ACCESS_LOAD) {
         if (cell->pending)
             return;
-        if (!cell->epoch && now->space != SPACE_GLOBAL)
-            report_uninitialised(t, now);
         add_reader(t, cell, origins, now);
         return;
     }
-    if (!cell->epoch && now->kind == ACCESS_ATOMIC && now->space != SPACE_GLOBAL)
-        report_uninitialised(t, now);
     for (int i = 0; i < READERS; i++)
         if (cell->readers[i].epoch)
             check_reader(t, &cell->readers[i], &origins->readers[i], now);
@@ -491,6 +490,9 @@ static void through_cells(struct tracer *t, struct access *now, uint64_t tagged)
     uintptr_t at, end;
 
     now->kind = (enum access_kind)(tagged >> KIND_SHIFT & 15);
+    now->reads = now->kind == ACCESS_LOAD || now->kind == ACCESS_ATOMIC;
+    if (now->kind == ACCESS_ATOMIC_STORE)
+        now->kind = ACCESS_ATOMIC;
     now->address = (uintptr_t)(tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1));
     now->size = 1u << (tagged >> SIZE_SHIFT & 15);
     now->space = (enum space)(tagged >> SPACE_SHIFT);

@@ -211,7 +211,8 @@ static void count_request(struct tracer *t, uint32_t item, uint32_t context, uin
     while (mask) {
         const int first = __builtin_ctz(mask);
         const uint64_t tag = tagged[first] >> ADDRESS_BITS;
-        const unsigned size = 1u << (tag & 15), kind = tag >> (KIND_SHIFT - ADDRESS_BITS) & 15;
+        const unsigned size = 1u << (tag & 15), access = tag >> (KIND_SHIFT - ADDRESS_BITS) & 15;
+        const unsigned kind = access == ACCESS_ATOMIC_STORE ? ACCESS_ATOMIC : access;
         const unsigned space = (unsigned)(tag >> (SPACE_SHIFT - ADDRESS_BITS));
         uint32_t others = 0, steps[LANES];
         uint64_t differ = 0;
@@ -858,7 +859,7 @@ unsigned trace_random(struct tracer *t)
 
 void smemkit_trace_yield(struct tracer *t)
 {
-    if (t->schedule == SCHEDULE_LOCKSTEP || trace_random(t) % 16 == 0)
+    if (t->schedule == SCHEDULE_LOCKSTEP || trace_random(t) % 8 == 0)
         worker_yield(t->worker);
 }
 
@@ -918,9 +919,9 @@ uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read
     return item;
 }
 
-void smemkit_checked_atomic(const volatile void *memory, unsigned bytes, const void *code)
+void smemkit_checked_atomic(const volatile void *memory, unsigned bytes, int reads, const void *code)
 {
-    struct tracer *t = note_access(memory, bytes, ACCESS_ATOMIC, code);
+    struct tracer *t = note_access(memory, bytes, reads ? ACCESS_ATOMIC : ACCESS_ATOMIC_STORE, code);
 
     if (t) {
         trace_settle(t, t->worker->current);

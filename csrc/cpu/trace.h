@@ -29,7 +29,7 @@ enum { ITEM_BLOCK, ITEM_ACCESS, ITEM_ENTER, ITEM_LEAVE, ITEM_BITS = 2 };
 
 /* An address in a log: 48 bits of address, then the logarithm of the size, what is done there, and where it is. */
 enum { ADDRESS_BITS = 48, SIZE_SHIFT = 48, KIND_SHIFT = 52, SPACE_SHIFT = 56 };
-enum access_kind { ACCESS_LOAD, ACCESS_STORE, ACCESS_ATOMIC };
+enum access_kind { ACCESS_LOAD, ACCESS_STORE, ACCESS_ATOMIC, ACCESS_ATOMIC_STORE };
 enum space { SPACE_STATIC, SPACE_DYNAMIC, SPACE_GLOBAL, SPACE_NONE };
 enum { SPANS = 5, OBJECT_LISTS = 1024 };
 

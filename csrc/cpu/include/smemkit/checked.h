@@ -47,12 +47,12 @@ SMEMKIT_INLINE void store(T *address, const T &value)
 }
 
 /* Around an atomic access */
-SMEMKIT_INLINE void before_atomic(const volatile void *address, unsigned bytes, const void *pc)
+SMEMKIT_INLINE void before_atomic(const volatile void *address, unsigned bytes, const void *pc, bool reads = true)
 {
 #ifdef SMEMKIT_CHECKED
-    smemkit_checked_atomic(address, bytes, pc);
+    smemkit_checked_atomic(address, bytes, reads, pc);
 #else
-    (void)address, (void)bytes, (void)pc;
+    (void)address, (void)bytes, (void)pc, (void)reads;
 #endif
 }
 SMEMKIT_INLINE void after_atomic(const volatile void *address, unsigned bytes, bool wrote, int order)

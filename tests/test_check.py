@@ -1,0 +1,315 @@
+"""smemkit.check: what it counts, what it samples, what it leaves alone, and what it refuses."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import smemkit
+
+MATRIX = np.arange(1024 * 1024, dtype=np.float32).reshape(1024, 1024)
+
+
+def totals(report, space, access, what):
+    return sum(getattr(line, what) for line in report.lines if (line.space, line.access) == (space, access))
+
+
+def line_of(report, text):
+    (line,) = {(line.file, line.line) for line in report.lines if text in line.text}
+    return line
+
+
+# ---- counts that the hardware's counters confirm (Nsight Compute on an H200) ----
+
+
+@pytest.mark.parametrize(
+    ("kernel", "loads", "conflicts", "stores"),
+    [("unpadded", 1_048_576, 1_015_808, 32_768), ("padded", 32_768, 0, 32_768)],
+)
+def test_transpose_has_the_hardwares_wavefronts(kernel, loads, conflicts, stores):
+    report = smemkit.check(smemkit.transpose, MATRIX, kernel=kernel, blocks="all")
+    assert report.ok, report
+    assert totals(report, "shared", "load", "wavefronts") == loads
+    assert totals(report, "shared", "load", "conflicts") == conflicts
+    assert totals(report, "shared", "store", "wavefronts") == stores
+    assert totals(report, "shared", "store", "conflicts") == 0
+    for access in "load", "store":
+        assert totals(report, "global", access, "sectors") == 1024 * 1024 * 4 // 32
+
+
+def test_tree_reduction_has_the_hardwares_wavefronts():
+    report = smemkit.check(smemkit.sum, np.ones(2560, np.int32), kernel="tree", block_size=256, blocks="all")
+    first = report.launches[0]
+    assert first.blocks == first.blocks_checked == 10
+    assert len(report.launches) == 2
+    assert sum(line.conflicts for line in first.lines) == 0
+    # sums of integers are 64 bits wide, and 16 lanes' words fill the banks: 8 warps store 2 wavefronts each, then
+    # 4, 2 and 1 of them add with 2 each; from stride 16 on half a warp is left, and 1 is enough
+    adds = 2 * (4 + 2 + 1) + 5
+    stores = [line.wavefronts for line in first.lines if (line.space, line.access) == ("shared", "store")]
+    loads = [line.wavefronts for line in first.lines if (line.space, line.access) == ("shared", "load")]
+    assert sum(stores) == 10 * (8 * 2 + adds)
+    assert sum(loads) == 10 * (2 * adds + 1)
+
+
+FLOAT_TREE = """
+__global__ void tree(const float *x, float *y)
+{
+    __shared__ float s[256];
+    const int t = threadIdx.x;
+    s[t] = x[blockIdx.x * 256 + t];
+    __syncthreads();
+    for (int stride = 128; stride > 0; stride /= 2) {
+        if (t < stride)
+            s[t] += s[t + stride];
+        __syncthreads();
+    }
+    if (t == 0)
+        y[blockIdx.x] = s[0];
+}
+"""
+
+
+def test_tree_of_floats_takes_25_load_and_20_store_wavefronts_a_block():
+    tree = smemkit.Kernel(FLOAT_TREE)
+    report = smemkit.check(tree[3, 256], np.ones(768, np.float32), np.zeros(3, np.float32))
+    assert report.ok, report
+    assert totals(report, "shared", "load", "wavefronts") == 3 * 25
+    assert totals(report, "shared", "store", "wavefronts") == 3 * 20
+
+
+@pytest.mark.parametrize(("stride", "sectors"), [(1, 4), (2, 8), (4, 16), (32, 32)])
+def test_strided_copies_touch_the_hardwares_sectors(stride, sectors):
+    copy = smemkit.Kernel(
+        "__global__ void copy(const float *x, float *y, int stride)"
+        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] = x[i * stride]; }"
+    )
+    report = smemkit.check(copy[4, 64], np.ones(256 * stride, np.float32), np.zeros(256, np.float32), stride)
+    (load,) = [line for line in report.lines if line.access == "load"]
+    assert (load.requests, load.sectors, load.ideal_sectors) == (8, 8 * sectors, 8 * 4)
+
+
+def test_divergent_lanes_are_requests_of_their_own():
+    """A loop whose odd lanes leave early: eight requests of 16 lanes, not four of 32."""
+    kernel = smemkit.Kernel("""
+        __global__ void skip(const float *x, float *y)
+        {
+            const int t = threadIdx.x;
+            float sum = 0;
+            for (int i = 0; i < 8; i++) {
+                if ((t + i) % 2)
+                    continue;
+                sum += x[i * 32 + t];
+            }
+            y[t] = sum;
+        }""")
+    report = smemkit.check(kernel[1, 32], np.ones(256, np.float32), np.zeros(32, np.float32))
+    (load,) = [line for line in report.lines if line.access == "load"]
+    assert load.requests == 8
+
+
+def test_long_logs_are_merged_as_short_ones_are():
+    """A thread's log has room for some thousand accesses; what does not fit is merged on the way."""
+    kernel = smemkit.Kernel("""
+        __global__ void rows(const float *x, float *y, int n)
+        {
+            float sum = 0;
+            for (int i = 0; i < (threadIdx.x % 2 ? n : n / 2); i++)
+                sum += x[i];
+            y[threadIdx.x] = sum;
+        }""")
+    report = smemkit.check(kernel[1, 64], np.ones(10_000, np.float32), np.zeros(64, np.float32), 10_000)
+    assert report.ok, report
+    (load,) = [line for line in report.lines if line.access == "load"]
+    assert load.requests == 2 * 10_000
+    assert load.sectors == load.ideal_sectors == 2 * 10_000
+
+
+# ---- which blocks ----
+
+
+def test_large_grids_are_sampled_and_the_report_says_so():
+    x = np.ones((256, 256), np.float32)
+    report = smemkit.check(smemkit.matmul, x, x, kernel="tiled", tile=8)
+    (launch,) = report.launches
+    assert (launch.blocks_checked, launch.blocks) == (16, 1024)
+    assert "16 of 1,024 blocks were checked: the first, the last and 14 spread between them" in " ".join(
+        str(report).split()
+    )
+    everything = smemkit.check(smemkit.matmul, x, x, kernel="tiled", tile=8, blocks="all").launches[0]
+    assert everything.blocks_checked == 1024
+    for some, all_of_them in zip(launch.lines, everything.lines, strict=True):
+        assert some.requests * 64 == all_of_them.requests
+    assert smemkit.check(smemkit.matmul, x, x, tile=8, blocks=3).launches[0].blocks_checked == 3
+
+
+def test_blocks_that_work_together_are_all_checked():
+    kernel = smemkit.Kernel("__global__ void count(int *n) { if (threadIdx.x == 0) atomicAdd(n, 1); }")
+    report = smemkit.check(kernel[500, 32], np.zeros(1, np.int32))
+    assert report.ok, report
+    assert report.launches[0].blocks_checked == 500
+    report = smemkit.check(smemkit.sum, np.ones(40_000, np.float32), kernel="atomic")
+    assert [launch.blocks_checked for launch in report.launches] == [launch.blocks for launch in report.launches]
+
+
+def test_an_operation_of_several_launches_reports_each():
+    report = smemkit.check(smemkit.sum, np.ones(70_000, np.float32), kernel="tree", block_size=256)
+    assert [launch.blocks for launch in report.launches] == [274, 2, 1]
+
+
+# ---- schedules ----
+
+ORDER = """
+__global__ void last_wins(int *winner)
+{
+    atomicExch(winner, (int)threadIdx.x);
+}
+"""
+VOLATILE = """
+__global__ void reduce(const float *x, float *y)
+{
+    __shared__ volatile float s[64];
+    const int t = threadIdx.x;
+    s[t] = x[t];
+    s[t + 32] = x[t + 32];
+    s[t] += s[t + 32];
+    s[t] += s[t + 16];
+    s[t] += s[t + 8];
+    s[t] += s[t + 4];
+    s[t] += s[t + 2];
+    s[t] += s[t + 1];
+    assert(t || s[0] == 64);
+    y[t] = s[0];
+}
+"""
+
+
+def test_lockstep_gives_warp_synchronous_code_what_old_gpus_gave_it():
+    kernel = smemkit.Kernel(VOLATILE)
+    arguments = np.ones(64, np.float32), np.zeros(32, np.float32)
+    for schedule, traps in {"lockstep": False, "serial": True}.items():
+        report = smemkit.check(kernel[1, 32], *arguments, schedule=schedule)
+        assert any(fault.kind == "trap" for fault in report.faults) is traps, report
+        races = [fault for fault in report.faults if fault.kind == "race"]
+        assert races and all(fault.warp_synchronous for fault in races), report
+
+
+def test_random_schedules_depend_on_the_seed_alone():
+    kernel = smemkit.Kernel(
+        "__global__ void order(int *next, int *turn) { turn[threadIdx.x] = atomicAdd(next, 1);"
+        " if (threadIdx.x == 0 && turn[0] != 0) __trap(); }"
+    )
+
+    def first_is_late(seed):
+        report = smemkit.check(
+            kernel[1, 64], np.zeros(1, np.int32), np.zeros(64, np.int32), schedule="random", seed=seed
+        )
+        return not report.ok
+
+    verdicts = [first_is_late(seed) for seed in range(12)]
+    assert any(verdicts)
+    assert verdicts == [first_is_late(seed) for seed in range(12)]
+
+
+# ---- what it leaves alone ----
+
+
+def test_arguments_stay_as_they_are():
+    kernel = smemkit.Kernel("__global__ void clear(float *x) { x[threadIdx.x] = 0; }")
+    x, out = np.ones(32, np.float32), np.full((8, 8), 7, np.float32)
+    on_device = smemkit.asarray(x, device="cpu")
+    assert smemkit.check(kernel[1, 32], x).ok
+    assert smemkit.check(kernel[1, 32], on_device).ok
+    assert smemkit.check(smemkit.transpose, np.ones((8, 8), np.float32), out=out).ok
+    assert (x == 1).all() and (out == 7).all() and (on_device.numpy() == 1).all()
+
+
+def test_plain_launches_of_other_threads_are_not_traced():
+    stop, wrong = threading.Event(), []
+
+    def work():
+        while not stop.is_set():
+            if smemkit.sum(np.ones(1000, np.float32), device="cpu") != 1000:
+                wrong.append(1)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(10):
+            assert len(smemkit.check(smemkit.transpose, MATRIX[:64, :64]).launches) in (1, 2)
+    finally:
+        stop.set()
+        thread.join()
+    assert not wrong
+
+
+def test_checks_of_several_threads_do_not_mix():
+    found = {}
+
+    def check(rows):
+        report = smemkit.check(smemkit.transpose, np.ones((rows, 32), np.float32), kernel="naive")
+        found[rows] = totals(report, "global", "load", "requests")
+
+    threads = [threading.Thread(target=check, args=(32 * i,)) for i in range(1, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {32 * i: 32 * i for i in range(1, 6)}
+
+
+def test_a_fault_ends_nothing_but_its_block():
+    kernel = smemkit.Kernel(
+        "__global__ void some(float *x, int n) { x[blockIdx.x * 32 + threadIdx.x] = n / (blockIdx.x - 1); }"
+    )
+    report = smemkit.check(kernel[3, 32], np.zeros(96, np.float32), 7)
+    (fault,) = report.faults
+    assert (fault.kind, fault.block) == ("trap", (1, 0, 0))
+    assert report.launches[0].blocks_checked == 3
+    assert smemkit.check(smemkit.sum, np.ones(100, np.float32)).ok
+
+
+# ---- what it refuses ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (
+            (smemkit.transpose, MATRIX),
+            {"schedule": "parallel"},
+            "schedule: expected one of serial, lockstep, random",
+        ),
+        ((smemkit.transpose, MATRIX), {"seed": -1}, "seed: expected an integer of at least 0, got -1"),
+        (
+            (smemkit.transpose, MATRIX),
+            {"blocks": 0},
+            "blocks: expected 'auto', 'all' or a positive integer, got 0",
+        ),
+        ((smemkit.transpose, MATRIX), {"blocks": "some"}, "got 'some'"),
+        (
+            (smemkit.transpose, MATRIX),
+            {"device": "cuda:0"},
+            "device: a check runs on the CPU device, got 'cuda:0'",
+        ),
+        ((smemkit.matmul, MATRIX, MATRIX), {"kernel": "sequential"}, "which is plain C"),
+        ((np.transpose, MATRIX), {}, "target: expected an operation of smemkit or kernel"),
+        ((smemkit.transpose, MATRIX), {"color": "red"}, "color"),
+        ((smemkit.transpose,), {}, "missing a required argument: 'x'"),
+        ((smemkit.Kernel(ORDER), MATRIX), {}, "a Kernel without its launch"),
+        ((smemkit.Kernel(ORDER)[1, 32], np.zeros(1, np.int32)), {"tile": 3}, "takes no options of an operation"),
+        ((smemkit.Kernel(ORDER)[1, 32], np.zeros(1)), {}, "winner: expected"),
+    ],
+)
+def test_refusals(arguments, options, message):
+    with pytest.raises((TypeError, ValueError), match=None) as error:
+        smemkit.check(*arguments, **options)
+    assert message in str(error.value)
+
+
+def test_a_check_inside_a_check_is_refused():
+    from smemkit import _core
+
+    with pytest.raises(RuntimeError, match="a check inside another one"):
+        _core.checked(lambda: smemkit.check(smemkit.sum, np.ones(10, np.float32)), 0, 0, 0, 0)
+    assert smemkit.check(smemkit.sum, np.ones(10, np.float32)).ok
