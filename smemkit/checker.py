@@ -118,8 +118,8 @@ def check(
         What it is called with. A check works on copies: the arrays stay as they are.
     blocks : {"auto", "all"} or int
         How many blocks of each launch are checked: all; or so many, which are the first, the last and others
-        evenly between them. "auto": all of grids of up to 64 blocks, and wherever blocks work together, through
-        atomics or fences; else 16.
+        between them, with neighbours. "auto": all, where blocks work together through atomics or fences; else
+        16.
     schedule : {"serial", "lockstep", "random"}
         The order in which the threads of a block run: each up to its next barrier; all by one access at a time,
         as code for GPUs older than Volta expects of a warp; or any order, by `seed`. Races are found in each.
@@ -155,8 +155,8 @@ def check(
     """
     if schedule not in _SCHEDULES:
         raise ValueError(f"schedule: expected one of {', '.join(_SCHEDULES)}, got {schedule!r}")
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ValueError(f"seed: expected an integer of at least 0, got {seed!r}")
+    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise ValueError(f"seed: expected an integer from 0 to 2**64 - 1, got {seed!r}")
     wanted = _wanted_blocks(blocks)
     whole = 0
     if hasattr(target, "_checked_call"):
@@ -170,7 +170,7 @@ def check(
         def run() -> None:
             target._checked_call(*args)
 
-    elif target in _operations():
+    elif any(target is operation for operation in _operations()):
         if keywords.get("kernel") == "sequential":
             raise ValueError("kernel: expected one that runs on the executor, got 'sequential', which is plain C")
         run = _operation_call(target, args, keywords)
@@ -193,7 +193,7 @@ def _wanted_blocks(blocks: str | int) -> int:
         return _SAMPLE
     if blocks == "all":
         return 0
-    if isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool) and blocks > 0:
+    if isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool) and 0 < blocks < 2**63:
         return int(blocks)
     raise ValueError(f"blocks: expected 'auto', 'all' or a positive integer, got {blocks!r}")
 
@@ -356,8 +356,9 @@ def _launch_report(launch: Mapping[str, Any], kernel: Any, sources: Mapping[str,
     checked, blocks = launch["blocks_checked"], launch["blocks"]
     notes = []
     if checked < blocks:
-        between = f" and {checked - 2} spread between them" if checked > 2 else ""
-        notes.append(f"{checked} of {blocks:,} blocks were checked: the first, the last{between}")
+        which = "the first and the last" if checked > 1 else "the first"
+        between = ", and others between them with their neighbours" if checked > 2 else ""
+        notes.append(f"{checked} of {blocks:,} blocks were checked: {which}{between}")
     if launch["more_faults"]:
         notes.append(f"{launch['more_faults']:,} more faults were found at other lines")
     return LaunchReport(
@@ -465,6 +466,9 @@ def _variable(fault: Mapping[str, Any], source: _Source) -> str:
             indices.insert(0, index % extent)
             index //= extent
         return name + "".join(f"[{i}]" for i in (index, *indices))
+    if fault["space"] == "global" and fault["variable"]:  # of the library
+        index = f"[{fault['offset'] // (fault['element'] or 1)}]" if fault["rank"] else ""
+        return fault["variable"] + index
     name = source.parameter(fault["argument"])
     if fault["space"] != "global" or not name or not fault["size"]:
         return ""

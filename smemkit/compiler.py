@@ -247,17 +247,28 @@ def compile_error(output: str, sources: Mapping[str, str], host: Mapping[str, st
     for file, line, message in refused or errors:
         text = _line_of(sources, file, line).strip()
         shown.append(f"{file}:{line}: {message}\n    {text}" if text else f"{file}: {message}")
-        for name in dict.fromkeys(re.findall(r"['\"](\w+)['\"]", message)):
-            if name in host:
-                shown.append(
-                    f"    {name} is host code ({host[name]}), which is left out; __device__ would keep it"
-                )
+        shown += [
+            f"    {name} is host code ({host[name]}), which is left out; __device__ would keep it"
+            for name in _named(message, host)
+        ]
     for name in dict.fromkeys(re.findall(r"undefined (?:reference to `|symbol: )([^'\n]+)", output)):
         shown.append(f"{name} is declared, and defined nowhere")
     error = CompileError("\n".join(shown) or f"the compiler says:\n{output.strip()}")
     file, line, _ = errors[0] if errors else ("", 0, "")
     error.file, error.line, error.text = file, line if file in sources else None, _line_of(sources, file, line)
     return error
+
+
+def _named(message: str, host: Mapping[str, str]) -> list[str]:
+    """Which of `host` a message is about: 'fill', 'Lock::Lock(int)', and "Lock::grow" where it says 'grow'."""
+    quoted = re.findall(r"['\"](?:\w+ )*([\w:~]+)(?:\([^'\"]*\))?['\"]", message)
+    constructs = re.search("construct|conver", message)  # else a type's name does not mean its constructor
+    found = [name for name in quoted if name in host]
+    for name in host:
+        owner, last = name.split("::")[-2:] if "::" in name else ("", name)
+        if last in quoted and (constructs or owner != last):
+            found.append(name)
+    return list(dict.fromkeys(found))
 
 
 def _line_of(sources: Mapping[str, str], file: str, line: int) -> str:

@@ -76,9 +76,13 @@ class CpuModule:
                 continue  # an #if hides it
             self._addresses[variable.name] = found.address
             self.variables[variable.name] = Parameter.of(variable.name, variable.name, found.type)
-            if checked and variable.constant:
-                size = ctypes.c_size_t(self.variables[variable.name].total)
-                _executor.smemkit_checked_constant(ctypes.c_void_p(found.address), size)
+            if checked:
+                known = self.variables[variable.name]
+                sizes = ctypes.c_size_t(known.total), ctypes.c_size_t(8 if known.pointer else known.bytes)
+                address = ctypes.c_void_p(found.address)
+                _executor.smemkit_checked_global(
+                    variable.name.encode(), address, *sizes, ctypes.c_int(variable.constant)
+                )
 
     def signature(self, kernel: str) -> list[list[int]] | None:
         """The fields of each parameter; None where an #if hides the kernel."""

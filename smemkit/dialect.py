@@ -38,9 +38,10 @@ CHECKED_FLAGS = (
 
 def checked_flags(accepts) -> list[str]:
     """CHECKED_FLAGS, and what the compiler knows of the rest: `accepts(flag)` tries it."""
-    clang = accepts("-fsanitize=array-bounds")
-    reads = ["-mllvm", "-tsan-instrument-read-before-write=1"]  # else clang leaves a read out before a write
-    return [*CHECKED_FLAGS, *(["-fsanitize=array-bounds", *reads] if clang else ["-fsanitize=bounds"])]
+    if accepts("-fsanitize=array-bounds"):  # clang, which else leaves out a read before a write
+        more = ["-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1"]
+        return [*CHECKED_FLAGS, "-fsanitize=array-bounds", *more]
+    return [*CHECKED_FLAGS, "-fsanitize=bounds", "--param=tsan-distinguish-volatile=1"]
 
 
 # A number is matched so that the apostrophes in 1'000 do not look like a character's.

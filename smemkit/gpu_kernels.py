@@ -138,6 +138,10 @@ class GpuModule:
     def _function(self, kernel: str) -> Any:
         return _check(driver.cuKernelGetFunction(self._object.get_kernel(kernel).handle))
 
+    def function(self, kernel: str) -> Any:
+        """The driver's handle of a kernel, on this device."""
+        return self._functions[kernel]
+
     def _symbol(self, name: str) -> tuple[Any, int]:
         """The address of a variable, and its bytes."""
         return _check(driver.cuLibraryGetGlobal(self._object.handle, self._symbols[f"&{name}"]))

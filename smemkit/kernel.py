@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ __all__ = ["Kernel", "Launch"]
 _MOST_THREADS = 1024
 _LIMITS = {"grid": (2**31 - 1, 65535, 65535), "block": (1024, 1024, 64)}
 _checking = threading.Lock()  # a library for the checker is one in a process, with one set of variables
+if hasattr(os, "register_at_fork"):  # whoever held it is not in the child
+    os.register_at_fork(after_in_child=_checking._at_fork_reinit)
 
 
 class Kernel:
@@ -156,6 +159,10 @@ class Kernel:
 
     def __call__(self, *args: Any) -> None:
         raise TypeError(f"{self!r} is called with a grid and a block: kernel[grid, block](…)")
+
+    def _gpu_function(self, device: str) -> int:
+        """The driver's handle of the kernel, compiled for a GPU."""
+        return int(self._program.module(device, self.name).function(self.name))
 
     def __repr__(self) -> str:
         return f"<smemkit.Kernel {self._name or ', '.join(self.names) or 'of macros'} in {self.filename}>"

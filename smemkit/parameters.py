@@ -219,6 +219,8 @@ class Parameter:
                 hint = ", a whole number of them"
         elif self.kind == "V":
             wanted = f"{self.element}, a NumPy structured scalar or another buffer"
+            if isinstance(value, (np.ndarray, Array)):
+                hint = "; a pointer in it is a uint64, an Array's _address"
         else:
             wanted = f"a tuple of {self.element}" if self.lanes > 1 else self.element
         return TypeError(f"{self.name}: expected {wanted}{hint} ({self.declaration}), got {describe_value(value)}")

@@ -2,9 +2,9 @@
 
 Such a file has `main`, host functions, `<<<…>>>` and the host's headers, which neither NVRTC nor the CPU's dialect
 can take. What the kernels need is kept: functions and variables with __global__, __device__ and their kin, and
-whatever types, constants and constexpr functions those mention, and those mention in turn. The rest becomes
-blanks, so that lines stay where they are. Only the outlines of declarations are read here; the rest is the
-compiler's.
+whatever types, constants and constexpr functions those mention, and those mention in turn; of a type that has
+__device__ members, without those of the host. The rest becomes blanks, so that lines stay where they are. Only the
+outlines of declarations are read here; the rest is the compiler's.
 """
 
 from __future__ import annotations
@@ -32,6 +32,18 @@ _ATTRIBUTE = re.compile(
 _CONSTANT = re.compile(r"\s*(?:typedef|using|namespace|static_assert)\b|[^=]*\b(?:const|constexpr)\b")
 _FUNCTION_NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _DECLARED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*$")
+_ACCESS = re.compile(r"(?:public|protected|private)\s*:(?!:)")
+_CLASS = re.compile(r"\b(?:struct|class|union)\b(?P<rest>.*)", re.DOTALL)
+_PURE = re.compile(r"\)[\w\s&]*=\s*0\s*;$")
+_OPERATOR = re.compile(r"\boperator\s*(?P<which>\(\s*\)|[^(]+)")
+_MEMBER_OF = re.compile(r"(?P<type>\w+)\s*::\s*(?P<name>~?\s*\w+)\s*\(|(?P<converts>\w+)\s*::\s*operator\b")
+# parentheses that are not a function's: decltype(x), and those of pointers and references to functions and arrays
+_NO_PARAMETERS = re.compile(r"\b(?:decltype|__typeof__|typeof|noexcept|explicit)\s*(?=\()")
+_DECLARATOR = re.compile(r"\(\s*(?:[\w:]*::\s*)?[*&]")
+_AFTER_PARAMETERS = re.compile(r"const\b|volatile\b|noexcept\b|override\b|final\b|throw\b|requires\b|->|[:&;=]|$")
+# what shows that a function is the host's, whatever it is called from
+_RUNTIME = re.compile(r"cuda[A-Z]\w*(?<!_t)")
+_HOST_ONLY = re.compile(r"<<<|\b(?:cout|cerr)\s*<<|\bstd\s*::\s*(?:[io]f?stream|cin|cout|cerr)\b")
 _TYPE_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -89,7 +101,7 @@ class DeviceCode:
         Its kernels.
     variables : tuple of Variable
     host : dict of str to str
-        What was left out: its name → "kernel.cu:12".
+        What was left out: its name → "kernel.cu:12"; "Lock::Lock" for a member.
     generated : bool
         Whether a macro's call may have made more kernels than `functions`.
     """
@@ -195,7 +207,8 @@ def place(text: str, at: int) -> tuple[int, str]:
 
 @dataclass(eq=False)
 class _Item:
-    """A declaration at namespace scope. In `code` comments, strings and directives are blank."""
+    """A declaration in a namespace or a type. In `code` comments, strings and directives are blank, and so are a
+    type's `host_members`."""
 
     start: int
     end: int
@@ -204,6 +217,7 @@ class _Item:
     template: str
     scope: str  # "outer::inner::"
     kind: str  # "function", "type", "call" of a macro, "other"
+    host_members: tuple[tuple[int, int, str], ...] = ()  # start, end and name
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -247,7 +261,9 @@ def scan(text: str, wanted: str = "") -> DeviceCode:
     for found in directives:
         code = _blank(code, found.start(), found.end())
     macros = _macros(directives)
-    items = list(_items(_without_rival_branches(code, directives), 0, len(code), "", macros))
+    code = _without_rival_branches(code, directives)
+    items = list(_items(code, 0, len(code), "", macros))
+    _leave_out_host_members(items, code, macros)
     kept = _needed(items, _words(wanted), macros)
     host: dict[str, str] = {}
     functions: dict[str, Function] = {}
@@ -259,6 +275,10 @@ def scan(text: str, wanted: str = "") -> DeviceCode:
             host |= {name: f"{file}:{line}" for name in item.names if not item.may_serve and name not in host}
             text = _blank(text, item.start, item.end, directives)
             continue
+        for start, end, name in item.host_members:
+            line, file = place(text, start)
+            host.setdefault(name, f"{file}:{line}")
+            text = _blank(text, start, end, directives)
         function = _function(item, macros, place(text, item.start))
         if function and ("{" in item.code or function.name not in functions):
             functions[function.name] = function
@@ -352,10 +372,11 @@ def _is_known_using(head: str, own: set[str]) -> bool:
 
 
 def _items(code: str, at: int, end: int, scope: str, macros) -> Iterator[_Item]:
-    """The declarations in a range, and in the namespaces there."""
+    """The declarations in a range, which may be a type's body, and in the namespaces there."""
     while at < end:
-        if code[at].isspace() or code[at] in ";}":
-            at += 1
+        label = _ACCESS.match(code, at)
+        if label or code[at].isspace() or code[at] in ";}":
+            at = label.end() if label else at + 1
             continue
         start, stop = at, _end_of_macro_call(code, at, macros)
         if stop:
@@ -450,6 +471,102 @@ def _closing_angle(code: str, at: int) -> int:
             return at
         at += 1
     return len(code) - 1
+
+
+# ---- members of the host ----------------------------------------------------------------------------------------
+
+
+def _leave_out_host_members(items: list[_Item], code: str, macros) -> None:
+    """Sets the `host_members` of types, and blanks them in their `code`."""
+    defined: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}  # whether for the host → type and name
+    for item in items:
+        if item.kind == "function":
+            defined[_is_plain(item, macros)] |= _defined(item)
+    for item in items:
+        if item.kind == "type" or re.match(r"\s*typedef\s+(?:struct|class|union)\b", item.head):
+            item.host_members = tuple(_host_members(item, "", code, macros, defined))
+        for start, end, _ in item.host_members:
+            item.code = _blank(item.code, start - item.start, end - item.start)
+
+
+def _host_members(outer: _Item, scope: str, code: str, macros, defined) -> Iterator[tuple[int, int, str]]:
+    """The member functions of a type that are the host's.
+
+    Where a member is for the device, those are the host's that do not say that they are too. In a type without
+    such a member, they are those that call the CUDA runtime, launch or print: nvcc lets device code call no other
+    either, but those compile.
+    """
+    found = _CLASS.search(outer.head)
+    brace = _end_of_declaration(code, outer.start, outer.end)[1]
+    if not found or brace is None or re.search(r"\benum\b", outer.head):
+        return
+    words = re.findall(r"\w+", re.sub(r"\bfinal\b|<.*|:(?!:).*", "", found["rest"], flags=re.DOTALL))
+    own = words[-1] if words else ""
+    members = list(_items(code, brace + 1, _closing(code, brace), "", macros))
+    has_device = any(_with_macros(_words(member.head), macros) & _DEVICE_WORDS for member in members)
+    for member in members:
+        if member.kind == "type":
+            yield from _host_members(member, f"{scope}{own}::", code, macros, defined)
+            continue
+        name = _member_function(member, own)
+        if not name or name in macros or not _is_plain(member, macros):
+            continue
+        friend = re.search(r"\bfriend\b", member.head)
+        key = "" if friend else own, name
+        elsewhere = "{" not in member.code
+        if elsewhere and key in defined[False]:
+            continue
+        calls = _HOST_ONLY.search(member.code) or any(map(_RUNTIME.fullmatch, _with_macros(member.words, macros)))
+        if has_device or calls or (elsewhere and key in defined[True]):
+            yield member.start, member.end, name if friend else f"{scope}{own}::{name}"
+
+
+def _is_plain(function: _Item, macros) -> bool:
+    """Whether nothing says that a function is for the device."""
+    words = _with_macros(_words(function.head), macros)
+    return not words & (_DEVICE_WORDS | {"constexpr", "consteval"})
+
+
+def _defined(function: _Item) -> set[tuple[str, str]]:
+    """The type and the name of what stands outside of types: "Lock" and "~Lock"; the type is "" for no member."""
+    member = _MEMBER_OF.search(_without_angles(function.head))
+    own = (member["type"] or member["converts"]) if member else ""
+    name = _operator(function) or (re.sub(r"\s", "", member["name"]) if member else "")
+    return {(own, each) for each in ([name] if name else function.names)}
+
+
+def _member_function(member: _Item, own: str) -> str:
+    """The name of a member function of type `own`, unless it is defaulted or deleted; "" for what is none."""
+    if member.kind != "function" and not (member.kind == "other" and _PURE.search(member.head)):
+        return ""
+    head = _without_angles(member.head)
+    while other := _NO_PARAMETERS.search(head):
+        head = head[: other.end()].rstrip() + " " + head[_closing(head, other.end()) + 1 :]
+    found = re.search(r"(?P<name>~?\s*[A-Za-z_]\w*)\s*\(", head)
+    if _operator(member) or not found:
+        return _operator(member)
+    before, after = head[: found.start()], head[_closing(head, found.end() - 1) + 1 :].lstrip()
+    name = re.sub(r"\s", "", found["name"])
+    if not before.strip() and name.lstrip("~") != own:  # a macro's call
+        return ""
+    is_function = not re.search(r"(?<!:):(?!:)|[=\[(]", before) and _AFTER_PARAMETERS.match(after)
+    return name if is_function and name not in _TYPE_WORDS and not _DECLARATOR.match(head, found.end() - 1) else ""
+
+
+def _operator(function: _Item) -> str:
+    """ "operator=", "operator bool"; "" for other functions."""
+    found = re.search(r"\boperator", function.head) and _OPERATOR.search(function.code)
+    if not found:
+        return ""
+    which = " ".join(found["which"].split())
+    return f"operator{' ' * which[0].isalpha()}{which}"
+
+
+def _without_angles(head: str) -> str:
+    """A declaration's head without template arguments."""
+    while found := re.search(r"(?<=\w)\s*<", head):
+        head = head[: found.start()] + " " + head[_closing_angle(head, found.end() - 1) + 1 :]
+    return head
 
 
 # ---- kernels and variables --------------------------------------------------------------------------------------

@@ -133,8 +133,9 @@ def test_large_grids_are_sampled_and_the_report_says_so():
     report = smemkit.check(smemkit.matmul, x, x, kernel="tiled", tile=8)
     (launch,) = report.launches
     assert (launch.blocks_checked, launch.blocks) == (16, 1024)
-    assert "16 of 1,024 blocks were checked: the first, the last and 14 spread between them" in " ".join(
-        str(report).split()
+    assert (
+        "16 of 1,024 blocks were checked: the first and the last, and others between them with their neighbours"
+        in " ".join(str(report).split())
     )
     everything = smemkit.check(smemkit.matmul, x, x, kernel="tiled", tile=8, blocks="all").launches[0]
     assert everything.blocks_checked == 1024
@@ -155,6 +156,35 @@ def test_blocks_that_work_together_are_all_checked():
 def test_an_operation_of_several_launches_reports_each():
     report = smemkit.check(smemkit.sum, np.ones(70_000, np.float32), kernel="tree", block_size=256)
     assert [launch.blocks for launch in report.launches] == [274, 2, 1]
+
+
+def test_neighbours_are_among_the_blocks_of_a_sample():
+    """What blocks do to each other they do to their neighbours, mostly."""
+    kernel = smemkit.Kernel("""
+        __global__ void smooth(float *u)
+        {
+            const int i = blockIdx.x * blockDim.x + threadIdx.x + 1;
+            const float mean = (u[i - 1] + u[i + 1]) / 2;
+            __syncthreads();
+            u[i] = mean;
+        }""")
+    report = smemkit.check(kernel[2000, 32], np.ones(2000 * 32 + 2, np.float32))
+    assert report.launches[0].blocks_checked == 16
+    assert any(fault.kind == "race" and fault.other_block for fault in report.faults), report
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, 5, 16, 99, 100, 200])
+@pytest.mark.parametrize("grid", [(100,), (10, 10), (1, 100), (4, 5, 5)])
+def test_samples_are_as_large_as_asked_and_have_the_first_and_the_last(grid, blocks):
+    kernel = smemkit.Kernel(
+        "__global__ void mark(int *seen) {"
+        " int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);"
+        " if (block == 0 || block == 99) seen[100] = block; else seen[block] = 1; }"
+    )
+    report = smemkit.check(kernel[grid, 1], np.zeros(100, np.int32), blocks=blocks)
+    assert report.launches[0].blocks_checked == min(blocks, 100)
+    outside = [fault for fault in report.faults if fault.kind == "out_of_bounds"]
+    assert sum(fault.count for fault in outside) == min(blocks, 2)
 
 
 # ---- schedules ----
@@ -209,6 +239,19 @@ def test_random_schedules_depend_on_the_seed_alone():
     verdicts = [first_is_late(seed) for seed in range(12)]
     assert any(verdicts)
     assert verdicts == [first_is_late(seed) for seed in range(12)]
+
+
+def test_a_loop_over_the_same_words_is_no_endless_wait():
+    kernel = smemkit.Kernel("""
+        __global__ void horner(const float *c, float *y, int n)
+        {
+            float a = 0;
+            for (int i = 0; i < n; i++)
+                a = a * c[0] + c[1];
+            y[threadIdx.x] = a;
+        }""")
+    report = smemkit.check(kernel[1, 64], np.ones(2, np.float32) / 2, np.zeros(64, np.float32), 1_000_000)
+    assert report.ok, report
 
 
 # ---- what it leaves alone ----
@@ -280,7 +323,7 @@ def test_a_fault_ends_nothing_but_its_block():
             {"schedule": "parallel"},
             "schedule: expected one of serial, lockstep, random",
         ),
-        ((smemkit.transpose, MATRIX), {"seed": -1}, "seed: expected an integer of at least 0, got -1"),
+        ((smemkit.transpose, MATRIX), {"seed": -1}, "seed: expected an integer from 0 to 2**64 - 1, got -1"),
         (
             (smemkit.transpose, MATRIX),
             {"blocks": 0},

@@ -106,6 +106,146 @@ def test_what_that_mentions_stays_too():
     assert kept(source) == source.splitlines()[:4]
 
 
+MEMBERS = """
+struct {head}
+{{
+    {member}
+    {device}
+    int last;
+}};
+{outside}
+__global__ void k(type<int> x) {{ }}
+"""
+
+
+def keeps(member, device="HD void f();", head="type : base<int>", outside=""):
+    """Whether a member stays, and everything else with it."""
+    source = "#define HD __host__ __device__\n#define CHECK(e) check(e, cudaSuccess)\n#define CONSTANT\n"
+    source += MEMBERS.format(head=head, member=member, device=device, outside=outside)
+    expected = [line.strip() for line in source.splitlines() if line.strip()]
+    rest = [line for line in expected if line != member]
+    assert kept(source) in (expected, rest)
+    return kept(source) == expected
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        "type() {}",
+        "explicit type(int n) noexcept(false) : base<int>{n}, a(n < 3), b{1} { f(\"}\"); /* } */ char c = '}'; }",
+        "inline ~type() { }",
+        "virtual ~ type();",
+        "virtual void f() const = 0;",
+        "__host__ float f(type x = {}) const & override { return x.f(); }",
+        "template <class T, int N = (3 > 2)> type(const T &x) : a(x) { }",
+        "type &operator=(const type &o) { return *this; }",
+        "bool operator()(int a, int b) const { return a < b; }",
+        "operator float *() const;",
+        "template <class T> operator T() const { return a; }",
+        "static type *make(std::vector<int> v) { return new type; }",
+        "auto f() const -> std::array<int, 3> { return {}; }",
+        "decltype(a) f() { return this->operator()(1, 2); }",
+        "friend std::ostream &operator<<(std::ostream &o, const type &t) { return o << 1; }",
+        "friend void g(type);",
+    ],
+)
+def test_host_members_are_left_out(member):
+    assert not keeps(member)
+    assert not keeps(member, "__device__ type(int);", "__align__(16) type final : public base<3>, other")
+    assert not keeps(member, "CONSTANT __global__ void f() { }", "type")
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        "type(const type &) = default;",
+        "type &operator=(type &&) = delete;",
+        "constexpr type(int a) : a(a) {}",
+        "template <class T> HD operator T() const { return a; }",
+        "virtual HD void f() = 0;",
+        "float ALIGN(16) x{0};",
+        "__align__(16) int a[sizeof(int)], b{3}, c = f(3), d = 0;",
+        "int bits : f(3);",
+        "int (*f)(int), (&g)[3];",
+        "real (*f)(int) = 0;",
+        "real (type::*f)(int);",
+        "std::pair<int, real(int)> p;",
+        "decltype(f(1)) y;",
+        "friend class other;",
+        "using base<int>::base;",
+        "public: static_assert(sizeof(int) == 4);",
+        "enum colour { RED };",
+        "union { int a; float b; };",
+        "struct inner { int a; inner(int a) : a(a) {} };",
+        "DECLARE(type);",
+    ],
+)
+def test_what_stays_in_a_type(member):
+    assert keeps(member)
+
+
+@pytest.mark.parametrize(
+    ("member", "outside", "stays"),
+    [
+        ("float f() const;", "__device__ float type::f() const { return 1; }", True),
+        ("type(int);", "template <class T> HD type<T>::type(int) { }", True),
+        ("operator bool();", "__device__ type::operator bool() { return true; }", True),
+        ("friend type operator+(type, type);", "__device__ type operator+(type a, type b) { return a; }", True),
+        ("friend type operator-(type, type);", "__device__ type operator+(type a, type b) { return a; }", False),
+        ("friend __global__ void k(type<int>);", "", True),
+        ("friend void k(type<int>);", "", True),
+        ("~type();", "__device__ type::type() { }", False),
+    ],
+)
+def test_members_that_are_defined_outside(member, outside, stays):
+    assert keeps(member, outside=outside) == stays
+
+
+@pytest.mark.parametrize(
+    ("member", "stays"),
+    [
+        ("type() : a(0) {}", True),
+        ("float norm() const { return a; }", True),
+        ("type(int cin, int cout) : cin(cin), cout(cout) {}", True),
+        ("cudaError_t error() const { return a; }", True),
+        ("static char test(void *);", True),
+        ("type(int n) { cudaMalloc(&a, n); }", False),
+        ("~type() { CHECK(a); }", False),
+        ("void go() { k<<<1, 1>>>(*this); }", False),
+        ("void print() { std::cout << a; }", False),
+        ("friend std::ostream &operator<<(std::ostream &o, type t);", False),
+    ],
+)
+def test_types_without_device_members(member, stays):
+    assert keeps(member, device="int a;") == stays
+
+
+def test_members_of_nested_types_and_typedefs():
+    source = """
+typedef struct pair { int a; pair() { } __device__ int get() { return a; } } pair_t;
+namespace n {
+template <class T> struct outer {
+    class inner { inner() { } public: ~inner() { timer t; } HD T get(); T a; } x;
+    outer() { }
+#if 1
+    void f(int) {
+#else
+    void f() {
+#endif
+    }
+};
+}
+struct timer { std::chrono::seconds s; };
+__global__ void k(pair_t p, n::outer<int> o) { }
+"""
+    code = scanner.scan("#define HD __host__ __device__" + source)
+    assert "typedef struct pair { int a; __device__ int get() { return a; } } pair_t;" in " ".join(
+        code.text.split()
+    )
+    assert list(code.host) == ["pair::pair", "outer::inner::inner", "outer::inner::~inner"]
+    assert "timer" not in code.text
+
+
 def test_branches_of_conditionals():
     source = """\
 #ifdef X

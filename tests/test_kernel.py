@@ -145,6 +145,16 @@ def run_ray(kernel):
     assert_array_equal(image, image.T)
 
 
+def run_lock(kernel):
+    x, mutex, total = np.arange(1000, dtype=np.int32), smemkit.zeros(1, np.int32), np.zeros(1, np.int32)
+    on_device = smemkit.asarray(x)
+    lock = np.array((mutex._address,), [("mutex", "u8")])[()]
+    span = np.array((on_device._address, x.size), np.dtype("u8,i4", align=True))[()]
+    kernel[8, 64](lock, span, total)
+    assert total == x.sum()
+    assert mutex.item() == 0
+
+
 TEXTBOOK = {name.removeprefix("run_"): run for name, run in globals().items() if name.startswith("run_")}
 
 
@@ -162,6 +172,19 @@ def test_notes_say_what_was_left_out():
     assert kernel.notes == (f"host code was left out: fill ({kernel.filename}:23), main ({kernel.filename}:38)",)
     assert kernel.filename == str(TEXTBOOK_FOLDER / "saxpy.cu")
     assert kernel.source == (TEXTBOOK_FOLDER / "saxpy.cu").read_text()
+
+
+def test_notes_name_members():
+    notes = kernel_on("cpu", TEXTBOOK_FOLDER / "lock.cu").notes[0]
+    named = re.findall(r"([\w:~]+) \([^()]*:(\d+)\)", notes)
+    assert named[:6] == [
+        ("HandleError", "6"),
+        ("Lock::Lock", "16"),
+        ("Lock::~Lock", "20"),
+        ("Span::Span", "36"),
+        ("Span::release", "40"),
+        ("Span::print", "41"),
+    ]
 
 
 # ---- which kernel -----------------------------------------------------------------------------------------------
@@ -524,6 +547,7 @@ def test_argument(name, value, expected, device):
         ("v", (1, 2), "v: expected a tuple of 4 float32 (float4 v), got tuple"),
         ("v", (1, 2, 3, "x"), "v: expected float32 (float4 v), got str"),
         ("vectors", np.zeros(6, np.float32), "vectors: expected an array of 4 float32, a whole number of them"),
+        ("p", np.zeros(9, np.int8), "or another buffer; a pointer in it is a uint64, an Array's _address (point"),
         ("points", np.zeros(2, "f4,f8"), "points: expected an array of structs of 8 bytes (point *points), got"),
         (
             "wide",
@@ -686,6 +710,9 @@ def test_constant_refused(name, value, error, message):
 # ---- compile errors ---------------------------------------------------------------------------------------------
 
 
+MEMBERS = "struct pair { int a; pair(int a) : a(a) {} void set() {} __device__ int get() { return a; } };\n"
+
+
 @pytest.mark.parametrize(
     ("source", "line", "message"),
     [
@@ -697,6 +724,8 @@ def test_constant_refused(name, value, error, message):
             "f is host code (kernel.cu:1)",
         ),
         ("int n = 3;\n__global__ void k(int *x)\n{\n    *x = n;\n}", 4, "n is host code (kernel.cu:1)"),
+        (MEMBERS + "__global__ void k(int *x) { pair p(3); }", 2, "pair::pair is host code (kernel.cu:1)"),
+        (MEMBERS + "__global__ void k(pair *x) { x->set(); }", 2, "pair::set is host code (kernel.cu:1)"),
         (
             "struct big { char c[99]; };\n__global__ void k(big *x)\n{\n    __shfl_sync(~0u, *x, 0);\n}",
             4,

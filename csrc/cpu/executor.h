@@ -111,8 +111,9 @@ void smemkit_checked_fence(int scope); /* 1 block, 2 device, 3 system */
 void smemkit_checked_shared(const char *name, const void *address, size_t bytes, size_t element_bytes, int ndim,
                             const unsigned *dims);
 
-/* Constant memory of a kernel's library: reads of it are no accesses to global memory. */
-void smemkit_checked_constant(const void *address, size_t bytes);
+/* A variable of a kernel's library, of which messages say its name: __device__, or __constant__, and then reads of
+ * it are no accesses to global memory. */
+void smemkit_checked_global(const char *name, const void *address, size_t bytes, size_t element_bytes, int constant);
 
 /* ---- called by the host ---- */
 

@@ -89,6 +89,15 @@ static void touch_range(const volatile void *memory, size_t bytes, enum access_k
     }
 }
 
+/* Whoever waits for another thread reads what is volatile, or atomic. */
+INLINE void wait_perhaps(void)
+{
+    struct tracer *t = own_tracer();
+
+    if (t)
+        t->waits = true;
+}
+
 #define HOOKS(bytes)                                             \
     HIDDEN void __tsan_read##bytes(void *memory)                 \
     {                                                            \
@@ -108,6 +117,7 @@ static void touch_range(const volatile void *memory, size_t bytes, enum access_k
     }                                                            \
     HIDDEN void __tsan_volatile_read##bytes(void *memory)        \
     {                                                            \
+        wait_perhaps(); \
         touch(memory, bytes, ACCESS_LOAD, CALLER);               \
     }                                                            \
     HIDDEN void __tsan_volatile_write##bytes(void *memory)       \

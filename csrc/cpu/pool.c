@@ -244,6 +244,7 @@ static void after_fork(void)
     pthread_cond_init(&pool.work, NULL);
     pthread_cond_init(&pool.idle, NULL);
     memory_after_fork();
+    trace_after_fork();
     fault_after_fork();
     launching = false;
     pool.size = 0; /* the parent's workers' memory is left: their stacks may be in any state */
@@ -350,7 +351,8 @@ static int check_configuration(const struct smemkit_launch *launch)
                       MAX_BLOCK_Z);
     if (launch->shared_bytes > launch->shared_limit || launch->shared_bytes > MAX_SHARED_BYTES)
         return refuse(ERROR_INVALID_VALUE, "%zu bytes of dynamic shared memory; this kernel may have %zu",
-                      launch->shared_bytes, launch->shared_limit);
+                      launch->shared_bytes,
+                      launch->shared_limit < MAX_SHARED_BYTES ? launch->shared_limit : (size_t)MAX_SHARED_BYTES);
     return ERROR_NONE;
 }
 

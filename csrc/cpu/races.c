@@ -71,6 +71,16 @@ struct access {
  * takes them all. */
 static atomic_flag stripes[STRIPES];
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
+/* All places of atomics, and what was released there, are under this one. */
+static pthread_mutex_t objects_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void races_after_fork(void)
+{
+    pthread_mutex_init(&regions_lock, NULL);
+    pthread_mutex_init(&objects_lock, NULL);
+    for (int i = 0; i < STRIPES; i++)
+        atomic_flag_clear(&stripes[i]);
+}
 
 static void lock_stripe(unsigned i)
 {
@@ -226,8 +236,6 @@ struct seen {
     uint32_t count;
 };
 
-/* All objects, and what was released there, are under this lock. */
-static pthread_mutex_t objects_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t searches;
 
 static bool released(const struct sync_object *object, uint32_t count, const struct access *by,

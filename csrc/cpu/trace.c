@@ -36,6 +36,12 @@ struct checking **trace_checking(void)
     return &checking;
 }
 
+void trace_after_fork(void)
+{
+    pthread_mutex_init(&trace_lock, NULL);
+    races_after_fork();
+}
+
 static uint64_t mix(uint64_t x)
 {
     x ^= x >> 31;
@@ -571,8 +577,9 @@ uint32_t trace_make_room(struct tracer *t, unsigned warp, uint32_t lanes)
             busy |= (*at >> KIND_SHIFT & 15) == ACCESS_STORE;
         }
     }
-    if (busy || addresses != t->last_addresses) /* else they look at the same words again and again */
+    if (busy || !t->waits || addresses != t->last_addresses) /* else they ask for the same words again and again */
         t->worker->progress++;
+    t->waits = false;
     t->last_addresses = addresses;
     merge_warp(t, warp, lanes);
     for (uint32_t rest = lanes; rest; rest &= rest - 1) {
@@ -669,6 +676,8 @@ void trace_name(struct tracer *t, struct checked_fault *fault, uintptr_t address
         }
         return;
     }
+    if (trace_device_variable(address, fault))
+        return;
     if (!memory_find((const void *)address, &start, &end)) {
         fault->offset = address;
         fault->space = SPACE_NONE;
@@ -921,7 +930,11 @@ uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read
 
 void smemkit_checked_atomic(const volatile void *memory, unsigned bytes, int reads, const void *code)
 {
-    struct tracer *t = note_access(memory, bytes, reads ? ACCESS_ATOMIC : ACCESS_ATOMIC_STORE, code);
+    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
+
+    if (t)
+        t->waits = true;
+    t = note_access(memory, bytes, reads ? ACCESS_ATOMIC : ACCESS_ATOMIC_STORE, code);
 
     if (t) {
         trace_settle(t, t->worker->current);
@@ -992,39 +1005,63 @@ bool trace_is_guess(const struct trace *trace, const struct checked_fault *fault
     return false;
 }
 
-/* ---- constants ---- */
+/* ---- variables of libraries ---- */
 
-enum { MAX_CONSTANTS = 256 };
+enum { MAX_GLOBALS = 1024 };
 
-/* Constant memory of the loaded libraries: reads of it are not global accesses. Only ever added to, under the lock
- * of traces; a library that is loaded stays. */
-static struct {
-    uintptr_t start, end;
-} constants[MAX_CONSTANTS];
-static _Atomic int constant_count;
+/* The variables of the loaded libraries, __constant__ and __device__. Only ever added to, under the lock of traces; a
+ * library that is loaded stays. */
+static struct global {
+    char name[64];
+    uintptr_t start;
+    size_t bytes, element;
+    bool constant;
+} globals[MAX_GLOBALS];
+static _Atomic int global_count;
 
-void smemkit_checked_constant(const void *memory, size_t bytes)
+static const struct global *global_at(uintptr_t address)
 {
-    const uintptr_t start = (uintptr_t)memory;
+    for (int i = 0; i < global_count; i++)
+        if (address - globals[i].start < globals[i].bytes)
+            return &globals[i];
+    return NULL;
+}
 
+void smemkit_checked_global(const char *name, const void *memory, size_t bytes, size_t element, int constant)
+{
     pthread_mutex_lock(&trace_lock);
-    for (int i = 0; i < constant_count; i++)
-        if (constants[i].start == start)
-            bytes = 0;
-    if (bytes && constant_count < MAX_CONSTANTS) {
-        constants[constant_count].start = start;
-        constants[constant_count].end = start + bytes;
-        constant_count++;
+    if (!global_at((uintptr_t)memory) && global_count < MAX_GLOBALS) {
+        struct global *global = &globals[global_count];
+
+        snprintf(global->name, sizeof global->name, "%s", name);
+        global->start = (uintptr_t)memory;
+        global->bytes = bytes;
+        global->element = element;
+        global->constant = constant;
+        global_count++;
     }
     pthread_mutex_unlock(&trace_lock);
 }
 
 bool trace_constant(uintptr_t address)
 {
-    for (int i = 0; i < constant_count; i++)
-        if (address - constants[i].start < constants[i].end - constants[i].start)
-            return true;
-    return false;
+    const struct global *global = global_at(address);
+
+    return global && global->constant;
+}
+
+bool trace_device_variable(uintptr_t address, struct checked_fault *fault)
+{
+    const struct global *global = global_at(address);
+
+    if (!global)
+        return false;
+    memcpy(fault->variable, global->name, sizeof fault->variable);
+    fault->offset = address - global->start;
+    fault->extent = global->bytes;
+    fault->element = (unsigned)global->element;
+    fault->rank = global->bytes > global->element;
+    return true;
 }
 
 /* ---- launches ---- */
@@ -1090,20 +1127,55 @@ static void note_arguments(struct trace *trace, const struct smemkit_launch *lau
     }
 }
 
-/* The first block, the last, and others evenly between them. */
+/* Adds a block to the sorted list of those that are checked, unless it is there, or no block. */
+static void choose_block(struct trace *trace, uint64_t block)
+{
+    uint64_t at = trace->blocks_checked;
+
+    if (block >= trace->blocks)
+        return;
+    while (at > 0 && trace->order[at - 1] > block)
+        at--;
+    if (at > 0 && trace->order[at - 1] == block)
+        return;
+    memmove(trace->order + at + 1, trace->order + at, (trace->blocks_checked - at) * sizeof *trace->order);
+    trace->order[at] = block;
+    trace->blocks_checked++;
+}
+
+/* The `i`th of `count` blocks that lie evenly between the first and the last. */
+static uint64_t spread(const struct trace *trace, uint64_t i, uint64_t count)
+{
+    return count < 2 ? 0 : (uint64_t)((double)i / (double)(count - 1) * (double)(trace->blocks - 1));
+}
+
+/* The first block, the last, and others between them, with neighbours: most blocks that race are neighbours. */
 static bool choose_blocks(struct trace *trace, uint64_t wanted)
 {
-    if (!wanted || wanted > trace->blocks)
-        wanted = trace->blocks;
-    trace->blocks_checked = wanted;
-    if (wanted == trace->blocks)
-        return true; /* in their order */
-    trace->order = malloc(wanted * sizeof *trace->order);
+    const uint64_t columns = trace->grid[0], last = trace->blocks - 1, places = (wanted + 2) / 3;
+
+    trace->blocks_checked = trace->blocks;
+    if (!wanted || wanted >= trace->blocks)
+        return true; /* all, in their order */
+    trace->order = malloc((wanted + 1) * sizeof *trace->order);
     if (!trace->order)
         return false;
-    for (uint64_t i = 0; i < wanted; i++)
-        trace->order[i] =
-            wanted == 1 ? 0 : (uint64_t)((double)i / (double)(wanted - 1) * (double)(trace->blocks - 1));
+    trace->blocks_checked = 0;
+    choose_block(trace, 0);
+    if (wanted > 1)
+        choose_block(trace, last);
+    for (uint64_t i = 0; i < places; i++) {
+        const uint64_t block = spread(trace, i, places), beside = block == last ? block - 1 : block + 1;
+        const uint64_t below = columns == 1 || trace->grid[1] == 1 ? beside
+                               : block + columns <= last           ? block + columns
+                                                                   : block - columns;
+        const uint64_t together[] = {block, beside, below};
+
+        for (int j = 0; j < 3 && trace->blocks_checked < wanted; j++)
+            choose_block(trace, together[j]);
+    }
+    for (uint64_t i = 0; trace->blocks_checked < wanted; i++) /* in place of neighbours that were there already */
+        choose_block(trace, (spread(trace, i % (2 * wanted), 2 * wanted) + i / (2 * wanted)) % trace->blocks);
     return true;
 }
 
@@ -1115,6 +1187,7 @@ struct trace *trace_begin(struct checking *check, const struct smemkit_launch *l
     if (!trace)
         return NULL;
     trace->blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    memcpy(trace->grid, launch->grid, sizeof trace->grid);
     trace->faults = calloc(MAX_FAULTS, sizeof *trace->faults);
     trace->contexts = calloc(MAX_CONTEXTS, sizeof *trace->contexts);
     trace->context_count = 1;
@@ -1124,7 +1197,6 @@ struct trace *trace_begin(struct checking *check, const struct smemkit_launch *l
     }
     trace->launch = launch;
     trace->frame = (uintptr_t)__builtin_frame_address(0);
-    memcpy(trace->grid, launch->grid, sizeof trace->grid);
     memcpy(trace->block, launch->block, sizeof trace->block);
     trace->shared_bytes = launch->shared_bytes;
     snprintf(trace->kernel, sizeof trace->kernel, "%s", launch->kernel);

@@ -191,6 +191,7 @@ struct tracer {
     uint64_t random;
     int schedule;
     uint64_t last_addresses;
+    bool waits; /* somebody has read what is volatile, or done an atomic, since logs were full */
 };
 
 struct worker;
@@ -283,6 +284,9 @@ void *smemkit_trace_fill(void *to, int byte, size_t bytes);
 /* An asynchronous copy: its bytes are read, and `to` is not to be touched before they have landed. Where it is. */
 uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read, unsigned bytes, const void *code);
 
+/* The __device__ variable that an address lies in: fills name, offset, extent and size of an element. */
+bool trace_device_variable(uintptr_t address, struct checked_fault *);
+
 /* A thread compares and swaps a word. The load before it, of which the swap makes sure, is told apart from others;
  * whether a fault is about such a load. */
 void trace_compare(struct tracer *, unsigned thread, uintptr_t address);
@@ -301,6 +305,10 @@ void trace_free(struct trace *);
 
 /* The context of a function that is called at `item`, in a function that runs in `parent`. */
 uint32_t trace_context(struct tracer *, uint32_t parent, uint32_t item);
+
+/* In a forked child, where a thread that held a lock is no more. */
+void trace_after_fork(void);
+void races_after_fork(void);
 
 /* By a worker: before its first block, around each, after the last. */
 bool trace_enter(struct worker *, struct trace *);

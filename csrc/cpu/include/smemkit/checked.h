@@ -81,6 +81,7 @@ SMEMKIT_INLINE void fence(int scope)
 template <class T>
 SMEMKIT_INLINE void declare_shared([[maybe_unused]] const char *name, [[maybe_unused]] const volatile T &variable)
 {
+    static_assert(sizeof(T) <= 48 * 1024, "too much shared data: more than 48 KB must be dynamic");
 #ifdef SMEMKIT_CHECKED
     constexpr int ndim = std::rank_v<T> < 3 ? (int)std::rank_v<T> : 3;
     const unsigned dims[3] = {(unsigned)std::extent_v<T, 0>, (unsigned)std::extent_v<T, 1>,
