@@ -31,6 +31,12 @@ PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t co
 
 #define TRIPLE(x) (unsigned)(x)[0], (unsigned)(x)[1], (unsigned)(x)[2]
 
+/* A str of bytes that may have been cut inside a character. */
+static PyObject *text(const char *bytes)
+{
+    return PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)strlen(bytes), "replace");
+}
+
 /* An address in the library's code, and those of the calls that led there, the last first; at most CHAIN of them.
  */
 static PyObject *chain_tuple(const struct trace *trace, uint32_t item, uint32_t context)
@@ -62,18 +68,18 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
     static const char *const spaces[] = {"shared", "shared", "global", ""};
 
     return Py_BuildValue(
-        "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:s,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
-        "s:N,s:N,s:K,s:s}",
+        "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:N,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
+        "s:N,s:N,s:K,s:N}",
         "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
         PyBool_FromLong(fault->warp_synchronous), "place", place_tuple(trace, &fault->place), "other",
         place_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
         TRIPLE(fault->other_block), "threads", fault->threads, "thread", TRIPLE(fault->thread[0]), "other_thread",
         TRIPLE(fault->thread[1]), "access", accesses[fault->access], "other_access", accesses[fault->other_access],
-        "space", spaces[fault->space], "variable", fault->variable, "offset", (unsigned long long)fault->offset,
-        "extent", (unsigned long long)fault->extent, "element", fault->element, "dims", TRIPLE(fault->dims),
-        "rank", fault->rank, "argument", fault->argument, "size", fault->size, "before",
-        PyBool_FromLong(fault->before), "async", PyBool_FromLong(fault->async), "count",
-        (unsigned long long)fault->count, "message", fault->message);
+        "space", spaces[fault->space], "variable", text(fault->variable), "offset",
+        (unsigned long long)fault->offset, "extent", (unsigned long long)fault->extent, "element", fault->element,
+        "dims", TRIPLE(fault->dims), "rank", fault->rank, "argument", fault->argument, "size", fault->size,
+        "before", PyBool_FromLong(fault->before), "async", PyBool_FromLong(fault->async), "count",
+        (unsigned long long)fault->count, "message", text(fault->message));
 }
 
 static PyObject *example_tuple(const struct site *site)
@@ -102,13 +108,13 @@ static PyObject *site_dict(const struct trace *trace, const struct site *site)
 
     if (!example)
         return NULL;
-    return Py_BuildValue("{s:N,s:s,s:s,s:i,s:K,s:K,s:K,s:I,s:K,s:K,s:s,s:i,s:N}", "chain",
+    return Py_BuildValue("{s:N,s:s,s:s,s:i,s:K,s:K,s:K,s:I,s:K,s:K,s:N,s:i,s:N}", "chain",
                          chain_tuple(trace, site->item, site->context), "space",
                          site->space == SPACE_GLOBAL ? "global" : "shared", "access", accesses[site->kind], "size",
                          (int)site->size, "requests", (unsigned long long)site->requests, "wavefronts",
                          (unsigned long long)site->wavefronts, "conflicts", (unsigned long long)site->conflicts,
                          "degree", site->degree, "sectors", (unsigned long long)site->sectors, "ideal_sectors",
-                         (unsigned long long)site->ideal_sectors, "variable", site->variable, "argument",
+                         (unsigned long long)site->ideal_sectors, "variable", text(site->variable), "argument",
                          site->argument, "example", example);
 }
 
@@ -136,8 +142,8 @@ static PyObject *trace_dict(const struct trace *trace)
         Py_XDECREF(faults);
         return NULL;
     }
-    return Py_BuildValue("{s:s,s:s,s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K}", "kernel", trace->kernel, "library",
-                         trace->library, "grid", TRIPLE(trace->grid), "block", TRIPLE(trace->block),
+    return Py_BuildValue("{s:N,s:s,s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K}", "kernel", text(trace->kernel),
+                         "library", trace->library, "grid", TRIPLE(trace->grid), "block", TRIPLE(trace->block),
                          "shared_bytes", (Py_ssize_t)trace->shared_bytes, "blocks_checked",
                          (unsigned long long)trace->blocks_checked, "blocks", (unsigned long long)trace->blocks,
                          "sites", sites, "faults", faults, "more_faults", (unsigned long long)trace->fault_more);

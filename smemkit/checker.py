@@ -510,7 +510,7 @@ def _message(fault: Mapping[str, Any], source: _Source, other_line: int) -> str:
 
 
 def _out_of_bounds(fault: Mapping[str, Any], source: _Source, what: str) -> str:
-    if fault["message"]:
+    if fault["message"]:  # an index past an array, of which only the type is known
         return f"uses {fault['message']}"
     acts = _ACTS[fault["access"]]
     if fault["space"] == "":

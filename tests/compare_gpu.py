@@ -3,7 +3,8 @@ on smemkit's own.
 
     python tests/compare_gpu.py races          the verdicts on each source file
     python tests/compare_gpu.py counts         requests, wavefronts, bank conflicts and sectors, on all blocks
-    python tests/compare_gpu.py races counts --write tests/gpu_comparison.md
+    python tests/compare_gpu.py races counts --write tests/gpu_comparison.md --logs FOLDER
+    python tests/compare_gpu.py races counts --read --logs FOLDER       again, with what the tools said then
 
 Needs a GPU, a toolkit with nvcc, compute-sanitizer, ncu and cuobjdump in PATH, and smemkit built with CUDA. What
 smemkit says is computed in the same run, on the CPU device. A difference is told with its reason where that is
@@ -14,6 +15,7 @@ import argparse
 import csv
 import io
 import itertools
+import json
 import os
 import re
 import signal
@@ -59,6 +61,23 @@ def run(*command, seconds=MUCH):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return Run(process.communicate()[0], None)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The tools' own output, in a folder or nowhere; `read` it, and no tool runs and no GPU is needed."""
+
+    folder: Path | None
+    read: bool
+
+    def text(self, name, make):
+        """What is kept under a name, or what make() gives, which is kept from now on."""
+        if self.read:
+            return (self.folder / name).read_text()
+        text = make()
+        if self.folder:
+            (self.folder / name).write_text(text)
+        return text
 
 
 def workers(count):
@@ -197,13 +216,12 @@ def literal(value):
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def compile_case(case, folder):
-    """The program that runs a source file, with lines for the tools."""
-    stem = case.path.stem
+def compile_case(case, program):
+    """Makes the program that runs a source file, with lines for the tools."""
     arguments = []
     for name, value in case.operands().items():
         if isinstance(value, np.ndarray):
-            file = folder / f"{stem}.{name}.bin"
+            file = program.with_name(f"{program.name}.{name}.bin")
             file.write_bytes(value.tobytes())
             arguments.append(f'compare::Array("{file}", {value.nbytes})')
         else:
@@ -216,32 +234,32 @@ def compile_case(case, folder):
         shared=case.shared,
         arguments=", ".join(arguments),
     )
-    source, program = folder / f"{stem}.main.cu", folder / stem
+    source = program.with_name(f"{program.name}.main.cu")
     source.write_text(text)
     run("nvcc", "-std=c++17", "-arch=native", "-lineinfo", "-w", "-o", program, source).require()
-    return program
 
 
-def sanitize(tool, program, seconds, logs):
+def sanitize(tool, program, seconds, kept):
     """What a tool, or a plain run, has to say of a program."""
-    command = [program]
-    if tool != PLAIN:
-        options = [
-            "--max-connections",
-            "100",
-            "--print-limit",
-            "0",
-            "--print-level",
-            "info",
-            "--show-backtrace",
-            "device",
-        ]
-        command = ["compute-sanitizer", "--tool", tool, *options, *OPTIONS.get(tool, []), program]
-    ended = run(*command, seconds=seconds)
-    if logs:
-        log = logs / f"{program.name}.{tool.replace(' ', '_')}.txt"
-        log.write_text(f"{ended.output}\nstatus {ended.status}\n")
-    return understand(tool, program.name, ended)
+    options = [
+        "--max-connections",
+        "100",
+        "--print-limit",
+        "0",
+        "--print-level",
+        "info",
+        "--show-backtrace",
+        "device",
+    ]
+    command = ["compute-sanitizer", "--tool", tool, *options, *OPTIONS.get(tool, []), program]
+
+    def ask():
+        ended = run(*([program] if tool == PLAIN else command), seconds=seconds)
+        return f"{ended.output}\nstatus {ended.status}\n"
+
+    text = kept.text(f"{program.name}.{tool.replace(' ', '_')}.txt", ask)
+    output, _, status = text.rstrip().rpartition("\nstatus ")
+    return understand(tool, program.name, Run(output, None if status == "None" else int(status)))
 
 
 LOCATION = re.compile(r" in (?:\S*/)?([\w.]+):(\d+)")
@@ -310,7 +328,7 @@ def explain(case, ours, theirs):
     return "; ".join(dict.fromkeys(one.why for one in ours if one.why))
 
 
-def races(logs):
+def races(kept):
     """The comparison of verdicts, as lines of Markdown."""
     os.environ.update(SMEMKIT_DEVICE="cpu", SMEMKIT_WATCHDOG="10")
     paths = sorted((TESTS / "faulty").glob("*.cu")) + sorted((TESTS / "right").glob("*.cu"))
@@ -319,12 +337,14 @@ def races(logs):
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(CORES) as pool:
         with workers(CORES) as processes:
             verdicts = list(processes.map(check, cases))
-        programs = list(pool.map(lambda case: compile_case(case, Path(folder)), cases))
+        programs = [Path(folder, case.path.stem) for case in cases]
+        if not kept.read:
+            list(pool.map(compile_case, cases, programs))
 
         def all_tools(job):
             case, program = job
             seconds = SHORT_LIMIT if faults.get(case.path.name) in HANGS else LIMIT
-            return [one for tool in tools_for(case, faults) for one in sanitize(tool, program, seconds, logs)]
+            return [one for tool in tools_for(case, faults) for one in sanitize(tool, program, seconds, kept)]
 
         jobs = list(zip(cases, programs, strict=True))
         batches = {kind: [] for kind in ("", *HANGS)}
@@ -376,8 +396,9 @@ def describe_races(cases, faults, verdicts, found):
 
 # What LineReport counts, by space and access. The data stage's counters are the hardware's of what went through
 # it: where blocks are many they have, beside the conflicts inside a request, waits for other traffic of the SM.
-# Those by instruction are Nsight Compute's of the requests alone.
-ISSUED = "smsp__inst_executed_op_shared"
+# Those by instruction are Nsight Compute's of the requests alone. Requests to shared memory have no good counter:
+# smsp__inst_executed_op_shared_ld takes those that no lane makes, too, and its variant _pred_on_any, without
+# these, varies from run to run.
 INSTRUCTION = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op"
 STAGE = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
@@ -391,12 +412,7 @@ COLUMNS = {  # of the table, and what LineReport calls it
     "sectors": "sectors",
 }
 COUNTERS = {  # for each column the metrics that are added up
-    ("shared", access): [
-        [f"{ISSUED}_{op}_pred_on_any"],
-        [f"{INSTRUCTION}_{op}"],
-        [f"{STAGE}_{op}"],
-        [f"{CONFLICTS}_{op}"],
-    ]
+    ("shared", access): [[], [f"{INSTRUCTION}_{op}"], [f"{STAGE}_{op}"], [f"{CONFLICTS}_{op}"]]
     for access, op in (("load", "ld"), ("store", "st"))
 } | {
     ("global", access): [[f"{REQUESTS}_{op}" for op in ops], [], [], [], [f"{SECTORS}_{op}" for op in ops]]
@@ -447,8 +463,8 @@ def launch_all():
         getattr(smemkit, op)(*operands, device="cuda:0", **options)
 
 
-def profile(logs):
-    """The hardware's counts: of each launch its mangled name, grid and block, and {counter: number}."""
+def profile():
+    """What ncu prints of the launches."""
     known = set(re.findall(r"^\w+", run("ncu", "--query-metrics").require(), re.MULTILINE))
     every = [metric for columns in COUNTERS.values() for metrics in columns for metric in metrics]
     if missing := [metric for metric in every if metric not in known]:
@@ -459,13 +475,11 @@ def profile(logs):
         log = Path(folder, "ncu.csv")
         python = [sys.executable, __file__, "launches"]
         run("ncu", *options, "--log-file", log, "--metrics", metrics, *python).require()
-        text = log.read_text()
-    if logs:
-        (logs / "ncu.csv").write_text(text)
-    return read_profile(text)
+        return log.read_text()
 
 
 def read_profile(text):
+    """The hardware's counts: of each launch its mangled name, grid and block, and {counter: number}."""
     launches = {}
     table = text[text.index('"ID"') :]
     for row in csv.DictReader(io.StringIO(table)):
@@ -477,8 +491,10 @@ def read_profile(text):
 
 def opcodes(names):
     """The memory instructions in the machine code of kernels: {mangled name: {"LDS.128": 4, …}}."""
-    output = run("cuobjdump", "--dump-sass", "--function", ",".join(names), _core.__file__).require()
     found = {}
+    if not names:
+        return found
+    output = run("cuobjdump", "--dump-sass", "--function", ",".join(names), _core.__file__).require()
     for part in output.split("Function : ")[1:]:
         name = part.split()[0]
         words = re.findall(r"\b((?:LDS|STS|LDG|STG|RED|REDG|ATOMG|ATOM)(?:\.\w+)*)\b", part)
@@ -487,15 +503,15 @@ def opcodes(names):
     return found
 
 
-def counts(logs):
+def counts(kept):
     """The comparison of counts, as lines of Markdown."""
     titles = [title for title, *_ in workloads()]
     with workers(min(CORES, 8)) as processes:
         ours = list(processes.map(count, range(len(titles))))
-    return describe_counts(titles, ours, profile(logs), opcodes)
+    return describe_counts(titles, ours, read_profile(kept.text("ncu.csv", profile)), kept)
 
 
-def describe_counts(titles, ours, measured, opcodes):
+def describe_counts(titles, ours, measured, kept):
     hardware = iter(measured)
     rows = []  # of (launch, its mangled name, access, smemkit's numbers, the hardware's)
     for title, launches in zip(titles, ours, strict=True):
@@ -512,7 +528,7 @@ def describe_counts(titles, ours, measured, opcodes):
     if left := list(hardware):
         raise SystemExit(f"compare_gpu.py: {len(left)} launches on the GPU that no check had, first {left[0]}")
     differing = {name for _, name, _, mine, theirs in rows if equal(mine, theirs) == "no"}
-    code = opcodes(sorted(differing)) if differing else {}
+    code = json.loads(kept.text("opcodes.json", lambda: json.dumps(opcodes(sorted(differing)))))
     table, tally = [], Counter()
     for where, name, access, mine, theirs in rows:
         same = equal(mine, theirs)
@@ -531,21 +547,18 @@ def describe_counts(titles, ours, measured, opcodes):
 
 
 COUNTS_NOTE = """\
-A number is the hardware's, and smemkit's in brackets where that is another. "yes, and traffic": requests, and
-wavefronts by instruction, are equal; the data stage counts more wavefronts and as many more conflicts, for what
-waited there for other traffic of the SM. How many these are changes from run to run; where blocks are few there
-are none."""
+A number is the hardware's, and smemkit's in brackets where that is another. "yes, and traffic": wavefronts by
+instruction are equal; the data stage counts more of them and as many more conflicts, for what waited there for
+other traffic of the SM. How many these are changes from run to run; where blocks are few there are none."""
 
 
 def equal(mine, theirs):
     """Whether the counts are the same: "yes", "yes, and traffic" or "no"; see COUNTS_NOTE."""
-    pairs = [(a, b) for a, b in zip(mine, theirs, strict=False) if b is not None]
-    if all(a == b for a, b in pairs):
+    more = [b - a for a, b in zip(mine, theirs, strict=False) if b is not None]
+    if not any(more):
         return "yes"
-    if len(pairs) == 4 and pairs[0][0] == pairs[0][1] and pairs[1][0] == pairs[1][1]:
-        waits = {b - a for a, b in pairs[2:]}
-        return "yes, and traffic" if len(waits) == 1 and waits.pop() > 0 else "no"
-    return "no"
+    traffic = len(more) == 3 and more[0] == 0 and more[1] == more[2] > 0
+    return "yes, and traffic" if traffic else "no"
 
 
 def why(access, mine, theirs, code):
@@ -553,12 +566,12 @@ def why(access, mine, theirs, code):
     begin = {"shared load": "LDS", "shared store": "STS", "global load": "LDG", "global store": "STG"}
     found = {word: n for word, n in sorted(code.items()) if word.startswith(begin.get(access, ("RED", "ATOM")))}
     text = ", ".join(f"{word} ×{n}" for word, n in found.items())
-    if access == "global atomic":
-        if theirs[-1] == 32 * theirs[0]:
-            return f"{text}: the counter takes a sector for each lane of an atomic"
-    elif theirs[0] < mine[0] and any(re.search(r"\.(64|128)$", word) for word in found):
+    if access == "global atomic" and theirs[-1] > mine[-1]:
+        return f"{text}: lanes with one address are served one after the other, a sector each"
+    fewer = any(b is not None and b < a for a, b in zip(mine, theirs, strict=False))
+    if fewer and any(re.search(r"\.(64|128)$", word) for word in found):
         return f"{text}: ptxas merged accesses to neighbouring words"
-    elif theirs[0] < mine[0]:
+    if fewer:
         return f"{text}: ptxas left accesses out, for what a thread still had in a register"
     return text
 
@@ -571,7 +584,7 @@ def about_machine():
     tools = "nvcc", "compute-sanitizer", "ncu"
     versions = [run(tool, "--version").output.strip().splitlines() for tool in tools]
     lines = [f"- {tool}: {text[-1]}" for tool, text in zip(tools, versions, strict=True)]
-    return [f"- GPU and driver: {gpu}", *lines]
+    return "\n".join([f"- GPU and driver: {gpu}", *lines])
 
 
 def main():
@@ -579,14 +592,19 @@ def main():
     parser.add_argument("parts", nargs="+", choices=("races", "counts", "launches"), metavar="races|counts")
     parser.add_argument("--write", type=Path, metavar="FILE", help="where the Markdown goes, instead of stdout")
     parser.add_argument("--logs", type=Path, metavar="FOLDER", help="where the tools' own output is kept")
+    parser.add_argument("--read", action="store_true", help="take what --logs kept of an earlier run, and no GPU")
     options = parser.parse_args()
     if options.parts == ["launches"]:
         return launch_all()
     if options.logs:
         options.logs.mkdir(parents=True, exist_ok=True)
-    lines = ["# smemkit beside the GPU's own tools", "", *about_machine(), ""]
+    if options.read and not options.logs:
+        parser.error("--read: expected the folder as --logs")
+    kept = Kept(options.logs, options.read)
+    lines = ["# smemkit beside the GPU's own tools", "", kept.text("machine.txt", about_machine)]
+    lines += ["- the tools' part is of an earlier run, smemkit's of this one", ""] if options.read else [""]
     for part in options.parts:
-        lines += {"races": races, "counts": counts}[part](options.logs)
+        lines += {"races": races, "counts": counts}[part](kept)
         if options.write:  # now: the next part may fail
             options.write.write_text("\n".join(lines))
     if not options.write:

@@ -582,9 +582,9 @@ static void explain_signal(struct worker *w)
             append(w->fault.message, "illegal %s: %s", w->fault_is_store ? "write" : "access", where);
     }
     append_place(w, w->fault.message, true);
-    if (w->tracer)
-        trace_fault_message(w, w->fault.error == ERROR_ILLEGAL_ADDRESS ? KIND_OUT_OF_BOUNDS : KIND_TRAP,
-                            trace_here(w->tracer, w->fault_code), (struct place){0}, w->fault.message, true);
+    if (w->tracer) /* which has seen wild addresses before they were used */
+        trace_fault_message(w, KIND_TRAP, trace_here(w->tracer, w->fault_code), (struct place){0},
+                            w->fault.message, true);
 }
 
 static void explain_abort(struct worker *w)

@@ -130,6 +130,12 @@ struct worker {
     int number;
 };
 
+/* The built-in variables of the running thread. */
+#pragma GCC visibility push(default)
+extern SMEMKIT_THREAD_LOCAL struct index3 smemkit_thread_index, smemkit_block_index, smemkit_block_dim,
+    smemkit_grid_dim;
+#pragma GCC visibility pop
+
 /* What a launch is being ended for. */
 enum abort { ABORT_NOT, ABORT_FAULT, ABORT_HANG, ABORT_INTERRUPT };
 

@@ -113,7 +113,8 @@ void smemkit_checked_shared(const char *name, const void *address, size_t bytes,
 
 /* A variable of a kernel's library, of which messages say its name: __device__, or __constant__, and then reads of
  * it are no accesses to global memory. */
-void smemkit_checked_global(const char *name, const void *address, size_t bytes, size_t element_bytes, int constant);
+void smemkit_checked_global(const char *name, const void *address, size_t bytes, size_t element_bytes,
+                            int constant);
 
 /* ---- called by the host ---- */
 

@@ -117,7 +117,7 @@ INLINE void wait_perhaps(void)
     }                                                            \
     HIDDEN void __tsan_volatile_read##bytes(void *memory)        \
     {                                                            \
-        wait_perhaps(); \
+        wait_perhaps();                                          \
         touch(memory, bytes, ACCESS_LOAD, CALLER);               \
     }                                                            \
     HIDDEN void __tsan_volatile_write##bytes(void *memory)       \

@@ -333,7 +333,7 @@ static void report_race(struct tracer *t, const struct access *now, const struct
         fault->size = (int)now->size;
         trace_name(t, fault, now->address, now->space);
     }
-    trace_fault_done(t);
+    trace_fault_done();
 }
 
 static struct origin origin_of(const struct access *now)
@@ -436,7 +436,7 @@ static void report_uninitialised(struct tracer *t, const struct access *now)
         fault->size = (int)now->size;
         trace_name(t, fault, now->address, now->space);
     }
-    trace_fault_done(t);
+    trace_fault_done();
 }
 
 /* Whoever touches what is still being copied, and be it the thread that copies, may come before or after it. */

@@ -744,9 +744,8 @@ struct checked_fault *trace_fault(struct tracer *t, enum fault_kind kind, struct
     return fault;
 }
 
-void trace_fault_done(struct tracer *t)
+void trace_fault_done(void)
 {
-    (void)t;
     pthread_mutex_unlock(&trace_lock);
 }
 
@@ -760,7 +759,7 @@ void trace_fault_message(struct worker *w, enum fault_kind kind, struct place pl
         fault->space = SPACE_NONE;
         fault->threads = thread;
     }
-    trace_fault_done(w->tracer);
+    trace_fault_done();
 }
 
 /* ---- what the hooks find out of the ordinary ---- */
@@ -795,6 +794,18 @@ static enum space space_near(const struct tracer *t, uintptr_t address)
     return SPACE_GLOBAL;
 }
 
+/* Whether it is threadIdx or one of its kin, of which a kernel may have made a reference. */
+static bool is_index(uintptr_t address)
+{
+    const uintptr_t indices[] = {(uintptr_t)&smemkit_thread_index, (uintptr_t)&smemkit_block_index,
+                                 (uintptr_t)&smemkit_block_dim, (uintptr_t)&smemkit_grid_dim};
+
+    for (int i = 0; i < 4; i++)
+        if (address - indices[i] < sizeof smemkit_thread_index)
+            return true;
+    return false;
+}
+
 /* Whether it lies in the static shared memory, but in no array there: what the compiler keeps of its own. */
 bool smemkit_trace_is_nameless(const struct tracer *t, uintptr_t address)
 {
@@ -817,7 +828,7 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
     if (address - trace->text_start < trace->text_end - trace->text_start &&
         address - trace->data_start >= trace->data_end - trace->data_start)
         return SPACE_UNKNOWN;
-    if (trace_constant(address))
+    if (trace_constant(address) || is_index(address))
         return SPACE_UNKNOWN;
     for (int i = 0; i < SPANS && !span; i++)
         if (address - t->spans[i].start < t->spans[i].bytes)
@@ -838,7 +849,7 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
         fault->size = (int)bytes;
         trace_name(t, fault, address, space_near(t, address));
     }
-    trace_fault_done(t);
+    trace_fault_done();
     worker_end_thread(t->worker);
 }
 
@@ -852,7 +863,7 @@ void smemkit_trace_bounds(struct tracer *t, const char *file, int line, const ch
         snprintf(fault->message, sizeof fault->message, "index %lld of an array of type %s", (long long)index,
                  type);
     }
-    trace_fault_done(t);
+    trace_fault_done();
 }
 
 void smemkit_trace_full(struct tracer *t)
@@ -1009,8 +1020,8 @@ bool trace_is_guess(const struct trace *trace, const struct checked_fault *fault
 
 enum { MAX_GLOBALS = 1024 };
 
-/* The variables of the loaded libraries, __constant__ and __device__. Only ever added to, under the lock of traces; a
- * library that is loaded stays. */
+/* The variables of the loaded libraries, __constant__ and __device__. Only ever added to, under the lock of
+ * traces; a library that is loaded stays. */
 static struct global {
     char name[64];
     uintptr_t start;
@@ -1146,7 +1157,7 @@ static void choose_block(struct trace *trace, uint64_t block)
 /* The `i`th of `count` blocks that lie evenly between the first and the last. */
 static uint64_t spread(const struct trace *trace, uint64_t i, uint64_t count)
 {
-    return count < 2 ? 0 : (uint64_t)((double)i / (double)(count - 1) * (double)(trace->blocks - 1));
+    return count < 2 ? 0 : (uint64_t)((unsigned __int128)i * (trace->blocks - 1) / (count - 1));
 }
 
 /* The first block, the last, and others between them, with neighbours: most blocks that race are neighbours. */

@@ -91,7 +91,7 @@ struct place {
 struct checked_fault {
     enum fault_kind kind;
     enum hazard hazard;
-    bool warp_synchronous, other_block_known, atomic, other_atomic, async;
+    bool warp_synchronous, async;
     enum access_kind access, other_access;
     struct place place, other;
     unsigned block[3], other_block[3];
@@ -358,7 +358,7 @@ void shadow_free_all(struct trace *);
 /* The fault of this kind at these places: with a count of 1 a new one, to be filled in; NULL where there are too
  * many. Takes the lock that trace_fault_done gives back. */
 struct checked_fault *trace_fault(struct tracer *, enum fault_kind, struct place, struct place other, enum hazard);
-void trace_fault_done(struct tracer *);
+void trace_fault_done(void);
 /* A fault of the running thread, with the executor's words. */
 void trace_fault_message(struct worker *, enum fault_kind, struct place, struct place other, const char *message,
                          bool thread);

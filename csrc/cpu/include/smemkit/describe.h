@@ -29,6 +29,21 @@ struct element<T *> {
     enum { kind = 'P', size = sizeof(T *), lanes = 1 };
 };
 
+/* of float (*)[8] and float [][8]: what the rows are made of */
+template <class T, decltype(sizeof(0)) N>
+struct element<T[N]> : element<T> {
+};
+template <class T>
+struct element<const T> : element<T> {
+};
+template <class T, decltype(sizeof(0)) N>
+struct element<const T[N]> : element<T> {
+};
+template <class R, class... A>
+struct element<R(A...)> {
+    enum { kind = 'P', size = sizeof(void *), lanes = 1 };
+};
+
 #define SMEMKIT_ELEMENT(type, letter, bytes, count)          \
     template <>                                              \
     struct element<type> {                                   \
