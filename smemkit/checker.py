@@ -217,13 +217,24 @@ def _operation_call(operation: Callable[..., Any], args: Sequence[Any], keywords
 
     def copied(value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            return value.copy(order="K")
+            return _copy_as_it_lies(value)
         return value.numpy() if isinstance(value, _core.Array) else value
 
     copies = [copied(value) for value in args]
     options = {name: copied(value) for name, value in keywords.items()} | {"device": "cpu"}
     inspect.signature(operation).bind(*copies, **options)  # a TypeError that names the argument
     return lambda: operation(*copies, **options)
+
+
+def _copy_as_it_lies(value: np.ndarray) -> np.ndarray:
+    """A copy with the same gaps between its elements, since they are what the counts are about."""
+    if not value.size or value.dtype.hasobject:
+        return value.copy()
+    low, high = np.lib.array_utils.byte_bounds(value)
+    start = value.__array_interface__["data"][0] - low
+    copy = np.ndarray(value.shape, value.dtype, bytearray(high - low), start, value.strides)
+    np.copyto(copy, value)
+    return copy
 
 
 @cache

@@ -65,7 +65,11 @@ class CpuModule:
     ):
         text = _text(code, filename, kernels)
         path = compile_library(text, options, checked=checked, explain=explain)
-        self._library = _load(path, own=not checked)
+        try:
+            self._library = _load(path, own=not checked)
+        except OSError as broken:  # a file in the cache, most likely: next time it is made anew
+            path.unlink(missing_ok=True)
+            raise CompileError(f"what the compiler made cannot be loaded, try again: {broken}") from None
         self._numbers = {kernel: number for number, kernel in enumerate(kernels)}
         self._addresses: dict[str, int] = {}
         self.variables: dict[str, Parameter] = {}
@@ -151,11 +155,9 @@ _loading = threading.Lock()
 def _load(path: Path, *, own: bool) -> ctypes.CDLL:
     """The library. Loading one a second time gives the first again, with its variables: `own` ones are copied."""
     with _loading:
-        try:
-            if not own or path not in _loaded:
-                _loaded.add(path)
-                return ctypes.CDLL(str(path))
-            with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as folder:
-                return ctypes.CDLL(shutil.copy(path, folder))
-        except OSError as error:
-            raise CompileError(f"what the compiler made cannot be loaded: {error}") from None
+        if not own or path not in _loaded:
+            library = ctypes.CDLL(str(path))
+            _loaded.add(path)
+            return library
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as folder:
+            return ctypes.CDLL(shutil.copy(path, folder))

@@ -40,7 +40,7 @@ def checked_flags(accepts) -> list[str]:
     """CHECKED_FLAGS, and what the compiler knows of the rest: `accepts(flag)` tries it."""
     if accepts("-fsanitize=array-bounds"):  # clang, which else leaves out a read before a write
         more = ["-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1"]
-        return [*CHECKED_FLAGS, "-fsanitize=array-bounds", *more]
+        return [*CHECKED_FLAGS, "-fsanitize=array-bounds", "-gdwarf-aranges", *more]
     return [*CHECKED_FLAGS, "-fsanitize=bounds", "--param=tsan-distinguish-volatile=1"]
 
 
