@@ -29,13 +29,10 @@ enum {
 
 SMEMKIT_THREAD_LOCAL struct worker *smemkit_worker;
 
-/* The built-in variables of the running thread; the dialect declares them as threadIdx, … in any library */
-#pragma GCC visibility push(default)
-SMEMKIT_THREAD_LOCAL struct index3 smemkit_thread_index;
-SMEMKIT_THREAD_LOCAL struct index3 smemkit_block_index;
-SMEMKIT_THREAD_LOCAL struct index3 smemkit_block_dim;
-SMEMKIT_THREAD_LOCAL struct index3 smemkit_grid_dim;
-#pragma GCC visibility pop
+SMEMKIT_INDEX smemkit_thread_index;
+SMEMKIT_INDEX smemkit_block_index;
+SMEMKIT_INDEX smemkit_block_dim;
+SMEMKIT_INDEX smemkit_grid_dim;
 
 /* ---- a worker's memory ---- */
 

@@ -130,11 +130,12 @@ struct worker {
     int number;
 };
 
-/* The built-in variables of the running thread. */
-#pragma GCC visibility push(default)
-extern SMEMKIT_THREAD_LOCAL struct index3 smemkit_thread_index, smemkit_block_index, smemkit_block_dim,
-    smemkit_grid_dim;
-#pragma GCC visibility pop
+/* The built-in variables of the running thread; the dialect declares them as threadIdx, … in any library. */
+#define SMEMKIT_INDEX __attribute__((visibility("default"))) SMEMKIT_THREAD_LOCAL struct index3
+extern SMEMKIT_INDEX smemkit_thread_index;
+extern SMEMKIT_INDEX smemkit_block_index;
+extern SMEMKIT_INDEX smemkit_block_dim;
+extern SMEMKIT_INDEX smemkit_grid_dim;
 
 /* What a launch is being ended for. */
 enum abort { ABORT_NOT, ABORT_FAULT, ABORT_HANG, ABORT_INTERRUPT };

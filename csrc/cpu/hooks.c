@@ -40,37 +40,51 @@ INLINE void visit(const void *code, unsigned kind)
         note(t, item_of(t, code, kind));
 }
 
+INLINE void log_access(struct tracer *t, uintptr_t address, uint64_t space, unsigned bytes, enum access_kind kind,
+                       const void *code)
+{
+    *t->address++ =
+        (uint64_t)address | space | (uint64_t)kind << KIND_SHIFT | (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT;
+    note(t, item_of(t, code, ITEM_ACCESS));
+}
+
+/* An access that is not to the memory that was touched last, or not aligned, or before which others may run. */
+static __attribute__((noinline)) void touch_other(struct tracer *t, uintptr_t address, unsigned bytes,
+                                                  enum access_kind kind, const void *code)
+{
+    const uint64_t space = smemkit_trace_unusual(t, address, bytes, kind, item_of(t, code, ITEM_ACCESS));
+
+    if (space == SPACE_UNKNOWN)
+        return;
+    if (bytes == 1 && space == (uint64_t)SPACE_STATIC << SPACE_SHIFT && smemkit_trace_is_nameless(t, address))
+        return; /* a flag that a variable has been initialised */
+    log_access(t, address, space, bytes, kind, code);
+    if (t->yield)
+        smemkit_trace_yield(t);
+}
+
 /* `bytes` is a power of two up to 16 */
 INLINE void touch(const volatile void *memory, unsigned bytes, enum access_kind kind, const void *code)
 {
     const uintptr_t address = (uintptr_t)memory;
+    const struct span *span;
     struct tracer *t;
-    uint64_t space = SPACE_UNKNOWN;
 
     if (address - (uintptr_t)smemkit_stacks < STACKS_BYTES) /* a thread's own variables */
         return;
     t = own_tracer();
     if (!t)
         return;
-    for (int i = 0; i < SPANS; i++) {
-        if (address - t->spans[i].start < t->spans[i].bytes) {
-            if (address + bytes - t->spans[i].start <= t->spans[i].bytes && (address & (bytes - 1)) == 0)
-                space = t->spans[i].space;
-            break;
-        }
-    }
-    if (space == SPACE_UNKNOWN) {
-        space = smemkit_trace_unusual(t, address, bytes, kind, item_of(t, code, ITEM_ACCESS));
-        if (space == SPACE_UNKNOWN)
-            return;
-    }
-    if (bytes == 1 && space == (uint64_t)SPACE_STATIC << SPACE_SHIFT && smemkit_trace_is_nameless(t, address))
-        return; /* a flag that a variable has been initialised */
-    *t->address++ =
-        (uint64_t)address | space | (uint64_t)kind << KIND_SHIFT | (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT;
-    note(t, item_of(t, code, ITEM_ACCESS));
-    if (t->yield)
-        smemkit_trace_yield(t);
+    span = t->spans;
+    for (int i = 1; i < SPANS && address - span->start >= span->bytes; i++)
+        span++;
+    if (__builtin_expect(bytes > 1 && address - span->start < span->bytes &&
+                             span->bytes - (address - span->start) >= bytes && !(address & (bytes - 1)) &&
+                             !t->yield,
+                         1))
+        log_access(t, address, span->space, bytes, kind, code);
+    else
+        touch_other(t, address, bytes, kind, code);
 }
 
 /* Any number of bytes, as the largest aligned pieces. */

@@ -66,11 +66,7 @@ struct dim3 {
 
 /* The built-in variables: objects, since kernels may shadow them. They never change for the thread that reads
  * them; the executor sets them at every switch (csrc/cpu/block.c). */
-#ifdef SMEMKIT_BESIDE_CUDA /* in one library with the executor: quicker to read */
-#define SMEMKIT_BUILT_IN __attribute__((visibility("hidden")))
-#else
 #define SMEMKIT_BUILT_IN __attribute__((visibility("default")))
-#endif
 extern "C" {
 extern SMEMKIT_BUILT_IN __thread const uint3 threadIdx __asm__("smemkit_thread_index");
 extern SMEMKIT_BUILT_IN __thread const uint3 blockIdx __asm__("smemkit_block_index");
