@@ -19,13 +19,27 @@ from rich.text import Text
 from smemkit import ops
 from smemkit.arrays import asarray
 from smemkit.bench import REFERENCE
+from smemkit.checker import check
 from smemkit.devices import Device
+from smemkit.kernel import Kernel
 from smemkit.table import KernelInfo, kernels
 from smemkit.timing import benchmark, format_number, format_seconds, timed
 
 SMALL = {"matmul": (256, 256, 256), "reduce": (1_000_000,), "transpose": (1024, 1024)}  # for the CPU
 BIG = {"matmul": (4096, 4096, 4096), "reduce": (16_777_216,), "transpose": (8192, 8192)}  # bench.LADDERS has them
 U = 2.0**-24  # the unit roundoff of float32
+# a barrier is missing, and a column of padding
+MISTAKEN = """\
+__global__ void transpose(const float *x, float *y, int n)
+{
+    __shared__ float tile[32][32];
+    const int tx = threadIdx.x, ty = threadIdx.y;
+
+    tile[ty][tx] = x[(blockIdx.y * 32 + ty) * n + blockIdx.x * 32 + tx];
+
+    y[(blockIdx.x * 32 + ty) * n + blockIdx.y * 32 + tx] = tile[tx][ty];
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -195,6 +209,15 @@ def recorded() -> list[Ladder]:
     return ladders
 
 
+def checked() -> tuple[str, bool]:
+    """The report on a kernel with a mistake, and whether it was found."""
+    kernel = Kernel(MISTAKEN)
+    x = np.ones((64, 64), np.float32)
+    report = check(kernel[(2, 2), (32, 32)], x, np.zeros_like(x), 64)
+    found = [(fault.kind, fault.line, fault.other_line) for fault in report.faults]
+    return str(report), found == [("race", 8, 6)]
+
+
 def save_png(ladders: list[Ladder], path: str) -> None:
     """The charts as a picture."""
     try:
@@ -242,10 +265,14 @@ def main(arguments: Namespace) -> int:
         for chart in recorded():
             console.print(chart)
             ladders.append(chart)
+    report, found = checked()
+    console.print("\nA kernel with a mistake, and what smemkit.check says of it:\n", style="bold")
+    console.print(report, markup=False, soft_wrap=True)
     if arguments.png:
         save_png(ladders, arguments.png)
         console.print(f"\nwrote {arguments.png}", markup=False)
     console.print("\nThe rungs, and the source of one:  [bold]python -m smemkit kernels[/]")
     console.print('                                   [bold]print(smemkit.source("matmul", "tiled"))[/]')
     console.print("All of them beside their peers:    [bold]python -m smemkit bench --quick[/]")
-    return 0 if right else 1
+    console.print("A kernel of your own, checked:     [bold]python -m smemkit check --help[/]")
+    return 0 if right and found else 1

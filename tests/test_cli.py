@@ -8,7 +8,7 @@ import pytest
 from cases import ROOT, run_python
 
 import smemkit
-from smemkit import bench, ops
+from smemkit import bench, demo, ops
 from smemkit.__main__ import main
 
 FIELDS = [  # the contract with whoever reads a reference file
@@ -66,9 +66,10 @@ def test_kernels_as_markdown(capsys):
 
 def test_demo(device, capsys):
     assert main(["demo", "--device", device]) == 0
-    out = printed(capsys)
+    out, _, report = printed(capsys).partition("A kernel with a mistake")
     assert "✗" not in out
     assert out.count("✓") == 4
+    assert "race (RAW)" in report and "pad the row to 33" in report
     for row in smemkit.kernels():
         if row.op in bench.SIZES and device.partition(":")[0] in row.devices:
             assert row.name in out
@@ -80,7 +81,13 @@ def test_demo_finds_a_wrong_result(capsys, monkeypatch, op, fault):
     monkeypatch.setattr(ops, op, lambda *args, **kw: right(*args, **kw) * fault)
     monkeypatch.setattr("smemkit.demo.BIG", {})  # no ladders
     assert main(["demo", "--device", "cpu"]) == 1
-    assert printed(capsys).count("✗") == 1
+    assert printed(capsys).partition("A kernel with a mistake")[0].count("✗") == 1
+
+
+def test_demo_finds_a_checker_that_sees_nothing(capsys, monkeypatch):
+    monkeypatch.setattr("smemkit.demo.MISTAKEN", demo.MISTAKEN.replace("    y[", "    __syncthreads();\n    y["))
+    monkeypatch.setattr("smemkit.demo.BIG", {})
+    assert main(["demo", "--device", "cpu"]) == 1
 
 
 def test_bench(tmp_path, capsys):
