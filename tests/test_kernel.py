@@ -408,6 +408,7 @@ def test_a_failed_kernel_leaves_arrays_alone():
 
 
 def test_ctrl_c():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
     kernel = kernel_on("cpu", "__global__ void k(int *x) { while (!*(volatile int *)x) __threadfence(); }")
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
@@ -977,9 +978,17 @@ def test_interrupted_compilation_leaves_nothing(fresh_cache, tmp_path):
     probe = 'case "$*" in *-fsyntax-only*) exit 1;; esac'
     slow.write_text(f"#!/bin/sh\n{probe}\necho half > kernel.so\necho half > kernel.o\nexec sleep 60\n")
     slow.chmod(0o755)
-    program_text = f"import smemkit\nwith smemkit.Device('cpu'): smemkit.Kernel({TINY % 1!r})"
+    program_text = f"""
+import signal, smemkit
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with smemkit.Device("cpu"):
+    smemkit.Kernel({TINY % 1!r})
+"""
     process = subprocess.Popen(
-        [sys.executable, "-c", program_text], env={**os.environ, "CXX": str(slow)}, stderr=subprocess.PIPE
+        [sys.executable, "-c", program_text],
+        env={**os.environ, "CXX": str(slow)},
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
     )
     until = time.monotonic() + 20
     while not list(fresh_cache.glob(".new-*/kernel.so")) and time.monotonic() < until:
@@ -999,7 +1008,8 @@ with smemkit.Device("cpu"):
 print(x)
 """
     processes = [
-        subprocess.Popen([sys.executable, "-c", program_text], stdout=subprocess.PIPE, text=True) for _ in range(2)
+        subprocess.Popen([sys.executable, "-c", program_text], stdout=subprocess.PIPE, text=True, cwd="/")
+        for _ in range(2)
     ]
     assert [process.communicate(timeout=60)[0] for process in processes] == ["[7]\n"] * 2
     assert len(entries(fresh_cache)) == 1
