@@ -11,7 +11,6 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -327,13 +326,3 @@ def arguments_of(options: argparse.Namespace, names: Mapping[str, Any] | None = 
         found[text] if text.isidentifier() and text in found else parse_argument(text, index, options.seed)
         for index, text in enumerate(options.arg)
     ]
-
-
-def read_source(path: str) -> str:
-    """The text of a source file."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: expected a source file in UTF-8: {error}") from error
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror or error}") from error

@@ -5,16 +5,15 @@ The notebook's view of it is in drawing.py, the advice in advice.py.
 
 from __future__ import annotations
 
-import importlib.resources
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, set_cell_size
 
+from smemkit import table
 from smemkit.advice import advise, between_blocks, explain
 from smemkit.timing import format_seconds
 
@@ -327,7 +326,7 @@ class Sources:
     def lines(self, file: str) -> list[str]:
         """The lines of a file, ready to be printed; none where its text is not known."""
         if file not in self.files:
-            text = self.texts[file] if file in self.texts else _own_source(file)
+            text = self.texts[file] if file in self.texts else table.sources().get(file, "")
             self.files[file] = [printable(line) for line in text.split("\n")]
             if not text:
                 self.files[file] = []
@@ -354,14 +353,6 @@ def dedent(rows: Sequence[tuple[int, str] | None]) -> list[tuple[int, str] | Non
     """An excerpt without the indentation that its lines have in common."""
     margin = min((len(row[1]) - len(row[1].lstrip()) for row in rows if row and row[1]), default=0)
     return [row and (row[0], row[1][margin:]) for row in rows]
-
-
-def _own_source(file: str) -> str:
-    path = PurePosixPath(file)
-    if not file or path.is_absolute() or ".." in path.parts:
-        return ""
-    found = importlib.resources.files("smemkit._kernels").joinpath(file)
-    return found.read_text(encoding="utf-8") if found.is_file() else ""
 
 
 def printable(text: str) -> str:
