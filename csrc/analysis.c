@@ -54,7 +54,7 @@ static void count_words(const struct warp_access *access, int first, int last, i
 struct bank_cost bank_cost(const struct warp_access *access, int banks, int width)
 {
     const int lanes = lanes_of_group(access, banks, width);
-    struct bank_cost cost = {0};
+    struct bank_cost cost = {.lanes = lanes};
 
     for (int first = 0; first < LANES; first += lanes) {
         int words[MAX_BANKS] = {0}, most = 0;

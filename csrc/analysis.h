@@ -20,6 +20,7 @@ struct bank_cost {
     int wavefronts;       /* passes of shared memory */
     int conflicts;        /* of those, how many more than without conflicts */
     int degree;           /* the most words that one bank has to deliver to one group of lanes: n in "n-way" */
+    int lanes;            /* how many consecutive lanes are served together */
     int groups;           /* groups of lanes that are served one after the other, with an active lane in them */
     int words[MAX_BANKS]; /* that each bank delivers, all groups together */
 };

@@ -23,8 +23,8 @@ PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t co
     cost = bank_cost(&access, banks, width);
     for (int bank = 0; bank < banks; bank++)
         words[bank] = cost.words[bank];
-    return Py_BuildValue("iiiiN", cost.wavefronts, cost.conflicts, cost.degree, cost.groups,
-                         shape_tuple(banks, words));
+    return Py_BuildValue("iiiiNi", cost.wavefronts, cost.conflicts, cost.degree, cost.groups,
+                         shape_tuple(banks, words), cost.lanes);
 }
 
 /* ---- checked launches ---- */

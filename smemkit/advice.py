@@ -108,17 +108,8 @@ def _fit(lanes: list[tuple[int, int]], period: int, phase: int) -> Pattern | Non
 
 
 def group_size(example: Example, size: int, *, store: bool) -> int:
-    """How many consecutive lanes shared memory serves together: the rule of `smemkit.wavefronts`."""
-    lanes = LANES * 4 // max(size, 4)
-
-    def pairs_agree(distance: int) -> bool:
-        padded = [*example, *[None] * (LANES - len(example))]
-        pairs = ((padded[lane], padded[lane ^ distance]) for lane in range(LANES))
-        return all(a == b for a, b in pairs if a is not None and b is not None)
-
-    if not store and size > 4 and (pairs_agree(1) or pairs_agree(2)):
-        lanes *= 2
-    return min(lanes, LANES)
+    """How many consecutive lanes shared memory serves together."""
+    return _core.wavefronts(example, size, store, BANKS, 4)[5]
 
 
 def bank_map(example: Example, size: int = 4, *, store: bool = False) -> list[list[list[tuple[int, ...]]]]:

@@ -101,7 +101,7 @@ def wavefronts(
     >>> smemkit.wavefronts(padded).conflicts
     0
     """
-    return Access(*_core.wavefronts(addresses, size, store, banks, bank_width))
+    return Access(*_core.wavefronts(addresses, size, store, banks, bank_width)[:5])
 
 
 def check(
