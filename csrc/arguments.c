@@ -41,19 +41,15 @@ static void refuse_dtype(const char *name, unsigned allowed, PyObject *came)
 
 static void fill_from_array(struct operand *operand, struct array *array)
 {
-    npy_intp step = PyDataType_ELSIZE(array->descr);
-
     operand->owner = Py_NewRef((PyObject *)array);
-    operand->array = array;
-    operand->data = array->memory;
+    operand->device = array->device;
+    operand->home = array->home;
+    operand->data = array->data;
     operand->descr = array->descr;
     operand->size = array->size;
     operand->layout.ndim = array->ndim;
-    for (int i = array->ndim - 1; i >= 0; i--) {
-        operand->layout.shape[i] = array->shape[i];
-        operand->layout.strides[i] = step;
-        step *= array->shape[i];
-    }
+    memcpy(operand->layout.shape, array_shape(array), (size_t)array->ndim * sizeof(npy_intp));
+    memcpy(operand->layout.strides, array_strides(array), (size_t)array->ndim * sizeof(npy_intp));
 }
 
 /* Takes over the reference. */
@@ -146,10 +142,10 @@ bool operand_unchanged(const struct operand *operand)
 {
     PyArrayObject *numpy = (PyArrayObject *)operand->owner;
     const struct layout *layout = &operand->layout;
-    bool same = operand->array || (PyArray_BYTES(numpy) == operand->data &&
-                                   PyArray_DESCR(numpy) == operand->descr && PyArray_NDIM(numpy) == layout->ndim);
+    bool same = operand->device || (PyArray_BYTES(numpy) == operand->data &&
+                                    PyArray_DESCR(numpy) == operand->descr && PyArray_NDIM(numpy) == layout->ndim);
 
-    for (int i = 0; same && !operand->array && i < layout->ndim; i++)
+    for (int i = 0; same && !operand->device && i < layout->ndim; i++)
         same = PyArray_DIM(numpy, i) == layout->shape[i] && PyArray_STRIDE(numpy, i) == layout->strides[i];
     if (!same)
         PyErr_SetString(PyExc_RuntimeError,
@@ -186,7 +182,7 @@ static bool check_out(const struct operand *out, PyArray_Descr *descr, int ndim,
         Py_XDECREF(came);
         return false;
     }
-    if (!out->array && !PyArray_ISWRITEABLE((PyArrayObject *)out->owner)) {
+    if (out->device ? ((struct array *)out->owner)->readonly : !PyArray_ISWRITEABLE((PyArrayObject *)out->owner)) {
         PyErr_SetString(PyExc_ValueError, "out: expected a writeable array, got one that is read-only");
         return false;
     }
@@ -230,9 +226,9 @@ bool read_out(const struct module_state *state, PyObject *object, struct device 
         return false;
     }
     fill_dtype(out);
-    if (out->array && out->array->device != device) {
+    if (out->device && out->device != device) {
         PyErr_Format(PyExc_ValueError, "out: expected an Array on %s, got one on %s", device->name,
-                     out->array->device->name);
+                     out->device->name);
         return false;
     }
     return object == Py_None || check_out(out, descr, ndim, shape);
@@ -338,12 +334,12 @@ bool read_device(const struct module_state *state, PyObject *object, const struc
                  struct device **device)
 {
     struct device *asked = object == Py_None ? NULL : device_named(state, object);
-    const struct array *first = operands[0].array;
+    struct device *first = operands[0].device;
 
     if (object != Py_None && !asked)
         return false;
     for (int i = 1; i < count; i++) {
-        const struct array *other = operands[i].array;
+        const struct device *other = operands[i].device;
 
         if (!first != !other) {
             PyErr_SetString(PyExc_TypeError,
@@ -351,18 +347,18 @@ bool read_device(const struct module_state *state, PyObject *object, const struc
                             "asarray() and .numpy() convert");
             return false;
         }
-        if (first && first->device != other->device) {
+        if (first != other) {
             PyErr_Format(PyExc_ValueError, "operands: expected arrays on one device, got %s and %s; .to() moves",
-                         first->device->name, other->device->name);
+                         first->name, other->name);
             return false;
         }
     }
-    if (first && asked && asked != first->device) {
-        PyErr_Format(PyExc_ValueError, "device: the operands are on %s, got %s; .to() moves them",
-                     first->device->name, asked->name);
+    if (first && asked && asked != first) {
+        PyErr_Format(PyExc_ValueError, "device: the operands are on %s, got %s; .to() moves them", first->name,
+                     asked->name);
         return false;
     }
-    *device = first ? first->device : asked ? asked : default_device(state);
+    *device = first ? first : asked ? asked : default_device(state);
     return *device != NULL;
 }
 

@@ -15,10 +15,12 @@ static void refuse_shape(int ndim, const npy_intp *shape)
     Py_XDECREF(came);
 }
 
+/* An array without memory, C-contiguous. NULL with an exception. */
 static struct array *array_alloc(const struct module_state *state, struct device *device, PyArray_Descr *descr,
                                  int ndim, const npy_intp *shape)
 {
-    struct array *array = (struct array *)state->array_type->tp_alloc(state->array_type, 0);
+    struct array *array = (struct array *)state->array_type->tp_alloc(state->array_type, 2 * (Py_ssize_t)ndim);
+    npy_intp step;
 
     if (!array)
         return NULL;
@@ -29,7 +31,7 @@ static struct array *array_alloc(const struct module_state *state, struct device
     array->size = 1;
     array->bytes = (size_t)PyDataType_ELSIZE(descr);
     for (int i = 0; i < ndim; i++) { /* what a length of 0 leaves out is counted too, so that there are strides */
-        array->shape[i] = shape[i];
+        array_shape(array)[i] = shape[i];
         if (shape[i] < 0 || __builtin_mul_overflow(array->bytes, shape[i] ? (size_t)shape[i] : 1, &array->bytes) ||
             array->bytes > PY_SSIZE_T_MAX) {
             refuse_shape(ndim, shape);
@@ -37,6 +39,11 @@ static struct array *array_alloc(const struct module_state *state, struct device
             return NULL;
         }
         array->size *= shape[i]; /* no more than there are bytes */
+    }
+    step = PyDataType_ELSIZE(descr);
+    for (int i = ndim - 1; i >= 0; i--) {
+        array_strides(array)[i] = step;
+        step *= shape[i] ? shape[i] : 1;
     }
     if (array->size == 0)
         array->bytes = 0;
@@ -60,6 +67,7 @@ struct array *array_new(const struct module_state *state, struct device *device,
         raise_failure(state, &failure);
         return NULL;
     }
+    array->data = array->memory;
     return array;
 }
 
@@ -71,8 +79,8 @@ static void run_array_from(struct call *call, void *unused)
     (void)unused;
     if (call_is_host(call) && call->result == x->dtype && !x->swapped &&
         layout_is_contiguous(&call->as[0], dtype_bytes(x->dtype))) {
-        call->device->type->copy_in(call->device, call->out.data, x->data, call->out.array->bytes, NULL,
-                                    &call->failure);
+        call->device->type->copy_in(call->device, call->out.data, x->data,
+                                    ((struct array *)call->out.owner)->bytes, NULL, &call->failure);
     } else {
         call_run_convert(call, NULL);
     }
@@ -106,6 +114,8 @@ static void array_dealloc(PyObject *self)
         device_release(array->device, array->memory, NULL);
         Py_END_ALLOW_THREADS
     }
+    Py_XDECREF(array->home_owner);
+    Py_XDECREF(array->base);
     Py_XDECREF(array->descr);
     type->tp_free(self);
     Py_DECREF(type);
@@ -125,13 +135,14 @@ static PyObject *array_numpy(PyObject *self, PyObject *unused)
 
     (void)unused;
     Py_INCREF(array->descr);
-    result = PyArray_NewFromDescr(&PyArray_Type, array->descr, array->ndim, array->shape, NULL, NULL, 0, NULL);
+    result =
+        PyArray_NewFromDescr(&PyArray_Type, array->descr, array->ndim, array_shape(array), NULL, NULL, 0, NULL);
     if (!result)
         return NULL;
     to = PyArray_DATA((PyArrayObject *)result);
     if (array->bytes) {
         Py_BEGIN_ALLOW_THREADS
-        ok = device->type->copy_out(device, to, array->memory, array->bytes, NULL, &failure);
+        ok = device->type->copy_out(device, to, array->data, array->bytes, NULL, &failure);
         Py_END_ALLOW_THREADS
     }
     if (!ok) {
@@ -229,20 +240,15 @@ static PyObject *get_shape(PyObject *self, void *unused)
     struct array *array = (struct array *)self;
 
     (void)unused;
-    return shape_tuple(array->ndim, array->shape);
+    return shape_tuple(array->ndim, array_shape(array));
 }
 
 static PyObject *get_strides(PyObject *self, void *unused)
 {
     struct array *array = (struct array *)self;
-    npy_intp strides[NPY_MAXDIMS], step = PyDataType_ELSIZE(array->descr);
 
     (void)unused;
-    for (int i = array->ndim - 1; i >= 0; i--) {
-        strides[i] = step;
-        step *= array->shape[i] ? array->shape[i] : 1;
-    }
-    return shape_tuple(array->ndim, strides);
+    return shape_tuple(array->ndim, array_strides(array));
 }
 
 static PyObject *get_dtype(PyObject *self, void *unused)
@@ -278,7 +284,7 @@ static PyObject *get_device(PyObject *self, void *unused)
 static PyObject *get_address(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyLong_FromVoidPtr(((struct array *)self)->memory);
+    return PyLong_FromVoidPtr(((struct array *)self)->data);
 }
 
 /* The CUDA Array Interface, version 3. Work on the array is on the legacy default stream, which is stream 1. */
@@ -303,8 +309,8 @@ static PyObject *get_interface(PyObject *self, void *unused)
         return NULL;
     }
     result = Py_BuildValue("{s:N,s:N,s:(KO),s:O,s:i,s:i}", "shape", shape, "typestr", type, "data",
-                           (unsigned long long)(uintptr_t)array->memory, Py_False, "strides", Py_None, "version",
-                           3, "stream", 1);
+                           (unsigned long long)(uintptr_t)array->data, Py_False, "strides", Py_None, "version", 3,
+                           "stream", 1);
     return result;
 }
 
@@ -316,7 +322,7 @@ static Py_ssize_t array_length(PyObject *self)
         PyErr_SetString(PyExc_TypeError, "len() of an array without dimensions");
         return -1;
     }
-    return array->shape[0];
+    return array_shape(array)[0];
 }
 
 static PyObject *array_repr(PyObject *self)
@@ -371,6 +377,7 @@ static PyType_Slot slots[] = {
 PyType_Spec array_spec = {
     .name = "smemkit.Array",
     .basicsize = sizeof(struct array),
+    .itemsize = sizeof(npy_intp),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };

@@ -21,7 +21,7 @@ unsigned long long launch_count(void)
 
 bool call_is_host(const struct call *call)
 {
-    return call->in[0].array == NULL;
+    return call->in[0].device == NULL;
 }
 
 /* More than any device has, where a cast of an array that repeats its elements would overflow. */
@@ -81,7 +81,7 @@ static bool prepare(struct call *call)
         if (is_sparse(&call->as[i], dtype_bytes(call->in[i].dtype)) && !pack(call, i))
             return false;
     }
-    if (call->out.array || layout_is_contiguous(&call->out.layout, dtype_bytes(call->out.dtype)))
+    if (call->out.device || layout_is_contiguous(&call->out.layout, dtype_bytes(call->out.dtype)))
         return true;
     call->landing = numpy_like(call->out.descr, &call->out.layout, NULL, false);
     return call->landing != NULL;
@@ -167,12 +167,15 @@ static bool arrange(struct call *call, int i, const char *x)
 /* Whether the result must not be written where it belongs before all has been read. */
 static bool overlaps(const struct call *call)
 {
-    const char *out = call->out.data;
+    npy_intp low[2], high[2];
 
+    if (!call->out.device)
+        return false;
+    layout_extent(&call->out.layout, dtype_bytes(call->out.dtype), &low[0], &high[0]);
     for (int i = 0; i < call->inputs; i++) {
-        const struct array *in = call->in[i].array;
-
-        if (in && out < (char *)in->memory + in->bytes && (char *)in->memory < out + call->out.array->bytes)
+        layout_extent(&call->in[i].layout, dtype_bytes(call->in[i].dtype), &low[1], &high[1]);
+        if (call->in[i].device && call->out.data + low[0] < call->in[i].data + high[1] &&
+            call->in[i].data + low[1] < call->out.data + high[0])
             return true;
     }
     return false;
@@ -183,7 +186,7 @@ bool call_begin(struct call *call)
     const char *uploaded[MAX_INPUTS];
     bool ok = mark(call, 0);
 
-    if (call->out.array || !call_is_host(call)) /* Arrays are filled on the default stream */
+    if (call->out.device || !call_is_host(call)) /* Arrays are filled on the default stream */
         ok = ok && call->device->type->follow(call->device, call->stream, NULL, &call->failure);
     for (int i = 0; ok && i < call->inputs; i++)
         ok = upload(call, i, &uploaded[i]);
@@ -192,7 +195,7 @@ bool call_begin(struct call *call)
         ok = arrange(call, i, uploaded[i]);
     if (!ok)
         return false;
-    if (!call->out.array || call->result != call->out.dtype || overlaps(call))
+    if (!call->out.device || call->result != call->out.dtype || overlaps(call))
         call->out_memory = allocate(call, bytes_of(call->out.size, call->result));
     else
         call->out_memory = call->out.data;
@@ -239,7 +242,7 @@ static bool deliver(struct call *call)
 
     if (!finish(call, &memory) || !mark(call, 2))
         return false;
-    if (!call->out.array)
+    if (!call->out.device)
         return type->copy_out(call->device, call->landing ? PyArray_DATA(call->landing) : (void *)call->out.data,
                               memory, bytes, call->stream, &call->failure);
     /* what comes next on the default stream, freeing the operands included, waits for this call */
@@ -307,7 +310,7 @@ static PyObject *result_of(const struct module_state *state, struct call *call, 
     if (call->landing && PyArray_CopyInto((PyArrayObject *)call->out.owner, call->landing) < 0)
         return call_refused(call);
     result = Py_NewRef(call->out.owner);
-    if (!call->out.array && !own_out)
+    if (!call->out.device && !own_out)
         result = PyArray_Return((PyArrayObject *)result);
     drop(call);
     return result;
@@ -355,12 +358,12 @@ PyObject *call_filled(const struct module_state *state, struct call *call, PyObj
 
     if (!scalar)
         return call_refused(call);
-    if (!call->out.array)
+    if (!call->out.device)
         target = (PyArrayObject *)Py_NewRef(call->out.owner);
     else
         target = numpy_like(call->out.descr, &call->out.layout, NULL, false);
     ok = target && PyArray_CopyInto(target, scalar) == 0;
-    if (ok && call->out.array) {
+    if (ok && call->out.device) {
         const size_t bytes = bytes_of(call->out.size, call->out.dtype);
 
         Py_BEGIN_ALLOW_THREADS

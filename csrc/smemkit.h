@@ -60,16 +60,31 @@ void layout_extent(const struct layout *, int element_bytes, npy_intp *low, npy_
 
 /* ---- array.c ---- */
 
-/* An array in a device's memory, C-contiguous and in native byte order. */
+/* An array in a device's memory, in native byte order: a view of memory that is its own, or its base's. */
 struct array {
-    PyObject_HEAD struct device *device;
-    void *memory; /* owned */
+    PyObject_VAR_HEAD struct device *device;
+    char *data;           /* element 0, …, 0 */
+    void *memory;         /* what ends with it; NULL where it is its base's */
+    PyObject *base;       /* keeps the memory of others: the Array that this is a view of, or whoever has it */
+    device_stream home;   /* in whose order the memory is used and given back */
+    PyObject *home_owner; /* keeps `home`; NULL for the default stream */
     PyArray_Descr *descr;
+    bool readonly;
     int ndim;
-    npy_intp shape[NPY_MAXDIMS];
-    npy_intp size; /* elements */
-    size_t bytes;
+    npy_intp size;   /* elements */
+    size_t bytes;    /* of all elements */
+    npy_intp dims[]; /* the shape, then the strides in bytes */
 };
+
+static inline npy_intp *array_shape(struct array *array)
+{
+    return array->dims;
+}
+
+static inline npy_intp *array_strides(struct array *array)
+{
+    return array->dims + array->ndim;
+}
 
 extern PyType_Spec array_spec;
 
@@ -85,10 +100,11 @@ PyObject *core_zeros(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 /* One operand or `out`: an Array, or a NumPy array. Zeroed, it is no operand. */
 struct operand {
-    PyObject *owner;      /* strong reference to the one or the other */
-    struct array *array;  /* borrowed from owner; NULL where it is a NumPy array */
-    char *data;           /* element 0, …, 0, in device memory or in the host's */
-    PyArray_Descr *descr; /* strong reference */
+    PyObject *owner;       /* strong reference to the one or the other */
+    struct device *device; /* whose memory it is in; NULL where it is a NumPy array */
+    device_stream home;    /* in whose order that memory is used */
+    char *data;            /* element 0, …, 0, in device memory or in the host's */
+    PyArray_Descr *descr;  /* strong reference */
     enum dtype dtype;
     bool swapped; /* in the other byte order */
     struct layout layout;
