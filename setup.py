@@ -412,7 +412,7 @@ def main():
         packages=[*find_packages(include=["smemkit*"]), *DATA_FOLDERS],
         package_dir=DATA_FOLDERS,
         package_data={
-            "smemkit": ["py.typed", "*.pyi", "reference/*.json"],
+            "smemkit": ["py.typed", "*.pyi", "reference/*.json", "bench/*.cu"],
             "smemkit._kernels": ["*.def", "*.h", "*.md", "*/*.cu", "*/*.c", "*/*.h", "*/*.cuh"],
             "smemkit._dialect": ["*.h", "include/*.h", "include/*/*.h", "include/cuda/*", "include/cuda/std/*"],
         },

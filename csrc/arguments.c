@@ -30,7 +30,7 @@ bool read_count(const char *function, Py_ssize_t count, Py_ssize_t expected)
 
 /* ---- operands ---- */
 
-static void refuse_dtype(const char *name, unsigned allowed, PyObject *came)
+void refuse_dtype(const char *name, unsigned allowed, PyObject *came)
 {
     PyObject *list = dtype_list(allowed);
 
@@ -46,6 +46,7 @@ static void fill_from_array(struct operand *operand, struct array *array)
     operand->home = array->home;
     operand->data = array->data;
     operand->descr = array->descr;
+    operand->readonly = array->readonly;
     operand->size = array->size;
     operand->layout.ndim = array->ndim;
     memcpy(operand->layout.shape, array_shape(array), (size_t)array->ndim * sizeof(npy_intp));
@@ -58,6 +59,7 @@ static void fill_from_numpy(struct operand *operand, PyArrayObject *numpy)
     operand->owner = (PyObject *)numpy;
     operand->data = PyArray_BYTES(numpy);
     operand->descr = PyArray_DESCR(numpy);
+    operand->readonly = !PyArray_ISWRITEABLE(numpy);
     operand->size = PyArray_SIZE(numpy);
     operand->layout.ndim = PyArray_NDIM(numpy);
     for (int i = 0; i < operand->layout.ndim; i++) {
@@ -73,12 +75,21 @@ static void fill_dtype(struct operand *operand)
     operand->swapped = !PyArray_ISNBO(operand->descr->byteorder);
 }
 
+/* While the call runs without the GIL another thread may ask NumPy to resize the caller's array, which then would
+ * move its memory: with refcheck=False it heeds neither references nor buffers, but it does heed weak references.
+ */
+static bool pin(struct operand *operand)
+{
+    operand->pin = PyWeakref_NewRef(operand->owner, NULL);
+    return operand->pin != NULL;
+}
+
 bool blame(const char *name)
 {
-    PyObject *const kinds[] = {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError};
+    PyObject *const kinds[] = {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError, PyExc_BufferError};
     PyObject *type, *value, *traceback;
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         if (!PyErr_ExceptionMatches(kinds[i]))
             continue;
         PyErr_Fetch(&type, &value, &traceback);
@@ -116,23 +127,49 @@ static bool check_mask(PyArrayObject *numpy, const char *name)
     return !masked && !PyErr_Occurred();
 }
 
-bool read_operand(const struct module_state *state, PyObject *object, const char *name, struct operand *operand)
+/* What is neither an array of ours nor of another library is NumPy's to read. */
+static bool read_any(PyObject *object, const char *name, struct operand *operand)
 {
+    PyArrayObject *numpy = (PyArrayObject *)PyArray_FromAny(object, NULL, 0, 0, 0, NULL);
+
+    if (!numpy)
+        return blame(name);
+    fill_from_numpy(operand, numpy);
+    fill_dtype(operand);
+    if (!check_mask(numpy, name) || ((PyObject *)numpy == object && !pin(operand))) {
+        drop_operand(operand);
+        return false;
+    }
+    return true;
+}
+
+/* The types of which it is known that they have neither __dlpack__ nor __cuda_array_interface__, or that NumPy has
+ * the better way. */
+static bool is_numpys(PyObject *object)
+{
+    return PyArray_Check(object) || PyArray_IsScalar(object, Generic) || PyFloat_CheckExact(object) ||
+           PyLong_CheckExact(object) || PyBool_Check(object) || PyComplex_CheckExact(object) ||
+           PyList_CheckExact(object) || PyTuple_CheckExact(object) || PyUnicode_CheckExact(object);
+}
+
+bool read_operand(const struct module_state *state, PyObject *object, const char *name, PyObject *stream,
+                  struct operand *operand)
+{
+    int foreign = 0;
+
     memset(operand, 0, sizeof *operand);
     if (Py_IS_TYPE(object, state->array_type)) {
+        array_settle((struct array *)object); /* what reads it may come after its end */
         fill_from_array(operand, (struct array *)object);
-    } else {
-        PyArrayObject *numpy = (PyArrayObject *)PyArray_FromAny(object, NULL, 0, 0, 0, NULL);
-
-        if (!numpy)
-            return blame(name);
-        if (!check_mask(numpy, name)) {
-            Py_DECREF(numpy);
-            return false;
-        }
-        fill_from_numpy(operand, numpy);
+        fill_dtype(operand);
+        return true;
     }
-    fill_dtype(operand);
+    if (!is_numpys(object))
+        foreign = read_foreign(state, object, name, stream, operand);
+    if (foreign)
+        return foreign > 0;
+    if (!read_any(object, name, operand))
+        return false;
     if (!operand->dtype)
         refuse_dtype(name, EVERY, (PyObject *)operand->descr);
     return operand->dtype != 0;
@@ -156,9 +193,11 @@ bool operand_unchanged(const struct operand *operand)
 
 void drop_operand(struct operand *operand)
 {
+    Py_CLEAR(operand->pin);
     if (operand->owner)
         Py_DECREF(operand->descr);
     Py_CLEAR(operand->owner);
+    Py_CLEAR(operand->given);
 }
 
 static bool check_out(const struct operand *out, PyArray_Descr *descr, int ndim, const npy_intp *shape)
@@ -182,7 +221,7 @@ static bool check_out(const struct operand *out, PyArray_Descr *descr, int ndim,
         Py_XDECREF(came);
         return false;
     }
-    if (out->device ? ((struct array *)out->owner)->readonly : !PyArray_ISWRITEABLE((PyArrayObject *)out->owner)) {
+    if (out->readonly) {
         PyErr_SetString(PyExc_ValueError, "out: expected a writeable array, got one that is read-only");
         return false;
     }
@@ -198,40 +237,82 @@ static bool check_out(const struct operand *out, PyArray_Descr *descr, int ndim,
 
 /* A new result; NULL with an exception */
 static PyObject *new_out(const struct module_state *state, struct device *device, bool host, PyArray_Descr *descr,
-                         int ndim, const npy_intp *shape)
+                         int ndim, const npy_intp *shape, PyObject *stream)
 {
-    if (!host)
-        return (PyObject *)array_new(state, device, descr, ndim, shape);
-    Py_INCREF(descr);
-    return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, NULL, NULL, 0, NULL);
+    device_stream handle;
+    PyObject *owner, *array;
+
+    if (host) {
+        Py_INCREF(descr);
+        return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, NULL, NULL, 0, NULL);
+    }
+    if (!read_home(state, stream, device, &handle, &owner))
+        return NULL;
+    array = (PyObject *)array_new_on(state, device, handle, owner, descr, ndim, shape);
+    Py_XDECREF(owner);
+    return array;
+}
+
+/* The caller's `out`, which is what it is given back: NumPy's where the operands are the host's, else on a device.
+ */
+static bool find_out(const struct module_state *state, PyObject *object, const struct device *device, bool host,
+                     PyObject *stream, struct operand *out)
+{
+    const char *where = "";
+    int foreign;
+
+    if (Py_IS_TYPE(object, state->array_type)) {
+        array_settle((struct array *)object);
+        fill_from_array(out, (struct array *)object);
+        fill_dtype(out);
+    } else if (PyArray_Check(object)) {
+        fill_from_numpy(out, (PyArrayObject *)Py_NewRef(object));
+        fill_dtype(out);
+        if (!pin(out))
+            return false;
+    } else if (!is_numpys(object)) {
+        foreign = read_foreign(state, object, "out", stream, out);
+        if (foreign < 0)
+            return false;
+        if (foreign)
+            where = out->device ? " on a GPU" : " on the host";
+    }
+    if (out->owner && host == !out->device)
+        return true;
+    PyErr_Format(PyExc_TypeError, "out: expected %s like the operands, got %s%s; asarray() and .numpy() convert",
+                 host                   ? "a numpy.ndarray"
+                 : device->ordinal >= 0 ? "an array on a GPU"
+                                        : "a smemkit.Array",
+                 Py_TYPE(object)->tp_name, where);
+    return false;
 }
 
 bool read_out(const struct module_state *state, PyObject *object, struct device *device, bool host,
-              PyArray_Descr *descr, int ndim, const npy_intp *shape, struct operand *out)
+              PyArray_Descr *descr, int ndim, const npy_intp *shape, PyObject *stream, struct operand *out)
 {
-    PyObject *owner = object == Py_None ? new_out(state, device, host, descr, ndim, shape) : Py_NewRef(object);
+    PyObject *made;
 
     memset(out, 0, sizeof *out);
-    if (!owner)
-        return false;
-    if (host && PyArray_Check(owner)) {
-        fill_from_numpy(out, (PyArrayObject *)owner);
-    } else if (!host && Py_IS_TYPE(owner, state->array_type)) {
-        fill_from_array(out, (struct array *)owner);
-        Py_DECREF(owner);
-    } else {
-        PyErr_Format(PyExc_TypeError, "out: expected %s like the operands, got %s; asarray() and .numpy() convert",
-                     host ? "a numpy.ndarray" : "a smemkit.Array", Py_TYPE(owner)->tp_name);
-        Py_DECREF(owner);
-        return false;
+    if (object == Py_None) {
+        made = new_out(state, device, host, descr, ndim, shape, stream);
+        if (made && host) {
+            fill_from_numpy(out, (PyArrayObject *)made);
+            fill_dtype(out);
+        } else if (made) {
+            fill_from_array(out, (struct array *)made);
+            fill_dtype(out);
+            Py_DECREF(made);
+        }
+        return made != NULL;
     }
-    fill_dtype(out);
+    if (!find_out(state, object, device, host, stream, out))
+        return false;
     if (out->device && out->device != device) {
-        PyErr_Format(PyExc_ValueError, "out: expected an Array on %s, got one on %s", device->name,
+        PyErr_Format(PyExc_ValueError, "out: expected an array on %s, got one on %s", device->name,
                      out->device->name);
         return false;
     }
-    return object == Py_None || check_out(out, descr, ndim, shape);
+    return check_out(out, descr, ndim, shape);
 }
 
 /* ---- devices and streams ---- */
@@ -330,6 +411,12 @@ PyObject *core_set_default_device(PyObject *module, PyObject *name)
     return before;
 }
 
+/* Of what the caller gave, as far as it is known still. */
+static const char *type_name(const struct operand *operand)
+{
+    return Py_TYPE(operand->given ? operand->given : operand->owner)->tp_name;
+}
+
 bool read_device(const struct module_state *state, PyObject *object, const struct operand *operands, int count,
                  struct device **device)
 {
@@ -342,9 +429,12 @@ bool read_device(const struct module_state *state, PyObject *object, const struc
         const struct device *other = operands[i].device;
 
         if (!first != !other) {
-            PyErr_SetString(PyExc_TypeError,
-                            "operands: expected all NumPy arrays or all smemkit Arrays, got both; "
-                            "asarray() and .numpy() convert");
+            const struct operand *on_host = &operands[first ? i : 0], *on_device = &operands[first ? 0 : i];
+
+            PyErr_Format(PyExc_TypeError,
+                         "operands: expected all NumPy arrays or all arrays on one device, got %s and %s on %s; "
+                         "asarray() and .numpy() convert",
+                         type_name(on_host), type_name(on_device), on_device->device->name);
             return false;
         }
         if (first != other) {
@@ -362,34 +452,128 @@ bool read_device(const struct module_state *state, PyObject *object, const struc
     return *device != NULL;
 }
 
-bool read_stream(PyObject *object, const struct device *device, device_stream *stream)
+/* An integer as CUDA has it, ctypes or a class of its own: a new reference; None stands for 0. */
+static PyObject *number_of(PyObject *object)
 {
-    PyObject *method = NULL, *pair = NULL, *handle = NULL;
+    PyObject *value, *number;
+
+    if (object == Py_None)
+        return PyLong_FromLong(0);
+    if (PyIndex_Check(object))
+        return PyNumber_Index(object);
+    value = attribute(object, "value");
+    if (value && PyIndex_Check(value))
+        number = PyNumber_Index(value);
+    else
+        number = value == Py_None ? PyLong_FromLong(0) : PyErr_Occurred() ? NULL : PyNumber_Long(object);
+    Py_XDECREF(value);
+    return number;
+}
+
+/* The handle in `__cuda_stream__`, which is a method, or was a property: (0, handle). */
+static PyObject *number_in_interface(PyObject *interface)
+{
+    PyObject *pair = PyCallable_Check(interface) ? PyObject_CallNoArgs(interface) : Py_NewRef(interface);
+    PyObject *tuple = pair ? PySequence_Tuple(pair) : NULL, *number = NULL;
+
+    if (tuple && (PyTuple_GET_SIZE(tuple) != 2 || !PyLong_Check(PyTuple_GET_ITEM(tuple, 0)) ||
+                  PyLong_AsLong(PyTuple_GET_ITEM(tuple, 0)) != 0)) {
+        PyErr_Clear(); /* of a version that is too large */
+        PyErr_Format(PyExc_ValueError, "expected (0, handle) of __cuda_stream__, got %R", pair);
+    } else if (tuple) {
+        number = number_of(PyTuple_GET_ITEM(tuple, 1));
+    }
+    Py_XDECREF(tuple);
+    Py_XDECREF(pair);
+    return number;
+}
+
+/* A stream's handle as a Python integer: the object itself, or where CuPy, torch and Numba have it. */
+static PyObject *find_handle(PyObject *object, const char *name)
+{
+    static const char *const names[] = {"__cuda_stream__", "ptr", "cuda_stream", "handle"};
+    PyObject *found = NULL, *number = NULL;
+
+    if (PyIndex_Check(object) && !PyBool_Check(object))
+        return PyNumber_Index(object);
+    for (int i = 0; i < 4 && !found && !PyErr_Occurred() && !PyBool_Check(object); i++) {
+        found = attribute(object, names[i]);
+        if (found)
+            number = i == 0 ? number_in_interface(found) : number_of(found);
+    }
+    Py_XDECREF(found);
+    if (found || PyErr_Occurred()) {
+        if (!number)
+            blame(name);
+        return number;
+    }
+    return PyErr_Format(PyExc_TypeError, "%s: expected an integer or an object with __cuda_stream__, got %s", name,
+                        Py_TYPE(object)->tp_name);
+}
+
+bool read_handle(PyObject *object, const char *name, const struct device *device, device_stream *stream)
+{
+    PyObject *number = NULL;
 
     *stream = NULL;
-    if (object == Py_None)
-        return true;
     if (device->ordinal < 0) {
-        PyErr_SetString(PyExc_ValueError, "stream: the CPU device has no streams, expected None");
+        PyErr_Format(PyExc_ValueError,
+                     "%s: the CPU device has no streams, expected None or a Stream of its own, got %s", name,
+                     Py_TYPE(object)->tp_name);
         return false;
     }
-    if (PyLong_Check(object)) {
-        handle = Py_NewRef(object);
-    } else if ((method = attribute(object, "__cuda_stream__"))) { /* gives (version, handle) */
-        pair = PyObject_CallNoArgs(method);
-        handle = pair ? PySequence_GetItem(pair, 1) : NULL;
-    } else if (!PyErr_Occurred()) {
-        PyErr_Format(PyExc_TypeError, "stream: expected an integer or an object with __cuda_stream__, got %s",
-                     Py_TYPE(object)->tp_name);
+    number = find_handle(object, name);
+    if (!number)
+        return false;
+    *stream = (device_stream)(uintptr_t)PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_ValueError, "%s: expected a handle from 0 to 2**64 - 1, got %S", name, number);
+        *stream = NULL;
     }
-    if (handle)
-        *stream = PyLong_AsVoidPtr(handle);
-    if (PyErr_Occurred() && handle)
-        blame("stream");
-    Py_XDECREF(method);
-    Py_XDECREF(pair);
-    Py_XDECREF(handle);
+    if ((uintptr_t)*stream == LEGACY_STREAM)
+        *stream = NULL;
+    Py_DECREF(number);
     return !PyErr_Occurred();
+}
+
+bool read_home(const struct module_state *state, PyObject *object, const struct device *device,
+               device_stream *stream, PyObject **owner)
+{
+    struct stream *ours = NULL;
+
+    *stream = NULL;
+    *owner = NULL;
+    if (object == Py_None)
+        ours = thread_stream(state, device);
+    else if (Py_IS_TYPE(object, state->stream_type))
+        ours = (struct stream *)Py_NewRef(object);
+    else
+        return read_handle(object, "stream", device, stream);
+    if (!ours)
+        return true;
+    if (ours->device != device) {
+        PyErr_Format(PyExc_ValueError, "stream: expected a stream of %s, got one of %s", device->name,
+                     ours->device->name);
+        Py_DECREF(ours);
+        return false;
+    }
+    *stream = ours->handle;
+    if (ours->lasts)
+        *owner = (PyObject *)ours;
+    else
+        Py_DECREF(ours);
+    return true;
+}
+
+bool read_stream(const struct module_state *state, PyObject *object, const struct device *device,
+                 device_stream *stream)
+{
+    PyObject *owner;
+    const bool ok = read_home(state, object, device, stream, &owner);
+
+    Py_XDECREF(owner);
+    return ok;
 }
 
 /* ---- kernels ---- */
@@ -578,7 +762,7 @@ bool read_precision(PyObject *object, const struct kernel_choice *choice)
     return false;
 }
 
-bool read_reduce_op(PyObject *object, enum reduce_op *op)
+bool find_reduce_op(PyObject *object, enum reduce_op *op)
 {
     static const char *const names[REDUCE_OPS] = {
         [REDUCE_SUM] = "sum",       [REDUCE_PROD] = "prod",     [REDUCE_MIN] = "min",
@@ -592,6 +776,13 @@ bool read_reduce_op(PyObject *object, enum reduce_op *op)
             return true;
         }
     }
+    return false;
+}
+
+bool read_reduce_op(PyObject *object, enum reduce_op *op)
+{
+    if (find_reduce_op(object, op))
+        return true;
     PyErr_Format(
         PyExc_ValueError,
         "op: expected 'sum', 'prod', 'min', 'max', 'mean', 'var', 'std', 'any', 'all', 'argmin', 'argmax' "

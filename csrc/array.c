@@ -1,6 +1,10 @@
-/* smemkit.Array: an array in a device's memory. */
+/* smemkit.Array: an array in a device's memory. Here is its life, how it is made and what it says of itself;
+ * view.c has the indexing, values.c the ways to the host, operators.c + and @. */
 #include "smemkit.h"
 
+#include <structmember.h>
+
+#include <stddef.h>
 #include <string.h>
 
 /* ---- life ---- */
@@ -15,20 +19,31 @@ static void refuse_shape(int ndim, const npy_intp *shape)
     Py_XDECREF(came);
 }
 
-/* An array without memory, C-contiguous. NULL with an exception. */
-static struct array *array_alloc(const struct module_state *state, struct device *device, PyArray_Descr *descr,
-                                 int ndim, const npy_intp *shape)
+/* Without shape, strides and memory. NULL with an exception. */
+static struct array *array_blank(PyTypeObject *type, struct device *device, PyArray_Descr *descr, int ndim)
 {
-    struct array *array = (struct array *)state->array_type->tp_alloc(state->array_type, 2 * (Py_ssize_t)ndim);
-    npy_intp step;
+    struct array *array = (struct array *)type->tp_alloc(type, 2 * (Py_ssize_t)ndim);
 
     if (!array)
         return NULL;
     array->device = device;
     Py_INCREF(descr);
     array->descr = descr;
+    array->dtype = dtype_of(descr);
     array->ndim = ndim;
     array->size = 1;
+    return array;
+}
+
+/* An array without memory, C-contiguous. NULL with an exception. */
+static struct array *array_alloc(const struct module_state *state, struct device *device, PyArray_Descr *descr,
+                                 int ndim, const npy_intp *shape)
+{
+    struct array *array = array_blank(state->array_type, device, descr, ndim);
+    npy_intp step;
+
+    if (!array)
+        return NULL;
     array->bytes = (size_t)PyDataType_ELSIZE(descr);
     for (int i = 0; i < ndim; i++) { /* what a length of 0 leaves out is counted too, so that there are strides */
         array_shape(array)[i] = shape[i];
@@ -50,17 +65,22 @@ static struct array *array_alloc(const struct module_state *state, struct device
     return array;
 }
 
-struct array *array_new(const struct module_state *state, struct device *device, PyArray_Descr *descr, int ndim,
-                        const npy_intp *shape)
+struct array *array_new_on(const struct module_state *state, struct device *device, device_stream stream,
+                           PyObject *owner, PyArray_Descr *descr, int ndim, const npy_intp *shape)
 {
     struct failure failure = {0};
-    struct array *array = array_alloc(state, device, descr, ndim, shape);
+    struct array *array;
     bool ok = true;
 
+    if (!refuse_capture(state, device, stream, "no new array can be made; an operation takes out="))
+        return NULL;
+    array = array_alloc(state, device, descr, ndim, shape);
     if (!array)
         return NULL;
+    array->home = owner ? stream : NULL;
+    array->home_owner = Py_XNewRef(owner);
     Py_BEGIN_ALLOW_THREADS
-    ok = device_allocate(device, array->bytes, NULL, &array->memory, &failure);
+    ok = device_allocate(device, array->bytes, array->home, &array->memory, &failure);
     Py_END_ALLOW_THREADS
     if (!ok) {
         Py_DECREF(array);
@@ -71,37 +91,64 @@ struct array *array_new(const struct module_state *state, struct device *device,
     return array;
 }
 
-/* The shortest way for what NumPy has as the device wants it; else `convert` does it. */
-static void run_array_from(struct call *call, void *unused)
+struct array *array_new(const struct module_state *state, struct device *device, PyArray_Descr *descr, int ndim,
+                        const npy_intp *shape)
 {
-    const struct operand *x = &call->in[0];
-
-    (void)unused;
-    if (call_is_host(call) && call->result == x->dtype && !x->swapped &&
-        layout_is_contiguous(&call->as[0], dtype_bytes(x->dtype))) {
-        call->device->type->copy_in(call->device, call->out.data, x->data,
-                                    ((struct array *)call->out.owner)->bytes, NULL, &call->failure);
-    } else {
-        call_run_convert(call, NULL);
-    }
+    return array_new_on(state, device, NULL, NULL, descr, ndim, shape);
 }
 
-/* A new Array with the elements of `object` in `dtype`, or their own if it is 0. NULL with an exception. */
-static PyObject *array_from(const struct module_state *state, struct device *device, PyObject *object,
-                            enum dtype dtype)
+struct array *array_new_result(const struct module_state *state, struct device *device, PyArray_Descr *descr,
+                               int ndim, const npy_intp *shape)
 {
-    struct call call = {.device = device, .inputs = 1, .as_it_lies = true};
-    PyArray_Descr *descr;
+    struct failure failure = {0};
+    struct array *array;
     bool ok;
 
-    if (!read_operand(state, object, "obj", &call.in[0]))
-        return call_refused(&call);
-    call.as[0] = call.in[0].layout;
-    call.result = dtype ? dtype : call.in[0].dtype;
-    descr = warn_complex(call.in[0].dtype, call.result) ? dtype_descr(call.result) : NULL;
-    ok = descr && read_out(state, Py_None, device, false, descr, call.as[0].ndim, call.as[0].shape, &call.out);
-    Py_XDECREF(descr);
-    return ok ? call_run(state, &call, run_array_from, NULL, true) : call_refused(&call);
+    if (!refuse_capture(state, device, NULL, "no new array can be made; an operation takes out="))
+        return NULL;
+    array = array_alloc(state, device, descr, ndim, shape);
+    if (!array)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    ok = device_allocate_result(device, &array->memory, &failure);
+    Py_END_ALLOW_THREADS
+    if (ok) {
+        array->result = AWAITED;
+        array->data = array->memory;
+        return array;
+    }
+    Py_DECREF(array);
+    return failure.kind == FAILURE_NONE ? array_new(state, device, descr, ndim, shape)
+                                        : (struct array *)raise_failure(state, &failure);
+}
+
+struct array *array_view(struct array *of, npy_intp offset, const struct layout *layout)
+{
+    struct array *array = array_blank(Py_TYPE(of), of->device, of->descr, layout->ndim);
+
+    if (!array)
+        return NULL;
+    memcpy(array_shape(array), layout->shape, (size_t)layout->ndim * sizeof(npy_intp));
+    memcpy(array_strides(array), layout->strides, (size_t)layout->ndim * sizeof(npy_intp));
+    array->size = layout_size(layout);
+    array->bytes = (size_t)array->size * (size_t)PyDataType_ELSIZE(of->descr);
+    array->data = array->size ? of->data + offset : of->data;
+    array->base = Py_NewRef(of->base && array_check(of->base) ? of->base : (PyObject *)of);
+    array->home = of->home;
+    array->home_owner = Py_XNewRef(of->home_owner);
+    array->readonly = of->readonly;
+    array_settle((struct array *)array->base);
+    array->result = ((struct array *)array->base)->result;
+    return array;
+}
+
+struct layout array_layout(struct array *array)
+{
+    struct layout layout = {.ndim = array->ndim};
+
+    memcpy(layout.shape, array_shape(array), (size_t)array->ndim * sizeof(npy_intp));
+    memcpy(layout.strides, array_strides(array), (size_t)array->ndim * sizeof(npy_intp));
+    return layout;
 }
 
 static void array_dealloc(PyObject *self)
@@ -109,10 +156,19 @@ static void array_dealloc(PyObject *self)
     struct array *array = (struct array *)self;
     PyTypeObject *type = Py_TYPE(self);
 
+    if (array->weakrefs)
+        PyObject_ClearWeakRefs(self);
     if (array->memory) {
         Py_BEGIN_ALLOW_THREADS
-        device_release(array->device, array->memory, NULL);
+        if (array->result != NO_RESULT)
+            device_release_result(array->device, array->memory, array->result == ARRIVED);
+        else
+            device_release(array->device, array->memory, array->home);
         Py_END_ALLOW_THREADS
+    }
+    if (array->base && array->device->ordinal >= 0 && PyCapsule_CheckExact(array->base)) {
+        foreign_retire(array->device, array->home, &array->base, 1);
+        array->base = NULL;
     }
     Py_XDECREF(array->home_owner);
     Py_XDECREF(array->base);
@@ -121,116 +177,9 @@ static void array_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* ---- to NumPy ---- */
-
-static PyObject *array_numpy(PyObject *self, PyObject *unused)
+bool array_check(PyObject *object)
 {
-    struct array *array = (struct array *)self;
-    struct device *device = array->device;
-    struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
-    struct failure failure = {0};
-    PyObject *result;
-    void *to;
-    bool ok = true;
-
-    (void)unused;
-    Py_INCREF(array->descr);
-    result =
-        PyArray_NewFromDescr(&PyArray_Type, array->descr, array->ndim, array_shape(array), NULL, NULL, 0, NULL);
-    if (!result)
-        return NULL;
-    to = PyArray_DATA((PyArrayObject *)result);
-    if (array->bytes) {
-        Py_BEGIN_ALLOW_THREADS
-        ok = device->type->copy_out(device, to, array->data, array->bytes, NULL, &failure);
-        Py_END_ALLOW_THREADS
-    }
-    if (!ok) {
-        Py_DECREF(result);
-        return raise_failure(state, &failure);
-    }
-    return result;
-}
-
-static PyObject *array_array(PyObject *self, PyObject *args, PyObject *kwargs)
-{
-    static char *names[] = {"dtype", "copy", NULL};
-    PyObject *dtype = Py_None, *copy = Py_None, *result, *cast;
-
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:__array__", names, &dtype, &copy))
-        return NULL;
-    if (copy == Py_False) {
-        PyErr_SetString(PyExc_ValueError,
-                        "copy: False is impossible, a device's memory must be copied to the host");
-        return NULL;
-    }
-    result = array_numpy(self, NULL);
-    if (!result || dtype == Py_None)
-        return result;
-    cast = PyObject_CallMethod(result, "astype", "O", dtype);
-    Py_DECREF(result);
-    return cast;
-}
-
-static PyObject *array_item(PyObject *self, PyObject *unused)
-{
-    struct array *array = (struct array *)self;
-    PyObject *host, *item;
-
-    (void)unused;
-    if (array->size != 1) {
-        PyErr_Format(PyExc_ValueError, "item: expected an array of one element, got %zd", (Py_ssize_t)array->size);
-        return NULL;
-    }
-    host = array_numpy(self, NULL);
-    item = host ? PyObject_CallMethod(host, "item", NULL) : NULL;
-    Py_XDECREF(host);
-    return item;
-}
-
-static PyObject *convert(PyObject *self, PyObject *(*number)(PyObject *))
-{
-    PyObject *item = array_item(self, NULL), *result = item ? number(item) : NULL;
-
-    Py_XDECREF(item);
-    return result;
-}
-
-static PyObject *array_float(PyObject *self)
-{
-    return convert(self, PyNumber_Float);
-}
-
-static PyObject *array_int(PyObject *self)
-{
-    return convert(self, PyNumber_Long);
-}
-
-/* As in NumPy, the truth of many elements is nobody's guess. */
-static int array_bool(PyObject *self)
-{
-    PyObject *item = array_item(self, NULL);
-    int truth = item ? PyObject_IsTrue(item) : -1;
-
-    Py_XDECREF(item);
-    return truth;
-}
-
-static PyObject *array_to(PyObject *self, PyObject *name)
-{
-    struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
-    struct array *array = (struct array *)self;
-    struct device *device = device_named(state, name);
-    PyObject *host, *result;
-
-    if (!device)
-        return NULL;
-    if (device == array->device)
-        return Py_NewRef(self);
-    host = array_numpy(self, NULL);
-    result = host ? array_from(state, device, host, 0) : NULL;
-    Py_XDECREF(host);
-    return result;
+    return Py_TYPE(object)->tp_dealloc == array_dealloc; /* the type has no subtypes */
 }
 
 /* ---- attributes ---- */
@@ -263,6 +212,27 @@ static PyObject *get_size(PyObject *self, void *unused)
     return PyLong_FromSsize_t(((struct array *)self)->size);
 }
 
+static PyObject *get_itemsize(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromSsize_t(PyDataType_ELSIZE(((struct array *)self)->descr));
+}
+
+static PyObject *get_readonly(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((struct array *)self)->readonly);
+}
+
+static PyObject *get_is_contiguous(PyObject *self, void *unused)
+{
+    struct array *array = (struct array *)self;
+    const struct layout layout = array_layout(array);
+
+    (void)unused;
+    return PyBool_FromLong(!array->size || layout_is_contiguous(&layout, (int)PyDataType_ELSIZE(array->descr)));
+}
+
 static PyObject *get_nbytes(PyObject *self, void *unused)
 {
     (void)unused;
@@ -283,35 +253,9 @@ static PyObject *get_device(PyObject *self, void *unused)
 
 static PyObject *get_address(PyObject *self, void *unused)
 {
+    array_settle((struct array *)self);
     (void)unused;
     return PyLong_FromVoidPtr(((struct array *)self)->data);
-}
-
-/* The CUDA Array Interface, version 3. Work on the array is on the legacy default stream, which is stream 1. */
-static PyObject *get_interface(PyObject *self, void *unused)
-{
-    struct array *array = (struct array *)self;
-    PyObject *type, *shape, *result;
-
-    (void)unused;
-    if (array->device->ordinal < 0)
-        return PyErr_Format(PyExc_AttributeError,
-                            "__cuda_array_interface__: this array is on the CPU device; .to('cuda:0') moves it");
-    if (dtype_of(array->descr) == BFLOAT16)
-        return PyErr_Format(PyExc_AttributeError,
-                            "__cuda_array_interface__: it has no name for bfloat16; asarray(…, dtype='float32') "
-                            "converts");
-    type = PyObject_GetAttrString((PyObject *)array->descr, "str");
-    shape = get_shape(self, NULL);
-    if (!type || !shape) {
-        Py_XDECREF(type);
-        Py_XDECREF(shape);
-        return NULL;
-    }
-    result = Py_BuildValue("{s:N,s:N,s:(KO),s:O,s:i,s:i}", "shape", shape, "typestr", type, "data",
-                           (unsigned long long)(uintptr_t)array->data, Py_False, "strides", Py_None, "version", 3,
-                           "stream", 1);
-    return result;
 }
 
 static Py_ssize_t array_length(PyObject *self)
@@ -325,92 +269,163 @@ static Py_ssize_t array_length(PyObject *self)
     return array_shape(array)[0];
 }
 
-static PyObject *array_repr(PyObject *self)
+static PyObject *array_iterator(PyObject *self)
 {
-    struct array *array = (struct array *)self;
-    PyObject *shape = get_shape(self, NULL), *result;
+    if (((struct array *)self)->ndim == 0)
+        return PyErr_Format(PyExc_TypeError, "iteration over an array without dimensions");
+    return PySeqIter_New(self);
+}
 
-    if (!shape)
-        return NULL;
-    result = PyUnicode_FromFormat("<smemkit.Array shape=%R dtype=%S device='%s'>", shape, array->descr,
-                                  array->device->name);
-    Py_DECREF(shape);
+/* What == would be asked for each element; it knows identity alone. */
+static int array_contains(PyObject *self, PyObject *value)
+{
+    (void)self;
+    (void)value;
+    PyErr_SetString(PyExc_TypeError, "in: an Array compares no elements; .numpy() makes an array that does");
+    return -1;
+}
+
+/* ---- how arrays are made ---- */
+
+PyObject *array_from(const struct module_state *state, struct device *device, PyObject *object, enum dtype dtype)
+{
+    struct call call = {.device = device, .inputs = 1};
+    PyObject *stream_owner = NULL, *out = NULL, *result = NULL;
+    PyArray_Descr *descr = NULL;
+
+    if (!read_home(state, Py_None, device, &call.stream, &stream_owner) ||
+        !read_operand(state, object, "obj", Py_None, &call.in[0]))
+        goto done;
+    call.as[0] = call.in[0].layout;
+    call.result = dtype ? dtype : call.in[0].dtype;
+    descr = warn_complex(call.in[0].dtype, call.result) ? dtype_descr(call.result) : NULL;
+    out = descr ? (PyObject *)array_new_on(state, device, call.stream, stream_owner, descr, call.as[0].ndim,
+                                           call.as[0].shape)
+                : NULL;
+    if (out && read_out(state, out, device, false, descr, call.as[0].ndim, call.as[0].shape, Py_None, &call.out))
+        result = call_run_copy(state, &call, false);
+
+done:
+    if (!result)
+        call_refused(&call);
+    Py_XDECREF(out);
+    Py_XDECREF(descr);
+    Py_XDECREF(stream_owner);
     return result;
 }
 
-static PyMethodDef methods[] = {
-    {"numpy", array_numpy, METH_NOARGS, "numpy()\n--\n\nA NumPy array with the same elements."},
-    {"item", array_item, METH_NOARGS, "item()\n--\n\nThe only element, as a Python number."},
-    {"to", array_to, METH_O,
-     "to(device, /)\n--\n\nThe same elements on `device`; itself if they are there already."},
-    {"__array__", (PyCFunction)(void (*)(void))array_array, METH_VARARGS | METH_KEYWORDS,
-     "__array__(dtype=None, copy=None)\n--\n\nA NumPy array with the same elements."},
-    {NULL, NULL, 0, NULL},
-};
+static PyObject *array_copy(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return array_from(PyType_GetModuleState(Py_TYPE(self)), ((struct array *)self)->device, self, 0);
+}
 
-static PyGetSetDef attributes[] = {
-    {"shape", get_shape, NULL, "Elements along each dimension.", NULL},
-    {"dtype", get_dtype, NULL, "The NumPy dtype of its elements.", NULL},
-    {"strides", get_strides, NULL, "Bytes from one element to the next along each dimension.", NULL},
-    {"size", get_size, NULL, "Elements in all.", NULL},
-    {"nbytes", get_nbytes, NULL, "Bytes in all.", NULL},
-    {"ndim", get_ndim, NULL, "Dimensions.", NULL},
-    {"device", get_device, NULL, "The device's name: 'cuda:0', 'cpu'.", NULL},
-    {"_address", get_address, NULL, "Where its device has it, for smemkit's own use.", NULL},
-    {"__cuda_array_interface__", get_interface, NULL, "How CuPy, torch and Numba take it without a copy.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
+static PyObject *array_deepcopy(PyObject *self, PyObject *memo)
+{
+    (void)memo;
+    return array_copy(self, NULL);
+}
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, "An array in a device's memory, C-contiguous. Made by asarray, empty and zeros."},
-    {Py_tp_dealloc, array_dealloc},
-    {Py_tp_repr, array_repr},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, attributes},
-    {Py_sq_length, array_length},
-    {Py_nb_float, array_float},
-    {Py_nb_int, array_int},
-    {Py_nb_bool, array_bool},
-    {0, NULL},
-};
+static PyObject *array_astype(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"dtype", "copy", NULL};
+    struct array *array = (struct array *)self;
+    PyObject *wanted = NULL;
+    enum dtype dtype = 0;
+    int copy = true;
 
-PyType_Spec array_spec = {
-    .name = "smemkit.Array",
-    .basicsize = sizeof(struct array),
-    .itemsize = sizeof(npy_intp),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = slots,
-};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$p:astype", names, &wanted, &copy) ||
+        !read_dtype(wanted, EVERY, &dtype))
+        return NULL;
+    if (!copy && (!dtype || dtype == dtype_of(array->descr)))
+        return Py_NewRef(self);
+    return array_from(PyType_GetModuleState(Py_TYPE(self)), array->device, self, dtype);
+}
 
-/* ---- how arrays are made ---- */
+static PyObject *array_to(PyObject *self, PyObject *name)
+{
+    struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct array *array = (struct array *)self;
+    struct device *device = device_named(state, name);
+    PyObject *host, *result;
+
+    if (!device)
+        return NULL;
+    if (device == array->device)
+        return Py_NewRef(self);
+    host = array_numpy(self, NULL);
+    result = host ? array_from(state, device, host, 0) : NULL;
+    Py_XDECREF(host);
+    return result;
+}
+
+/* An Array as it is, and what another library has on a GPU as an Array on its memory: a new reference. NULL for
+ * anything else, with or without an exception. */
+static struct array *read_array(const struct module_state *state, PyObject *object, PyObject *copy)
+{
+    if (array_check(object))
+        return (struct array *)Py_NewRef(object);
+    return PyArray_Check(object) ? NULL : (struct array *)array_from_foreign(state, object, "obj", copy);
+}
+
+/* `object`, of which `array` is what there is on a device, if any, as an Array with all that is wanted. */
+static PyObject *as_wanted(struct module_state *state, PyObject *object, struct array *array,
+                           struct device *device, enum dtype dtype, PyObject *copy)
+{
+    PyObject *source, *result;
+
+    if (array && array->device == device && (!dtype || dtype == dtype_of(array->descr)) && copy != Py_True)
+        return Py_NewRef((PyObject *)array);
+    if (copy == Py_False) {
+        PyErr_SetString(PyExc_ValueError,
+                        "copy: False is impossible here, the elements must be moved or converted");
+        return NULL;
+    }
+    if (array && array->device != device)
+        source = array_numpy((PyObject *)array, NULL);
+    else
+        source = Py_NewRef(array ? (PyObject *)array : object);
+    result = source ? array_from(state, device, source, dtype) : NULL;
+    Py_XDECREF(source);
+    return result;
+}
 
 PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     struct module_state *state = state_of(module);
-    struct array *array;
-    struct device *device;
-    PyObject *result = NULL, *source;
+    struct array *array = NULL;
+    struct device *device = NULL;
+    PyObject *result = NULL;
     enum dtype dtype = 0;
 
     if (!read_count("asarray", count, 4) || !read_dtype(args[1], EVERY, &dtype))
         return NULL;
     if (args[3] != Py_None && !PyBool_Check(args[3]))
         return PyErr_Format(PyExc_TypeError, "copy: expected True, False or None, got %R", args[3]);
-    array = Py_IS_TYPE(args[0], state->array_type) ? (struct array *)args[0] : NULL;
-    device = args[2] != Py_None ? device_named(state, args[2]) : array ? array->device : default_device(state);
+    if (args[2] != Py_None && !(device = device_named(state, args[2])))
+        return NULL;
+    array = read_array(state, args[0], args[3]);
+    if (!array && PyErr_Occurred())
+        return NULL;
     if (!device)
-        return NULL;
-    if (array && array->device == device && (!dtype || dtype == dtype_of(array->descr)) && args[3] != Py_True)
-        return Py_NewRef(args[0]);
-    if (args[3] == Py_False) {
-        PyErr_SetString(PyExc_ValueError,
-                        "copy: False is impossible here, the elements must be moved or converted");
-        return NULL;
-    }
-    source = array && array->device != device ? array_numpy(args[0], NULL) : Py_NewRef(args[0]);
-    if (source)
-        result = array_from(state, device, source, dtype);
-    Py_XDECREF(source);
+        device = array ? array->device : default_device(state);
+    if (device)
+        result = as_wanted(state, args[0], array, device, dtype, args[3]);
+    Py_XDECREF(array);
+    return result;
+}
+
+/* On the thread's current stream, as all that is done without another one. */
+static struct array *new_here(struct module_state *state, struct device *device, PyArray_Descr *descr,
+                              const PyArray_Dims *shape)
+{
+    device_stream stream;
+    PyObject *owner = NULL;
+    struct array *result = NULL;
+
+    if (read_home(state, Py_None, device, &stream, &owner))
+        result = array_new_on(state, device, stream, owner, descr, shape->len, shape->ptr);
+    Py_XDECREF(owner);
     return result;
 }
 
@@ -426,7 +441,7 @@ static struct array *read_new(struct module_state *state, PyObject *const *args)
         (descr = dtype_descr(dtype))) {
         device = args[2] == Py_None ? default_device(state) : device_named(state, args[2]);
         if (device)
-            result = array_new(state, device, descr, shape.len, shape.ptr);
+            result = new_here(state, device, descr, &shape);
     }
     PyDimMem_FREE(shape.ptr);
     Py_XDECREF(descr);
@@ -448,11 +463,146 @@ PyObject *core_zeros(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (!read_count("zeros", count, 3) || !(array = read_new(state, args)))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    ok = array->device->type->fill(array->device, array->memory, 0, array->bytes, NULL, &failure);
+    ok = array->device->type->fill(array->device, array->memory, 0, array->bytes, array->home, &failure);
     Py_END_ALLOW_THREADS
     if (!ok) {
         Py_DECREF(array);
         return raise_failure(state, &failure);
     }
     return (PyObject *)array;
+}
+
+/* ---- the type ---- */
+
+#define DOC(signature, text) signature "\n--\n\n" text
+#define KEYWORDS             METH_VARARGS | METH_KEYWORDS
+static PyMethodDef methods[] = {
+    {"numpy", array_numpy, METH_NOARGS, DOC("numpy($self, /)", "A NumPy array with a copy of the elements.")},
+    {"item", (PyCFunction)(void (*)(void))array_item, METH_FASTCALL,
+     "item($self, /, *index)\n--\n\nThe only element, or the one at an index, as a Python number.\n\n"
+     "An index is one number, which counts the elements in C order, or one for each dimension."},
+    {"to", array_to, METH_O,
+     DOC("to($self, device, /)", "The elements on `device`: itself if they are there already, else a copy.")},
+    {"astype", (PyCFunction)(void (*)(void))array_astype, KEYWORDS,
+     DOC("astype($self, /, dtype, *, copy=True)",
+         "A copy in another dtype, converted on the device; with copy=False itself where it has that dtype.")},
+    {"copy", array_copy, METH_NOARGS,
+     DOC("copy($self, /)", "A C-contiguous copy in memory of its own, on the same device.")},
+    {"reshape", array_reshape, METH_VARARGS,
+     "reshape($self, /, *shape)\n--\n\nThe elements in C order in another shape, one length of which may be "
+     "-1.\n\n"
+     "A view where strides can express it, else a copy."},
+    {"ravel", array_ravel, METH_NOARGS,
+     DOC("ravel($self, /)", "The elements in C order in one dimension: reshape(-1).")},
+    {"__array__", (PyCFunction)(void (*)(void))array_array, KEYWORDS,
+     DOC("__array__($self, /, dtype=None, copy=None)",
+         "For numpy.asarray: a view of the CPU device's memory, a copy of a GPU's.")},
+    {"__dlpack__", (PyCFunction)(void (*)(void))array_dlpack, KEYWORDS,
+     DOC("__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)",
+         "A DLPack capsule, of the array API standard.")},
+    {"__dlpack_device__", array_dlpack_device, METH_NOARGS,
+     DOC("__dlpack_device__($self, /)", "DLPack's type and number of the device.")},
+    {"__complex__", array_complex, METH_NOARGS, DOC("__complex__($self, /)", "complex(self), of one element.")},
+    {"__copy__", array_copy, METH_NOARGS, DOC("__copy__($self, /)", "For copy.copy: copy().")},
+    {"__deepcopy__", array_deepcopy, METH_O, DOC("__deepcopy__($self, memo, /)", "For copy.deepcopy: copy().")},
+    {"__reduce__", array_reduce, METH_NOARGS,
+     DOC("__reduce__($self, /)", "For pickle: the elements and the name of the device.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef attributes[] = {
+    {"shape", get_shape, NULL, "Elements along each dimension.", NULL},
+    {"dtype", get_dtype, NULL, "The NumPy dtype of the elements, in native byte order.", NULL},
+    {"strides", get_strides, NULL, "Bytes from one element to the next along each dimension.", NULL},
+    {"size", get_size, NULL, "Elements in all.", NULL},
+    {"itemsize", get_itemsize, NULL, "Bytes of an element.", NULL},
+    {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
+    {"ndim", get_ndim, NULL, "Dimensions.", NULL},
+    {"device", get_device, NULL, "The device's name: 'cuda:0', 'cpu'.", NULL},
+    {"address", get_address, NULL, "Where the device has element 0, …, 0; 0 where there may be none.", NULL},
+    {"readonly", get_readonly, NULL, "Whether the elements may not be changed.", NULL},
+    {"is_contiguous", get_is_contiguous, NULL, "Whether the elements lie side by side in C order.", NULL},
+    {"T", array_transposed, NULL, "A view with the dimensions in reverse.", NULL},
+    {"mT", array_matrix_transposed, NULL, "A view with the last two dimensions exchanged.", NULL},
+    {"__cuda_array_interface__", array_interface, NULL, "How CuPy, torch and Numba take it without a copy.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct array, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyDoc_STRVAR(
+    documentation,
+    "An array in a device's memory. Made by `asarray`, `empty`, `zeros` and the operations.\n"
+    "\n"
+    "It has NumPy's attributes and basic indexing: integers, slices, ``...`` and None, and tuples of them, give\n"
+    "views of the same memory (also integers alone: an array without dimensions, not a number), and\n"
+    "``x[...] = value`` changes it. Arrays, lists and truths as indices are not supported.\n"
+    "\n"
+    "``+`` adds arrays on one device, with NumPy's broadcasting and dtypes, or a number; Python's numbers have "
+    "no\n"
+    "dtype of their own, as in NumPy 2. ``@`` is `smemkit.matmul`. Beside a NumPy array both raise TypeError, "
+    "and\n"
+    "NumPy's functions do not take an Array for an operand of theirs: nothing is copied between devices unless\n"
+    "`asarray`, `numpy`, `to` or `numpy.asarray` ask for it.\n"
+    "\n"
+    "On the CPU device its memory is the host's: `numpy.asarray` and `memoryview` share it. From a GPU,\n"
+    "`numpy.asarray` copies. ``==`` and hash() go by identity and look at no element.\n"
+    "\n"
+    "Examples\n"
+    "--------\n"
+    ">>> import numpy as np, smemkit\n"
+    ">>> x = smemkit.asarray(np.arange(6, dtype=np.float32).reshape(2, 3), device=\"cpu\")\n"
+    ">>> x[:, ::2] + 1\n"
+    "Array([[1., 3.],\n"
+    "       [4., 6.]], dtype=float32, device='cpu')\n"
+    ">>> x[1] = 7\n"
+    ">>> (x @ x.T).numpy()\n"
+    "array([[  5.,  21.],\n"
+    "       [ 21., 147.]], dtype=float32)\n");
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, (void *)documentation},
+    {Py_tp_dealloc, array_dealloc},
+    {Py_tp_repr, array_repr},
+    {Py_tp_str, array_str},
+    {Py_tp_iter, array_iterator},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, attributes},
+    {Py_tp_members, members},
+    {Py_bf_getbuffer, array_buffer},
+    {Py_sq_length, array_length},
+    {Py_sq_item, array_item_at},
+    {Py_sq_contains, array_contains},
+    {Py_mp_length, array_length},
+    {Py_mp_subscript, array_select},
+    {Py_mp_ass_subscript, array_assign},
+    {Py_nb_float, array_float},
+    {Py_nb_int, array_int},
+    {Py_nb_index, array_index},
+    {Py_nb_bool, array_bool},
+    {Py_nb_add, array_add},
+    {Py_nb_inplace_add, array_add_to},
+    {Py_nb_matrix_multiply, array_matmul},
+    {Py_nb_inplace_matrix_multiply, array_matmul_to},
+    {0, NULL},
+};
+
+PyType_Spec array_spec = {
+    .name = "smemkit.Array",
+    .basicsize = sizeof(struct array),
+    .itemsize = sizeof(npy_intp),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
+};
+
+/* __array_ufunc__ = None: NumPy's operators leave an Array beside them to us, and its functions refuse one. */
+int array_type_ready(PyTypeObject *type)
+{
+    if (PyDict_SetItemString(type->tp_dict, "__array_ufunc__", Py_None) < 0)
+        return -1;
+    PyType_Modified(type);
+    return 0;
 }

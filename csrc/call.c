@@ -2,14 +2,22 @@
  * kernel wants, through the kernel, and back.
  *
  * Layouts, byte orders and casts are handled here and nowhere else, by one kernel, `convert`; the kernels of the
- * operations see contiguous arrays of one dtype. The host only moves bytes. A NumPy array travels as it lies, with
- * the gaps between its elements, and is put in order on the device; where the gaps are many times what lies
- * between them, the elements are collected for the way. What comes back travels without gaps, and the elements are
- * laid into an `out` that has some one by one: another thread may be writing beside them.
+ * operations see contiguous arrays of one dtype. The host only moves bytes: a NumPy array travels in the order in
+ * which it lies, without the gaps between its elements where that is quicker, and is put in order on the device.
+ *
+ * A call with large arrays of the host is done in parts, if its operation says how: while the kernel works on one
+ * part, the next is on its way to the device and the one before on its way back, so that a call takes as long as
+ * the slowest of the three, and as much of the device's memory as a few parts.
  */
 #include "smemkit.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "executor.h"
 
 /* How many launchers have been called in this process. */
 static atomic_ullong launches;
@@ -32,59 +40,194 @@ static size_t bytes_of(npy_intp elements, enum dtype dtype)
     return __builtin_mul_overflow((size_t)elements, (size_t)dtype_bytes(dtype), &bytes) ? SIZE_MAX : bytes;
 }
 
+/* ---- parts ---- */
+
+/* Of the process, for tests: how many bytes a part has, on the CPU device too; 0: what is best on a GPU. If it is
+ * negative, what is slow is not done in parts, as it is on a GPU. */
+static atomic_llong part_bytes_asked;
+
+PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes)
+{
+    const long long asked = PyLong_AsLongLong(bytes);
+
+    (void)module;
+    if (asked == -1 && PyErr_Occurred())
+        return NULL;
+    return PyLong_FromLongLong(atomic_exchange(&part_bytes_asked, asked));
+}
+
+npy_intp call_part_bytes(const struct call *call, npy_intp bytes)
+{
+    const npy_intp asked = (npy_intp)atomic_load(&part_bytes_asked), least = 1 << 20, most = 1 << 25;
+    bool host = !call->out.device;
+
+    for (int i = 0; i < call->inputs; i++)
+        host = host || !call->in[i].device;
+    if (!host || (!asked && call->device->ordinal < 0))
+        return NPY_MAX_INTP;
+    if (asked)
+        return asked < 0 ? -asked : asked;
+    return bytes / 8 < least ? least : bytes / 8 > most ? most : bytes / 8;
+}
+
+static bool is_cut(const struct cut *cut)
+{
+    return cut->step > 0 && cut->step < cut->length;
+}
+
+/* Whether all parts of the inner loop see the same elements of an operand. */
+static bool is_held(const struct call *call, int i)
+{
+    return !is_cut(&call->cuts[1]) || call->cuts[1].in[i] < 0;
+}
+
+/* Whether the parts of the inner loop make one result, which is there with the last of them. */
+static bool is_folded(const struct call *call)
+{
+    return is_cut(&call->cuts[1]) && call->cuts[1].made < 0;
+}
+
+/* Whether no part comes after it in the inner loop. */
+static bool is_last(const struct call *part)
+{
+    return !is_cut(&part->cuts[1]) || part->at[1] + part->taken[1] == part->cuts[1].length;
+}
+
+static void slice(struct layout *layout, char **data, int dimension, npy_intp at, npy_intp length)
+{
+    if (dimension < 0)
+        return;
+    layout->shape[dimension] = length;
+    *data += at * layout->strides[dimension];
+}
+
+/* One loop's share of what a part sees of the operands and of out. */
+static void cut_part(struct call *part, int loop, npy_intp at)
+{
+    const struct cut *cut = &part->cuts[loop];
+
+    if (!is_cut(cut)) {
+        part->at[loop] = 0;
+        part->taken[loop] = cut->length;
+        return;
+    }
+    part->at[loop] = at;
+    part->taken[loop] = cut->length - at < cut->step ? cut->length - at : cut->step;
+    for (int i = 0; i < part->inputs; i++)
+        slice(&part->as[i], &part->in[i].data, cut->in[i], at, part->taken[loop]);
+    slice(&part->made, &part->out.data, cut->made, at, part->taken[loop]);
+}
+
+/* Whether the elements of a part would travel in runs that are too short to be copied fast. */
+static bool is_slow(const struct layout *layout, const struct operand *operand, bool with_gaps)
+{
+    enum { SHORT = 256 };
+    struct layout there;
+    struct runs runs;
+    npy_intp first;
+
+    return !operand->device &&
+           layout_travel(layout, dtype_bytes(operand->dtype), NULL, with_gaps, &runs, &there, &first) &&
+           runs.ndim && runs.run < SHORT;
+}
+
+size_t call_room(const struct call *call)
+{
+    size_t room;
+
+    Py_BEGIN_ALLOW_THREADS
+    room = call->device->type->room(call->device);
+    Py_END_ALLOW_THREADS
+    return room;
+}
+
+/* Takes back what the operation has said of parts where a call does better without: where the parts of an array
+ * lie in small pieces, unless there is no room for all of it at once. */
+void call_choose_parts(struct call *call)
+{
+    size_t bytes = bytes_of(call->out.size, call->result), room;
+    struct call *part;
+    bool slow = false;
+
+    if ((!is_cut(&call->cuts[0]) && !is_cut(&call->cuts[1])) || atomic_load(&part_bytes_asked) > 0 ||
+        !(part = malloc(sizeof *part)))
+        return;
+    *part = *call;
+    for (int loop = 0; loop < 2; loop++)
+        cut_part(part, loop, 0);
+    for (int i = 0; i < call->inputs; i++) {
+        bytes += bytes_of(call->in[i].size, call->in[i].dtype);
+        slow = slow || is_slow(&part->as[i], &part->in[i], true);
+    }
+    slow = slow || is_slow(&part->made, &part->out, false);
+    free(part);
+    room = call_room(call);
+    if (slow && bytes < room / 3) /* what is converted is there twice */
+        call->cuts[0].step = call->cuts[1].step = 0;
+}
+
 /* ---- before ---- */
 
-static PyArrayObject *numpy_like(PyArray_Descr *descr, const struct layout *layout, void *data, bool strided)
+static PyArrayObject *numpy_like(PyArray_Descr *descr, const struct layout *layout)
 {
     Py_INCREF(descr);
-    return (PyArrayObject *)PyArray_NewFromDescr(&PyArray_Type, descr, layout->ndim, layout->shape,
-                                                 strided ? layout->strides : NULL, data, 0, NULL);
+    return (PyArrayObject *)PyArray_NewFromDescr(&PyArray_Type, descr, layout->ndim, layout->shape, NULL, NULL, 0,
+                                                 NULL);
 }
 
-/* Whether so much lies between the elements that they had better travel without it. */
-static bool is_sparse(const struct layout *layout, int element)
+static bool is_host_memory(const struct operand *operand)
 {
-    npy_intp low, high;
-
-    layout_extent(layout, element, &low, &high);
-    return (high - low) / 4 > layout_size(layout) * element + 65536;
+    return !operand->device || operand->device->ordinal < 0;
 }
 
-static bool pack(struct call *call, int i)
+/* Whether an operand and out have memory in common. */
+static bool overlap(const struct operand *in, const struct operand *out)
 {
-    struct operand *in = &call->in[i];
-    PyArrayObject *view = numpy_like(in->descr, &call->as[i], in->data, true);
-    npy_intp step = dtype_bytes(in->dtype);
+    npy_intp low[2], high[2];
 
-    call->packed[i] = view ? (PyArrayObject *)PyArray_NewCopy(view, NPY_CORDER) : NULL;
-    Py_XDECREF(view);
-    if (!call->packed[i])
+    if (is_host_memory(in) != is_host_memory(out) || !in->size || !out->size)
         return false;
-    call->source[i] = PyArray_DATA(call->packed[i]);
-    for (int d = call->as[i].ndim - 1; d >= 0; d--) {
-        call->as[i].strides[d] = step;
-        step *= call->as[i].shape[d];
-    }
-    return true;
+    layout_extent(&in->layout, dtype_bytes(in->dtype), &low[0], &high[0]);
+    layout_extent(&out->layout, dtype_bytes(out->dtype), &low[1], &high[1]);
+    return in->data + low[0] < out->data + high[1] && out->data + low[1] < in->data + high[0];
 }
 
-/* What has to be allocated on the host before anything is launched. */
+static bool overlaps(const struct call *call)
+{
+    bool any = false;
+
+    for (int i = 0; i < call->inputs; i++)
+        any = any || overlap(&call->in[i], &call->out);
+    return any;
+}
+
+/* With the GIL, before anything is launched. A result that is made in parts must not be written over what is still
+ * to be read: it lands in memory of its own first. */
 static bool prepare(struct call *call)
 {
+    npy_intp step = dtype_bytes(call->out.dtype);
+    struct runs runs;
+    struct layout there;
+    npy_intp first;
+    const bool parts = is_cut(&call->cuts[0]) || is_cut(&call->cuts[1]);
+
     for (int i = 0; i < call->inputs; i++)
         if (!operand_unchanged(&call->in[i]))
             return false;
     if (!operand_unchanged(&call->out))
         return false;
-    for (int i = 0; call_is_host(call) && i < call->inputs; i++) {
-        call->source[i] = call->in[i].data;
-        if (is_sparse(&call->as[i], dtype_bytes(call->in[i].dtype)) && !pack(call, i))
-            return false;
-    }
-    if (call->out.device || layout_is_contiguous(&call->out.layout, dtype_bytes(call->out.dtype)))
+    if (call->out.device || (!(parts && call->overlapping) &&
+                             layout_travel(&call->made, (int)step, NULL, false, &runs, &there, &first)))
         return true;
-    call->landing = numpy_like(call->out.descr, &call->out.layout, NULL, false);
-    return call->landing != NULL;
+    call->landing = numpy_like(call->out.descr, &call->out.layout);
+    if (!call->landing)
+        return false;
+    call->out.data = PyArray_BYTES(call->landing);
+    for (int d = call->made.ndim - 1; d >= 0; d--) {
+        call->made.strides[d] = step;
+        step *= call->made.shape[d];
+    }
+    return true;
 }
 
 static bool mark(struct call *call, int stage)
@@ -93,7 +236,7 @@ static bool mark(struct call *call, int stage)
            call->device->type->mark(call->device, call->stream, &call->stages[stage], &call->failure);
 }
 
-static void *allocate(struct call *call, size_t bytes)
+void *call_allocate(struct call *call, size_t bytes)
 {
     void **memory = &call->temporaries[call->temporary_count];
 
@@ -103,44 +246,111 @@ static void *allocate(struct call *call, size_t bytes)
     return *memory;
 }
 
-/* Where the device holds element 0, …, 0 of an operand, once its bytes are there. */
-static bool upload(struct call *call, int i, const char **device)
+static void release_temporaries(struct call *call)
 {
-    npy_intp low, high;
-    char *memory;
-
-    *device = call->in[i].data;
-    if (!call_is_host(call))
-        return true;
-    layout_extent(&call->as[i], dtype_bytes(call->in[i].dtype), &low, &high);
-    memory = allocate(call, (size_t)(high - low));
-    if (!memory)
-        return false;
-    *device = memory - low;
-    return call->device->type->copy_in(call->device, memory, call->source[i] + low, (size_t)(high - low),
-                                       call->stream, &call->failure);
+    while (call->temporary_count)
+        device_release(call->device, call->temporaries[--call->temporary_count], call->stream);
 }
 
-bool call_convert(struct call *call, const void *x, const struct layout *layout, enum dtype from, bool swapped,
-                  void *out, enum dtype to)
+/* Where the elements of a contiguous array lie. */
+static struct convert_side contiguous_side(void *data, enum dtype dtype, const struct layout *like)
 {
-    const struct layout merged = layout_merged(layout);
-    const int element = dtype_bytes(from);
-    struct convert_args args = {.x = x,
-                                .out = out,
-                                .size = layout_size(layout),
-                                .ndim = merged.ndim,
-                                .from = from,
-                                .to = to,
-                                .swapped = swapped,
-                                .aligned = (uintptr_t)x % (uintptr_t)element == 0};
+    struct convert_side side = {.data = data, .dtype = dtype, .aligned = true};
+    int64_t step = dtype_bytes(dtype);
 
-    for (int d = 0; d < merged.ndim; d++) {
-        args.shape[d] = merged.shape[d];
-        args.strides[d] = merged.strides[d];
-        args.aligned = args.aligned && merged.strides[d] % element == 0;
+    for (int d = like->ndim - 1; d >= 0; d--) {
+        side.strides[d] = step;
+        step *= like->shape[d];
     }
+    return side;
+}
+
+static struct convert_side strided_side(void *data, enum dtype dtype, const struct layout *layout, bool swapped)
+{
+    const int element = dtype_bytes(dtype);
+    struct convert_side side = {.data = data, .dtype = dtype, .swapped = swapped};
+
+    side.aligned = (uintptr_t)data % (uintptr_t)element == 0;
+    for (int d = 0; d < layout->ndim; d++) {
+        side.strides[d] = layout->strides[d];
+        side.aligned = side.aligned && layout->strides[d] % element == 0;
+    }
+    return side;
+}
+
+/* Launches `convert` for elements of `shape`, in as few dimensions as can be. */
+static bool launch_convert(struct call *call, const struct convert_side *x, const struct convert_side *out,
+                           const struct layout *shape)
+{
+    struct convert_args args = {.x = *x, .out = *out, .size = layout_size(shape)};
+    npy_intp lengths[NPY_MAXDIMS];
+
+    if (x->dtype == out->dtype && x->swapped && out->swapped)
+        args.x.swapped = args.out.swapped = false;
+    memcpy(lengths, shape->shape, sizeof lengths);
+    args.ndim = merge_dimensions(shape->ndim, lengths, args.x.strides, args.out.strides);
+    for (int d = 0; d < args.ndim; d++)
+        args.shape[d] = lengths[d];
     return call_launch(call, find_row(OP_convert, "strided"), &args);
+}
+
+/* The operands of a part on their way to the device. */
+struct way {
+    struct layout there[MAX_INPUTS]; /* how they lie on the device, where `memory` has element 0, …, 0 */
+    struct transfer *uploads[MAX_INPUTS];
+};
+
+/* Memory for an operand that comes from the host. */
+struct box {
+    void *memory; /* NULL: to be taken */
+    size_t bytes;
+    device_event free; /* when it may be written; NULL: as the stream has it */
+};
+
+/* Sends an operand on its way to the device, if it is not there. */
+static bool send_operand(struct call *part, struct call *keeper, struct way *way, int i, const struct box *box)
+{
+    const struct operand *in = &part->in[i];
+    const int element = dtype_bytes(in->dtype);
+    void *memory = box ? box->memory : NULL;
+    struct runs runs;
+    npy_intp first;
+
+    way->there[i] = part->as[i];
+    part->memory[i] = in->data;
+    if (in->device)
+        return true;
+    (void)layout_travel(&part->as[i], element, in->data, true, &runs, &way->there[i], &first);
+    if (memory && runs_bytes(&runs) > box->bytes) /* with gaps, which others left out */
+        (void)layout_travel(&part->as[i], element, in->data, false, &runs, &way->there[i], &first);
+    if (!memory && !(memory = call_allocate(keeper, runs_bytes(&runs)))) {
+        part->failure = keeper->failure;
+        return false;
+    }
+    part->memory[i] = (char *)memory + first;
+    return part->device->type->copy_in(part->device, memory, &runs, box ? box->free : NULL, part->stream,
+                                       &way->uploads[i], &part->failure);
+}
+
+/* What comes on the stream waits for the operands; the host's memory is not needed any more. */
+static bool await_operands(struct call *part, struct way *way)
+{
+    bool ok = part->failure.kind == FAILURE_NONE;
+
+    for (int i = 0; i < part->inputs; i++) {
+        struct failure failure = {0};
+
+        if (!way->uploads[i])
+            continue;
+        if (!part->device->type->copy_in_end(part->device, way->uploads[i], part->stream,
+                                             current_timing() ? &part->up[i] : NULL, &failure) &&
+            ok) {
+            part->failure = failure;
+            ok = false;
+        }
+        way->uploads[i] = NULL;
+    }
+    return ok;
 }
 
 /* Whether the bytes of an operand have to be turned round. */
@@ -149,146 +359,458 @@ static bool reads_swapped(const struct call *call, const struct operand *in)
     return in->swapped && !call->bytes_only;
 }
 
-/* One operand in the order and the dtype that are wanted; `x` is its element 0, …, 0. */
-static bool arrange(struct call *call, int i, const char *x)
+static bool is_aligned(const void *memory, enum dtype dtype)
 {
-    const struct operand *in = &call->in[i];
-    const bool swapped = reads_swapped(call, in);
+    return (uintptr_t)memory % (uintptr_t)dtype_bytes(dtype) == 0;
+}
 
-    call->memory[i] = (void *)x;
-    if (call->as_it_lies ||
-        (in->dtype == call->dtype[i] && !swapped && layout_is_contiguous(&call->as[i], dtype_bytes(in->dtype))))
+/* One operand in the order and the dtype that are wanted, from where the device has it. */
+static bool arrange(struct call *part, struct call *keeper, int i, const struct layout *there)
+{
+    const struct operand *in = &part->in[i];
+    const bool swapped = reads_swapped(part, in);
+    struct convert_side x, to;
+    void *memory;
+
+    if (part->as_it_lies) {
+        part->lies = strided_side(part->memory[i], in->dtype, there, in->swapped);
         return true;
-    call->memory[i] = allocate(call, bytes_of(in->size, call->dtype[i]));
-    return call->memory[i] &&
-           call_convert(call, x, &call->as[i], in->dtype, swapped, call->memory[i], call->dtype[i]);
-}
-
-/* Whether the result must not be written where it belongs before all has been read. */
-static bool overlaps(const struct call *call)
-{
-    npy_intp low[2], high[2];
-
-    if (!call->out.device)
-        return false;
-    layout_extent(&call->out.layout, dtype_bytes(call->out.dtype), &low[0], &high[0]);
-    for (int i = 0; i < call->inputs; i++) {
-        layout_extent(&call->in[i].layout, dtype_bytes(call->in[i].dtype), &low[1], &high[1]);
-        if (call->in[i].device && call->out.data + low[0] < call->in[i].data + high[1] &&
-            call->in[i].data + low[1] < call->out.data + high[0])
-            return true;
     }
-    return false;
+    if (in->dtype == part->dtype[i] && !swapped && is_aligned(part->memory[i], in->dtype) &&
+        layout_is_contiguous(there, dtype_bytes(in->dtype)))
+        return true;
+    x = strided_side(part->memory[i], in->dtype, there, swapped);
+    memory = call_allocate(keeper, bytes_of(layout_size(there), part->dtype[i]));
+    if (!memory) {
+        part->failure = keeper->failure;
+        return false;
+    }
+    to = contiguous_side(memory, part->dtype[i], there);
+    part->memory[i] = memory;
+    return launch_convert(part, &x, &to, there);
 }
 
-bool call_begin(struct call *call)
+/* Whether the kernel can write its result where it belongs. */
+static bool writes_through(const struct call *call)
 {
-    const char *uploaded[MAX_INPUTS];
-    bool ok = mark(call, 0);
+    return call->out.device && call->result == call->out.dtype && is_aligned(call->out.data, call->result) &&
+           call->out.swapped == (call->bytes_only && call->in[0].swapped) &&
+           layout_is_contiguous(&call->made, dtype_bytes(call->result)) && !call->overlapping;
+}
 
-    if (call->out.device || !call_is_host(call)) /* Arrays are filled on the default stream */
-        ok = ok && call->device->type->follow(call->device, call->stream, NULL, &call->failure);
-    for (int i = 0; ok && i < call->inputs; i++)
-        ok = upload(call, i, &uploaded[i]);
-    ok = ok && mark(call, 1);
-    for (int i = 0; ok && i < call->inputs; i++)
-        ok = arrange(call, i, uploaded[i]);
-    if (!ok)
-        return false;
-    if (!call->out.device || call->result != call->out.dtype || overlaps(call))
-        call->out_memory = allocate(call, bytes_of(call->out.size, call->result));
+static bool make_room(struct call *part, struct call *keeper)
+{
+    if (part->as_it_lies)
+        return true;
+    if (writes_through(part))
+        part->out_memory = part->out.data;
     else
-        call->out_memory = call->out.data;
-    if (call->out_memory && call->scratch_bytes)
-        call->scratch = allocate(call, call->scratch_bytes);
-    return call->failure.kind == FAILURE_NONE;
+        part->out_memory = call_allocate(keeper, bytes_of(layout_size(&part->made), part->result));
+    if (keeper->failure.kind == FAILURE_NONE && part->scratch_bytes)
+        part->scratch = call_allocate(keeper, part->scratch_bytes);
+    part->failure = keeper->failure;
+    return part->failure.kind == FAILURE_NONE;
+}
+
+void call_count_launch(void)
+{
+    atomic_fetch_add(&launches, 1);
 }
 
 bool call_launch(struct call *call, const struct kernel_row *row, const void *args)
 {
-    atomic_fetch_add(&launches, 1);
+    call_count_launch();
+    if (call->note)
+        plan_note_launch(call->note, row, args);
     return call->device->type->launch(call->device, row, args, call->stream, &call->failure);
 }
 
 /* ---- after ---- */
 
-/* What the kernel has made, in out's dtype and byte order: *memory may be another one then. */
-static bool finish(struct call *call, void **memory)
+/* What is to be delivered, where it lies on the device. */
+static bool find_made(struct call *part, struct convert_side *made)
 {
-    struct layout line = {.ndim = 1, .shape = {call->out.size}, .strides = {0}};
-    enum dtype dtype = call->result, wanted = call->out.dtype;
-    bool swapped = call->bytes_only && call->in[0].swapped;
+    struct convert_side x = part->lies;
 
-    *memory = call->out_memory;
-    while (dtype != wanted || swapped != call->out.swapped) {
-        /* a cast reads either byte order and writes the native one; a second step turns that round */
-        void *next = allocate(call, bytes_of(call->out.size, wanted));
+    if (!part->as_it_lies) {
+        *made = contiguous_side(part->out_memory, part->result, &part->made);
+        made->swapped = part->bytes_only && part->in[0].swapped;
+        return true;
+    }
+    *made = x;
+    if (part->result == part->out.dtype && !part->overlapping)
+        return true;
+    /* it goes through memory of its own */
+    part->out_memory = call_allocate(part, bytes_of(layout_size(&part->made), part->result));
+    *made = contiguous_side(part->out_memory, part->result, &part->made);
+    return part->out_memory && launch_convert(part, &x, made, &part->made);
+}
 
-        line.strides[0] = dtype_bytes(dtype);
-        if (!next || !call_convert(call, *memory, &line, dtype, dtype == wanted || swapped, next, wanted))
+/* What the kernel has made, brought to where it belongs, or on its way there. */
+static bool deliver(struct call *part)
+{
+    const int element = dtype_bytes(part->out.dtype);
+    struct convert_side made, to;
+    struct layout there = part->made;
+    struct runs runs;
+    npy_intp first = 0;
+    char *memory = part->out.data;
+
+    if (part->out.device && part->out_memory == part->out.data)
+        return mark(part, 2);
+    if (!find_made(part, &made))
+        return false;
+    if (!part->out.device) {
+        (void)layout_travel(&part->made, element, part->out.data, false, &runs, &there, &first);
+        memory = part->out_memory;
+    }
+    if (part->as_it_lies || part->out.device || made.dtype != part->out.dtype ||
+        made.swapped != part->out.swapped || !layout_is_contiguous(&there, element)) {
+        if (!part->out.device &&
+            !(memory = call_allocate(part, bytes_of(layout_size(&part->made), part->out.dtype))))
             return false;
-        swapped = dtype == wanted ? !swapped : false;
-        dtype = wanted;
-        *memory = next;
+        to = strided_side(memory + first, part->out.dtype, &there, part->out.swapped);
+        if (!launch_convert(part, &made, &to, &there))
+            return false;
+    }
+    return mark(part, 2) &&
+           (part->out.device || part->device->type->copy_out(part->device, &runs, memory, part->stream,
+                                                             &part->download, &part->failure));
+}
+
+static void add_span(double *seconds, double *until, const struct interval *span)
+{
+    const double from = span->from > *until ? span->from : *until;
+
+    if (span->to > from) {
+        *seconds += span->to - from;
+        *until = span->to;
+    }
+}
+
+static double seconds_between(struct call *call, int stage)
+{
+    struct failure ignored = {0};
+    double seconds = 0;
+
+    if (!call->stages[stage] || !call->stages[stage + 1] ||
+        !call->device->type->seconds_between(call->device, call->stages[stage], call->stages[stage + 1], &seconds,
+                                             &ignored))
+        return 0;
+    return seconds;
+}
+
+/* A copy that took a way beside the stream has told its own time. */
+static void add_times(struct call *part)
+{
+    struct timing *timing = current_timing();
+    bool beside = false;
+
+    if (!timing)
+        return;
+    for (int i = 0; i < part->inputs; i++) {
+        beside = beside || part->up[i].to > 0;
+        add_span(&timing->upload, &timing->uploaded, &part->up[i]);
+    }
+    if (!beside)
+        timing->upload += seconds_between(part, 0);
+    timing->kernel += seconds_between(part, 1);
+    if (part->down.to > 0)
+        add_span(&timing->download, &timing->downloaded, &part->down);
+    else
+        timing->download += seconds_between(part, 2);
+    for (int i = 0; i < STAGES; i++)
+        if (part->stages[i])
+            part->device->type->drop(part->device, part->stages[i]);
+    memset(part->stages, 0, sizeof part->stages);
+}
+
+/* Waits for what is on its way to the host, and gives the memory back. False where something failed. */
+static bool end_part(struct call *part)
+{
+    bool ok = part->failure.kind == FAILURE_NONE;
+
+    if (part->delivered && !part->out.device) {
+        struct failure failure = {0};
+
+        if (!part->device->type->copy_out_end(part->device, part->download, current_timing() ? &part->down : NULL,
+                                              &failure) &&
+            ok) {
+            part->failure = failure;
+            part->partly_written = true;
+            ok = false;
+        }
+        part->delivered = false;
+        ok = ok && mark(part, 3);
+    }
+    release_temporaries(part);
+    add_times(part);
+    return ok;
+}
+
+/* ---- one part, and all of them ---- */
+
+/* `keeper` has the memory of what the next part needs too: of the operands that it sees all of, and of a result
+ * that the parts make together. `first` are those that bring it. */
+static bool begin_part(struct call *part, struct call *keeper, struct way *way, bool first,
+                       const struct box *boxes)
+{
+    bool ok = mark(part, 0);
+
+    for (int i = 0; ok && i < part->inputs; i++) {
+        if (is_held(part, i))
+            ok = !first || send_operand(part, keeper, way, i, NULL);
+        else
+            ok = send_operand(part, part, way, i, boxes ? &boxes[i] : NULL);
+    }
+    return ok;
+}
+
+/* The memory of a result that the parts made together: on its way to the host it is the last part's. */
+static void hand_on(struct call *keeper, struct call *part)
+{
+    while (keeper->temporary_count)
+        part->temporaries[part->temporary_count++] = keeper->temporaries[--keeper->temporary_count];
+}
+
+static bool finish_part(struct call *part, struct call *keeper, struct way *way, bool first, call_launcher launch,
+                        void *context)
+{
+    bool ok = await_operands(part, way) && mark(part, 1);
+
+    for (int i = 0; ok && i < part->inputs; i++) {
+        if (!is_held(part, i)) {
+            ok = arrange(part, part, i, &way->there[i]);
+        } else if (first) {
+            ok = arrange(part, keeper, i, &way->there[i]);
+            keeper->memory[i] = part->memory[i];
+        } else {
+            part->memory[i] = keeper->memory[i];
+        }
+    }
+    if (first || !is_folded(part)) {
+        ok = ok && make_room(part, is_folded(part) ? keeper : part);
+        keeper->out_memory = part->out_memory;
+        keeper->scratch = part->scratch;
+    } else {
+        part->out_memory = keeper->out_memory;
+        part->scratch = keeper->scratch;
+    }
+    ok = ok && (!launch || launch(part, context));
+    if (is_folded(part) && !is_last(part))
+        return ok && mark(part, 2);
+    if (is_folded(part))
+        hand_on(keeper, part);
+    part->delivered = ok && deliver(part);
+    return part->delivered;
+}
+
+static void run_whole(struct call *call, call_launcher launch, void *context)
+{
+    struct way way = {.uploads = {NULL, NULL}};
+
+    for (int loop = 0; loop < 2; loop++) {
+        call->at[loop] = 0;
+        call->taken[loop] = call->cuts[loop].length;
+    }
+    if (begin_part(call, call, &way, true, NULL))
+        (void)finish_part(call, call, &way, true, launch, context);
+    (void)await_operands(call, &way);
+    (void)end_part(call);
+}
+
+/* How many parts are on their way at once. */
+enum { DEPTH = 3 };
+
+struct slot {
+    struct call part;
+    struct way way;
+    struct box boxes[MAX_INPUTS];
+    device_event computed; /* the boxes are free again */
+    bool busy;
+};
+
+struct line {
+    struct slot slots[DEPTH];
+    struct call keeper;
+    long long written; /* parts whose result is on its way to where it belongs, or there */
+};
+
+/* Memory for the operands of a slot's parts, of which the first has most. */
+static bool make_boxes(struct call *call, struct slot *slot)
+{
+    for (int i = 0; i < call->inputs; i++) {
+        const struct operand *in = &slot->part.in[i];
+        struct box *box = &slot->boxes[i];
+        struct runs runs;
+        struct layout there;
+        npy_intp first;
+
+        if (is_held(call, i) || in->device || box->memory)
+            continue;
+        (void)layout_travel(&slot->part.as[i], dtype_bytes(in->dtype), in->data, true, &runs, &there, &first);
+        box->bytes = runs_bytes(&runs);
+        box->memory = call_allocate(call, box->bytes);
+        if (!box->memory)
+            return false;
+    }
+    if (!slot->computed && !call->device->type->mark(call->device, call->stream, &slot->computed, &call->failure))
+        return false;
+    for (int i = 0; i < call->inputs; i++)
+        slot->boxes[i].free = slot->computed;
+    return true;
+}
+
+/* Waits for the part that is in a slot. False where it failed, which is the call's failure then. */
+static bool end_slot(struct call *call, struct slot *slot)
+{
+    bool ok = true;
+
+    if (slot->busy) {
+        slot->busy = false;
+        ok = await_operands(&slot->part, &slot->way);
+        ok = end_part(&slot->part) && ok;
+        if (!ok && call->failure.kind == FAILURE_NONE)
+            call->failure = slot->part.failure;
+    }
+    return ok;
+}
+
+/* A part takes a slot of the line, once the part that was there before is done, and is on its way to the device.
+ */
+static bool begin_slot(struct call *call, struct line *line, struct slot *slot, const npy_intp at[2])
+{
+    if (!end_slot(call, slot))
+        return false;
+    slot->part = *call;
+    slot->part.temporary_count = 0;
+    for (int loop = 0; loop < 2; loop++)
+        cut_part(&slot->part, loop, at[loop]);
+    if (!make_boxes(call, slot))
+        return false;
+    slot->busy = true;
+    return begin_part(&slot->part, &line->keeper, &slot->way, at[1] == 0, slot->boxes);
+}
+
+static bool finish_slot(struct call *call, struct line *line, struct slot *slot, call_launcher launch,
+                        void *context)
+{
+    const struct device_type *type = call->device->type;
+    struct call *part = &slot->part;
+
+    if (!finish_part(part, &line->keeper, &slot->way, part->at[1] == 0, launch, context))
+        return false;
+    line->written += part->delivered;
+    type->drop(call->device, slot->computed);
+    slot->computed = NULL;
+    return type->mark(call->device, call->stream, &slot->computed, &part->failure);
+}
+
+static bool interrupted(struct call *call, time_t *asked)
+{
+    if (time(NULL) == *asked)
+        return false;
+    *asked = time(NULL);
+    if (smemkit_interrupted())
+        failure_set(&call->failure, FAILURE_INTERRUPTED, "interrupted");
+    return call->failure.kind != FAILURE_NONE;
+}
+
+/* The inner loop: a part is sent before the one ahead of it is worked on. */
+static bool run_inner(struct call *call, struct line *line, npy_intp outer, call_launcher launch, void *context)
+{
+    const struct cut *cut = &call->cuts[1];
+    const npy_intp step = is_cut(cut) ? cut->step : 1, length = is_cut(cut) ? cut->length : 1;
+    npy_intp at[2] = {outer, 0};
+    time_t asked = time(NULL);
+    int next = 0;
+
+    if (!begin_slot(call, line, &line->slots[0], at))
+        return false;
+    while (at[1] < length) {
+        struct slot *slot = &line->slots[next];
+
+        at[1] += step;
+        next = (next + 1) % DEPTH;
+        if ((at[1] < length && !begin_slot(call, line, &line->slots[next], at)) ||
+            !finish_slot(call, line, slot, launch, context) || interrupted(call, &asked))
+            return false;
     }
     return true;
 }
 
-static bool deliver(struct call *call)
+/* The outer loop. What the parts of the inner one have in common is given back after each step of it. */
+static bool run_outer(struct call *call, struct line *line, call_launcher launch, void *context)
 {
-    const struct device_type *type = call->device->type;
-    const size_t bytes = bytes_of(call->out.size, call->out.dtype);
-    void *memory;
+    const struct cut *cut = &call->cuts[0];
+    const npy_intp step = is_cut(cut) ? cut->step : 1, length = is_cut(cut) ? cut->length : 1;
 
-    if (!finish(call, &memory) || !mark(call, 2))
-        return false;
-    if (!call->out.device)
-        return type->copy_out(call->device, call->landing ? PyArray_DATA(call->landing) : (void *)call->out.data,
-                              memory, bytes, call->stream, &call->failure);
-    /* what comes next on the default stream, freeing the operands included, waits for this call */
-    return (memory == call->out.data ||
-            type->copy(call->device, call->out.data, memory, bytes, call->stream, &call->failure)) &&
-           type->follow(call->device, NULL, call->stream, &call->failure);
-}
-
-static void add_times(struct call *call)
-{
-    struct timing *timing = current_timing();
-    double *parts[STAGES - 1];
-
-    if (!timing)
-        return;
-    parts[0] = &timing->upload;
-    parts[1] = &timing->kernel;
-    parts[2] = &timing->download;
-    for (int i = 0; i < STAGES - 1 && call->stages[i + 1]; i++) {
-        struct failure ignored = {0};
-        double seconds = 0;
-
-        if (call->device->type->seconds_between(call->device, call->stages[i], call->stages[i + 1], &seconds,
-                                                &ignored))
-            *parts[i] += seconds;
+    for (npy_intp at = 0; at < length; at += step) {
+        if (!run_inner(call, line, at, launch, context))
+            return false;
+        release_temporaries(&line->keeper);
     }
-    for (int i = 0; i < STAGES; i++)
-        if (call->stages[i])
-            call->device->type->drop(call->device, call->stages[i]);
+    return true;
 }
 
-void call_end(struct call *call, bool ok)
+static void run_parts(struct call *call, call_launcher launch, void *context)
 {
-    if (ok && deliver(call))
-        mark(call, 3);
-    for (int i = 0; i < call->temporary_count; i++)
-        device_release(call->device, call->temporaries[i], call->stream);
-    add_times(call);
+    struct line *line = calloc(1, sizeof *line);
+    bool ok = false;
+
+    if (!line) {
+        failure_set(&call->failure, FAILURE_MEMORY, "out of memory on the host");
+    } else {
+        line->keeper.device = call->device;
+        line->keeper.stream = call->stream;
+        ok = run_outer(call, line, launch, context);
+        for (int i = 0; i < DEPTH; i++) /* in any case: what is on its way uses the host's memory */
+            if (line->slots[i].busy && !ok && call->failure.kind == FAILURE_NONE)
+                call->failure = line->slots[i].part.failure;
+        for (int i = 0; i < DEPTH; i++) {
+            ok = end_slot(call, &line->slots[i]) && ok;
+            if (line->slots[i].computed)
+                call->device->type->drop(call->device, line->slots[i].computed);
+        }
+        release_temporaries(&line->keeper);
+        call->partly_written = !ok && line->written > 0;
+    }
+    release_temporaries(call);
+    free(line);
 }
+
+/* The device's memory is used in the order of the streams that it belongs to. */
+static bool follow_homes(struct call *call, bool before)
+{
+    bool ok = true;
+
+    for (int i = 0; i <= call->inputs; i++) {
+        const struct operand *operand = i < call->inputs ? &call->in[i] : &call->out;
+
+        if (operand->device && operand->home != call->stream)
+            ok = ok && call->device->type->follow(call->device, before ? call->stream : operand->home,
+                                                  before ? operand->home : call->stream, &call->failure);
+    }
+    return ok;
+}
+
+static void run(struct call *call, call_launcher launch, void *context)
+{
+    if (!follow_homes(call, true))
+        return;
+    if (is_cut(&call->cuts[0]) || is_cut(&call->cuts[1]))
+        run_parts(call, launch, context);
+    else
+        run_whole(call, launch, context);
+    (void)follow_homes(call, false);
+}
+
+/* ---- the whole call ---- */
 
 static void drop(struct call *call)
 {
-    for (int i = 0; i < call->inputs; i++) {
-        Py_CLEAR(call->packed[i]);
+    for (int i = 0; i < call->inputs; i++)
         drop_operand(&call->in[i]);
-    }
     Py_CLEAR(call->landing);
     drop_operand(&call->out);
 }
@@ -299,44 +821,174 @@ PyObject *call_refused(struct call *call)
     return NULL;
 }
 
+/* The host waits for what comes from it and goes to it, and no graph can. */
+static bool check_capture(const struct module_state *state, const struct call *call)
+{
+    bool host = !call->out.device;
+
+    for (int i = 0; i < call->inputs; i++)
+        host = host || !call->in[i].device;
+    return !host || refuse_capture(state, call->device, call->stream,
+                                   "nothing can come from the host or go there; expected arrays on the device");
+}
+
+/* The owners of other libraries' arrays, who cannot know of the work on them. */
+static void retire_owners(struct call *call)
+{
+    PyObject *owners[MAX_RETIRED];
+    int count = 0;
+
+    _Static_assert(MAX_RETIRED == MAX_INPUTS + 1, "one for each operand, and one for out");
+    for (int i = 0; i <= call->inputs; i++) {
+        struct operand *operand = i < call->inputs ? &call->in[i] : &call->out;
+
+        if (operand->device && operand->retire && operand->owner) {
+            owners[count++] = Py_NewRef(operand->owner);
+            operand->retire = false;
+        }
+    }
+    if (count)
+        foreign_retire(call->device, call->stream, owners, count);
+}
+
+static const char IN_PART[] = "out has been written in part";
+
+/* Adds it to what a signal's handler has raised. */
+static void tell_interrupted(void)
+{
+    PyObject *type, *error, *traceback, *args, *done = NULL;
+
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    args = error ? PyObject_GetAttrString(error, "args") : NULL;
+    if (args && PyTuple_Check(args) && !PyTuple_GET_SIZE(args)) {
+        Py_SETREF(args, Py_BuildValue("(s)", IN_PART));
+        if (args)
+            (void)PyObject_SetAttrString(error, "args", args);
+    } else if (args) {
+        done = PyObject_CallMethod(error, "add_note", "s", IN_PART); /* which CPython 3.10 has not */
+    }
+    PyErr_Clear();
+    Py_XDECREF(done);
+    Py_XDECREF(args);
+    PyErr_Restore(type, error, traceback);
+}
+
 static PyObject *result_of(const struct module_state *state, struct call *call, bool own_out)
 {
+    const bool partly = call->partly_written && own_out && !call->landing;
     PyObject *result;
 
     if (call->failure.kind != FAILURE_NONE) {
+        if (partly) {
+            const size_t length = strlen(call->failure.text);
+
+            snprintf(call->failure.text + length, sizeof call->failure.text - length, "; %s", IN_PART);
+        }
         raise_failure(state, &call->failure);
+        if (partly && call->failure.kind == FAILURE_INTERRUPTED)
+            tell_interrupted();
         return call_refused(call);
     }
     if (call->landing && PyArray_CopyInto((PyArrayObject *)call->out.owner, call->landing) < 0)
         return call_refused(call);
-    result = Py_NewRef(call->out.owner);
+    result = Py_NewRef(call->out.given ? call->out.given : call->out.owner);
     if (!call->out.device && !own_out)
         result = PyArray_Return((PyArrayObject *)result);
     drop(call);
     return result;
 }
 
-PyObject *call_run(const struct module_state *state, struct call *call, void (*run)(struct call *, void *),
-                   void *context, bool own_out)
+PyObject *call_run(const struct module_state *state, struct call *call, call_launcher launch, void *context,
+                   bool own_out)
 {
     if (call->out.size) {
-        if (!prepare(call))
+        call->overlapping = overlaps(call);
+        call_choose_parts(call);
+        if (!check_capture(state, call) || !prepare(call))
             return call_refused(call);
         Py_BEGIN_ALLOW_THREADS
-        run(call, context);
+        run(call, launch, context);
         Py_END_ALLOW_THREADS
+        retire_owners(call);
     }
     return result_of(state, call, own_out);
 }
 
-void call_run_convert(struct call *call, void *unused)
-{
-    const struct operand *x = &call->in[0];
-    bool ok = call_begin(call);
+/* ---- copies and conversions, which need no kernel but `convert` ---- */
 
-    (void)unused;
-    call_end(call, ok && call_convert(call, call->memory[0], &call->as[0], x->dtype, reads_swapped(call, x),
-                                      call->out_memory, call->result));
+/* `as` and `made`, in as few dimensions as both have in common. */
+static void merge_both(struct call *call)
+{
+    struct layout *as = &call->as[0], *made = &call->made;
+
+    *made = call->out.layout;
+    as->ndim = merge_dimensions(as->ndim, as->shape, as->strides, made->strides);
+    made->ndim = as->ndim;
+    memcpy(made->shape, as->shape, sizeof made->shape);
+}
+
+PyObject *call_run_convert(const struct module_state *state, struct call *call, bool own_out)
+{
+    struct operand *in = &call->in[0];
+
+    if (call->out.size) {
+        npy_intp bytes = call->out.size * dtype_bytes(in->dtype), part = call_part_bytes(call, bytes);
+
+        merge_both(call);
+        call->as_it_lies = true;
+        if (call->made.ndim)
+            call->cuts[1] = (struct cut){
+                .length = call->made.shape[0], .step = part / (bytes / call->made.shape[0]), .in = {0, -1}};
+    }
+    return call_run(state, call, NULL, NULL, own_out);
+}
+
+/* Only bytes are moved, without a kernel. */
+static void run_copy(struct call *call)
+{
+    const struct operand *in = &call->in[0], *out = &call->out;
+    const size_t bytes = bytes_of(out->size, out->dtype);
+    const struct device_type *type = call->device->type;
+    struct runs runs = {.data = in->device ? out->data : in->data, .run = bytes};
+    struct interval *interval = current_timing() ? (out->device ? &call->up[0] : &call->down) : NULL;
+    struct transfer *transfer;
+
+    if (!follow_homes(call, true) || !mark(call, 0))
+        return;
+    if (in->device && out->device) {
+        type->copy(call->device, out->data, in->data, bytes, call->stream, &call->failure);
+    } else if (out->device) {
+        if (type->copy_in(call->device, out->data, &runs, NULL, call->stream, &transfer, &call->failure) &&
+            transfer)
+            type->copy_in_end(call->device, transfer, call->stream, interval, &call->failure);
+        (void)(call->failure.kind == FAILURE_NONE && mark(call, 1));
+    } else if (mark(call, 2) &&
+               type->copy_out(call->device, &runs, in->data, call->stream, &transfer, &call->failure)) {
+        type->copy_out_end(call->device, transfer, interval, &call->failure);
+        (void)(call->failure.kind == FAILURE_NONE && mark(call, 3));
+    }
+    (void)follow_homes(call, false);
+    add_times(call);
+}
+
+PyObject *call_run_copy(const struct module_state *state, struct call *call, bool own_out)
+{
+    const struct operand *in = &call->in[0], *out = &call->out;
+    const int element = dtype_bytes(out->dtype);
+
+    if (in->dtype != out->dtype || in->swapped != out->swapped || !layout_is_contiguous(&call->as[0], element) ||
+        !layout_is_contiguous(&out->layout, element) || overlap(in, out))
+        return call_run_convert(state, call, own_out);
+    if (out->size) {
+        if (!check_capture(state, call) || !operand_unchanged(in) || !operand_unchanged(out))
+            return call_refused(call);
+        Py_BEGIN_ALLOW_THREADS
+        run_copy(call);
+        Py_END_ALLOW_THREADS
+        retire_owners(call);
+    }
+    return result_of(state, call, own_out);
 }
 
 /* `value`, any scalar, as out's dtype has it; in native byte order, which CopyInto turns where it has to. */
@@ -352,27 +1004,29 @@ static PyArrayObject *as_out(const struct call *call, PyObject *value)
 
 PyObject *call_filled(const struct module_state *state, struct call *call, PyObject *value, bool own_out)
 {
-    const struct device_type *type = call->device->type;
-    PyArrayObject *scalar = as_out(call, value), *target;
-    bool ok;
+    PyArrayObject *scalar = as_out(call, value), *target = NULL;
+    struct call copy = {.device = call->device, .stream = call->stream, .inputs = 1};
+    PyObject *result = NULL;
 
     if (!scalar)
         return call_refused(call);
     if (!call->out.device)
         target = (PyArrayObject *)Py_NewRef(call->out.owner);
     else
-        target = numpy_like(call->out.descr, &call->out.layout, NULL, false);
-    ok = target && PyArray_CopyInto(target, scalar) == 0;
-    if (ok && call->out.device) {
-        const size_t bytes = bytes_of(call->out.size, call->out.dtype);
-
-        Py_BEGIN_ALLOW_THREADS
-        if (type->follow(call->device, call->stream, NULL, &call->failure) &&
-            type->copy_in(call->device, call->out.data, PyArray_DATA(target), bytes, call->stream, &call->failure))
-            type->follow(call->device, NULL, call->stream, &call->failure);
-        Py_END_ALLOW_THREADS /* result_of raises the failure, if there is one */
+        target = numpy_like(call->out.descr, &call->out.layout);
+    if (target && PyArray_CopyInto(target, scalar) == 0) {
+        if (!call->out.device)
+            result = result_of(state, call, own_out);
+        else if (read_operand(state, (PyObject *)target, "value", Py_None, &copy.in[0])) {
+            copy.as[0] = copy.in[0].layout;
+            copy.result = copy.in[0].dtype;
+            copy.out = call->out; /* and its references */
+            memset(&call->out, 0, sizeof call->out);
+            result = call_run_copy(state, &copy, own_out);
+        }
     }
-    Py_XDECREF(scalar);
+    Py_DECREF(scalar);
     Py_XDECREF(target);
-    return ok ? result_of(state, call, own_out) : call_refused(call);
+    call_refused(call);
+    return result;
 }

@@ -27,6 +27,44 @@ bool cuda_properties(struct device *device, struct device_properties *properties
     return false;
 }
 
+bool cuda_owner_of(const void *pointer, struct device **device, struct failure *failure)
+{
+    (void)pointer;
+    (void)device;
+    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
+    return false;
+}
+
+bool cuda_memory_stats(struct device *device, struct memory_stats *stats, struct failure *failure)
+{
+    (void)device;
+    (void)stats;
+    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
+    return false;
+}
+
+bool cuda_empty_cache(struct device *device, struct failure *failure)
+{
+    (void)device;
+    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
+    return false;
+}
+
+void cuda_close_crews(void)
+{
+}
+
+bool cuda_pinned_copy(struct device *device, size_t bytes, bool to_device, double *seconds,
+                      struct failure *failure)
+{
+    (void)device;
+    (void)bytes;
+    (void)to_device;
+    (void)seconds;
+    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
+    return false;
+}
+
 bool cuda_stream_create(struct device *device, device_stream *stream, struct failure *failure)
 {
     (void)device;

@@ -7,15 +7,22 @@
 /* Of the process: allocations that live, and how many from now the one is that fails; 0: none. */
 static atomic_long living, failing;
 
+/* Whether a test wants this allocation to fail. */
+static bool is_to_fail(const struct device *device, size_t bytes, struct failure *failure)
+{
+    if (!bytes || atomic_load(&failing) <= 0 || atomic_fetch_sub(&failing, 1) != 1)
+        return false;
+    failure_set(failure, FAILURE_MEMORY, "out of memory on %s: %zu bytes asked, as a test wants it", device->name,
+                bytes);
+    return true;
+}
+
 bool device_allocate(struct device *device, size_t bytes, device_stream stream, void **memory,
                      struct failure *failure)
 {
     *memory = NULL;
-    if (bytes && atomic_load(&failing) > 0 && atomic_fetch_sub(&failing, 1) == 1) {
-        failure_set(failure, FAILURE_MEMORY, "out of memory on %s: %zu bytes asked, as a test wants it",
-                    device->name, bytes);
+    if (is_to_fail(device, bytes, failure))
         return false;
-    }
     if (!device->type->allocate(device, bytes, stream, memory, failure))
         return false;
     if (*memory)
@@ -28,6 +35,34 @@ void device_release(struct device *device, void *memory, device_stream stream)
     if (memory)
         atomic_fetch_sub(&living, 1);
     device->type->release(device, memory, stream);
+}
+
+bool device_allocate_result(struct device *device, void **memory, struct failure *failure)
+{
+    *memory = NULL;
+    if (is_to_fail(device, RESULT_BYTES, failure))
+        return false;
+    if (device->type->allocate_result)
+        *memory = device->type->allocate_result(device);
+    if (*memory)
+        atomic_fetch_add(&living, 1);
+    return *memory != NULL;
+}
+
+void device_release_result(struct device *device, void *memory, bool unused)
+{
+    atomic_fetch_sub(&living, 1);
+    device->type->release_result(device, memory, unused);
+}
+
+bool device_read(struct device *device, void *to, const void *from, size_t bytes, device_stream stream,
+                 struct failure *failure)
+{
+    const struct runs runs = {.data = to, .run = bytes};
+    struct transfer *download;
+
+    return device->type->copy_out(device, &runs, from, stream, &download, failure) &&
+           device->type->copy_out_end(device, download, NULL, failure);
 }
 
 PyObject *core_allocations(PyObject *module, PyObject *unused)
@@ -47,4 +82,81 @@ PyObject *core_fail_allocation(PyObject *module, PyObject *countdown)
         return NULL;
     before = atomic_exchange(&failing, n);
     return PyLong_FromLong(before > 0 ? before : 0);
+}
+
+/* ---- what a device's memory holds ---- */
+
+static struct device *device_or_default(PyObject *module, PyObject *name)
+{
+    return name == Py_None ? default_device(state_of(module)) : device_named(state_of(module), name);
+}
+
+PyObject *core_memory_stats(PyObject *module, PyObject *name)
+{
+    struct device *device = device_or_default(module, name);
+    struct memory_stats stats = {0};
+    struct failure failure = {0};
+    bool ok = true;
+
+    if (!device)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (device->ordinal < 0)
+        cpu_memory_stats(&stats);
+    else
+        ok = cuda_memory_stats(device, &stats, &failure);
+    Py_END_ALLOW_THREADS
+    return ok ? Py_BuildValue("(nnn)", (Py_ssize_t)stats.used, (Py_ssize_t)stats.peak, (Py_ssize_t)stats.reserved)
+              : raise_failure(state_of(module), &failure);
+}
+
+PyObject *core_empty_cache(PyObject *module, PyObject *name)
+{
+    struct device *device = device_or_default(module, name);
+    struct failure failure = {0};
+    bool ok = true;
+
+    if (!device)
+        return NULL;
+    foreign_sweep();
+    Py_BEGIN_ALLOW_THREADS
+    ok = device->ordinal < 0 || cuda_empty_cache(device, &failure);
+    Py_END_ALLOW_THREADS
+    return ok ? Py_NewRef(Py_None) : raise_failure(state_of(module), &failure);
+}
+
+PyObject *core_pinned_copy_seconds(PyObject *module, PyObject *args)
+{
+    struct failure failure = {0};
+    struct device *device;
+    PyObject *name;
+    Py_ssize_t bytes;
+    int to_device;
+    double seconds = 0;
+    bool ok = true;
+
+    if (!PyArg_ParseTuple(args, "Onp:pinned_copy_seconds", &name, &bytes, &to_device))
+        return NULL;
+    device = device_or_default(module, name);
+    if (!device)
+        return NULL;
+    if (device->ordinal < 0 || bytes < 1) {
+        PyErr_SetString(PyExc_ValueError, "device, nbytes: expected a CUDA device and at least one byte");
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    ok = cuda_pinned_copy(device, (size_t)bytes, to_device, &seconds, &failure);
+    Py_END_ALLOW_THREADS
+    return ok ? PyFloat_FromDouble(seconds) : raise_failure(state_of(module), &failure);
+}
+
+/* Called by atexit. */
+PyObject *core_close(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    cuda_close_crews();
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }

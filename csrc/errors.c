@@ -54,3 +54,22 @@ PyObject *raise_failure(const struct module_state *state, const struct failure *
     }
     return NULL;
 }
+
+bool refuse_capture(const struct module_state *state, const struct device *device, device_stream stream,
+                    const char *what)
+{
+    struct device *gpu = (struct device *)device;
+    struct stream *current;
+    bool captured;
+
+    if (device->ordinal < 0)
+        return true;
+    captured = device->type->capturing(gpu, stream);
+    current = captured ? NULL : thread_stream(state, device);
+    if (current && current->handle != stream)
+        captured = device->type->capturing(gpu, current->handle);
+    Py_XDECREF(current);
+    if (captured)
+        PyErr_Format(state->error, "under graph capture %s", what);
+    return !captured;
+}

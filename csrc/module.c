@@ -198,11 +198,12 @@ static PyObject *core_synchronize(PyObject *module, PyObject *name)
     struct failure failure = {0};
     bool ok = true;
 
-    if (!device)
+    if (!device || !refuse_capture(state, device, NULL, "nobody can wait for the device"))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     ok = device->type->wait_all(device, &failure);
     Py_END_ALLOW_THREADS
+    foreign_sweep();
     return ok ? Py_NewRef(Py_None) : raise_failure(state, &failure);
 }
 
@@ -256,20 +257,28 @@ static PyMethodDef methods[] = {
     FAST(asarray),
     FAST(empty),
     FAST(zeros),
+    FAST(from_dlpack),
     FAST(matmul),
     FAST(reduce),
     FAST(transpose),
     FAST(reverse),
     FAST(add_one),
+    FAST(add),
     FAST(convert),
     FAST(wavefronts),
     FAST(checked),
     FAST(timed),
     FAST(mark),
+    FAST(ceiling),
     {"load_checked", core_load_checked, METH_O, NULL},
     {"kernel_rows", core_kernel_rows, METH_NOARGS, NULL},
     {"launches", core_launches, METH_NOARGS, NULL},
     {"allocations", core_allocations, METH_NOARGS, NULL},
+    {"memory_stats", core_memory_stats, METH_O, NULL},
+    {"empty_cache", core_empty_cache, METH_O, NULL},
+    {"pinned_copy_seconds", core_pinned_copy_seconds, METH_VARARGS, NULL},
+    {"close", core_close, METH_NOARGS, NULL},
+    {"set_part_bytes", core_set_part_bytes, METH_O, NULL},
     {"fail_allocation", core_fail_allocation, METH_O, NULL},
     {"device_names", core_device_names, METH_NOARGS, NULL},
     {"device_properties", core_device_properties, METH_O, NULL},
@@ -278,6 +287,7 @@ static PyMethodDef methods[] = {
     {"default_device", core_default_device, METH_NOARGS, NULL},
     {"set_default_device", core_set_default_device, METH_O, NULL},
     {"synchronize", core_synchronize, METH_O, NULL},
+    {"current_stream", core_current_stream, METH_O, NULL},
     {"set_num_threads", core_set_num_threads, METH_O, NULL},
     {"get_num_threads", core_get_num_threads, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
@@ -336,7 +346,8 @@ static int module_exec(PyObject *module)
     struct module_state *state = state_of(module);
 
     if (PyArray_ImportNumPyAPI() < 0 || add_exceptions(module, state) < 0 ||
-        add_type(module, &state->array_type, &array_spec) < 0 ||
+        add_type(module, &state->array_type, &array_spec) < 0 || array_type_ready(state->array_type) < 0 ||
+        add_type(module, &state->stream_type, &stream_spec) < 0 ||
         add_type(module, &state->event_type, &event_spec) < 0 ||
         add_type(module, &state->graph_type, &graph_spec) < 0)
         return -1;
@@ -355,6 +366,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->compile_error);
     Py_VISIT(state->out_of_memory_error);
     Py_VISIT(state->array_type);
+    Py_VISIT(state->stream_type);
     Py_VISIT(state->event_type);
     Py_VISIT(state->graph_type);
     return 0;
@@ -371,6 +383,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->compile_error);
     Py_CLEAR(state->out_of_memory_error);
     Py_CLEAR(state->array_type);
+    Py_CLEAR(state->stream_type);
     Py_CLEAR(state->event_type);
     Py_CLEAR(state->graph_type);
     return 0;

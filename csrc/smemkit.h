@@ -16,7 +16,7 @@
 
 struct module_state {
     PyObject *error, *cuda_error, *fatal_cuda_error, *no_device_error, *compile_error, *out_of_memory_error;
-    PyTypeObject *array_type, *event_type, *graph_type;
+    PyTypeObject *array_type, *stream_type, *event_type, *graph_type;
 };
 
 struct module_state *state_of(PyObject *module);
@@ -25,6 +25,9 @@ struct module_state *state_of(PyObject *module);
 
 /* Raises what the failure says. Returns NULL. */
 PyObject *raise_failure(const struct module_state *, const struct failure *);
+/* False with an exception where the stream, or the thread's current one, is captured into a graph; `what` says
+ * what cannot be done then. */
+bool refuse_capture(const struct module_state *, const struct device *, device_stream, const char *what);
 
 /* ---- dtypes.c ---- */
 
@@ -57,8 +60,22 @@ struct layout layout_merged(const struct layout *);
 bool layout_is_contiguous(const struct layout *, int element_bytes); /* in C order */
 /* The elements lie in [low, high) around element 0, …, 0, in bytes. For layouts that are not empty. */
 void layout_extent(const struct layout *, int element_bytes, npy_intp *low, npy_intp *high);
+/* How the elements at `data` travel between the host and a device: as which runs of memory, and how they lie on
+ * the device, element 0, …, 0 being `first` bytes from where the runs begin. If `with_gaps`, what lies between the
+ * elements may travel too. False where elements share memory, and so cannot be told apart without their gaps. */
+bool layout_travel(const struct layout *, int element_bytes, char *data, bool with_gaps, struct runs *,
+                   struct layout *there, npy_intp *first);
 
 /* ---- array.c ---- */
+
+/* Whether an array is one number in memory that the kernels write and the host reads, and who may have written it.
+ */
+enum result {
+    NO_RESULT,
+    AWAITED, /* the one kernel whose result it is, which may still be to come */
+    ARRIVED, /* that kernel, which has */
+    SETTLED, /* anybody: who reads it waits for the stream */
+};
 
 /* An array in a device's memory, in native byte order: a view of memory that is its own, or its base's. */
 struct array {
@@ -68,8 +85,11 @@ struct array {
     PyObject *base;       /* keeps the memory of others: the Array that this is a view of, or whoever has it */
     device_stream home;   /* in whose order the memory is used and given back */
     PyObject *home_owner; /* keeps `home`; NULL for the default stream */
+    PyObject *weakrefs;
     PyArray_Descr *descr;
+    enum dtype dtype;
     bool readonly;
+    enum result result;
     int ndim;
     npy_intp size;   /* elements */
     size_t bytes;    /* of all elements */
@@ -87,14 +107,92 @@ static inline npy_intp *array_strides(struct array *array)
 }
 
 extern PyType_Spec array_spec;
+/* What a PyType_Spec cannot say; to be called once with the new type. */
+int array_type_ready(PyTypeObject *);
 
-/* A new array with memory that holds anything. NULL with an exception set. */
+/* A new array with memory that holds anything, at home on the default stream. NULL with an exception set. */
 struct array *array_new(const struct module_state *, struct device *, PyArray_Descr *descr, int ndim,
                         const npy_intp *shape);
+/* Likewise, at home on the stream that `owner` keeps, if it is not NULL. */
+struct array *array_new_on(const struct module_state *, struct device *, device_stream, PyObject *owner,
+                           PyArray_Descr *descr, int ndim, const npy_intp *shape);
+/* An array in the memory of another one, whose element 0, …, 0 is `offset` bytes from that of the other. */
+struct array *array_view(struct array *, npy_intp offset, const struct layout *);
+struct layout array_layout(struct array *);
+/* The array may be written by others from now on. */
+static inline void array_settle(struct array *array)
+{
+    if (array->result != NO_RESULT)
+        array->result = SETTLED;
+}
+
+/* For the one number that a kernel will make: in memory that the host can read, if there is some. */
+struct array *array_new_result(const struct module_state *, struct device *, PyArray_Descr *descr, int ndim,
+                               const npy_intp *shape);
+bool array_check(PyObject *); /* whether it is one */
+/* A new array with the elements of `object` in `dtype`, or their own if it is 0. NULL with an exception. */
+PyObject *array_from(const struct module_state *, struct device *, PyObject *object, enum dtype);
 
 PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_empty(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_zeros(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
+/* ---- interchange.c: our arrays for other libraries ---- */
+
+PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *array_dlpack_device(PyObject *self, PyObject *unused);
+PyObject *array_interface(PyObject *self, void *unused);
+
+/* ---- foreign.c: their arrays for us ---- */
+
+struct operand;
+
+/* 1: the object is an array of another library, by DLPack or the CUDA Array Interface, and is now the operand of a
+ * call that is given this `stream`; a host array has become a NumPy array. 0: it is none. -1 with an exception. */
+int read_foreign(const struct module_state *, PyObject *, const char *name, PyObject *stream, struct operand *);
+/* An Array on the memory of another library's array on a GPU; a copy where its elements have to be converted,
+ * unless `copy` is False. NULL with an exception, or without one where it is no such array. */
+PyObject *array_from_foreign(const struct module_state *, PyObject *, const char *name, PyObject *copy);
+enum { MAX_RETIRED = 3 };
+
+/* Keeps the owners of other libraries' arrays, up to MAX_RETIRED, until what stands on the stream now is done, so
+ * that nobody gets their memory before; takes over the references. */
+void foreign_retire(struct device *, device_stream, PyObject *const *owners, int count);
+/* Lets go of the owners that need not be kept any longer. */
+void foreign_sweep(void);
+PyObject *core_from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
+/* ---- view.c: an Array's elements in other shapes, and some of them ---- */
+
+PyObject *array_select(PyObject *self, PyObject *key); /* x[key] */
+PyObject *array_item_at(PyObject *self, Py_ssize_t index);
+int array_assign(PyObject *self, PyObject *key, PyObject *value);
+PyObject *array_transposed(PyObject *self, void *unused);
+PyObject *array_matrix_transposed(PyObject *self, void *unused);
+PyObject *array_reshape(PyObject *self, PyObject *args);
+PyObject *array_ravel(PyObject *self, PyObject *unused);
+
+/* ---- values.c: an Array's elements on the host ---- */
+
+PyObject *array_numpy(PyObject *self, PyObject *unused);
+PyObject *array_array(PyObject *self, PyObject *args, PyObject *kwargs);
+int array_buffer(PyObject *self, Py_buffer *, int flags);
+PyObject *array_item(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *array_float(PyObject *self);
+PyObject *array_int(PyObject *self);
+PyObject *array_complex(PyObject *self, PyObject *unused);
+PyObject *array_index(PyObject *self);
+int array_bool(PyObject *self);
+PyObject *array_repr(PyObject *self);
+PyObject *array_str(PyObject *self);
+PyObject *array_reduce(PyObject *self, PyObject *unused);
+
+/* ---- operators.c: what + and @ do ---- */
+
+PyObject *array_add(PyObject *, PyObject *);
+PyObject *array_add_to(PyObject *, PyObject *);
+PyObject *array_matmul(PyObject *, PyObject *);
+PyObject *array_matmul_to(PyObject *, PyObject *);
 
 /* ---- arguments.c: the only validator ---- */
 
@@ -106,16 +204,24 @@ struct operand {
     char *data;            /* element 0, …, 0, in device memory or in the host's */
     PyArray_Descr *descr;  /* strong reference */
     enum dtype dtype;
-    bool swapped; /* in the other byte order */
+    bool swapped;  /* in the other byte order */
+    bool readonly; /* it is no `out` */
+    bool retire;   /* the owner is to be kept until the work is done: nothing else orders that */
+    PyObject
+        *given;    /* strong reference to the caller's object where that is an array of another library, or NULL */
+    PyObject *pin; /* a weak reference to the caller's NumPy array, or NULL: NumPy resizes none that has one */
     struct layout layout;
     npy_intp size;
 };
 
 /* Each returns false with an exception that names the argument, what was required and what came. */
-bool read_operand(const struct module_state *, PyObject *, const char *name, struct operand *);
+/* `stream` is what the call is given, on which arrays of other libraries are to be ready. */
+bool read_operand(const struct module_state *, PyObject *, const char *name, PyObject *stream, struct operand *);
 /* `out` must be able to take the result; where it is None, the result is made here, of `descr`. */
 bool read_out(const struct module_state *, PyObject *, struct device *, bool host, PyArray_Descr *descr, int ndim,
-              const npy_intp *shape, struct operand *);
+              const npy_intp *shape, PyObject *stream, struct operand *);
+/* Raises that `name` has a dtype that is none of `allowed`. */
+void refuse_dtype(const char *name, unsigned allowed, PyObject *came);
 /* Whether a NumPy array is still what was read: to be asked when no more of the caller's code will run. */
 bool operand_unchanged(const struct operand *);
 void drop_operand(struct operand *);
@@ -125,7 +231,13 @@ bool read_device(const struct module_state *, PyObject *, const struct operand *
                  struct device **);
 struct device *device_named(const struct module_state *, PyObject *name); /* NULL with an exception */
 struct device *default_device(const struct module_state *);
-bool read_stream(PyObject *, const struct device *, device_stream *);
+/* The stream of a call: `stream=`, else the thread's current one for the device, else the legacy default one.
+ * *owner, a new reference, is the Stream that keeps the handle; it is NULL for the default stream, and for handles
+ * that nothing keeps, which must not be used after the call. `read_stream` gives the handle alone. */
+bool read_home(const struct module_state *, PyObject *, const struct device *, device_stream *, PyObject **owner);
+bool read_stream(const struct module_state *, PyObject *, const struct device *, device_stream *);
+/* The handle of another library's stream, or a number; never of the CPU device. */
+bool read_handle(PyObject *, const char *name, const struct device *, device_stream *);
 
 /* The row for `kernel=`, `tile=` or `block_size=` (size) and `pad=`, and their values. `chosen` tells whether the
  * caller left the choice to smemkit. A rung of the host moves a call whose operands are NumPy's to the CPU. */
@@ -144,6 +256,7 @@ const struct kernel_row *find_row(enum op, const char *name);
 bool read_dtype(PyObject *, unsigned allowed, enum dtype *);
 bool read_precision(PyObject *, const struct kernel_choice *);
 bool read_reduce_op(PyObject *, enum reduce_op *);
+bool find_reduce_op(PyObject *, enum reduce_op *); /* without an exception where it is none */
 /* None, an axis or a tuple of them, into NPY_MAXDIMS flags. `scalars` lets an array without dimensions have one.
  */
 bool read_axis(PyObject *, int ndim, bool tuples, bool scalars, bool *reduced);
@@ -166,11 +279,39 @@ bool blame(const char *name);
 
 PyObject *core_set_default_device(PyObject *module, PyObject *name);
 
+/* ---- plans.c: calls that are like one before ---- */
+
+/* What a call has launched. */
+struct plan_note {
+    int launches; /* a plan is one */
+    const struct kernel_row *row;
+    union {
+        void *addresses[4];
+        char bytes[192];
+    } args;
+};
+
+void plan_note_launch(struct plan_note *, const struct kernel_row *, const void *args);
+/* `what` is the operation and all of its options; the operands end with out, which may be NULL where one number is
+ * made. False where there is no plan for it: then nothing has happened. Else *result is it, or NULL with an
+ * exception.
+ */
+bool plan_run(const struct module_state *, unsigned what, PyObject *const *operands, int count, PyObject **result);
+/* Keeps what such a call has launched, if it can be launched again as it is. */
+void plan_keep(const struct module_state *, unsigned what, PyObject *const *operands, int count,
+               const struct plan_note *, size_t scratch_bytes, PyObject *result);
+
 /* ---- call.c: the way of the data ---- */
 
 enum { MAX_INPUTS = 2, STAGES = 4, MAX_TEMPORARIES = 10 };
 
-/* One call of an operation. An operation fills in the upper half, and uses the functions below in their order. */
+/* A loop over the parts of a call: over a dimension of the result, or of what is reduced, some of it at a time. */
+struct cut {
+    npy_intp length, step;    /* of that dimension; it is not cut where step is 0, or not below length */
+    int in[MAX_INPUTS], made; /* which dimension of `as` and of `made` it is; -1: all of it belongs to each part */
+};
+
+/* One call of an operation, or one part of it. An operation fills in the upper half. */
 struct call {
     struct device *device;
     device_stream stream;
@@ -181,47 +322,70 @@ struct call {
     enum dtype dtype[MAX_INPUTS]; /* and the dtype */
     bool bytes_only;              /* it moves them, so that their byte order may stay */
     enum dtype result;            /* what it makes; in the operand's byte order if bytes_only */
+    struct layout made;           /* out, in the order in which the kernel makes it */
     bool as_it_lies;              /* the kernel is `convert`, which takes the operand as it is */
     size_t scratch_bytes;
+    struct cut cuts[2]; /* the outer loop over its parts, and the inner one */
 
+    npy_intp at[2], taken[2]; /* of a part: where in the two dimensions it begins, and how much of them it has */
     void *memory[MAX_INPUTS]; /* of the operands on the device, as wanted */
     void *out_memory, *scratch;
 
+    bool overlapping; /* out has memory in common with an operand */
+    struct convert_side lies;
     void *temporaries[MAX_TEMPORARIES]; /* device memory that ends with the call */
     int temporary_count;
-    const char *source[MAX_INPUTS];              /* element 0, …, 0 of a host operand: its own, or of `packed` */
-    PyArrayObject *packed[MAX_INPUTS], *landing; /* host memory on the way to and from the device */
-    device_event stages[STAGES];                 /* start, uploaded, computed, downloaded; where timed() listens */
+    PyArrayObject *landing;      /* host memory on the way to out */
+    struct transfer *download;   /* which goes on, if */
+    bool delivered;              /* the result is where it belongs, or on the way */
+    bool partly_written;         /* and the rest will not come */
+    device_event stages[STAGES]; /* start, uploaded, computed, downloaded; where timed() listens */
+    struct interval up[MAX_INPUTS], down;
+    struct plan_note *note; /* of its launches, or NULL */
     struct failure failure;
 };
 
-bool call_is_host(const struct call *);
-/* With the GIL: runs the call, unless it makes nothing, by `run(call, context)` without the GIL; what the
- * operation returns then, or NULL with an exception. The call is over. */
-PyObject *call_run(const struct module_state *, struct call *, void (*run)(struct call *, void *), void *context,
-                   bool own_out);
-/* What `run` does, without the GIL: begin, which gives device memory to all and brings the operands there;
- * launches; end, after a failure too, which brings the result to where it belongs and gives the memory back. */
-bool call_begin(struct call *);
-bool call_launch(struct call *, const struct kernel_row *, const void *args);
-/* Launches `convert`: a view of x into a new contiguous array. */
-bool call_convert(struct call *, const void *x, const struct layout *, enum dtype from, bool swapped, void *out,
-                  enum dtype to);
-void call_end(struct call *, bool ok);
-/* A `run` of its own: `convert` from the operand as it lies. */
-void call_run_convert(struct call *, void *unused);
-/* With the GIL, instead of call_run: `value`, NULL with an exception, in every element of out. */
+/* Launches the operation's kernels for a part: `memory`, `out_memory` and `scratch` are there. Without the GIL. */
+typedef bool (*call_launcher)(struct call *part, void *context);
+
+bool call_is_host(const struct call *call);
+/* How many bytes of an operation's largest array a part should have, if the call has any of the host's. */
+npy_intp call_part_bytes(const struct call *, npy_intp bytes);
+size_t call_room(const struct call *); /* of its device, with the GIL */
+/* Takes the cuts back where the call does better without; done by call_run, unless the operation has done it. */
+void call_choose_parts(struct call *);
+/* With the GIL: runs the call, unless it makes nothing; its result, or NULL with an exception. The call is over.
+ */
+PyObject *call_run(const struct module_state *, struct call *, call_launcher, void *context, bool own_out);
+/* Likewise, by `convert` alone, from `as` to out; or by a mere copy, where that is enough. */
+PyObject *call_run_convert(const struct module_state *, struct call *, bool own_out);
+PyObject *call_run_copy(const struct module_state *, struct call *, bool own_out);
+/* Likewise: `value`, NULL with an exception, in every element of out. */
 PyObject *call_filled(const struct module_state *, struct call *, PyObject *value, bool own_out);
-PyObject *call_refused(struct call *);
+PyObject *call_refused(struct call *call);
+bool call_launch(struct call *, const struct kernel_row *, const void *args);
+/* Device memory that ends with the call; NULL with a failure. */
+void *call_allocate(struct call *, size_t bytes);
 unsigned long long launch_count(void);
+void call_count_launch(void);
+PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes);
 
 /* ---- device.c ---- */
 
 /* device->type's allocate and release. */
 bool device_allocate(struct device *, size_t bytes, device_stream, void **memory, struct failure *);
 void device_release(struct device *, void *memory, device_stream);
+bool device_allocate_result(struct device *, void **memory, struct failure *);
+/* `unused`: nothing that stands on a stream will touch it. */
+void device_release_result(struct device *, void *memory, bool unused);
+/* A copy to the host that is there on return. */
+bool device_read(struct device *, void *to, const void *from, size_t bytes, device_stream, struct failure *);
 PyObject *core_allocations(PyObject *module, PyObject *unused);
 PyObject *core_fail_allocation(PyObject *module, PyObject *countdown);
+PyObject *core_memory_stats(PyObject *module, PyObject *name);
+PyObject *core_empty_cache(PyObject *module, PyObject *name);
+PyObject *core_pinned_copy_seconds(PyObject *module, PyObject *args);
+PyObject *core_close(PyObject *module, PyObject *unused);
 
 /* ---- ops.c ---- */
 
@@ -233,6 +397,7 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
 /* Warns, as NumPy does, where a cast loses the imaginary part. */
 bool warn_complex(enum dtype from, enum dtype to);
 PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *core_add(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 /* ---- checker.c ---- */
 
@@ -240,16 +405,39 @@ PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t co
 PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_load_checked(PyObject *module, PyObject *path);
 
+/* ---- stream.c ---- */
+
+enum { LEGACY_STREAM = 1, PER_THREAD_STREAM = 2 }; /* CUDA's handles; NULL is the legacy one too */
+
+struct stream {
+    PyObject_HEAD struct device *device;
+    device_stream handle;
+    PyObject *source; /* what is wrapped; NULL for a stream of our own */
+    bool own;         /* it is destroyed with this object */
+    bool lasts;       /* it lasts as long as this object, and is the same one in every thread */
+};
+
+extern PyType_Spec stream_spec, event_spec;
+/* This thread's current stream for the device: a new reference, or NULL without an exception. */
+bool stream_is_entered(void); /* whether the thread may have a current stream */
+struct stream *thread_stream(const struct module_state *, const struct device *);
+PyObject *core_current_stream(PyObject *module, PyObject *name);
+PyObject *core_mark(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
+/* ---- ceilings.c ---- */
+
+PyObject *core_ceiling(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
 /* ---- timing.c ---- */
 
 /* What smemkit's calls took in this thread since timed() began, in seconds; NULL outside timed(). */
 struct timing {
     double upload, kernel, download;
+    double uploaded, downloaded; /* until when, on the host's clock, such a time has been counted */
 };
 struct timing *current_timing(void);
 
-extern PyType_Spec event_spec, graph_spec;
+extern PyType_Spec graph_spec;
 PyObject *core_timed(PyObject *module, PyObject *const *args, Py_ssize_t count);
-PyObject *core_mark(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 #endif

@@ -34,4 +34,5 @@ const int kernel_row_count = ROW_COUNT;
 
 const kernel_launcher *checked_launchers;
 
-const char *const op_names[OP_COUNT] = {"matmul", "reduce", "transpose", "reverse", "add_one", "convert"};
+const char *const op_names[OP_COUNT] = {"matmul",  "reduce", "transpose", "reverse",
+                                        "add_one", "add",    "convert",   "ceiling"};

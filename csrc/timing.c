@@ -1,4 +1,4 @@
-/* Time on the device's own clock: events, captured graphs, and timed(). */
+/* Time on the device's own clock: captured graphs, and timed(). The events are csrc/stream.c's. */
 #include "smemkit.h"
 
 #include <time.h>
@@ -14,7 +14,7 @@ struct timing *current_timing(void)
 
 PyObject *core_timed(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    struct timing timing = {0, 0, 0}, *outer = timing_now;
+    struct timing timing = {0}, *outer = timing_now;
     struct timespec start, end;
     PyObject *result;
 
@@ -31,90 +31,6 @@ PyObject *core_timed(PyObject *module, PyObject *const *args, Py_ssize_t count)
     return Py_BuildValue("N(dddd)", result, timing.upload, timing.kernel, timing.download,
                          (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec));
 }
-
-/* ---- events ---- */
-
-struct event {
-    PyObject_HEAD struct device *device;
-    device_event event;
-};
-
-PyObject *core_mark(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
-    struct module_state *state = state_of(module);
-    struct failure failure = {0};
-    struct device *device;
-    struct event *event;
-    device_stream stream = NULL;
-    bool ok = true;
-
-    if (count != 1 && !read_count("mark", count, 2))
-        return NULL;
-    device = device_named(state, args[0]);
-    if (!device || (count == 2 && !read_stream(args[1], device, &stream)))
-        return NULL;
-    event = (struct event *)state->event_type->tp_alloc(state->event_type, 0);
-    if (!event)
-        return NULL;
-    event->device = device;
-    Py_BEGIN_ALLOW_THREADS
-    ok = device->type->mark(device, stream, &event->event, &failure);
-    Py_END_ALLOW_THREADS
-    if (!ok) {
-        Py_DECREF(event);
-        return raise_failure(state, &failure);
-    }
-    return (PyObject *)event;
-}
-
-static PyObject *event_seconds_since(PyObject *self, PyObject *other)
-{
-    struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
-    struct event *later = (struct event *)self, *earlier = (struct event *)other;
-    struct failure failure = {0};
-    double seconds = 0;
-    bool ok = true;
-
-    if (!Py_IS_TYPE(other, state->event_type) || earlier->device != later->device) {
-        PyErr_Format(PyExc_TypeError, "earlier: expected an Event of %s, got %R", later->device->name, other);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    ok = later->device->type->seconds_between(later->device, earlier->event, later->event, &seconds, &failure);
-    Py_END_ALLOW_THREADS
-    return ok ? PyFloat_FromDouble(seconds) : raise_failure(state, &failure);
-}
-
-static void event_dealloc(PyObject *self)
-{
-    struct event *event = (struct event *)self;
-    PyTypeObject *type = Py_TYPE(self);
-
-    if (event->event)
-        event->device->type->drop(event->device, event->event);
-    type->tp_free(self);
-    Py_DECREF(type);
-}
-
-static PyMethodDef event_methods[] = {
-    {"seconds_since", event_seconds_since, METH_O,
-     "seconds_since(earlier, /)\n--\n\nWaits for this event; the seconds from `earlier` to it."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot event_slots[] = {
-    {Py_tp_doc, "A moment on a device's stream."},
-    {Py_tp_dealloc, event_dealloc},
-    {Py_tp_methods, event_methods},
-    {0, NULL},
-};
-
-PyType_Spec event_spec = {
-    .name = "smemkit._core.Event",
-    .basicsize = sizeof(struct event),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = event_slots,
-};
 
 /* ---- graphs ---- */
 

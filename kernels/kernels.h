@@ -72,12 +72,15 @@ struct scalar {
     double re, im;
 };
 
-/* out (outer, inner) = op over the n elements of x (outer, n, inner) */
+/* out (outer, inner) = op over the n elements of x (outer, n, inner). A tree may be given x in parts, in order:
+ * `count` of the n elements from `first` on, which is a multiple of block_size; out is there after the last part.
+ */
 struct reduce_args {
     const void *x;
     void *out;
-    void *scratch; /* reduce_scratch() bytes */
+    void *scratch; /* reduce_scratch() bytes, which stay from one part to the next */
     int64_t outer, n, inner;
+    int64_t first, count; /* 0 and n, where x is whole */
     enum reduce_op op;
     enum dtype dtype; /* of x */
     /* what sum, prod and mean are computed in. Integers and bool: INT64 or UINT64, and FLOAT64 for means; floats:
@@ -117,18 +120,39 @@ struct transpose_args {
 
 enum { MAX_DIMENSIONS = 64 };
 
-/* out (size,) = the elements of a view in C order, in native byte order, converted. Between equal dtypes every bit
- * stays. */
-struct convert_args {
-    const void *x; /* the view's element 0, …, 0 */
-    void *out;
-    int64_t size;
-    int ndim;                                               /* 0: one element */
-    int64_t shape[MAX_DIMENSIONS], strides[MAX_DIMENSIONS]; /* bytes, of any sign; 0 repeats */
-    enum dtype from, to;
-    bool swapped; /* the view is in the other byte order */
+/* Where the elements of an array lie. */
+struct convert_side {
+    void *data;                      /* element 0, …, 0 */
+    int64_t strides[MAX_DIMENSIONS]; /* bytes, of any sign; 0 repeats */
+    enum dtype dtype;
+    bool swapped; /* in the other byte order */
     bool aligned; /* every element lies at a multiple of its size */
 };
+
+/* out = the elements of x, converted. Between equal dtypes every bit stays. */
+struct convert_args {
+    struct convert_side x, out;
+    int64_t size;
+    int ndim; /* 0: one element */
+    int64_t shape[MAX_DIMENSIONS];
+};
+
+/* Not an operation, but what bounds one: x is read, copied or multiplied as fast as the machine can.
+ *   read  out (blocks, 256): uint32 sums of x's words, 256 threads a block
+ *   copy  out = x
+ *   fma   x: float32, 32 of them; out (blocks, 256): float32, see there
+ *   mma   x (128 + 256, 128 bytes): the rows of a, then of b; out (blocks, 128, 256) = rounds * (a @ b^T), float32
+ */
+struct ceiling_args {
+    const void *x;
+    void *out;
+    int64_t bytes; /* of x: a multiple of 16 */
+    int64_t blocks, rounds;
+    int in_flight;    /* read, copy: loads of a thread under way: 1, 2, 4 */
+    enum dtype dtype; /* mma: of x */
+};
+
+enum { CEILING_BLOCK = 256, CEILING_FMAS = 256 /* a thread and round */, CEILING_M = 128, CEILING_N = 256 };
 
 /* out (n,) = x (n,), last element first */
 struct reverse_args {
@@ -144,6 +168,14 @@ struct add_one_args {
     void *out;
     int64_t n;
     enum dtype dtype; /* not BOOL */
+};
+
+/* out (n,) = a (n,) + b (n,); of BOOL it is "or" */
+struct add_args {
+    const void *a, *b;
+    void *out;
+    int64_t n;
+    enum dtype dtype; /* of all three */
 };
 
 #endif

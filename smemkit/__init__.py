@@ -1,9 +1,20 @@
 """GPU shared memory: fast operations, the ladders that lead to them, and a laboratory for kernels."""
 
+import atexit as _atexit
 from importlib.metadata import version as _version
 
 try:
-    from smemkit._core import CompileError, CudaError, Error, FatalCudaError, NoDeviceError, OutOfMemoryError
+    from smemkit import _core
+    from smemkit._core import (
+        CompileError,
+        CudaError,
+        Error,
+        Event,
+        FatalCudaError,
+        NoDeviceError,
+        OutOfMemoryError,
+        Stream,
+    )
 except ModuleNotFoundError as error:
     if error.name != "smemkit._core":
         raise
@@ -13,14 +24,18 @@ except ModuleNotFoundError as error:
         "start Python in another folder."
     ) from error
 
-from smemkit.arrays import Array, asarray, asnumpy, empty, zeros
+from smemkit.arrays import Array, asarray, asnumpy, empty, from_dlpack, zeros
+from smemkit.ceilings import Ceilings, ceilings
 from smemkit.checker import Access, check, wavefronts
 from smemkit.devices import (
     Device,
+    MemoryStats,
     devices,
+    empty_cache,
     get_num_threads,
     is_available,
     launches,
+    memory_stats,
     set_num_threads,
     synchronize,
 )
@@ -51,6 +66,7 @@ from smemkit.table import KernelInfo, kernels, source
 from smemkit.timing import Benchmark, Timer, Timing, benchmark, timed, timer
 
 __version__ = _version("smemkit")
+_atexit.register(_core.close)  # the threads that copy to and from a GPU end before CUDA does
 
 
 def load_ipython_extension(shell):
@@ -64,10 +80,12 @@ __all__ = [
     "Access",
     "Array",
     "Benchmark",
+    "Ceilings",
     "CompileError",
     "CudaError",
     "Device",
     "Error",
+    "Event",
     "FatalCudaError",
     "Fault",
     "Kernel",
@@ -75,10 +93,12 @@ __all__ = [
     "Launch",
     "LaunchReport",
     "LineReport",
+    "MemoryStats",
     "NoDeviceError",
     "Occupancy",
     "OutOfMemoryError",
     "Report",
+    "Stream",
     "Timer",
     "Timing",
     "__version__",
@@ -90,11 +110,14 @@ __all__ = [
     "asarray",
     "asnumpy",
     "benchmark",
+    "ceilings",
     "check",
     "convert",
     "count_nonzero",
     "devices",
     "empty",
+    "empty_cache",
+    "from_dlpack",
     "get_num_threads",
     "is_available",
     "kernels",
@@ -102,6 +125,7 @@ __all__ = [
     "matmul",
     "max",
     "mean",
+    "memory_stats",
     "min",
     "occupancy",
     "prod",

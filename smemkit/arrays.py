@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,9 @@ from numpy.typing import DTypeLike
 from smemkit import _core
 from smemkit._core import Array
 
-__all__ = ["Array", "asarray", "asnumpy", "empty", "zeros"]
+__all__ = ["Array", "asarray", "asnumpy", "empty", "from_dlpack", "zeros"]
+
+_DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
 def asarray(obj: Any, *, dtype: DTypeLike = None, device: str | None = None, copy: bool | None = None) -> Array:
@@ -19,7 +23,7 @@ def asarray(obj: Any, *, dtype: DTypeLike = None, device: str | None = None, cop
     Parameters
     ----------
     obj : array_like
-        A NumPy array, a sequence, a scalar, or an `Array`.
+        An `Array`, a NumPy array, a sequence, a scalar, or another library's array on a GPU.
     dtype : dtype, optional
         That of an operation's operand, to which the device converts; `obj`'s own if None.
     device : str, optional
@@ -30,7 +34,8 @@ def asarray(obj: Any, *, dtype: DTypeLike = None, device: str | None = None, cop
     Returns
     -------
     Array
-        C-contiguous.
+        `obj` itself where it is an `Array`, or its memory where it is another library's, if no copy is needed; a
+        copy is C-contiguous.
 
     Raises
     ------
@@ -102,7 +107,7 @@ def asnumpy(x: Any) -> np.ndarray:
     Parameters
     ----------
     x : array_like
-        An `Array`, or anything that `numpy.asarray` takes.
+        An `Array`, another library's array on a GPU, or anything that `numpy.asarray` takes.
 
     Returns
     -------
@@ -119,4 +124,114 @@ def asnumpy(x: Any) -> np.ndarray:
     >>> smemkit.asnumpy(smemkit.zeros(2, device="cpu"))
     array([0., 0.], dtype=float32)
     """
-    return x.numpy() if isinstance(x, Array) else np.asarray(x)
+    if isinstance(x, np.ndarray) or not (isinstance(x, Array) or _is_on_gpu(x)):
+        return np.asarray(x)
+    return asarray(x).numpy()
+
+
+def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) -> Array:
+    """An array of another library as an `Array` on the same memory, by DLPack.
+
+    Operations take such arrays as they are. This is for what only an `Array` has.
+
+    Parameters
+    ----------
+    x : object
+        Has ``__dlpack__`` and ``__dlpack_device__``, as arrays of NumPy, CuPy, torch and JAX have. What is in the
+        host's memory becomes an `Array` of the CPU device.
+    device : str, optional
+        "cuda:0", "cpu"; where it is if None.
+    copy : bool, optional
+        True: always copy. False: never, ValueError where it is necessary. None: where `device` is another one.
+
+    Returns
+    -------
+    Array
+        With the strides of `x`; what is written to the one is seen in the other. Read-only if `x` is.
+
+    Raises
+    ------
+    TypeError, ValueError, BufferError
+        `x` has no DLPack, does not export its memory, or has another dtype than smemkit's; `copy=False` cannot be
+        kept.
+    NoDeviceError
+        `device`, or that of `x`, is not here.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    >>> y = smemkit.from_dlpack(x.T)
+    >>> y.shape, y.strides, y.device
+    ((3, 2), (4, 12), 'cpu')
+    >>> x[0, 1] = 7
+    >>> smemkit.sum(y).item()
+    21.0
+
+    References
+    ----------
+    The Python array API standard, `from_dlpack`.
+    """
+    return _core.from_dlpack(x, device, copy)
+
+
+def _is_on_gpu(x: Any) -> bool:
+    """Whether another library's array is in a GPU's memory."""
+    if hasattr(x, "__cuda_array_interface__"):
+        return True
+    return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] in _DLPACK_CUDA
+
+
+# ---- what the C type asks for ----------------------------------------------------------------------------------
+
+
+def _rebuild(values: np.ndarray, device: str) -> Array:
+    """An array from its pickle; on the CPU device where its own is not here, so that the values can be read."""
+    try:
+        return _core.asarray(values, None, device, True)
+    except _core.NoDeviceError as error:
+        warnings.warn(
+            f"an Array pickled on {device} is put on the CPU device: {error}", RuntimeWarning, stacklevel=2
+        )
+        return _core.asarray(values, None, "cpu", True)
+
+
+def _repr(x: Array) -> str:
+    text, shortened = _elements(x, "Array(", ", ")
+    dtype = "bool" if x.dtype == bool else x.dtype.name
+    facts = f"dtype={dtype}, device='{x.device}')"
+    if shortened or (x.size == 0 and x.shape != (0,)):
+        facts = f"shape={x.shape}, {facts}"
+    last = len(text) - text.rfind("\n") - 1 + (0 if "\n" in text else len("Array("))
+    fits = last + len(", ") + len(facts) <= np.get_printoptions()["linewidth"]
+    return f"Array({text},{' ' if fits else chr(10) + ' ' * len('Array(')}{facts}"
+
+
+def _str(x: Array) -> str:
+    return _elements(x, "", " ")[0] if x.ndim else str(x.numpy()[()])  # as NumPy, which writes a number
+
+
+def _elements(x: Array, prefix: str, separator: str) -> tuple[str, bool]:
+    """What NumPy prints of the elements, and whether that is not all. No more is copied than is printed."""
+    options = np.get_printoptions()
+    edge, shortened = options["edgeitems"], x.size > options["threshold"]
+    if x.size == 0:
+        return "[]", False
+    values = _corners(x, edge) if shortened else x.numpy()
+    threshold = 0 if shortened else options["threshold"]
+    return np.array2string(values, separator=separator, prefix=prefix, threshold=threshold), shortened
+
+
+def _corners(x: Array, edge: int) -> np.ndarray:
+    """The first and the last elements along each axis: one more than are printed, for which there are dots."""
+    kept = [min(length, 2 * edge + 1) for length in x.shape]
+    values = np.empty(kept, x.dtype)
+    parts = [
+        [(slice(None), slice(None))]
+        if length == few
+        else [(slice(edge + 1), slice(edge + 1)), (slice(edge + 1, None), slice(length - edge, None))]
+        for length, few in zip(x.shape, kept, strict=True)
+    ]
+    for part in itertools.product(*parts):
+        values[tuple(to for to, _ in part)] = x[tuple(of for _, of in part)].numpy()
+    return values

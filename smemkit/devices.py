@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Device",
+    "MemoryStats",
     "devices",
+    "empty_cache",
     "format_bytes",
     "get_num_threads",
     "is_available",
     "launches",
+    "memory_stats",
     "set_num_threads",
     "synchronize",
 ]
@@ -249,6 +253,93 @@ def synchronize(device: str | None = None) -> None:
     >>> smemkit.synchronize("cpu")
     """
     _core.synchronize(device)
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """What smemkit holds of a device's memory, in bytes; other libraries' share is not in it.
+
+    Attributes
+    ----------
+    used : int
+        What arrays have, and calls that are under way.
+    peak : int
+        The most that `used` has been since the process began.
+    reserved : int
+        `used`, and what is kept for later calls; `empty_cache` gives that back.
+    """
+
+    used: int
+    peak: int
+    reserved: int
+
+    def __str__(self) -> str:
+        used, peak, reserved = (format_bytes(n) or "0 bytes" for n in (self.used, self.peak, self.reserved))
+        return f"{used} used, {peak} at most, {reserved} reserved"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(str(self))}</code>"
+
+
+def memory_stats(device: str | None = None) -> MemoryStats:
+    """What smemkit holds of a device's memory.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda:0", "cpu"; the default device if None.
+
+    Returns
+    -------
+    MemoryStats
+        Its `used`, `peak` and `reserved` are bytes.
+
+    Raises
+    ------
+    ValueError
+        `device` is no device's name.
+    NoDeviceError
+        The device is not here.
+
+    Examples
+    --------
+    >>> import smemkit
+    >>> before = smemkit.memory_stats("cpu").used
+    >>> x = smemkit.zeros((1024, 256), device="cpu")  # float32
+    >>> smemkit.memory_stats("cpu").used - before == x.nbytes
+    True
+    >>> print(smemkit.MemoryStats(used=x.nbytes, peak=3 << 19, reserved=2 << 20))
+    1 MiB used, 1.5 MiB at most, 2 MiB reserved
+    """
+    return MemoryStats(*_core.memory_stats(device))
+
+
+def empty_cache(device: str | None = None) -> None:
+    """Gives back what smemkit keeps of a device's memory for later calls, so that other libraries can have it.
+
+    What arrays have stays theirs. It waits until the device has done what was asked of it. On the CPU device
+    nothing is kept.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda:0", "cpu"; the default device if None.
+
+    Raises
+    ------
+    ValueError
+        `device` is no device's name.
+    NoDeviceError
+        The device is not here.
+    CudaError
+        Something that was asked of it has failed.
+
+    Examples
+    --------
+    >>> import smemkit
+    >>> smemkit.empty_cache("cpu")
+    """
+    _core.empty_cache(device)
 
 
 def set_num_threads(n: int) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib.util
-import operator
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from smemkit._core import CompileError, CudaError, Error
+from smemkit import _core
+from smemkit._core import CompileError, CudaError, Error, Stream
 from smemkit.compiler import INCLUDE
 from smemkit.parameters import FIELDS, Parameter
 from smemkit.scanner import DeviceCode, have, marker
@@ -110,6 +110,7 @@ class GpuModule:
                 f"a kernel needs NVRTC to run on a GPU, through cuda.core, which is not here ({_missing}): "
                 "pip install 'smemkit[cuda]'. The CPU device does without: `with smemkit.Device(\"cpu\"):`"
             )
+        self._name = device
         self._device = Device(int(device.partition(":")[2] or 0))
         # a grid that synchronises must be on the GPU all at once
         self._is_cooperative = code.mentions("this_grid") or code.mentions("grid_group")
@@ -134,6 +135,16 @@ class GpuModule:
         finally:
             if int(before):
                 _check(driver.cuCtxSetCurrent(before))
+
+    def _stream_handle(self, stream: Any) -> int:
+        """That of a stream of anybody's; of the thread's current one if None, else 0, the default one."""
+        if stream is None:
+            current = _core.current_stream(self._name)
+            return current.handle if current else 0
+        try:
+            return Stream(stream, device=self._name).handle
+        except (TypeError, ValueError) as error:
+            raise type(error)(str(error).replace("source", "stream", 1)) from None
 
     def _function(self, kernel: str) -> Any:
         return _check(driver.cuKernelGetFunction(self._object.get_kernel(kernel).handle))
@@ -162,7 +173,7 @@ class GpuModule:
 
     def launch(self, kernel: str, grid, block, shared_bytes: int, arguments, *, stream: Any, carveout) -> None:
         """Puts it on the stream. `arguments` is a ctypes array of the addresses of their values."""
-        function, handle = self._functions[kernel], _stream_handle(stream)
+        function, handle = self._functions[kernel], self._stream_handle(stream)
         attributes = driver.CUfunction_attribute
         start = driver.cuLaunchCooperativeKernel if self._is_cooperative else driver.cuLaunchKernel
         with self._current(), _ordered(handle):
@@ -254,20 +265,6 @@ def _toolkit_includes() -> list[str]:
     places.append(Path("/usr/local/cuda"))
     folders = [folder for place in places for folder in (place / "include", place / "include" / "cccl")]
     return [str(folder) for folder in folders if folder.is_dir()]
-
-
-def _stream_handle(stream: Any) -> int:
-    if stream is None:
-        return 0
-    if hasattr(stream, "__cuda_stream__"):
-        interface = stream.__cuda_stream__
-        return int((interface() if callable(interface) else interface)[1])
-    try:
-        return operator.index(stream)
-    except TypeError:
-        raise TypeError(
-            f"stream: expected what has __cuda_stream__, or int, got {type(stream).__name__}"
-        ) from None
 
 
 @contextlib.contextmanager

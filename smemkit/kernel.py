@@ -183,7 +183,8 @@ class Launch:
     shared_bytes : int
         Dynamic shared memory of a block. Above 48 KB the kernel opts in by itself.
     stream : stream or int, optional
-        What has ``__cuda_stream__``, or a handle; the default stream if None. Nothing on the CPU device.
+        A `Stream`, or whatever the operations take for one; if None, the thread's current one, else the default
+        stream. Nothing on the CPU device.
 
     Raises
     ------

@@ -3,9 +3,11 @@
 What holds for all of them: operands are arrays of bool, integers, float16, bfloat16 (of ml_dtypes), float32,
 float64, complex64 or complex128, of any strides, alignment and byte order. NumPy arrays, subclasses, sequences and
 scalars give NumPy results, plain arrays all, and the call returns when they are there; an `Array` gives an `Array`
-on its device, in the order of the stream. Shapes, dtypes and errors are NumPy's. `out` may be of any dtype to
-which NumPy casts the result by its "same_kind" rule, may lie in memory as it likes, and may overlap the operands.
-A wrong argument raises before anything is launched or written.
+on its device, in the order of the stream. So do arrays of CuPy, torch, Numba and JAX on a GPU, which are taken
+where they lie, through DLPack or the CUDA Array Interface; `out` may be theirs too, and is returned as it is.
+Shapes, dtypes and errors are NumPy's. `out` may be of any dtype to which NumPy casts the result by its "same_kind"
+rule, may lie in memory as it likes, and may overlap the operands. A wrong argument raises before anything is
+launched or written.
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ def matmul(
     device : str, optional
         Where NumPy operands are multiplied: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A CUDA stream as an integer; the default stream if None.
+        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
+        None, the thread's current one (``with Stream():``), else the default stream.
 
     Returns
     -------
@@ -151,7 +154,8 @@ def reduce(
     device : str, optional
         Where a NumPy operand is reduced: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A CUDA stream as an integer; the default stream if None.
+        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
+        None, the thread's current one (``with Stream():``), else the default stream.
 
     Returns
     -------
@@ -481,7 +485,8 @@ def transpose(
     device : str, optional
         Where a NumPy operand is turned: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A CUDA stream as an integer; the default stream if None.
+        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
+        None, the thread's current one (``with Stream():``), else the default stream.
 
     Returns
     -------
@@ -524,7 +529,8 @@ def reverse(x: Any, *, kernel: str | None = None, device: str | None = None, str
     device : str, optional
         Where a NumPy operand is reversed: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A CUDA stream as an integer; the default stream if None.
+        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
+        None, the thread's current one (``with Stream():``), else the default stream.
 
     Returns
     -------
@@ -561,7 +567,8 @@ def add_one(x: Any, *, out: Any = None, device: str | None = None, stream: Any =
     device : str, optional
         Where a NumPy operand is computed: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A CUDA stream as an integer; the default stream if None.
+        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
+        None, the thread's current one (``with Stream():``), else the default stream.
 
     Returns
     -------
@@ -601,7 +608,8 @@ def convert(
     device : str, optional
         Where a NumPy operand is converted: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A CUDA stream as an integer; the default stream if None.
+        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
+        None, the thread's current one (``with Stream():``), else the default stream.
 
     Returns
     -------

@@ -104,17 +104,28 @@ class Parameter:
 
     def check_array(self, value: Any) -> np.ndarray | Array | None:
         """An array for a pointer; None is a null pointer."""
-        if value is None or isinstance(value, Array):
+        if value is None:
             pass
+        elif isinstance(value, Array):
+            if not value.is_contiguous:
+                raise ValueError(
+                    f"{self.name}: expected an Array without gaps ({self.declaration}), got strides "
+                    f"{value.strides} of shape {value.shape}; .copy() has none"
+                )
+            if not self.constant and value.readonly:
+                raise self._refuse_readonly()
         elif not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
             raise self.refusal(value)
         elif not self.constant and not value.flags.writeable:
-            raise ValueError(
-                f"{self.name}: expected a writeable array ({self.declaration}), got one that is read-only"
-            )
+            raise self._refuse_readonly()
         if value is not None and not self._takes(value):
             raise self.refusal(value)
         return value
+
+    def _refuse_readonly(self) -> ValueError:
+        return ValueError(
+            f"{self.name}: expected a writeable array ({self.declaration}), got one that is read-only"
+        )
 
     def _takes(self, array: np.ndarray | Array) -> bool:
         dtype = array.dtype
@@ -178,6 +189,8 @@ class Parameter:
         return b"".join(one.pack(lane) for lane in value)
 
     def _pack_struct(self, value: Any) -> bytes:
+        if isinstance(value, Array):  # whose buffer is that of its elements
+            raise self.refusal(value)
         try:
             content = memoryview(value).tobytes()
         except TypeError:
@@ -220,7 +233,7 @@ class Parameter:
         elif self.kind == "V":
             wanted = f"{self.element}, a NumPy structured scalar or another buffer"
             if isinstance(value, (np.ndarray, Array)):
-                hint = "; a pointer in it is a uint64, an Array's _address"
+                hint = "; a pointer in it is a uint64, an Array's address"
         else:
             wanted = f"a tuple of {self.element}" if self.lanes > 1 else self.element
         return TypeError(f"{self.name}: expected {wanted}{hint} ({self.declaration}), got {describe_value(value)}")
@@ -298,7 +311,7 @@ class Arguments:
     def _pointer(self, array: np.ndarray | Array | None) -> bytes:
         if isinstance(array, np.ndarray):
             array = self._host[_key(array)][1]
-        return (0 if array is None else array._address or 0).to_bytes(8, "little")
+        return (0 if array is None else array.address).to_bytes(8, "little")
 
     def _pack(self, values: list[bytes]) -> None:
         """Lays the values out, each on a boundary that any type may want."""

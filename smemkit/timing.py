@@ -18,6 +18,8 @@ from smemkit.arrays import Array
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from smemkit.ceilings import Ceilings
+
 __all__ = [
     "Benchmark",
     "Timer",
@@ -81,16 +83,37 @@ def timer() -> Timer:
 
 @dataclass(frozen=True)
 class Timing:
-    """Where the time of a call went, in seconds: to the device, in kernels, back from it, and in all."""
+    """Where the time of a call went, in seconds: to the device, in kernels, back from it, and in all.
+
+    Attributes
+    ----------
+    upload, kernel, download : float
+        While this part was under way: its stream was busy with it. Parts of one call may overlap, a piece of an
+        operand being on its way while a kernel has the piece before it, and then they add up to more than `total`.
+    total : float
+        The wall clock's, from the call to its return.
+
+    Examples
+    --------
+    >>> import smemkit
+    >>> smemkit.Timing(upload=0.25, kernel=0.5, download=0.5, total=0.75).overlap
+    0.5
+    """
 
     upload: float
     kernel: float
     download: float
     total: float
 
+    @property
+    def overlap(self) -> float:
+        """Seconds, at least, that parts ran beside one another: what they add up to beyond `total`; else 0."""
+        return max(0.0, self.upload + self.kernel + self.download - self.total)
+
     def __str__(self) -> str:
         parts = (f"{name} {format_seconds(getattr(self, name))}" for name in ("upload", "kernel", "download"))
-        return f"{format_seconds(self.total)}: {', '.join(parts)}"
+        beside = f", {format_seconds(self.overlap)} of it side by side" if self.overlap else ""
+        return f"{format_seconds(self.total)}: {', '.join(parts)}{beside}"
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{name}</th>" for name in ("upload", "kernel", "download", "total"))
@@ -101,6 +124,9 @@ class Timing:
 
 def timed(fn: Callable[..., Any], *args: Any, **kw: Any) -> tuple[Any, Timing]:
     """Calls ``fn(*args, **kw)`` once, and says where the time of smemkit's calls in it went.
+
+    A part's time is that in which its stream was busy with it, by events on that stream. Where the parts overlap
+    they are not cut to fit: they may then add up to more than the total, and `Timing.overlap` says by how much.
 
     Parameters
     ----------
@@ -148,6 +174,17 @@ class Benchmark:
         What was measured.
     bytes, flops : int or None
         What a call has to read and write at least, and to compute; None where it is not known.
+    ceiling : str or None
+        The attribute of `Ceilings` that bounds it: "read_bandwidth", "copy_bandwidth", "fp32"; None where it is
+        not known, and where the way to the device and back is part of what was measured.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> x = smemkit.asarray(np.ones((256, 256), dtype=np.float32), device="cpu")
+    >>> result = smemkit.benchmark(smemkit.transpose, x, repeat=20)
+    >>> result.to_dict()["unit"], result.ceiling, 0 < result.ceiling_fraction < 10
+    ('GB/s', 'copy_bandwidth', True)
     """
 
     samples: tuple[float, ...]
@@ -157,6 +194,7 @@ class Benchmark:
     device: str
     bytes: int | None = field(default=None, kw_only=True)
     flops: int | None = field(default=None, kw_only=True)
+    ceiling: str | None = field(default=None, kw_only=True)
 
     @property
     def median(self) -> float:
@@ -178,6 +216,11 @@ class Benchmark:
         return float(np.quantile(self.samples, q))
 
     @property
+    def quantiles(self) -> tuple[float, float, float, float, float]:
+        """The shortest sample, the lower quartile, the median, the upper quartile, the longest; in seconds."""
+        return tuple(self.quantile(q) for q in (0, 0.25, 0.5, 0.75, 1))
+
+    @property
     def gbps(self) -> float | None:
         """GB/s (10⁹ bytes a second) at the median."""
         return self.bytes / self.median / 1e9 if self.bytes else None
@@ -196,6 +239,33 @@ class Benchmark:
         return f"{format_number(self.gbps)} GB/s" if self.gbps else ""
 
     @property
+    def ceiling_fraction(self) -> float | None:
+        """The rate at the median, as a part of what `smemkit.ceilings` has measured of the device; None where no
+        ceiling is known for it. Asked for the first time on a machine, this measures the ceilings.
+
+        What lies in a cache may be read faster than memory, so it can be more than 1.
+        """
+        from smemkit.ceilings import ceilings  # which measures by this module
+
+        return self.fraction_of(ceilings(self.device)) if self.ceiling else None
+
+    def fraction_of(self, limits: Ceilings) -> float | None:
+        """The rate as a part of that one of `limits` which bounds it; None where there is none."""
+        if not self.ceiling:
+            return None
+        limit, work = getattr(limits, self.ceiling), self.flops or self.bytes
+        return work / self.median / limit if limit and work else None
+
+    @property
+    def _of_ceiling(self) -> str:
+        """ ", 87% of the ceiling", or "" where `ceilings` has not been called yet: a repr measures nothing."""
+        from smemkit.ceilings import known
+
+        limits = known(self.device) if self.ceiling else None
+        fraction = self.fraction_of(limits) if limits else None
+        return f", {fraction:.0%} of the ceiling" if fraction else ""
+
+    @property
     def conditions(self) -> str:
         """How it was measured: "device clock, cold L2, 200 samples"."""
         words = [f"{self.clock} clock"]
@@ -207,7 +277,7 @@ class Benchmark:
     def __str__(self) -> str:
         scale, unit = _unit(self.median)
         time = f"{format_number(self.median * scale)} {unit} ± {format_number(self.spread / 2 * scale)}"
-        return f"{time}{self.rate and ', ' + self.rate} ({self.conditions})"
+        return f"{time}{self.rate and ', ' + self.rate}{self._of_ceiling} ({self.conditions})"
 
     def __repr__(self) -> str:
         return f"<Benchmark {self}>"
@@ -217,11 +287,71 @@ class Benchmark:
             "median": format_seconds(self.median),
             "quartiles": f"{format_seconds(self.quantile(0.25))}, {format_seconds(self.quantile(0.75))}",
             "best": format_seconds(self.best),
-            "rate": self.rate,
+            "rate": self.rate + self._of_ceiling,
             "measured": f"{self.device}, {self.conditions}",
         }
         cells = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items() if text)
         return f"<table>{''.join(cells)}</table>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, as JSON takes it: the attributes, the statistics in seconds, the rate and its unit."""
+        unit, value = self.unit_and_value
+        return {
+            **{name: getattr(self, name) for name in ("device", "clock", "cold", "inner", "bytes", "flops")},
+            "median": self.median,
+            "quantiles": list(self.quantiles),
+            "unit": unit,
+            "value": value,
+            "ceiling": self.ceiling,
+            "ceiling_fraction": self.ceiling_fraction,
+            "samples": list(self.samples),
+        }
+
+    @property
+    def unit_and_value(self) -> tuple[str, float] | tuple[None, None]:
+        """("TFLOP/s", rate) where `flops` are known, else ("GB/s", rate) where `bytes` are."""
+        if self.flops:
+            return "TFLOP/s", self.tflops
+        return ("GB/s", self.gbps) if self.bytes else (None, None)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the samples in their order, and beside them how they are distributed, median and quartiles marked.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to; a new figure if None. The distribution gets an axes of its own, cut from its right side.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The one with the samples; the other is ``ax.figure.axes[-1]``.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is not installed.
+        """
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise ImportError("plot: matplotlib is not installed; pip install 'smemkit[plot]'") from error
+        if ax is None:
+            _, ax = pyplot.subplots(figsize=(8, 3), layout="constrained")
+        scale, unit = _unit(self.median)
+        times = scale * np.array(self.samples)
+        beside = ax.inset_axes([1.02, 0, 0.25, 1], sharey=ax)
+        ax.plot(np.arange(1, len(times) + 1), times, ".", markersize=4, color="tab:blue")
+        beside.hist(times, bins="auto" if np.ptp(times) else 1, orientation="horizontal", color="tab:blue")
+        _, lower, median, upper, _ = (scale * quantile for quantile in self.quantiles)
+        for axes in (ax, beside):
+            axes.axhspan(lower, upper, zorder=0, color="tab:orange", alpha=0.25, label="quartiles")
+            axes.axhline(median, color="tab:orange", label=f"median {format_number(median)} {unit}")
+        ax.set(xlabel="sample", ylabel=f"time a call [{unit}]", title=str(self))
+        ax.legend(loc="upper right", fontsize="small")
+        beside.set_xlabel("samples")
+        beside.tick_params(labelleft=False)
+        return ax
 
 
 def benchmark(
@@ -284,6 +414,8 @@ def benchmark(
     device = on.pop() if len(on) == 1 else None
     if device is None or device == "cpu":
         device = device or given.get("device") or _core.default_device()
+        if device != "cpu":
+            work["ceiling"] = None  # the way there and back takes its time
         return measure_host(lambda: fn(*args, **kw), device, **limits, **work)
     if "stream" in given:
         raise TypeError("stream: expected none, as benchmark() captures on a stream of its own; got one")
@@ -301,7 +433,7 @@ def measure(
     warmup: int | None = None,
     repeat: int | None = None,
     max_seconds: float = 1.0,
-    **work: int | None,
+    **work: Any,
 ) -> Benchmark:
     """The device clock of `benchmark`, for anybody's kernels.
 
@@ -317,7 +449,7 @@ def measure(
     warmup, repeat, max_seconds
         As in `benchmark`.
     work
-        `bytes` and `flops` of a call, where they are known.
+        `bytes`, `flops` and `ceiling` of a call, as in `Benchmark`, where they are known.
 
     Raises
     ------
@@ -341,7 +473,7 @@ def measure_host(
     warmup: int | None = None,
     repeat: int | None = None,
     max_seconds: float = 1.0,
-    **work: int | None,
+    **work: Any,
 ) -> Benchmark:
     """The host clock of `benchmark`: the wall clock around ``call()``, until `device` is drained."""
 
@@ -370,13 +502,21 @@ def collect(sample: Callable[[], float], repeat: int | None, max_seconds: float)
     return tuple(samples)
 
 
-def operation_work(op: str, x: Any, x2: Any = None, *_: Any) -> dict[str, int]:
-    """What an operation has to do at least: {"flops": …} of a matmul, {"bytes": …} of all others."""
+def operation_work(op: str, x: Any, x2: Any = None, *_: Any) -> dict[str, Any]:
+    """What an operation has to do at least, {"flops": …} of a matmul, {"bytes": …} of all others, and what bounds
+    it: {"ceiling": …}, an attribute of `Ceilings`."""
+    x = x if hasattr(x, "nbytes") else np.asarray(x)
     if op == "matmul":
-        (m, k), n = np.shape(x), np.shape(x2)[-1]
-        return {"flops": 2 * m * n * k}
-    nbytes = x.nbytes if hasattr(x, "nbytes") else np.asarray(x).nbytes
-    return {"bytes": nbytes if op in ("reduce", "sum", "min", "max") else 2 * nbytes}
+        a, b = np.shape(x), np.shape(x2)
+        matrices = math.prod(np.broadcast_shapes(a[:-2], b[:-2]))
+        flops = 2 * matrices * math.prod(a[-2:]) * (b[-1] if len(b) > 1 else 1)
+        return {"flops": flops, "ceiling": _RATES.get(np.dtype(x.dtype).name)}
+    if op in ("add_one", "convert", "reverse", "transpose"):
+        return {"bytes": 2 * x.nbytes, "ceiling": "copy_bandwidth"}
+    return {"bytes": x.nbytes, "ceiling": "read_bandwidth"}
+
+
+_RATES = {"float32": "fp32", "float16": "f16", "bfloat16": "bf16"}
 
 
 def format_seconds(seconds: float) -> str:

@@ -283,14 +283,14 @@ def test_what_runs_on_the_host_does_not_run_on_a_gpu(device, row):
         getattr(smemkit, row.op)(*(on(device, x) for x in operands), kernel=row.name)
 
 
-class Resizes:
-    """A number that frees the array beside it while it is read."""
+class Meddles:
+    """A number that does something to the array beside it while it is read."""
 
-    def __init__(self, x):
-        self.x = x
+    def __init__(self, meddle):
+        self.meddle = meddle
 
     def __index__(self):
-        self.x.resize(1, refcheck=False)
+        self.meddle()
         return 0
 
     def __float__(self):
@@ -300,8 +300,19 @@ class Resizes:
 @pytest.mark.parametrize("name", ["axis", "ddof"])
 def test_an_operand_that_changes_meanwhile(device, name):
     x = np.ones(1 << 20)
+    meddles = Meddles(lambda: x.__setstate__((1, (1,), x.dtype, False, bytes(8))))
     with launching(0), pytest.raises(RuntimeError, match="while the arguments beside it were read"):
-        smemkit.reduce(x, "var", device=device, **{name: Resizes(x)})
+        smemkit.reduce(x, "var", device=device, **{name: meddles})
+
+
+@pytest.mark.parametrize("name", ["axis", "ddof"])
+def test_an_operand_is_not_resized_meanwhile(device, name):
+    x = np.ones(1 << 20)
+    meddles = Meddles(lambda: x.resize(1, refcheck=False))
+    with launching(0), pytest.raises(ValueError, match=f"{name}: cannot resize an array that"):
+        smemkit.reduce(x, "var", device=device, **{name: meddles})
+    x.resize(1, refcheck=False)
+    assert smemkit.sum(x, device=device) == 1
 
 
 class Interrupts:
@@ -337,9 +348,12 @@ def test_axes_are_any_sequence(device, axes):
 
 
 def test_host_and_device_are_not_mixed(device):
-    message = re.escape("operands: expected all NumPy arrays or all smemkit Arrays, got both; asarray() and")
+    message = (
+        "operands: expected all NumPy arrays or all arrays on one device, got numpy.ndarray and smemkit.Array on "
+        f"{device}; asarray() and .numpy() convert"
+    )
     for operands in ((X, on(device, Y)), (on(device, X), Y)):
-        with launching(0), pytest.raises(TypeError, match=message):
+        with launching(0), pytest.raises(TypeError, match=re.escape(message)):
             smemkit.matmul(*operands)
 
 
@@ -402,6 +416,7 @@ def test_devices_are_not_mixed(device):
         ("transpose", 8),
         ("reverse", 4),
         ("add_one", 4),
+        ("add", 5),
         ("convert", 5),
         ("wavefronts", 5),
         ("asarray", 4),

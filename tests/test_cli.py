@@ -110,9 +110,12 @@ def test_bench(tmp_path, capsys):
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 def test_bench_on_a_gpu(device, tmp_path):
     path = tmp_path / "report.json"
-    assert main(["bench", "reduce", "call", "--quick", "--device", device, "--json", str(path)]) == 0
-    rows = json.loads(path.read_text())["rows"]
-    assert {row["suite"] for row in rows} == {"reduce", "call"}
+    assert main(["bench", "reduce", "transfer", "call", "--quick", "--device", device, "--json", str(path)]) == 0
+    report = json.loads(path.read_text())
+    rows = report["rows"]
+    assert report["environment"]["failures"] == []
+    assert report["environment"]["ceilings"]["fp32"] > 1e12
+    assert {row["suite"] for row in rows} == {"reduce", "transfer", "call"}
     assert all(list(row) == FIELDS for row in rows)
 
 

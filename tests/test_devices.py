@@ -1,5 +1,6 @@
 """Devices: which is the default, what they say, and what threads, forks and Ctrl-C do to them."""
 
+import gc
 import signal
 import subprocess
 import sys
@@ -7,8 +8,9 @@ import tempfile
 import threading
 import time
 
+import numpy as np
 import pytest
-from cases import launching, run_python, small_problem
+from cases import Kernel, launching, run_python, small_problem
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -137,6 +139,92 @@ def test_synchronize(device):
     smemkit.synchronize()
 
 
+# ---- their memory -----------------------------------------------------------------------------------------------
+
+
+def statistics(device):
+    """The memory's, when all that was released is given back."""
+    smemkit.synchronize(device)
+    gc.collect()
+    smemkit.synchronize(device)
+    return smemkit.memory_stats(device)
+
+
+def test_what_is_used_is_what_arrays_have(device):
+    before = statistics(device)
+    array = smemkit.empty((1 << 20,), "float64", device=device)
+    now = statistics(device)
+    assert array.nbytes <= now.used - before.used <= 2 * array.nbytes
+    assert now.peak >= max(before.peak, now.used)
+    assert now.reserved >= now.used
+    view = array[::2]
+    assert statistics(device).used == now.used
+    del array
+    assert statistics(device).used == now.used  # the view's
+    del view
+    after = statistics(device)
+    assert (after.used, after.peak) == (before.used, now.peak)
+
+
+def test_a_call_gives_back_what_it_uses(device):
+    before = statistics(device)
+    x = np.ones((300, 1000), ">f8")
+    assert_array_equal(smemkit.sum(x, 0, device=device), x.sum(0))
+    after = statistics(device)
+    assert after.used == before.used
+    assert after.peak >= x.nbytes // 3  # a part, perhaps
+
+
+def test_empty_cache_keeps_what_arrays_have(device):
+    x = smemkit.asarray(np.arange(1000), device=device)
+    y = smemkit.add_one(x)
+    del x
+    smemkit.empty_cache(device)
+    assert smemkit.memory_stats(device).reserved >= y.nbytes
+    assert_array_equal(y.numpy(), np.arange(1, 1001))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_empty_cache_gives_memory_back(device):
+    gc.collect()
+    smemkit.empty_cache(device)
+    before = smemkit.memory_stats(device).reserved
+    array = smemkit.empty(1 << 30, "uint8", device=device)
+    del array
+    assert smemkit.memory_stats(device).reserved >= before + (1 << 30)  # kept for the next one
+    free = smemkit.Device(device).free_bytes
+    smemkit.empty_cache(device)
+    assert smemkit.memory_stats(device).reserved <= before
+    assert smemkit.Device(device).free_bytes >= free + (1 << 29)
+
+
+def test_the_default_devices_memory(device):
+    with smemkit.Device(device):
+        array = smemkit.zeros(100_000)
+        assert smemkit.memory_stats() == smemkit.memory_stats(device)
+        assert smemkit.memory_stats().used >= array.nbytes
+        smemkit.empty_cache()
+
+
+@pytest.mark.parametrize("call", [smemkit.memory_stats, smemkit.empty_cache])
+def test_memory_of_no_device(call):
+    with pytest.raises(ValueError, match="device: expected 'cpu', 'cuda' or 'cuda:N', got 'gpu'"):
+        call("gpu")
+    with pytest.raises(smemkit.NoDeviceError, match="device: 'cuda:99' is not here: "):
+        call("cuda:99")
+    with pytest.raises(TypeError, match="device: expected"):
+        call(7)
+
+
+def test_memory_in_words():
+    stats = smemkit.MemoryStats(used=0, peak=3 << 20, reserved=5 << 30)
+    assert str(stats) == "0 bytes used, 3 MiB at most, 5 GiB reserved"
+    assert str(stats) in stats._repr_html_()
+    with pytest.raises(AttributeError):
+        stats.used = 1
+
+
 # ---- the executor's threads -------------------------------------------------------------------------------------
 
 
@@ -171,15 +259,16 @@ def test_threads_are_counted_in_integers(count):
 
 def test_eight_threads_call_all_operations_at_once(device):
     rows = [row for row in smemkit.kernels() if row.choice]
-    problems = [(row.op, *small_problem(row.op, dtype)) for row in rows for dtype in row.dtypes]
+    kernels = [Kernel(row, dtype, default=True) for row in rows for dtype in row.dtypes]
+    problems = [(kernel, *small_problem(kernel.row.op, kernel.dtype)) for kernel in kernels]
     start, failures, rounds = threading.Barrier(8), [], 5
 
     def call(first):
         start.wait()
         for i in range(first, first + rounds * len(problems)):
-            op, operands, expected = problems[i % len(problems)]
+            kernel, operands, expected = problems[i % len(problems)]
             try:
-                assert_array_equal(getattr(smemkit, op)(*operands, device=device), expected)
+                assert_array_equal(kernel(*operands, device=device), expected)
             except Exception as error:
                 failures.append(error)
 

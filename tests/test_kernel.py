@@ -148,8 +148,8 @@ def run_ray(kernel):
 def run_lock(kernel):
     x, mutex, total = np.arange(1000, dtype=np.int32), smemkit.zeros(1, np.int32), np.zeros(1, np.int32)
     on_device = smemkit.asarray(x)
-    lock = np.array((mutex._address,), [("mutex", "u8")])[()]
-    span = np.array((on_device._address, x.size), np.dtype("u8,i4", align=True))[()]
+    lock = np.array((mutex.address,), [("mutex", "u8")])[()]
+    span = np.array((on_device.address, x.size), np.dtype("u8,i4", align=True))[()]
     kernel[8, 64](lock, span, total)
     assert total == x.sum()
     assert mutex.item() == 0
@@ -421,7 +421,7 @@ def test_other_threads_run_during_a_launch():
     x = smemkit.zeros(2, np.int32)
     thread = threading.Thread(target=lambda: kernel[1, 1](x))
     thread.start()
-    words = np.ctypeslib.as_array((ctypes.c_int * 2).from_address(x._address))
+    words = np.ctypeslib.as_array((ctypes.c_int * 2).from_address(x.address))
     while not words[1]:
         time.sleep(0.001)
     words[0] = 1
@@ -548,7 +548,7 @@ def test_argument(name, value, expected, device):
         ("v", (1, 2), "v: expected a tuple of 4 float32 (float4 v), got tuple"),
         ("v", (1, 2, 3, "x"), "v: expected float32 (float4 v), got str"),
         ("vectors", np.zeros(6, np.float32), "vectors: expected an array of 4 float32, a whole number of them"),
-        ("p", np.zeros(9, np.int8), "or another buffer; a pointer in it is a uint64, an Array's _address (point"),
+        ("p", np.zeros(9, np.int8), "or another buffer; a pointer in it is a uint64, an Array's address (point"),
         ("points", np.zeros(2, "f4,f8"), "points: expected an array of structs of 8 bytes (point *points), got"),
         (
             "wide",
@@ -572,6 +572,34 @@ def test_wrong_count():
     message = "fill: expected 1 argument (x), got 2"
     with pytest.raises(TypeError, match=re.escape(message)):
         kernel_on("cpu", FILL)[1, 1](np.zeros(1, np.int32), 1)
+
+
+def test_an_array_with_gaps_is_refused(device):
+    x = smemkit.zeros((4, 6), np.int32, device=device)
+    message = "x: expected an Array without gaps (int *x), got strides (48,) of shape (2,); .copy() has none"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        kernel_on(device, FILL)[1, 1](x[::2, 0])
+    kernel_on(device, FILL)[1, 1](x[2, 3:])  # which has none
+    assert_array_equal(x.numpy().nonzero(), ([2], [3]))
+
+
+def test_a_read_only_array_is_refused():
+    x = np.arange(3, dtype=np.int32)
+    x.flags.writeable = False
+    array = smemkit.from_dlpack(x)
+    with pytest.raises(
+        ValueError, match=re.escape("x: expected a writeable array (int *x), got one that is read-")
+    ):
+        kernel_on("cpu", FILL)[1, 1](array)
+    b = np.zeros(3, np.int32)
+    kernel_on("cpu", ADD)[1, 3](array, b, 3)  # a pointer to const takes it
+    assert_array_equal(b, x)
+
+
+def test_an_array_is_no_struct(device):
+    message = "p: expected a struct of 8 bytes, a NumPy structured scalar or another buffer; a pointer in it is"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        call_with(device, p=smemkit.zeros(2, np.int32, device=device))
 
 
 def test_elements_of_several_lanes(device):
@@ -649,8 +677,10 @@ def test_stream():
         a, b = on("cuda:0", np.ones(6, np.int32)), np.zeros(6, np.int32)
         for given in (stream, int(stream.handle)):
             kernel_on("cuda:0", ADD)[1, 6, 0, given](a, b, 6)
-        assert_array_equal(b, 2)
-        with pytest.raises(TypeError, match="stream: expected what has __cuda_stream__, or int, got str"):
+        with smemkit.Stream():
+            kernel_on("cuda:0", ADD)[1, 6](a, b, 6)
+        assert_array_equal(b, 3)
+        with pytest.raises(TypeError, match=r"stream: expected an integer or .+ __cuda_stream__, got str"):
             kernel_on("cuda:0", ADD)[1, 6, 0, "x"](a, b, 6)
 
 

@@ -73,10 +73,19 @@ def test_a_device_without_memory_loses_nothing(device, name, layout, out):
 
 
 NO_MEMORY = """
-import itertools, sys, _testcapi, numpy as np, smemkit
+import gc, itertools, sys, _testcapi, numpy as np, smemkit
 from smemkit import _core
 
 x = np.arange(1089, dtype=np.float32).reshape(33, 33)
+y, array, stream = x.copy(), smemkit.asarray(x, device="cpu"), smemkit.Stream(device="cpu")
+
+def in_parts(call, *arguments, **options):
+    _core.set_part_bytes(64)
+    try:
+        return call(*arguments, **options, device="cpu")
+    finally:
+        _core.set_part_bytes(0)
+
 calls = {
     "matmul": lambda: smemkit.matmul(x, x.T, device="cpu"),
     "sum": lambda: smemkit.sum(x, axis=(0, -1), initial=1, keepdims=True, device="cpu"),
@@ -86,6 +95,26 @@ calls = {
     "asarray": lambda: smemkit.asarray(x[::2], dtype=np.float64, device="cpu").numpy(),
     "axis": lambda: smemkit.sum(x, axis=2, device="cpu"),
     "shape": lambda: smemkit.matmul(x, x[:3], device="cpu"),
+    "view": lambda: array[1:, ::-2].T[3:5, None].reshape(-1, 2).mT,
+    "elements": lambda: list(array[:3]) + [array.item(3), float(array[1, 2]), bool(array[:1, :1])],
+    "assignment": lambda: (array.__setitem__(0, 1), array.__setitem__((slice(None), 1), x[0]), array[2:3]),
+    "add": lambda: (array + 1, array + array[0], array @ array),
+    "add in place": lambda: array[:2].__iadd__(array[2:4]),
+    "numpy": lambda: (array[::2].T.numpy(), np.asarray(array), memoryview(array).release()),
+    "copy": lambda: (array[::2].astype(np.int16), array.copy(), array.to("cpu")),
+    "capsule": lambda: (array.__dlpack__(), array[:, 1].__dlpack__(max_version=(1, 1))),
+    "from_dlpack": lambda: (smemkit.from_dlpack(array[::2]), smemkit.from_dlpack(x, device="cpu")),
+    "to NumPy by DLPack": lambda: np.from_dlpack(array[1:]),
+    "pickle": lambda: array[:, ::3].__reduce__(),  # its values are left to NumPy, which does not survive this
+    "stream": lambda: smemkit.Stream(device="cpu").__enter__().__exit__(None, None, None),
+    "event": lambda: smemkit.Event(device="cpu").record(stream),
+    "matmul in parts": lambda: in_parts(smemkit.matmul, x.repeat(3, 0), x.astype(">f4")),
+    "sum in parts": lambda: in_parts(smemkit.sum, x, 1, out=np.empty(66, ">f8")[::2]),
+    "transpose in parts": lambda: in_parts(smemkit.transpose, x.repeat(20, 1), out=np.empty((660, 33))[::-1]),
+    "over itself in parts": lambda: in_parts(smemkit.convert, y[::-1], out=y),
+    "asarray in parts": lambda: in_parts(smemkit.asarray, x[::2], dtype=np.float64),
+    "timed": lambda: smemkit.timed(smemkit.sum, x, device="cpu"),
+    "statistics": lambda: smemkit.memory_stats("cpu"),
 }
 for name, call in calls.items():
     for _ in range(3):  # what is cached is there
@@ -105,6 +134,8 @@ for name, call in calls.items():
             failed = False
         finally:
             _testcapi.remove_mem_hooks()
+        if _core.allocations() != living:
+            gc.collect()  # an exception's frames may hold an Array
         assert _core.allocations() == living, (name, n)
         in_a_row = 0 if failed else in_a_row + 1
         if in_a_row == 20:

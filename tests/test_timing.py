@@ -1,5 +1,8 @@
 """timer, timed and benchmark say what they measured, and keep every sample."""
 
+import importlib
+import json
+import sys
 import time
 
 import numpy as np
@@ -89,6 +92,13 @@ def test_timings_in_words():
     assert "2.50 ms" in timing._repr_html_()
 
 
+def test_parts_that_overlap_may_add_up_to_more():
+    timing = smemkit.Timing(upload=3e-3, kernel=4e-3, download=2e-3, total=5e-3)
+    assert timing.overlap == pytest.approx(4e-3)
+    assert str(timing).endswith("download 2.00 ms, 4.00 ms of it side by side")
+    assert smemkit.Timing(upload=1, kernel=1, download=1, total=4).overlap == 0
+
+
 # ---- benchmark --------------------------------------------------------------------------------------------------
 
 
@@ -160,11 +170,123 @@ def test_statistics():
     assert "host clock, 5 samples" in result._repr_html_()
 
 
+def test_quantiles():
+    result = smemkit.Benchmark((4.0, 1.0, 2.0, 3.0, 5.0), "host", None, 1, "cpu")
+    assert result.quantiles == (1, 2, 3, 4, 5)
+    assert result.quantile(0.125) == 1.5
+
+
+LIMITS = smemkit.Ceilings("a GPU", copy_bandwidth=4e9, read_bandwidth=5e9, fp32=2e12)
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """Ceilings that are known; counts how often they are asked for."""
+    module, asked = importlib.import_module("smemkit.ceilings"), []
+    monkeypatch.setattr(module, "ceilings", lambda device: asked.append(device) or LIMITS)
+    monkeypatch.setattr(module, "known", lambda device: LIMITS)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("work", "fraction"),
+    [
+        ({"bytes": 10**6, "ceiling": "copy_bandwidth"}, 0.25),
+        ({"bytes": 10**6, "ceiling": "read_bandwidth"}, 0.2),
+        ({"flops": 10**9, "ceiling": "fp32"}, 0.5),
+        ({"flops": 10**9, "ceiling": "tf32"}, None),
+        ({"bytes": 10**6}, None),
+        ({"ceiling": "fp32"}, None),
+    ],
+)
+def test_the_fraction_of_a_ceiling(limits, work, fraction):
+    result = smemkit.Benchmark((1e-3,), "device", False, 1, "cuda:0", **work)
+    assert result.ceiling_fraction == (None if fraction is None else pytest.approx(fraction))
+    assert limits == (["cuda:0"] if "ceiling" in work else [])
+    assert (f", {fraction or 0:.0%} of the ceiling (device clock" in str(result)) == bool(fraction)
+    assert ("of the ceiling" in result._repr_html_()) == bool(fraction)
+
+
+def test_words_measure_nothing(limits, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("smemkit.ceilings"), "known", lambda device: None)
+    result = smemkit.Benchmark((1e-3,), "device", False, 1, "cuda:0", bytes=10**6, ceiling="copy_bandwidth")
+    assert "ceiling" not in str(result) + result._repr_html_()
+    assert limits == []
+
+
+def test_a_benchmark_of_another_machine_can_be_printed():
+    result = smemkit.Benchmark((1e-3,), "device", False, 1, "cuda:99", bytes=10**6, ceiling="copy_bandwidth")
+    assert str(result) == "1.00 ms ± 0, 1.00 GB/s (device clock, warm L2, 1 samples)"
+
+
+def test_what_bounds_an_operation(device):
+    assert smemkit.benchmark(smemkit.sum, on(device, X), repeat=1).ceiling == "read_bandwidth"
+    with_transfer = smemkit.benchmark(smemkit.sum, X, device=device, repeat=1)
+    assert with_transfer.ceiling == ("read_bandwidth" if device == "cpu" else None)
+    assert smemkit.benchmark(lambda: None, repeat=1).ceiling is None
+
+
+def test_to_dict_is_json(limits):
+    result = smemkit.Benchmark(
+        (4e-3, 1e-3, 2e-3), "device", True, 2, "cuda:0", bytes=4_000_000, ceiling="copy_bandwidth"
+    )
+    content = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert content.pop("samples") == [4e-3, 1e-3, 2e-3]
+    assert content.pop("quantiles") == pytest.approx([1e-3, 1.5e-3, 2e-3, 3e-3, 4e-3])
+    assert content == {
+        "device": "cuda:0",
+        "clock": "device",
+        "cold": True,
+        "inner": 2,
+        "bytes": 4_000_000,
+        "flops": None,
+        "median": 2e-3,
+        "unit": "GB/s",
+        "value": pytest.approx(2),
+        "ceiling": "copy_bandwidth",
+        "ceiling_fraction": pytest.approx(0.5),
+    }
+    assert smemkit.Benchmark((1.0,), "host", None, 1, "cpu").to_dict()["unit"] is None
+
+
+def test_plot(monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    result = smemkit.Benchmark((4e-3, 1e-3, 2e-3, 3e-3, 5e-3), "host", None, 1, "cpu")
+    ax = result.plot()
+    (samples,) = (line for line in ax.lines if len(line.get_xdata()) == 5)
+    np.testing.assert_allclose(samples.get_xydata(), [(1, 4), (2, 1), (3, 2), (4, 3), (5, 5)])
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("sample", "time a call [ms]", str(result))
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend == ["quartiles", "median 3.00 ms"]
+    (beside,) = ax.child_axes
+    assert sum(bar.get_width() for bar in beside.patches if bar.get_label() != "quartiles") == 5
+    for axes in (ax, beside):
+        (band,) = (patch for patch in axes.patches if patch.get_label() == "quartiles")
+        low, high = band.get_extents().transformed(axes.transData.inverted()).intervaly
+        assert (low, high) == pytest.approx((2, 4))
+        assert any(np.allclose(line.get_ydata(), 3) for line in axes.lines)
+    _, own = pyplot.subplots()
+    assert smemkit.Benchmark((1e-6,) * 3, "host", None, 1, "cpu").plot(own) is own
+    assert own.get_ylabel() == "time a call [µs]"
+    pyplot.close("all")
+
+
+def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"plot: matplotlib is not installed; pip install 'smemkit\[plot\]'"):
+        smemkit.Benchmark((1.0,), "host", None, 1, "cpu").plot()
+
+
 @pytest.mark.parametrize(
     ("op", "operands", "work"),
     [
         ("matmul", (integers((3, 5), np.float32), integers((5, 7), np.float32)), {"flops": 2 * 3 * 5 * 7}),
+        ("matmul", (integers((2, 3, 5), np.float32), integers((4, 1, 5, 7), np.float32)), {"flops": 8 * 2 * 105}),
+        ("matmul", (integers(5, np.float32), integers((5, 7), np.float32)), {"flops": 2 * 5 * 7}),
+        ("matmul", (integers((3, 5), np.float32), integers(5, np.float32)), {"flops": 2 * 5 * 3}),
         ("sum", (X,), {"bytes": X.nbytes}),
+        ("argmax", (X,), {"bytes": X.nbytes}),
         ("transpose", (X[None],), {"bytes": 2 * X.nbytes}),
         ("reverse", (X,), {"bytes": 2 * X.nbytes}),
         ("add_one", (X,), {"bytes": 2 * X.nbytes}),

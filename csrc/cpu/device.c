@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "device.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,57 @@ static void cpu_release(struct device *device, void *memory, device_stream strea
     (void)device;
     (void)stream;
     memory_release(memory);
+}
+
+static bool cpu_copy_in(struct device *device, void *to, const struct runs *from, device_event free_,
+                        device_stream stream, struct transfer **transfer, struct failure *failure)
+{
+    (void)device;
+    (void)free_;
+    (void)stream;
+    (void)failure;
+    *transfer = NULL;
+    runs_copy(from, 0, runs_bytes(from), to, true);
+    return true;
+}
+
+static bool cpu_copy_in_end(struct device *device, struct transfer *transfer, device_stream stream,
+                            struct interval *interval, struct failure *failure)
+{
+    (void)device;
+    (void)transfer;
+    (void)stream;
+    (void)interval;
+    (void)failure;
+    return true;
+}
+
+static bool cpu_copy_out(struct device *device, const struct runs *to, const void *from, device_stream stream,
+                         struct transfer **transfer, struct failure *failure)
+{
+    (void)device;
+    (void)stream;
+    (void)failure;
+    *transfer = NULL;
+    runs_copy(to, 0, runs_bytes(to), (char *)from, false);
+    return true;
+}
+
+static bool cpu_copy_out_end(struct device *device, struct transfer *transfer, struct interval *span,
+                             struct failure *failure)
+{
+    (void)device;
+    (void)transfer;
+    (void)span;
+    (void)failure;
+    return true;
+}
+
+/* The kernel gives memory when it is touched, and says no to nobody. */
+static size_t cpu_room(struct device *device)
+{
+    (void)device;
+    return SIZE_MAX;
 }
 
 static bool cpu_copy(struct device *device, void *to, const void *from, size_t bytes, device_stream stream,
@@ -95,6 +147,13 @@ static bool cpu_wait_all(struct device *device, struct failure *failure)
     return cpu_wait(device, NULL, failure);
 }
 
+static bool cpu_capturing(struct device *device, device_stream stream)
+{
+    (void)device;
+    (void)stream;
+    return false;
+}
+
 static bool cpu_follow(struct device *device, device_stream later, device_stream earlier, struct failure *failure)
 {
     (void)later;
@@ -102,30 +161,63 @@ static bool cpu_follow(struct device *device, device_stream later, device_stream
     return cpu_wait_all(device, failure);
 }
 
-/* An event is a moment of the monotonic clock. */
+static bool cpu_stream_done(struct device *device, device_stream stream, bool *done, struct failure *failure)
+{
+    *done = true;
+    return cpu_wait(device, stream, failure);
+}
+
+static bool cpu_stream_wait_event(struct device *device, device_stream stream, device_event event,
+                                  struct failure *failure)
+{
+    (void)event;
+    return cpu_wait(device, stream, failure);
+}
+
+/* An event is a moment of the monotonic clock. One thread may record it while another one reads it. */
+struct moment {
+    _Atomic int64_t nanoseconds;
+};
+
+static bool cpu_record(struct device *device, device_stream stream, device_event event, struct failure *failure)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    atomic_store(&((struct moment *)event)->nanoseconds, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    return cpu_wait(device, stream, failure);
+}
+
 static bool cpu_mark(struct device *device, device_stream stream, device_event *event, struct failure *failure)
 {
-    struct timespec *now = malloc(sizeof *now);
-
-    (void)device;
-    (void)stream;
-    *event = now;
-    if (!now) {
+    *event = malloc(sizeof(struct moment));
+    if (!*event) {
         failure_set(failure, FAILURE_MEMORY, "cpu: no memory for an event");
         return false;
     }
-    clock_gettime(CLOCK_MONOTONIC, now);
-    return true;
+    return cpu_record(device, stream, *event, failure);
+}
+
+static bool cpu_event_done(struct device *device, device_event event, bool *done, struct failure *failure)
+{
+    (void)event;
+    return cpu_stream_done(device, NULL, done, failure);
+}
+
+static bool cpu_event_wait(struct device *device, device_event event, struct failure *failure)
+{
+    (void)event;
+    return cpu_wait(device, NULL, failure);
 }
 
 static bool cpu_seconds_between(struct device *device, device_event earlier, device_event later, double *seconds,
                                 struct failure *failure)
 {
-    const struct timespec *from = earlier, *to = later;
+    struct moment *from = earlier, *to = later;
 
     (void)device;
     (void)failure;
-    *seconds = (double)(to->tv_sec - from->tv_sec) + 1e-9 * (double)(to->tv_nsec - from->tv_nsec);
+    *seconds = 1e-9 * (double)(atomic_load(&to->nanoseconds) - atomic_load(&from->nanoseconds));
     return true;
 }
 
@@ -138,15 +230,24 @@ static void cpu_drop(struct device *device, device_event event)
 static const struct device_type cpu_type = {
     .allocate = cpu_allocate,
     .release = cpu_release,
-    .copy_in = cpu_copy,
-    .copy_out = cpu_copy,
+    .copy_in = cpu_copy_in,
+    .copy_in_end = cpu_copy_in_end,
+    .copy_out = cpu_copy_out,
+    .copy_out_end = cpu_copy_out_end,
+    .room = cpu_room,
     .copy = cpu_copy,
     .fill = cpu_fill,
     .launch = cpu_launch,
     .wait = cpu_wait,
     .wait_all = cpu_wait_all,
+    .capturing = cpu_capturing,
     .follow = cpu_follow,
+    .stream_done = cpu_stream_done,
+    .stream_wait_event = cpu_stream_wait_event,
     .mark = cpu_mark,
+    .record = cpu_record,
+    .event_done = cpu_event_done,
+    .event_wait = cpu_event_wait,
     .seconds_between = cpu_seconds_between,
     .drop = cpu_drop,
 };
@@ -197,4 +298,10 @@ bool cpu_properties(struct device_properties *properties, struct failure *failur
     properties->free_bytes = page * (size_t)sysconf(_SC_AVPHYS_PAGES);
 #endif
     return true;
+}
+
+void cpu_memory_stats(struct memory_stats *stats)
+{
+    memory_count(&stats->used, &stats->peak);
+    stats->reserved = stats->used;
 }

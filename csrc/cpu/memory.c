@@ -24,11 +24,34 @@ struct buffer {
     char *base; /* of the mapping */
     size_t mapped;
     char *page, *start, *end, *limit; /* page <= start < end <= limit; [page, limit) is accessible */
+    bool lent;                        /* it is no mapping of ours, and there is nothing around it */
 };
 
 /* All live buffers of the process: the fault handler must find the one that an address belongs to. */
 static struct buffer *buffers;
+static size_t used, peak; /* bytes of those that are not lent */
 static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void add(struct buffer *buffer)
+{
+    pthread_mutex_lock(&buffers_lock);
+    buffer->next = buffers;
+    buffers = buffer;
+    if (!buffer->lent)
+        used += (size_t)(buffer->end - buffer->start);
+    if (peak < used)
+        peak = used;
+    pthread_mutex_unlock(&buffers_lock);
+}
+
+/* With the lock held. */
+static struct buffer *take_out(struct buffer **link)
+{
+    struct buffer *buffer = *link;
+
+    *link = buffer->next;
+    return buffer;
+}
 
 void *memory_allocate(size_t bytes)
 {
@@ -37,7 +60,7 @@ void *memory_allocate(size_t bytes)
     size_t accessible = (padded + page - 1) / page * page;
     struct buffer *buffer = NULL;
 
-    if (bytes > SIZE_MAX / 2 || !(buffer = malloc(sizeof *buffer)))
+    if (bytes > SIZE_MAX / 2 || !(buffer = calloc(1, sizeof *buffer)))
         return NULL;
     buffer->mapped = accessible + 2 * GUARD;
     buffer->base = mmap(NULL, buffer->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -59,22 +82,19 @@ void *memory_allocate(size_t bytes)
     memset(buffer->page, SLACK_BYTE, (size_t)(buffer->start - buffer->page));
     memset(buffer->end, SLACK_BYTE, (size_t)(buffer->limit - buffer->end));
 
-    pthread_mutex_lock(&buffers_lock);
-    buffer->next = buffers;
-    buffers = buffer;
-    pthread_mutex_unlock(&buffers_lock);
+    add(buffer);
     return buffer->start;
 }
 
 void memory_release(void *memory)
 {
-    struct buffer **link, *buffer = NULL;
+    struct buffer *buffer = NULL;
 
     pthread_mutex_lock(&buffers_lock);
-    for (link = &buffers; *link; link = &(*link)->next) {
-        if ((*link)->start == memory) {
-            buffer = *link;
-            *link = buffer->next;
+    for (struct buffer **link = &buffers; *link; link = &(*link)->next) {
+        if ((*link)->start == memory && !(*link)->lent) {
+            buffer = take_out(link);
+            used -= (size_t)(buffer->end - buffer->start);
             break;
         }
     }
@@ -83,6 +103,55 @@ void memory_release(void *memory)
         munmap(buffer->base, buffer->mapped);
         free(buffer);
     }
+}
+
+void memory_count(size_t *now, size_t *most)
+{
+    pthread_mutex_lock(&buffers_lock);
+    *now = used;
+    *most = peak;
+    pthread_mutex_unlock(&buffers_lock);
+}
+
+bool memory_lend(void *start, size_t bytes, void **loan)
+{
+    struct buffer *buffer = NULL;
+    char *const from = start;
+    bool ours = false;
+
+    *loan = NULL;
+    pthread_mutex_lock(&buffers_lock);
+    for (buffer = buffers; buffer && !ours; buffer = buffer->next)
+        ours = !buffer->lent && from >= buffer->start && from < buffer->end;
+    pthread_mutex_unlock(&buffers_lock);
+    if (ours)
+        return true;
+    buffer = calloc(1, sizeof *buffer);
+    if (!buffer)
+        return false;
+    *buffer = (struct buffer){.base = from,
+                              .mapped = bytes,
+                              .page = from,
+                              .start = from,
+                              .end = from + bytes,
+                              .limit = from + bytes,
+                              .lent = true};
+    add(buffer);
+    *loan = buffer;
+    return true;
+}
+
+void memory_take_back(void *loan)
+{
+    pthread_mutex_lock(&buffers_lock);
+    for (struct buffer **link = &buffers; loan && *link; link = &(*link)->next) {
+        if (*link == loan) {
+            take_out(link);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&buffers_lock);
+    free(loan);
 }
 
 bool memory_find(const void *address, uintptr_t *start, uintptr_t *end)

@@ -10,6 +10,13 @@
 /* `bytes` of memory on a 256-byte boundary, as a GPU gives it; NULL where there is none left. */
 void *memory_allocate(size_t bytes);
 void memory_release(void *memory);
+/* Bytes of the buffers that live, and the most that lived at once. */
+void memory_count(size_t *now, size_t *most);
+
+/* Makes known memory that is somebody else's, so that kernels may use it: it has no guards, and must outlive its
+ * loan. One without a loan (NULL) lies in a buffer already. False where there is no memory to write this down. */
+bool memory_lend(void *start, size_t bytes, void **loan);
+void memory_take_back(void *loan);
 
 /* The buffer that `address` lies in or, by less than its guards, beside. False where there is none. */
 bool memory_find(const void *address, uintptr_t *start, uintptr_t *end);

@@ -1,47 +1,22 @@
 /* The CUDA devices: csrc/device.h on the CUDA runtime, which is linked statically.
  *
- * Two things hold for every function. It leaves the calling thread as it found it: `enter` makes the device
- * current, `leave` gives back the context that PyTorch or CuPy had chosen. And every call of the runtime stands
- * in CHECK, which turns its error into a failure that quotes the call; an error that destroys the context marks
- * the device lost, and from then on `enter` refuses it with the message of that first error.
- *
- * Memory comes from the device's default pool in the order of a stream. The pool keeps what is released, so that
- * an allocation seldom costs more than a microsecond, and gives it back when the device runs short.
+ * Two things hold for every function. It leaves the calling thread as it found it: `gpu_enter` makes the
+ * device current, `gpu_leave` gives back the context that PyTorch or CuPy had chosen. And every call of the
+ * runtime stands in CHECK, which turns its error into a failure that quotes the call; an error that destroys the
+ * context marks the device lost, and from then on `gpu_enter` refuses it with the message of that first error.
  */
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "device.h"
+#include "gpu.h"
 
-#define MAX_GPUS 64
-#define FORKED   "CUDA was initialised before fork(); use the 'spawn' start method, or device='cpu'"
-
-/* Memory whose release waits for the end of a capture. */
-struct deferred {
-    struct deferred *next;
-    void *memory;
-    device_stream stream;
-};
-
-struct gpu {
-    struct device device;
-    _Atomic(CUcontext) context; /* the primary context, once it has been seen */
-    atomic_bool pool_ready;     /* the pool keeps what is released */
-    atomic_int captures;        /* of cuda_graphs, going on now */
-    _Atomic(struct deferred *) deferred;
-    atomic_bool lost; /* set after `failure`, which never changes again */
-    struct failure failure;
-};
+#define FORKED "CUDA was initialised before fork(); use the 'spawn' start method, or device='cpu'"
 
 /* What the process shares, as it shares the driver. `initialise` writes all of it once, under `started`; of a
  * struct gpu the atomics change later, and `failure` under `losing`. */
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 static pthread_mutex_t losing = PTHREAD_MUTEX_INITIALIZER;
-static struct gpu gpus[MAX_GPUS];
+struct gpu gpus[MAX_GPUS];
 static int gpu_count;
 static char no_gpu[320] = FORKED; /* stands only if a fork cut `initialise` short */
 static atomic_bool forked;        /* in a child whose parent had begun to initialise: CUDA may hang there */
@@ -49,6 +24,24 @@ static CUresult (*get_context)(CUcontext *);
 static CUresult (*set_context)(CUcontext);
 
 static const struct device_type cuda_type;
+
+bool gpu_is_forked(void)
+{
+    return atomic_load(&forked);
+}
+
+enum cudaStreamCaptureMode gpu_relax(void)
+{
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+void gpu_unrelax(enum cudaStreamCaptureMode before)
+{
+    (void)cudaThreadExchangeStreamCaptureMode(&before);
+}
 
 /* ---- Failures ---- */
 
@@ -89,7 +82,7 @@ static void lose(struct gpu *gpu, const struct failure *failure)
 }
 
 /* True where code is cudaSuccess; else fills failure, and clears the error unless it sticks to the context. */
-static bool check(struct device *device, cudaError_t code, const char *call, struct failure *failure)
+bool gpu_check(struct device *device, cudaError_t code, const char *call, struct failure *failure)
 {
     if (code == cudaSuccess)
         return true;
@@ -103,9 +96,6 @@ static bool check(struct device *device, cudaError_t code, const char *call, str
         lose(&gpus[device->ordinal], failure);
     return false;
 }
-
-/* Where `device` and `failure` are in scope. */
-#define CHECK(call) check(device, (call), #call, failure)
 
 /* ---- The devices ---- */
 
@@ -180,6 +170,7 @@ static void initialise(void)
         snprintf(gpus[i].device.name, sizeof gpus[i].device.name, "cuda:%d", i);
         gpus[i].device.ordinal = i;
         gpus[i].device.type = &cuda_type;
+        pthread_mutex_init(&gpus[i].places.lock, NULL);
     }
     gpu_count = count;
 }
@@ -202,14 +193,8 @@ struct device *cuda_device(int ordinal)
 
 /* ---- Making a device current ---- */
 
-/* What `leave` needs to put the thread back where it was. */
-struct visit {
-    CUcontext before;
-    bool moved;
-};
-
 /* Makes the device current, unless it is lost or the process is a forked child. After true, call `leave`. */
-static bool enter(struct device *device, struct visit *visit, struct failure *failure)
+bool gpu_enter(struct device *device, struct visit *visit, struct failure *failure)
 {
     struct gpu *gpu = &gpus[device->ordinal];
     CUcontext now = NULL;
@@ -238,40 +223,14 @@ static bool enter(struct device *device, struct visit *visit, struct failure *fa
     return true;
 }
 
-static void leave(const struct visit *visit)
+void gpu_leave(const struct visit *visit)
 {
     if (visit->moved)
         (void)set_context(visit->before);
 }
 
-/* ---- Memory ---- */
-
-/* Makes the default pool keep what is released: at first use, and again at no cost. */
-static bool keep_pool(struct device *device, struct failure *failure)
-{
-    struct gpu *gpu = &gpus[device->ordinal];
-    cudaMemPool_t pool = NULL;
-    uint64_t keep = UINT64_MAX;
-
-    if (atomic_load(&gpu->pool_ready))
-        return true;
-    if (!CHECK(cudaDeviceGetDefaultMemPool(&pool, device->ordinal)) ||
-        !CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep)))
-        return false;
-    atomic_store(&gpu->pool_ready, true);
-    return true;
-}
-
-/* Gives what the pool holds and nobody uses back to the device. */
-static bool trim_pool(struct device *device, struct failure *failure)
-{
-    cudaMemPool_t pool = NULL;
-    return CHECK(cudaDeviceSynchronize()) && CHECK(cudaDeviceGetDefaultMemPool(&pool, device->ordinal)) &&
-           CHECK(cudaMemPoolTrimTo(pool, 0));
-}
-
 /* Also true where nobody can tell: for the default stream while another one is captured. */
-static bool is_capturing(device_stream stream)
+bool gpu_is_capturing(device_stream stream)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     if (cudaStreamIsCapturing(stream, &status) == cudaSuccess)
@@ -280,146 +239,7 @@ static bool is_capturing(device_stream stream)
     return true;
 }
 
-static void set_out_of_memory(struct device *device, size_t bytes, struct failure *failure)
-{
-    size_t available = 0, total = 0;
-
-    (void)cudaMemGetInfo(&available, &total);
-    (void)cudaGetLastError();
-    failure_set(failure, FAILURE_MEMORY, "out of memory on %s: %zu bytes asked, %zu of %zu bytes free",
-                device->name, bytes, available, total);
-    failure->code = cudaErrorMemoryAllocation;
-    snprintf(failure->name, sizeof failure->name, "cudaErrorMemoryAllocation");
-}
-
-/* True where a wait for the whole device would break nobody's capture that we know of. */
-static bool may_wait(struct device *device, device_stream stream)
-{
-    return atomic_load(&gpus[device->ordinal].captures) == 0 && !is_capturing(stream);
-}
-
-static void defer(struct gpu *gpu, struct deferred *entry)
-{
-    entry->next = atomic_load(&gpu->deferred);
-    while (!atomic_compare_exchange_weak(&gpu->deferred, &entry->next, entry))
-        ;
-}
-
-/* Frees what was deferred, but for streams that are still captured. The device is current. */
-static void free_deferred(struct device *device)
-{
-    struct gpu *gpu = &gpus[device->ordinal];
-    struct failure unheard, *failure = &unheard;
-    struct deferred *next, *entry = atomic_exchange(&gpu->deferred, NULL);
-
-    for (; entry != NULL; entry = next) {
-        next = entry->next;
-        if (is_capturing(entry->stream)) {
-            defer(gpu, entry);
-        } else {
-            (void)CHECK(cudaFreeAsync(entry->memory, entry->stream));
-            free(entry);
-        }
-    }
-}
-
-/* Where the device runs short, the pool gives back what it holds before the second and last try. */
-static bool cuda_allocate(struct device *device, size_t bytes, device_stream stream, void **memory,
-                          struct failure *failure)
-{
-    struct visit visit;
-    bool ok = false;
-
-    *memory = NULL;
-    if (bytes == 0)
-        return true;
-    if (!enter(device, &visit, failure))
-        return false;
-    if (!keep_pool(device, failure))
-        goto done;
-    ok = CHECK(cudaMallocAsync(memory, bytes, stream));
-    if (ok || failure->kind != FAILURE_MEMORY)
-        goto done;
-    if (may_wait(device, stream)) {
-        free_deferred(device);
-        if (!trim_pool(device, failure))
-            goto done;
-        *failure = (struct failure){0};
-        ok = CHECK(cudaMallocAsync(memory, bytes, stream));
-    }
-    if (!ok && failure->kind == FAILURE_MEMORY)
-        set_out_of_memory(device, bytes, failure);
-done:
-    if (!ok)
-        *memory = NULL;
-    leave(&visit);
-    return ok;
-}
-
-/* NULL is fine. On a captured stream CUDA frees only what the capture allocated; the rest is deferred to its end.
- * Nobody could act on a failure; one that is fatal marks the device lost for the next call. */
-static void cuda_release(struct device *device, void *memory, device_stream stream)
-{
-    struct visit visit;
-    struct failure unheard, *failure = &unheard;
-
-    if (memory == NULL || !enter(device, &visit, failure))
-        return;
-    if (atomic_load(&gpus[device->ordinal].deferred) != NULL)
-        free_deferred(device);
-    if (!CHECK(cudaFreeAsync(memory, stream)) && !failure->fatal && is_capturing(stream)) {
-        struct deferred *entry = malloc(sizeof *entry);
-        if (entry != NULL) {
-            *entry = (struct deferred){NULL, memory, stream};
-            defer(&gpus[device->ordinal], entry);
-        }
-    }
-    leave(&visit);
-}
-
-/* ---- Copies ---- */
-
-/* True where CUDA knows the memory, as pinned or managed: a copy from there is still under way on return. */
-static bool is_registered(const void *memory)
-{
-    struct cudaPointerAttributes attributes = {0};
-    if (cudaPointerGetAttributes(&attributes, memory) == cudaSuccess)
-        return attributes.type != cudaMemoryTypeUnregistered;
-    (void)cudaGetLastError();
-    return false;
-}
-
-/* On return `from` may change: CUDA has staged pageable memory, and other memory is waited for. */
-static bool cuda_copy_in(struct device *device, void *to, const void *from, size_t bytes, device_stream stream,
-                         struct failure *failure)
-{
-    struct visit visit;
-
-    if (bytes == 0)
-        return true;
-    if (!enter(device, &visit, failure))
-        return false;
-    bool ok = CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream)) &&
-              (!is_registered(from) || CHECK(cudaStreamSynchronize(stream)));
-    leave(&visit);
-    return ok;
-}
-
-/* On return the host can read `to`. */
-static bool cuda_copy_out(struct device *device, void *to, const void *from, size_t bytes, device_stream stream,
-                          struct failure *failure)
-{
-    struct visit visit;
-
-    if (bytes == 0)
-        return true;
-    if (!enter(device, &visit, failure))
-        return false;
-    bool ok = CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream)) &&
-              CHECK(cudaStreamSynchronize(stream));
-    leave(&visit);
-    return ok;
-}
+/* ---- Copies on the device ---- */
 
 static bool cuda_copy(struct device *device, void *to, const void *from, size_t bytes, device_stream stream,
                       struct failure *failure)
@@ -428,10 +248,10 @@ static bool cuda_copy(struct device *device, void *to, const void *from, size_t 
 
     if (bytes == 0)
         return true;
-    if (!enter(device, &visit, failure))
+    if (!gpu_enter(device, &visit, failure))
         return false;
-    bool ok = CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
-    leave(&visit);
+    bool ok = CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+    gpu_leave(&visit);
     return ok;
 }
 
@@ -442,10 +262,10 @@ static bool cuda_fill(struct device *device, void *to, int byte, size_t bytes, d
 
     if (bytes == 0)
         return true;
-    if (!enter(device, &visit, failure))
+    if (!gpu_enter(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaMemsetAsync(to, byte, bytes, stream));
-    leave(&visit);
+    gpu_leave(&visit);
     return ok;
 }
 
@@ -478,7 +298,7 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
         set_missing(device, row, failure);
         return false;
     }
-    if (!enter(device, &visit, failure))
+    if (!gpu_enter(device, &visit, failure))
         return false;
     cudaError_t code = (cudaError_t)cuda_launchers[row->index](args, stream);
     bool ok = code == cudaSuccess;
@@ -487,33 +307,56 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
         set_missing(device, row, failure);
     } else if (!ok) {
         snprintf(call, sizeof call, "launch of kernel '%s' of %s", row->name, op_names[row->op]);
-        ok = check(device, code, call, failure);
+        ok = gpu_check(device, code, call, failure);
     }
-    leave(&visit);
+    gpu_leave(&visit);
     return ok;
 }
 
 /* ---- Waiting, events, streams ---- */
 
+/* To ask a stream that is captured, or to wait for it, would end the capture. True where it is not captured. */
+static bool check_not_captured(device_stream stream, struct failure *failure)
+{
+    if (!gpu_is_capturing(stream))
+        return true;
+    failure_set(failure, FAILURE_KERNEL,
+                "a stream under graph capture has done nothing yet: it can be asked, and waited for, once the "
+                "capture has ended");
+    return false;
+}
+
 static bool cuda_wait(struct device *device, device_stream stream, struct failure *failure)
 {
     struct visit visit;
 
-    if (!enter(device, &visit, failure))
+    if (!gpu_enter(device, &visit, failure))
         return false;
-    bool ok = CHECK(cudaStreamSynchronize(stream));
-    leave(&visit);
+    bool ok = check_not_captured(stream, failure) && CHECK(cudaStreamSynchronize(stream));
+    gpu_leave(&visit);
     return ok;
+}
+
+static bool cuda_capturing(struct device *device, device_stream stream)
+{
+    struct visit visit;
+    struct failure unheard;
+
+    if (!gpu_enter(device, &visit, &unheard))
+        return false;
+    const bool capturing = gpu_is_capturing(stream);
+    gpu_leave(&visit);
+    return capturing;
 }
 
 static bool cuda_wait_all(struct device *device, struct failure *failure)
 {
     struct visit visit;
 
-    if (!enter(device, &visit, failure))
+    if (!gpu_enter(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaDeviceSynchronize());
-    leave(&visit);
+    gpu_leave(&visit);
     return ok;
 }
 
@@ -523,32 +366,112 @@ static bool cuda_mark(struct device *device, device_stream stream, device_event 
     cudaEvent_t event = NULL;
 
     *mark = NULL;
-    if (!enter(device, &visit, failure))
+    if (!gpu_enter(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaEventCreate(&event)) && CHECK(cudaEventRecord(event, stream));
     if (ok)
         *mark = event;
     else if (event != NULL)
         (void)cudaEventDestroy(event);
-    leave(&visit);
+    gpu_leave(&visit);
+    return ok;
+}
+
+bool gpu_order(struct device *device, cudaStream_t later, cudaStream_t earlier, struct failure *failure)
+{
+    cudaEvent_t event = NULL;
+    const bool ok = CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)) &&
+                    CHECK(cudaEventRecord(event, earlier)) && CHECK(cudaStreamWaitEvent(later, event, 0));
+
+    if (event != NULL)
+        (void)cudaEventDestroy(event); /* CUDA keeps it for those who wait */
     return ok;
 }
 
 static bool cuda_follow(struct device *device, device_stream later, device_stream earlier, struct failure *failure)
 {
     struct visit visit;
-    cudaEvent_t event = NULL;
 
     if (later == earlier)
         return true;
-    if (!enter(device, &visit, failure))
+    if (!gpu_enter(device, &visit, failure))
         return false;
-    bool ok = is_capturing(later) || is_capturing(earlier) ||
-              (CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)) &&
-               CHECK(cudaEventRecord(event, earlier)) && CHECK(cudaStreamWaitEvent(later, event, 0)));
-    if (event != NULL)
-        (void)cudaEventDestroy(event); /* CUDA keeps it for those who wait */
-    leave(&visit);
+    const bool ok =
+        gpu_is_capturing(later) || gpu_is_capturing(earlier) || gpu_order(device, later, earlier, failure);
+    gpu_leave(&visit);
+    return ok;
+}
+
+/* Not done yet is no error. */
+static bool check_done(struct device *device, cudaError_t code, const char *call, bool *done,
+                       struct failure *failure)
+{
+    *done = code == cudaSuccess;
+    if (code != cudaErrorNotReady)
+        return gpu_check(device, code, call, failure);
+    (void)cudaGetLastError();
+    return true;
+}
+
+static bool cuda_stream_done(struct device *device, device_stream stream, bool *done, struct failure *failure)
+{
+    struct visit visit;
+
+    if (!gpu_enter(device, &visit, failure))
+        return false;
+    bool ok = check_not_captured(stream, failure) &&
+              check_done(device, cudaStreamQuery(stream), "cudaStreamQuery(stream)", done, failure);
+    gpu_leave(&visit);
+    return ok;
+}
+
+static bool cuda_stream_wait_event(struct device *device, device_stream stream, device_event event,
+                                   struct failure *failure)
+{
+    struct visit visit;
+
+    if (!gpu_enter(device, &visit, failure))
+        return false;
+    bool ok = CHECK(cudaStreamWaitEvent(stream, event, 0));
+    gpu_leave(&visit);
+    return ok;
+}
+
+static bool cuda_record(struct device *device, device_stream stream, device_event event, struct failure *failure)
+{
+    struct visit visit;
+
+    if (!gpu_enter(device, &visit, failure))
+        return false;
+    bool ok = CHECK(cudaEventRecord(event, stream));
+    gpu_leave(&visit);
+    return ok;
+}
+
+/* While some stream is captured, CUDA lets only a thread that says so ask for events, which have no part in it. */
+static bool cuda_event_done(struct device *device, device_event event, bool *done, struct failure *failure)
+{
+    struct visit visit;
+
+    if (!gpu_enter(device, &visit, failure))
+        return false;
+    const enum cudaStreamCaptureMode mode = gpu_relax();
+    bool ok = check_done(device, cudaEventQuery(event), "cudaEventQuery(event)", done, failure);
+    gpu_unrelax(mode);
+    gpu_leave(&visit);
+    return ok;
+}
+
+static bool cuda_event_wait(struct device *device, device_event event, struct failure *failure)
+{
+    struct visit visit;
+
+    if (!gpu_enter(device, &visit, failure))
+        return false;
+    const enum cudaStreamCaptureMode mode = gpu_relax();
+    bool ok = CHECK(cudaEventSynchronize(event));
+    gpu_unrelax(mode);
+    gpu_leave(&visit);
     return ok;
 }
 
@@ -559,12 +482,21 @@ static bool cuda_seconds_between(struct device *device, device_event earlier, de
     struct visit visit;
     float milliseconds = 0;
 
-    if (!enter(device, &visit, failure))
+    if (!gpu_enter(device, &visit, failure))
         return false;
-    bool ok = CHECK(cudaEventSynchronize(earlier)) && CHECK(cudaEventSynchronize(later)) &&
-              CHECK(cudaEventElapsedTime(&milliseconds, earlier, later));
+    const enum cudaStreamCaptureMode mode = gpu_relax();
+    cudaError_t code = cudaErrorNotReady;
+    bool ok = true;
+    while (ok && code == cudaErrorNotReady) { /* another thread may record them anew between wait and question */
+        ok = CHECK(cudaEventSynchronize(earlier)) && CHECK(cudaEventSynchronize(later));
+        code = ok ? cudaEventElapsedTime(&milliseconds, earlier, later) : code;
+        if (code == cudaErrorNotReady)
+            (void)cudaGetLastError();
+    }
+    ok = ok && gpu_check(device, code, "cudaEventElapsedTime(&milliseconds, earlier, later)", failure);
+    gpu_unrelax(mode);
     *seconds = milliseconds * 1e-3;
-    leave(&visit);
+    gpu_leave(&visit);
     return ok;
 }
 
@@ -574,10 +506,10 @@ static void cuda_drop(struct device *device, device_event event)
     struct visit visit;
     struct failure unheard, *failure = &unheard;
 
-    if (event == NULL || !enter(device, &visit, failure))
+    if (event == NULL || !gpu_enter(device, &visit, failure))
         return;
     (void)CHECK(cudaEventDestroy(event));
-    leave(&visit);
+    gpu_leave(&visit);
 }
 
 /* A stream that does not wait for the default one, nor the default one for it. */
@@ -587,12 +519,12 @@ bool cuda_stream_create(struct device *device, device_stream *made, struct failu
     cudaStream_t stream = NULL;
 
     *made = NULL;
-    if (!enter(device, &visit, failure))
+    if (!gpu_enter(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     if (ok)
         *made = stream;
-    leave(&visit);
+    gpu_leave(&visit);
     return ok;
 }
 
@@ -602,25 +534,37 @@ void cuda_stream_destroy(struct device *device, device_stream stream)
     struct visit visit;
     struct failure unheard, *failure = &unheard;
 
-    if (stream == NULL || !enter(device, &visit, failure))
+    if (stream == NULL || !gpu_enter(device, &visit, failure))
         return;
-    free_deferred(device);
+    cuda_free_deferred(device);
     (void)CHECK(cudaStreamDestroy(stream));
-    leave(&visit);
+    gpu_leave(&visit);
 }
 
 static const struct device_type cuda_type = {
     .allocate = cuda_allocate,
     .release = cuda_release,
     .copy_in = cuda_copy_in,
+    .copy_in_end = cuda_copy_in_end,
     .copy_out = cuda_copy_out,
+    .copy_out_end = cuda_copy_out_end,
+    .allocate_result = cuda_allocate_result,
+    .release_result = cuda_release_result,
+    .read_result = cuda_read_result,
+    .room = cuda_room,
     .copy = cuda_copy,
     .fill = cuda_fill,
     .launch = cuda_launch,
     .wait = cuda_wait,
     .wait_all = cuda_wait_all,
+    .capturing = cuda_capturing,
     .follow = cuda_follow,
+    .stream_done = cuda_stream_done,
+    .stream_wait_event = cuda_stream_wait_event,
     .mark = cuda_mark,
+    .record = cuda_record,
+    .event_done = cuda_event_done,
+    .event_wait = cuda_event_wait,
     .seconds_between = cuda_seconds_between,
     .drop = cuda_drop,
 };
@@ -671,168 +615,33 @@ bool cuda_properties(struct device *device, struct device_properties *p, struct 
     struct cudaDeviceProp named;
 
     *p = (struct device_properties){0};
-    if (!enter(device, &visit, failure))
+    if (!gpu_enter(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaGetDeviceProperties(&named, device->ordinal)) && read_attributes(device, p, failure) &&
               CHECK(cudaMemGetInfo(&p->free_bytes, &p->memory_bytes)) &&
               CHECK(cudaDriverGetVersion(&p->driver_version)) && CHECK(cudaRuntimeGetVersion(&p->runtime_version));
     if (ok)
         snprintf(p->description, sizeof p->description, "%.*s", (int)sizeof named.name, named.name);
-    leave(&visit);
+    gpu_leave(&visit);
     return ok;
 }
 
-/* ---- Graphs, for timing ---- */
-
-/* Made by cuda_capture_begin; its owner destroys it, before the stream, whatever cuda_capture_end said. */
-struct cuda_graph {
-    struct device *device;
-    device_stream stream;
-    bool capturing;
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    cudaEvent_t first, second; /* around the captured work */
-    void *flush;               /* written before `first`, so that L2 holds nothing else */
-};
-
-/* The stream is usable again, whatever the result; what could not be released during the capture is now. */
-static cudaError_t end_capture(struct cuda_graph *graph)
+bool cuda_owner_of(const void *pointer, struct device **device, struct failure *failure)
 {
-    cudaError_t code = cudaStreamEndCapture(graph->stream, &graph->graph);
-    graph->capturing = false;
-    (void)atomic_fetch_sub(&gpus[graph->device->ordinal].captures, 1);
-    free_deferred(graph->device);
-    return code;
-}
+    struct cudaPointerAttributes attributes = {0};
+    struct visit visit;
 
-/* Ends a capture that failed or is not wanted, so that the stream is usable again; drops what it captured. */
-static void drop_capture(struct cuda_graph *graph)
-{
-    if (graph->capturing)
-        (void)end_capture(graph);
-    if (graph->exec != NULL)
-        (void)cudaGraphExecDestroy(graph->exec);
-    if (graph->graph != NULL)
-        (void)cudaGraphDestroy(graph->graph);
-    graph->exec = NULL;
-    graph->graph = NULL;
+    *device = NULL;
+    if (!gpu_is_forked() && cudaPointerGetAttributes(&attributes, pointer) == cudaSuccess &&
+        attributes.type != cudaMemoryTypeUnregistered)
+        *device = cuda_device(attributes.device);
+    if (*device == NULL && cuda_device(0) != NULL) { /* that one may be lost, or this process a fork */
+        if (!gpu_enter(cuda_device(0), &visit, failure))
+            return false;
+        gpu_leave(&visit);
+    }
     (void)cudaGetLastError();
-}
-
-/* Prepares what a graph replays with; nothing of it is captured. */
-static bool make_events_and_flush(struct cuda_graph *graph, size_t flush_bytes, struct failure *failure)
-{
-    struct device *device = graph->device;
-    return CHECK(cudaEventCreate(&graph->first)) && CHECK(cudaEventCreate(&graph->second)) &&
-           cuda_allocate(device, flush_bytes, graph->stream, &graph->flush, failure);
-}
-
-/* From here on the stream captures; the flush stands before the first event and so is not timed. */
-static bool start_capture(struct cuda_graph *graph, size_t flush_bytes, struct failure *failure)
-{
-    struct device *device = graph->device;
-    cudaStream_t stream = graph->stream;
-
-    if (!CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed)))
-        return false;
-    graph->capturing = true;
-    (void)atomic_fetch_add(&gpus[device->ordinal].captures, 1);
-    return (flush_bytes == 0 || CHECK(cudaMemsetAsync(graph->flush, 0, flush_bytes, stream))) &&
-           CHECK(cudaEventRecordWithFlags(graph->first, stream, cudaEventRecordExternal));
-}
-
-/* On true the stream captures and *made is the caller's to end and destroy; on false nothing is left. */
-bool cuda_capture_begin(struct device *device, device_stream stream, size_t flush_bytes, struct cuda_graph **made,
-                        struct failure *failure)
-{
-    struct visit visit;
-
-    *made = NULL;
-    struct cuda_graph *graph = calloc(1, sizeof *graph);
-    if (graph == NULL) {
-        failure_set(failure, FAILURE_MEMORY, "out of memory on the host");
-        return false;
-    }
-    graph->device = device;
-    graph->stream = stream;
-    bool ok = enter(device, &visit, failure);
-    if (ok) {
-        ok = make_events_and_flush(graph, flush_bytes, failure) && start_capture(graph, flush_bytes, failure);
-        leave(&visit);
-    }
-    if (ok)
-        *made = graph;
-    else
-        cuda_graph_destroy(graph);
-    return ok;
-}
-
-/* Brings the graph to the device; what the pool keeps makes room for it, where there is none. */
-static bool upload_graph(struct cuda_graph *graph, struct failure *failure)
-{
-    struct device *device = graph->device;
-
-    if (CHECK(cudaGraphUpload(graph->exec, graph->stream)))
-        return true;
-    if (failure->kind != FAILURE_MEMORY || !trim_pool(device, failure))
-        return false;
-    *failure = (struct failure){0};
-    return CHECK(cudaGraphUpload(graph->exec, graph->stream));
-}
-
-/* Ends the capture, also to abandon it. On false the graph cannot be replayed, only destroyed. */
-bool cuda_capture_end(struct cuda_graph *graph, struct failure *failure)
-{
-    struct visit visit;
-    struct device *device = graph->device;
-    cudaStream_t stream = graph->stream;
-
-    if (!enter(device, &visit, failure))
-        return false;
-    /* memory that the captured work allocated and did not free is freed at the next replay */
-    bool ok = CHECK(cudaEventRecordWithFlags(graph->second, stream, cudaEventRecordExternal)) &&
-              check(device, end_capture(graph), "cudaStreamEndCapture(stream, &graph->graph)", failure) &&
-              CHECK(cudaGraphInstantiateWithFlags(&graph->exec, graph->graph,
-                                                  cudaGraphInstantiateFlagAutoFreeOnLaunch)) &&
-              upload_graph(graph, failure);
-    if (!ok)
-        drop_capture(graph);
-    leave(&visit);
-    return ok;
-}
-
-/* Runs the graph once and waits; the seconds are those between its two events. */
-bool cuda_graph_replay(struct cuda_graph *graph, double *seconds, struct failure *failure)
-{
-    struct visit visit;
-    struct device *device = graph->device;
-    float milliseconds = 0;
-
-    if (!enter(device, &visit, failure))
-        return false;
-    bool ok = CHECK(cudaGraphLaunch(graph->exec, graph->stream)) && CHECK(cudaStreamSynchronize(graph->stream)) &&
-              CHECK(cudaEventElapsedTime(&milliseconds, graph->first, graph->second));
-    *seconds = milliseconds * 1e-3;
-    leave(&visit);
-    return ok;
-}
-
-/* Also abandons a capture that was never ended. NULL is fine. */
-void cuda_graph_destroy(struct cuda_graph *graph)
-{
-    struct visit visit;
-    struct failure unheard;
-
-    if (graph == NULL)
-        return;
-    if (enter(graph->device, &visit, &unheard)) {
-        drop_capture(graph);
-        cuda_release(graph->device, graph->flush, graph->stream);
-        if (graph->second != NULL)
-            (void)cudaEventDestroy(graph->second);
-        if (graph->first != NULL)
-            (void)cudaEventDestroy(graph->first);
-        leave(&visit);
-    }
-    free(graph);
+    if (*device == NULL)
+        failure_set(failure, FAILURE_CUDA, "%p is no memory of a CUDA device", pointer);
+    return *device != NULL;
 }

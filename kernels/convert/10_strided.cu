@@ -1,8 +1,8 @@
-// A view of any strides, byte order and dtype, gathered into a new C-contiguous array of another dtype.
+// An array of any strides, byte order and dtype, converted into another one.
 //
-// The idea: one thread an element of the result. Its index along each dimension, times the stride, tells where the
-// element of x lies. What has no address that the hardware could load from, or has its bytes the other way round,
-// is put together byte by byte.
+// The idea: one thread an element. Its index along each dimension, times the stride, tells where the element lies
+// in x, and where it goes. What has no address that the hardware could load from or store to, or has its bytes the
+// other way round, is moved byte by byte.
 // Launch: blocks of 256 threads over the elements.
 #include <cuda_runtime.h>
 
@@ -12,59 +12,83 @@
 
 constexpr int BLOCK = 256;
 
-struct view {
-    const char *x;
-    int ndim;
-    bool bytewise, swapped;
-    int64_t shape[MAX_DIMENSIONS], strides[MAX_DIMENSIONS]; // bytes
-};
-
-static __device__ int64_t offset_of(const view &view, int64_t i)
+// bytes from element 0, …, 0 to element i in C order
+static __device__ void offsets(const convert_args &args, int64_t i, int64_t *in, int64_t *out)
 {
-    int64_t offset = 0;
+    *in = *out = 0;
+    for (int d = args.ndim - 1; d > 0; d--) {
+        const int64_t at = i % args.shape[d];
 
-    for (int d = view.ndim - 1; d > 0; d--) {
-        offset += i % view.shape[d] * view.strides[d];
-        i /= view.shape[d];
+        *in += at * args.x.strides[d];
+        *out += at * args.out.strides[d];
+        i /= args.shape[d];
     }
-    return view.ndim > 0 ? offset + i * view.strides[0] : 0;
+    if (args.ndim > 0) {
+        *in += i * args.x.strides[0];
+        *out += i * args.out.strides[0];
+    }
+}
+
+// UNIT bytes at a time are in the other order; it is a power of two
+template <int BYTES, int UNIT>
+static __device__ void copy_bytes(char *to, const char *from, bool swapped)
+{
+    for (int j = 0; j < BYTES; j++)
+        to[swapped ? j ^ (UNIT - 1) : j] = from[j];
 }
 
 template <class T>
-static __device__ T load(const view &view, int64_t i)
+static __device__ T load(const convert_side &x, int64_t offset)
 {
     constexpr int UNIT = is_complex<T>::value ? sizeof(T) / 2 : sizeof(T); // a complex number is two
-    const char *address = view.x + offset_of(view, i);
+    const char *address = (const char *)x.data + offset;
     T value;
 
-    if (!view.bytewise)
+    if (x.aligned && !x.swapped)
         return *(const T *)address;
-    for (int j = 0; j < (int)sizeof(T); j++)
-        ((char *)&value)[view.swapped ? j ^ (UNIT - 1) : j] = address[j]; // UNIT is a power of two
+    copy_bytes<sizeof(T), UNIT>((char *)&value, address, x.swapped);
     return value;
 }
 
+// of any dtype, from a place that is aligned for all
+static __device__ void store_bytewise(char *to, const char *from, enum dtype dtype, bool swapped)
+{
+    const int bytes = dtype & (BOOL | INT8 | UINT8)                   ? 1
+                      : dtype & (INT16 | UINT16 | FLOAT16 | BFLOAT16) ? 2
+                      : dtype & (INT32 | UINT32 | FLOAT32)            ? 4
+                      : dtype & COMPLEX128                            ? 16
+                                                                      : 8;
+    const int unit = dtype & COMPLEX ? bytes / 2 : bytes;
+
+    for (int j = 0; j < bytes; j++)
+        to[swapped ? j ^ (unit - 1) : j] = from[j];
+}
+
 template <class T>
-__global__ void convert_strided(view view, void *out, int64_t size, enum dtype to)
+__global__ void convert_strided(__grid_constant__ const convert_args args)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    int64_t in, out;
 
-    if (i < size)
-        store_as(out, i, to, load<T>(view, i));
+    if (i < args.size) {
+        offsets(args, i, &in, &out);
+        const T value = load<T>(args.x, in);
+        char *to = (char *)args.out.data + out;
+
+        if (args.out.aligned && !args.out.swapped) {
+            store_as(to, 0, args.out.dtype, value);
+        } else {
+            __align__(16) char bytes[16];
+            store_as(bytes, 0, args.out.dtype, value);
+            store_bytewise(to, bytes, args.out.dtype, args.out.swapped);
+        }
+    }
 }
 
 cudaError_t launch_convert_strided(const convert_args *args, cudaStream_t stream)
 {
-    return dispatch_dtype<EVERY>(args->from, [&](auto zero) {
-        using T = decltype(zero);
-        view view = {(const char *)args->x, args->ndim, args->swapped || !args->aligned, args->swapped, {}, {}};
-
-        for (int d = 0; d < args->ndim; d++) {
-            view.shape[d] = args->shape[d];
-            view.strides[d] = args->strides[d];
-        }
-        convert_strided<T>
-            <<<(unsigned)ceil_div(args->size, BLOCK), BLOCK, 0, stream>>>(view, args->out, args->size, args->to);
+    return dispatch_dtype<EVERY>(args->x.dtype, [&](auto zero) {
+        convert_strided<decltype(zero)><<<(unsigned)ceil_div(args->size, BLOCK), BLOCK, 0, stream>>>(*args);
         return cudaGetLastError();
     });
 }

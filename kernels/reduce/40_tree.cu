@@ -16,9 +16,11 @@
 #include "../common/reduce_ops.cuh"
 #include "kernels.h"
 
-// x (…, n, inner) are elements, or the partial results of the launch before; `out` takes a block's result
+// x (…, n, inner) are elements, or the partial results of the launch before, n of each row from `first` on; `out`
+// takes a block's result, one of `blocks` of its row
 template <class Operation, bool ONE_ROW, class In, class Out>
-__global__ void reduce_tree(const In *x, Out out, int64_t n, int64_t inner, int64_t first_row)
+__global__ void reduce_tree(const In *x, Out out, int64_t first, int64_t n, int64_t inner, int64_t first_row,
+                            int64_t blocks)
 {
     extern __shared__ __align__(16) unsigned char shared[];
     auto partial = (typename Operation::State *)shared; // (blockDim.x)
@@ -29,7 +31,7 @@ __global__ void reduce_tree(const In *x, Out out, int64_t n, int64_t inner, int6
     const int64_t at = ONE_ROW ? j : (o * n + j) * inner + i; // one row is spared the products
     const int64_t row = ONE_ROW ? 0 : first_row + o * inner + i;
 
-    partial[t] = j < n ? Operation::of(x[at], j) : Operation::identity();
+    partial[t] = j < n ? Operation::of(x[at], first + j) : Operation::identity();
     __syncthreads(); // all elements are there before a partner is read
 
     for (int stride = blockDim.x / 2; stride > 0; stride /= 2) {
@@ -39,7 +41,7 @@ __global__ void reduce_tree(const In *x, Out out, int64_t n, int64_t inner, int6
     }
 
     if (t == 0)
-        out.put(row * gridDim.x + blockIdx.x, partial[0]);
+        out.put(row * blocks + first / blockDim.x + blockIdx.x, partial[0]);
 }
 
 // of a launch with several blocks a row
@@ -64,24 +66,27 @@ struct Results {
     }
 };
 
-// launches reduce_tree for x (outer, n, inner); a grid has room for MAX_GRID_YZ of outer and of inner
+// launches reduce_tree for x (outer, n, inner), which is `whole` elements a row with what comes in other parts; a
+// grid has room for MAX_GRID_YZ of outer and of inner
 template <class Operation, class In, class Out>
 static void reduce_rows(const In *x, Out out, int64_t outer, int64_t n, int64_t inner, int block,
-                        cudaStream_t stream)
+                        cudaStream_t stream, int64_t first, int64_t whole)
 {
     const unsigned blocks = (unsigned)ceil_div(n, block);
+    const int64_t all_blocks = ceil_div(whole, block);
     const size_t shared = block * sizeof(typename Operation::State);
 
     if (outer * inner == 1) {
-        reduce_tree<Operation, true, In, Out><<<blocks, block, shared, stream>>>(x, out, n, 1, 0);
+        reduce_tree<Operation, true, In, Out>
+            <<<blocks, block, shared, stream>>>(x, out, first, n, 1, 0, all_blocks);
         return;
     }
     for (int64_t o = 0; o < outer; o += MAX_GRID_YZ)
         for (int64_t i = 0; i < inner; i += MAX_GRID_YZ) {
             const dim3 grid(blocks, (unsigned)std::min(inner - i, MAX_GRID_YZ),
                             (unsigned)std::min(outer - o, MAX_GRID_YZ));
-            reduce_tree<Operation, false, In, Out>
-                <<<grid, block, shared, stream>>>(x + o * n * inner + i, out, n, inner, o * inner + i);
+            reduce_tree<Operation, false, In, Out><<<grid, block, shared, stream>>>(
+                x + o * n * inner + i, out, first, n, inner, o * inner + i, all_blocks);
         }
 }
 
@@ -101,17 +106,20 @@ cudaError_t launch_reduce_tree(const reduce_args *args, cudaStream_t stream)
         State *states = (State *)args->scratch;  // (rows, left)
 
         if (left == 1) {
-            reduce_rows<Operation>(x, results, args->outer, args->n, args->inner, block, stream);
+            reduce_rows<Operation>(x, results, args->outer, args->n, args->inner, block, stream, 0, args->n);
             return cudaGetLastError();
         }
-        reduce_rows<Operation>(x, Partials<State>{states}, args->outer, args->n, args->inner, block, stream);
+        reduce_rows<Operation>(x, Partials<State>{states}, args->outer, args->count, args->inner, block, stream,
+                               args->first, args->n);
+        if (args->first + args->count < args->n) // the other parts are still to come
+            return cudaGetLastError();
         while (left > block) {
             State *next = states + rows * left;
-            reduce_rows<Operation>(states, Partials<State>{next}, rows, left, 1, block, stream);
+            reduce_rows<Operation>(states, Partials<State>{next}, rows, left, 1, block, stream, 0, left);
             left = ceil_div(left, block);
             states = next;
         }
-        reduce_rows<Operation>(states, results, rows, left, 1, block, stream);
+        reduce_rows<Operation>(states, results, rows, left, 1, block, stream, 0, left);
         return cudaGetLastError();
     });
 }

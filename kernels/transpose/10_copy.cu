@@ -1,8 +1,8 @@
 // A copy: the ceiling of every transpose.
 //
 // The idea: a transpose must read every byte once and write it once. This kernel does that and nothing else, 16
-// bytes at a time, so no transpose can be faster than it is.
-// Launch: blocks of 256 threads, each of which moves 4 x 16 bytes that lie a block's width apart.
+// bytes at a time where both arrays begin at a multiple of 16, so no transpose can be faster than it is.
+// Launch: blocks of 256 threads, each of which moves 4 words that lie a block's width apart.
 #include <cuda_runtime.h>
 
 #include "../common/grid.cuh"
@@ -10,31 +10,43 @@
 
 constexpr int BLOCK = 256, LOADS = 4;
 
-__global__ void transpose_copy(const uint4 *x, uint4 *out, int64_t vectors, int64_t bytes)
+template <class Word>
+__global__ void transpose_copy(const Word *x, Word *out, int64_t words, int64_t bytes)
 {
     const int64_t first = (int64_t)blockIdx.x * BLOCK * LOADS + threadIdx.x;
-    uint4 moving[LOADS];
+    Word moving[LOADS];
 
 #pragma unroll
     for (int j = 0; j < LOADS; j++) // all loads are on their way before the first store waits for one
-        if (first + j * BLOCK < vectors)
+        if (first + j * BLOCK < words)
             moving[j] = x[first + j * BLOCK];
 #pragma unroll
     for (int j = 0; j < LOADS; j++)
-        if (first + j * BLOCK < vectors)
+        if (first + j * BLOCK < words)
             out[first + j * BLOCK] = moving[j];
 
-    const int64_t tail = vectors * 16 + threadIdx.x; // the last bytes, fewer than 16, of the first block
+    const int64_t tail =
+        words * sizeof(Word) + threadIdx.x; // the last bytes, fewer than a word, of the first block
     if (blockIdx.x == 0 && tail < bytes)
         ((char *)out)[tail] = ((const char *)x)[tail];
 }
 
+template <class Word>
+static cudaError_t copy_words(const transpose_args *args, int64_t bytes, cudaStream_t stream)
+{
+    const int64_t words = bytes / sizeof(Word), blocks = ceil_div(words, BLOCK * LOADS);
+
+    transpose_copy<<<(unsigned)(blocks > 0 ? blocks : 1), BLOCK, 0, stream>>>((const Word *)args->x,
+                                                                              (Word *)args->out, words, bytes);
+    return cudaGetLastError();
+}
+
 cudaError_t launch_transpose_copy(const transpose_args *args, cudaStream_t stream)
 {
-    const int64_t bytes = args->batches * args->rows * args->columns * args->element_size, vectors = bytes / 16;
-    const int64_t blocks = ceil_div(vectors, BLOCK * LOADS);
+    const int64_t bytes = args->batches * args->rows * args->columns * args->element_size;
+    const uintptr_t both = (uintptr_t)args->x | (uintptr_t)args->out;
 
-    transpose_copy<<<(unsigned)(blocks > 0 ? blocks : 1), BLOCK, 0, stream>>>((const uint4 *)args->x,
-                                                                              (uint4 *)args->out, vectors, bytes);
-    return cudaGetLastError();
+    if (both % 16 == 0)
+        return copy_words<uint4>(args, bytes, stream);
+    return both % 4 == 0 ? copy_words<uint32_t>(args, bytes, stream) : copy_words<uint8_t>(args, bytes, stream);
 }

@@ -1,0 +1,119 @@
+/* The kernels of the table's op `ceiling`, which no operation of smemkit takes: they measure what the machine can.
+ */
+#include "smemkit.h"
+
+static bool read_positive(PyObject *object, const char *name, int64_t *value)
+{
+    *value = PyLong_Check(object) ? PyLong_AsLongLong(object) : 0;
+    if (*value > 0)
+        return true;
+    PyErr_Clear(); /* too large a number is refused as well */
+    PyErr_Format(PyExc_ValueError, "%s: expected a positive integer, got %R", name, object);
+    return false;
+}
+
+static const struct kernel_row *read_row(PyObject *object)
+{
+    for (int i = 0; PyUnicode_Check(object) && i < kernel_row_count; i++)
+        if (kernel_rows[i].op == OP_ceiling && PyUnicode_CompareWithASCIIString(object, kernel_rows[i].name) == 0)
+            return &kernel_rows[i];
+    PyErr_Format(PyExc_ValueError, "kernel: expected a kernel of the op 'ceiling', got %R", object);
+    return NULL;
+}
+
+/* One of the row's dtypes by its name: NumPy knows no bfloat16 by itself. */
+static bool read_dtype_of(const struct kernel_row *row, PyObject *object, enum dtype *dtype)
+{
+    PyObject *names;
+
+    for (unsigned bit = 1; PyUnicode_Check(object) && bit <= row->dtypes; bit <<= 1) {
+        *dtype = (enum dtype)bit;
+        if (row->dtypes & bit && PyUnicode_CompareWithASCIIString(object, dtype_name(*dtype)) == 0)
+            return true;
+    }
+    names = dtype_list(row->dtypes);
+    if (names)
+        PyErr_Format(PyExc_ValueError, "dtype: expected %U, got %R", names, object);
+    Py_XDECREF(names);
+    return false;
+}
+
+/* An Array whose elements lie side by side, from a multiple of 16 bytes on. */
+static bool read_buffer(const struct module_state *state, PyObject *object, const char *name, struct array **array)
+{
+    *array = (struct array *)object;
+    if (Py_IS_TYPE(object, state->array_type)) {
+        struct layout layout = {.ndim = (*array)->ndim};
+
+        memcpy(layout.shape, array_shape(*array), sizeof(npy_intp) * (size_t)layout.ndim);
+        memcpy(layout.strides, array_strides(*array), sizeof(npy_intp) * (size_t)layout.ndim);
+        if (layout_is_contiguous(&layout, dtype_bytes(dtype_of((*array)->descr))) &&
+            (uintptr_t)(*array)->data % 16 == 0 && (*array)->bytes && (*array)->bytes % 16 == 0)
+            return true;
+    }
+    PyErr_Format(PyExc_ValueError, "%s: expected a contiguous Array of a multiple of 16 bytes, got %s", name,
+                 Py_TYPE(object)->tp_name);
+    return false;
+}
+
+/* What a launch moves, in bytes, or computes, in floating-point operations; what it has to read, and writes. */
+struct work {
+    int64_t done, read, written;
+};
+
+static struct work work_of(const char *name, const struct ceiling_args *args)
+{
+    const int64_t threads = args->blocks * CEILING_BLOCK, tile = CEILING_M * CEILING_N;
+
+    if (strcmp(name, "read") == 0)
+        return (struct work){args->bytes, 16, 4 * threads};
+    if (strcmp(name, "copy") == 0)
+        return (struct work){2 * args->bytes, 16, args->bytes};
+    if (strcmp(name, "fma") == 0)
+        return (struct work){2 * CEILING_FMAS * threads * args->rounds, 128, 4 * threads};
+    return (struct work){2 * tile * (128 / dtype_bytes(args->dtype)) * args->blocks * args->rounds,
+                         (CEILING_M + CEILING_N) * 128, 4 * tile * args->blocks};
+}
+
+/* ceiling(kernel, dtype, x, out, blocks, in_flight, rounds, stream): one launch, not waited for; its work. */
+PyObject *core_ceiling(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    enum { KERNEL, DTYPE, X, OUT, BLOCKS, IN_FLIGHT, ROUNDS, STREAM, ARGUMENTS };
+    struct module_state *state = state_of(module);
+    struct ceiling_args launch = {0};
+    struct call call = {0};
+    struct array *x, *out;
+    const struct kernel_row *row = count > KERNEL ? read_row(args[KERNEL]) : NULL;
+    struct work work;
+    int64_t in_flight;
+    bool ok = true;
+
+    if (!row || !read_count("ceiling", count, ARGUMENTS) || !read_dtype_of(row, args[DTYPE], &launch.dtype) ||
+        !read_buffer(state, args[X], "x", &x) || !read_buffer(state, args[OUT], "out", &out) ||
+        !read_positive(args[BLOCKS], "blocks", &launch.blocks) ||
+        !read_positive(args[IN_FLIGHT], "in_flight", &in_flight) ||
+        !read_positive(args[ROUNDS], "rounds", &launch.rounds))
+        return NULL;
+    launch.x = x->data;
+    launch.out = out->data;
+    launch.bytes = (int64_t)x->bytes;
+    launch.in_flight = (int)in_flight;
+    work = work_of(row->name, &launch);
+    if (launch.bytes < work.read) {
+        PyErr_Format(PyExc_ValueError, "x: expected %lld bytes, got %zd", (long long)work.read,
+                     (Py_ssize_t)x->bytes);
+        return NULL;
+    }
+    if (out->device != x->device || (int64_t)out->bytes < work.written) {
+        PyErr_Format(PyExc_ValueError, "out: expected %lld bytes on %s, got %zd on %s", (long long)work.written,
+                     x->device->name, (Py_ssize_t)out->bytes, out->device->name);
+        return NULL;
+    }
+    call.device = x->device;
+    if (!read_stream(state, args[STREAM], call.device, &call.stream))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    ok = call_launch(&call, row, &launch);
+    Py_END_ALLOW_THREADS
+    return ok ? PyLong_FromLongLong(work.done) : raise_failure(state, &call.failure);
+}

@@ -1,0 +1,157 @@
+/* Captured graphs, for timing: csrc/timing.c says what they replay. */
+#include <stdlib.h>
+
+#include "gpu.h"
+
+/* Made by cuda_capture_begin; its owner destroys it, before the stream, whatever cuda_capture_end said. */
+struct cuda_graph {
+    struct device *device;
+    device_stream stream;
+    bool capturing;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaEvent_t first, second; /* around the captured work */
+    void *flush;               /* written before `first`, so that L2 holds nothing else */
+};
+
+/* The stream is usable again, whatever the result; what could not be released during the capture is now. */
+static cudaError_t end_capture(struct cuda_graph *graph)
+{
+    cudaError_t code = cudaStreamEndCapture(graph->stream, &graph->graph);
+    graph->capturing = false;
+    (void)atomic_fetch_sub(&gpus[graph->device->ordinal].captures, 1);
+    cuda_free_deferred(graph->device);
+    return code;
+}
+
+/* Ends a capture that failed or is not wanted, so that the stream is usable again; drops what it captured. */
+static void drop_capture(struct cuda_graph *graph)
+{
+    if (graph->capturing)
+        (void)end_capture(graph);
+    if (graph->exec != NULL)
+        (void)cudaGraphExecDestroy(graph->exec);
+    if (graph->graph != NULL)
+        (void)cudaGraphDestroy(graph->graph);
+    graph->exec = NULL;
+    graph->graph = NULL;
+    (void)cudaGetLastError();
+}
+
+/* Prepares what a graph replays with; nothing of it is captured. */
+static bool make_events_and_flush(struct cuda_graph *graph, size_t flush_bytes, struct failure *failure)
+{
+    struct device *device = graph->device;
+    return CHECK(cudaEventCreate(&graph->first)) && CHECK(cudaEventCreate(&graph->second)) &&
+           cuda_allocate(device, flush_bytes, graph->stream, &graph->flush, failure);
+}
+
+/* From here on the stream captures; the flush stands before the first event and so is not timed. */
+static bool start_capture(struct cuda_graph *graph, size_t flush_bytes, struct failure *failure)
+{
+    struct device *device = graph->device;
+    cudaStream_t stream = graph->stream;
+
+    if (!CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed)))
+        return false;
+    graph->capturing = true;
+    (void)atomic_fetch_add(&gpus[device->ordinal].captures, 1);
+    return (flush_bytes == 0 || CHECK(cudaMemsetAsync(graph->flush, 0, flush_bytes, stream))) &&
+           CHECK(cudaEventRecordWithFlags(graph->first, stream, cudaEventRecordExternal));
+}
+
+/* On true the stream captures and *made is the caller's to end and destroy; on false nothing is left. */
+bool cuda_capture_begin(struct device *device, device_stream stream, size_t flush_bytes, struct cuda_graph **made,
+                        struct failure *failure)
+{
+    struct visit visit;
+
+    *made = NULL;
+    struct cuda_graph *graph = calloc(1, sizeof *graph);
+    if (graph == NULL) {
+        failure_set(failure, FAILURE_MEMORY, "out of memory on the host");
+        return false;
+    }
+    graph->device = device;
+    graph->stream = stream;
+    bool ok = gpu_enter(device, &visit, failure);
+    if (ok) {
+        ok = make_events_and_flush(graph, flush_bytes, failure) && start_capture(graph, flush_bytes, failure);
+        gpu_leave(&visit);
+    }
+    if (ok)
+        *made = graph;
+    else
+        cuda_graph_destroy(graph);
+    return ok;
+}
+
+/* Brings the graph to the device; what the pool keeps makes room for it, where there is none. */
+static bool upload_graph(struct cuda_graph *graph, struct failure *failure)
+{
+    struct device *device = graph->device;
+
+    if (CHECK(cudaGraphUpload(graph->exec, graph->stream)))
+        return true;
+    if (failure->kind != FAILURE_MEMORY || !cuda_trim(device, failure))
+        return false;
+    *failure = (struct failure){0};
+    return CHECK(cudaGraphUpload(graph->exec, graph->stream));
+}
+
+/* Ends the capture, also to abandon it. On false the graph cannot be replayed, only destroyed. */
+bool cuda_capture_end(struct cuda_graph *graph, struct failure *failure)
+{
+    struct visit visit;
+    struct device *device = graph->device;
+    cudaStream_t stream = graph->stream;
+
+    if (!gpu_enter(device, &visit, failure))
+        return false;
+    /* memory that the captured work allocated and did not free is freed at the next replay */
+    bool ok = CHECK(cudaEventRecordWithFlags(graph->second, stream, cudaEventRecordExternal)) &&
+              gpu_check(device, end_capture(graph), "cudaStreamEndCapture(stream, &graph->graph)", failure) &&
+              CHECK(cudaGraphInstantiateWithFlags(&graph->exec, graph->graph,
+                                                  cudaGraphInstantiateFlagAutoFreeOnLaunch)) &&
+              upload_graph(graph, failure);
+    if (!ok)
+        drop_capture(graph);
+    gpu_leave(&visit);
+    return ok;
+}
+
+/* Runs the graph once and waits; the seconds are those between its two events. */
+bool cuda_graph_replay(struct cuda_graph *graph, double *seconds, struct failure *failure)
+{
+    struct visit visit;
+    struct device *device = graph->device;
+    float milliseconds = 0;
+
+    if (!gpu_enter(device, &visit, failure))
+        return false;
+    bool ok = CHECK(cudaGraphLaunch(graph->exec, graph->stream)) && CHECK(cudaStreamSynchronize(graph->stream)) &&
+              CHECK(cudaEventElapsedTime(&milliseconds, graph->first, graph->second));
+    *seconds = milliseconds * 1e-3;
+    gpu_leave(&visit);
+    return ok;
+}
+
+/* Also abandons a capture that was never ended. NULL is fine. */
+void cuda_graph_destroy(struct cuda_graph *graph)
+{
+    struct visit visit;
+    struct failure unheard;
+
+    if (graph == NULL)
+        return;
+    if (gpu_enter(graph->device, &visit, &unheard)) {
+        drop_capture(graph);
+        cuda_release(graph->device, graph->flush, graph->stream);
+        if (graph->second != NULL)
+            (void)cudaEventDestroy(graph->second);
+        if (graph->first != NULL)
+            (void)cudaEventDestroy(graph->first);
+        gpu_leave(&visit);
+    }
+    free(graph);
+}

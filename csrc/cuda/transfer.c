@@ -1,0 +1,771 @@
+/* Copies between the host and a GPU, at the speed of the link.
+ *
+ * The GPU reads and writes the host's memory by itself only where it is pinned. What CUDA does with other memory,
+ * one thread that copies through a small pinned buffer, is a fifth of what the link can do. Here a crew of threads
+ * does it for each direction: a copy is cut into chunks, each thread takes the next one, and has two pinned slots,
+ * so that while the link moves one, the thread fills or empties the other. Memory that is fresh from the system is
+ * faulted in by the threads that write to it, in huge pages where there are any; a chunk of a download is one such
+ * page.
+ *
+ * Crews start with the first large copy, and stay, with their pinned memory: pinning costs more than any copy.
+ * Small copies go the short way, in the order of the stream itself, as do those from and to memory that is pinned
+ * already.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "gpu.h"
+
+enum direction { UP, DOWN };
+enum { SLOTS = 2 };
+
+static const double MOMENT = 1e-4; /* seconds: to sleep and be woken takes about as long */
+
+static const size_t HUGE_PAGE = (size_t)2 << 20;
+static const size_t LEAST_CHUNK = (size_t)256 << 10;
+static const size_t SHORT = (size_t)256 << 10; /* up to there a crew takes longer to wake than to copy */
+static const size_t SLOT[] = {[UP] = (size_t)4 << 20, [DOWN] = (size_t)2 << 20};
+static const int MOST_THREADS[] = {[UP] = 8, [DOWN] = 16}; /* beyond, the host's memory gives no more */
+
+/* A copy that a crew does. */
+struct job {
+    struct job *next;
+    struct runs runs; /* the host's side */
+    char *memory;     /* the device's */
+    size_t bytes, chunk;
+    size_t lead;       /* the first chunk has so many bytes, for the others to begin where a page does */
+    cudaEvent_t ready; /* of a download: the device's memory is written */
+    cudaEvent_t sent;  /* of an upload: all of it has been asked of the link */
+    bool fresh;        /* the host's memory may not be there yet */
+    bool watched;      /* a thread waits for `ready` */
+    bool open;         /* the chunks may be taken */
+    bool past_caches;  /* the threads store into their slots past the caches */
+
+    size_t chunks, taken; /* under the crew's lock */
+    atomic_size_t left;   /* likewise, but to be looked at */
+    cudaError_t code;     /* of the first chunk that failed */
+    const char *call;
+    struct interval when;
+    pthread_cond_t over;
+};
+
+struct crew {
+    enum direction direction;
+    int ordinal;
+    int threads;
+    pthread_t ids[16];
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    atomic_int waiting;       /* copies with chunks that nobody has taken */
+    struct job *first, *last; /* these */
+    atomic_bool closing;
+    cudaStream_t stream; /* for uploads; downloads have a stream a thread */
+};
+
+struct worker {
+    struct crew *crew;
+    cudaStream_t stream;
+    char *slot[SLOTS];
+    cudaEvent_t moved[SLOTS]; /* what was asked of the link for the slot is done */
+    int turn;
+};
+
+struct transfer {
+    struct job job;
+    struct crew *crew; /* NULL: the short way */
+    char *packed;      /* of a small download with gaps: what they are laid out from; else NULL */
+    device_stream stream;
+};
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Between two looks at what another thread may change. */
+static void pause_briefly(void)
+{
+#ifdef __SSE2__
+    _mm_pause();
+#endif
+}
+
+/* ---- the threads' own copies ---- */
+
+/* Past the caches, which would first fetch what is to be overwritten: for middle sizes, the GPU reading from
+ * memory.
+ */
+static void copy_past_caches(char *to, const char *from, size_t bytes)
+{
+#ifdef __SSE2__
+    size_t i = 0;
+
+    for (; i + 64 <= bytes; i += 64) {
+        const __m128i a = _mm_loadu_si128((const __m128i *)(from + i));
+        const __m128i b = _mm_loadu_si128((const __m128i *)(from + i + 16));
+        const __m128i c = _mm_loadu_si128((const __m128i *)(from + i + 32));
+        const __m128i d = _mm_loadu_si128((const __m128i *)(from + i + 48));
+
+        _mm_stream_si128((__m128i *)(to + i), a);
+        _mm_stream_si128((__m128i *)(to + i + 16), b);
+        _mm_stream_si128((__m128i *)(to + i + 32), c);
+        _mm_stream_si128((__m128i *)(to + i + 48), d);
+    }
+    memcpy(to + i, from + i, bytes - i);
+    _mm_sfence();
+#else
+    memcpy(to, from, bytes);
+#endif
+}
+
+/* Into memory that is faulted in on the way, which the C library's choice of stores slows down. */
+static void copy_fresh(char *to, const char *from, size_t bytes)
+{
+#ifdef __x86_64__
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#else
+    memcpy(to, from, bytes);
+#endif
+}
+
+static void chunk_range(const struct job *job, size_t index, size_t *begin, size_t *end)
+{
+    *begin = index ? job->lead + (index - 1) * job->chunk : 0;
+    *end = job->lead + index * job->chunk;
+    if (*end > job->bytes)
+        *end = job->bytes;
+}
+
+static void fill_slot(const struct job *job, char *slot, size_t begin, size_t end)
+{
+    if (job->runs.ndim == 0 && job->past_caches)
+        copy_past_caches(slot, job->runs.data + begin, end - begin);
+    else
+        runs_copy(&job->runs, begin, end, slot, true);
+}
+
+static void empty_slot(const struct job *job, char *slot, size_t begin, size_t end)
+{
+    if (job->runs.ndim == 0 && job->fresh)
+        copy_fresh(job->runs.data + begin, slot, end - begin);
+    else
+        runs_copy(&job->runs, begin, end, slot, false);
+}
+
+/* ---- a crew ---- */
+
+/* A thread that is woken takes longer than many a copy: for a moment after its last chunk it looks out for more.
+ */
+static void look_out(struct crew *crew)
+{
+    for (const double end = now() + MOMENT;
+         !atomic_load(&crew->waiting) && !atomic_load(&crew->closing) && now() < end;)
+        pause_briefly();
+}
+
+/* One thread waits, asleep if it takes long, for the memory that a download is to come from: the kernel that
+ * writes it may take long, and the other threads have better to do. With the lock held, which it gives back
+ * meanwhile. */
+static void watch(struct crew *crew, struct job *job)
+{
+    const struct timespec moment = {.tv_nsec = 10000};
+    cudaError_t code = cudaErrorNotReady;
+
+    job->watched = true;
+    pthread_mutex_unlock(&crew->lock);
+    for (const double start = now(); code == cudaErrorNotReady && !atomic_load(&crew->closing);) {
+        code = cudaEventQuery(job->ready);
+        if (code == cudaErrorNotReady && now() > start + 1e-3)
+            (void)nanosleep(&moment, NULL);
+    }
+    (void)cudaGetLastError();
+    pthread_mutex_lock(&crew->lock);
+    job->when.from = now();
+    job->open = true; /* an error comes back with the first chunk */
+    pthread_cond_broadcast(&crew->work);
+}
+
+/* The oldest copy with chunks to be taken, with the lock held. NULL if there is none now. */
+static struct job *find_job(struct crew *crew, struct job **before)
+{
+    struct job *job;
+
+    *before = NULL;
+    for (job = crew->first; job && !job->open && job->watched; job = job->next)
+        *before = job;
+    return job;
+}
+
+/* The next chunk; waits for one if `wait`. NULL if there is none, or no more will come. */
+static struct job *take_chunk(struct crew *crew, bool wait, size_t *index)
+{
+    struct job *job, *before;
+
+    if (wait)
+        look_out(crew);
+    pthread_mutex_lock(&crew->lock);
+    for (;;) {
+        job = crew->closing ? NULL : find_job(crew, &before);
+        if (job && job->open)
+            break;
+        if (!wait || crew->closing) {
+            job = NULL;
+            break;
+        }
+        if (job)
+            watch(crew, job);
+        else
+            pthread_cond_wait(&crew->work, &crew->lock);
+    }
+    if (job) {
+        *index = job->taken++;
+        if (job->taken == job->chunks) {
+            atomic_fetch_sub(&crew->waiting, 1);
+            *(before ? &before->next : &crew->first) = job->next;
+            if (crew->last == job)
+                crew->last = before;
+        }
+    }
+    pthread_mutex_unlock(&crew->lock);
+    return job;
+}
+
+static void end_chunk(struct crew *crew, struct job *job, cudaError_t code, const char *call)
+{
+    pthread_mutex_lock(&crew->lock);
+    if (code != cudaSuccess && job->code == cudaSuccess) {
+        job->code = code;
+        job->call = call;
+    }
+    if (atomic_fetch_sub(&job->left, 1) == 1) {
+        if (job->sent != NULL && job->code == cudaSuccess)
+            job->code = cudaEventRecord(job->sent, crew->stream);
+        job->when.to = now();
+        pthread_cond_signal(&job->over); /* with the lock held: the job ends with its owner's wait */
+    }
+    pthread_mutex_unlock(&crew->lock);
+}
+
+static void upload_chunk(struct worker *worker, struct job *job, size_t index)
+{
+    const int turn = worker->turn;
+    const char *call = "cudaEventSynchronize of a slot";
+    cudaError_t code = cudaEventSynchronize(worker->moved[turn]);
+    size_t begin, end;
+
+    worker->turn = (turn + 1) % SLOTS;
+    chunk_range(job, index, &begin, &end);
+    if (code == cudaSuccess) {
+        fill_slot(job, worker->slot[turn], begin, end);
+        call = "cudaMemcpyAsync to the device";
+        code = cudaMemcpyAsync(job->memory + begin, worker->slot[turn], end - begin, cudaMemcpyHostToDevice,
+                               worker->crew->stream);
+    }
+    if (code == cudaSuccess)
+        code = cudaEventRecord(worker->moved[turn], worker->crew->stream);
+    end_chunk(worker->crew, job, code, call);
+}
+
+/* Asks the link for a chunk. */
+static cudaError_t fetch_chunk(struct worker *worker, struct job *job, size_t index, int turn)
+{
+    cudaError_t code;
+    size_t begin, end;
+
+    chunk_range(job, index, &begin, &end);
+    code = cudaStreamWaitEvent(worker->stream, job->ready, 0);
+    if (code == cudaSuccess)
+        code = cudaMemcpyAsync(worker->slot[turn], job->memory + begin, end - begin, cudaMemcpyDeviceToHost,
+                               worker->stream);
+    return code == cudaSuccess ? cudaEventRecord(worker->moved[turn], worker->stream) : code;
+}
+
+static void empty_chunk(struct worker *worker, struct job *job, size_t index, int turn, cudaError_t code)
+{
+    size_t begin, end;
+
+    chunk_range(job, index, &begin, &end);
+    if (code == cudaSuccess)
+        code = cudaEventSynchronize(worker->moved[turn]);
+    if (code == cudaSuccess)
+        empty_slot(job, worker->slot[turn], begin, end);
+    end_chunk(worker->crew, job, code, "cudaMemcpyAsync to the host");
+}
+
+/* While a chunk is emptied, the next one is on its way. */
+static void download_chunks(struct worker *worker)
+{
+    struct job *job, *before = NULL;
+    size_t index = 0, index_before = 0;
+    cudaError_t code = cudaSuccess, code_before = cudaSuccess;
+    int turn_before = 0;
+
+    for (;;) {
+        job = take_chunk(worker->crew, before == NULL, &index);
+        if (job)
+            code = fetch_chunk(worker, job, index, worker->turn);
+        if (before)
+            empty_chunk(worker, before, index_before, turn_before, code_before);
+        if (!job && !before)
+            return;
+        before = job;
+        index_before = index;
+        code_before = code;
+        turn_before = worker->turn;
+        worker->turn = (worker->turn + 1) % SLOTS;
+    }
+}
+
+static bool make_worker(struct worker *worker, struct crew *crew)
+{
+    bool ok = cudaSetDevice(crew->ordinal) == cudaSuccess;
+
+    worker->crew = crew;
+    if (ok && crew->direction == DOWN)
+        ok = cudaStreamCreateWithFlags(&worker->stream, cudaStreamNonBlocking) == cudaSuccess;
+    for (int i = 0; ok && i < SLOTS; i++)
+        ok =
+            cudaHostAlloc((void **)&worker->slot[i], SLOT[crew->direction], cudaHostAllocDefault) == cudaSuccess &&
+            cudaEventCreateWithFlags(&worker->moved[i], cudaEventDisableTiming) == cudaSuccess;
+    return ok;
+}
+
+static void drop_worker(struct worker *worker)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        if (worker->moved[i] != NULL)
+            (void)cudaEventDestroy(worker->moved[i]);
+        if (worker->slot[i] != NULL)
+            (void)cudaFreeHost(worker->slot[i]);
+    }
+    if (worker->stream != NULL)
+        (void)cudaStreamDestroy(worker->stream);
+    (void)cudaGetLastError();
+}
+
+/* What a thread of a crew is told when it starts, and what it answers. */
+struct start {
+    struct crew *crew;
+    pthread_mutex_t lock;
+    pthread_cond_t said;
+    int answers, able;
+};
+
+static void *work(void *argument)
+{
+    struct start *start = argument;
+    struct worker worker = {0};
+    struct crew *crew = start->crew;
+    struct job *job;
+    size_t index = 0;
+    bool able;
+
+    (void)gpu_relax(); /* for good: nothing that it does is ever captured */
+    able = make_worker(&worker, crew);
+    pthread_mutex_lock(&start->lock);
+    start->answers++;
+    start->able += able;
+    pthread_cond_signal(&start->said);
+    pthread_mutex_unlock(&start->lock);
+    if (!able) {
+        drop_worker(&worker);
+        return NULL;
+    }
+    if (crew->direction == DOWN)
+        download_chunks(&worker);
+    else
+        while ((job = take_chunk(crew, true, &index)))
+            upload_chunk(&worker, job, index);
+    return NULL; /* the process ends: CUDA frees what is its own */
+}
+
+static int cores(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/* Threads without signals, which are Python's. Returns how many of them can work. */
+static int start_threads(struct crew *crew)
+{
+    const int most = MOST_THREADS[crew->direction], wanted = cores() < most ? cores() : most;
+    struct start start = {.crew = crew};
+    sigset_t all, before;
+
+    pthread_mutex_init(&start.lock, NULL);
+    pthread_cond_init(&start.said, NULL);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (crew->threads < wanted && pthread_create(&crew->ids[crew->threads], NULL, work, &start) == 0)
+        crew->threads++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_mutex_lock(&start.lock);
+    while (start.answers < crew->threads)
+        pthread_cond_wait(&start.said, &start.lock);
+    pthread_mutex_unlock(&start.lock);
+    pthread_cond_destroy(&start.said);
+    pthread_mutex_destroy(&start.lock);
+    return start.able;
+}
+
+static pthread_mutex_t founding = PTHREAD_MUTEX_INITIALIZER; /* one crew is started at a time */
+
+/* The crew of a direction, started if need be. NULL where it cannot be: then all copies go the short way. */
+static struct crew *find_crew(struct device *device, enum direction direction)
+{
+    _Atomic(struct crew *) *place = &gpus[device->ordinal].crews[direction];
+    struct crew *crew = atomic_load(place);
+    bool ok;
+
+    if (crew != NULL)
+        return crew->closing ? NULL : crew;
+    pthread_mutex_lock(&founding);
+    crew = atomic_load(place);
+    if (crew == NULL && (crew = calloc(1, sizeof *crew))) {
+        crew->direction = direction;
+        crew->ordinal = device->ordinal;
+        pthread_mutex_init(&crew->lock, NULL);
+        pthread_cond_init(&crew->work, NULL);
+        const enum cudaStreamCaptureMode mode = gpu_relax();
+        ok = (direction == DOWN ||
+              cudaStreamCreateWithFlags(&crew->stream, cudaStreamNonBlocking) == cudaSuccess) &&
+             start_threads(crew) > 0;
+        gpu_unrelax(mode);
+        (void)cudaGetLastError();
+        crew->closing = !ok; /* it is asked for once */
+        atomic_store(place, crew);
+    }
+    pthread_mutex_unlock(&founding);
+    return crew && !crew->closing ? crew : NULL;
+}
+
+/* At the interpreter's end: the threads finish the chunks that they are at, before CUDA goes. */
+void cuda_close_crews(void)
+{
+    for (int i = 0; i < 2 * MAX_GPUS && !gpu_is_forked(); i++) {
+        struct crew *crew = atomic_load(&gpus[i / 2].crews[i % 2]);
+
+        if (crew == NULL || crew->closing)
+            continue;
+        pthread_mutex_lock(&crew->lock);
+        crew->closing = true;
+        pthread_cond_broadcast(&crew->work);
+        pthread_mutex_unlock(&crew->lock);
+        for (int t = 0; t < crew->threads; t++)
+            pthread_join(crew->ids[t], NULL);
+    }
+}
+
+/* ---- jobs ---- */
+
+/* In `count` pieces of whole pages, none smaller than least or larger than most. */
+static size_t chunk_of(size_t bytes, size_t count, size_t least, size_t most)
+{
+    const size_t page = 4096, chunk = (bytes / count + page - 1) / page * page;
+
+    return chunk < least ? least : chunk > most ? most : chunk;
+}
+
+static void make_job(struct job *job, enum direction direction, const struct runs *runs, void *memory)
+{
+    const size_t bytes = runs_bytes(runs), few = bytes < (size_t)8 << 20 ? 16 : 8;
+
+    *job = (struct job){.runs = *runs, .memory = memory, .bytes = bytes, .open = direction == UP};
+    job->chunk = chunk_of(bytes, few, LEAST_CHUNK, SLOT[direction]);
+    job->lead = job->chunk;
+    job->past_caches = bytes <= (size_t)64 << 20;
+    if (direction == DOWN && runs->ndim == 0 && bytes >= 2 * HUGE_PAGE) {
+        const uintptr_t begin = ((uintptr_t)runs->data + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+        const uintptr_t end = ((uintptr_t)runs->data + bytes) / HUGE_PAGE * HUGE_PAGE;
+
+        job->fresh = true;
+        if (bytes >= 4 * HUGE_PAGE)
+            job->chunk = job->lead = HUGE_PAGE; /* two threads in one page would wait for each other */
+#ifdef MADV_HUGEPAGE
+        if (end > begin) /* advice, which the system may not take */
+            (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#endif
+        if (job->chunk == HUGE_PAGE && begin != (uintptr_t)runs->data)
+            job->lead = begin - (uintptr_t)runs->data;
+    }
+    job->chunks = 1 + (bytes - (job->lead < bytes ? job->lead : bytes) + job->chunk - 1) / job->chunk;
+    atomic_init(&job->left, job->chunks);
+    pthread_cond_init(&job->over, NULL);
+}
+
+static void hand_over(struct crew *crew, struct job *job)
+{
+    pthread_mutex_lock(&crew->lock);
+    job->when.from = now();
+    if (crew->last)
+        crew->last->next = job;
+    else
+        crew->first = job;
+    crew->last = job;
+    atomic_fetch_add(&crew->waiting, 1);
+    if (job->chunks == 1)
+        pthread_cond_signal(&crew->work);
+    else
+        pthread_cond_broadcast(&crew->work);
+    pthread_mutex_unlock(&crew->lock);
+}
+
+/* Until every chunk has been dealt with. False with the failure of the first that failed. */
+static bool wait_for(struct device *device, struct crew *crew, struct job *job, struct failure *failure)
+{
+    for (const double end = now() + MOMENT; atomic_load(&job->left) > 0 && now() < end;)
+        pause_briefly();
+    pthread_mutex_lock(&crew->lock);
+    while (atomic_load(&job->left) > 0)
+        pthread_cond_wait(&job->over, &crew->lock);
+    pthread_mutex_unlock(&crew->lock);
+    pthread_cond_destroy(&job->over);
+    return gpu_check(device, job->code, job->call, failure);
+}
+
+static bool no_memory(struct failure *failure)
+{
+    failure_set(failure, FAILURE_MEMORY, "out of memory on the host");
+    return false;
+}
+
+/* ---- to the device ---- */
+
+/* True where CUDA knows the memory, as pinned or managed: the link can reach it by itself. */
+static bool is_pinned(const void *memory)
+{
+    struct cudaPointerAttributes attributes = {0};
+
+    if (cudaPointerGetAttributes(&attributes, memory) == cudaSuccess)
+        return attributes.type != cudaMemoryTypeUnregistered;
+    (void)cudaGetLastError();
+    return false;
+}
+
+static void drop_transfer(struct transfer *transfer)
+{
+    if (transfer->job.ready != NULL)
+        (void)cudaEventDestroy(transfer->job.ready);
+    if (transfer->job.sent != NULL)
+        (void)cudaEventDestroy(transfer->job.sent);
+    free(transfer->packed);
+    free(transfer);
+}
+
+static bool upload_by_crew(struct device *device, struct crew *crew, void *to, const struct runs *from,
+                           device_event free, device_stream stream, struct transfer **made,
+                           struct failure *failure)
+{
+    struct transfer *transfer = calloc(1, sizeof *transfer);
+    cudaEvent_t sent = NULL;
+
+    if (transfer == NULL)
+        return no_memory(failure);
+    const bool ok = CHECK(cudaEventCreateWithFlags(&sent, cudaEventDisableTiming)) &&
+                    (free ? CHECK(cudaStreamWaitEvent(crew->stream, free, 0))
+                          : gpu_order(device, crew->stream, stream, failure));
+    make_job(&transfer->job, UP, from, to);
+    transfer->job.sent = sent;
+    transfer->crew = crew;
+    if (ok) {
+        hand_over(crew, &transfer->job);
+        *made = transfer;
+    } else {
+        drop_transfer(transfer);
+    }
+    return ok;
+}
+
+/* In the order of the stream, from memory that may change on return. */
+static bool upload_short(struct device *device, void *to, const struct runs *from, device_stream stream,
+                         bool pinned, struct failure *failure)
+{
+    const size_t bytes = runs_bytes(from);
+    char *packed = from->ndim ? malloc(bytes) : NULL;
+    bool ok = !from->ndim || packed;
+
+    if (packed)
+        runs_copy(from, 0, bytes, packed, true);
+    else if (!ok)
+        (void)no_memory(failure);
+    ok = ok && CHECK(cudaMemcpyAsync(to, packed ? packed : from->data, bytes, cudaMemcpyHostToDevice, stream)) &&
+         (!pinned || CHECK(cudaStreamSynchronize(stream)));
+    free(packed);
+    return ok;
+}
+
+bool cuda_copy_in(struct device *device, void *to, const struct runs *from, device_event free,
+                  device_stream stream, struct transfer **made, struct failure *failure)
+{
+    const size_t bytes = runs_bytes(from);
+    struct crew *crew = NULL;
+    struct visit visit;
+    bool ok;
+
+    *made = NULL;
+    if (bytes == 0)
+        return true;
+    if (!gpu_enter(device, &visit, failure))
+        return false;
+    const bool pinned = from->ndim == 0 && is_pinned(from->data);
+    if (bytes > SHORT && !pinned && !gpu_is_capturing(stream))
+        crew = find_crew(device, UP);
+    ok = crew ? upload_by_crew(device, crew, to, from, free, stream, made, failure)
+              : upload_short(device, to, from, stream, pinned, failure);
+    gpu_leave(&visit);
+    return ok;
+}
+
+bool cuda_copy_in_end(struct device *device, struct transfer *transfer, device_stream stream,
+                      struct interval *interval, struct failure *failure)
+{
+    const enum cudaStreamCaptureMode mode = gpu_relax();
+    struct job *job = &transfer->job;
+    struct visit visit;
+    bool ok = wait_for(device, transfer->crew, job, failure);
+    const bool entered = gpu_enter(device, &visit, failure);
+
+    if (!ok) /* the chunks that did not fail may still be on the link, and their memory is given back next */
+        (void)cudaStreamSynchronize(transfer->crew->stream);
+    ok = ok && entered && CHECK(cudaStreamWaitEvent(stream, job->sent, 0));
+    if (ok && interval) { /* who asks for the time waits for the end, if it is still to come */
+        const bool over = cudaEventQuery(job->sent) == cudaSuccess;
+
+        (void)cudaGetLastError();
+        ok = CHECK(cudaEventSynchronize(job->sent));
+        *interval = (struct interval){job->when.from, over ? job->when.to : now()};
+    }
+    drop_transfer(transfer);
+    if (entered)
+        gpu_leave(&visit);
+    gpu_unrelax(mode);
+    return ok;
+}
+
+/* ---- to the host ---- */
+
+static bool download_by_crew(struct device *device, struct crew *crew, const struct runs *to, const void *from,
+                             device_stream stream, struct transfer *transfer, struct failure *failure)
+{
+    cudaEvent_t ready = NULL;
+    const bool ok =
+        CHECK(cudaEventCreateWithFlags(&ready, cudaEventDisableTiming)) && CHECK(cudaEventRecord(ready, stream));
+
+    make_job(&transfer->job, DOWN, to, (void *)from);
+    transfer->job.ready = ready;
+    transfer->crew = crew;
+    if (ok)
+        hand_over(crew, &transfer->job);
+    return ok;
+}
+
+static bool download_short(struct device *device, const struct runs *to, const void *from, device_stream stream,
+                           struct transfer *transfer, struct failure *failure)
+{
+    const size_t bytes = runs_bytes(to);
+
+    transfer->job.runs = *to;
+    transfer->job.bytes = bytes;
+    if (to->ndim && !(transfer->packed = malloc(bytes)))
+        return no_memory(failure);
+    return CHECK(cudaMemcpyAsync(transfer->packed ? transfer->packed : to->data, from, bytes,
+                                 cudaMemcpyDeviceToHost, stream));
+}
+
+bool cuda_copy_out(struct device *device, const struct runs *to, const void *from, device_stream stream,
+                   struct transfer **made, struct failure *failure)
+{
+    struct transfer *transfer = calloc(1, sizeof *transfer);
+    struct crew *crew = NULL;
+    struct visit visit;
+    bool ok;
+
+    *made = NULL;
+    if (!transfer) {
+        return no_memory(failure);
+    }
+    if (!gpu_enter(device, &visit, failure)) {
+        free(transfer);
+        return false;
+    }
+    transfer->stream = stream;
+    if (runs_bytes(to) > SHORT && !(to->ndim == 0 && is_pinned(to->data)) && !gpu_is_capturing(stream))
+        crew = find_crew(device, DOWN);
+    ok = crew ? download_by_crew(device, crew, to, from, stream, transfer, failure)
+              : download_short(device, to, from, stream, transfer, failure);
+    if (ok)
+        *made = transfer;
+    else
+        drop_transfer(transfer);
+    gpu_leave(&visit);
+    return ok;
+}
+
+bool cuda_copy_out_end(struct device *device, struct transfer *transfer, struct interval *interval,
+                       struct failure *failure)
+{
+    struct visit visit;
+    bool ok, entered;
+
+    if (transfer->crew) {
+        ok = wait_for(device, transfer->crew, &transfer->job, failure);
+        if (interval)
+            *interval = transfer->job.when;
+        entered = gpu_enter(device, &visit, failure);
+    } else {
+        entered = gpu_enter(device, &visit, failure);
+        ok = entered && CHECK(cudaStreamSynchronize(transfer->stream));
+        if (ok && transfer->packed)
+            runs_copy(&transfer->job.runs, 0, transfer->job.bytes, transfer->packed, false);
+    }
+    drop_transfer(transfer);
+    if (entered)
+        gpu_leave(&visit);
+    return ok && entered;
+}
+
+/* ---- the ceiling ---- */
+
+bool cuda_pinned_copy(struct device *device, size_t bytes, bool to_device, double *seconds,
+                      struct failure *failure)
+{
+    void *host = NULL, *memory = NULL;
+    cudaEvent_t events[2] = {NULL, NULL};
+    struct visit visit;
+    float milliseconds = 0;
+
+    if (!gpu_enter(device, &visit, failure))
+        return false;
+    bool ok = CHECK(cudaHostAlloc(&host, bytes, cudaHostAllocDefault)) &&
+              cuda_allocate(device, bytes, NULL, &memory, failure) && CHECK(cudaEventCreate(&events[0])) &&
+              CHECK(cudaEventCreate(&events[1]));
+    if (ok)
+        memset(host, 1, bytes);
+    for (int turn = 0; ok && turn < 2; turn++) /* the first is to warm up */
+        ok = CHECK(cudaEventRecord(events[0], NULL)) &&
+             CHECK(cudaMemcpyAsync(to_device ? memory : host, to_device ? host : memory, bytes, cudaMemcpyDefault,
+                                   NULL)) &&
+             CHECK(cudaEventRecord(events[1], NULL)) && CHECK(cudaEventSynchronize(events[1])) &&
+             CHECK(cudaEventElapsedTime(&milliseconds, events[0], events[1]));
+    *seconds = milliseconds * 1e-3;
+    for (int i = 0; i < 2; i++)
+        if (events[i] != NULL)
+            (void)cudaEventDestroy(events[i]);
+    cuda_release(device, memory, NULL);
+    if (host != NULL)
+        (void)cudaFreeHost(host);
+    gpu_leave(&visit);
+    return ok;
+}

@@ -1,0 +1,444 @@
+/* Views of an Array: some of its elements, or all of them in another shape, in the same memory. What NumPy calls
+ * basic indexing is arithmetic on shapes and strides; no element is looked at. A view keeps the Array whose memory
+ * it is, never another view. */
+#include "smemkit.h"
+
+#include <string.h>
+
+/* ---- indexing ---- */
+
+/* What is left to be read of an array by the items of an index, and what they have made so far. */
+struct selection {
+    const struct layout *of;
+    int axis; /* of `of`, the next one */
+    npy_intp offset;
+    struct layout made;
+};
+
+static bool push(struct selection *selection, npy_intp length, npy_intp stride)
+{
+    struct layout *made = &selection->made;
+
+    if (made->ndim == NPY_MAXDIMS) {
+        PyErr_Format(PyExc_IndexError, "index: expected no more than %d dimensions in the result", NPY_MAXDIMS);
+        return false;
+    }
+    made->shape[made->ndim] = length;
+    made->strides[made->ndim++] = stride;
+    return true;
+}
+
+/* `steps` further along an axis. Where there are no elements strides may be anything, and so may the offset be. */
+static void move(struct selection *selection, npy_intp steps, npy_intp stride)
+{
+    selection->offset = (npy_intp)((size_t)selection->offset + (size_t)steps * (size_t)stride);
+}
+
+static bool push_whole(struct selection *selection, int axes)
+{
+    for (; axes > 0; axes--, selection->axis++)
+        if (!push(selection, selection->of->shape[selection->axis], selection->of->strides[selection->axis]))
+            return false;
+    return true;
+}
+
+static bool push_slice(struct selection *selection, PyObject *slice)
+{
+    const npy_intp stride = selection->of->strides[selection->axis];
+    Py_ssize_t start, stop, step, length;
+    npy_intp new_stride;
+
+    if (PySlice_Unpack(slice, &start, &stop, &step) < 0)
+        return false;
+    length = PySlice_AdjustIndices(selection->of->shape[selection->axis++], &start, &stop, step);
+    if (length > 0)
+        move(selection, start, stride);
+    (void)__builtin_mul_overflow(stride, step, &new_stride); /* only where there is one element, or none */
+    return push(selection, length, new_stride);
+}
+
+static bool take_one(struct selection *selection, PyObject *item)
+{
+    const npy_intp length = selection->of->shape[selection->axis];
+    Py_ssize_t index = PyNumber_AsSsize_t(item, PyExc_IndexError), from_front;
+
+    if (index == -1 && PyErr_Occurred())
+        return false;
+    from_front = index < 0 ? index + length : index;
+    if (from_front < 0 || from_front >= length) {
+        PyErr_Format(PyExc_IndexError, "index %zd is out of bounds for axis %d with size %zd", index,
+                     selection->axis, (Py_ssize_t)length);
+        return false;
+    }
+    move(selection, from_front, selection->of->strides[selection->axis++]);
+    return true;
+}
+
+/* NumPy would gather elements by these: a copy, which here is left to NumPy. */
+static bool is_fancy(PyObject *item)
+{
+    if (PyArray_Check(item))
+        return PyArray_NDIM((PyArrayObject *)item) > 0 || PyArray_ISBOOL((PyArrayObject *)item);
+    if (array_check(item))
+        return ((struct array *)item)->ndim > 0 || ((struct array *)item)->descr->type_num == NPY_BOOL;
+    return PyBool_Check(item) || PyArray_IsScalar(item, Bool) || PyList_Check(item) || PyTuple_Check(item);
+}
+
+/* Whether an item of an index takes an axis; -1 with an exception where it is none of those that are allowed. */
+static int takes_axis(PyObject *item)
+{
+    static const char allowed[] = "integers, slices, ... and None, and tuples of them";
+
+    if (item == Py_None || item == Py_Ellipsis)
+        return 0;
+    if (PySlice_Check(item))
+        return 1;
+    if (is_fancy(item)) {
+        PyErr_Format(PyExc_TypeError,
+                     "index: arrays, lists and truths as indices are not supported; expected %s, got %s; "
+                     ".numpy() makes an array that takes them",
+                     allowed, Py_TYPE(item)->tp_name);
+        return -1;
+    }
+    if (PyIndex_Check(item))
+        return 1;
+    PyErr_Format(PyExc_IndexError, "index: expected %s, got %s", allowed, Py_TYPE(item)->tp_name);
+    return -1;
+}
+
+/* How many axes the ellipsis of an index stands for; -1 with an exception. *found tells whether there is one. */
+static int hidden_axes(const struct layout *layout, PyObject *items, bool *found)
+{
+    Py_ssize_t taken = 0;
+    int ellipses = 0;
+
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items); i++) {
+        const int takes = takes_axis(PyTuple_GET_ITEM(items, i));
+
+        if (takes < 0)
+            return -1;
+        taken += takes;
+        ellipses += PyTuple_GET_ITEM(items, i) == Py_Ellipsis;
+    }
+    if (ellipses > 1) {
+        PyErr_SetString(PyExc_IndexError, "index: expected a single ellipsis (...)");
+        return -1;
+    }
+    if (taken > layout->ndim) {
+        PyErr_Format(PyExc_IndexError, "index: the array has %d dimensions, but %zd were indexed", layout->ndim,
+                     taken);
+        return -1;
+    }
+    *found = ellipses > 0;
+    return layout->ndim - (int)taken;
+}
+
+static bool read_items(struct selection *selection, PyObject *items)
+{
+    bool found = false, ok = true;
+    const int hidden = hidden_axes(selection->of, items, &found);
+
+    if (hidden < 0)
+        return false;
+    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(items); i++) {
+        PyObject *item = PyTuple_GET_ITEM(items, i);
+
+        if (item == Py_None)
+            ok = push(selection, 1, 0);
+        else if (item == Py_Ellipsis)
+            ok = push_whole(selection, hidden);
+        else if (PySlice_Check(item))
+            ok = push_slice(selection, item);
+        else
+            ok = take_one(selection, item);
+    }
+    return ok && (found || push_whole(selection, hidden));
+}
+
+PyObject *array_select(PyObject *self, PyObject *key)
+{
+    struct array *array = (struct array *)self;
+    const struct layout layout = array_layout(array);
+    struct selection selection = {.of = &layout};
+    PyObject *items = PyTuple_Check(key) ? Py_NewRef(key) : PyTuple_Pack(1, key), *result = NULL;
+
+    if (items && read_items(&selection, items))
+        result = (PyObject *)array_view(array, selection.offset, &selection.made);
+    Py_XDECREF(items);
+    return result;
+}
+
+/* What iteration calls. */
+PyObject *array_item_at(PyObject *self, Py_ssize_t index)
+{
+    PyObject *number = PyLong_FromSsize_t(index), *result = number ? array_select(self, number) : NULL;
+
+    Py_XDECREF(number);
+    return result;
+}
+
+/* ---- assignment ---- */
+
+/* What Python's numbers and lists are is for the array to say: 300 is no uint8, and 1.5 becomes an integer.
+ * Anything else has a dtype, from which the device converts. */
+static PyObject *as_operand(PyObject *value, struct array *view)
+{
+    if (!PyBool_Check(value) && !PyLong_CheckExact(value) && !PyFloat_CheckExact(value) &&
+        !PyComplex_CheckExact(value) && !PyList_Check(value) && !PyTuple_Check(value))
+        return Py_NewRef(value);
+    Py_INCREF(view->descr);
+    return PyArray_FromAny(value, view->descr, 0, 0, NPY_ARRAY_FORCECAST, NULL);
+}
+
+/* The operand's elements repeated to fill a view. */
+static bool repeat(const struct layout *from, const struct layout *to, struct layout *result)
+{
+    int extra = from->ndim - to->ndim; /* leading dimensions of 1 are left out, as NumPy does */
+    bool fits = true;
+
+    *result = *to;
+    for (int i = 0; i < extra; i++)
+        fits = fits && from->shape[i] == 1;
+    for (int i = 0; fits && i < to->ndim; i++) {
+        const int other = i + extra;
+        const bool repeated = other < 0 || (from->shape[other] == 1 && to->shape[i] != 1);
+
+        fits = repeated || from->shape[other] == to->shape[i];
+        result->strides[i] = repeated ? 0 : from->strides[other];
+    }
+    if (!fits) {
+        PyObject *expected = shape_tuple(to->ndim, to->shape), *came = shape_tuple(from->ndim, from->shape);
+
+        if (expected && came)
+            PyErr_Format(PyExc_ValueError, "value: expected a shape that can be broadcast to %R, got %R", expected,
+                         came);
+        Py_XDECREF(expected);
+        Py_XDECREF(came);
+    }
+    return fits;
+}
+
+static bool check_place(const struct array *view, const struct operand *value)
+{
+    if (!value->device || value->device == view->device)
+        return true;
+    PyErr_Format(PyExc_ValueError, "value: expected an array on %s, got one on %s; .to() moves it",
+                 view->device->name, value->device->name);
+    return false;
+}
+
+static PyObject *assign(struct array *view, PyObject *value)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(view));
+    const struct layout layout = array_layout(view);
+    struct call call = {.device = view->device, .inputs = 1};
+
+    call.result = dtype_of(view->descr);
+    if (!read_operand(state, value, "value", Py_None, &call.in[0]) || !check_place(view, &call.in[0]) ||
+        !repeat(&call.in[0].layout, &layout, &call.as[0]) || !warn_complex(call.in[0].dtype, call.result) ||
+        !read_stream(state, Py_None, call.device, &call.stream) ||
+        !read_out(state, (PyObject *)view, call.device, false, view->descr, view->ndim, array_shape(view), Py_None,
+                  &call.out))
+        return call_refused(&call);
+    return call_run_copy(state, &call, true);
+}
+
+int array_assign(PyObject *self, PyObject *key, PyObject *value)
+{
+    struct array *view = NULL;
+    PyObject *operand = NULL, *done = NULL;
+
+    if (!value)
+        PyErr_SetString(PyExc_TypeError, "the elements of an array cannot be deleted");
+    else if (((struct array *)self)->readonly)
+        PyErr_SetString(PyExc_ValueError, "assignment: expected a writeable array, this one is read-only");
+    else if ((view = (struct array *)array_select(self, key)) && (operand = as_operand(value, view)))
+        done = assign(view, operand);
+    Py_XDECREF(operand);
+    Py_XDECREF(view);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+/* ---- other shapes ---- */
+
+PyObject *array_transposed(PyObject *self, void *unused)
+{
+    const struct layout layout = array_layout((struct array *)self);
+    struct layout turned;
+    int axes[NPY_MAXDIMS];
+
+    (void)unused;
+    for (int i = 0; i < layout.ndim; i++)
+        axes[i] = layout.ndim - 1 - i;
+    turned = layout_permuted(&layout, axes);
+    return (PyObject *)array_view((struct array *)self, 0, &turned);
+}
+
+PyObject *array_matrix_transposed(PyObject *self, void *unused)
+{
+    struct layout layout = array_layout((struct array *)self);
+    const int row = layout.ndim - 2, column = layout.ndim - 1;
+
+    (void)unused;
+    if (row < 0)
+        return PyErr_Format(PyExc_ValueError, "mT: expected an array of at least 2 dimensions, got %d",
+                            layout.ndim);
+    layout.shape[row] = ((struct array *)self)->dims[column];
+    layout.shape[column] = ((struct array *)self)->dims[row];
+    layout.strides[row] = array_strides((struct array *)self)[column];
+    layout.strides[column] = array_strides((struct array *)self)[row];
+    return (PyObject *)array_view((struct array *)self, 0, &layout);
+}
+
+/* The strides of the same elements in another shape, in the same order; false where no strides can say that. The
+ * dimensions of both are taken in groups of equal size: those of `old` must lie in one piece. */
+static bool regroup(const struct layout *old, struct layout *new)
+{
+    int i = 0, j = 0;
+
+    while (i < old->ndim && j < new->ndim) {
+        const int first = i, begin = j;
+        npy_intp size = old->shape[i++], new_size = new->shape[j++];
+
+        while (size != new_size)
+            if (new_size < size)
+                new_size *= new->shape[j++];
+            else
+                size *= old->shape[i++];
+        for (int k = first; k + 1 < i; k++)
+            if (old->strides[k] != old->strides[k + 1] * old->shape[k + 1])
+                return false;
+        new->strides[j - 1] = old->strides[i - 1];
+        for (int k = j - 1; k > begin; k--)
+            new->strides[k - 1] = new->strides[k] * new->shape[k];
+    }
+    return true;
+}
+
+/* What is left of either when the other ends are dimensions of 1. */
+static struct layout without_ones(const struct layout *layout)
+{
+    struct layout result = {.ndim = 0};
+
+    for (int i = 0; i < layout->ndim; i++) {
+        if (layout->shape[i] == 1)
+            continue;
+        result.shape[result.ndim] = layout->shape[i];
+        result.strides[result.ndim++] = layout->strides[i];
+    }
+    return result;
+}
+
+static void fill_dense_strides(struct layout *layout, npy_intp step)
+{
+    for (int i = layout->ndim - 1; i >= 0; i--) {
+        layout->strides[i] = step;
+        step *= layout->shape[i] ? layout->shape[i] : 1;
+    }
+}
+
+/* `shape` has the sizes that are wanted; its strides are made here. False where the elements must be moved first.
+ */
+static bool find_strides(const struct layout *old, int element, struct layout *wanted)
+{
+    struct layout dense, given;
+    bool ok;
+
+    if (old->ndim == wanted->ndim && !memcmp(old->shape, wanted->shape, (size_t)old->ndim * sizeof *old->shape)) {
+        *wanted = *old;
+        return true;
+    }
+    fill_dense_strides(wanted, element);
+    if (layout_size(old) == 0 || layout_is_contiguous(old, element))
+        return true;
+    dense = without_ones(old);
+    given = without_ones(wanted);
+    ok = regroup(&dense, &given);
+    for (int i = 0, j = 0; ok && i < wanted->ndim; i++)
+        if (wanted->shape[i] != 1)
+            wanted->strides[i] = given.strides[j++];
+    return ok;
+}
+
+static PyObject *refuse_reshape(const struct array *array, const PyArray_Dims *asked)
+{
+    PyObject *shape = shape_tuple(asked->len, asked->ptr);
+
+    if (shape)
+        PyErr_Format(PyExc_ValueError, "shape: expected one of %zd elements, with at most one -1, got %R",
+                     (Py_ssize_t)array->size, shape);
+    Py_XDECREF(shape);
+    return NULL;
+}
+
+/* One length may be -1: what is left for it. */
+static bool complete_shape(const struct array *array, const PyArray_Dims *asked, struct layout *layout)
+{
+    npy_intp known = 1, bytes = PyDataType_ELSIZE(array->descr);
+    int open = -1;
+
+    layout->ndim = asked->len;
+    for (int i = 0; i < asked->len; i++) {
+        const npy_intp length = layout->shape[i] = asked->ptr[i];
+
+        if (length == -1 && open < 0) {
+            open = i;
+            continue;
+        }
+        if (length < 0 || __builtin_mul_overflow(bytes, length ? length : 1, &bytes)) /* there will be strides */
+            return false;
+        known *= length;
+    }
+    if (open < 0)
+        return known == array->size;
+    if (known == 0 || array->size % known)
+        return false;
+    layout->shape[open] = array->size / known;
+    return true;
+}
+
+static PyObject *reshaped(struct array *array, const PyArray_Dims *asked)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(array));
+    const int element = (int)PyDataType_ELSIZE(array->descr);
+    struct layout old = array_layout(array), wanted = {.ndim = 0};
+    PyObject *copy, *result;
+
+    if (!complete_shape(array, asked, &wanted))
+        return refuse_reshape(array, asked);
+    if (find_strides(&old, element, &wanted))
+        return (PyObject *)array_view(array, 0, &wanted);
+    copy = array_from(state, array->device, (PyObject *)array, 0);
+    if (!copy)
+        return NULL;
+    fill_dense_strides(&wanted, element);
+    result = (PyObject *)array_view((struct array *)copy, 0, &wanted);
+    Py_DECREF(copy);
+    return result;
+}
+
+PyObject *array_reshape(PyObject *self, PyObject *args)
+{
+    PyObject *shape = PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : args, *result = NULL;
+    PyArray_Dims asked = {NULL, 0};
+
+    if (PyArray_IntpConverter(shape, &asked))
+        result = reshaped((struct array *)self, &asked);
+    else
+        blame("shape");
+    PyDimMem_FREE(asked.ptr);
+    return result;
+}
+
+PyObject *array_ravel(PyObject *self, PyObject *unused)
+{
+    npy_intp all = -1;
+    const PyArray_Dims asked = {&all, 1};
+    const struct array *array = (struct array *)self;
+
+    (void)unused;
+    if (array->size == 0) /* -1 would be any length */
+        all = 0;
+    return reshaped((struct array *)self, &asked);
+}

@@ -1,0 +1,75 @@
+// The tensor cores as four warps have them on sm_90a: d (64, 256) += a (64, K) @ b (256, K)^T, K elements being 32
+// bytes, both operands in shared memory and the sums in registers.
+//
+// An operand's rows are 128 bytes, of which 32 are one multiplication's; the 16-byte piece p of row r lies where
+// piece p ^ (r % 8) would, so that no two of eight rows meet in a bank ("128-byte swizzle"). The first row begins
+// at a multiple of 1024 bytes. Of d lane t of warp w has, at 4 n + 2 h + c with h and c in [0, 2): row 16 w + t /
+// 4 + 8 h, column 8 n + 2 (t % 4) + c.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <cstdint>
+
+// where it lies, for the hardware; eight rows are 1024 bytes
+static __device__ inline uint64_t wgmma_operand(const void *shared)
+{
+    return (uint64_t)((uint32_t)__cvta_generic_to_shared(shared) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
+}
+
+// orders what threads have stored in shared memory before what the tensor cores read there
+static __device__ inline void wgmma_stored()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+static __device__ inline void wgmma_begin()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+static __device__ inline void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// all but the last PENDING groups are done
+template <int PENDING>
+static __device__ inline void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+#define WGMMA_SUMS                                                                                 \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "             \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define WGMMA_4(i)  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define WGMMA_16(i) WGMMA_4(i), WGMMA_4(i + 4), WGMMA_4(i + 8), WGMMA_4(i + 12)
+#define WGMMA_64(i) WGMMA_16(i), WGMMA_16(i + 16), WGMMA_16(i + 32), WGMMA_16(i + 48)
+#define WGMMA(shape, type, more)                                                                   \
+    asm volatile("wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" WGMMA_SUMS "}, " \
+                 "%128, %129, 1, 1, 1" more ";"                                                    \
+                 : WGMMA_64(0), WGMMA_64(64)                                                       \
+                 : "l"(a), "l"(b))
+
+static __device__ inline void wgmma(float (&d)[128], uint64_t a, uint64_t b, __half)
+{
+    WGMMA("m64n256k16", "f16", ", 0, 0");
+}
+
+static __device__ inline void wgmma(float (&d)[128], uint64_t a, uint64_t b, __nv_bfloat16)
+{
+    WGMMA("m64n256k16", "bf16", ", 0, 0");
+}
+
+static __device__ inline void wgmma(float (&d)[128], uint64_t a, uint64_t b, float) // as TF32
+{
+    WGMMA("m64n256k8", "tf32", "");
+}

@@ -1,0 +1,117 @@
+// NVIDIA's own libraries as peers of the benchmark: cuBLAS and CUB, behind functions that ctypes can call. All
+// arrays are in C order. Each function enqueues on a stream and returns 0, or the library's error.
+#include <cublas_v2.h>
+#include <cuda_fp16.h>
+#include <cub/device/device_reduce.cuh>
+#include <cub/device/device_segmented_reduce.cuh>
+#include <cstdint>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+
+constexpr size_t WORKSPACE = 32 << 20; // what NVIDIA recommends for Hopper
+
+struct blas {
+    cublasHandle_t handle;
+    void *workspace;
+};
+
+// what comes from this thread is for this device
+extern "C" int use_device(int device)
+{
+    return cudaSetDevice(device);
+}
+
+extern "C" int blas_version()
+{
+    return CUBLAS_VERSION;
+}
+
+extern "C" int cub_version()
+{
+    return CUB_VERSION;
+}
+
+extern "C" int blas_create(blas **made)
+{
+    *made = new blas{};
+    if (cudaMalloc(&(*made)->workspace, WORKSPACE) != cudaSuccess)
+        return CUBLAS_STATUS_ALLOC_FAILED;
+    return cublasCreate(&(*made)->handle);
+}
+
+static int on(const blas *blas, cudaStream_t stream)
+{
+    const int status = cublasSetStream(blas->handle, stream);
+
+    // memory of its own: a captured graph may be replayed long after the call
+    return status ? status : cublasSetWorkspace(blas->handle, blas->workspace, WORKSPACE);
+}
+
+// c (m, n) = a (m, k) @ b (k, n), by default math, with sums in float32; type is a cudaDataType of all three
+extern "C" int blas_matmul(const blas *blas, int type, int64_t m, int64_t n, int64_t k, const void *a,
+                           const void *b, void *c, cudaStream_t stream)
+{
+    const cudaDataType data = (cudaDataType)type;
+    const float one = 1, zero = 0;
+    const int status = on(blas, stream);
+
+    if (status)
+        return status;
+    if (data == CUDA_R_32F)
+        return cublasSgemm(blas->handle, CUBLAS_OP_N, CUBLAS_OP_N, (int)n, (int)m, (int)k, &one, (const float *)b,
+                           (int)n, (const float *)a, (int)k, &zero, (float *)c, (int)n);
+    return cublasGemmEx(blas->handle, CUBLAS_OP_N, CUBLAS_OP_N, (int)n, (int)m, (int)k, &one, b, data, (int)n, a,
+                        data, (int)k, &zero, c, data, (int)n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
+
+// out (columns, rows) = x (rows, columns) turned, of 4 or 8 bytes an element
+extern "C" int blas_transpose(const blas *blas, int bytes, int64_t rows, int64_t columns, const void *x, void *out,
+                              cudaStream_t stream)
+{
+    const float one = 1, zero = 0;
+    const double one_d = 1, zero_d = 0;
+    const int status = on(blas, stream), m = (int)rows, n = (int)columns;
+
+    if (status)
+        return status;
+    if (bytes == 4)
+        return cublasSgeam(blas->handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, &one, (const float *)x, n, &zero,
+                           (const float *)out, m, (float *)out, m);
+    return cublasDgeam(blas->handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, &one_d, (const double *)x, n, &zero_d,
+                       (const double *)out, m, (double *)out, m);
+}
+
+// where row i begins
+struct row_begin {
+    int64_t length;
+
+    __host__ __device__ int64_t operator()(int64_t i) const
+    {
+        return i * length;
+    }
+};
+
+// temporary == NULL: says in *bytes how much is needed
+template <class In, class Out>
+static int sum(const In *x, Out *out, int64_t rows, int64_t length, void *temporary, size_t *bytes,
+               cudaStream_t stream)
+{
+    if (rows == 1)
+        return cub::DeviceReduce::Sum(temporary, *bytes, x, out, length, stream);
+    auto begin = thrust::make_transform_iterator(thrust::make_counting_iterator<int64_t>(0), row_begin{length});
+    return cub::DeviceSegmentedReduce::Sum(temporary, *bytes, x, out, rows, begin, begin + 1, stream);
+}
+
+// out (rows) = sums of x (rows, length); type is 'f', 'd', or 'i' for int32 in and int64 out
+extern "C" int cub_sum(int type, const void *x, void *out, int64_t rows, int64_t length, void *temporary,
+                       size_t *bytes, cudaStream_t stream)
+{
+    switch (type) {
+    case 'f':
+        return sum((const float *)x, (float *)out, rows, length, temporary, bytes, stream);
+    case 'd':
+        return sum((const double *)x, (double *)out, rows, length, temporary, bytes, stream);
+    default:
+        return sum((const int32_t *)x, (int64_t *)out, rows, length, temporary, bytes, stream);
+    }
+}

@@ -1,0 +1,132 @@
+"""NVIDIA's libraries as peers: native.cu, compiled where it is wanted, and kept in the cache."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from smemkit._core import Error
+from smemkit.arrays import Array, empty
+from smemkit.compiler import cache_folder
+from smemkit.devices import Device
+
+DATA_TYPES = {"float32": 0, "float16": 2}  # cudaDataType
+SUM_TYPES = {"float32": "f", "float64": "d", "int32": "i"}  # as native.cu has them
+
+
+def find_nvcc() -> Path:
+    """nvcc: $CUDA_HOME's, the PATH's, or where CUDA is usually installed."""
+    home = os.environ.get("CUDA_HOME")
+    for place in (home and Path(home, "bin/nvcc"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc"):
+        if place and Path(place).is_file():
+            return Path(place).resolve()
+    raise Error("there is no nvcc here; CUDA_HOME names a toolkit that has cuBLAS and CUB")
+
+
+def build(capability: tuple[int, int]) -> Path:
+    """The library for GPUs of this compute capability, from the cache or from nvcc.
+
+    Raises
+    ------
+    Error
+        There is no nvcc, or it cannot compile this: its toolkit has no cuBLAS, or no CUB.
+    """
+    nvcc = find_nvcc()
+    source = Path(str(files("smemkit.bench").joinpath("native.cu")))
+    command = [str(nvcc), "-std=c++17", "-O3", "-shared", "-Xcompiler=-fPIC", "-arch=sm_{}{}".format(*capability)]
+    for folder in (nvcc.parents[1] / name for name in ("lib64", "lib")):
+        if folder.is_dir():
+            command += [f"-L{folder}", f"-Xlinker=-rpath={folder}"]
+    status = nvcc.stat()
+    identity = [*command, str(status.st_mtime_ns), source.read_text(encoding="utf-8")]
+    library = cache_folder() / f"bench-{hashlib.sha256(chr(0).join(identity).encode()).hexdigest()[:32]}.so"
+    if not library.exists():
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=library.parent) as new:
+            made = Path(new, library.name)
+            done = subprocess.run([*command, source, "-o", made, "-lcublas"], capture_output=True, text=True)
+            if done.returncode:
+                said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+                raise Error(f"nvcc cannot compile it: {said[0]}")
+            made.replace(library)
+    return library
+
+
+_POINTER, _SIZE, _INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+_ARGUMENTS = {
+    "use_device": [_INT],
+    "blas_create": [ctypes.POINTER(_POINTER)],
+    "blas_matmul": [_POINTER, _INT, _SIZE, _SIZE, _SIZE, _POINTER, _POINTER, _POINTER, _POINTER],
+    "blas_transpose": [_POINTER, _INT, _SIZE, _SIZE, _POINTER, _POINTER, _POINTER],
+    "cub_sum": [
+        *(_INT, _POINTER, _POINTER, _SIZE, _SIZE),
+        *(_POINTER, ctypes.POINTER(ctypes.c_size_t), _POINTER),
+    ],
+}
+
+
+def address(array: Array) -> int:
+    """Where the device has it."""
+    return array.__cuda_array_interface__["data"][0]
+
+
+class Native:
+    """The library, loaded for a device; its methods enqueue on a stream, and return when that is done."""
+
+    def __init__(self, device: Device) -> None:
+        try:
+            self.library = ctypes.CDLL(str(build(device.capability)))
+        except OSError as error:
+            raise Error(str(error)) from error
+        for name, types in _ARGUMENTS.items():
+            getattr(self.library, name).argtypes = types
+        self.device, self.blas = device, _POINTER()
+        self.call("use_device", int(device.partition(":")[2]))
+        self.call("blas_create", ctypes.byref(self.blas))
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """{"cublas": "13.1.0", "cub": "3.0.1"}."""
+        blas, cub = self.library.blas_version(), self.library.cub_version()
+        return {
+            "cublas": f"{blas // 10_000}.{blas // 100 % 100}.{blas % 100}",
+            "cub": f"{cub // 100_000}.{cub // 100 % 1000}.{cub % 100}",
+        }
+
+    def matmul(self, a: Array, b: Array, out: Array) -> Callable[[int], None]:
+        """By cuBLAS, float32 or float16."""
+        (m, k), n = a.shape, b.shape[1]
+        fixed = DATA_TYPES[a.dtype.name], m, n, k, *map(address, (a, b, out))
+        return lambda stream: self.call("blas_matmul", self.blas, *fixed, stream)
+
+    def transpose(self, x: Array, out: Array) -> Callable[[int], None]:
+        """By cuBLAS's geam, of elements of 4 or 8 bytes."""
+        fixed = x.dtype.itemsize, *x.shape, address(x), address(out)
+        return lambda stream: self.call("blas_transpose", self.blas, *fixed, stream)
+
+    def sum(self, x: Array, out: Array) -> Callable[[int], None]:
+        """By CUB: of all of x where `out` is one value, else of its rows."""
+        rows, size = out.size, ctypes.c_size_t()
+        fixed = ord(SUM_TYPES[x.dtype.name]), address(x), address(out), rows, x.size // rows
+        self.call("cub_sum", *fixed, None, size, None)
+        memory = empty(max(size.value, 1), "uint8", device=self.device.name)
+        return lambda stream: self.call("cub_sum", *fixed, address(memory), size, stream)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """A function of the library; Error where it fails."""
+        if status := getattr(self.library, name)(*arguments):
+            raise Error(f"{name} failed with {status}")
+
+
+@cache
+def native(device: Device) -> Native:
+    """The library for a device, loaded once."""
+    return Native(device)

@@ -1,0 +1,189 @@
+"""What was measured, in tables: for the terminal, for the reference file, for the README."""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from smemkit import _core
+from smemkit.bench.rows import Row
+from smemkit.bench.suites import Run
+from smemkit.devices import Device
+from smemkit.table import kernels
+from smemkit.timing import format_number, format_seconds
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+NAMES = {"torch": "PyTorch", "cupy": "CuPy", "cublas": "cuBLAS", "cub": "CUB", "numpy": "NumPy"}
+
+
+# ---- where and with what it was measured ------------------------------------------------------------------------
+
+
+def environment(run: Run) -> dict[str, Any]:
+    """Where and with what it was measured."""
+    build, device = _core.build_info(), run.device
+    return {
+        "gpu": device.description if device.is_cuda else None,
+        "driver": driver(),
+        "cuda_driver": device.driver_version,
+        "cuda": build["cuda"],
+        "smemkit": version("smemkit"),
+        "commit": commit(),
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "cpu": "{0.description}, {0.multiprocessors} cores".format(Device("cpu")),
+        "peers": {name: peer.version for name, peer in run.peers.items()},
+        "clocks": {"sm_max_mhz": device.clock / 1e6 or None, "memory_mhz": device.memory_clock / 1e6 or None},
+        "ceilings": run.ceilings and run.ceilings.to_dict(),
+        "python": platform.python_version(),
+        "compiler": build["compiler"],
+        "platform": platform.platform(),
+        "quick": run.quick,
+        "failures": run.failures,
+    }
+
+
+def commit() -> str | None:
+    """The commit of the source tree that this is, with "-dirty" where it was changed; None elsewhere."""
+    tree = Path(__file__).parents[2]
+    if not (tree / ".git").exists():
+        return None
+    return output_of("git", "-C", str(tree), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+
+
+def driver() -> str | None:
+    """The driver's version, "580.159.04"; None where there is none."""
+    return output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "-i", "0")
+
+
+def output_of(*command: str) -> str | None:
+    """What a command prints; None where it is missing or fails."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def reference_path(device: Device) -> Path:
+    """Where --save writes: smemkit/reference/nvidia-h200.json."""
+    return REFERENCE / (re.sub(r"[^a-z0-9]+", "-", device.description.lower()).strip("-") + ".json")
+
+
+# ---- tables -----------------------------------------------------------------------------------------------------
+
+
+def rate(row: Row) -> str:
+    """The value of a row with its unit; what is slow in GFLOP/s."""
+    if row.unit == "TFLOP/s" and row.value < 1:
+        return f"{format_number(1000 * row.value)} GFLOP/s"
+    return f"{format_number(row.value)} {row.unit}" if row.unit else ""
+
+
+def table(suite: str, rows: list[Row]) -> Table:
+    """The rows of a suite, for the terminal."""
+    shown = Table(title=suite.replace("_", " "), title_justify="left", title_style="bold")
+    for name in ("op", "case", "kernel", "L2"):
+        shown.add_column(name)
+    for name in ("µs", "rate", "of ceiling", "best peer", "ours is", "error", "its error"):
+        shown.add_column(name, justify="right")
+    for row in rows:
+        peer = min(row.peers, key=row.peers.get, default=None)
+        shown.add_row(
+            row.op,
+            row.case,
+            row.kernel or "[italic]fastest[/]",
+            {True: "cold", False: "warm", None: ""}[row.cold],
+            f"{row.us:,.2f}",
+            rate(row),
+            f"{row.ceiling_fraction:.0%}" if row.ceiling_fraction else "",
+            f"{peer} {row.peers[peer]:,.2f}" if peer else "",
+            "" if row.ratio is None else f"[{'green' if row.ratio >= 1 else 'red'}]{row.ratio:.2f} x[/]",
+            "" if row.error is None else f"{row.error:.1e}",
+            "" if row.peer_error is None else f"{row.peer_error:.1e}",
+        )
+    return shown
+
+
+def results(report: dict[str, Any]) -> str:
+    """The README's tables, in Markdown, of a reference file's content."""
+    environment, rows = report["environment"], report["rows"]
+    when = f"{environment['date'][:10]}, one run of `python -m smemkit bench`"
+    lines = [f"Device time on an {environment['gpu']}, float32, warm; {when}:", "", *ladders(rows)]
+    return "\n".join([*lines, *host_table(rows)]) + "\n"
+
+
+def peers_of(rows: list[dict[str, Any]]) -> list[str]:
+    """The peers that any of the rows has, in one order."""
+    return [name for name in NAMES if any(name in row["peers"] for row in rows)]
+
+
+def ladders(rows: list[dict[str, Any]]) -> list[str]:
+    """The table of the ladders: the rungs, the planner's choice, and the peers beside them."""
+    cases = []
+    for op, shape in (("transpose", [8192, 8192]), ("reduce", [16_777_216]), ("matmul", [4096, 4096, 4096])):
+        every = [row for row in rows if (row["suite"], row["shape"], row["dtype"]) == (op, shape, "float32")]
+        cases.append((op, shape, [row for row in every if not row["cold"] and row["axis"] is None]))
+    peers = peers_of([row for *_, here in cases for row in here])
+    lines = [
+        f"| | the ladder, from its first rung | {' | '.join(NAMES[peer] for peer in peers)} | ours is |",
+        "|---|---|" + "---|" * len(peers) + "---|",
+    ]
+    for op, shape, here in cases:
+        rungs: dict[str | None, dict[str, Any]] = {}
+        for row in here:
+            rungs.setdefault(row["kernel"], row)  # with its default tile or block size, which comes first
+        ours = rungs.pop(None)
+        speeds = {name: f"`{name}` {format_number(row['value'])}" for name, row in rungs.items()}
+        ceilings = [f"; {speeds.pop(rung.name)} is the ceiling" for rung in kernels(op) if rung.ceiling]
+        ladder = " → ".join(speeds.values()) + "".join(ceilings)
+        work = ours["value"] * ours["us"]
+        theirs = [format_number(work / ours["peers"][peer]) if peer in ours["peers"] else "" for peer in peers]
+        size = " × ".join(str(length) for length in shape)
+        lines.append(f"| {op} {size}, {ours['unit']} | {ladder} | {' | '.join(theirs)} | {ours['ratio']:.2f} × |")
+    return lines
+
+
+def host_table(rows: list[dict[str, Any]]) -> list[str]:
+    """The table of what a caller waits for; nothing where there are no such rows."""
+    shown = [(label, row) for row in rows if (label := host_label(row))]
+    if not shown:
+        return []
+    peers = peers_of([row for _, row in shown])
+    lines = [
+        "",
+        "By the host's clock, NumPy in and NumPy out, and what a call costs on device arrays:",
+        "",
+        f"| | smemkit | {' | '.join(NAMES[peer] for peer in peers)} | ours is |",
+        "|---|---|" + "---|" * len(peers) + "---|",
+    ]
+    for label, row in shown:
+        rated = row["suite"] == "transfer"
+
+        def cell(us: float | None, row: dict[str, Any] = row, rated: bool = rated) -> str:
+            if us is None:
+                return ""
+            return f"{format_number(row['value'] * row['us'] / us)} GB/s" if rated else format_seconds(us / 1e6)
+
+        theirs = [cell(row["peers"].get(peer)) for peer in peers]
+        ratio = f"{row['ratio']:.2f} ×" if row["ratio"] else ""
+        lines.append(f"| {label} | {cell(row['us'])} | {' | '.join(theirs)} | {ratio} |")
+    return lines
+
+
+def host_label(row: dict[str, Any]) -> str | None:
+    """What the README calls a row of the host's clock; None where it does not show it."""
+    suite, op, case = row["suite"], row["op"], row["case"]
+    if suite == "transfer":
+        return case if case.endswith("512 MiB") else None
+    if suite == "end_to_end":
+        return case if case.startswith(op) or op == "reduce" else f"{op} {case}"
+    if suite == "call":
+        call = case if case.startswith("sum") else "sum" if op == "reduce" else f"{op}, 16 × 16"
+        return f"a call: {call}"
+    return None

@@ -1,0 +1,430 @@
+"""The suites: which problems are measured, how, and beside whom."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from smemkit import _core, ops
+from smemkit.arrays import Array, asarray, asnumpy, empty
+from smemkit.bench.peers import Peer, find_peers
+from smemkit.bench.rows import Problem, Row, measured, random
+from smemkit.ceilings import Ceilings, ceilings
+from smemkit.devices import Device, format_bytes
+from smemkit.table import KernelInfo, kernels
+from smemkit.timing import Benchmark, collect, format_seconds, measure, measure_host, timed
+
+Case = tuple[str, Callable[[], Row]]  # a label for the progress bar, and what measures the row
+
+SIZES = {
+    "matmul": [(n, n, n) for n in (256, 512, 1000, 1024, 2048, 4095, 4096)],
+    "reduce": [(1000,), (65_536,), (1_000_000,), (16_777_216,), (268_435_456,)],
+    "transpose": [(1024, 1024), (8191, 8191), (8192, 8192), (16_384, 16_384)],
+}
+LADDERS = {  # where every rung is measured, the first with all of its options
+    "matmul": [(1024, 1024, 1024), (4096, 4096, 4096)],
+    "reduce": [(16_777_216,), (1_000_000,)],
+    "transpose": [(8192, 8192), (1024, 1024)],
+}
+QUICK = {"matmul": [(1024, 1024, 1024)], "reduce": [(16_777_216,)], "transpose": [(8192, 8192)]}
+_AXES = [(16_384, 16_384), (4096, 65_536), (2**24, 16), (16, 2**24)]
+_TURNED = [((8191, 8193), dtype) for dtype in ("uint8", "float16", "float32", "float64")]
+_TURNED += [((1_000_000, 33), dtype) for dtype in ("uint8", "float16", "float32", "float64")]
+MORE = {  # the planner's choice along an axis, in other dtypes and odd shapes: (shape, dtype, axis)
+    "matmul": [((n, n, n), "float16", None) for n in (1024, 4096)],
+    "reduce": [
+        *((shape, "float32", axis) for shape in _AXES for axis in (0, 1)),
+        *(((n,), dtype, None) for dtype in ("float16", "float64", "int32") for n in (1_000_000, 67_108_864)),
+    ],
+    "transpose": [
+        *(((8192, 8192), dtype, None) for dtype in ("uint8", "float16", "float64")),
+        *((shape, dtype, None) for shape, dtype in _TURNED),
+    ],
+}
+TRANSFERS = [512 << 20, 64 << 20, 4 << 20, 64 << 10]  # bytes
+HUGE, HUGE_MEMORY = 40_000, 8 << 30  # a matmul that the device has not enough memory for at once
+UP, DOWN = 44e9, 35e9  # bytes a second over PCIe, which the bound of an end-to-end row is reckoned with
+SUITES = (*SIZES, "transfer", "end_to_end", "call", "executor")
+
+
+class Run:
+    """One run of the benchmark: on which device, beside whom, how long, and what failed."""
+
+    def __init__(self, device: Device, quick: bool, console: Console) -> None:
+        self.device, self.quick, self.console = device, quick, console
+        self.seconds = 0.05 if quick else 0.2
+        self.failures: list[str] = []
+        self.peers = find_peers(device, lambda text: self.say(text, style="yellow"))
+        self.ceilings: Ceilings | None = None
+        if device.is_cuda:
+            with self.survive("ceilings"):
+                self.ceilings = ceilings(device)
+        self._problem: Problem | None = None
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """A line of the log."""
+        self.console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def problem(self, row: Row) -> Problem:
+        """The operands, kept for the next case, which mostly has the same ones."""
+        key = row.op, tuple(row.shape), row.dtype, row.axis
+        if self._problem is None or self._problem.key != key:
+            self._problem = None  # the memory is free before the next is taken
+            self._problem = Problem(row.op, tuple(row.shape), self.device.name, row.dtype, row.axis)
+            self._contests: dict[bool, tuple[dict[str, Benchmark], float | None, str]] = {}  # by cold
+            self._ceiling: float | None = None  # seconds of the kernel that is this problem's ceiling
+        return self._problem
+
+    def sizes(self, table: dict[str, list[tuple[int, ...]]], op: str) -> list[tuple[int, ...]]:
+        """The sizes of `op`, or the few of a quick run."""
+        return [shape for shape in table[op] if not self.quick or shape in QUICK[op]]
+
+    # ---- device suites: matmul, reduce, transpose ----
+
+    def ladder(self, op: str) -> Iterator[Case]:
+        """Per shape: the ceiling, the planner's choice warm and cold, and the rungs; then what there is more."""
+        here = [row for row in kernels(op) if "cuda" in row.devices]
+        for shape in self.sizes(SIZES, op):
+            for info in here:
+                if info.ceiling:
+                    yield self.case(op, shape, info)
+            yield self.case(op, shape)
+            if operation_bytes(op, shape) <= 2 * self.device.l2_bytes:
+                yield self.case(op, shape, cold=True)
+            if shape in self.sizes(LADDERS, op):
+                every = shape == LADDERS[op][0] and not self.quick
+                for info in here:
+                    for options in () if info.ceiling else neighbours(info) if every else info.variants[:1]:
+                        yield self.case(op, shape, info, options)
+        for shape, dtype, axis in () if self.quick else MORE[op]:
+            for info in here:
+                if info.ceiling:
+                    yield self.case(op, shape, info, dtype=dtype, axis=axis)
+            yield self.case(op, shape, dtype=dtype, axis=axis)
+
+    def case(
+        self,
+        op: str,
+        shape: tuple[int, ...],
+        info: KernelInfo | None = None,
+        options: dict[str, int] | None = None,
+        *,
+        cold: bool = False,
+        dtype: str = "float32",
+        axis: int | None = None,
+    ) -> Case:
+        """One kernel on one problem."""
+        options = options or {}
+        name = f"n = {shape[0]:,}" if op == "matmul" or len(shape) == 1 else " x ".join(map(str, shape))
+        words = [name, *([dtype] if dtype != "float32" else []), *([] if axis is None else [f"axis {axis}"])]
+        text = ", ".join([*words, *(f"{option} {value}" for option, value in options.items())])
+        row = Row(op, op, text, dtype=dtype, shape=list(shape), axis=axis, kernel=info and info.name, cold=cold)
+        if op == "matmul":
+            row = replace(row, precision="highest" if info is None and dtype == "float32" else None)
+        label = f"{op} {text} {info.name if info else ''}{' cold' if cold else ''}"
+        return label, partial(self.kernel_row, row, options, bool(info and info.ceiling))
+
+    def kernel_row(self, row: Row, options: dict[str, int], ceiling: bool) -> Row:
+        """Measures and checks one kernel on the device's clock."""
+        problem = self.problem(row)
+        out = problem.out(turned=not ceiling)
+        keywords = {"axis": row.axis} if row.op == "reduce" else {}
+        operation = partial(
+            getattr(ops, row.op), *problem.arrays, out=out, kernel=row.kernel, **keywords, **options
+        )
+        ours = measure(
+            lambda stream: operation(stream=stream),
+            self.device.name,
+            cold=row.cold,
+            max_seconds=self.seconds,
+            **problem.work,
+        )
+        error = problem.error(asnumpy(out), row.kernel, turned=not ceiling)
+        if ceiling:
+            self._ceiling = ours.median
+            return measured(row, ours, {}, error=error)
+        peers, peer_error, note = self.contest(problem, row.cold)
+        row = replace(row, case=row.case + note, ceiling_fraction=self.fraction(row, ours))
+        return measured(row, ours, peers, error=error, peer_error=peer_error)
+
+    def fraction(self, row: Row, ours: Benchmark) -> float | None:
+        """Of the ceiling that was measured beside it, else of the machine's; None where operands stay in L2."""
+        if self._ceiling:
+            return None if row.cold else self._ceiling / ours.median
+        if ours.bytes and not row.cold and ours.bytes <= self.device.l2_bytes:
+            return None
+        return ours.fraction_of(self.ceilings) if self.ceilings else None
+
+    def contest(self, problem: Problem, cold: bool) -> tuple[dict[str, Benchmark], float | None, str]:
+        """The peers on the same operands, once a problem; the error of the fastest; and what there is to say."""
+        if cold not in self._contests:
+            results, errors, note = {}, {}, ""
+            for name, peer in self.peers.items():
+                with self.survive(f"{name} {problem.op} {problem.shape} {problem.dtype}"):
+                    contestant = self.contestant(peer, problem, cold)
+                    if not contestant:
+                        continue
+                    result, errors[name], captured = contestant
+                    note += "" if captured else f"; without {name}" if cold else f"; {name} eager"
+                    if captured or not cold:  # a warm time is no match for our cold one
+                        results[name] = result
+            best = min(results, key=lambda name: results[name].median, default=None)
+            self._contests[cold] = results, errors.get(best), note
+        return self._contests[cold]
+
+    def contestant(self, peer: Peer, problem: Problem, cold: bool) -> tuple[Benchmark, float, bool] | None:
+        """One peer: its time, its error, and whether it let itself be captured; else it is warm and eager."""
+        out = problem.out()
+        call = peer.on_device(problem, out)
+        if call is None:
+            return None
+        device, captured = self.device.name, True
+        try:
+            result = measure(call, device, cold=cold, max_seconds=self.seconds)
+        except RuntimeError:
+            captured = False
+            samples = collect(partial(eager, call, device), None, self.seconds)
+            result = Benchmark(samples, "device", False, 20, device)
+        _core.synchronize(device)
+        return result, problem.error(asnumpy(out), None, peer=True), captured
+
+    # ---- suites on the host's clock ----
+
+    def transfer(self) -> Iterator[Case]:
+        """NumPy arrays to the device and back, from and to memory that is not pinned."""
+        for nbytes in TRANSFERS[1:] if self.quick else TRANSFERS:
+            for way in ("upload", "download"):
+                text = f"{way}, pageable, {format_bytes(nbytes)}"
+                row = Row("transfer", way, text, shape=[nbytes // 4])
+                yield f"transfer {text}", partial(self.transfer_row, row)
+
+    def transfer_row(self, row: Row) -> Row:
+        """One way, one size."""
+        x, device, up = random(tuple(row.shape), "float32"), self.device.name, row.op == "upload"
+        limit = getattr(self.ceilings, "h2d" if up else "d2h", None)
+
+        def contend(call: Callable[[], Any], fetch: Callable[[Any], Any]) -> Benchmark:
+            result = measure_host(call, device, max_seconds=3 * self.seconds, bytes=x.nbytes)
+            if not np.array_equal(fetch(call()), x):
+                raise ArithmeticError("what arrives is not what was sent")
+            return result
+
+        array = None if up else asarray(x, device=device)
+        ours = contend(partial(asarray, x, device=device) if up else array.numpy, asnumpy)
+        peers = {}
+        for name, peer in self.peers.items():
+            call = peer.upload(x) if up else peer.download(x)
+            if call:
+                with self.survive(f"{name} {row.case}"):
+                    peers[name] = contend(call, peer.fetch)
+        fraction = x.nbytes / ours.median / limit if limit else None
+        return measured(row, ours, peers, error=0.0, peer_error=0.0 if peers else None, ceiling_fraction=fraction)
+
+    def end_to_end(self) -> Iterator[Case]:
+        """NumPy in, NumPy out: what most callers feel."""
+        if self.quick:
+            jobs = [("matmul", (1024,) * 3, "n = 1,024"), ("reduce", (16_777_216,), "sum of 64 MiB")]
+        else:
+            jobs = [("reduce", (134_217_728,), "sum of 512 MiB")]
+            jobs += [("matmul", (n,) * 3, f"n = {n:,}") for n in (256, 1024, 4096, 8192)]
+            jobs += [("transpose", (8192, 8192), "8192 x 8192")]
+        for op, shape, text in jobs:
+            row = Row("end_to_end", op, text, shape=list(shape), precision="highest" if op == "matmul" else None)
+            yield f"end to end {op} {text}", partial(self.end_to_end_row, row)
+        if not self.quick:
+            text = f"n = {HUGE:,}, with 8 GiB of device memory"
+            row = Row("end_to_end", "matmul", text, shape=[HUGE] * 3, precision="highest")
+            yield f"end to end matmul {text}", partial(self.huge_row, row)
+
+    def end_to_end_row(self, row: Row) -> Row:
+        """Measures and checks one operation from host to host."""
+        problem, device = self.problem(row), self.device.name
+        operation = getattr(ops, row.op)
+        on_device = partial(operation, *problem.arrays, out=problem.out())
+        kernel = measure(lambda stream: on_device(stream=stream), device, cold=False, max_seconds=self.seconds)
+
+        def contend(call: Callable[[], Any], peer: bool) -> tuple[Benchmark, float]:
+            error = problem.error(np.asarray(call()), None, peer)
+            return measure_host(call, device, max_seconds=5 * self.seconds, **problem.work), error
+
+        ours, error = contend(partial(operation, *problem.host, device=device), peer=False)
+        results, errors = {}, {}
+        for name, peer in self.peers.items():
+            if call := peer.on_host(problem):
+                with self.survive(f"{name} end to end {row.op} {row.case}"):
+                    results[name], errors[name] = contend(call, peer=True)
+        best = min(results, key=lambda name: results[name].median, default=None)
+        self.say_bound(row, ours.median, problem, kernel.median)
+        return measured(row, ours, results, error=error, peer_error=errors.get(best))
+
+    def huge_row(self, row: Row) -> Row:
+        """A matmul in pieces, once: all but 8 GiB of the device is taken. No peer can do it."""
+        self._problem = None
+        problem = self.problem(row)
+        ballast = self.fill_memory(HUGE_MEMORY)
+        try:
+            result, timing = timed(ops.matmul, *problem.host, device=self.device.name)
+        finally:
+            del ballast
+            _core.empty_cache(self.device.name)  # others want memory, too
+        error = problem.error(result, None)
+        ours = Benchmark((timing.total,), "host", None, 1, self.device.name, **problem.work | {"ceiling": None})
+        self.say_bound(row, timing.total, problem, timing.kernel)
+        self.say(f"  {timing}")
+        self._problem = None
+        return measured(row, ours, {}, error=error)
+
+    def fill_memory(self, free: int) -> list[Array]:
+        """Blocks, while which live no more than `free` bytes of the device are free."""
+        _core.empty_cache(self.device.name)
+        blocks = []
+        for size in (1 << 30, 1 << 26):
+            while self.device.free_bytes >= free + size:
+                blocks.append(empty(size, np.uint8, device=self.device.name))
+        return blocks
+
+    def say_bound(self, row: Row, seconds: float, problem: Problem, kernel: float) -> None:
+        """The time, and beside it the one that it may take: a fifth more than the ways, or than the kernel."""
+        up, down = problem.nbytes
+        bound = 1.2 * max(up / UP + down / DOWN, kernel)
+        text = f"end to end {row.op} {row.case}: {format_seconds(seconds)}, bound {format_seconds(bound)}"
+        ways = f"there and back {format_seconds(up / UP + down / DOWN)}, kernel {format_seconds(kernel)}"
+        self.say(f"{text} (1.2 x the larger of {ways})", style="green" if seconds <= bound else "yellow")
+
+    def call(self) -> Iterator[Case]:
+        """What a call costs the host, on operands so small that nothing else does."""
+        for op, shape in (("matmul", (16, 16, 16)), ("reduce", (16,)), ("transpose", (16, 16))):
+            row = Row("call", op, "the host's share of a call", shape=list(shape))
+            yield f"call {op}", partial(self.call_row, row)
+        row = Row("call", "reduce", "sum, to a Python float", shape=[16])
+        yield "call to float", partial(self.to_float_row, row)
+
+    def call_row(self, row: Row) -> Row:
+        """200 calls a sample, and the device drained between the samples, not in them."""
+        problem = self.problem(row)
+        operands, out, name = problem.arrays, problem.out(), "sum" if row.op == "reduce" else row.op
+        operation = getattr(ops, name)
+        if row.op == "matmul":
+            a, b = operands
+            ours = self.calls(lambda: operation(a, b, out=out))
+        else:
+            (x,) = operands
+            ours = self.calls(lambda: operation(x, out=out))
+        error = problem.error(asnumpy(out), None)
+        peers = {}
+        for name, peer in self.peers.items():
+            if call := self.device.is_cuda and peer.direct(problem, problem.out()):
+                peers[name] = self.calls(call)
+        _core.synchronize(self.device.name)
+        return measured(row, ours, peers, error=error)
+
+    def to_float_row(self, row: Row) -> Row:
+        """A tiny sum, waited for."""
+        problem = self.problem(row)
+        (x,) = problem.arrays
+        ours = self.calls(lambda: float(ops.sum(x)))
+        peers = {name: peer.to_float(x) for name, peer in self.peers.items() if self.device.is_cuda}
+        peers = {name: self.calls(call) for name, call in peers.items() if call}
+        return measured(row, ours, peers, error=problem.error(np.float32(ops.sum(x)), None))
+
+    def calls(self, call: Callable[[], Any], inner: int = 200) -> Benchmark:
+        """What one of `inner` calls costs the host."""
+        device = self.device.name
+
+        def sample() -> float:
+            start = time.perf_counter()
+            for _ in range(inner):
+                call()
+            seconds = time.perf_counter() - start
+            _core.synchronize(device)
+            return seconds / inner
+
+        sample()
+        return Benchmark(collect(sample, None, self.seconds), "host", None, inner, device)
+
+    def executor(self) -> Iterator[Case]:
+        """The CPU device beside plain C on one core, its `sequential`."""
+        for op, shape, kernel, options in (
+            ("matmul", (256 if self.quick else 512,) * 3, "tiled", {"tile": 16}),
+            ("reduce", (1_000_000,), "tree", {"block_size": 256}),
+            ("transpose", (1024, 1024), "padded", {"tile": 32}),
+        ):
+            text = ", ".join([f"{shape[0]:,}", *(f"{k} {v}" for k, v in options.items())])
+            row = Row("executor", op, text, shape=list(shape), kernel=kernel)
+            yield f"executor {op} {text}", partial(self.executor_row, row, options)
+
+    def executor_row(self, row: Row, options: dict[str, int]) -> Row:
+        """A kernel on the CPU device, with `sequential` as its peer."""
+        host = Problem(row.op, tuple(row.shape), "cpu")
+        operation = getattr(ops, row.op)
+        results, errors = {}, {}
+        for kernel, more in ((row.kernel, options), ("sequential", {})):
+            call = partial(operation, *host.host, kernel=kernel, device="cpu", **more)
+            errors[kernel] = host.error(np.asarray(call()), kernel)
+            results[kernel] = measure_host(call, "cpu", max_seconds=5 * self.seconds, **host.work)
+        peers = {"sequential": results["sequential"]}
+        return measured(row, results[row.kernel], peers, error=errors[row.kernel], peer_error=errors["sequential"])
+
+    # ---- all of it ----
+
+    def suites(self) -> dict[str, Callable[[], Iterator[Case]]]:
+        """The suites that this device has, in their order."""
+        device = {op: partial(self.ladder, op) for op in SIZES}
+        device |= {"transfer": self.transfer, "end_to_end": self.end_to_end}
+        return (device if self.device.is_cuda else {}) | {"call": self.call, "executor": self.executor}
+
+    def measure(self, names: list[str]) -> list[Row]:
+        """The rows of the suites, with a progress bar; a case that fails is put down in `failures`."""
+        rows: list[Row] = []
+        cases = {name: list(self.suites()[name]()) for name in names}
+        columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            task = progress.add_task("", total=sum(map(len, cases.values())))
+            for name in names:
+                start = time.perf_counter()
+                for label, case in cases[name]:
+                    progress.update(task, description=label)
+                    with self.survive(label):
+                        rows.append(case())
+                    progress.advance(task)
+                self.say(f"{name}: {len(cases[name])} rows in {format_seconds(time.perf_counter() - start)}")
+        return rows
+
+    @contextmanager
+    def survive(self, what: str) -> Iterator[None]:
+        """Notes and shows a failure, which must not lose what else is measured."""
+        try:
+            yield
+        except Exception as error:
+            self.failures.append(f"{what}: {type(error).__name__}: {error}")
+            self.say(f"✗ {self.failures[-1]}", style="red")
+
+
+def eager(call: Callable[[int], Any], device: str, inner: int = 20) -> float:
+    """Seconds a call between two events on the default stream: what is left where a capture fails."""
+    begin = _core.mark(device)
+    for _ in range(inner):
+        call(0)
+    return _core.mark(device).seconds_since(begin) / inner
+
+
+def neighbours(info: KernelInfo) -> list[dict[str, int]]:
+    """The variants that differ from the default in one option at most."""
+    default = info.variants[0]
+    return [v for v in info.variants if sum(v[name] != default[name] for name in v) <= 1]
+
+
+def operation_bytes(op: str, shape: tuple[int, ...]) -> int:
+    """Bytes that a float32 operation touches."""
+    if op == "matmul":
+        m, n, k = shape
+        return 4 * (m * k + k * n + m * n)
+    return 4 * int(np.prod(shape)) * (2 if op == "transpose" else 1)

@@ -1,0 +1,436 @@
+"""The benchmark measures what it says, checks what it measures, and writes it down; a GPU's suites, on the CPU."""
+
+import json
+import math
+from dataclasses import asdict, replace
+from functools import partial
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import smemkit
+from smemkit import _core, bench
+from smemkit.bench import native, peers, report, suites
+from smemkit.bench.rows import Problem, Row, measured, random, turned
+from smemkit.timing import Benchmark, measure_host
+
+LIMITS = smemkit.Ceilings(
+    "a GPU", copy_bandwidth=4e12, read_bandwidth=5e12, fp32=6e13, f16=8e14, h2d=5e10, d2h=4e10
+)
+
+
+# ---- problems ---------------------------------------------------------------------------------------------------
+
+PROBLEMS = [
+    ("matmul", (33, 20, 40), "float32", None),
+    ("matmul", (70, 20, 40), "float16", None),
+    ("reduce", (1000,), "float32", None),
+    ("reduce", (1000,), "float16", None),
+    ("reduce", (1000,), "float64", None),
+    ("reduce", (1000,), "int32", None),
+    ("reduce", (30, 50), "float32", 0),
+    ("reduce", (30, 50), "float32", 1),
+    ("transpose", (30, 50), "float32", None),
+    ("transpose", (300, 7), "uint8", None),
+]
+
+
+def each_problem(test):
+    return pytest.mark.parametrize(("op", "shape", "dtype", "axis"), PROBLEMS)(test)
+
+
+def solve(problem, operands=None):
+    keywords = {"axis": problem.axis} if problem.op == "reduce" else {}
+    return np.asarray(getattr(smemkit, problem.op)(*(operands or problem.host), device="cpu", **keywords))
+
+
+@each_problem
+def test_what_is_right_is_within_the_bound(op, shape, dtype, axis):
+    problem = Problem(op, shape, "cpu", dtype, axis)
+    result = solve(problem)
+    assert result.shape == problem.out().shape == problem.out_shape
+    assert result.dtype == problem.out().dtype == problem.out_dtype
+    assert problem.nbytes == (sum(x.nbytes for x in problem.host), result.nbytes)
+    assert problem.error(result, None) <= problem.bound(exact=True, peer=False)
+    assert problem.error(solve(problem, problem.arrays), None) == problem.error(result, None)
+
+
+@each_problem
+def test_what_is_wrong_is_not(op, shape, dtype, axis):
+    problem = Problem(op, shape, "cpu", dtype, axis)
+    right = solve(problem)
+    wrong = right.copy()
+    wrong[(0,) * wrong.ndim] += wrong.dtype.type(3)
+    with pytest.raises(ArithmeticError, match=r"relative error .*, allowed is "):
+        problem.error(wrong, None)
+    for kernel, peer in ((None, False), ("any", False), (None, True)):  # nothing has been written
+        with pytest.raises(ArithmeticError):
+            problem.error(problem.out().numpy(), kernel, peer)
+
+
+def test_a_matmul_is_checked_to_the_last_row():
+    problem = Problem("matmul", (1000, 8, 8), "cpu")
+    assert (problem.rows[0], problem.rows[-1], len(problem.rows)) == (0, 999, 64)
+    assert np.allclose(problem.expected, (problem.host[0].astype(float) @ problem.host[1])[problem.rows])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float32", "float64"])
+def test_random_values_fill_their_range(dtype):
+    x = random((3, 1 << 21), dtype)  # more than one thread's share
+    assert x.dtype == dtype
+    low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if x.dtype.kind in "iu" else (0, 1)
+    assert low <= x.min() < low + 0.01 * (high - low)
+    assert high - 0.01 * (high - low) < x.max() <= high
+    assert np.array_equal(x, random((3, 1 << 21), dtype))
+    assert not np.array_equal(x, random((3, 1 << 21), dtype, seed=1))
+    assert not np.array_equal(x.ravel()[: 1 << 20], x.ravel()[1 << 22 : (1 << 22) + (1 << 20)])
+
+
+def test_normal_values_are_normal():
+    x = random((1 << 20,), "float16", "normal")
+    assert abs(x.mean(dtype=float)) < 0.01
+    assert abs(x.std(dtype=float) - 1) < 0.01
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 700), (1000, 3), (0, 4)])
+def test_turned(shape):
+    x = random(shape, "uint8")
+    assert np.array_equal(turned(x), x.T)
+    assert turned(x).flags.c_contiguous
+
+
+# ---- a GPU's suites, on the CPU ---------------------------------------------------------------------------------
+
+
+class LikeAGpu(smemkit.Device):
+    """The CPU device, which says that it is a GPU."""
+
+    is_cuda = True
+    l2_bytes = 1000
+
+
+class Slow(peers.Peer):
+    """A peer that has everything, in NumPy; twice, so that we are faster."""
+
+    name, version = "torch", "1.0"
+
+    def on_device(self, problem, out):
+        return lambda stream: self.direct(problem, out)()
+
+    def direct(self, problem, out):
+        def call():
+            for _ in range(2):
+                smemkit.convert(smemkit.asarray(solve(problem), device="cpu"), out=out)
+
+        return call
+
+    def to_float(self, x):
+        return lambda: float(x.numpy().sum())
+
+    def on_host(self, problem):
+        return partial(solve, problem)
+
+    def upload(self, x):
+        return lambda: x.copy()
+
+    download = upload
+
+
+def measure_by_host(call, device, *, cold, max_seconds, **work):
+    result = measure_host(lambda: call(None), device, repeat=1, **work)
+    return replace(result, clock="device", cold=cold)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """A run of small suites."""
+    small = {"matmul": [(20, 20, 20)], "reduce": [(1000,)], "transpose": [(20, 30)]}
+    rows = [replace(row, devices=("cuda",)) for row in smemkit.kernels() if "cpu" in row.devices]
+    for name, value in {
+        "SIZES": small,
+        "LADDERS": small,
+        "MORE": {"matmul": [((20,) * 3, "float16", None)], "reduce": [((30, 40), "float32", 0)], "transpose": []},
+        "TRANSFERS": [4096, 1024],
+        "HUGE": 70,
+        "HUGE_MEMORY": 1 << 60,
+        "kernels": lambda op: [row for row in rows if row.op == op and row.needs != "host"],
+        "measure": measure_by_host,
+        "ceilings": lambda device: LIMITS,
+        "find_peers": lambda device, say: {"numpy": peers.Numpy(), "torch": Slow()},
+    }.items():
+        monkeypatch.setattr(suites, name, value)
+    with smemkit.Device("cpu"):
+        run = bench.Run(LikeAGpu("cpu"), quick=False, console=Console(stderr=True, width=200))
+        run.seconds = 0.001
+        yield run
+
+
+def rows_of(run, suite):
+    rows = run.measure([suite])
+    assert run.failures == []
+    assert {row.suite for row in rows} == {suite}
+    for row in rows:
+        assert row.us > 0
+        assert row.error is not None
+        assert row.ratio is None or row.ratio == pytest.approx(min(row.peers.values()) / row.us)
+    return rows
+
+
+@pytest.mark.parametrize("op", ["matmul", "reduce", "transpose"])
+def test_a_ladder_has_every_rung_and_the_choice(run, op):
+    rows = rows_of(run, op)
+    rungs = [row.name for row in suites.kernels(op)]
+    assert set(rungs) | {None} == {row.kernel for row in rows}
+    for row in rows:
+        ceiling = row.kernel == "copy"
+        assert set(row.peers) == (set() if ceiling else {"torch"})
+        assert (row.unit, row.cold) == ("TFLOP/s" if op == "matmul" else "GB/s", False)
+        assert row.precision == (
+            "highest" if op == "matmul" and not row.kernel and row.dtype == "float32" else None
+        )
+    if op == "transpose":
+        assert all(row.ceiling_fraction for row in rows if row.kernel != "copy")
+
+
+def test_rows_of_other_dtypes_and_axes(run):
+    (half,) = (row for row in rows_of(run, "matmul") if row.dtype == "float16")
+    assert half.case == "n = 20, float16"
+    assert half.ceiling_fraction == pytest.approx(1e12 * half.value / LIMITS.f16)
+    (along,) = (row for row in rows_of(run, "reduce") if row.axis == 0)
+    assert (along.case, along.shape, along.kernel) == ("30 x 40, axis 0", [30, 40], None)
+    assert along.ceiling_fraction == pytest.approx(1e9 * along.value / LIMITS.read_bandwidth)
+
+
+def test_what_fits_into_l2_has_no_ceiling(run, monkeypatch):
+    monkeypatch.setattr(LikeAGpu, "l2_bytes", 1 << 20)
+    rows = rows_of(run, "reduce")
+    assert all(row.ceiling_fraction is None for row in rows if not row.cold)
+    assert any(row.cold and row.ceiling_fraction for row in rows)
+
+
+def test_transfers(run):
+    rows = rows_of(run, "transfer")
+    assert [row.case for row in rows] == [
+        f"{way}, pageable, {size}" for size in ("4 KiB", "1 KiB") for way in ("upload", "download")
+    ]
+    for row in rows:
+        limit = LIMITS.h2d if row.op == "upload" else LIMITS.d2h
+        assert (row.unit, list(row.peers)) == ("GB/s", ["torch"])
+        assert row.value == pytest.approx(4 * row.shape[0] / row.us / 1e3)
+        assert row.ceiling_fraction == pytest.approx(1e9 * row.value / limit)
+
+
+def test_a_transfer_that_loses_something_is_found(run, monkeypatch):
+    monkeypatch.setattr(suites, "asarray", lambda x, device: smemkit.asarray(x * 0, device=device))
+    assert run.measure(["transfer"]) == []
+    assert len(run.failures) == 4
+    assert all("ArithmeticError: what arrives is not what was sent" in failure for failure in run.failures)
+
+
+def test_end_to_end(run, monkeypatch, capsys):
+    jobs = [(1 << 27,), (256,) * 3, (1024,) * 3, (4096,) * 3, (8192,) * 3, (8192, 8192), (70,) * 3]
+    labels = [label for label, _ in run.end_to_end()]
+    assert len(labels) == len(jobs)
+    assert labels[-1] == "end to end matmul n = 70, with 8 GiB of device memory"
+    cases = list(run.end_to_end())
+    monkeypatch.setattr(run, "end_to_end", lambda: [cases[1], cases[-1]])
+    rows = rows_of(run, "end_to_end")
+    assert [row.shape for row in rows] == [[256] * 3, [70] * 3]
+    assert [set(row.peers) for row in rows] == [{"numpy", "torch"}, set()]
+    log = capsys.readouterr().err
+    assert log.count(", bound ") == 2
+    assert "end_to_end: 2 rows in " in log
+
+
+def test_the_bound_of_an_end_to_end_row(run, capsys):
+    problem = Problem("matmul", (100, 200, 300), "cpu")
+    row = Row("end_to_end", "matmul", "n = 1")
+    up, down = 4 * (100 * 300 + 300 * 200), 4 * 100 * 200
+    for kernel, bound in ((1e-9, 1.2 * (up / 44e9 + down / 35e9)), (2.0, 2.4)):
+        run.say_bound(row, 1.0, problem, kernel)
+        assert (
+            f"end to end matmul n = 1: 1.00 s, bound {bench.report.format_seconds(bound)} "
+            in capsys.readouterr().err
+        )
+
+
+def test_ballast_leaves_what_is_wanted(run, monkeypatch):
+    taken = []
+
+    class Block:
+        def __init__(self, size, dtype, device):
+            taken.append(size)
+
+    monkeypatch.setattr(suites, "empty", Block)
+    monkeypatch.setattr(LikeAGpu, "free_bytes", property(lambda self: (20 << 30) - sum(taken)))
+    assert len(run.fill_memory(8 << 30)) == len(taken) == 12
+    assert run.device.free_bytes == 8 << 30
+
+
+def test_calls(run):
+    rows = rows_of(run, "call")
+    assert [row.op for row in rows] == ["matmul", "reduce", "transpose", "reduce"]
+    assert all(set(row.peers) == {"torch"} for row in rows)
+    assert rows[-1].case == "sum, to a Python float"
+
+
+def test_a_wrong_peer_is_left_out_and_noted(run, monkeypatch):
+    monkeypatch.setattr(Slow, "on_device", lambda self, problem, out: lambda stream: None)
+    rows = run.measure(["transpose"])
+    assert rows and all(row.peers == {} and row.ratio is None for row in rows)
+    assert run.failures[0].startswith("torch transpose (20, 30) float32: ArithmeticError: relative error nan")
+
+
+def test_a_peer_that_refuses_a_capture_is_measured_eagerly(run, monkeypatch):
+    def refuse(call, device, *, cold, max_seconds, **work):
+        if not work:  # a peer
+            raise RuntimeError("not while a stream is captured")
+        return measure_by_host(call, device, cold=cold, max_seconds=max_seconds, **work)
+
+    monkeypatch.setattr(suites, "measure", refuse)
+    rows = run.measure(["matmul"])
+    assert run.failures == []
+    assert all(row.case.endswith("; torch eager") and row.peers["torch"] > 0 for row in rows)
+
+
+def test_what_each_suite_took_is_told(run, capsys):
+    run.measure(["call"])
+    assert "call: 4 rows in " in capsys.readouterr().err
+
+
+def test_every_suite_has_a_name():
+    with smemkit.Device("cpu"):
+        run = bench.Run(smemkit.Device("cpu"), True, Console(stderr=True))
+    assert set(run.suites()) == {"call", "executor"} < set(bench.SUITES)
+
+
+# ---- rows and tables --------------------------------------------------------------------------------------------
+
+
+def test_a_row_of_a_measurement():
+    row = measured(
+        Row("reduce", "reduce", "n"),
+        Benchmark((1e-3, 2e-3, 3e-3), "device", False, 1, "cuda:0", bytes=10**9),
+        {
+            "torch": Benchmark((4e-3,), "device", False, 1, "cuda:0"),
+            "cupy": Benchmark((6e-3,), "device", False, 1, ""),
+        },
+        error=0.5,
+    )
+    assert (row.us, row.unit, row.value, row.ratio, row.error) == pytest.approx((2000, "GB/s", 500, 2, 0.5))
+    assert row.peers == pytest.approx({"torch": 4000, "cupy": 6000})
+    json.dumps(asdict(row), allow_nan=False)
+
+
+def full_report():
+    """A reference file's content with a row of each kind."""
+
+    def row(suite, op, case, us, value=None, **more):
+        row = Row(suite, op, case, us=us, value=value, peers={"torch": 2 * us, "cub": 4 * us}, ratio=2.0, **more)
+        return asdict(row)
+
+    rows = [
+        row(op, op, "x", 100.0, 10.0, unit="GB/s", shape=shape, kernel=kernel, cold=False)
+        for op, shape in (("transpose", [8192, 8192]), ("reduce", [16_777_216]), ("matmul", [4096] * 3))
+        for kernel in (None, *(info.name for info in smemkit.kernels(op) if info.needs != "host"))
+    ]
+    rows += [
+        row("reduce", "reduce", "x", 1.0, 99.0, unit="GB/s", shape=[16_777_216], dtype="float64", cold=False),
+        row("transfer", "upload", "upload, pageable, 512 MiB", 1e4, 50.0, unit="GB/s"),
+        row("transfer", "upload", "upload, pageable, 4 MiB", 1e3, 40.0, unit="GB/s"),
+        row("end_to_end", "matmul", "n = 4,096", 5000.0, 27.0, unit="TFLOP/s"),
+        row("end_to_end", "reduce", "sum of 512 MiB", 11_000.0, 48.0, unit="GB/s"),
+        row("call", "reduce", "the host's share of a call", 2.0),
+        row("call", "reduce", "sum, to a Python float", 9.0),
+    ]
+    return {"environment": {"gpu": "NVIDIA H200", "date": "2026-11-22T01:02:03"}, "rows": rows}
+
+
+def test_the_readme_has_all_tables():
+    text = bench.results(full_report())
+    for line in (
+        "Device time on an NVIDIA H200, float32, warm; 2026-11-22, one run of `python -m smemkit bench`:",
+        "| | the ladder, from its first rung | PyTorch | CUB | ours is |",
+        "| | smemkit | PyTorch | CUB | ours is |",
+        "| upload, pageable, 512 MiB | 50.0 GB/s | 25.0 GB/s | 12.5 GB/s | 2.00 × |",
+        "| matmul n = 4,096 | 5.00 ms | 10.0 ms | 20.0 ms | 2.00 × |",
+        "| sum of 512 MiB | 11.0 ms | 22.0 ms | 44.0 ms | 2.00 × |",
+        "| a call: sum | 2.00 µs | 4.00 µs | 8.00 µs | 2.00 × |",
+        "| a call: sum, to a Python float | 9.00 µs | 18.0 µs | 36.0 µs | 2.00 × |",
+    ):
+        assert line in text.splitlines()
+    assert "4 MiB" not in text
+    assert "99" not in text  # another dtype is another row
+
+
+def test_a_table_without_rows_is_left_out():
+    content = full_report()
+    content["rows"] = [row for row in content["rows"] if row["suite"] in bench.SIZES]
+    text = bench.results(content)
+    assert "the ladder" in text
+    assert "host's clock" not in text
+    assert not text.endswith("\n\n")
+
+
+def test_the_terminal_shows_every_row():
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    rows = [Row(**row) for row in full_report()["rows"] if row["suite"] == "end_to_end"]
+    console.print(report.table("end_to_end", rows))
+    text = console.export_text()
+    assert text.startswith("end to end")
+    for word in ("n = 4,096", "27.0 TFLOP/s", "torch 10,000.00", "2.00 x"):
+        assert word in text
+
+
+# ---- NVIDIA's libraries -----------------------------------------------------------------------------------------
+
+
+def test_without_nvcc_the_libraries_are_left_out(monkeypatch):
+    monkeypatch.setattr(native, "find_nvcc", lambda: (_ for _ in ()).throw(_core.Error("there is no nvcc here")))
+    said = []
+    found = peers.find_peers(LikeAGpu("cpu"), said.append)
+    assert "numpy" in found and "cublas" not in found
+    assert said[-1] == "without cublas and cub: there is no nvcc here"
+
+
+def test_an_nvcc_that_fails_is_quoted(monkeypatch, tmp_path):
+    nvcc = tmp_path / "bin" / "nvcc"
+    nvcc.parent.mkdir()
+    nvcc.write_text("#!/bin/sh\necho 'fatal error: cublas_v2.h: No such file' >&2\nexit 1\n")
+    nvcc.chmod(0o755)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.setenv("SMEMKIT_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(_core.Error, match=r"nvcc cannot compile it: fatal error: cublas_v2\.h"):
+        native.build((9, 0))
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_cublas_and_cub_compute_what_they_are_asked(device):
+    said = []
+    found = peers.find_peers(smemkit.Device(device), said.append)
+    if "cublas" not in found:
+        pytest.skip(str(said))
+    for op, shape, dtype, axis in (
+        ("matmul", (33, 20, 40), "float32", None),
+        ("matmul", (64, 32, 40), "float16", None),
+        ("transpose", (30, 50), "float32", None),
+        ("transpose", (30, 50), "float64", None),
+        ("reduce", (1000,), "float32", None),
+        ("reduce", (1000,), "float64", None),
+        ("reduce", (1000,), "int32", None),
+        ("reduce", (30, 50), "float32", 1),
+    ):
+        problem = Problem(op, shape, device, dtype, axis)
+        outs = [problem.out(), problem.out()]
+        calls = [
+            peer.on_device(problem, out) for peer, out in zip((found["cublas"], found["cub"]), outs, strict=True)
+        ]
+        assert sum(call is not None for call in calls) == 1
+        for call, out in zip(calls, outs, strict=True):
+            if call:
+                call(0)
+                smemkit.synchronize(device)
+                assert math.isfinite(problem.error(out.numpy(), None, peer=True))
