@@ -251,6 +251,12 @@ static PyObject *get_device(PyObject *self, void *unused)
     return PyUnicode_FromString(((struct array *)self)->device->name);
 }
 
+static PyObject *get_home(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromVoidPtr(((struct array *)self)->home);
+}
+
 static PyObject *get_address(PyObject *self, void *unused)
 {
     array_settle((struct array *)self);
@@ -520,6 +526,7 @@ static PyGetSetDef attributes[] = {
     {"ndim", get_ndim, NULL, "Dimensions.", NULL},
     {"device", get_device, NULL, "The device's name: 'cuda:0', 'cpu'.", NULL},
     {"address", get_address, NULL, "Where the device has element 0, …, 0; 0 where there may be none.", NULL},
+    {"_home", get_home, NULL, "The handle of the stream in whose order its memory is used.", NULL},
     {"readonly", get_readonly, NULL, "Whether the elements may not be changed.", NULL},
     {"is_contiguous", get_is_contiguous, NULL, "Whether the elements lie side by side in C order.", NULL},
     {"T", array_transposed, NULL, "A view with the dimensions in reverse.", NULL},

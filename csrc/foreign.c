@@ -177,10 +177,14 @@ void foreign_sweep(void)
 void foreign_retire(struct device *device, device_stream stream, PyObject *const *owners, int count)
 {
     const bool captured = device->type->capturing(device, stream); /* whoever replays the graph keeps the arrays */
-    struct retired *retired;
+    struct failure ignored = {0};
+    struct retired *retired = NULL;
 
     foreign_sweep();
-    retired = captured ? NULL : new_retired(device, stream);
+    Py_BEGIN_ALLOW_THREADS /* the stream's queue may be full */
+    if (!captured && !(retired = new_retired(device, stream)))
+        device->type->wait(device, stream, &ignored);
+    Py_END_ALLOW_THREADS
     for (int i = 0; i < count && !retired; i++) {
         if (captured && PyCapsule_IsValid(owners[i], owner_name))
             foreign_of(owners[i])->waits = NULL;

@@ -90,7 +90,7 @@ static PyObject *copied_with_gaps(struct array *array)
         return call_refused(&call);
     call.as[0] = call.in[0].layout;
     call.result = call.in[0].dtype;
-    return call_run_convert(state, &call, true);
+    return call_run_convert(state, &call, false);
 }
 
 PyObject *array_numpy(PyObject *self, PyObject *unused)

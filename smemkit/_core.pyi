@@ -28,10 +28,11 @@ class Array:
     ndim: int
     device: str  # "cuda:0", "cpu"
     address: int  # where its device has element 0, …, 0
+    _home: int  # the handle of the stream in whose order its memory is used
     readonly: bool
     is_contiguous: bool  # in C order
     T: Array
-    mT: Array
+    mT: Array  # noqa: N815
     def numpy(self) -> np.ndarray: ...
     def item(self, *index: Any) -> bool | int | float | complex: ...
     def to(self, device: str) -> Array: ...

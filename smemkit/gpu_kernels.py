@@ -171,12 +171,15 @@ class GpuModule:
         """The fields of each parameter; None where an #if hides the kernel."""
         return self._signatures[kernel]
 
-    def launch(self, kernel: str, grid, block, shared_bytes: int, arguments, *, stream: Any, carveout) -> None:
-        """Puts it on the stream. `arguments` is a ctypes array of the addresses of their values."""
+    def launch(
+        self, kernel: str, grid, block, shared_bytes: int, arguments, *, stream: Any, homes: set[int], carveout
+    ) -> None:
+        """Puts it on the stream. `arguments` is a ctypes array of the addresses of their values; `homes` are the
+        streams in whose order the arrays among them are used."""
         function, handle = self._functions[kernel], self._stream_handle(stream)
         attributes = driver.CUfunction_attribute
         start = driver.cuLaunchCooperativeKernel if self._is_cooperative else driver.cuLaunchKernel
-        with self._current(), _ordered(handle):
+        with self._current(), _ordered(handle, homes):
             if shared_bytes > 48 * 1024:
                 most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 _check(driver.cuFuncSetAttribute(function, most, shared_bytes))
@@ -268,16 +271,16 @@ def _toolkit_includes() -> list[str]:
 
 
 @contextlib.contextmanager
-def _ordered(handle: int) -> Iterator[None]:
-    """What is put on a stream waits for the default stream, where arrays are made, and that one for it then."""
-    stream, default = driver.CUstream(handle), driver.CUstream(0)
-    alone = handle and _check(driver.cuStreamGetFlags(stream)) & 1  # CU_STREAM_NON_BLOCKING
-    alone = alone and not int(_check(driver.cuStreamIsCapturing(stream)))
-    if alone:
-        _wait(stream, default)
+def _ordered(handle: int, homes: set[int]) -> Iterator[None]:
+    """What is put on a stream waits for the streams that its arrays are at home on, and these for it then."""
+    stream = driver.CUstream(handle)
+    captured = handle and int(_check(driver.cuStreamIsCapturing(stream)))
+    others = [] if captured else [driver.CUstream(home) for home in homes | {0} if home != handle]
+    for other in others:
+        _wait(stream, other)
     yield
-    if alone:
-        _wait(default, stream)
+    for other in others:
+        _wait(other, stream)
 
 
 def _wait(later: Any, earlier: Any) -> None:

@@ -246,6 +246,7 @@ class Launch:
             self.shared_bytes,
             arguments.addresses,
             stream=self.stream,
+            homes={arg._home for arg in args if isinstance(arg, Array)},
             carveout=kernel.carveout,
         )
         if not checked:
