@@ -230,7 +230,7 @@ static bool prepare(struct call *call)
     return true;
 }
 
-static bool mark(struct call *call, int stage)
+static bool mark(struct call *call, enum stage stage)
 {
     return !current_timing() ||
            call->device->type->mark(call->device, call->stream, &call->stages[stage], &call->failure);
@@ -457,7 +457,7 @@ static bool deliver(struct call *part)
     char *memory = part->out.data;
 
     if (part->out.device && part->out_memory == part->out.data)
-        return mark(part, 2);
+        return mark(part, COMPUTED);
     if (!find_made(part, &made))
         return false;
     if (!part->out.device) {
@@ -473,9 +473,10 @@ static bool deliver(struct call *part)
         if (!launch_convert(part, &made, &to, &there))
             return false;
     }
-    return mark(part, 2) &&
-           (part->out.device || part->device->type->copy_out(part->device, &runs, memory, part->stream,
-                                                             &part->download, &part->failure));
+    return mark(part, COMPUTED) &&
+           (part->out.device || (part->device->type->copy_out(part->device, &runs, memory, part->stream,
+                                                              &part->download, &part->failure) &&
+                                 mark(part, FETCHED)));
 }
 
 static void add_span(double *seconds, double *until, const struct interval *span)
@@ -488,7 +489,7 @@ static void add_span(double *seconds, double *until, const struct interval *span
     }
 }
 
-static double seconds_between(struct call *call, int stage)
+static double seconds_between(struct call *call, enum stage stage)
 {
     struct failure ignored = {0};
     double seconds = 0;
@@ -513,12 +514,12 @@ static void add_times(struct call *part)
         add_span(&timing->upload, &timing->uploaded, &part->up[i]);
     }
     if (!beside)
-        timing->upload += seconds_between(part, 0);
-    timing->kernel += seconds_between(part, 1);
+        timing->upload += seconds_between(part, STARTED);
+    timing->kernel += seconds_between(part, BEGUN);
     if (part->down.to > 0)
         add_span(&timing->download, &timing->downloaded, &part->down);
     else
-        timing->download += seconds_between(part, 2);
+        timing->download += seconds_between(part, COMPUTED);
     for (int i = 0; i < STAGES; i++)
         if (part->stages[i])
             part->device->type->drop(part->device, part->stages[i]);
@@ -541,7 +542,6 @@ static bool end_part(struct call *part)
             ok = false;
         }
         part->delivered = false;
-        ok = ok && mark(part, 3);
     }
     release_temporaries(part);
     add_times(part);
@@ -555,7 +555,7 @@ static bool end_part(struct call *part)
 static bool begin_part(struct call *part, struct call *keeper, struct way *way, bool first,
                        const struct box *boxes)
 {
-    bool ok = mark(part, 0);
+    bool ok = mark(part, STARTED);
 
     for (int i = 0; ok && i < part->inputs; i++) {
         if (is_held(part, i))
@@ -563,7 +563,7 @@ static bool begin_part(struct call *part, struct call *keeper, struct way *way, 
         else
             ok = send_operand(part, part, way, i, boxes ? &boxes[i] : NULL);
     }
-    return ok;
+    return ok && mark(part, SENT);
 }
 
 /* The memory of a result that the parts made together: on its way to the host it is the last part's. */
@@ -576,7 +576,7 @@ static void hand_on(struct call *keeper, struct call *part)
 static bool finish_part(struct call *part, struct call *keeper, struct way *way, bool first, call_launcher launch,
                         void *context)
 {
-    bool ok = await_operands(part, way) && mark(part, 1);
+    bool ok = await_operands(part, way) && mark(part, BEGUN);
 
     for (int i = 0; ok && i < part->inputs; i++) {
         if (!is_held(part, i)) {
@@ -598,7 +598,7 @@ static bool finish_part(struct call *part, struct call *keeper, struct way *way,
     }
     ok = ok && (!launch || launch(part, context));
     if (is_folded(part) && !is_last(part))
-        return ok && mark(part, 2);
+        return ok && mark(part, COMPUTED);
     if (is_folded(part))
         hand_on(keeper, part);
     part->delivered = ok && deliver(part);
@@ -954,7 +954,7 @@ static void run_copy(struct call *call)
     struct interval *interval = current_timing() ? (out->device ? &call->up[0] : &call->down) : NULL;
     struct transfer *transfer;
 
-    if (!follow_homes(call, true) || !mark(call, 0))
+    if (!follow_homes(call, true) || !mark(call, STARTED))
         return;
     if (in->device && out->device) {
         type->copy(call->device, out->data, in->data, bytes, call->stream, &call->failure);
@@ -962,11 +962,11 @@ static void run_copy(struct call *call)
         if (type->copy_in(call->device, out->data, &runs, NULL, call->stream, &transfer, &call->failure) &&
             transfer)
             type->copy_in_end(call->device, transfer, call->stream, interval, &call->failure);
-        (void)(call->failure.kind == FAILURE_NONE && mark(call, 1));
-    } else if (mark(call, 2) &&
+        (void)(call->failure.kind == FAILURE_NONE && mark(call, SENT));
+    } else if (mark(call, COMPUTED) &&
                type->copy_out(call->device, &runs, in->data, call->stream, &transfer, &call->failure)) {
         type->copy_out_end(call->device, transfer, interval, &call->failure);
-        (void)(call->failure.kind == FAILURE_NONE && mark(call, 3));
+        (void)(call->failure.kind == FAILURE_NONE && mark(call, FETCHED));
     }
     (void)follow_homes(call, false);
     add_times(call);

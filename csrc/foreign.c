@@ -865,10 +865,22 @@ static bool read_interface(const struct module_state *state, PyObject *interface
 /* ---- together ---- */
 
 /* 1: it is one, and is the operand now; 0: it is none; -1 with an exception */
+/* Whether it has the CUDA Array Interface; keeps the exception that is set. */
+static bool has_interface(PyObject *object)
+{
+    PyObject *type, *value, *traceback;
+    bool has;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    has = PyObject_HasAttrString(object, "__cuda_array_interface__");
+    PyErr_Restore(type, value, traceback);
+    return has;
+}
+
 static int find_foreign(const struct module_state *state, PyObject *object, const char *name,
                         PyObject *stream_argument, enum use use, struct operand *operand)
 {
-    int type = 0, id = 0, has = find_exchanged(state, object, name, use, operand);
+    int type = 0, id = 0, found, has = find_exchanged(state, object, name, use, operand);
     struct device *device;
     device_stream stream = NULL;
     PyObject *interface;
@@ -884,7 +896,12 @@ static int find_foreign(const struct module_state *state, PyObject *object, cons
     if (has && is_cuda(type)) {
         device = cuda_numbered(state, name, id);
         ok = device && (use != AS_OPERAND || read_stream(state, stream_argument, device, &stream));
-        return ok ? read_dlpack(object, name, device, stream, use, operand) : -1;
+        found = ok ? read_dlpack(object, name, device, stream, use, operand) : -1;
+        /* CuPy 14 says the wrong strides here, where they are negative, and the right ones there */
+        if (found >= 0 || !PyErr_ExceptionMatches(PyExc_ValueError) || !has_interface(object))
+            return found;
+        PyErr_Clear();
+        memset(operand, 0, sizeof *operand);
     }
     interface = PyObject_GetAttrString(object, "__cuda_array_interface__");
     if (!interface) {

@@ -303,7 +303,11 @@ void plan_keep(const struct module_state *, unsigned what, PyObject *const *oper
 
 /* ---- call.c: the way of the data ---- */
 
-enum { MAX_INPUTS = 2, STAGES = 4, MAX_TEMPORARIES = 10 };
+enum { MAX_INPUTS = 2, MAX_TEMPORARIES = 10 };
+
+/* The moments of a part on its stream that timed() asks for; what is sent and fetched beside it has its own times.
+ */
+enum stage { STARTED, SENT, BEGUN, COMPUTED, FETCHED, STAGES };
 
 /* A loop over the parts of a call: over a dimension of the result, or of what is reduced, some of it at a time. */
 struct cut {
@@ -339,7 +343,7 @@ struct call {
     struct transfer *download;   /* which goes on, if */
     bool delivered;              /* the result is where it belongs, or on the way */
     bool partly_written;         /* and the rest will not come */
-    device_event stages[STAGES]; /* start, uploaded, computed, downloaded; where timed() listens */
+    device_event stages[STAGES]; /* where timed() listens */
     struct interval up[MAX_INPUTS], down;
     struct plan_note *note; /* of its launches, or NULL */
     struct failure failure;

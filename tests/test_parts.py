@@ -322,14 +322,14 @@ def test_transpositions(device, shape, axes, cut, dtype):
 
 
 @EACH_LAYOUT
-@pytest.mark.parametrize("shape", [(300, 270), (6, 30, 20)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 270), (6, 30, 20)], ids=str)
 def test_transpositions_of_every_layout(device, shape, layout):
     x = random(shape, "float32")
     if layout == "overlapping" and x.ndim > 2:
         pytest.skip("a matrix")
     x = lay(x, layout)
     for axes in itertools.permutations(range(x.ndim)):
-        cut = True if layout == "C" and shape == (300, 270) and axes == (1, 0) else None
+        cut = True if layout == "C" and shape == (3, 270) and axes == (1, 0) else None
         result = check(smemkit.transpose, x, axes, device=device, cut=cut)
         assert_array_equal(result, np.transpose(x, axes))
         assert result.dtype == x.dtype
@@ -427,7 +427,7 @@ CALLS = {
     "sum of columns": lambda x, **options: smemkit.sum(x, 0, **options),
     "sum of rows": lambda x, **options: smemkit.sum(x, 1, **options),
     "sum of all": lambda x, **options: smemkit.sum(np.tile(x.ravel(), 9), keepdims=True, block_size=32, **options),
-    "long rows": lambda x, **options: smemkit.sum(np.tile(x, 10), 1, keepdims=True, block_size=32, **options),
+    "long rows": lambda x, **options: smemkit.sum(np.tile(x[:9], 10), 1, keepdims=True, block_size=32, **options),
     "transpose": lambda x, **options: smemkit.transpose(x, **options),
     "permutation": lambda x, **options: smemkit.transpose(x.reshape(9, 10, 70), (1, 0, 2), **options),
     "turn": lambda x, **options: smemkit.transpose(x.reshape(9, 10, 70), (2, 1, 0), **options),

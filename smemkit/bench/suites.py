@@ -60,7 +60,7 @@ class Run:
 
     def __init__(self, device: Device, quick: bool, console: Console) -> None:
         self.device, self.quick, self.console = device, quick, console
-        self.seconds = 0.05 if quick else 0.2
+        self.seconds = 0.05 if quick else 0.15
         self.failures: list[str] = []
         self.peers = find_peers(device, lambda text: self.say(text, style="yellow"))
         self.ceilings: Ceilings | None = None
