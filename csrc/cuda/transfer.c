@@ -485,7 +485,7 @@ static void make_job(struct job *job, enum direction direction, const struct run
     *job = (struct job){.runs = *runs, .memory = memory, .bytes = bytes, .open = direction == UP};
     job->chunk = chunk_of(bytes, few, LEAST_CHUNK, SLOT[direction]);
     job->lead = job->chunk;
-    job->past_caches = bytes <= (size_t)64 << 20;
+    job->past_caches = bytes < (size_t)16 << 20;
     if (direction == DOWN && runs->ndim == 0 && bytes >= 2 * HUGE_PAGE) {
         const uintptr_t begin = ((uintptr_t)runs->data + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
         const uintptr_t end = ((uintptr_t)runs->data + bytes) / HUGE_PAGE * HUGE_PAGE;
