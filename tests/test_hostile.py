@@ -728,6 +728,7 @@ def test_no_other_thread_resizes_an_operand():
 
 
 def test_an_array_lives_as_long_as_the_call_on_it():
+    gc.collect()  # Arrays of other tests, which would go at any time
     exporter = Exporter(np.ones((N, N), np.float32))
     arrays = [smemkit.from_dlpack(exporter)]
 
@@ -746,6 +747,7 @@ def test_an_array_lives_as_long_as_the_call_on_it():
 @pytest.mark.parametrize("versioned", [False, True])
 @pytest.mark.parametrize("without_gil", [False, True])
 def test_our_deleter_may_be_called_anywhere(versioned, without_gil):
+    gc.collect()  # Arrays of other tests, which would go at any time
     x, before = smemkit.zeros((2, 3), device="cpu"), _core.allocations()
     managed = taken(x.__dlpack__(max_version=(1, 0) if versioned else None), versioned)
     references = sys.getrefcount(x)
