@@ -391,17 +391,33 @@ PyObject *core_empty_cache(PyObject *module, PyObject *name);
 PyObject *core_pinned_copy_seconds(PyObject *module, PyObject *args);
 PyObject *core_close(PyObject *module, PyObject *unused);
 
-/* ---- ops.c ---- */
+/* ---- ops.c, matmul.c, reduce.c, transpose.c: the operations ---- */
 
 PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count);
-/* Warns, as NumPy does, where a cast loses the imaginary part. */
-bool warn_complex(enum dtype from, enum dtype to);
 PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_add(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
+bool warn(PyObject *category, const char *text);
+/* Warns, as NumPy does, where a cast loses the imaginary part. */
+bool warn_complex(enum dtype from, enum dtype to);
+/* Whether all from the first to the last of them are None. */
+bool are_none(PyObject *const *args, int first, int last);
+/* The dtype that holds both operands', unless `object` asks for one that both can be cast to. */
+bool read_common_dtype(struct call *, PyObject *object, enum dtype *);
+/* A ValueError with the shapes of x1 and x2. Returns false. */
+bool refuse_shapes(const struct operand *, const struct operand *, const char *expected);
+/* The operand as it lies, in its own dtype. */
+void want_natural(struct call *, int i);
+/* `out` for a result of `dtype`, or of the operand's own dtype and byte order where only bytes are moved. */
+bool call_out(const struct module_state *, struct call *, PyObject *object, enum dtype, int ndim,
+              const npy_intp *shape, PyObject *stream);
+/* So many steps of a dimension that the parts have about `part` bytes: at least one, and a multiple of `multiple`,
+ * if not all of it. */
+npy_intp step_of(npy_intp part, npy_intp bytes_a_step, npy_intp multiple);
 
 /* ---- checker.c ---- */
 
@@ -422,8 +438,8 @@ struct stream {
 };
 
 extern PyType_Spec stream_spec, event_spec;
-/* This thread's current stream for the device: a new reference, or NULL without an exception. */
 bool stream_is_entered(void); /* whether the thread may have a current stream */
+/* This thread's current stream for the device: a new reference, or NULL without an exception. */
 struct stream *thread_stream(const struct module_state *, const struct device *);
 PyObject *core_current_stream(PyObject *module, PyObject *name);
 PyObject *core_mark(PyObject *module, PyObject *const *args, Py_ssize_t count);

@@ -97,7 +97,7 @@ MUTANTS = [
     ),
     Mutant(
         "sums-do-not-widen-small-integers",
-        "csrc/ops.c",
+        "csrc/reduce.c",
         "in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in",
         "in",
         "tests/test_reduce.py tests/test_numpy.py",
@@ -111,8 +111,8 @@ MUTANTS = [
     ),
     Mutant(
         "keepdims-is-ignored",
-        "csrc/ops.c",
-        "if (!reduced[i] || keepdims)",
+        "csrc/reduce.c",
+        "if (!reduced[i] || reduction->keepdims)",
         "if (!reduced[i])",
         "tests/test_reduce.py tests/test_numpy.py",
     ),

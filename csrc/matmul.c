@@ -1,0 +1,239 @@
+/* matmul: products of matrices, and of batches of them. */
+#include "smemkit.h"
+
+/* Where the matrices of a batch lie: dimensions of c's batch, with the steps of a and b, in matrices. */
+struct batches {
+    int ndim;
+    npy_intp shape[NPY_MAXDIMS], a_steps[NPY_MAXDIMS], b_steps[NPY_MAXDIMS];
+};
+
+/* A vector becomes a matrix of one row, or one column. */
+static void as_matrix(struct layout *layout, bool column)
+{
+    if (layout->ndim != 1)
+        return;
+    layout->ndim = 2;
+    layout->shape[!column] = layout->shape[0];
+    layout->strides[!column] = layout->strides[0];
+    layout->shape[column] = 1;
+    layout->strides[column] = 0;
+}
+
+/* The shapes of a and b, both matrices or batches of them, broadcast; false where they do not fit. */
+static bool broadcast(const struct layout *a, const struct layout *b, struct batches *batches, npy_intp *shape)
+{
+    npy_intp a_step = 1, b_step = 1;
+
+    batches->ndim = (a->ndim > b->ndim ? a->ndim : b->ndim) - 2;
+    for (int i = batches->ndim - 1, from_end = 3; i >= 0; i--, from_end++) {
+        const npy_intp in_a = a->ndim >= from_end ? a->shape[a->ndim - from_end] : 1;
+        const npy_intp in_b = b->ndim >= from_end ? b->shape[b->ndim - from_end] : 1;
+
+        if (in_a != in_b && in_a != 1 && in_b != 1)
+            return false;
+        shape[i] = batches->shape[i] = in_a == 1 ? in_b : in_a;
+        batches->a_steps[i] = in_a == 1 ? 0 : a_step;
+        batches->b_steps[i] = in_b == 1 ? 0 : b_step;
+        a_step *= in_a;
+        b_step *= in_b;
+    }
+    return true;
+}
+
+/* The shape of the product; 0 dimensions less for each operand that is a vector. -1 with an exception. */
+static int matmul_shape(struct call *call, struct batches *batches, npy_intp *shape)
+{
+    struct layout *a = &call->as[0], *b = &call->as[1];
+    const bool row = a->ndim == 1, column = b->ndim == 1;
+    int ndim;
+
+    if (a->ndim && b->ndim) {
+        as_matrix(a, false);
+        as_matrix(b, true);
+    }
+    if (a->ndim < 2 || b->ndim < 2 || a->shape[a->ndim - 1] != b->shape[b->ndim - 2]) {
+        refuse_shapes(&call->in[0], &call->in[1], "shapes (..., m, k) and (..., k, n)");
+        return -1;
+    }
+    if (!broadcast(a, b, batches, shape)) {
+        refuse_shapes(&call->in[0], &call->in[1], "batches that can be broadcast");
+        return -1;
+    }
+    ndim = batches->ndim;
+    if (!row)
+        shape[ndim++] = a->shape[a->ndim - 2];
+    if (!column)
+        shape[ndim++] = b->shape[b->ndim - 1];
+    return ndim;
+}
+
+/* One launch for all matrices that lie evenly; the dimensions of the batch before those are counted through. */
+static bool launch_matmul(struct call *call, struct matmul_args *args, const struct batches *batches)
+{
+    const int64_t element = dtype_bytes(args->dtype), outer = batches->ndim > 1 ? batches->ndim - 1 : 0;
+    const struct matmul_args first = *args;
+    npy_intp index[NPY_MAXDIMS] = {0};
+    int64_t done = 0;
+
+    for (;;) {
+        int64_t a = 0, b = 0;
+        int d = (int)outer - 1;
+
+        for (int i = 0; i < outer; i++) {
+            a += index[i] * batches->a_steps[i];
+            b += index[i] * batches->b_steps[i];
+        }
+        args->a = (const char *)first.a + a * args->m * args->k * element;
+        args->b = (const char *)first.b + b * args->k * args->n * element;
+        args->c = (char *)first.c + done * args->m * args->n * element;
+        if (!call_launch(call, call->kernel.row, args))
+            return false;
+        done += args->batches;
+        while (d >= 0 && ++index[d] == batches->shape[d])
+            index[d--] = 0;
+        if (d < 0)
+            return true;
+    }
+}
+
+static bool run_matmul(struct call *part, void *unused)
+{
+    const struct layout *a = &part->as[0], *b = &part->as[1];
+    struct batches batches;
+    npy_intp shape[NPY_MAXDIMS];
+    struct matmul_args args = {.a = part->memory[0],
+                               .b = part->memory[1],
+                               .c = part->out_memory,
+                               .m = a->shape[a->ndim - 2],
+                               .n = b->shape[b->ndim - 1],
+                               .k = a->shape[a->ndim - 1],
+                               .batches = 1,
+                               .dtype = part->result,
+                               .tile = part->kernel.size};
+
+    (void)unused;
+    (void)broadcast(a, b, &batches, shape);
+    batches.ndim = merge_dimensions(batches.ndim, batches.shape, batches.a_steps, batches.b_steps);
+    if (batches.ndim > 0) {
+        args.batches = batches.shape[batches.ndim - 1];
+        args.a_step = batches.a_steps[batches.ndim - 1] * args.m * args.k;
+        args.b_step = batches.b_steps[batches.ndim - 1] * args.k * args.n;
+    }
+    return launch_matmul(part, &args, &batches);
+}
+
+/* out as a batch of matrices, whose rows and columns are there where an operand is a vector, too. */
+static void make_matrices(struct call *call, int batches, npy_intp m, npy_intp n)
+{
+    struct layout *made = &call->made;
+    const struct layout *out = &call->out.layout;
+    const bool column = out->ndim > batches && n > 1 ? out->ndim == batches + 1 && m == 1 : false;
+
+    made->ndim = batches + 2;
+    made->shape[batches] = m;
+    made->shape[batches + 1] = n;
+    if (out->ndim == batches + 2)
+        return;
+    made->strides[batches] = made->strides[batches + 1] = 0;
+    if (out->ndim == batches + 1)
+        made->strides[batches + (column ? 1 : 0)] = out->strides[batches];
+}
+
+/* The loops of a product that is done in parts. Inner: rows of a, which meet all of b; or, in a batch, matrices.
+ * Outer: columns of b, if the device has no room for all; or the matrices of a batch, if they are large. An
+ * element of the result comes out the same in any case, for no part knows less of its row and its column. */
+static void cut_matmul(struct call *call, int batches)
+{
+    enum { ROWS = 32, MANY_ROWS = 256, DEPTH = 3 };
+    const struct layout *a = &call->as[0], *b = &call->as[1], *made = &call->made;
+    const npy_intp m = made->shape[batches], n = made->shape[batches + 1], k = a->shape[a->ndim - 1];
+    const npy_intp element = dtype_bytes(call->result);
+    npy_intp matrices = (m * k + k * n + m * n) * element;
+    const npy_intp part = call_part_bytes(call, (m > n ? m : n) * k * element / 2);
+    struct cut *inner = &call->cuts[1], *outer = &call->cuts[0];
+    npy_intp rows = step_of(part, (k > n ? k : n) * element, ROWS);
+
+    *inner = (struct cut){m, rows > MANY_ROWS ? rows / MANY_ROWS * MANY_ROWS : rows, {a->ndim - 2, -1}, batches};
+    if (batches) {
+        struct cut *cut = matrices / 2 > part ? outer : inner;
+
+        for (int d = 1; d < batches; d++) /* a step has all of the dimensions after the first */
+            matrices *= made->shape[d];
+        *cut = (struct cut){made->shape[0], step_of(part, matrices, 1), {-1, -1}, 0};
+        for (int i = 0; i < 2; i++)
+            if (call->as[i].ndim == made->ndim && call->as[i].shape[0] > 1)
+                cut->in[i] = 0;
+        return;
+    }
+    if (part < NPY_MAX_INTP) {
+        const size_t room = call_room(call) / 10 * 9;
+        const size_t line = (size_t)((k + n) * inner->step * element) * 2 * DEPTH;
+        const size_t column = (size_t)(k * element) * (call->in[1].dtype == call->result ? 1 : 2);
+
+        *outer = (struct cut){n, n, {-1, b->ndim - 1}, batches + 1};
+        if (room <= line || (size_t)n > (room - line) / column)
+            outer->step = step_of(room > line ? (npy_intp)((room - line) / column) : 0, 1, MANY_ROWS);
+    }
+}
+
+enum { M_X1, M_X2, M_DTYPE, M_PRECISION, M_KERNEL, M_TILE, M_OUT, M_DEVICE, M_STREAM };
+
+static bool is_highest(PyObject *precision)
+{
+    return PyUnicode_CheckExact(precision) && PyUnicode_CompareWithASCIIString(precision, "highest") == 0;
+}
+
+static PyObject *matmul(const struct module_state *state, PyObject *const *args, struct plan_note *note)
+{
+    const bool own_out = args[M_OUT] != Py_None;
+    struct call call = {.inputs = 2, .note = note};
+    struct batches batches;
+    npy_intp shape[NPY_MAXDIMS];
+    enum dtype dtype;
+    int ndim;
+
+    if (!read_operand(state, args[M_X1], "x1", args[M_STREAM], &call.in[0]) ||
+        !read_operand(state, args[M_X2], "x2", args[M_STREAM], &call.in[1]) ||
+        !read_common_dtype(&call, args[M_DTYPE], &dtype))
+        return call_refused(&call);
+    for (int i = 0; i < 2; i++) {
+        call.as[i] = call.in[i].layout;
+        call.dtype[i] = dtype;
+    }
+    ndim = matmul_shape(&call, &batches, shape);
+    if (ndim < 0 || !read_device(state, args[M_DEVICE], call.in, 2, &call.device) ||
+        !read_kernel(OP_matmul, args[M_KERNEL], "tile", args[M_TILE], Py_None, args[M_DEVICE], call_is_host(&call),
+                     &call.device, &call.kernel) ||
+        !check_kernel_dtype(&call.kernel, "x1", dtype) || !read_precision(args[M_PRECISION], &call.kernel) ||
+        !read_stream(state, args[M_STREAM], call.device, &call.stream) ||
+        !call_out(state, &call, args[M_OUT], dtype, ndim, shape, args[M_STREAM]))
+        return call_refused(&call);
+
+    if (call.out.size && (!call.in[0].size || !call.in[1].size)) /* k is 0 */
+        return call_filled(state, &call, Py_False, own_out);
+    if (call.out.size) {
+        make_matrices(&call, batches.ndim, call.as[0].shape[call.as[0].ndim - 2],
+                      call.as[1].shape[call.as[1].ndim - 1]);
+        cut_matmul(&call, batches.ndim);
+    }
+    return call_run(state, &call, run_matmul, NULL, own_out);
+}
+
+PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    const struct module_state *state = state_of(module);
+    struct plan_note note = {.launches = 0};
+    PyObject *result;
+
+    if (!read_count("matmul", count, M_STREAM + 1))
+        return NULL;
+    const bool plain = args[M_OUT] != Py_None && args[M_DTYPE] == Py_None && is_highest(args[M_PRECISION]) &&
+                       are_none(args, M_KERNEL, M_TILE) && are_none(args, M_DEVICE, M_STREAM);
+    PyObject *const operands[] = {args[M_X1], args[M_X2], args[M_OUT]};
+    if (plain && plan_run(state, OP_matmul, operands, 3, &result))
+        return result;
+    result = matmul(state, args, plain ? &note : NULL);
+    if (plain && result)
+        plan_keep(state, OP_matmul, operands, 3, &note, 0, result);
+    return result;
+}

@@ -1,0 +1,588 @@
+/* The reductions: sum, min, var, argmax and their like, over any axes. */
+#include "smemkit.h"
+
+#include <math.h>
+#include <string.h>
+
+/* (outer, n, inner) elements, n of which become one. */
+struct extent {
+    int64_t outer, n, inner;
+};
+
+static enum dtype real_part(enum dtype dtype)
+{
+    return dtype == COMPLEX64 ? FLOAT32 : dtype == COMPLEX128 ? FLOAT64 : dtype;
+}
+
+/* What a sum is added up in. One that is left to smemkit is added in double precision, so that its error is half
+ * an ulp and n * 2^-53 of the sum of |x|; a rung that was named computes in single precision, if x has no more. */
+static enum dtype sum_accumulator(enum dtype dtype, bool chosen)
+{
+    if (dtype & UNSIGNED)
+        return UINT64;
+    if (dtype & (BOOL | SIGNED))
+        return INT64;
+    if (dtype & COMPLEX)
+        return chosen || dtype == COMPLEX128 ? COMPLEX128 : COMPLEX64;
+    return chosen || dtype == FLOAT64 ? FLOAT64 : FLOAT32;
+}
+
+/* sum, prod and mean: `asked` is 0 or the dtype that the elements are cast to first. */
+static void sum_types(struct call *call, enum dtype asked, struct reduce_args *args)
+{
+    const enum dtype in = call->in[0].dtype, integers = BOOL | SIGNED | UNSIGNED;
+
+    if (asked == BOOL && args->op != REDUCE_PROD) { /* the sum of truths is their "or"; so is their mean, cast */
+        args->op = REDUCE_ANY;
+        args->result = BOOL;
+        return;
+    }
+    if (args->op == REDUCE_MEAN && in & integers && (!asked || asked == FLOAT64)) {
+        args->accumulator = args->result = FLOAT64;
+        return;
+    }
+    if (asked && !(in & integers && asked & (SIGNED | UNSIGNED) && args->op != REDUCE_MEAN))
+        /* sums of integers wrap around at the end as well as before */
+        call->dtype[0] = asked;
+    args->accumulator = sum_accumulator(call->dtype[0], call->kernel.chosen);
+    args->result = asked ? asked : in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in;
+}
+
+/* The dtype that holds the elements and those of `out`; 0 where there is none, no out, or one that cannot take it.
+ */
+static enum dtype dtype_with_out(const struct module_state *state, const struct operand *x, PyObject *out)
+{
+    struct operand other = {NULL};
+    PyArray_Descr *descr = NULL;
+    enum dtype dtype = 0;
+
+    if (PyArray_Check(out))
+        descr = PyArray_DESCR((PyArrayObject *)out);
+    else if (Py_IS_TYPE(out, state->array_type))
+        descr = ((struct array *)out)->descr;
+    else if (out != Py_None && read_foreign(state, out, "out", Py_None, &other) > 0)
+        descr = other.descr;
+    if (descr && dtype_of(descr))
+        dtype = dtype_promoted(x->descr, descr);
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Clear(); /* what is no out at all is refused later */
+    if (dtype && !dtype_casts(dtype, dtype_of(descr)))
+        dtype = 0;
+    drop_operand(&other);
+    return dtype;
+}
+
+static bool reduce_types(const struct module_state *state, struct call *call, const char *op, PyObject *dtype,
+                         PyObject *out, struct reduce_args *args)
+{
+    static const unsigned moments = FLOATING | COMPLEX;
+    enum dtype asked = 0, with_out;
+
+    switch (args->op) {
+    case REDUCE_SUM:
+    case REDUCE_PROD:
+    case REDUCE_MEAN:
+        if (args->op != REDUCE_MEAN || call->in[0].dtype & moments)
+            asked = dtype_with_out(state, &call->in[0], out); /* as NumPy, which adds up in it */
+        if (!(call->in[0].dtype & COMPLEX))
+            asked = real_part(asked);
+        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked))
+            return false;
+        sum_types(call, asked, args);
+        break;
+    case REDUCE_VAR:
+    case REDUCE_STD:
+        if (!read_dtype(dtype, moments, &asked))
+            return false;
+        if (asked && !(asked == FLOAT64 && call->in[0].dtype & ~moments))
+            call->dtype[0] = asked;
+        args->result = asked ? asked : call->in[0].dtype & ~moments ? FLOAT64 : real_part(call->in[0].dtype);
+        with_out = asked ? 0 : dtype_with_out(state, &call->in[0], out);
+        if (with_out & FLOATING && args->result & FLOATING) /* it is computed in double anyway */
+            args->result = with_out;
+        break;
+    case REDUCE_MIN:
+    case REDUCE_MAX:
+        if (!read_dtype(dtype, EVERY, &asked))
+            return false;
+        call->dtype[0] = args->result = asked ? asked : call->in[0].dtype;
+        break;
+    default:
+        if (!read_none(dtype, "dtype", op))
+            return false;
+        args->result = args->op == REDUCE_ANY || args->op == REDUCE_ALL ? BOOL : INT64;
+    }
+    args->dtype = call->dtype[0];
+    if (!args->accumulator)
+        args->accumulator = args->dtype;
+    return warn_complex(call->in[0].dtype, asked ? asked : call->in[0].dtype);
+}
+
+/* For a choice that is left to smemkit: few elements a row, a thread does them all; else no more threads than
+ * elements. It depends on shape alone, so that the bits are the same every time. */
+static void plan_reduce(struct kernel_choice *choice, int64_t n)
+{
+    const int *sizes;
+
+    if (!choice->chosen)
+        return;
+    if (n <= 16) {
+        choice->row = find_row(OP_reduce, "rowwise");
+        choice->size = 0;
+        return;
+    }
+    sizes = choice->row->sizes;
+    for (int i = 0; sizes[i] >= 0; i++)
+        if (sizes[i] >= n && sizes[i] < choice->size)
+            choice->size = sizes[i];
+}
+
+/* The one rung that takes no partial results wider than what an atomic can change. */
+static bool is_atomic(const struct kernel_row *row)
+{
+    return strcmp(row->name, "atomic") == 0;
+}
+
+static bool check_rung(const struct kernel_choice *choice, const struct reduce_args *args, const char *op)
+{
+    const bool pair =
+        args->op == REDUCE_VAR || args->op == REDUCE_STD || args->op == REDUCE_ARGMIN || args->op == REDUCE_ARGMAX;
+
+    if (pair && is_atomic(choice->row)) {
+        PyErr_Format(PyExc_ValueError,
+                     "kernel: 'atomic' has no '%s', whose partial results are more than one number; expected "
+                     "another kernel",
+                     op);
+        return false;
+    }
+    return check_kernel_dtype(choice, "x", args->dtype);
+}
+
+enum {
+    R_X,
+    R_OP,
+    R_AXIS,
+    R_DTYPE,
+    R_KEEPDIMS,
+    R_INITIAL,
+    R_DDOF,
+    R_KERNEL,
+    R_BLOCK_SIZE,
+    R_OUT,
+    R_DEVICE,
+    R_STREAM
+};
+
+/* One reduction, as it was asked for. */
+struct reduction {
+    const char *op;
+    bool folds; /* one more element makes sense to it */
+    struct reduce_args args;
+    bool reduced[NPY_MAXDIMS], keepdims;
+    PyArrayObject *initial;
+    int ndim; /* of the result */
+    npy_intp shape[NPY_MAXDIMS];
+    struct extent extent;
+    int outer_ndim, reduced_ndim;                     /* dimensions of `as` that make it up */
+    enum { NOTHING, OUTER, REDUCED, INNER } along[2]; /* what the loops over the parts cut */
+};
+
+/* How many times a group of dimensions that are reduced begins, in this order of the dimensions. */
+static int groups(const struct layout *layout, const int *order, const bool *reduced)
+{
+    int count = 0;
+    bool inside = false;
+
+    for (int i = 0; i < layout->ndim; i++) {
+        if (layout->shape[order[i]] == 1)
+            continue;
+        count += reduced[order[i]] && !inside;
+        inside = reduced[order[i]];
+    }
+    return count;
+}
+
+/* The dimensions in the order in which the elements lie, if what is kept stays in its order, and, for places, what
+ * is reduced as well: the same reduction then, without a conversion. */
+static bool order_as_it_lies(const struct layout *layout, const bool *reduced, bool places, int *order)
+{
+    int last[2] = {-1, -1};
+
+    for (int i = 0; i < layout->ndim; i++) {
+        int at = i;
+
+        for (; at > 0 && layout->strides[order[at - 1]] < layout->strides[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int i = 0; i < layout->ndim; i++) {
+        const int d = order[i];
+
+        if (layout->shape[d] == 1)
+            continue;
+        if ((places || !reduced[d]) && d < last[reduced[d]])
+            return false;
+        last[reduced[d]] = d;
+    }
+    return true;
+}
+
+/* An order of the dimensions in which those that are reduced lie side by side: as the array lies, as it is, or
+ * with the reduced ones last. */
+static void choose_order(const struct call *call, const bool *reduced, bool places, int *order)
+{
+    const struct layout *layout = &call->in[0].layout;
+    struct layout lies;
+    int kept = 0;
+
+    if (order_as_it_lies(layout, reduced, places, order) && groups(layout, order, reduced) <= 1) {
+        lies = layout_permuted(layout, order);
+        if (layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)))
+            return;
+    }
+    for (int i = 0; i < layout->ndim; i++)
+        order[i] = i;
+    if (groups(layout, order, reduced) <= 1)
+        return;
+    for (int i = 0; i < layout->ndim; i++)
+        if (!reduced[i])
+            order[kept++] = i;
+    for (int i = 0; i < layout->ndim; i++)
+        if (reduced[i])
+            order[kept++] = i;
+}
+
+/* The dimensions of one group, appended to `as`, and those of out to `made` where the group is kept; in as few as
+ * can be. Returns how many elements the group has. */
+static npy_intp append_group(struct call *call, const struct layout *out, const int *order, int count, bool kept)
+{
+    struct layout *as = &call->as[0], *made = &call->made;
+    const struct layout *in = &call->in[0].layout;
+    npy_intp shape[NPY_MAXDIMS], steps[NPY_MAXDIMS], out_steps[NPY_MAXDIMS], size = 1;
+
+    for (int i = 0; i < count; i++) {
+        shape[i] = in->shape[order[i]];
+        steps[i] = in->strides[order[i]];
+        out_steps[i] = kept ? out->strides[order[i]] : steps[i];
+        size *= shape[i];
+    }
+    count = merge_dimensions(count, shape, steps, out_steps);
+    for (int i = 0; i < count; i++) {
+        as->shape[as->ndim] = shape[i];
+        as->strides[as->ndim++] = steps[i];
+        if (kept) {
+            made->shape[made->ndim] = shape[i];
+            made->strides[made->ndim++] = out_steps[i];
+        }
+    }
+    return size;
+}
+
+/* x as (outer, n, inner), and out as (outer, inner). */
+static void split_axes(struct call *call, struct reduction *reduction)
+{
+    const bool places = reduction->args.op == REDUCE_ARGMIN || reduction->args.op == REDUCE_ARGMAX;
+    const bool *reduced = reduction->reduced;
+    const struct layout *in = &call->in[0].layout;
+    struct extent *extent = &reduction->extent;
+    struct layout out = {.ndim = in->ndim};
+    int order[NPY_MAXDIMS], begin = 0, end;
+
+    for (int i = 0, at = 0; i < in->ndim; i++)
+        if (!reduced[i] || reduction->keepdims)
+            out.strides[i] = call->out.layout.strides[at++];
+    choose_order(call, reduced, places, order);
+    while (begin < in->ndim && (!reduced[order[begin]] || in->shape[order[begin]] == 1))
+        begin++;
+    for (end = begin; end < in->ndim && (reduced[order[end]] || in->shape[order[end]] == 1);)
+        end++;
+    call->as[0].ndim = call->made.ndim = 0;
+    extent->outer = append_group(call, &out, order, begin, true);
+    reduction->outer_ndim = call->as[0].ndim;
+    extent->n = append_group(call, &out, order + begin, end - begin, false);
+    reduction->reduced_ndim = call->as[0].ndim - reduction->outer_ndim;
+    extent->inner = append_group(call, &out, order + end, in->ndim - end, true);
+}
+
+static bool read_axes_of(struct call *call, PyObject *const *args, struct reduction *reduction)
+{
+    const enum reduce_op op = reduction->args.op;
+    const bool is_arg = op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
+    const bool is_moment = op == REDUCE_MEAN || op == REDUCE_VAR || op == REDUCE_STD;
+    const struct layout *layout = &call->in[0].layout;
+    const bool *reduced = reduction->reduced;
+
+    if (!read_axis(args[R_AXIS], layout->ndim, !is_arg, !is_moment, reduction->reduced) ||
+        !read_flag(args[R_KEEPDIMS], "keepdims", &reduction->keepdims))
+        return false;
+    want_natural(call, 0);
+    reduction->extent.n = 1;
+    for (int i = 0; i < layout->ndim; i++) {
+        if (reduced[i])
+            reduction->extent.n *= layout->shape[i];
+        if (!reduced[i] || reduction->keepdims)
+            reduction->shape[reduction->ndim++] = reduced[i] ? 1 : layout->shape[i];
+    }
+    return true;
+}
+
+static bool read_initial_of(PyObject *object, struct reduction *reduction)
+{
+    if (object == Py_None)
+        return true;
+    if (!reduction->folds)
+        return read_none(object, "initial", reduction->op);
+    reduction->initial = read_initial(object, reduction->args.result, &reduction->args.initial);
+    reduction->args.has_initial = true;
+    return reduction->initial != NULL;
+}
+
+static bool read_op(PyObject *object, struct reduction *reduction)
+{
+    const enum reduce_op *op = &reduction->args.op;
+
+    if (!read_reduce_op(object, &reduction->args.op))
+        return false;
+    reduction->op = PyUnicode_AsUTF8(object);
+    reduction->folds = *op == REDUCE_SUM || *op == REDUCE_PROD || *op == REDUCE_MIN || *op == REDUCE_MAX;
+    return reduction->op != NULL;
+}
+
+static bool read_reduction(const struct module_state *state, PyObject *const *args, struct call *call,
+                           struct reduction *reduction)
+{
+    struct reduce_args *reduce = &reduction->args;
+
+    return read_operand(state, args[R_X], "x", args[R_STREAM], &call->in[0]) && read_op(args[R_OP], reduction) &&
+           read_axes_of(call, args, reduction) && read_double(args[R_DDOF], "ddof", &reduce->ddof) &&
+           read_device(state, args[R_DEVICE], call->in, 1, &call->device) &&
+           read_kernel(OP_reduce, args[R_KERNEL], "block_size", args[R_BLOCK_SIZE], Py_None, args[R_DEVICE],
+                       call_is_host(call), &call->device, &call->kernel) &&
+           reduce_types(state, call, reduction->op, args[R_DTYPE], args[R_OUT], reduce) &&
+           read_initial_of(args[R_INITIAL], reduction) && check_rung(&call->kernel, reduce, reduction->op) &&
+           read_stream(state, args[R_STREAM], call->device, &call->stream);
+}
+
+/* What no elements reduce to. NULL with an exception where there is no such thing. */
+static PyObject *reduce_nothing(const struct reduction *reduction)
+{
+    if (reduction->initial)
+        return Py_NewRef((PyObject *)reduction->initial);
+    switch (reduction->args.op) {
+    case REDUCE_SUM:
+    case REDUCE_ANY:
+    case REDUCE_COUNT_NONZERO:
+        return PyLong_FromLong(0);
+    case REDUCE_PROD:
+    case REDUCE_ALL:
+        return PyLong_FromLong(1);
+    case REDUCE_MEAN:
+        if (!warn(PyExc_RuntimeWarning, "Mean of empty slice."))
+            return NULL;
+        /* fall through */
+    case REDUCE_VAR:
+    case REDUCE_STD: /* the degrees of freedom have been warned of */
+        return reduction->args.result & COMPLEX && reduction->args.op == REDUCE_MEAN
+                   ? PyComplex_FromDoubles(NAN, NAN)
+                   : PyFloat_FromDouble(NAN);
+    default:
+        return PyErr_Format(PyExc_ValueError, "x: expected at least one element for '%s', got none",
+                            reduction->op);
+    }
+}
+
+/* argmin and argmax give places, which no other kind of number holds. */
+static bool check_places(const struct call *call, const struct reduce_args *args)
+{
+    if ((args->op != REDUCE_ARGMIN && args->op != REDUCE_ARGMAX) || call->out.dtype & SIGNED)
+        return true;
+    PyErr_Format(PyExc_TypeError, "out: expected dtype int64 or one that it can be cast to, got %S",
+                 call->out.descr);
+    return false;
+}
+
+static bool warn_freedom(const struct reduction *reduction)
+{
+    const bool moments = reduction->args.op == REDUCE_VAR || reduction->args.op == REDUCE_STD;
+
+    return !moments || (double)reduction->extent.n > reduction->args.ddof ||
+           warn(PyExc_RuntimeWarning, "Degrees of freedom <= 0 for slice.");
+}
+
+/* The loops of a reduction that is done in parts. Rows are reduced some at a time, where one is not too much. A
+ * row that is goes through in parts: those that lie side by side (inner) some columns at a time, if they are wide
+ * enough; else some of its elements at a time, whole blocks of the tree, so that the partial results are those of
+ * one launch.
+ */
+static void cut_reduce(struct call *call, struct reduction *reduction)
+{
+    enum { RUN = 1024 };
+    struct extent *extent = &reduction->extent;
+    const struct layout *as = &call->as[0];
+    const npy_intp element = dtype_bytes(call->in[0].dtype), row = extent->n * extent->inner * element;
+    const npy_intp bytes = extent->outer * row, part = call_part_bytes(call, bytes), block = call->kernel.size;
+    const int outer = 0, n = reduction->outer_ndim, inner = n + reduction->reduced_ndim;
+    struct cut *cuts = call->cuts;
+
+    if (bytes <= part)
+        return;
+    if (reduction->outer_ndim) {
+        const int loop = row > part ? 0 : 1;
+
+        cuts[loop] = (struct cut){as->shape[outer], 1, {outer, -1}, 0};
+        cuts[loop].step = step_of(part, bytes / as->shape[outer], 1);
+        reduction->along[loop] = OUTER;
+    }
+    if (row <= part)
+        return;
+    if (block && reduction->reduced_ndim == 1 && extent->inner * element * block <= part) {
+        cuts[1] = (struct cut){as->shape[n], step_of(part, extent->inner * element, block), {n, -1}, -1};
+        reduction->along[1] = REDUCED;
+    } else if (inner < as->ndim) {
+        cuts[1] = (struct cut){as->shape[inner], 1, {inner, -1}, reduction->outer_ndim};
+        cuts[1].step = step_of(part, row / as->shape[inner], 1);
+        if (cuts[1].step * (extent->inner / as->shape[inner]) * element < RUN)
+            cuts[1].step = RUN / element;
+        reduction->along[1] = INNER;
+    }
+}
+
+/* Bytes of scratch for the largest part. */
+static void scratch_of(struct call *call, struct reduction *reduction)
+{
+    struct reduce_args args = {.n = reduction->extent.n, .block_size = call->kernel.size};
+    const struct cut *cuts = call->cuts;
+    int64_t rows = reduction->extent.outer * reduction->extent.inner;
+
+    for (int loop = 0; loop < 2; loop++)
+        if ((reduction->along[loop] == OUTER || reduction->along[loop] == INNER) &&
+            cuts[loop].step < cuts[loop].length)
+            rows = rows / cuts[loop].length * cuts[loop].step;
+    args.outer = rows;
+    args.inner = 1;
+    if (args.block_size || is_atomic(call->kernel.row))
+        call->scratch_bytes = reduce_scratch(&args);
+}
+
+static bool run_reduce(struct call *part, void *context)
+{
+    const struct reduction *reduction = context;
+    struct reduce_args args = reduction->args;
+    int64_t *const sizes[] = {[OUTER] = &args.outer, [REDUCED] = &args.count, [INNER] = &args.inner};
+
+    args.outer = reduction->extent.outer;
+    args.n = args.count = reduction->extent.n;
+    args.inner = reduction->extent.inner;
+    for (int loop = 0; loop < 2; loop++)
+        if (reduction->along[loop] != NOTHING)
+            *sizes[reduction->along[loop]] =
+                *sizes[reduction->along[loop]] / part->cuts[loop].length * part->taken[loop];
+    args.first = reduction->along[1] == REDUCED ? part->at[1] : 0;
+    args.block_size = part->kernel.size;
+    args.x = part->memory[0];
+    args.out = part->out_memory;
+    args.scratch = part->scratch;
+    return call_launch(part, part->kernel.row, &args);
+}
+
+/* Where one number is made on a GPU, by a single store, the caller will probably want to read it. */
+static bool reduce_out(const struct module_state *state, struct call *call, PyObject *const *args,
+                       const struct reduction *reduction)
+{
+    const enum dtype result = reduction->args.result;
+    const bool one = args[R_OUT] == Py_None && !call_is_host(call) && call->kernel.chosen && !call->stream &&
+                     !(result & COMPLEX) && !stream_is_entered();
+    PyArray_Descr *descr = NULL;
+    struct array *array = NULL;
+    bool ok;
+
+    for (int i = 0; one && i < reduction->ndim; i++)
+        if (reduction->shape[i] != 1)
+            return call_out(state, call, Py_None, result, reduction->ndim, reduction->shape, args[R_STREAM]);
+    if (!one)
+        return call_out(state, call, args[R_OUT], result, reduction->ndim, reduction->shape, args[R_STREAM]);
+    descr = dtype_descr(result);
+    array = descr ? array_new_result(state, call->device, descr, reduction->ndim, reduction->shape) : NULL;
+    ok = array &&
+         call_out(state, call, (PyObject *)array, result, reduction->ndim, reduction->shape, args[R_STREAM]);
+    if (ok && array->result != NO_RESULT)
+        array->result = reduction->extent.n ? AWAITED : SETTLED;
+    Py_XDECREF(array);
+    Py_XDECREF(descr);
+    return ok;
+}
+
+static PyObject *reduce(const struct module_state *state, PyObject *const *args, struct plan_note *note,
+                        size_t *scratch_bytes)
+{
+    struct call call = {.inputs = 1, .note = note};
+    struct reduction reduction = {0};
+    struct reduce_args *of = &reduction.args;
+    PyObject *result = NULL, *value = NULL;
+    bool own_out;
+
+    own_out = args[R_OUT] != Py_None;
+    if (!read_reduction(state, args, &call, &reduction) || !warn_freedom(&reduction) ||
+        !reduce_out(state, &call, args, &reduction) || !check_places(&call, of)) {
+        call_refused(&call);
+    } else if (reduction.extent.n == 0) {
+        value = reduce_nothing(&reduction);
+        result = call_filled(state, &call, value, own_out);
+    } else {
+        if (call.out.size) {
+            split_axes(&call, &reduction);
+            plan_reduce(&call.kernel, reduction.extent.n);
+            cut_reduce(&call, &reduction);
+            call_choose_parts(&call);
+            scratch_of(&call, &reduction);
+        }
+        *scratch_bytes = call.scratch_bytes;
+        result = call_run(state, &call, run_reduce, &reduction, own_out);
+    }
+    Py_XDECREF(value);
+    Py_XDECREF(reduction.initial);
+    return result;
+}
+
+/* What a plan has to know of the options; 0 where there are some of which it knows nothing. */
+static unsigned reduce_options(PyObject *const *args)
+{
+    int overflow = 0;
+    enum reduce_op op;
+    long axis = -128, ddof;
+
+    if (args[R_DTYPE] != Py_None || args[R_KEEPDIMS] != Py_False || !are_none(args, R_KERNEL, R_BLOCK_SIZE) ||
+        args[R_INITIAL] != Py_None || !are_none(args, R_DEVICE, R_STREAM) || !PyUnicode_CheckExact(args[R_OP]) ||
+        !PyLong_CheckExact(args[R_DDOF]))
+        return 0;
+    ddof = PyLong_AsLongAndOverflow(args[R_DDOF], &overflow);
+    if (args[R_AXIS] != Py_None) {
+        if (!PyLong_CheckExact(args[R_AXIS]) || overflow)
+            return 0;
+        axis = PyLong_AsLongAndOverflow(args[R_AXIS], &overflow);
+        if (axis < -64 || axis > 63)
+            return 0;
+    }
+    if (overflow || ddof || !find_reduce_op(args[R_OP], &op))
+        return 0;
+    return OP_reduce | (unsigned)(op + 1) << 4 | (unsigned)(axis + 128) << 8;
+}
+
+PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    const struct module_state *state = state_of(module);
+    struct plan_note note = {.launches = 0};
+    size_t scratch_bytes = 0;
+    PyObject *result;
+
+    if (!read_count("reduce", count, R_STREAM + 1))
+        return NULL;
+    const unsigned what = reduce_options(args);
+    PyObject *const operands[] = {args[R_X], args[R_OUT] == Py_None ? NULL : args[R_OUT]};
+    if (what && plan_run(state, what, operands, 2, &result))
+        return result;
+    result = reduce(state, args, what ? &note : NULL, &scratch_bytes);
+    if (what && result)
+        plan_keep(state, what, operands, 2, &note, scratch_bytes, result);
+    return result;
+}
