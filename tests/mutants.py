@@ -112,8 +112,8 @@ MUTANTS = [
     Mutant(
         "keepdims-is-ignored",
         "csrc/reduce.c",
-        "if (!reduced[i] || reduction->keepdims)",
-        "if (!reduced[i])",
+        "if (!reduced[i] || reduction->keepdims)\n            reduction->shape",
+        "if (!reduced[i])\n            reduction->shape",
         "tests/test_reduce.py tests/test_numpy.py",
     ),
     Mutant(
@@ -126,22 +126,22 @@ MUTANTS = [
     Mutant(
         "convert-ignores-the-byte-order",
         "kernels/convert/10_strided.cu",
-        "view.swapped ? j ^ (UNIT - 1) : j",
-        "j",
+        "to[swapped ? j ^ (UNIT - 1) : j] = from[j]",
+        "to[j] = from[j]",
         "tests/test_arrays.py tests/test_numpy.py",
     ),
     Mutant(
         "convert-runs-forwards-only",
         "kernels/convert/10_strided.cu",
-        "view.strides[d] = args->strides[d];",
-        "view.strides[d] = args->strides[d] < 0 ? -args->strides[d] : args->strides[d];",
+        "*in += at * args.x.strides[d];",
+        "*in += at * (args.x.strides[d] < 0 ? -args.x.strides[d] : args.x.strides[d]);",
         "tests/test_arrays.py tests/test_numpy.py",
     ),
     Mutant(
         "convert-has-offsets-of-32-bits",
         "kernels/convert/10_strided.cu",
-        "int64_t offset = 0;",
-        "int offset = 0;",
+        "*in += i * args.x.strides[0];",
+        "*in += (int)(i * args.x.strides[0]);",
         "tests/test_numpy.py -m slow -k offsets",
     ),
     Mutant(
@@ -154,8 +154,8 @@ MUTANTS = [
     Mutant(
         "out-may-not-be-an-operand",
         "csrc/call.c",
-        " || overlaps(call))",
-        ")",
+        "call->overlapping = overlaps(call);",
+        "call->overlapping = false;",
         "tests/test_matmul.py tests/test_transpose.py",
     ),
     Mutant(
