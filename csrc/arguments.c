@@ -248,7 +248,7 @@ static PyObject *new_out(const struct module_state *state, struct device *device
     }
     if (!read_home(state, stream, device, &handle, &owner))
         return NULL;
-    array = (PyObject *)array_new_on(state, device, handle, owner, descr, ndim, shape);
+    array = (PyObject *)array_new(state, device, handle, owner, descr, ndim, shape);
     Py_XDECREF(owner);
     return array;
 }

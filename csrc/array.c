@@ -65,16 +65,23 @@ static struct array *array_alloc(const struct module_state *state, struct device
     return array;
 }
 
-struct array *array_new_on(const struct module_state *state, struct device *device, device_stream stream,
-                           PyObject *owner, PyArray_Descr *descr, int ndim, const npy_intp *shape)
+/* One whose memory is still to come. */
+static struct array *array_to_be(const struct module_state *state, struct device *device, device_stream stream,
+                                 PyArray_Descr *descr, int ndim, const npy_intp *shape)
+{
+    return refuse_capture(state, device, stream, "no new array can be made; an operation takes out=")
+               ? array_alloc(state, device, descr, ndim, shape)
+               : NULL;
+}
+
+struct array *array_new(const struct module_state *state, struct device *device, device_stream stream,
+                        PyObject *owner, PyArray_Descr *descr, int ndim, const npy_intp *shape)
 {
     struct failure failure = {0};
     struct array *array;
     bool ok = true;
 
-    if (!refuse_capture(state, device, stream, "no new array can be made; an operation takes out="))
-        return NULL;
-    array = array_alloc(state, device, descr, ndim, shape);
+    array = array_to_be(state, device, stream, descr, ndim, shape);
     if (!array)
         return NULL;
     array->home = owner ? stream : NULL;
@@ -91,12 +98,6 @@ struct array *array_new_on(const struct module_state *state, struct device *devi
     return array;
 }
 
-struct array *array_new(const struct module_state *state, struct device *device, PyArray_Descr *descr, int ndim,
-                        const npy_intp *shape)
-{
-    return array_new_on(state, device, NULL, NULL, descr, ndim, shape);
-}
-
 struct array *array_new_result(const struct module_state *state, struct device *device, PyArray_Descr *descr,
                                int ndim, const npy_intp *shape)
 {
@@ -104,9 +105,7 @@ struct array *array_new_result(const struct module_state *state, struct device *
     struct array *array;
     bool ok;
 
-    if (!refuse_capture(state, device, NULL, "no new array can be made; an operation takes out="))
-        return NULL;
-    array = array_alloc(state, device, descr, ndim, shape);
+    array = array_to_be(state, device, NULL, descr, ndim, shape);
     if (!array)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
@@ -118,7 +117,7 @@ struct array *array_new_result(const struct module_state *state, struct device *
         return array;
     }
     Py_DECREF(array);
-    return failure.kind == FAILURE_NONE ? array_new(state, device, descr, ndim, shape)
+    return failure.kind == FAILURE_NONE ? array_new(state, device, NULL, NULL, descr, ndim, shape)
                                         : (struct array *)raise_failure(state, &failure);
 }
 
@@ -140,6 +139,18 @@ struct array *array_view(struct array *of, npy_intp offset, const struct layout 
     array_settle((struct array *)array->base);
     array->result = ((struct array *)array->base)->result;
     return array;
+}
+
+bool array_is_contiguous(struct array *array)
+{
+    npy_intp step = PyDataType_ELSIZE(array->descr);
+
+    for (int d = array->ndim - 1; d >= 0 && array->size; d--) {
+        if (array_shape(array)[d] != 1 && array_strides(array)[d] != step)
+            return false;
+        step *= array_shape(array)[d];
+    }
+    return true;
 }
 
 struct layout array_layout(struct array *array)
@@ -226,11 +237,8 @@ static PyObject *get_readonly(PyObject *self, void *unused)
 
 static PyObject *get_is_contiguous(PyObject *self, void *unused)
 {
-    struct array *array = (struct array *)self;
-    const struct layout layout = array_layout(array);
-
     (void)unused;
-    return PyBool_FromLong(!array->size || layout_is_contiguous(&layout, (int)PyDataType_ELSIZE(array->descr)));
+    return PyBool_FromLong(array_is_contiguous((struct array *)self));
 }
 
 static PyObject *get_nbytes(PyObject *self, void *unused)
@@ -305,8 +313,8 @@ PyObject *array_from(const struct module_state *state, struct device *device, Py
     call.as[0] = call.in[0].layout;
     call.result = dtype ? dtype : call.in[0].dtype;
     descr = warn_complex(call.in[0].dtype, call.result) ? dtype_descr(call.result) : NULL;
-    out = descr ? (PyObject *)array_new_on(state, device, call.stream, stream_owner, descr, call.as[0].ndim,
-                                           call.as[0].shape)
+    out = descr ? (PyObject *)array_new(state, device, call.stream, stream_owner, descr, call.as[0].ndim,
+                                        call.as[0].shape)
                 : NULL;
     if (out && read_out(state, out, device, false, descr, call.as[0].ndim, call.as[0].shape, Py_None, &call.out))
         result = call_run_copy(state, &call, false);
@@ -343,7 +351,7 @@ static PyObject *array_astype(PyObject *self, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$p:astype", names, &wanted, &copy) ||
         !read_dtype(wanted, EVERY, &dtype))
         return NULL;
-    if (!copy && (!dtype || dtype == dtype_of(array->descr)))
+    if (!copy && (!dtype || dtype == array->dtype))
         return Py_NewRef(self);
     return array_from(PyType_GetModuleState(Py_TYPE(self)), array->device, self, dtype);
 }
@@ -380,7 +388,7 @@ static PyObject *as_wanted(struct module_state *state, PyObject *object, struct 
 {
     PyObject *source, *result;
 
-    if (array && array->device == device && (!dtype || dtype == dtype_of(array->descr)) && copy != Py_True)
+    if (array && array->device == device && (!dtype || dtype == array->dtype) && copy != Py_True)
         return Py_NewRef((PyObject *)array);
     if (copy == Py_False) {
         PyErr_SetString(PyExc_ValueError,
@@ -430,7 +438,7 @@ static struct array *new_here(struct module_state *state, struct device *device,
     struct array *result = NULL;
 
     if (read_home(state, Py_None, device, &stream, &owner))
-        result = array_new_on(state, device, stream, owner, descr, shape->len, shape->ptr);
+        result = array_new(state, device, stream, owner, descr, shape->len, shape->ptr);
     Py_XDECREF(owner);
     return result;
 }

@@ -42,15 +42,9 @@ static bool read_dtype_of(const struct kernel_row *row, PyObject *object, enum d
 static bool read_buffer(const struct module_state *state, PyObject *object, const char *name, struct array **array)
 {
     *array = (struct array *)object;
-    if (Py_IS_TYPE(object, state->array_type)) {
-        struct layout layout = {.ndim = (*array)->ndim};
-
-        memcpy(layout.shape, array_shape(*array), sizeof(npy_intp) * (size_t)layout.ndim);
-        memcpy(layout.strides, array_strides(*array), sizeof(npy_intp) * (size_t)layout.ndim);
-        if (layout_is_contiguous(&layout, dtype_bytes(dtype_of((*array)->descr))) &&
-            (uintptr_t)(*array)->data % 16 == 0 && (*array)->bytes && (*array)->bytes % 16 == 0)
-            return true;
-    }
+    if (Py_IS_TYPE(object, state->array_type) && array_is_contiguous(*array) &&
+        (uintptr_t)(*array)->data % 16 == 0 && (*array)->bytes && (*array)->bytes % 16 == 0)
+        return true;
     PyErr_Format(PyExc_ValueError, "%s: expected a contiguous Array of a multiple of 16 bytes, got %s", name,
                  Py_TYPE(object)->tp_name);
     return false;

@@ -103,7 +103,7 @@ static PyObject *new_capsule(struct array *array, bool versioned, bool copied, b
     *tensor = (struct dl_tensor){.data = array->data,
                                  .device = dl_device_of(array),
                                  .ndim = ndim,
-                                 .dtype = dl_dtype_of(dtype_of(array->descr)),
+                                 .dtype = dl_dtype_of(array->dtype),
                                  .shape = exported->dims,
                                  .strides = exported->dims + ndim};
     for (int i = 0; i < ndim; i++) {
@@ -263,18 +263,6 @@ PyObject *array_dlpack_device(PyObject *self, PyObject *unused)
 
 /* ---- the CUDA Array Interface, version 3 ---- */
 
-static bool is_contiguous(struct array *array)
-{
-    npy_intp step = PyDataType_ELSIZE(array->descr);
-
-    for (int i = array->ndim - 1; i >= 0 && array->size; i--) {
-        if (array_shape(array)[i] != 1 && array_strides(array)[i] != step)
-            return false;
-        step *= array_shape(array)[i];
-    }
-    return true;
-}
-
 PyObject *array_interface(PyObject *self, void *unused)
 {
     struct array *array = (struct array *)self;
@@ -286,13 +274,13 @@ PyObject *array_interface(PyObject *self, void *unused)
     if (array->device->ordinal < 0)
         return PyErr_Format(PyExc_AttributeError,
                             "__cuda_array_interface__: this array is on the CPU device; .to('cuda:0') moves it");
-    if (dtype_of(array->descr) == BFLOAT16)
+    if (array->dtype == BFLOAT16)
         return PyErr_Format(PyExc_AttributeError,
                             "__cuda_array_interface__: it has no name for bfloat16; asarray(…, dtype='float32') "
                             "converts");
     type = PyObject_GetAttrString((PyObject *)array->descr, "str");
     shape = shape_tuple(array->ndim, array_shape(array));
-    strides = is_contiguous(array) ? Py_NewRef(Py_None) : shape_tuple(array->ndim, array_strides(array));
+    strides = array_is_contiguous(array) ? Py_NewRef(Py_None) : shape_tuple(array->ndim, array_strides(array));
     if (!type || !shape || !strides) {
         Py_XDECREF(type);
         Py_XDECREF(shape);

@@ -24,7 +24,7 @@ static PyArray_Descr *descr_beside(struct array *array, PyObject *object)
 
     if (PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
         PyComplex_CheckExact(object))
-        return dtype_descr(beside(dtype_of(array->descr), object));
+        return dtype_descr(beside(array->dtype, object));
     if (!PyArray_IsScalar(object, Generic))
         return NULL;
     descr = PyArray_DescrFromScalar(object);

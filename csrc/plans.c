@@ -61,18 +61,6 @@ void plan_note_launch(struct plan_note *note, const struct kernel_row *row, cons
         note->launches++; /* it is no plan */
 }
 
-static bool is_dense(struct array *array)
-{
-    npy_intp step = PyDataType_ELSIZE(array->descr);
-
-    for (int d = array->ndim - 1; d >= 0; d--) {
-        if (array_shape(array)[d] != 1 && array_strides(array)[d] != step)
-            return false;
-        step *= array_shape(array)[d];
-    }
-    return array->size > 0;
-}
-
 /* The operands and, last, out as a key; out is NULL where it is to be made. False where they are not what a plan
  * is for. */
 static bool make_key(const struct module_state *state, unsigned what, PyObject *const *operands, int count,
@@ -87,8 +75,9 @@ static bool make_key(const struct module_state *state, unsigned what, PyObject *
     for (int i = 0; i < count - !out; i++) {
         struct array *array = (struct array *)operands[i];
 
-        if (!Py_IS_TYPE(operands[i], state->array_type) || array->home || !is_dense(array) ||
-            dimensions + array->ndim > MOST_DIMENSIONS || (i && array->device != key->device))
+        if (!Py_IS_TYPE(operands[i], state->array_type) || array->home || !array->size ||
+            !array_is_contiguous(array) || dimensions + array->ndim > MOST_DIMENSIONS ||
+            (i && array->device != key->device))
             return false;
         key->device = array->device;
         key->dtype[i] = (uint16_t)array->dtype;

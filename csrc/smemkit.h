@@ -110,15 +110,14 @@ extern PyType_Spec array_spec;
 /* What a PyType_Spec cannot say; to be called once with the new type. */
 int array_type_ready(PyTypeObject *);
 
-/* A new array with memory that holds anything, at home on the default stream. NULL with an exception set. */
-struct array *array_new(const struct module_state *, struct device *, PyArray_Descr *descr, int ndim,
-                        const npy_intp *shape);
-/* Likewise, at home on the stream that `owner` keeps, if it is not NULL. */
-struct array *array_new_on(const struct module_state *, struct device *, device_stream, PyObject *owner,
-                           PyArray_Descr *descr, int ndim, const npy_intp *shape);
+/* A new array with memory that holds anything, at home on the stream that `owner` keeps; on the default one if
+ * that is NULL. NULL with an exception. */
+struct array *array_new(const struct module_state *, struct device *, device_stream, PyObject *owner,
+                        PyArray_Descr *descr, int ndim, const npy_intp *shape);
 /* An array in the memory of another one, whose element 0, …, 0 is `offset` bytes from that of the other. */
 struct array *array_view(struct array *, npy_intp offset, const struct layout *);
 struct layout array_layout(struct array *);
+bool array_is_contiguous(struct array *); /* in C order, as one without elements is */
 /* The array may be written by others from now on. */
 static inline void array_settle(struct array *array)
 {

@@ -96,12 +96,11 @@ static PyObject *copied_with_gaps(struct array *array)
 PyObject *array_numpy(PyObject *self, PyObject *unused)
 {
     struct array *array = (struct array *)self;
-    const struct layout layout = array_layout(array);
 
     (void)unused;
     if (on_cpu(array))
         return copied_on_cpu(array);
-    if (!array->size || layout_is_contiguous(&layout, (int)PyDataType_ELSIZE(array->descr)))
+    if (array_is_contiguous(array))
         return copied_dense(array);
     return copied_with_gaps(array);
 }
@@ -286,7 +285,7 @@ PyObject *array_index(PyObject *self)
 {
     const struct array *array = (struct array *)self;
 
-    if (array->ndim == 0 && dtype_of(array->descr) & (SIGNED | UNSIGNED))
+    if (array->ndim == 0 && array->dtype & (SIGNED | UNSIGNED))
         return only_number(self);
     return PyErr_Format(PyExc_TypeError,
                         "only an array of integers without dimensions can be an index, got dtype %S and %d "

@@ -233,7 +233,7 @@ static PyObject *assign(struct array *view, PyObject *value)
     const struct layout layout = array_layout(view);
     struct call call = {.device = view->device, .inputs = 1};
 
-    call.result = dtype_of(view->descr);
+    call.result = view->dtype;
     if (!read_operand(state, value, "value", Py_None, &call.in[0]) || !check_place(view, &call.in[0]) ||
         !repeat(&call.in[0].layout, &layout, &call.as[0]) || !warn_complex(call.in[0].dtype, call.result) ||
         !read_stream(state, Py_None, call.device, &call.stream) ||
