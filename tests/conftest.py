@@ -3,9 +3,17 @@
 smemkit is imported late: the executor's own tests need no package.
 """
 
+import gc
+
 import pytest
 
 DEVICES = {"cpu": (), "cuda:0": (pytest.mark.gpu,)}
+
+
+def pytest_collection_finish():
+    """The tests themselves stay to the end: without them, those that collect garbage do so in no time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=[pytest.param(name, marks=marks) for name, marks in DEVICES.items()])
