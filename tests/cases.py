@@ -117,6 +117,16 @@ def launching(count):
     assert smemkit.launches() - before == count
 
 
+@contextlib.contextmanager
+def parts_of(n):
+    """Calls in the block are done in parts of about n bytes."""
+    before = _core.set_part_bytes(n)
+    try:
+        yield
+    finally:
+        _core.set_part_bytes(before)
+
+
 @functools.cache
 def small_problem(op, dtype):
     """Operands of `op`, and what NumPy makes of them."""

@@ -12,7 +12,7 @@ import threading
 
 import numpy as np
 import pytest
-from cases import integers, on, poison, run_python
+from cases import integers, on, parts_of, poison, run_python
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -20,15 +20,6 @@ from smemkit import _core
 
 X = integers((5, 7), np.float32)
 GPU = pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mark.gpu)], indirect=True)
-
-
-@contextlib.contextmanager
-def parts_of(n):
-    before = _core.set_part_bytes(n)
-    try:
-        yield
-    finally:
-        _core.set_part_bytes(before)
 
 
 class Things:

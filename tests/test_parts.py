@@ -17,7 +17,7 @@ import time
 import ml_dtypes
 import numpy as np
 import pytest
-from cases import each_kernel, integers, is_poison, launching, numbered, on, poison
+from cases import each_kernel, integers, is_poison, launching, numbered, on, parts_of, poison
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -29,16 +29,6 @@ PARTS = (1, 64, 1000, 4096, 20_000, 1 << 15)
 WHOLE = 1 << 60
 GPU = pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mark.gpu)], indirect=True)
 DTYPES = ("float32", "float64")
-
-
-@contextlib.contextmanager
-def parts_of(n):
-    """Calls in the block are done in parts of about n bytes."""
-    before = _core.set_part_bytes(n)
-    try:
-        yield
-    finally:
-        _core.set_part_bytes(before)
 
 
 def random(shape, dtype, seed=0):

@@ -778,6 +778,13 @@ class Work:
             smemkit.convert(on(self.device, poison(result.shape, result.dtype)), out=result)
         smemkit.synchronize(self.device)
 
+    def check_replay(self, replay, seed):
+        """That a graph of these calls makes of other operands what NumPy does."""
+        self.set(seed)
+        self.spoil()
+        replay()
+        self.check()
+
     def check(self):
         smemkit.synchronize(self.device)
         for result, expected in zip(self.results, self.expected, strict=True):
@@ -822,10 +829,7 @@ def test_the_current_stream_is_captured(device, capture):
             work()
 
     replay = capture(device, inside)
-    work.set(1)
-    work.spoil()
-    replay()
-    work.check()
+    work.check_replay(replay, 1)
 
 
 @on_gpu
@@ -930,10 +934,7 @@ def test_out_is_required_under_capture(device, capture):
     allocations = _core.allocations()
     replay = capture(device, inside)
     assert _core.allocations() == allocations
-    work.set(1)
-    work.spoil()
-    replay()
-    work.check()
+    work.check_replay(replay, 1)
 
 
 @on_gpu
@@ -961,10 +962,7 @@ def test_what_needs_the_host_is_refused_under_capture(device, capture):
         work(stream)
 
     replay = capture(device, inside)
-    work.set(1)
-    work.spoil()
-    replay()
-    work.check()
+    work.check_replay(replay, 1)
 
 
 @on_gpu
