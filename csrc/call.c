@@ -32,6 +32,16 @@ bool call_is_host(const struct call *call)
     return call->in[0].device == NULL;
 }
 
+/* Whether anything of it comes from the host or goes there. */
+static bool touches_host(const struct call *call)
+{
+    bool host = !call->out.device;
+
+    for (int i = 0; i < call->inputs; i++)
+        host = host || !call->in[i].device;
+    return host;
+}
+
 /* More than any device has, where a cast of an array that repeats its elements would overflow. */
 static size_t bytes_of(npy_intp elements, enum dtype dtype)
 {
@@ -59,11 +69,8 @@ PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes)
 npy_intp call_part_bytes(const struct call *call, npy_intp bytes)
 {
     const npy_intp asked = (npy_intp)atomic_load(&part_bytes_asked), least = 1 << 20, most = 1 << 25;
-    bool host = !call->out.device;
 
-    for (int i = 0; i < call->inputs; i++)
-        host = host || !call->in[i].device;
-    if (!host || (!asked && call->device->ordinal < 0))
+    if (!touches_host(call) || (!asked && call->device->ordinal < 0))
         return NPY_MAX_INTP;
     if (asked)
         return asked < 0 ? -asked : asked;
@@ -824,12 +831,9 @@ PyObject *call_refused(struct call *call)
 /* The host waits for what comes from it and goes to it, and no graph can. */
 static bool check_capture(const struct module_state *state, const struct call *call)
 {
-    bool host = !call->out.device;
-
-    for (int i = 0; i < call->inputs; i++)
-        host = host || !call->in[i].device;
-    return !host || refuse_capture(state, call->device, call->stream,
-                                   "nothing can come from the host or go there; expected arrays on the device");
+    return !touches_host(call) ||
+           refuse_capture(state, call->device, call->stream,
+                          "nothing can come from the host or go there; expected arrays on the device");
 }
 
 /* The owners of other libraries' arrays, who cannot know of the work on them. */
