@@ -11,7 +11,6 @@
  */
 #include "smemkit.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -942,8 +941,9 @@ PyObject *call_run_convert(const struct module_state *state, struct call *call, 
         merge_both(call);
         call->as_it_lies = true;
         if (call->made.ndim)
-            call->cuts[1] = (struct cut){
-                .length = call->made.shape[0], .step = part / (bytes / call->made.shape[0]), .in = {0, -1}};
+            call->cuts[1] = (struct cut){.length = call->made.shape[0],
+                                         .step = step_of(part, bytes / call->made.shape[0], 1),
+                                         .in = {0, -1}};
     }
     return call_run(state, call, NULL, NULL, own_out);
 }

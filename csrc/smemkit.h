@@ -11,6 +11,8 @@
 #endif
 #include <numpy/arrayobject.h>
 
+#include <stdatomic.h>
+
 #include "analysis.h"
 #include "device.h"
 
@@ -89,7 +91,7 @@ struct array {
     PyArray_Descr *descr;
     enum dtype dtype;
     bool readonly;
-    enum result result;
+    _Atomic(enum result) result; /* what one thread has seen does not undo what another one says */
     int ndim;
     npy_intp size;   /* elements */
     size_t bytes;    /* of all elements */
@@ -121,7 +123,7 @@ bool array_is_contiguous(struct array *); /* in C order, as one without elements
 /* The array may be written by others from now on. */
 static inline void array_settle(struct array *array)
 {
-    if (array->result != NO_RESULT)
+    if (array->result != NO_RESULT) /* it is for ever, or never */
         array->result = SETTLED;
 }
 

@@ -6,8 +6,6 @@
  */
 #include "smemkit.h"
 
-#include <stdatomic.h>
-
 /* ---- the thread's current stream ---- */
 
 /* How many streams this thread has entered. Only a hint for speed: where it is not 0, the list is asked. */

@@ -50,7 +50,7 @@ static bool copy_to_host(struct array *array, const char *from, size_t bytes, vo
 
     if (!refuse_capture(state, array->device, array->home, "no element can be brought to the host"))
         return false;
-    const enum result result = array->result;
+    enum result result = array->result;
 
     Py_BEGIN_ALLOW_THREADS
     if (result == NO_RESULT)
@@ -60,8 +60,8 @@ static bool copy_to_host(struct array *array, const char *from, size_t bytes, vo
     Py_END_ALLOW_THREADS
     if (!ok)
         raise_failure(state, &failure);
-    else if (result == AWAITED && array->result == AWAITED)
-        array->result = ARRIVED;
+    else if (result == AWAITED)
+        (void)atomic_compare_exchange_strong(&array->result, &result, ARRIVED);
     return ok;
 }
 

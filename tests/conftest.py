@@ -10,8 +10,10 @@ import pytest
 DEVICES = {"cpu": (), "cuda:0": (pytest.mark.gpu,)}
 
 
-def pytest_collection_finish():
-    """The tests themselves stay to the end: without them, those that collect garbage do so in no time."""
+@pytest.fixture(autouse=True, scope="module")
+def kept():
+    """All that there is by now, the tests and their reports, stays to the end: what a test leaves is found without
+    looking at it."""
     gc.collect()
     gc.freeze()
 
