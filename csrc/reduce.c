@@ -143,6 +143,12 @@ static bool is_atomic(const struct kernel_row *row)
     return strcmp(row->name, "atomic") == 0;
 }
 
+/* The one whose partial results can come from a row's parts. */
+static bool is_tree(const struct kernel_row *row)
+{
+    return strcmp(row->name, "tree") == 0;
+}
+
 static bool check_rung(const struct kernel_choice *choice, const struct reduce_args *args, const char *op)
 {
     const bool pair =
@@ -420,7 +426,8 @@ static void cut_reduce(struct call *call, struct reduction *reduction)
     struct extent *extent = &reduction->extent;
     const struct layout *as = &call->as[0];
     const npy_intp element = dtype_bytes(call->in[0].dtype), row = extent->n * extent->inner * element;
-    const npy_intp bytes = extent->outer * row, part = call_part_bytes(call, bytes), block = call->kernel.size;
+    const npy_intp bytes = extent->outer * row, part = call_part_bytes(call, bytes);
+    const npy_intp block = is_tree(call->kernel.row) ? call->kernel.size : 0;
     const int outer = 0, n = reduction->outer_ndim, inner = n + reduction->reduced_ndim;
     struct cut *cuts = call->cuts;
 

@@ -38,6 +38,7 @@ enum dtype {
     COMPLEX = COMPLEX64 | COMPLEX128,
     REAL = BOOL | SIGNED | UNSIGNED | FLOATING,
     EVERY = REAL | COMPLEX,
+    TEXTBOOK = INT32 | INT64 | FLOAT32 | FLOAT64, /* of rungs that are there to be read: each costs binary */
 };
 
 /* c (batches, m, n) = a (batches, m, k) @ b (batches, k, n); k > 0 */
