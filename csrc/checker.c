@@ -108,14 +108,15 @@ static PyObject *site_dict(const struct trace *trace, const struct site *site)
 
     if (!example)
         return NULL;
-    return Py_BuildValue("{s:N,s:s,s:s,s:i,s:K,s:K,s:K,s:I,s:K,s:K,s:N,s:i,s:N}", "chain",
-                         chain_tuple(trace, site->item, site->context), "space",
-                         site->space == SPACE_GLOBAL ? "global" : "shared", "access", accesses[site->kind], "size",
-                         (int)site->size, "requests", (unsigned long long)site->requests, "wavefronts",
-                         (unsigned long long)site->wavefronts, "conflicts", (unsigned long long)site->conflicts,
-                         "degree", site->degree, "sectors", (unsigned long long)site->sectors, "ideal_sectors",
-                         (unsigned long long)site->ideal_sectors, "variable", text(site->variable), "argument",
-                         site->argument, "example", example);
+    return Py_BuildValue(
+        "{s:N,s:s,s:s,s:i,s:K,s:K,s:K,s:K,s:K,s:I,s:K,s:K,s:N,s:i,s:N}", "chain",
+        chain_tuple(trace, site->item, site->context), "space", site->space == SPACE_GLOBAL ? "global" : "shared",
+        "access", accesses[site->kind], "size", (int)site->size, "requests", (unsigned long long)site->requests,
+        "lanes", (unsigned long long)site->lanes, "ideal_requests", (unsigned long long)site->ideal_requests,
+        "wavefronts", (unsigned long long)site->wavefronts, "conflicts", (unsigned long long)site->conflicts,
+        "degree", site->degree, "sectors", (unsigned long long)site->sectors, "ideal_sectors",
+        (unsigned long long)site->ideal_sectors, "variable", text(site->variable), "argument", site->argument,
+        "example", example);
 }
 
 /* Appends what Py_BuildValue made; takes it over, and is false where it is NULL. */

@@ -150,8 +150,21 @@ def bank_map(example: Example, size: int = 4, *, store: bool = False) -> list[li
 def advise(line: LineReport) -> str:
     """What is wrong with a line's use of memory and what would mend it; "" where nothing is."""
     if not line.wasteful:
-        return _advise_contention(line)
-    return _advise_shared(line) if line.space == "shared" else _advise_global(line)
+        advice = _advise_contention(line)
+    else:
+        advice = _advise_shared(line) if line.space == "shared" else _advise_global(line)
+    return "; ".join(filter(None, (advice, _advise_divergence(line))))
+
+
+def _advise_divergence(line: LineReport) -> str:
+    """Warps that come here for a few of their lanes."""
+    if not line.divergent:
+        return ""
+    return (
+        f"divergent: {_average(line.lanes, line.requests)} of {LANES} lanes at work on average, "
+        f"{_average(line.requests, line.ideal_requests)} times the requests that whole warps would make; let "
+        "threads that stand side by side do the work, so that other warps have none"
+    )
 
 
 def _active(example: Example) -> list[int]:

@@ -7,6 +7,7 @@ code and in memory; here these become lines and names, and the whole a `smemkit.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -379,16 +380,17 @@ def _launch_report(launch: Mapping[str, Any], kernel: Any, sources: Mapping[str,
         launch["shared_bytes"],
         checked,
         blocks,
-        _line_reports(launch["sites"], source),
+        _line_reports(launch, source),
         _faults(launch["faults"], source),
         tuple(notes),
     )
 
 
-def _line_reports(sites: Sequence[Mapping[str, Any]], source: _Source) -> tuple[LineReport, ...]:
+def _line_reports(launch: Mapping[str, Any], source: _Source) -> tuple[LineReport, ...]:
     """A line each for what a source line does with one kind of memory; several sites of it are added up."""
+    warps = launch["blocks_checked"] * -(-math.prod(launch["block"]) // 32)
     together: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for site in sites:
+    for site in launch["sites"]:
         file, line = source.place((site["chain"], None, 0))
         name = site["variable"] or source.parameter(site["argument"])
         together.setdefault((file, line, site["space"], site["access"], site["size"], name), []).append(site)
@@ -397,9 +399,12 @@ def _line_reports(sites: Sequence[Mapping[str, Any]], source: _Source) -> tuple[
         worst = max(group, key=lambda site: (site["degree"], site["sectors"] / max(1, site["requests"])))
         counts = {
             key: sum(site[key] for site in group)
-            for key in ("requests", "wavefronts", "conflicts", "sectors", "ideal_sectors")
+            for key in (
+                *("requests", "wavefronts", "conflicts", "sectors", "ideal_sectors"),
+                *("lanes", "ideal_requests"),
+            )
         }
-        counts["degree"] = worst["degree"]
+        counts |= {"degree": worst["degree"], "warps": warps}
         text = source.text(file, line)
         reports.append(
             LineReport(

@@ -62,6 +62,11 @@ class LineReport:
         The array, where it is known.
     example : tuple of int or None
         Byte addresses of the lanes of the worst request, from the array's start where it is known.
+    lanes, ideal_requests : int
+        Lanes that took part, over all requests; and the requests that it would take if those of a block that are
+        at work between two barriers were put together in whole warps. 0 where that is not known.
+    warps : int
+        Warps that were checked, whether they came here or not.
     """
 
     file: str
@@ -78,6 +83,9 @@ class LineReport:
     size: int = 4
     variable: str = ""
     example: tuple[int | None, ...] = field(default=(), repr=False)
+    lanes: int = 0
+    ideal_requests: int = 0
+    warps: int = 0
 
     @property
     def excess(self) -> float:
@@ -90,6 +98,14 @@ class LineReport:
     def wasteful(self) -> bool:
         """Whether it has bank conflicts, or touches a tenth more sectors than it must."""
         return self.conflicts > 0 or self.excess >= 1.1
+
+    @property
+    def divergent(self) -> bool:
+        """Whether its lanes are spread over warps that mostly idle: twice the requests that whole warps would
+        make, and two a warp more than those. A lane of each warp that stores what its warp has found is not that.
+        """
+        more = self.requests - self.ideal_requests
+        return 0 < self.ideal_requests <= more and more >= 2 * self.warps
 
     @property
     def advice(self) -> str:
@@ -422,7 +438,11 @@ def headline(launches: Sequence[LaunchReport]) -> str:
         words.append(
             f"{average(worst.sectors, worst.ideal_sectors)} × the ideal sectors at {worst.file}:{worst.line}"
         )
-    if not faults and not conflicts and not wasted and lines:
+    if divergent := [line for line in lines if line.divergent]:
+        worst = max(divergent, key=lambda line: line.requests - line.ideal_requests)
+        at_work = f"{average(worst.lanes, worst.requests)} of 32 lanes at work"
+        words.append(f"divergent warps at {worst.file}:{worst.line}, {at_work}")
+    if not faults and not conflicts and not wasted and not divergent and lines:
         words.append("no bank conflicts, no wasted sectors to speak of")
     return printable("; ".join(words))
 
@@ -596,7 +616,7 @@ def _launch(launch: LaunchReport, which: str, sources: Sources) -> Iterator[str]
 
 def _line(line: LineReport, digits: int, first: int, said: set[str]) -> Iterator[str]:
     """An access of a source line: its numbers, and what has not been said of the line yet."""
-    label = f"  {'!' if line.wasteful else ' ':>{digits}}   {line.space} {line.access} "
+    label = f"  {'!' if line.wasteful or line.divergent else ' ':>{digits}}   {line.space} {line.access} "
     label += shorten(printable(line.variable), first - len(label))
     label += " " * (first - cell_len(label))
     yield (

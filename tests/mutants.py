@@ -110,6 +110,27 @@ MUTANTS = [
         "tests/test_reduce.py tests/test_numpy.py",
     ),
     Mutant(
+        "a-vectorized-sum-drops-the-tail",
+        "kernels/reduce/70_vectorized.cu",
+        "if (thread < n - tail)",
+        "if (thread + 1 < n - tail)",
+        "tests/test_textbook.py",
+    ),
+    Mutant(
+        "a-second-grid-begins-at-the-first-row",
+        "kernels/common/reduce_launches.cuh",
+        "return (first_o + blockIdx.z) * n * inner + first_i + blockIdx.y;",
+        "return blockIdx.z * n * inner + blockIdx.y;",
+        "tests/test_textbook.py",
+    ),
+    Mutant(
+        "barriers-do-not-part-the-lanes-at-work",
+        "csrc/cpu/trace.c",
+        "if (site->round != t->round) {",
+        "if (false) {",
+        "tests/test_textbook.py",
+    ),
+    Mutant(
         "keepdims-is-ignored",
         "csrc/reduce.c",
         "if (!reduced[i] || reduction->keepdims)\n            reduction->shape",

@@ -113,6 +113,8 @@ static void add_site(struct trace *trace, const struct site *from)
     to->conflicts += from->conflicts;
     to->sectors += from->sectors;
     to->ideal_sectors += from->ideal_sectors;
+    to->lanes += from->lanes;
+    to->ideal_requests += from->ideal_requests + (from->round_lanes + LANES - 1) / LANES;
     if (from->degree > to->degree)
         to->degree = from->degree;
     if (from->example_mask && from->example_cost > to->example_cost) {
@@ -209,6 +211,20 @@ static void cost_request(struct tracer *t, struct site *site, uint32_t mask, con
     t->worker->progress++;
 }
 
+/* The lanes of a request are at work. Between two barriers they might as well be lanes of one warp as of many. */
+static void count_lanes(const struct tracer *t, struct site *site, uint32_t mask)
+{
+    const unsigned lanes = (unsigned)__builtin_popcount(mask);
+
+    if (site->round != t->round) {
+        site->ideal_requests += (site->round_lanes + LANES - 1) / LANES;
+        site->round = t->round;
+        site->round_lanes = 0;
+    }
+    site->round_lanes += lanes;
+    site->lanes += lanes;
+}
+
 /* One request: the lanes of `mask` ask for the tagged addresses; those of other lanes are anything. Where it is
  * `unchecked`, it goes through the shadow memory. */
 static void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t mask, const uint64_t *tagged,
@@ -248,6 +264,7 @@ static void count_request(struct tracer *t, uint32_t item, uint32_t context, uin
             cost_request(t, site, mask, addresses);
         }
         site->requests++;
+        count_lanes(t, site, mask);
         if (space == SPACE_GLOBAL) {
             site->sectors += (uint64_t)site->cost_sectors;
             site->ideal_sectors += (uint64_t)site->cost_ideal;
@@ -556,6 +573,7 @@ void trace_merge_block(struct tracer *t)
     for (unsigned warp = 0; warp * LANES < t->worker->count; warp++)
         merge_warp(t, warp, 0);
     memset(t->position, 0, t->worker->count * sizeof *t->position);
+    t->round++;
     t->worker->progress++;
     take_up(t, current);
 }

@@ -53,6 +53,8 @@ struct site {
     uint8_t kind, space, size;
     uint32_t degree;
     uint64_t requests, wavefronts, conflicts, sectors, ideal_sectors;
+    uint64_t lanes, ideal_requests; /* that asked, and the requests that whole warps would make of them */
+    uint64_t round, round_lanes;    /* those between two barriers, which have not been put to whole warps yet */
     /* the request that was costed last; those that differ from it by a shift alone cost the same */
     uint32_t mask, phase;
     uint32_t steps[LANES];
@@ -188,6 +190,7 @@ struct tracer {
     uint32_t published;     /* accesses of all threads before this epoch were fenced before the last barrier */
     struct clock_list seen; /* by the whole block, at its last barrier */
 
+    uint64_t round; /* between two barriers of the block */
     uint64_t random;
     int schedule;
     uint64_t last_addresses;
