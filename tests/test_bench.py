@@ -12,7 +12,8 @@ from rich.console import Console
 import smemkit
 from smemkit import _core, bench
 from smemkit.bench import native, peers, report, suites
-from smemkit.bench.rows import Problem, Row, measured, random, turned
+from smemkit.bench import rows as rows_module
+from smemkit.bench.rows import Problem, Row, measured, random, reduced, turned
 from smemkit.timing import Benchmark, measure_host
 
 LIMITS = smemkit.Ceilings(
@@ -33,6 +34,16 @@ PROBLEMS = [
     ("reduce", (30, 50), "float32", 1),
     ("transpose", (30, 50), "float32", None),
     ("transpose", (300, 7), "uint8", None),
+    ("transpose", (30, 50), "complex128", None),
+    ("reduce", (1000,), "int8", None),
+    ("min", (1000,), "int8", None),
+    ("max", (30, 50), "float16", 0),
+    ("argmin", (1000,), "float32", None),
+    ("argmax", (30, 50), "int8", 1),
+    ("var", (1000,), "float32", None),
+    ("var", (1000,), "float16", None),
+    ("var", (1000,), "float64", None),
+    ("reduce", (20, 30, 40), "float32", 1),
 ]
 
 
@@ -41,8 +52,7 @@ def each_problem(test):
 
 
 def solve(problem, operands=None):
-    keywords = {"axis": problem.axis} if problem.op == "reduce" else {}
-    return np.asarray(getattr(smemkit, problem.op)(*(operands or problem.host), device="cpu", **keywords))
+    return np.asarray(problem.call(*(operands or problem.host), device="cpu")())
 
 
 @each_problem
@@ -61,7 +71,7 @@ def test_what_is_wrong_is_not(op, shape, dtype, axis):
     problem = Problem(op, shape, "cpu", dtype, axis)
     right = solve(problem)
     wrong = right.copy()
-    wrong[(0,) * wrong.ndim] += wrong.dtype.type(3)
+    wrong[(0,) * wrong.ndim] += wrong.dtype.type(3 if shape[0] < 1000 or op == "reduce" else 1)
     with pytest.raises(ArithmeticError, match=r"relative error .*, allowed is "):
         problem.error(wrong, None)
     for kernel, peer in ((None, False), ("any", False), (None, True)):  # nothing has been written
@@ -93,11 +103,52 @@ def test_normal_values_are_normal():
     assert abs(x.std(dtype=float) - 1) < 0.01
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (5, 700), (1000, 3), (0, 4)])
-def test_turned(shape):
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((1, 1), None),
+        ((5, 700), None),
+        ((1000, 3), None),
+        ((0, 4), None),
+        ((3, 4, 500), (2, 0, 1)),
+        ((9, 5, 7), None),
+    ],
+)
+def test_turned(shape, axes):
     x = random(shape, "uint8")
-    assert np.array_equal(turned(x), x.T)
-    assert turned(x).flags.c_contiguous
+    assert np.array_equal(turned(x, axes), x.transpose(axes))
+    assert turned(x, axes).flags.c_contiguous
+
+
+@pytest.mark.parametrize("name", ["sum", "min", "max", "argmin", "argmax", "mean", "var"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((1000,), None), ((7, 300), 0), ((7, 300), 1), ((5, 6, 7), 1)], ids=str
+)
+def test_what_is_expected_of_a_reduction(monkeypatch, name, shape, axis):
+    monkeypatch.setattr(rows_module, "_CHUNK", 64)  # many chunks
+    for dtype in ("float32", "int8"):  # of int8 there are equals in several chunks
+        x = random(shape, dtype)
+        wanted = getattr(x.astype(float), name)(axis)
+        np.testing.assert_allclose(reduced(x, name, axis, np.float64), wanted, rtol=1e-12)
+
+
+def test_a_peer_may_name_any_of_the_greatest():
+    problem = Problem("argmax", (1000,), "cpu", "int8")
+    first, *_, last = np.flatnonzero(problem.host[0] == problem.host[0].max())
+    assert problem.error(first, None) == problem.error(last, None, peer=True) == 0
+    for place, peer in ((last, False), (last - 1, True), (1000, True), (-1, True)):
+        with pytest.raises(ArithmeticError):
+            problem.error(place, None, peer)
+
+
+def test_operands_are_made_once_for_all_that_is_done_with_them():
+    problem = Problem("min", (1000,), "cpu", "float16")
+    arrays = problem.arrays
+    assert Problem("var", (1000,), "cpu", "float16", like=problem).arrays is arrays
+    for other in (("var", (1000,), "cpu", "float32"), ("transpose", (10, 100), "cpu", "float16")):
+        assert Problem(*other, like=problem).host[0] is not problem.host[0]
+    small = Problem("reduce", (1000,), "cpu", "float16", like=problem)  # so that the sum is a float16
+    assert small.host[0].max() < 2**-9 < problem.host[0].max()
 
 
 # ---- a GPU's suites, on the CPU ---------------------------------------------------------------------------------
@@ -150,7 +201,11 @@ def run(monkeypatch):
     for name, value in {
         "SIZES": small,
         "LADDERS": small,
-        "MORE": {"matmul": [((20,) * 3, "float16", None)], "reduce": [((30, 40), "float32", 0)], "transpose": []},
+        "MORE": {
+            "matmul": [((20,) * 3, "float16")],
+            "reduce": [((30, 40), "float32", 0), ((1000,), "int8", None, None, "argmax")],
+            "transpose": [((3, 20, 30), "uint8", None, (2, 0, 1))],
+        },
         "TRANSFERS": [4096, 1024],
         "HUGE": 70,
         "HUGE_MEMORY": 1 << 60,
@@ -197,9 +252,21 @@ def test_rows_of_other_dtypes_and_axes(run):
     (half,) = (row for row in rows_of(run, "matmul") if row.dtype == "float16")
     assert half.case == "n = 20, float16"
     assert half.ceiling_fraction == pytest.approx(1e12 * half.value / LIMITS.f16)
-    (along,) = (row for row in rows_of(run, "reduce") if row.axis == 0)
+    along, places = (row for row in rows_of(run, "reduce") if row.axis == 0 or row.op != "reduce")
     assert (along.case, along.shape, along.kernel) == ("30 x 40, axis 0", [30, 40], None)
     assert along.ceiling_fraction == pytest.approx(1e9 * along.value / LIMITS.read_bandwidth)
+    assert along.value == pytest.approx(4 * (30 * 40 + 40) / along.us / 1e3)  # what is written counts
+    assert (places.op, places.case, places.dtype) == ("argmax", "argmax of n = 1,000, int8", "int8")
+    copied, turned = (row for row in rows_of(run, "transpose") if row.axes)
+    assert (copied.kernel, turned.kernel, turned.axes) == ("copy", None, [2, 0, 1])
+    assert turned.case == "3 x 20 x 30, uint8, axes 2 0 1"
+    assert turned.ceiling_fraction == pytest.approx(copied.us / turned.us)
+
+
+def test_what_has_no_room_is_left_out_and_told(run, monkeypatch, capsys):
+    monkeypatch.setattr(suites, "SPARE", 1 << 42)
+    assert run.measure(["reduce"]) == run.failures == []
+    assert "reduce 30 x 40 float32: left out, as it needs 4 TiB of cpu's memory, where " in capsys.readouterr().err
 
 
 def test_what_fits_into_l2_has_no_ceiling(run, monkeypatch):

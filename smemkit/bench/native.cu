@@ -64,12 +64,13 @@ extern "C" int blas_matmul(const blas *blas, int type, int64_t m, int64_t n, int
                         data, (int)k, &zero, c, data, (int)n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
 }
 
-// out (columns, rows) = x (rows, columns) turned, of 4 or 8 bytes an element
+// out (columns, rows) = x (rows, columns) turned, of 4, 8 or 16 bytes an element
 extern "C" int blas_transpose(const blas *blas, int bytes, int64_t rows, int64_t columns, const void *x, void *out,
                               cudaStream_t stream)
 {
     const float one = 1, zero = 0;
     const double one_d = 1, zero_d = 0;
+    const cuDoubleComplex one_z = {1, 0}, zero_z = {0, 0};
     const int status = on(blas, stream), m = (int)rows, n = (int)columns;
 
     if (status)
@@ -77,6 +78,9 @@ extern "C" int blas_transpose(const blas *blas, int bytes, int64_t rows, int64_t
     if (bytes == 4)
         return cublasSgeam(blas->handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, &one, (const float *)x, n, &zero,
                            (const float *)out, m, (float *)out, m);
+    if (bytes == 16)
+        return cublasZgeam(blas->handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, &one_z, (const cuDoubleComplex *)x, n,
+                           &zero_z, (const cuDoubleComplex *)out, m, (cuDoubleComplex *)out, m);
     return cublasDgeam(blas->handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, &one_d, (const double *)x, n, &zero_d,
                        (const double *)out, m, (double *)out, m);
 }
@@ -102,15 +106,22 @@ static int sum(const In *x, Out *out, int64_t rows, int64_t length, void *tempor
     return cub::DeviceSegmentedReduce::Sum(temporary, *bytes, x, out, rows, begin, begin + 1, stream);
 }
 
-// out (rows) = sums of x (rows, length); type is 'f', 'd', or 'i' for int32 in and int64 out
-extern "C" int cub_sum(int type, const void *x, void *out, int64_t rows, int64_t length, void *temporary,
-                       size_t *bytes, cudaStream_t stream)
+// out (rows) = sums ('u'), least ('i') or greatest elements ('a') of x (rows, length). Sums are of type 'f', 'd',
+// 'i' for int32 in and int64 out, or 'b' for int8 in and int64 out; the others of float32, in one row.
+extern "C" int cub_reduce(int op, int type, const void *x, void *out, int64_t rows, int64_t length,
+                          void *temporary, size_t *bytes, cudaStream_t stream)
 {
+    if (op == 'i')
+        return cub::DeviceReduce::Min(temporary, *bytes, (const float *)x, (float *)out, length, stream);
+    if (op == 'a')
+        return cub::DeviceReduce::Max(temporary, *bytes, (const float *)x, (float *)out, length, stream);
     switch (type) {
     case 'f':
         return sum((const float *)x, (float *)out, rows, length, temporary, bytes, stream);
     case 'd':
         return sum((const double *)x, (double *)out, rows, length, temporary, bytes, stream);
+    case 'b':
+        return sum((const int8_t *)x, (int64_t *)out, rows, length, temporary, bytes, stream);
     default:
         return sum((const int32_t *)x, (int64_t *)out, rows, length, temporary, bytes, stream);
     }

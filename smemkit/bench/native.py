@@ -20,7 +20,8 @@ from smemkit.compiler import cache_folder
 from smemkit.devices import Device
 
 DATA_TYPES = {"float32": 0, "float16": 2}  # cudaDataType
-SUM_TYPES = {"float32": "f", "float64": "d", "int32": "i"}  # as native.cu has them
+GEAM_TYPES = ("float32", "float64", "complex128")
+SUM_TYPES = {"float32": "f", "float64": "d", "int8": "b", "int32": "i"}  # as native.cu has them
 
 
 def find_nvcc() -> Path:
@@ -66,8 +67,8 @@ _ARGUMENTS = {
     "blas_create": [ctypes.POINTER(_POINTER)],
     "blas_matmul": [_POINTER, _INT, _SIZE, _SIZE, _SIZE, _POINTER, _POINTER, _POINTER, _POINTER],
     "blas_transpose": [_POINTER, _INT, _SIZE, _SIZE, _POINTER, _POINTER, _POINTER],
-    "cub_sum": [
-        *(_INT, _POINTER, _POINTER, _SIZE, _SIZE),
+    "cub_reduce": [
+        *(_INT, _INT, _POINTER, _POINTER, _SIZE, _SIZE),
         *(_POINTER, ctypes.POINTER(ctypes.c_size_t), _POINTER),
     ],
 }
@@ -108,17 +109,18 @@ class Native:
         return lambda stream: self.call("blas_matmul", self.blas, *fixed, stream)
 
     def transpose(self, x: Array, out: Array) -> Callable[[int], None]:
-        """By cuBLAS's geam, of elements of 4 or 8 bytes."""
+        """By cuBLAS's geam, of elements of 4, 8 or 16 bytes."""
         fixed = x.dtype.itemsize, *x.shape, address(x), address(out)
         return lambda stream: self.call("blas_transpose", self.blas, *fixed, stream)
 
-    def sum(self, x: Array, out: Array) -> Callable[[int], None]:
-        """By CUB: of all of x where `out` is one value, else of its rows."""
+    def reduce(self, op: str, x: Array, out: Array) -> Callable[[int], None]:
+        """By CUB: "sum" of all of x where `out` is one value, else of its rows; "min" or "max" of all float32."""
         rows, size = out.size, ctypes.c_size_t()
-        fixed = ord(SUM_TYPES[x.dtype.name]), address(x), address(out), rows, x.size // rows
-        self.call("cub_sum", *fixed, None, size, None)
+        kind = ord(SUM_TYPES[x.dtype.name]) if op == "sum" else 0
+        fixed = ord(op[1]), kind, address(x), address(out), rows, x.size // rows
+        self.call("cub_reduce", *fixed, None, size, None)
         memory = empty(max(size.value, 1), "uint8", device=self.device.name)
-        return lambda stream: self.call("cub_sum", *fixed, address(memory), size, stream)
+        return lambda stream: self.call("cub_reduce", *fixed, address(memory), size, stream)
 
     def call(self, name: str, *arguments: Any) -> None:
         """A function of the library; Error where it fails."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from smemkit._core import Error
 from smemkit.arrays import Array
-from smemkit.bench.native import DATA_TYPES, SUM_TYPES, Native, native
+from smemkit.bench.native import DATA_TYPES, GEAM_TYPES, SUM_TYPES, Native, native
 from smemkit.bench.rows import Problem
 from smemkit.devices import Device
 
@@ -76,10 +76,13 @@ class Torch(Peer):
             a, b, c = tensors
             return lambda: torch.mm(a, b, out=c)
         x, y = tensors
-        if problem.op == "reduce":
-            axis = problem.axis or 0
-            return lambda: torch.sum(x, dim=axis, out=y)
-        return lambda: y.copy_(x.t())
+        if problem.op == "transpose":
+            turned = x.permute(problem.axes) if problem.axes else x.t()
+            return lambda: y.copy_(turned)
+        call = {"min": torch.amin, "max": torch.amax}.get(problem.op) or getattr(torch, problem.reduction)
+        options = {"correction": 0} if problem.op == "var" else {}
+        axis = problem.axis or 0
+        return lambda: call(x, dim=axis, out=y, **options)
 
     def to_float(self, x: Array) -> Call:
         tensor = self.torch.as_tensor(x, device=self.device)
@@ -130,10 +133,10 @@ class Cupy(Peer):
             a, b, c = arrays
             return lambda: cupy.matmul(a, b, out=c)
         x, y = arrays
-        if problem.op == "reduce":
-            axis = problem.axis
-            return lambda: cupy.sum(x, axis=axis, out=y)
-        return lambda: cupy.copyto(y, x.T)
+        if problem.op == "transpose":
+            return lambda: cupy.copyto(y, x.transpose(problem.axes))
+        call, axis = getattr(cupy, problem.reduction), problem.axis
+        return lambda: call(x, axis=axis, out=y)
 
     def to_float(self, x: Array) -> Call:
         array = self.cupy.asarray(x)
@@ -184,7 +187,7 @@ class Cublas(Peer):
     def on_device(self, problem: Problem, out: Array) -> Callable[[int], None] | None:
         if problem.op == "matmul" and problem.dtype in DATA_TYPES:
             return self.library.matmul(*problem.arrays, out)
-        if problem.op == "transpose" and problem.dtype in ("float32", "float64"):
+        if problem.op == "transpose" and len(problem.shape) == 2 and problem.dtype in GEAM_TYPES:
             return self.library.transpose(*problem.arrays, out)
         return None
 
@@ -198,7 +201,9 @@ class Cub(Peer):
     def on_device(self, problem: Problem, out: Array) -> Callable[[int], None] | None:
         rows = problem.axis in (None, len(problem.shape) - 1)
         if problem.op == "reduce" and problem.dtype in SUM_TYPES and rows:
-            return self.library.sum(*problem.arrays, out)
+            return self.library.reduce("sum", *problem.arrays, out)
+        if problem.op in ("min", "max") and problem.dtype == "float32" and problem.axis is None:
+            return self.library.reduce(problem.op, *problem.arrays, out)
         return None
 
 

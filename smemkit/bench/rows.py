@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from smemkit import ops
 from smemkit.arrays import Array, asarray
 from smemkit.timing import Benchmark, operation_work
 
@@ -57,7 +59,10 @@ def random(shape: tuple[int, ...], dtype: str, kind: str = "uniform", seed: int 
     def fill(start: int) -> None:
         rng = np.random.default_rng([seed, start])
         part = flat[start : start + _CHUNK]
-        if x.dtype.kind in "iu":
+        if x.dtype.kind == "c":
+            parts = part.view(part.real.dtype)
+            parts[:] = rng.random(parts.size, dtype=parts.dtype)
+        elif x.dtype.kind in "iu":
             info = np.iinfo(dtype)
             part[:] = rng.integers(info.min, info.max, part.size, dtype, endpoint=True)
         elif kind == "normal":
@@ -70,46 +75,115 @@ def random(shape: tuple[int, ...], dtype: str, kind: str = "uniform", seed: int 
     return x
 
 
-def turned(x: np.ndarray) -> np.ndarray:
+def turned(x: np.ndarray, axes: tuple[int, ...] | None = None) -> np.ndarray:
     """The transpose in C order, by all cores."""
-    out = np.empty(x.shape[::-1], x.dtype)
-    step = max(64, len(x) // 256)
+    view = x.transpose(axes)
+    out = np.empty(view.shape, x.dtype)
+    longest = int(np.argmax(view.shape))  # the axis along which it is cut
+    step = max(1, min(64, out.shape[longest] // 64))
 
     def turn(i: int) -> None:
-        out[:, i : i + step] = x[i : i + step].T
+        part = (slice(None),) * longest + (slice(i, i + step),)
+        out[part] = view[part]
 
     with ThreadPoolExecutor() as pool:
-        list(pool.map(turn, range(0, len(x), step)))
+        list(pool.map(turn, range(0, out.shape[longest], step)))
     return out
+
+
+def reduced(x: np.ndarray, name: str, axis: int | None, wide: Any) -> np.ndarray:
+    """NumPy's reduction, computed in the dtype `wide` where it rounds, by all cores: of everything in chunks of
+    which each gives one number, along an axis for some of the rows at a time."""
+    keywords = {"dtype": wide} if name in ("sum", "var", "mean") else {}
+
+    def of(part: np.ndarray, **more: Any) -> np.ndarray:
+        return getattr(np, name)(part, **keywords, **more)
+
+    with ThreadPoolExecutor() as pool:
+        if axis is not None:
+            rest = [length if d != axis else 0 for d, length in enumerate(x.shape)]
+            cut = int(np.argmax(rest))
+            pieces = np.array_split(x, min(256, max(1, rest[cut])), cut)
+            return np.concatenate(list(pool.map(lambda part: of(part, axis=axis), pieces)), cut - (axis < cut))
+        chunks = np.array_split(x.reshape(-1), -(-x.size // _CHUNK))
+        if name in ("mean", "var"):
+            mean = np.sum(list(pool.map(lambda chunk: chunk.sum(dtype=wide), chunks))) / x.size
+            squares = pool.map(lambda chunk: ((chunk - mean) ** 2).sum(), chunks)
+            return np.asarray(mean if name == "mean" else np.sum(list(squares)) / x.size)
+        found = np.array(list(pool.map(of, chunks)))
+    if name not in ("argmin", "argmax"):
+        return np.asarray(getattr(np, name)(found))
+    best = of(np.array([chunk[i] for chunk, i in zip(chunks, found, strict=True)]))
+    return np.asarray(sum(chunk.size for chunk in chunks[:best]) + found[best])
 
 
 class Problem:
     """Operands of one operation, shape and dtype, on the host and on a device, and how wrong a result is."""
 
     def __init__(
-        self, op: str, shape: tuple[int, ...], device: str, dtype: str = "float32", axis: int | None = None
+        self,
+        op: str,
+        shape: tuple[int, ...],
+        device: str,
+        dtype: str = "float32",
+        axis: int | None = None,
+        axes: tuple[int, ...] | None = None,
+        like: Problem | None = None,
     ) -> None:
-        self.op, self.shape, self.device, self.dtype, self.axis = op, shape, device, dtype, axis
+        self.op, self.shape, self.device, self.dtype, self.axis, self.axes = op, shape, device, dtype, axis, axes
         if op == "matmul":
             m, n, k = shape
             self.host = [random(s, dtype, "normal", seed) for seed, s in enumerate(((m, k), (k, n)))]
             self.rows = np.unique(np.linspace(0, m - 1, 64, dtype=int))  # NumPy takes long for all of them
             self.out_shape, self.out_dtype = (m, n), dtype
         else:
-            self.host = [random(shape, dtype)]
-            if op == "reduce":
-                if dtype == "float16":
-                    self.host[0] *= np.float16(2.0**-10)  # the sum of 2^27 of them is a float16
-                self.out_shape = () if axis is None else shape[:axis] + shape[axis + 1 :]
-                self.out_dtype = "int64" if dtype == "int32" else dtype
+            if like and (like.operand, like.device) == (self.operand, device):
+                self.host = like.host
+                if "arrays" in like.__dict__:
+                    self.arrays = like.arrays
             else:
-                self.out_shape, self.out_dtype = shape[::-1], dtype
+                self.host = [random(shape, dtype)]
+                if self.is_scaled:
+                    self.host[0] *= np.float16(2.0 ** -max(10, math.prod(shape).bit_length() - 17))
+            if self.reduction:
+                self.out_shape = () if axis is None else shape[:axis] + shape[axis + 1 :]
+                self.out_dtype = getattr(np, self.reduction)(np.ones(1, dtype)).dtype.name
+            else:
+                self.out_shape = tuple(shape[d] for d in axes) if axes else shape[::-1]
+                self.out_dtype = dtype
+        self._poison: np.ndarray | None = None
         self.work = operation_work(op, *self.host)
+        if self.reduction:
+            self.work["bytes"] = sum(self.nbytes)  # a narrow axis leaves nearly as much as it takes
+
+    @property
+    def reduction(self) -> str | None:
+        """What `smemkit.reduce` calls it: "sum", "min", …; None of what is no reduction."""
+        return None if self.op in ("matmul", "transpose") else "sum" if self.op == "reduce" else self.op
+
+    @property
+    def operand(self) -> tuple[Any, ...]:
+        """What tells operands from others."""
+        return self.op == "matmul", self.is_scaled, self.shape, self.dtype
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the elements are so small that their sum is a float16."""
+        return self.reduction == "sum" and self.dtype == "float16"
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What tells it from others."""
-        return self.op, self.shape, self.dtype, self.axis
+        return self.op, self.shape, self.dtype, self.axis, self.axes
+
+    def call(self, *operands: Any, **options: Any) -> Callable[..., Any]:
+        """The operation on operands, its own if none are given; further keywords may come with the call."""
+        operands = operands or tuple(self.arrays)
+        if self.op == "matmul":
+            return partial(ops.matmul, *operands, **options)
+        if self.op == "transpose":
+            return partial(ops.transpose, *operands, self.axes, **options)
+        return partial(ops.reduce, *operands, self.reduction, self.axis, **options)
 
     @property
     def nbytes(self) -> tuple[int, int]:
@@ -123,9 +197,9 @@ class Problem:
             return self._product(np.asarray)
         (x,) = self.host
         if self.op == "transpose":
-            return turned(x)
-        wide = {"float64": np.longdouble, "int32": np.int64}.get(self.dtype, np.float64)
-        return np.asarray(x.sum(axis=self.axis, dtype=wide))
+            return turned(x, self.axes)
+        wide = np.int64 if "int" in self.dtype else np.longdouble if self.dtype == "float64" else np.float64
+        return reduced(x, self.reduction, self.axis, wide)
 
     @cached_property
     def _magnitude(self) -> float:
@@ -151,13 +225,15 @@ class Problem:
     def out(self, turned: bool = True) -> Array:
         """A new output on the device, full of what is no result."""
         shape = self.out_shape if turned else self.shape
-        poison = np.nan if np.dtype(self.out_dtype).kind == "f" else 91
-        return asarray(np.full(shape, poison, self.out_dtype), device=self.device)
+        if self._poison is None:
+            poison = np.nan if np.dtype(self.out_dtype).kind in "fc" else 91
+            self._poison = np.full(self.out_shape, poison, self.out_dtype)
+        return asarray(self._poison.reshape(shape), device=self.device)
 
     def bound(self, exact: bool, peer: bool) -> float:
         """The relative error that is allowed. `exact`: what is promised of the sums that the planner makes."""
         rounding = 2.0**-11 if self.out_dtype == "float16" else 0.0
-        if self.op == "transpose" or self.dtype == "int32":
+        if self.is_exact:
             return 0.0
         if self.op == "matmul":
             return (self.shape[2] + 2) * U * self._magnitude + rounding * (4 if peer else 1)
@@ -165,28 +241,46 @@ class Problem:
         log = math.ceil(math.log2(n))
         if not exact:
             return n * (2.0**-53 if self.dtype == "float64" else U) + 2 * rounding
-        return {"float64": 2 * (log + 8) * 2.0**-53, "float16": rounding + 2 * log * U}.get(
-            self.dtype, U + n * 2.0**-53
-        )
+        promised = {"float64": 2 * (log + 8) * 2.0**-53, "float16": rounding + 2 * log * U}
+        bound = promised.get(self.dtype, U + n * 2.0**-53)
+        return 4 * bound if self.reduction == "var" else bound  # of which nothing is promised
 
     def error(self, result: np.ndarray, kernel: str | None, peer: bool = False, turned: bool = True) -> float:
         """The relative error; ArithmeticError where it is larger than the bound, or no number."""
         if self.op == "matmul":
             difference = np.linalg.norm(result[self.rows].astype(np.float64) - self.expected)
             error = difference / np.linalg.norm(self.expected)
-        elif self.op == "reduce" and self.dtype != "int32":
+        elif not self.is_exact:
             error = float(np.max(np.abs(result - self.expected) / self.expected))
         else:
             expected = self.expected if turned else self.host[0]
+            if peer and self.reduction in ("argmin", "argmax"):  # of equals they may take any
+                result, expected = (self._elements(np.asarray(places)) for places in (result, expected))
             error = 0.0 if np.array_equal(result, expected) else self._distance(result, expected)
         bound = self.bound(exact=not (kernel or peer), peer=peer)
         if not error <= bound:
             raise ArithmeticError(f"relative error {error:.3g}, allowed is {bound:.3g}")
         return float(error)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing is rounded."""
+        if self.reduction in ("sum", "mean", "var"):
+            return self.reduction == "sum" and "int" in self.dtype
+        return self.op != "matmul"
+
+    def _elements(self, places: np.ndarray) -> np.ndarray:
+        """What stands at the places that an argmin or argmax names; none where one is out of range."""
+        (x,) = self.host
+        x, axis = (x.reshape(-1), 0) if self.axis is None else (x, self.axis)
+        if np.any((places < 0) | (places >= x.shape[axis])):
+            return x[:0]
+        return np.take_along_axis(x, np.expand_dims(places, axis), axis)
+
     @staticmethod
     def _distance(result: np.ndarray, expected: np.ndarray) -> float:
         """The largest difference; endless where the shapes differ."""
         if np.shape(result) != np.shape(expected):
             return math.inf
-        return float(np.abs(np.subtract(result, expected, dtype=np.float64)).max())
+        wide = np.complex128 if np.dtype(expected.dtype).kind == "c" else np.float64
+        return float(np.abs(np.subtract(result, expected, dtype=wide)).max())

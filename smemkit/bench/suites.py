@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from itertools import starmap
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -26,7 +28,7 @@ Case = tuple[str, Callable[[], Row]]  # a label for the progress bar, and what m
 
 SIZES = {
     "matmul": [(n, n, n) for n in (256, 512, 1000, 1024, 2048, 4095, 4096)],
-    "reduce": [(1000,), (65_536,), (1_000_000,), (16_777_216,), (268_435_456,)],
+    "reduce": [(1000,), (65_536,), (1_000_000,), (16_777_216,), (268_435_456,), (1_073_741_824,)],
     "transpose": [(1024, 1024), (8191, 8191), (8192, 8192), (16_384, 16_384)],
 }
 LADDERS = {  # where every rung is measured, the first with all of its options
@@ -35,21 +37,44 @@ LADDERS = {  # where every rung is measured, the first with all of its options
     "transpose": [(8192, 8192), (1024, 1024)],
 }
 QUICK = {"matmul": [(1024, 1024, 1024)], "reduce": [(16_777_216,)], "transpose": [(8192, 8192)]}
-_AXES = [(16_384, 16_384), (4096, 65_536), (2**24, 16), (16, 2**24)]
-_TURNED = [((8191, 8193), dtype) for dtype in ("uint8", "float16", "float32", "float64")]
-_TURNED += [((1_000_000, 33), dtype) for dtype in ("uint8", "float16", "float32", "float64")]
-MORE = {  # the planner's choice along an axis, in other dtypes and odd shapes: (shape, dtype, axis)
-    "matmul": [((n, n, n), "float16", None) for n in (1024, 4096)],
+
+
+class Extra(NamedTuple):
+    """A problem that the planner's choice alone is measured on."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    axis: int | None = None
+    axes: tuple[int, ...] | None = None
+    op: str | None = None  # where it is not the suite's
+
+
+_AXES = [(16_384, 16_384), (4096, 65_536), (2**24, 16), (16, 2**24), (10**8, 2), (2, 10**8), (1000, 1000, 300)]
+_BYTES = ("uint8", "float16", "float32", "float64", "complex128")  # 1, 2, 4, 8, 16
+_GIB = {"int8": 1 << 30, "float16": 1 << 29, "float32": 1 << 28, "float64": 1 << 27}  # elements
+_TURNED = [(8191, 8193), (1_000_000, 33), (33, 1_000_000)]
+_PERMUTED = [(3, 2, 1, 0), (0, 1, 3, 2), (0, 2, 1, 3), (2, 3, 0, 1), (3, 0, 1, 2), (1, 3, 0, 2)]
+MORE = {  # along an axis, in other dtypes, odd shapes and more dimensions
+    "matmul": [Extra((n, n, n), "float16") for n in (1024, 4096)],
     "reduce": [
-        *((shape, "float32", axis) for shape in _AXES for axis in (0, 1)),
-        *(((n,), dtype, None) for dtype in ("float16", "float64", "int32") for n in (1_000_000, 67_108_864)),
+        *(Extra(shape, axis=axis) for shape in _AXES for axis in range(len(shape))),
+        *(Extra((n,), dtype) for dtype in ("float16", "float64", "int32") for n in (1_000_000, 67_108_864)),
+        *(
+            Extra((n,), dtype, op=op)
+            for dtype, n in _GIB.items()
+            for op in ("reduce", "min", "max", "argmax", "var")
+            if (dtype, op) not in (("float32", "reduce"), ("int8", "var"))  # that is n = 268,435,456; no float
+        ),
     ],
     "transpose": [
-        *(((8192, 8192), dtype, None) for dtype in ("uint8", "float16", "float64")),
-        *((shape, dtype, None) for shape, dtype in _TURNED),
+        *(Extra((n, n), dtype) for n in (8192, 16_384) for dtype in _BYTES if dtype != "float32"),
+        *(Extra(shape, dtype) for shape in _TURNED for dtype in _BYTES[:4]),
+        *(Extra((64, 1000, 1000), axes=axes) for axes in ((0, 2, 1), (2, 1, 0))),
+        *(Extra((256, 64, 128, 32), axes=axes) for axes in _PERMUTED),
     ],
 }
 TRANSFERS = [512 << 20, 64 << 20, 4 << 20, 64 << 10]  # bytes
+SPARE = 1 << 28  # bytes of a device's memory that libraries and scratch may take
 HUGE, HUGE_MEMORY = 40_000, 8 << 30  # a matmul that the device has not enough memory for at once
 UP, DOWN = 44e9, 35e9  # bytes a second over PCIe, which the bound of an end-to-end row is reckoned with
 SUITES = (*SIZES, "transfer", "end_to_end", "call", "executor")
@@ -75,10 +100,11 @@ class Run:
 
     def problem(self, row: Row) -> Problem:
         """The operands, kept for the next case, which mostly has the same ones."""
-        key = row.op, tuple(row.shape), row.dtype, row.axis
+        key = row.op, tuple(row.shape), row.dtype, row.axis, row.axes and tuple(row.axes)
         if self._problem is None or self._problem.key != key:
-            self._problem = None  # the memory is free before the next is taken
-            self._problem = Problem(row.op, tuple(row.shape), self.device.name, row.dtype, row.axis)
+            like, self._problem = self._problem, None
+            self._problem = Problem(*key[:2], self.device.name, *key[2:], like=like)
+            del like  # its memory is free before the next one's is taken
             self._contests: dict[bool, tuple[dict[str, Benchmark], float | None, str]] = {}  # by cold
             self._ceiling: float | None = None  # seconds of the kernel that is this problem's ceiling
         return self._problem
@@ -87,12 +113,38 @@ class Run:
         """The sizes of `op`, or the few of a quick run."""
         return [shape for shape in table[op] if not self.quick or shape in QUICK[op]]
 
+    def fits(
+        self,
+        op: str,
+        shape: tuple[int, ...],
+        dtype: str = "float32",
+        axis: int | None = None,
+    ) -> bool:
+        """Whether device and host have the memory for a problem; says what it needs where they have not. Beside
+        the operands there are two results on the device, ours and a peer's; on the host what is expected, what has
+        come and what is in `out` before."""
+        operands, result = problem_bytes(op, shape, dtype, axis)
+        device, host = operands + 2 * result + SPARE, operands + 3 * result + SPARE
+        for what, needed, free in (
+            (self.device.name, device, self.device.free_bytes),
+            ("the host", host, Device("cpu").free_bytes),
+        ):
+            if needed > free:
+                text = (
+                    f"{op} {' x '.join(map(str, shape))} {dtype}: left out, as it needs {format_bytes(needed)} of"
+                )
+                self.say(f"{text} {what}'s memory, where {format_bytes(free)} are free", style="yellow")
+                return False
+        return True
+
     # ---- device suites: matmul, reduce, transpose ----
 
     def ladder(self, op: str) -> Iterator[Case]:
         """Per shape: the ceiling, the planner's choice warm and cold, and the rungs; then what there is more."""
         here = [row for row in kernels(op) if "cuda" in row.devices]
         for shape in self.sizes(SIZES, op):
+            if not self.fits(op, shape):
+                continue
             for info in here:
                 if info.ceiling:
                     yield self.case(op, shape, info)
@@ -104,11 +156,12 @@ class Run:
                 for info in here:
                     for options in () if info.ceiling else neighbours(info) if every else info.variants[:1]:
                         yield self.case(op, shape, info, options)
-        for shape, dtype, axis in () if self.quick else MORE[op]:
-            for info in here:
-                if info.ceiling:
-                    yield self.case(op, shape, info, dtype=dtype, axis=axis)
-            yield self.case(op, shape, dtype=dtype, axis=axis)
+        for shape, dtype, axis, axes, other in () if self.quick else starmap(Extra, MORE[op]):
+            if self.fits(other or op, shape, dtype, axis):
+                for info in here:
+                    if info.ceiling:
+                        yield self.case(op, shape, info, dtype=dtype, axis=axis, axes=axes)
+                yield self.case(op, shape, dtype=dtype, axis=axis, axes=axes, other=other)
 
     def case(
         self,
@@ -120,13 +173,19 @@ class Run:
         cold: bool = False,
         dtype: str = "float32",
         axis: int | None = None,
+        axes: tuple[int, ...] | None = None,
+        other: str | None = None,
     ) -> Case:
-        """One kernel on one problem."""
+        """One kernel on one problem; of the suite's operation, or of another."""
         options = options or {}
         name = f"n = {shape[0]:,}" if op == "matmul" or len(shape) == 1 else " x ".join(map(str, shape))
-        words = [name, *([dtype] if dtype != "float32" else []), *([] if axis is None else [f"axis {axis}"])]
+        words = [f"{other} of {name}" if other not in (None, op) else name]
+        words += [dtype] if dtype != "float32" else []
+        words += [] if axis is None else [f"axis {axis}"]
+        words += [f"axes {' '.join(map(str, axes))}"] if axes else []
         text = ", ".join([*words, *(f"{option} {value}" for option, value in options.items())])
-        row = Row(op, op, text, dtype=dtype, shape=list(shape), axis=axis, kernel=info and info.name, cold=cold)
+        row = Row(op, other or op, text, dtype=dtype, shape=list(shape), axis=axis, axes=axes and list(axes))
+        row = replace(row, kernel=info and info.name, cold=cold)
         if op == "matmul":
             row = replace(row, precision="highest" if info is None and dtype == "float32" else None)
         label = f"{op} {text} {info.name if info else ''}{' cold' if cold else ''}"
@@ -136,10 +195,9 @@ class Run:
         """Measures and checks one kernel on the device's clock."""
         problem = self.problem(row)
         out = problem.out(turned=not ceiling)
-        keywords = {"axis": row.axis} if row.op == "reduce" else {}
-        operation = partial(
-            getattr(ops, row.op), *problem.arrays, out=out, kernel=row.kernel, **keywords, **options
-        )
+        operation = problem.call(out=out, kernel=row.kernel, **options)
+        if ceiling:  # which turns nothing, whatever the axes
+            operation = partial(getattr(ops, row.op), *problem.arrays, out=out, kernel=row.kernel)
         ours = measure(
             lambda stream: operation(stream=stream),
             self.device.name,
@@ -422,9 +480,18 @@ def neighbours(info: KernelInfo) -> list[dict[str, int]]:
     return [v for v in info.variants if sum(v[name] != default[name] for name in v) <= 1]
 
 
-def operation_bytes(op: str, shape: tuple[int, ...]) -> int:
-    """Bytes that a float32 operation touches."""
+def problem_bytes(op: str, shape: tuple[int, ...], dtype: str, axis: int | None) -> tuple[int, int]:
+    """Bytes of a problem's operands, and of its result."""
+    size = np.dtype(dtype).itemsize
     if op == "matmul":
         m, n, k = shape
-        return 4 * (m * k + k * n + m * n)
-    return 4 * int(np.prod(shape)) * (2 if op == "transpose" else 1)
+        return size * (m * k + k * n), size * m * n
+    nbytes = size * math.prod(shape)
+    if op == "transpose":
+        return nbytes, nbytes
+    return nbytes, 8 if axis is None else 8 * math.prod(shape) // shape[axis]
+
+
+def operation_bytes(op: str, shape: tuple[int, ...]) -> int:
+    """Bytes that a float32 operation touches."""
+    return sum(problem_bytes(op, shape, "float32", None))
