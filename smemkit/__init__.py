@@ -40,6 +40,7 @@ from smemkit.devices import (
     synchronize,
 )
 from smemkit.kernel import Kernel, Launch
+from smemkit.ladder import Ladder, ladder
 from smemkit.occupancy import Occupancy, occupancy
 from smemkit.ops import (
     add_one,
@@ -90,6 +91,7 @@ __all__ = [
     "Fault",
     "Kernel",
     "KernelInfo",
+    "Ladder",
     "Launch",
     "LaunchReport",
     "LineReport",
@@ -121,6 +123,7 @@ __all__ = [
     "get_num_threads",
     "is_available",
     "kernels",
+    "ladder",
     "launches",
     "matmul",
     "max",

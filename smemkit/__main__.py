@@ -1,4 +1,4 @@
-"""``python -m smemkit``: info, demo, bench, kernels, check."""
+"""``python -m smemkit``: info, demo, bench, kernels, ladder, check."""
 
 from __future__ import annotations
 
@@ -111,17 +111,22 @@ def check(options: argparse.Namespace) -> int:
         report = smemkit.check(target, *arguments, **how, **keywords)
     except TypeError as error:  # an argument that the kernel does not take
         raise ValueError(str(error)) from error
-    if options.json != "-":
+    _write_text(options.json, str(report), report.to_dict())
+    return 0 if report.ok else 1
+
+
+def _write_text(file: str | None, text: str, content: dict[str, Any]) -> None:
+    """Prints the text, and writes the content as JSON to a file; to "-" it goes alone."""
+    if file != "-":
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="replace")  # a terminal that has no ✓ shows a question mark
-        print(report)
-    if options.json:
-        text = json.dumps(report.to_dict(), indent=1) + "\n"
-        if options.json == "-":
-            sys.stdout.write(text)
+        print(text)
+    if file:
+        written = json.dumps(content, indent=1) + "\n"
+        if file == "-":
+            sys.stdout.write(written)
         else:
-            Path(options.json).write_text(text, encoding="utf-8")
-    return 0 if report.ok else 1
+            Path(file).write_text(written, encoding="utf-8")
 
 
 def _source_file(name: str) -> Path:
@@ -147,6 +152,40 @@ def _own_launch(options: argparse.Namespace) -> tuple[Any, Sequence[np.ndarray],
     return getattr(ops, options.op), arguments, {name: value for name, value in given.items() if value is not None}
 
 
+def add_ladder(parser: argparse.ArgumentParser) -> None:
+    """The command line of ``smemkit ladder``."""
+    parser.add_argument("op", choices=("reduce", "transpose", "matmul"))
+    parser.add_argument(
+        "--n", metavar="N[,N…]", help="elements of a sum; side of a matrix, or rows,columns; or m,n,k of a product"
+    )
+    parser.add_argument("--dtype", default="float32", help="of the operands (default float32)")
+    parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
+    parser.add_argument("--plot", metavar="FILE", help="save a bar chart (needs matplotlib: smemkit[plot])")
+    parser.add_argument("--json", metavar="FILE", help="write it as JSON; - for standard output, alone")
+    parser.set_defaults(command=climb)
+
+
+def climb(options: argparse.Namespace) -> int:
+    """A ladder, rung by rung."""
+    try:
+        shape = options.n and [int(n) for n in options.n.split(",")]
+    except ValueError:
+        raise ValueError(f"--n: expected integers with commas between them, got {options.n!r}") from None
+    try:
+        climbed = smemkit.ladder(
+            options.op,
+            shape[0] if shape and len(shape) == 1 else shape,
+            dtype=options.dtype,
+            device=options.device,
+        )
+    except TypeError as error:  # no dtype
+        raise ValueError(f"--dtype: {error}") from error
+    _write_text(options.json, str(climbed), climbed.to_dict())
+    if options.plot:
+        climbed.plot().savefig(options.plot, dpi=150)
+    return 0
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser("smemkit", description="GPU shared memory: operations, ladders, benchmarks.")
@@ -158,6 +197,9 @@ def main(argv: list[str] | None = None) -> int:
     listing.add_argument("op", nargs="?", help="matmul, reduce, …; all of them if not given")
     listing.add_argument("--markdown", action="store_true", help="as kernels/README.md, all of them")
     listing.set_defaults(command=list_kernels)
+    add_ladder(
+        commands.add_parser("ladder", help="climb one: each kernel's idea, its time, and what it asks of memory")
+    )
     add_check(
         commands.add_parser("check", help="explain a kernel: faults, bank conflicts, coalescing; needs no GPU")
     )

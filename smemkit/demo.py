@@ -22,11 +22,10 @@ from smemkit.bench import REFERENCE
 from smemkit.checker import check
 from smemkit.devices import Device
 from smemkit.kernel import Kernel
+from smemkit.ladder import BIG, SMALL
 from smemkit.table import KernelInfo, kernels
 from smemkit.timing import benchmark, format_number, format_seconds, timed
 
-SMALL = {"matmul": (256, 256, 256), "reduce": (1_000_000,), "transpose": (1024, 1024)}  # for the CPU
-BIG = {"matmul": (4096, 4096, 4096), "reduce": (16_777_216,), "transpose": (8192, 8192)}  # bench.LADDERS has them
 U = 2.0**-24  # the unit roundoff of float32
 # a barrier is missing, and a column of padding
 MISTAKEN = """\

@@ -243,16 +243,14 @@ def _label(lanes: Sequence[int]) -> str:
 # ---- figures ----
 
 
-def plot(report: Report) -> Figure:
-    """`Report.plot`."""
+def new_figure(who: str, *, figsize: tuple[float, float]) -> Figure:
+    """A figure that a notebook shows, without pyplot and hence only once; `who` draws it."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("report.plot() draws with matplotlib: pip install 'smemkit[plot]'") from error
+        raise ImportError(f"{who} draws with matplotlib: pip install 'smemkit[plot]'") from error
 
     class NotebookFigure(Figure):
-        """A figure that a notebook shows, without pyplot and hence only once."""
-
         def _repr_png_(self) -> bytes:
             import io
 
@@ -260,12 +258,17 @@ def plot(report: Report) -> Figure:
             self.savefig(png, format="png", bbox_inches="tight")
             return png.getvalue()
 
+    return NotebookFigure(figsize=figsize, layout="constrained")
+
+
+def plot(report: Report) -> Figure:
+    """`Report.plot`."""
     shared = [line for line in report.lines if line.space == "shared"]
     remote = [line for line in report.lines if line.space == "global"]
     maps = worst_lines(report)[:1]
     heights = [0.9 + 0.32 * min(len(lines), 20) for lines in (shared, remote) if lines]
     heights += [1.2 + 0.19 * len(_rows(line)) for line in maps]
-    figure = NotebookFigure(figsize=(10, 0.6 + sum(heights or [1])), layout="constrained")
+    figure = new_figure("report.plot()", figsize=(10, 0.6 + sum(heights or [1])))
     figure.suptitle(
         textwrap.fill(shorten(report.headline, 300), 110), x=0.01, ha="left", fontsize=11, parse_math=False
     )

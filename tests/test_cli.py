@@ -119,6 +119,25 @@ def test_bench_on_a_gpu(device, tmp_path):
     assert all(list(row) == FIELDS for row in rows)
 
 
+@pytest.mark.parametrize(("op", "n", "shape"), [("reduce", "1000", [1000]), ("transpose", "40,30", [40, 30])])
+def test_ladder(tmp_path, capsys, op, n, shape):
+    path = tmp_path / "ladder.json"
+    assert main(["ladder", op, "--n", n, "--device", "cpu", "--json", str(path)]) == 0
+    content, out = json.loads(path.read_text()), printed(capsys)
+    assert (content["op"], content["shape"]) == (op, shape)
+    for rung in content["rungs"]:
+        assert f" {rung['name']} " in out and rung["idea"] in out
+    assert main(["ladder", op, "--n", n, "--device", "cpu", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["schema"] == "smemkit.ladder"
+
+
+def test_ladder_as_a_picture(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "ladder.png"
+    assert main(["ladder", "matmul", "--n", "20,30,40", "--device", "cpu", "--plot", str(path)]) == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
 def small_executor(run):
     """The executor's suite with two small cases."""
     for op, shape, kernel in (("reduce", [1000], "tree"), ("transpose", [32, 32], "padded")):
@@ -146,6 +165,12 @@ def test_bench_finds_a_wrong_result(tmp_path, capsys, monkeypatch, fault):
         (["demo", "--device", "gpu"], "smemkit: device: expected 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
         (["demo", "--device", "cuda:99"], "smemkit: device: 'cuda:99' is not here: "),
         (["bench", "matmul", "--device", "cpu"], "smemkit: bench: matmul need"),
+        (
+            ["ladder", "reduce", "--n", "many"],
+            "smemkit: --n: expected integers with commas between them, got 'many'",
+        ),
+        (["ladder", "reduce", "--n", "1,2"], "smemkit: shape: expected a positive integer, got [1, 2]"),
+        (["ladder", "reduce", "--dtype", "nope"], "smemkit: --dtype: data type 'nope' not understood"),
     ],
     ids=" ".join,
 )

@@ -1,0 +1,268 @@
+"""A ladder climbed: every rung of the table, what it takes and what is recorded of it, and what is counted."""
+
+import importlib
+import json
+import math
+from dataclasses import replace
+from html import escape
+
+import pytest
+
+import smemkit
+from smemkit import ladder as climb
+from smemkit.timing import Benchmark
+
+module = importlib.import_module("smemkit.ladder")  # smemkit.ladder is the function
+SHAPES = {"matmul": (40, 20, 30), "reduce": (3000,), "transpose": (64, 96)}
+H200 = {"device": "NVIDIA H200", "copy_bandwidth": 4e12, "read_bandwidth": 5e12, "fp32": 6e13}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(module, "SECONDS", 0.001)
+    monkeypatch.setattr(module, "SMALL", {"matmul": (32, 32, 32), "reduce": (5000,), "transpose": (64, 64)})
+
+
+@pytest.fixture
+def reference(monkeypatch, tmp_path):
+    """A reference file of a GPU, with each rung of reduce twice as fast as the one below."""
+    names = [row.name for row in smemkit.kernels("reduce") if row.needs != "host"]
+    rows = [
+        {
+            **{"suite": "reduce", "op": "reduce", "dtype": "float32", "shape": shape, "axis": None, "cold": cold},
+            **{"kernel": name, "us": 1e3 / 2**i, "value": value * 2**i, "ceiling_fraction": value * 2**i / 5e3},
+        }
+        for shape, cold, value in (([16_777_216], True, 7), ([16_777_216], False, 1), ([3000], False, 2))
+        for i, name in enumerate(names)
+    ]
+    rows += [row | {"kernel": None, "value": 9e9} for row in rows] + [row | {"value": 9e9} for row in rows]
+    environment = {"gpu": "NVIDIA H200", "date": "2026-11-22T01:02:03", "ceilings": H200}
+    (tmp_path / "gpu.json").write_text(json.dumps({"environment": environment, "rows": rows}))
+    monkeypatch.setattr(module, "REFERENCE", tmp_path)
+    return names
+
+
+@pytest.mark.parametrize("op", SHAPES)
+def test_every_rung_is_climbed(op):
+    climbed = climb(op, SHAPES[op], device="cpu")
+    rows = [row for row in smemkit.kernels(op) if "float32" in row.dtypes]
+    assert [(rung.name, rung.idea) for rung in climbed.rungs] == [(row.name, row.summary) for row in rows]
+    assert (climbed.shape, climbed.ceiling, climbed.unit) == (
+        SHAPES[op],
+        None,
+        "TFLOP/s" if op == "matmul" else "GB/s",
+    )
+    work = {"matmul": 2 * 40 * 20 * 30 / 1e12, "reduce": 12e-6, "transpose": 2 * 4 * 64 * 96 / 1e9}[op]
+    below = None
+    for rung, row in zip(climbed.rungs, rows, strict=True):
+        assert rung.choice == row.choice
+        assert (rung.counts is None) == (row.needs == "host" or "cpu" not in row.devices)
+        if rung.here:
+            assert (rung.here.shape, rung.here.fraction) == (SHAPES[op], None)
+            assert rung.here.value == pytest.approx(work / rung.here.seconds)
+            if not rung.ceiling:
+                assert rung.here.speedup == (below and pytest.approx(rung.here.value / below))
+                below = rung.here.value
+            else:
+                assert rung.here.speedup is None
+    assert all(rung.here for rung in climbed.rungs) or "cannot launch" in str(climbed)
+
+
+def test_what_the_checker_counts():
+    counts = {rung.name: rung.counts for rung in climb("transpose", (64, 64), device="cpu").rungs}
+    assert counts["sequential"] is None
+    naive, unpadded, padded = counts["naive"], counts["unpadded"], counts["padded"]
+    assert (naive.wavefronts, naive.sectors, naive.ideal_sectors, naive.lanes) == (0, 4 + 32, 8, 32)
+    assert (unpadded.wavefronts, unpadded.conflicts, unpadded.sectors) == (33, 31, 8)
+    assert (padded.wavefronts, padded.conflicts, padded.sectors, padded.shape) == (2, 0, 8, (64, 64))
+    counts = {rung.name: rung.counts for rung in climb("reduce", 10_000, device="cpu").rungs}
+    assert counts["divergent"].lanes < 10 < counts["conflicting"].lanes
+    assert counts["conflicting"].wavefronts > 3 * counts["tree"].wavefronts
+    assert counts["conflicting"].conflicts > counts["divergent"].conflicts == counts["tree"].conflicts == 0
+
+
+def test_what_is_sampled_counts_for_the_whole(monkeypatch):
+    whole = {rung.name: rung.counts for rung in climb("transpose", (512, 512), device="cpu").rungs}
+    monkeypatch.setattr(module, "check", lambda *args, **kw: smemkit.check(*args, **kw, blocks=3))
+    for rung in climb("transpose", (2000, 700), device="cpu").rungs:
+        assert rung.counts == whole[rung.name]
+
+
+def test_recorded_times_stand_beside_those_of_the_executor(reference):
+    climbed = climb("reduce", device="cpu")
+    assert climbed.shape == (5000,)
+    assert climbed.recorded_on == "NVIDIA H200, 2026-11-22, n = 16,777,216"
+    assert climbed.recorded_ceiling == 5000
+    first, *rungs = climbed.rungs
+    assert first.recorded is None
+    assert [rung.name for rung in rungs] == reference
+    assert [rung.recorded.value for rung in rungs] == [2**i for i in range(len(rungs))]
+    assert [rung.recorded.speedup for rung in rungs] == [None] + [2.0] * (len(rungs) - 1)
+    assert rungs[2].recorded.fraction == 4 / 5e3
+    assert "not measured here but recorded on NVIDIA H200, 2026-11-22, n = 16,777,216." in str(climbed)
+    assert "recorded" in climbed.columns and "executor's own times, no measure of a GPU" in climbed.title
+
+
+def test_the_shape_that_is_asked_for_is_looked_up_first(reference):
+    assert climb("reduce", 3000, device="cpu").rungs[1].recorded.value == 2
+    assert climb("reduce", 2999, device="cpu").rungs[1].recorded.value == 1
+    climbed = climb("reduce", 3000, dtype="int32", device="cpu")
+    assert climbed.recorded_on is climbed.recorded_ceiling is climbed.rungs[1].recorded is None
+    assert "recorded" not in str(climbed)
+
+
+class LikeAGpu(smemkit.Device):
+    """The CPU device, which says that it is a GPU."""
+
+    is_cuda = True
+    l2_bytes = 1000
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU that takes a millisecond for each call."""
+    rows = [
+        replace(row, devices=("cuda", "cpu")) if row.needs != "host" and row.name != "naive" else row
+        for row in smemkit.kernels()
+    ]
+
+    def one_millisecond(call, device, *, cold, max_seconds, **work):
+        call(None)
+        return Benchmark((1e-3,), "device", cold, 1, device, **work)
+
+    for name, value in {
+        "Device": lambda name: LikeAGpu("cpu"),
+        "ceilings": lambda device: smemkit.Ceilings(**H200),
+        "kernels": lambda op: [row for row in rows if row.op == op],
+        "measure": one_millisecond,
+        "SMALL": {"matmul": (8, 8, 8), "reduce": (100,), "transpose": (8, 8)},
+    }.items():
+        monkeypatch.setattr(module, name, value)
+
+
+@pytest.mark.parametrize(("op", "ceiling", "work"), [("reduce", 5e3, 0.012), ("matmul", 60, 4.8e-5)])
+def test_on_a_gpu_rungs_are_held_against_the_ceiling(gpu, op, ceiling, work):
+    climbed = climb(op, SHAPES[op])
+    assert (climbed.ceiling, climbed.recorded_on) == (ceiling, None)
+    assert climbed.clock == "device clock, warm caches"
+    first, *rungs = climbed.rungs
+    assert first.here.shape == tuple(map(min, SHAPES[op], module.SMALL[op]))
+    assert first.here.fraction is None
+    assert f"sequential is measured on n = {module.SMALL[op][0]}." in str(climbed)
+    rungs = [rung for rung in rungs if rung.here]
+    for rung in rungs:
+        assert rung.here.value == pytest.approx(work)
+        assert rung.here.fraction == pytest.approx(work / ceiling)
+    assert [rung.here.speedup for rung in rungs[1:]] == [1.0] * (len(rungs) - 1)
+
+
+def test_what_stays_in_l2_has_no_ceiling(gpu, monkeypatch):
+    monkeypatch.setattr(LikeAGpu, "l2_bytes", 12_000)
+    assert all(rung.here.fraction is None for rung in climb("reduce", 3000).rungs)
+    assert all(rung.here.fraction for rung in climb("reduce", 3001).rungs[1:])
+
+
+def test_the_ceiling_of_a_transpose_is_no_rung(gpu, monkeypatch):
+    rungs = {rung.name: rung for rung in climb("transpose", 64).rungs}
+    assert rungs["copy"].ceiling and rungs["copy"].here.speedup is None
+    assert rungs["unpadded"].here.speedup == pytest.approx(
+        rungs["unpadded"].here.value / rungs["sequential"].here.value
+    )
+    assert rungs["naive"].here is rungs["naive"].recorded is None  # that this build has for the CPU alone
+
+
+def test_rungs_of_other_dtypes_are_left_out_and_told():
+    climbed = climb("reduce", 100, dtype="int8", device="cpu")
+    names = [row.name for row in smemkit.kernels("reduce") if "int8" not in row.dtypes]
+    assert names and not set(names) & {rung.name for rung in climbed.rungs}
+    assert f"without {', '.join(names)}, which take no int8." in str(climbed)
+
+
+def test_it_prints_as_a_table():
+    climbed = climb("transpose", 64, device="cpu")
+    lines = str(climbed).splitlines()
+    assert lines[0] == climbed.title
+    assert lines[2].split("  ")[-1] == "lanes"
+    assert max(map(len, lines)) <= 115
+    for rung in climbed.rungs:
+        (at,) = (i for i, line in enumerate(lines) if line.split()[:1] == [rung.name])
+        assert rung.idea in lines[at + 1]
+    assert "    the ceiling: moves every byte once" in str(climbed)
+    assert "padded *" in str(climbed)
+    assert repr(climbed) == f"<Ladder {climbed.title}: {len(climbed.rungs)} rungs>"
+
+
+def test_it_is_a_table_in_a_notebook():
+    climbed = climb("reduce", 100, device="cpu")
+    html = climbed._repr_html_()
+    assert html.count("<tr>") == 1 + len(climbed.rungs)
+    assert all(f"<td>{escape(rung.idea)}</td>" in html for rung in climbed.rungs)
+
+
+def test_it_goes_into_json(reference):
+    climbed = climb("reduce", 100, device="cpu")
+    content = json.loads(json.dumps(climbed.to_dict(), allow_nan=False))
+    assert (content["schema"], content["version"]) == ("smemkit.ladder", 1)
+    assert content["shape"] == [100]
+    assert [rung["name"] for rung in content["rungs"]] == [rung.name for rung in climbed.rungs]
+    assert content["rungs"][1]["recorded"]["value"] == 1
+    assert content["rungs"][1]["counts"]["lanes"] == climbed.rungs[1].counts.lanes
+
+
+def test_it_is_drawn(gpu):
+    pytest.importorskip("matplotlib")
+    climbed = climb("transpose", 64)
+    (axes,) = climbed.plot().axes
+    shown = [rung for rung in climbed.rungs if rung.here]
+    assert [bar.get_width() for bar in axes.patches] == [rung.here.value for rung in shown]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [rung.name for rung in shown]
+    assert axes.lines[0].get_xdata()[0] == climbed.ceiling == 4000
+    assert climbed.plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_what_is_recorded_is_drawn_and_named_so(reference):
+    pytest.importorskip("matplotlib")
+    figure = climb("reduce", 100, device="cpu").plot()
+    assert [bar.get_width() for bar in figure.axes[0].patches] == [2**i for i in range(len(reference))]
+    assert "recorded on NVIDIA H200" in figure.get_suptitle()
+    assert figure.axes[0].lines[0].get_xdata()[0] == 5000
+
+
+def test_drawing_without_matplotlib_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"ladder.plot\(\) draws with matplotlib: pip install 'smemkit\[plot\]'"):
+        climb("reduce", 100, device="cpu").plot()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        (("reverse",), {}, ValueError, "op: expected one of matmul, reduce, transpose; got 'reverse'"),
+        (("reduce", 0), {}, ValueError, "shape: expected a positive integer, got 0"),
+        (("reduce", (3, 4)), {}, ValueError, r"shape: expected a positive integer, got \(3, 4\)"),
+        (("matmul", (3, 4)), {}, ValueError, r"shape: expected a positive integer or 3 of them, got \(3, 4\)"),
+        (
+            ("transpose", (3, 4.0)),
+            {},
+            ValueError,
+            r"shape: expected a positive integer or 2 of them, got \(3, 4.0\)",
+        ),
+        (("reduce",), {"dtype": "longdouble"}, ValueError, "dtype: expected one of bool, .*got '"),
+        (("reduce",), {"dtype": "nope"}, TypeError, "data type 'nope' not understood"),
+        (("reduce",), {"device": "cuda:99"}, smemkit.NoDeviceError, "device: 'cuda:99' is not here"),
+    ],
+)
+def test_what_it_does_not_take(arguments, options, error, message):
+    with pytest.raises(error, match=message):
+        climb(*arguments, **options)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+@pytest.mark.parametrize("op", SHAPES)
+def test_on_a_real_gpu(device, op):
+    climbed = climb(op, device=device)
+    for rung in climbed.rungs:
+        assert rung.here is None or (rung.here.seconds > 0 and math.isfinite(rung.here.value))
+    best = max(rung.here.fraction or 0 for rung in climbed.rungs if rung.here)
+    assert 0.05 < best < 1.1
