@@ -11,7 +11,7 @@ from rich.console import Console
 
 import smemkit
 from smemkit import _core, bench
-from smemkit.bench import native, peers, report, suites
+from smemkit.bench import native, peers, planner, report, suites
 from smemkit.bench import rows as rows_module
 from smemkit.bench.rows import Problem, Row, measured, random, reduced, turned
 from smemkit.timing import Benchmark, measure_host
@@ -366,6 +366,111 @@ def test_what_each_suite_took_is_told(run, capsys):
     assert "call: 4 rows in " in capsys.readouterr().err
 
 
+# ---- the planner's grade ----------------------------------------------------------------------------------------
+
+
+def test_random_problems_are_always_the_same_and_of_every_kind():
+    rows = list(planner.random_problems(200, 1 << 28))
+    assert rows == list(planner.random_problems(200, 1 << 28))
+    assert len({row.case for row in rows}) > 190
+    assert {row.op for row in rows} == {*planner.REDUCTIONS, "transpose"}
+    assert {row.dtype for row in rows} == {dtype for dtypes in planner.DTYPES.values() for dtype in dtypes}
+    sizes = [math.prod(row.shape) * np.dtype(row.dtype).itemsize for row in rows]
+    assert max(sizes) <= 1 << 28
+    assert min(sizes) < 1 << 14 and max(sizes) > 1 << 26
+    for row in rows:
+        assert (row.axes is not None) == (row.op == "transpose")
+        assert row.axis is None or row.axis < len(row.shape)
+        assert row.axes is None or (sorted(row.axes) == list(range(len(row.shape))) != row.axes)
+        if row.op == "var":
+            assert "float" in row.dtype and (row.shape[row.axis] if row.axis is not None else max(row.shape)) > 1
+    assert any(row.axis is not None for row in rows) and any(len(row.shape) == 4 for row in rows)
+
+
+@pytest.mark.parametrize("shape", [(5,), (1 << 28,), (10**8, 2), (3, 16384, 16384), (2, 3, 10**7)])
+def test_a_shrunk_shape_is_like_the_large_one(shape):
+    small = planner.shrunk(shape)
+    assert math.prod(small) <= planner.SMALL
+    assert math.prod(small) >= min(math.prod(shape), planner.SMALL // 3)
+    assert all(0 < s <= n for s, n in zip(small, shape, strict=True))
+    assert small[-1] == 2 or shape[-1] != 2
+
+
+@pytest.fixture
+def graded(run, monkeypatch):
+    """A run with a small planner's suite; the times of its kernels, by their names, may be changed."""
+    times = {"rowwise": 3e-3}
+    timed = []
+
+    def seconds(problem, out, kernel, device):
+        problem.call(out=out, kernel=kernel)()
+        timed.append((problem.op, math.prod(problem.shape), kernel))
+        return times.get(kernel, 1e-3)
+
+    def once(call, device):
+        call()
+        return times.get(call.keywords["kernel"], 1e-3)
+
+    for name, value in {
+        "COUNT": 14,
+        "MOST": 1 << 14,
+        "SMALL": 64,
+        "once": once,
+        "measured_time": seconds,
+        "kernels": suites.kernels,
+    }.items():
+        monkeypatch.setattr(planner, name, value)
+    return run, times, timed
+
+
+def test_the_planner_is_graded_against_every_rung(graded):
+    run, times, _ = graded
+    rows = rows_of(run, "planner")
+    assert len(rows) == 14
+    for row in rows:
+        op = "transpose" if row.op == "transpose" else "reduce"
+        named = {k for k in suites.kernels(op) if not k.ceiling and row.dtype in k.dtypes}
+        without = {"atomic"} if row.op in ("argmax", "var") else set()
+        assert set(row.peers) == {info.name for info in named} - without
+        assert (row.kernel, row.us, row.cold, row.unit) == (None, 1000, False, "GB/s")
+        assert row.ratio == 1
+    times["tiled"] = times["padded"] = 0.5e-3
+    for row in rows_of(run, "planner"):
+        assert row.ratio == (0.5 if row.op == "transpose" else 1)
+
+
+def test_hopeless_rungs_are_not_tried_on_the_large_problem(graded):
+    run, times, timed = graded
+    times |= {"rowwise": 21e-3, "naive": 19e-3}
+    rows = rows_of(run, "planner")
+    assert not any("rowwise" in row.peers for row in rows)
+    assert all(row.peers["naive"] == pytest.approx(19_000) for row in rows if row.op == "transpose")
+    assert not {"rowwise", "naive"} & {kernel for *_, kernel in timed}  # what is far behind is run once
+
+
+def test_a_wrong_result_of_the_planners_is_found(graded, monkeypatch):
+    run, _, _ = graded
+    monkeypatch.setattr(planner, "asnumpy", lambda out: out.numpy() * 0 - 1)
+    assert run.measure(["planner"]) == []
+    assert len(run.failures) == 14
+    assert all("ArithmeticError" in failure for failure in run.failures)
+
+
+def test_the_grade_is_told_and_the_worst_are_shown():
+    rows = [
+        Row("planner", "reduce", f"case {i}", us=100.0, peers={"tree": 100.0 * ratio}, ratio=ratio)
+        for i, ratio in enumerate([1.3, 0.88, 0.86, 0.5, 1.0, 0.9, 2.0])
+    ]
+    text, worst = planner.summary(rows)
+    assert text == "5 of 7 within 15% of the best rung"
+    assert [row.ratio for row in worst] == [0.5, 0.86, 0.88, 0.9, 1.0]
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    console.print(report.table("planner", rows))
+    shown = console.export_text()
+    assert shown.startswith("planner: 5 of 7 within 15% of the best rung; the worst of them")
+    assert "case 3" in shown and "case 6" not in shown
+
+
 def test_every_suite_has_a_name():
     with smemkit.Device("cpu"):
         run = bench.Run(smemkit.Device("cpu"), True, Console(stderr=True))
@@ -489,6 +594,10 @@ def test_cublas_and_cub_compute_what_they_are_asked(device):
         ("reduce", (1000,), "float64", None),
         ("reduce", (1000,), "int32", None),
         ("reduce", (30, 50), "float32", 1),
+        ("transpose", (30, 50), "complex128", None),
+        ("reduce", (1000,), "int8", None),
+        ("min", (1000,), "float32", None),
+        ("max", (1000,), "float32", None),
     ):
         problem = Problem(op, shape, device, dtype, axis)
         outs = [problem.out(), problem.out()]

@@ -13,6 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from smemkit import _core
+from smemkit.bench import planner
 from smemkit.bench.rows import Row
 from smemkit.bench.suites import Run
 from smemkit.devices import Device
@@ -86,8 +87,12 @@ def rate(row: Row) -> str:
 
 
 def table(suite: str, rows: list[Row]) -> Table:
-    """The rows of a suite, for the terminal."""
-    shown = Table(title=suite.replace("_", " "), title_justify="left", title_style="bold")
+    """The rows of a suite, for the terminal; of the planner's grade those that are worst."""
+    title = suite.replace("_", " ")
+    if suite == "planner":
+        grade, rows = planner.summary(rows)
+        title = f"{title}: {grade}; the worst of them"
+    shown = Table(title=title, title_justify="left", title_style="bold")
     for name in ("op", "case", "kernel", "L2"):
         shown.add_column(name)
     for name in ("µs", "rate", "of ceiling", "best peer", "ours is", "error", "its error"):

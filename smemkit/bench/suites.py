@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from smemkit import _core, ops
 from smemkit.arrays import Array, asarray, asnumpy, empty
+from smemkit.bench import planner
 from smemkit.bench.peers import Peer, find_peers
 from smemkit.bench.rows import Problem, Row, measured, random
 from smemkit.ceilings import Ceilings, ceilings
@@ -77,7 +78,7 @@ TRANSFERS = [512 << 20, 64 << 20, 4 << 20, 64 << 10]  # bytes
 SPARE = 1 << 28  # bytes of a device's memory that libraries and scratch may take
 HUGE, HUGE_MEMORY = 40_000, 8 << 30  # a matmul that the device has not enough memory for at once
 UP, DOWN = 44e9, 35e9  # bytes a second over PCIe, which the bound of an end-to-end row is reckoned with
-SUITES = (*SIZES, "transfer", "end_to_end", "call", "executor")
+SUITES = (*SIZES, "planner", "transfer", "end_to_end", "call", "executor")
 
 
 class Run:
@@ -436,6 +437,7 @@ class Run:
     def suites(self) -> dict[str, Callable[[], Iterator[Case]]]:
         """The suites that this device has, in their order."""
         device = {op: partial(self.ladder, op) for op in SIZES}
+        device |= {"planner": partial(planner.cases, self)}
         device |= {"transfer": self.transfer, "end_to_end": self.end_to_end}
         return (device if self.device.is_cuda else {}) | {"call": self.call, "executor": self.executor}
 
