@@ -169,15 +169,16 @@ class Ladder:
         speeds = [rung.recorded if self.recorded_on else rung.here for rung in self.rungs]
         columns["× below"] = [speed and speed.speedup and format_number(speed.speedup) for speed in speeds]
         columns["of ceiling"] = [speed and speed.fraction and f"{speed.fraction:.1%}" for speed in speeds]
-        for name in ("wavefronts", "conflicts", "sectors", "lanes"):
-            columns[name] = [rung.counts and f"{getattr(rung.counts, name):.3g}" for rung in self.rungs]
+        for name in ("wavefronts", "conflicts", "sectors", "ideal_sectors", "lanes"):
+            heading = name.partition("_")[0]
+            columns[heading] = [rung.counts and f"{getattr(rung.counts, name):.3g}" for rung in self.rungs]
         return {name: [cell or "" for cell in cells] for name, cells in columns.items()}
 
     @property
     def remarks(self) -> Iterator[str]:
         """What has to be said of the columns."""
-        yield f"* is the one that kernel=None takes; wavefronts, conflicts and sectors are for 32 {self.units},"
-        yield "and lanes those of 32 at work on average, all as written in the source and counted by the checker."
+        yield "* is the one that kernel=None takes. Wavefronts, conflicts, sectors and the ideal of these are for"
+        yield f"32 {self.units}, lanes those of 32 at work on average: as written, counted by the checker."
         if self.recorded_on:
             yield f"recorded, × below and of ceiling: not measured here but recorded on {self.recorded_on}."
         yield from self.notes

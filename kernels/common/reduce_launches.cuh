@@ -1,5 +1,5 @@
 // The launches of a reduction whose blocks leave a partial result each: one of x, then one of what the last one
-// left, until that is one a row. The textbook's rungs share them and differ in their kernels alone.
+// left, until that is one a row. The rungs that work so share them, and differ in their kernels alone.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,9 +12,10 @@
 #include "reduce_ops.cuh"
 
 // The rows x[o, :, i] of x (outer, n, inner) in one launch: the blocks of a row along the grid's x, some of the i
-// along its y, from first_i on, and some of the o along its z, from first_o on.
+// along its y, from first_i on, and some of the o along its z, from first_o on. Where x comes in parts, n elements
+// of each row, `first` came with the parts before.
 struct Rows {
-    int64_t n, inner, first_o, first_i;
+    int64_t n, inner, first_o, first_i, first;
 
     // where in x the block's row begins: n elements, `inner` apart
     __device__ int64_t begin() const
@@ -30,47 +31,53 @@ struct Rows {
 // What a launch's blocks leave: partial results, or the results where one block has all of its row.
 template <class Operation>
 struct Left {
-    typename Operation::State *states; // (rows, gridDim.x)
+    typename Operation::State *states; // (rows, blocks)
+    int64_t blocks, first_block;       // of a row, in all parts and in those before
     reduce_args args;
 
     __device__ void put(const Rows &rows, typename Operation::State state) const
     {
-        if (gridDim.x > 1)
-            states[rows.number() * gridDim.x + blockIdx.x] = state;
+        if (blocks > 1)
+            states[rows.number() * blocks + first_block + blockIdx.x] = state;
         else
             finish(Operation(), state, rows.number(), args);
     }
 };
 
 // launch(grid, x, rows, left) until one result a row is left. A row of n elements is given to blocks_of(n) blocks,
-// no more than reduce_scratch() has room for.
-template <class Blocks, class Launch>
+// no more than reduce_scratch() has room for. DTYPES are the row's in the table.
+template <unsigned DTYPES, class Blocks, class Launch>
 cudaError_t launch_until_one(const reduce_args *args, Blocks blocks_of, Launch launch)
 {
-    return dispatch_reduce<TEXTBOOK>(args, [&](auto operation, auto zero) {
+    return dispatch_reduce<DTYPES>(args, [&](auto operation, auto zero) {
         using Operation = decltype(operation);
         using State = typename Operation::State;
         static_assert(sizeof(State) <= REDUCE_STATE_BYTES, "reduce_scratch() has room for it");
 
         State *states = (State *)args->scratch;
-        const auto launch_rows = [&](auto x, int64_t outer, int64_t n, int64_t inner) {
-            const int64_t blocks = blocks_of(n);
+        // `part` of the n elements of each row, after the `first`
+        const auto launch_rows = [&](auto x, int64_t outer, int64_t n, int64_t inner, int64_t first,
+                                     int64_t part) {
+            const Left<Operation> left{states, blocks_of(n), blocks_of(first), *args};
 
             for (int64_t o = 0; o < outer; o += MAX_GRID_YZ)
                 for (int64_t i = 0; i < inner; i += MAX_GRID_YZ)
-                    launch(dim3((unsigned)blocks, (unsigned)std::min(inner - i, MAX_GRID_YZ),
+                    launch(dim3((unsigned)blocks_of(part), (unsigned)std::min(inner - i, MAX_GRID_YZ),
                                 (unsigned)std::min(outer - o, MAX_GRID_YZ)),
-                           x, Rows{n, inner, o, i}, Left<Operation>{states, *args});
-            return blocks;
+                           x, Rows{part, inner, o, i, first}, left);
         };
         const int64_t rows = args->outer * args->inner;
-        int64_t left = launch_rows((const decltype(zero) *)args->x, args->outer, args->n, args->inner);
+        int64_t left = blocks_of(args->n); // of each row, side by side
 
-        while (left > 1) { // of each row, side by side
+        launch_rows((const decltype(zero) *)args->x, args->outer, args->n, args->inner, args->first, args->count);
+        if (args->first + args->count < args->n) // the other parts are still to come
+            return cudaGetLastError();
+        while (left > 1) {
             const State *x = states;
 
             states += rows * left;
-            left = launch_rows(x, rows, left, 1);
+            launch_rows(x, rows, left, 1, 0, left);
+            left = blocks_of(left);
         }
         return cudaGetLastError();
     });

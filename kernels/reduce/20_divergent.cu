@@ -38,7 +38,7 @@ cudaError_t launch_reduce_divergent(const reduce_args *args, cudaStream_t stream
 {
     const int threads = args->block_size;
 
-    return launch_until_one(
+    return launch_until_one<TEXTBOOK>(
         args, [=](int64_t n) { return ceil_div(n, threads); },
         [=](dim3 grid, auto x, Rows rows, auto left) {
             reduce_divergent<<<grid, threads, threads * sizeof(*left.states), stream>>>(x, rows, left);

@@ -39,7 +39,7 @@ cudaError_t launch_reduce_conflicting(const reduce_args *args, cudaStream_t stre
 {
     const int threads = args->block_size;
 
-    return launch_until_one(
+    return launch_until_one<TEXTBOOK>(
         args, [=](int64_t n) { return ceil_div(n, threads); },
         [=](dim3 grid, auto x, Rows rows, auto left) {
             reduce_conflicting<<<grid, threads, threads * sizeof(*left.states), stream>>>(x, rows, left);

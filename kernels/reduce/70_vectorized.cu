@@ -85,7 +85,7 @@ cudaError_t launch_reduce_vectorized(const reduce_args *args, cudaStream_t strea
 {
     const int threads = args->block_size;
 
-    return launch_until_one(
+    return launch_until_one<TEXTBOOK>(
         args, [=](int64_t n) { return std::min(ceil_div(n, LEAST_ELEMENTS * threads), MOST_BLOCKS); },
         [=](dim3 grid, auto x, Rows rows, auto left) {
             reduce_vectorized<<<grid, threads, threads / 32 * sizeof(*left.states), stream>>>(x, rows, left);

@@ -133,7 +133,9 @@ def ladders(rows: list[dict[str, Any]]) -> list[str]:
     cases = []
     for op, shape in (("transpose", [8192, 8192]), ("reduce", [16_777_216]), ("matmul", [4096, 4096, 4096])):
         every = [row for row in rows if (row["suite"], row["shape"], row["dtype"]) == (op, shape, "float32")]
-        cases.append((op, shape, [row for row in every if not row["cold"] and row["axis"] is None]))
+        cases.append(
+            (op, shape, [row for row in every if row["op"] == op and not row["cold"] and row["axis"] is None])
+        )
     peers = peers_of([row for *_, here in cases for row in here])
     lines = [
         f"| | the ladder, from its first rung | {' | '.join(NAMES[peer] for peer in peers)} | ours is |",
