@@ -120,6 +120,19 @@ def test_turned(shape, axes):
     assert turned(x, axes).flags.c_contiguous
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "complex128"])
+def test_same_bits(monkeypatch, dtype):
+    monkeypatch.setattr(rows_module, "_CHUNK", 64)  # many chunks
+    x = random((30, 7), dtype)
+    assert rows_module.same_bits(x, x.copy()) and rows_module.same_bits(x.T, x.T.copy())
+    for other in (x[:-1], x.reshape(7, 30), x.view("i1")):
+        assert not rows_module.same_bits(x, other)
+    for place in (0, 63, 64, 209):
+        y = x.copy()
+        y.reshape(-1)[place] += 1
+        assert not rows_module.same_bits(x, y)
+
+
 @pytest.mark.parametrize("name", ["sum", "min", "max", "argmin", "argmax", "mean", "var"])
 @pytest.mark.parametrize(
     ("shape", "axis"), [((1000,), None), ((7, 300), 0), ((7, 300), 1), ((5, 6, 7), 1)], ids=str

@@ -31,7 +31,7 @@ def requests_of(threads):
 
 
 @pytest.mark.parametrize("kernel", TEXTBOOK)
-@pytest.mark.parametrize("op", ["sum", "max", "argmin", "var", "any"])
+@pytest.mark.parametrize("op", ["sum", "argmin", "var"])
 @pytest.mark.parametrize(("shape", "axis"), [((700,), 0), ((5, 129), 1), ((129, 5), 0)], ids=str)
 def test_none_has_a_fault(kernel, op, shape, axis):
     report = smemkit.check(smemkit.reduce, integers(shape, np.float64), op, axis, kernel=kernel, blocks="all")

@@ -91,6 +91,16 @@ def turned(x: np.ndarray, axes: tuple[int, ...] | None = None) -> np.ndarray:
     return out
 
 
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are alike in shape, dtype and every bit, by all cores."""
+    if (a.shape, a.dtype) != (b.shape, b.dtype):
+        return False
+    a, b = (np.ascontiguousarray(x).reshape(-1).view(f"u{min(x.itemsize, 8)}") for x in (a, b))
+    with ThreadPoolExecutor() as pool:
+        chunks = (slice(start, start + _CHUNK) for start in range(0, a.size, _CHUNK))
+        return all(pool.map(lambda chunk: np.array_equal(a[chunk], b[chunk]), chunks))
+
+
 def reduced(x: np.ndarray, name: str, axis: int | None, wide: Any) -> np.ndarray:
     """NumPy's reduction, computed in the dtype `wide` where it rounds, by all cores: of everything in chunks of
     which each gives one number, along an axis for some of the rows at a time."""
@@ -257,6 +267,8 @@ class Problem:
             error = float(np.max(np.abs(result - self.expected) / scale))
         else:
             expected = self.expected if turned else self.host[0]
+            if self.op == "transpose" and same_bits(result, expected):
+                return 0.0
             if peer and self.reduction in ("argmin", "argmax"):  # of equals they may take any
                 result, expected = (self._elements(np.asarray(places)) for places in (result, expected))
             error = 0.0 if np.array_equal(result, expected) else self._distance(result, expected)
