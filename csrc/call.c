@@ -1,9 +1,10 @@
 /* The way of the data, the same for every operation: to the device, into the order, dtype and byte order that the
  * kernel wants, through the kernel, and back.
  *
- * Layouts, byte orders and casts are handled here and nowhere else, by one kernel, `convert`; the kernels of the
- * operations see contiguous arrays of one dtype. The host only moves bytes: a NumPy array travels in the order in
- * which it lies, without the gaps between its elements where that is quicker, and is put in order on the device.
+ * Layouts, byte orders and casts are handled here, by one kernel, `convert`; the kernels of the operations see
+ * contiguous arrays of one dtype, but for those that take strides. The host only moves bytes: a NumPy array
+ * travels in the order in which it lies, without the gaps between its elements where that is quicker, and is put
+ * in order on the device.
  *
  * A call with large arrays of the host is done in parts, if its operation says how: while the kernel works on one
  * part, the next is on its way to the device and the one before on its way back, so that a call takes as long as
@@ -375,6 +376,7 @@ static bool arrange(struct call *part, struct call *keeper, int i, const struct 
 {
     const struct operand *in = &part->in[i];
     const bool swapped = reads_swapped(part, in);
+    const int element = dtype_bytes(in->dtype);
     struct convert_side x, to;
     void *memory;
 
@@ -382,8 +384,10 @@ static bool arrange(struct call *part, struct call *keeper, int i, const struct 
         part->lies = strided_side(part->memory[i], in->dtype, there, in->swapped);
         return true;
     }
+    part->as[i].ndim = there->ndim;
+    memcpy(part->as[i].strides, there->strides, sizeof there->strides);
     if (in->dtype == part->dtype[i] && !swapped && is_aligned(part->memory[i], in->dtype) &&
-        layout_is_contiguous(there, dtype_bytes(in->dtype)))
+        (layout_is_contiguous(there, element) || (part->takes_strides && layout_has_whole_steps(there, element))))
         return true;
     x = strided_side(part->memory[i], in->dtype, there, swapped);
     memory = call_allocate(keeper, bytes_of(layout_size(there), part->dtype[i]));
@@ -392,6 +396,7 @@ static bool arrange(struct call *part, struct call *keeper, int i, const struct 
         return false;
     }
     to = contiguous_side(memory, part->dtype[i], there);
+    memcpy(part->as[i].strides, to.strides, (size_t)there->ndim * sizeof *to.strides);
     part->memory[i] = memory;
     return launch_convert(part, &x, &to, there);
 }
@@ -401,7 +406,8 @@ static bool writes_through(const struct call *call)
 {
     return call->out.device && call->result == call->out.dtype && is_aligned(call->out.data, call->result) &&
            call->out.swapped == (call->bytes_only && call->in[0].swapped) &&
-           layout_is_contiguous(&call->made, dtype_bytes(call->result)) && !call->overlapping;
+           (call->takes_strides || layout_is_contiguous(&call->made, dtype_bytes(call->result))) &&
+           (!call->overlapping || call->in_place);
 }
 
 static bool make_room(struct call *part, struct call *keeper)

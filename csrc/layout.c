@@ -66,6 +66,14 @@ bool layout_is_contiguous(const struct layout *layout, int element)
     return true;
 }
 
+bool layout_has_whole_steps(const struct layout *layout, int element)
+{
+    for (int i = 0; i < layout->ndim; i++)
+        if (layout->strides[i] % element != 0)
+            return false;
+    return true;
+}
+
 void layout_extent(const struct layout *layout, int element, npy_intp *low, npy_intp *high)
 {
     *low = 0;

@@ -59,7 +59,8 @@ struct layout layout_permuted(const struct layout *, const int *axes);
 int merge_dimensions(int ndim, npy_intp *shape, npy_intp *steps, npy_intp *other_steps);
 /* The same elements in the same order, in as few dimensions as can be. For layouts that are not empty. */
 struct layout layout_merged(const struct layout *);
-bool layout_is_contiguous(const struct layout *, int element_bytes); /* in C order */
+bool layout_is_contiguous(const struct layout *, int element_bytes);   /* in C order */
+bool layout_has_whole_steps(const struct layout *, int element_bytes); /* from one element to any other */
 /* The elements lie in [low, high) around element 0, …, 0, in bytes. For layouts that are not empty. */
 void layout_extent(const struct layout *, int element_bytes, npy_intp *low, npy_intp *high);
 /* How the elements at `data` travel between the host and a device: as which runs of memory, and how they lie on
@@ -329,6 +330,8 @@ struct call {
     enum dtype result;            /* what it makes; in the operand's byte order if bytes_only */
     struct layout made;           /* out, in the order in which the kernel makes it */
     bool as_it_lies;              /* the kernel is `convert`, which takes the operand as it is */
+    bool takes_strides; /* the kernel takes the operands, and makes out, where they lie by `as` and `made` */
+    bool in_place;      /* even where that is the same place */
     size_t scratch_bytes;
     struct cut cuts[2]; /* the outer loop over its parts, and the inner one */
 

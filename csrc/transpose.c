@@ -1,7 +1,218 @@
-/* transpose: any permutation of the axes, copied. */
+/* transpose: any permutation of the axes, copied. A permutation is a batch of matrices to be turned, or of runs
+ * that stay as they are, at any distances from each other. */
 #include "smemkit.h"
 
 #include <string.h>
+
+/* ---- the planner: what is left of a permutation, and which rung is to do it ---- */
+
+/* The dimensions of out, in as few as can be, and how far apart their elements lie in x and in out. */
+struct axes {
+    int ndim;
+    npy_intp shape[NPY_MAXDIMS], x[NPY_MAXDIMS], out[NPY_MAXDIMS]; /* bytes */
+};
+
+static void drop_axis(struct axes *axes, int d)
+{
+    const size_t behind = (size_t)(--axes->ndim - d) * sizeof(npy_intp);
+
+    memmove(axes->shape + d, axes->shape + d + 1, behind);
+    memmove(axes->x + d, axes->x + d + 1, behind);
+    memmove(axes->out + d, axes->out + d + 1, behind);
+}
+
+/* The axis along which elements lie side by side; -1: there is none. */
+static int side_by_side(const struct axes *axes, const npy_intp *steps, int element)
+{
+    for (int d = axes->ndim - 1; d >= 0; d--)
+        if (steps[d] == element)
+            return d;
+    return -1;
+}
+
+/* A few elements that stay side by side are one larger element. Returns its bytes. */
+static int widen(struct axes *axes, int element, uintptr_t x, uintptr_t out)
+{
+    enum { WIDEST = 16 };
+    const int run = side_by_side(axes, axes->out, element);
+    npy_intp bytes, any = (npy_intp)(x | out);
+
+    if (run < 0 || axes->ndim < 2 || axes->x[run] != element || axes->shape[run] > WIDEST / element)
+        return element;
+    bytes = axes->shape[run] * element;
+    for (int d = 0; d < axes->ndim; d++)
+        if (d != run)
+            any |= axes->x[d] | axes->out[d];
+    if ((bytes & (bytes - 1)) != 0 || any % bytes != 0)
+        return element;
+    drop_axis(axes, run);
+    return (int)bytes;
+}
+
+/* A batch of matrices in `args`: their rows are side by side in out, their columns in x. Where that is one axis,
+ * it is the columns of a single row, which stay as they are. False where there is no such axis, or too many. */
+static bool find_matrices(struct axes axes, int element, struct transpose_args *args)
+{
+    const int row = side_by_side(&axes, axes.out, element), column = side_by_side(&axes, axes.x, element);
+
+    args->element_size = element;
+    args->batches = args->rows = args->columns = args->x_pitch = args->out_pitch = 1;
+    args->batch_ndim = 0;
+    if (axes.ndim == 0)
+        return true;
+    if (row < 0 || column < 0)
+        return false;
+    args->columns = args->x_pitch = axes.shape[column];
+    if (row != column) {
+        args->rows = axes.shape[row];
+        args->x_pitch = axes.x[row] / element;
+        args->out_pitch = axes.out[column] / element;
+        drop_axis(&axes, row);
+    }
+    drop_axis(&axes, side_by_side(&axes, axes.x, element));
+    if (axes.ndim > MAX_BATCH_DIMENSIONS)
+        return false;
+    args->batch_ndim = axes.ndim;
+    for (int d = 0; d < axes.ndim; d++) {
+        args->batches *= axes.shape[d];
+        args->batch[d] = (struct batch_dimension){axes.shape[d], axes.x[d] / element, axes.out[d] / element};
+    }
+    return true;
+}
+
+static struct axes axes_of(const struct layout *as, const struct layout *made)
+{
+    struct axes axes = {.ndim = as->ndim};
+    const size_t bytes = (size_t)as->ndim * sizeof(npy_intp);
+
+    memcpy(axes.shape, as->shape, bytes);
+    memcpy(axes.x, as->strides, bytes);
+    memcpy(axes.out, made->strides, bytes);
+    axes.ndim = merge_dimensions(axes.ndim, axes.shape, axes.x, axes.out);
+    return axes;
+}
+
+/* Whether a rung is given strides. Those up to `swizzled` are the textbook's. */
+static bool reads_strides(const struct kernel_row *row)
+{
+    return !row->ceiling && row->order > find_row(OP_transpose, "swizzled")->order;
+}
+
+/* The elements of out, in as few dimensions as can be, and where x has them. The planner takes them as they lie,
+ * and so does a rung that reads strides, if it can. Any other is given matrices, the last two of those dimensions:
+ * where x has them in another place, or does not lie side by side, `convert` brings it to where the rung can turn
+ * it. */
+static void plan_transpose(struct call *call, const int *axes)
+{
+    const int element = dtype_bytes(call->in[0].dtype);
+    struct layout view = layout_permuted(&call->in[0].layout, axes), *as = &call->as[0], *made = &call->made;
+    struct transpose_args args;
+
+    call->dtype[0] = call->in[0].dtype;
+    if (call->kernel.row->ceiling)
+        view = call->in[0].layout;
+    view.ndim = merge_dimensions(view.ndim, view.shape, view.strides, made->strides);
+    made->ndim = view.ndim;
+    memcpy(made->shape, view.shape, sizeof made->shape);
+    *as = view;
+    if (call->kernel.row->ceiling)
+        return;
+    call->takes_strides = (call->kernel.chosen || reads_strides(call->kernel.row)) &&
+                          layout_has_whole_steps(made, element) && layout_has_whole_steps(as, element) &&
+                          (find_matrices(axes_of(as, made), element, &args) || call->kernel.chosen);
+    if (!call->takes_strides && view.ndim > 1) { /* the last two exchanged, for the rung to exchange them again */
+        const int last = view.ndim - 1;
+
+        as->shape[last] = view.shape[last - 1];
+        as->shape[last - 1] = view.shape[last];
+        as->strides[last] = view.strides[last - 1];
+        as->strides[last - 1] = view.strides[last];
+    }
+}
+
+/* Moves elements one by one, from and to wherever they lie. */
+static bool run_convert(struct call *part, const struct axes *axes, int element)
+{
+    const enum dtype dtype = element == 1   ? UINT8
+                             : element == 2 ? UINT16
+                             : element == 4 ? UINT32
+                             : element == 8 ? UINT64
+                                            : COMPLEX128;
+    struct convert_args args = {.x = {.data = part->memory[0], .dtype = dtype, .aligned = true},
+                                .out = {.data = part->out_memory, .dtype = dtype, .aligned = true},
+                                .size = 1,
+                                .ndim = axes->ndim};
+
+    for (int d = 0; d < axes->ndim; d++) {
+        args.size *= axes->shape[d];
+        args.shape[d] = axes->shape[d];
+        args.x.strides[d] = axes->x[d];
+        args.out.strides[d] = axes->out[d];
+    }
+    return call_launch(part, find_row(OP_convert, "strided"), &args);
+}
+
+/* The rung for matrices that were left to smemkit. */
+static const struct kernel_row *choose_rung(const struct axes *axes, const struct transpose_args *args)
+{
+    if (axes->ndim == 0 || (axes->ndim == 1 && args->rows == 1))
+        return find_row(OP_transpose, "copy");
+    return find_row(OP_transpose, "vectorized");
+}
+
+static bool run_strided(struct call *part)
+{
+    struct layout made = part->made;
+    int element = dtype_bytes(part->in[0].dtype);
+    npy_intp step = element;
+    struct transpose_args args = {.x = part->memory[0], .out = part->out_memory};
+    struct axes axes;
+
+    if (part->out_memory != part->out.data) { /* it is memory of the call's own */
+        for (int d = made.ndim - 1; d >= 0; d--) {
+            made.strides[d] = step;
+            step *= made.shape[d];
+        }
+    }
+    axes = axes_of(&part->as[0], &made);
+    if (part->kernel.chosen)
+        element = widen(&axes, element, (uintptr_t)args.x, (uintptr_t)args.out);
+    if (!find_matrices(axes, element, &args))
+        return run_convert(part, &axes, element);
+    return call_launch(part, part->kernel.chosen ? choose_rung(&axes, &args) : part->kernel.row, &args);
+}
+
+/* Matrices side by side; of a ceiling, all in one row. */
+static bool run_transpose(struct call *part, void *unused)
+{
+    const struct layout *as = &part->as[0];
+    struct transpose_args args = {.x = part->memory[0],
+                                  .out = part->out_memory,
+                                  .batches = 1,
+                                  .rows = 1,
+                                  .columns = layout_size(as),
+                                  .element_size = dtype_bytes(part->in[0].dtype),
+                                  .tile = part->kernel.size,
+                                  .pad = part->kernel.pad};
+
+    (void)unused;
+    if (part->takes_strides)
+        return run_strided(part);
+    if (as->ndim > 1 && !part->kernel.row->ceiling) {
+        args.rows = as->shape[as->ndim - 2];
+        args.columns = as->shape[as->ndim - 1];
+        args.batches = layout_size(as) / (args.rows * args.columns);
+    }
+    args.x_pitch = args.columns;
+    args.out_pitch = args.rows;
+    if (args.batches > 1) {
+        args.batch_ndim = 1;
+        args.batch[0] = (struct batch_dimension){args.batches, args.rows * args.columns, args.rows * args.columns};
+    }
+    return call_launch(part, part->kernel.row, &args);
+}
+
+/* ---- parts ---- */
 
 /* The loops over the parts of a transposition: matrices of a batch; of one matrix, columns of x or its rows,
  * whichever come in longer runs on the side where they have gaps. */
@@ -17,7 +228,7 @@ static void cut_transpose(struct call *call)
 
     if (bytes <= part || made->ndim == 0)
         return;
-    if (call->as_it_lies || call->kernel.row->ceiling || made->ndim == 1) {
+    if (call->kernel.row->ceiling || made->ndim == 1) {
         cuts[1] = (struct cut){made->shape[0], step_of(part, bytes / made->shape[0], 1), {0, -1}, 0};
         return;
     }
@@ -29,64 +240,12 @@ static void cut_transpose(struct call *call)
     if (matrix > part) {
         const bool by_columns = rows <= columns;
         const npy_intp length = by_columns ? columns : rows, step = step_of(part, matrix / length, 1);
+        const int cut = by_columns ? last - 1 : last;
 
-        cuts[1] = (struct cut){length, step, {by_columns ? last : last - 1, -1}, by_columns ? last - 1 : last};
+        cuts[1] = (struct cut){length, step, {call->takes_strides ? cut : 2 * last - 1 - cut, -1}, cut};
         if (step * element < RUN)
             cuts[1].step = RUN / element;
     }
-}
-
-/* The elements of out, in as few dimensions as can be: what is left of the permutation. A rung turns matrices, the
- * last two of those dimensions; where x has them in another place, or does not lie side by side, `convert` brings
- * it to where the rung can turn it. Left to smemkit, a permutation that is no turn is done by `convert` alone. */
-static void plan_transpose(struct call *call, const int *axes)
-{
-    const int element = dtype_bytes(call->in[0].dtype);
-    struct layout view = layout_permuted(&call->in[0].layout, axes), *as = &call->as[0], *made = &call->made;
-
-    call->dtype[0] = call->in[0].dtype;
-    if (call->kernel.row->ceiling)
-        view = call->in[0].layout;
-    view.ndim = merge_dimensions(view.ndim, view.shape, view.strides, made->strides);
-    made->ndim = view.ndim;
-    memcpy(made->shape, view.shape, sizeof made->shape);
-    *as = view;
-    if (call->kernel.row->ceiling)
-        return;
-    if (view.ndim > 1) { /* the last two exchanged, for the rung to exchange them again */
-        const int last = view.ndim - 1;
-
-        as->shape[last] = view.shape[last - 1];
-        as->shape[last - 1] = view.shape[last];
-        as->strides[last] = view.strides[last - 1];
-        as->strides[last - 1] = view.strides[last];
-    }
-    if (!call->kernel.chosen || (view.ndim > 1 && layout_is_contiguous(as, element)))
-        return;
-    *as = view;
-    call->as_it_lies = !layout_is_contiguous(as, element);
-    call->kernel.row = find_row(OP_transpose, "copy");
-}
-
-static bool run_transpose(struct call *part, void *unused)
-{
-    const struct layout *as = &part->as[0];
-    struct transpose_args args = {.x = part->memory[0],
-                                  .out = part->out_memory,
-                                  .batches = 1,
-                                  .rows = 1,
-                                  .columns = layout_size(as),
-                                  .element_size = dtype_bytes(part->in[0].dtype),
-                                  .tile = part->kernel.size,
-                                  .pad = part->kernel.pad};
-
-    if (as->ndim > 1 && !part->kernel.row->ceiling) {
-        args.rows = as->shape[as->ndim - 2];
-        args.columns = as->shape[as->ndim - 1];
-        args.batches = layout_size(as) / (args.rows * args.columns);
-    }
-    (void)unused;
-    return call_launch(part, part->kernel.row, &args);
 }
 
 enum { T_X, T_AXES, T_KERNEL, T_TILE, T_PAD, T_OUT, T_DEVICE, T_STREAM };
@@ -116,7 +275,7 @@ static PyObject *transpose(const struct module_state *state, PyObject *const *ar
         plan_transpose(&call, axes);
         cut_transpose(&call);
     }
-    return call_run(state, &call, call.as_it_lies ? NULL : run_transpose, NULL, own_out);
+    return call_run(state, &call, run_transpose, NULL, own_out);
 }
 
 PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t count)

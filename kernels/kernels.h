@@ -110,13 +110,26 @@ static inline uint64_t reduce_scratch(const struct reduce_args *args)
     return states * rows * REDUCE_STATE_BYTES;
 }
 
-/* out (batches, columns, rows) = x (batches, rows, columns) turned; `copy` keeps x's shape */
+enum { MAX_BATCH_DIMENSIONS = 5 };
+
+/* A dimension of a batch: how many matrices, and how far apart they lie in x and in out, in elements. */
+struct batch_dimension {
+    int64_t count, x_step, out_step;
+};
+
+/* out[b][column][row] = x[b][row][column] for every matrix b of a batch; `copy` keeps x's shape. The rungs up to
+ * `swizzled` are given x (batches, rows, columns) and out (batches, columns, rows), both contiguous. To those
+ * above them only the elements of a row lie side by side, those of x's rows and those of out's.
+ */
 struct transpose_args {
     const void *x;
     void *out;
     int64_t batches, rows, columns;
-    int element_size; /* bytes: 1, 2, 4, 8, 16 */
+    int64_t x_pitch, out_pitch; /* elements from one row to the next, of any sign */
+    int element_size;           /* bytes: 1, 2, 4, 8, 16 */
     int tile, pad;
+    int batch_ndim;                                     /* of those dimensions, whose product is batches */
+    struct batch_dimension batch[MAX_BATCH_DIMENSIONS]; /* the last one is the innermost */
 };
 
 enum { MAX_DIMENSIONS = 64 };

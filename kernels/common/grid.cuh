@@ -18,13 +18,13 @@ struct corner {
     int64_t row, column;
 };
 
-// launch(grid, batch, first) for each grid that it takes to cover (batches, rows, columns) with tiles of `tile` by
-// `tile`: blockIdx.z counts the matrices from `batch` on, and `first` is the corner of the grid's first tile in
-// each
+// launch(grid, batch, first) for each grid that it takes to cover (batches, rows, columns) with tiles of
+// `tile_rows` by `tile_columns`: blockIdx.z counts the matrices from `batch` on, and `first` is the corner of the
+// grid's first tile in each
 template <class F>
-cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile, F launch)
+cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile_rows, int tile_columns, F launch)
 {
-    const int64_t right = ceil_div(columns, tile), down = ceil_div(rows, tile); // tiles of a matrix
+    const int64_t right = ceil_div(columns, tile_columns), down = ceil_div(rows, tile_rows); // tiles of a matrix
 
     for (int64_t z = 0; z < batches; z += MAX_GRID_YZ)
         for (int64_t y = 0; y < down; y += MAX_GRID_YZ)
@@ -33,15 +33,27 @@ cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile, F la
                                 (unsigned)std::min(down - y, MAX_GRID_YZ),
                                 (unsigned)std::min(batches - z, MAX_GRID_YZ));
 
-                launch(grid, z, corner{y * tile, x * tile});
+                launch(grid, z, corner{y * tile_rows, x * tile_columns});
                 if (cudaError_t error = cudaGetLastError())
                     return error;
             }
     return cudaSuccess;
 }
 
+// likewise, with square tiles
+template <class F>
+cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile, F launch)
+{
+    return cover(batches, rows, columns, tile, tile, launch);
+}
+
 // of the running block's tile
+static __device__ inline corner corner_of_block(corner first, int tile_rows, int tile_columns)
+{
+    return {first.row + (int64_t)blockIdx.y * tile_rows, first.column + (int64_t)blockIdx.x * tile_columns};
+}
+
 static __device__ inline corner corner_of_block(corner first, int tile)
 {
-    return {first.row + (int64_t)blockIdx.y * tile, first.column + (int64_t)blockIdx.x * tile};
+    return corner_of_block(first, tile, tile);
 }
