@@ -152,12 +152,32 @@ static bool run_convert(struct call *part, const struct axes *axes, int element)
     return call_launch(part, find_row(OP_convert, "strided"), &args);
 }
 
+/* Whether there are few of them, one behind the other, which would leave most of a tile empty: tiles are as narrow
+ * as a power of two, `least` or more, if all are whole vectors. */
+static bool is_narrow(npy_intp few, npy_intp many, npy_intp pitch, npy_intp least, int element)
+{
+    enum { NARROW = 64, BYTES = 4096, VECTOR = 16 };
+    const bool fills_tiles =
+        (few & (few - 1)) == 0 && few >= least && few * element % VECTOR == 0 && many * element % VECTOR == 0;
+
+    return few <= NARROW && few < many && pitch == few && few * many * element >= BYTES && !fills_tiles;
+}
+
 /* The rung for matrices that were left to smemkit. */
 static const struct kernel_row *choose_rung(const struct axes *axes, const struct transpose_args *args)
 {
+    enum { LINE = 128, WORDS = 4 };
+    const int element = args->element_size;
+    const char *name = "vectorized";
+
     if (axes->ndim == 0 || (axes->ndim == 1 && args->rows == 1))
-        return find_row(OP_transpose, "copy");
-    return find_row(OP_transpose, "vectorized");
+        name = "copy";
+    else if (args->rows == 1)
+        name = "runs";
+    else if (is_narrow(args->columns, args->rows, args->x_pitch, WORDS, element) ||
+             is_narrow(args->rows, args->columns, args->out_pitch, LINE / element, element))
+        name = "narrow";
+    return find_row(OP_transpose, name);
 }
 
 static bool run_strided(struct call *part)

@@ -16,10 +16,7 @@
 #include "kernels.h"
 #include "vectors.cuh"
 
-constexpr int BLOCK = 256, LEAST_BLOCK = 64;
-constexpr int TILE_VECTORS = 1024; // of a full tile
-constexpr int IN_FLIGHT = 4;       // vectors that a thread loads at once
-constexpr int INVERSE_BITS = 20;   // t / n is t * (2^20 / n + 1) >> 20, for t < 4096 and n < 256
+constexpr int LEAST_BLOCK = 64;
 
 // A tile, and how it lies in shared memory: `groups` of V rows each, of which the first is above the tile.
 struct tile_shape {
@@ -45,7 +42,7 @@ static __device__ source<T> find_source(const transpose_args &args, const tile_s
                                         int t)
 {
     constexpr int V = pieces<T>::V, ABOVE = ALIGNED ? 0 : V;
-    const int i = (int)(t * tile.inverse >> INVERSE_BITS), v = t - i * tile.row_vectors;
+    const int i = divide(t, tile.inverse), v = t - i * tile.row_vectors;
     const int64_t row = at.row - ABOVE + i;
     const T *begin = x + row * args.x_pitch + at.column;
     const int shift = (ALIGNED ? 0 : -elements_past(begin)) + v * V; // from the tile's first column
@@ -88,22 +85,6 @@ static __device__ void load_tile(const transpose_args &args, const tile_shape &t
     }
 }
 
-// The first of E columns from which a thread makes vectors, and whether these have no element outside of out.
-static __device__ bool is_inside(const transpose_args &args, int64_t column, int columns, int64_t row, int rows)
-{
-    return column + columns <= args.columns && row >= 0 && row + rows <= args.rows;
-}
-
-// What of a vector is inside of out: V elements of its row `column`, from column `row` on.
-template <class T, class F>
-static __device__ void store_some(const transpose_args &args, T *out, int64_t column, int64_t row, F element)
-{
-#pragma unroll 1
-    for (int j = 0; j < pieces<T>::V; j++)
-        if (column < args.columns && row + j >= 0 && row + j < args.rows)
-            out[column * args.out_pitch + row + j] = element(j);
-}
-
 // Vector `group` of the tile's columns from `c` on, E of them, where every row of x and of out begins at a
 // multiple of 16.
 template <class T>
@@ -134,10 +115,7 @@ static __device__ void store_aligned(const transpose_args &args, const tile_shap
     }
 }
 
-// Likewise, wherever rows begin. The window of a row of out that begins `past` elements behind a multiple of 16 is
-// `past` rows up: of this vector's rows the last `past` of a group are those of the group above. A vector is
-// gathered as its rows lie in their groups, since then they are shifted alike for all lanes, and turned round in
-// the end.
+// Likewise, wherever rows begin.
 template <class T>
 static __device__ void store_shifted(const transpose_args &args, const tile_shape &tile, const T *x, T *out,
                                      corner at, const uint4 *memory, int group, int c)
@@ -145,46 +123,16 @@ static __device__ void store_shifted(const transpose_args &args, const tile_shap
     constexpr int V = pieces<T>::V, E = pieces<T>::E;
     const char *rows =
         (const char *)(memory + group * tile.group_vectors); // of the group above, which comes first
-    const int next = tile.group_vectors * VECTOR;            // to the group itself, in bytes
     const unsigned begin = (unsigned)(uintptr_t)(x + at.row * args.x_pitch + at.column);
     const unsigned pitch = (unsigned)(args.x_pitch * sizeof(T)); // as much of it as counts modulo 16
-    const int64_t column = at.column + c, row = at.row + group * V;
-    bool inside = true;
-    int past[E];
 
-#pragma unroll
-    for (int e = 0; e < E; e++) {
-        past[e] = elements_past(out + (column + e) * args.out_pitch + at.row);
-        inside = inside && is_inside(args, column + e, 1, row - past[e], V);
-    }
-
-    const auto row_at = [&](int j) { return rows + j * tile.row_vectors * VECTOR + (begin + j * pitch) % VECTOR; };
-    if (inside) {
-        uint32_t words[E][4] = {};
-
-#pragma unroll
-        for (int j = 0; j < V; j++)
-#pragma unroll
-            for (int e = 0; e < E; e++)
-                put(words[e], j, ((const T *)(row_at(j) + (j + past[e] >= V ? 0 : next)))[c + e]);
-#pragma unroll
-        for (int e = 0; e < E; e++)
-            *(uint4 *)(out + (column + e) * args.out_pitch + row - past[e]) =
-                rotated<sizeof(T)>(words[e], past[e] * (int)sizeof(T));
-    } else {
-#pragma unroll 1
-        for (int e = 0; e < E; e++) {
-            const int up = elements_past(out + (column + e) * args.out_pitch + at.row);
-
-            store_some(args, out, column + e, row - up, [&](int j) {
-                return ((const T *)(row_at((j + V - up) % V) + (j < up ? 0 : next)))[c + e];
-            });
-        }
-    }
+    store_windows<T, E>(args, out, at.column + c, at.row + group * V, tile.group_vectors, [&](int j) {
+        return (const T *)(rows + j * tile.row_vectors * VECTOR + (begin + j * pitch) % VECTOR) + c;
+    });
 }
 
 template <class T, bool ALIGNED>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     transpose_vectorized(const __grid_constant__ transpose_args args, tile_shape tile, int64_t batch, corner first)
 {
     constexpr int E = pieces<T>::E;
@@ -236,7 +184,7 @@ static tile_shape shape_of(const transpose_args *args, bool out_aligned)
             out_aligned ? 0 : V - 1,
             row_vectors,
             V * row_vectors | 1,
-            (1u << INVERSE_BITS) / row_vectors + 1,
+            inverse_of(row_vectors),
             log2,
             (across * V / QUAD) << log2};
 }
@@ -257,21 +205,10 @@ static cudaError_t launch(const transpose_args *args, bool out_aligned, cudaStre
         });
 }
 
-// whether every row of every matrix begins at a multiple of 16 bytes
-static bool is_aligned(const void *array, int64_t pitch, const transpose_args *args,
-                       int64_t batch_dimension::*step)
-{
-    bool aligned = (uintptr_t)array % VECTOR == 0 && pitch * args->element_size % VECTOR == 0;
-
-    for (int d = 0; d < args->batch_ndim; d++)
-        aligned = aligned && args->batch[d].*step * args->element_size % VECTOR == 0;
-    return aligned;
-}
-
 cudaError_t launch_transpose_vectorized(const transpose_args *args, cudaStream_t stream)
 {
-    const bool x_aligned = is_aligned(args->x, args->x_pitch, args, &batch_dimension::x_step);
-    const bool out_aligned = is_aligned(args->out, args->out_pitch, args, &batch_dimension::out_step);
+    const bool x_aligned = are_aligned(args->x, args->x_pitch, args, &batch_dimension::x_step);
+    const bool out_aligned = are_aligned(args->out, args->out_pitch, args, &batch_dimension::out_step);
 
     return dispatch_size(args->element_size, [&](auto zero) {
         using T = decltype(zero);

@@ -11,7 +11,10 @@
 
 #include "kernels.h"
 
-constexpr int VECTOR = 16;                 // bytes
+constexpr int BLOCK = 256, BLOCKS_AN_SM = 4; // for which there are registers
+constexpr int TILE_VECTORS = 1024;           // of a full tile
+constexpr int IN_FLIGHT = 4;                 // that a thread loads at once
+constexpr int VECTOR = 16;                   // bytes
 constexpr int SPREAD = 8, LANES = 32;      // so many groups are read by a warp at once: 8 x 16 bytes are all banks
 constexpr int ACROSS = LANES / SPREAD;     // and so many words of each
 constexpr int64_t FEW_PLANES = UINT32_MAX; // which are counted in 32 bits
@@ -21,6 +24,19 @@ template <class T>
 struct pieces {
     static constexpr int V = VECTOR / sizeof(T), E = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
 };
+
+// t / n by a multiplication with inverse_of(n), for t < 4096 and n < 256
+constexpr int INVERSE_BITS = 20;
+
+static inline unsigned inverse_of(int n)
+{
+    return (1u << INVERSE_BITS) / n + 1;
+}
+
+static __device__ inline int divide(int t, unsigned inverse)
+{
+    return (int)(t * inverse >> INVERSE_BITS);
+}
 
 // where a matrix of a batch begins, in elements
 struct plane {
@@ -46,6 +62,17 @@ static __device__ inline plane plane_of(const transpose_args &args, int64_t batc
 {
     return args.batches <= FEW_PLANES ? find_plane<uint32_t>(args, (uint32_t)batch)
                                       : find_plane<uint64_t>(args, (uint64_t)batch);
+}
+
+// whether every row of every matrix begins at a multiple of 16 bytes
+static inline bool are_aligned(const void *array, int64_t pitch, const transpose_args *args,
+                               int64_t batch_dimension::*step)
+{
+    bool aligned = (uintptr_t)array % VECTOR == 0 && pitch * args->element_size % VECTOR == 0;
+
+    for (int d = 0; d < args->batch_ndim; d++)
+        aligned = aligned && args->batch[d].*step * args->element_size % VECTOR == 0;
+    return aligned;
 }
 
 // how many elements behind a multiple of 16 bytes this one lies
@@ -85,6 +112,32 @@ static __device__ inline void put(uint32_t (&words)[4], int, uint4 element)
     words[3] = element.w;
 }
 
+// and back
+static __device__ inline uint8_t get(const uint4 &v, int j, uint8_t)
+{
+    return (uint8_t)((j < 4 ? v.x : j < 8 ? v.y : j < 12 ? v.z : v.w) >> j % 4 * 8);
+}
+
+static __device__ inline uint16_t get(const uint4 &v, int j, uint16_t)
+{
+    return (uint16_t)((j < 2 ? v.x : j < 4 ? v.y : j < 6 ? v.z : v.w) >> j % 2 * 16);
+}
+
+static __device__ inline uint32_t get(const uint4 &v, int j, uint32_t)
+{
+    return j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w;
+}
+
+static __device__ inline uint64_t get(const uint4 &v, int j, uint64_t)
+{
+    return j == 0 ? v.x | (uint64_t)v.y << 32 : v.z | (uint64_t)v.w << 32;
+}
+
+static __device__ inline uint4 get(const uint4 &v, int, uint4)
+{
+    return v;
+}
+
 // byte i goes to byte (i + bytes) % 16; bytes: [0, 16), a multiple of SIZE
 template <int SIZE>
 static __device__ uint4 rotated(const uint32_t (&w)[4], int bytes)
@@ -102,6 +155,27 @@ static __device__ uint4 rotated(const uint32_t (&w)[4], int bytes)
              __funnelshift_l(v.z, v.w, bits)};
     }
     return v;
+}
+
+// the 16 bytes from byte `bytes` of low and high on; bytes: [0, 16), a multiple of SIZE
+template <int SIZE>
+static __device__ uint4 extracted(uint4 low, uint4 high, int bytes)
+{
+    uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+
+    if (bytes & 8)
+#pragma unroll
+        for (int i = 0; i < 6; i++)
+            w[i] = w[i + 2];
+    if (SIZE <= 4 && bytes & 4)
+#pragma unroll
+        for (int i = 0; i < 5; i++)
+            w[i] = w[i + 1];
+    if (SIZE < 4)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            w[i] = __funnelshift_r(w[i], w[i + 1], bytes % 4 * 8);
+    return {w[0], w[1], w[2], w[3]};
 }
 
 // Square blocks of E x E elements turned inside of words: words[j], of row j, has the elements of E columns, and
@@ -144,4 +218,62 @@ static __device__ void turn(const T (&elements)[V], uint4 (&vectors)[1], T)
     for (int j = 0; j < V; j++)
         put(words, j, elements[j]);
     vectors[0] = {words[0], words[1], words[2], words[3]};
+}
+
+// The first of E columns from which a thread makes vectors, and whether these have no element outside of out.
+static __device__ bool is_inside(const transpose_args &args, int64_t column, int columns, int64_t row, int rows)
+{
+    return column + columns <= args.columns && row >= 0 && row + rows <= args.rows;
+}
+
+// What of a vector is inside of out: V elements of its row `column`, from column `row` on.
+template <class T, class F>
+static __device__ void store_some(const transpose_args &args, T *out, int64_t column, int64_t row, F element)
+{
+#pragma unroll 1
+    for (int j = 0; j < pieces<T>::V; j++)
+        if (column < args.columns && row + j >= 0 && row + j < args.rows)
+            out[column * args.out_pitch + row + j] = element(j);
+}
+
+// The vectors of E rows of out, from `column` on, in the windows for V rows of x from `row` on, which are a group
+// of the tile. The window of a row of out that begins `past` elements behind a multiple of 16 is `past` rows up:
+// of its rows of x the last `past` of a group are those of the group above. A vector is gathered as its rows lie
+// in their groups, since then they are shifted alike for all lanes, and turned round in the end. at(j) is where
+// row j of the group above lies, from `column` on; the group itself is `next` vectors further.
+template <class T, int E, class F>
+static __device__ void store_windows(const transpose_args &args, T *out, int64_t column, int64_t row, int next,
+                                     F at)
+{
+    constexpr int V = pieces<T>::V;
+    const int step = next * V;
+    bool inside = true;
+    int past[E];
+
+#pragma unroll
+    for (int e = 0; e < E; e++) {
+        past[e] = elements_past(out + (column + e) * args.out_pitch + row);
+        inside = inside && is_inside(args, column + e, 1, row - past[e], V);
+    }
+    if (inside) {
+        uint32_t words[E][4] = {};
+
+#pragma unroll
+        for (int j = 0; j < V; j++)
+#pragma unroll
+            for (int e = 0; e < E; e++)
+                put(words[e], j, at(j)[e + (j + past[e] >= V ? 0 : step)]);
+#pragma unroll
+        for (int e = 0; e < E; e++)
+            *(uint4 *)(out + (column + e) * args.out_pitch + row - past[e]) =
+                rotated<sizeof(T)>(words[e], past[e] * (int)sizeof(T));
+    } else {
+#pragma unroll 1
+        for (int e = 0; e < E; e++) {
+            const int up = elements_past(out + (column + e) * args.out_pitch + row);
+
+            store_some(args, out, column + e, row - up,
+                       [&](int j) { return at((j + V - up) % V)[e + (j < up ? 0 : step)]; });
+        }
+    }
 }
