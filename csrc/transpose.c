@@ -98,6 +98,35 @@ static bool reads_strides(const struct kernel_row *row)
     return !row->ceiling && row->order > find_row(OP_transpose, "swizzled")->order;
 }
 
+/* Whether every row begins at a multiple of 16 bytes, as it has to for `vectorized` in place. */
+static bool has_whole_vectors(const struct transpose_args *args, const void *array)
+{
+    enum { VECTOR = 16 };
+    npy_intp any = (npy_intp)(uintptr_t)array | args->out_pitch * args->element_size;
+
+    for (int d = 0; d < args->batch_ndim; d++)
+        any |= args->batch[d].out_step * args->element_size;
+    return any % VECTOR == 0;
+}
+
+/* The rung that turns squares in place, `array` being both x and out: NULL where these are none, or there is none.
+ */
+static const struct kernel_row *choose_in_place(const struct transpose_args *args, const void *array)
+{
+    bool alike = args->rows == args->columns && args->x_pitch == args->out_pitch;
+
+    for (int d = 0; d < args->batch_ndim; d++)
+        alike = alike && args->batch[d].x_step == args->batch[d].out_step;
+    if (!alike)
+        return NULL;
+    if (has_whole_vectors(args, array))
+        return find_row(OP_transpose, "vectorized");
+    if (args->x_pitch != args->columns || args->batch_ndim > 1 ||
+        (args->batch_ndim && args->batch[0].x_step != args->rows * args->columns))
+        return NULL;
+    return find_row(OP_transpose, "swizzled");
+}
+
 /* The elements of out, in as few dimensions as can be, and where x has them. The planner takes them as they lie,
  * and so does a rung that reads strides, if it can. Any other is given matrices, the last two of those dimensions:
  * where x has them in another place, or does not lie side by side, `convert` brings it to where the rung can turn
@@ -120,6 +149,9 @@ static void plan_transpose(struct call *call, const int *axes)
     call->takes_strides = (call->kernel.chosen || reads_strides(call->kernel.row)) &&
                           layout_has_whole_steps(made, element) && layout_has_whole_steps(as, element) &&
                           (find_matrices(axes_of(as, made), element, &args) || call->kernel.chosen);
+    call->in_place = call->takes_strides && call->in[0].device && call->in[0].data == call->out.data &&
+                     find_matrices(axes_of(as, made), element, &args) && choose_in_place(&args, call->out.data) &&
+                     (call->kernel.chosen || call->kernel.row == choose_in_place(&args, call->out.data));
     if (!call->takes_strides && view.ndim > 1) { /* the last two exchanged, for the rung to exchange them again */
         const int last = view.ndim - 1;
 
@@ -199,6 +231,8 @@ static bool run_strided(struct call *part)
         element = widen(&axes, element, (uintptr_t)args.x, (uintptr_t)args.out);
     if (!find_matrices(axes, element, &args))
         return run_convert(part, &axes, element);
+    if (args.x == args.out)
+        return call_launch(part, choose_in_place(&args, args.out), &args);
     return call_launch(part, part->kernel.chosen ? choose_rung(&axes, &args) : part->kernel.row, &args);
 }
 

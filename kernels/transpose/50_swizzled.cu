@@ -35,6 +35,37 @@ __global__ void transpose_swizzled(const T *x, T *out, int64_t rows, int64_t col
             out[(out_row + j) * rows + out_column] = tile[tx][(ty + j) ^ tx];
 }
 
+// In place: a block exchanges a tile with the one on the other side of the diagonal. The tiles of the half above
+// it, whose rows have `side` of them, which is odd, are folded to a rectangle of (side + 1) / 2 rows.
+template <class T>
+__global__ void transpose_swizzled_pairs(T *x, int64_t n, int side, corner first)
+{
+    __shared__ T upper[TILE][TILE], lower[TILE][TILE];
+
+    const int tx = threadIdx.x, ty = threadIdx.y; // [0, TILE), [0, BLOCK_ROWS)
+    const corner block = corner_of_block(first, 1);
+    const bool folded = block.column < block.row;
+    const int64_t row = (folded ? side - block.row : block.row) * TILE;
+    const int64_t column = (folded ? side - 1 - block.column : block.column) * TILE;
+
+    x += blockIdx.z * n * n;
+
+    for (int r = ty; r < TILE; r += BLOCK_ROWS) {
+        if (row + r < n && column + tx < n)
+            upper[r][tx ^ r] = x[(row + r) * n + column + tx];
+        if (column + r < n && row + tx < n)
+            lower[r][tx ^ r] = x[(column + r) * n + row + tx];
+    }
+    __syncthreads(); // both have been read before either is overwritten
+
+    for (int r = ty; r < TILE; r += BLOCK_ROWS) {
+        if (column + r < n && row + tx < n)
+            x[(column + r) * n + row + tx] = upper[tx][r ^ tx];
+        if (row != column && row + r < n && column + tx < n)
+            x[(row + r) * n + column + tx] = lower[tx][r ^ tx];
+    }
+}
+
 cudaError_t launch_transpose_swizzled(const transpose_args *args, cudaStream_t stream)
 {
     const int64_t elements = args->rows * args->columns; // of a matrix
@@ -42,6 +73,14 @@ cudaError_t launch_transpose_swizzled(const transpose_args *args, cudaStream_t s
     return dispatch_size(args->element_size, [&](auto zero) {
         using T = decltype(zero);
 
+        if (args->x == args->out) {
+            const int side = (int)ceil_div(args->rows, TILE) | 1;
+
+            return cover(args->batches, (side + 1) / 2, side, 1, [&](dim3 grid, int64_t batch, corner first) {
+                transpose_swizzled_pairs<T><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
+                    (T *)args->out + batch * elements, args->rows, side, first);
+            });
+        }
         return cover(args->batches, args->rows, args->columns, TILE, [&](dim3 grid, int64_t batch, corner first) {
             transpose_swizzled<T><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
                 (const T *)args->x + batch * elements, (T *)args->out + batch * elements, args->rows,

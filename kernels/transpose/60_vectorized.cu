@@ -14,128 +14,15 @@
 #include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
 #include "kernels.h"
+#include "tiles.cuh"
 #include "vectors.cuh"
 
 constexpr int LEAST_BLOCK = 64;
-
-// A tile, and how it lies in shared memory: `groups` of V rows each, of which the first is above the tile.
-struct tile_shape {
-    int rows, columns;      // rows: SPREAD * V times a power of two; columns: ACROSS * E times one
-    int above;              // rows above it that are read too
-    int row_vectors;        // of a row; one more than `columns` needs, where rows of x begin anywhere
-    int group_vectors;      // from one group to the next
-    unsigned inverse;       // of row_vectors
-    int octets_log2, tasks; // a task of a warp is SPREAD groups of ACROSS * E columns
-};
-
-// One vector of x, and its place in the tile.
-template <class T>
-struct source {
-    const T *from;
-    int64_t column; // of its first element, in x
-    int place;      // in vectors
-    bool here;      // it has something that the tile needs
-};
-
-template <class T, bool ALIGNED>
-static __device__ source<T> find_source(const transpose_args &args, const tile_shape &tile, const T *x, corner at,
-                                        int t)
-{
-    constexpr int V = pieces<T>::V, ABOVE = ALIGNED ? 0 : V;
-    const int i = divide(t, tile.inverse), v = t - i * tile.row_vectors;
-    const int64_t row = at.row - ABOVE + i;
-    const T *begin = x + row * args.x_pitch + at.column;
-    const int shift = (ALIGNED ? 0 : -elements_past(begin)) + v * V; // from the tile's first column
-
-    return {begin + shift, at.column + shift, i / V * tile.group_vectors + i % V * tile.row_vectors + v,
-            i < ABOVE + tile.rows && i >= ABOVE - tile.above && row >= 0 && row < args.rows &&
-                shift < tile.columns};
-}
-
-template <class T, bool ALIGNED>
-static __device__ void load_tile(const transpose_args &args, const tile_shape &tile, const T *x, corner at,
-                                 uint4 *memory)
-{
-    constexpr int V = pieces<T>::V, ABOVE = ALIGNED ? 0 : V;
-    const int count = (ABOVE + tile.rows) * tile.row_vectors;
-
-    for (int first = threadIdx.x; first < count; first += IN_FLIGHT * blockDim.x) {
-        uint4 moving[IN_FLIGHT];
-
-#pragma unroll
-        for (int l = 0; l < IN_FLIGHT; l++) {
-            const source<T> s = find_source<T, ALIGNED>(args, tile, x, at, first + l * blockDim.x);
-
-            if (s.here && s.column >= 0 && s.column + V <= args.columns)
-                moving[l] = *(const uint4 *)s.from;
-        }
-#pragma unroll
-        for (int l = 0; l < IN_FLIGHT; l++) {
-            const source<T> s = find_source<T, ALIGNED>(args, tile, x, at, first + l * blockDim.x);
-
-            if (s.here && s.column >= 0 && s.column + V <= args.columns) {
-                memory[s.place] = moving[l];
-            } else if (s.here) { // a row begins or ends in it
-#pragma unroll 1
-                for (int e = 0; e < V; e++)
-                    if (s.column + e >= 0 && s.column + e < args.columns)
-                        ((T *)&memory[s.place])[e] = s.from[e];
-            }
-        }
-    }
-}
-
-// Vector `group` of the tile's columns from `c` on, E of them, where every row of x and of out begins at a
-// multiple of 16.
-template <class T>
-static __device__ void store_aligned(const transpose_args &args, const tile_shape &tile, T *out, corner at,
-                                     const uint4 *memory, int group, int c)
-{
-    constexpr int V = pieces<T>::V, E = pieces<T>::E;
-    using Word = std::conditional_t<(E > 1), uint32_t, T>;
-    const uint4 *rows = memory + group * tile.group_vectors;
-    const int64_t column = at.column + c, row = at.row + group * V;
-
-    if (is_inside(args, column, E, row, V)) {
-        uint4 vectors[E];
-        Word words[V];
-
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            words[j] = *(const Word *)((const T *)(rows + j * tile.row_vectors) + c);
-        turn(words, vectors, T());
-#pragma unroll
-        for (int e = 0; e < E; e++)
-            *(uint4 *)(out + (column + e) * args.out_pitch + row) = vectors[e];
-    } else {
-#pragma unroll 1
-        for (int e = 0; e < E; e++)
-            store_some(args, out, column + e, row,
-                       [&](int j) { return ((const T *)(rows + j * tile.row_vectors))[c + e]; });
-    }
-}
-
-// Likewise, wherever rows begin.
-template <class T>
-static __device__ void store_shifted(const transpose_args &args, const tile_shape &tile, const T *x, T *out,
-                                     corner at, const uint4 *memory, int group, int c)
-{
-    constexpr int V = pieces<T>::V, E = pieces<T>::E;
-    const char *rows =
-        (const char *)(memory + group * tile.group_vectors); // of the group above, which comes first
-    const unsigned begin = (unsigned)(uintptr_t)(x + at.row * args.x_pitch + at.column);
-    const unsigned pitch = (unsigned)(args.x_pitch * sizeof(T)); // as much of it as counts modulo 16
-
-    store_windows<T, E>(args, out, at.column + c, at.row + group * V, tile.group_vectors, [&](int j) {
-        return (const T *)(rows + j * tile.row_vectors * VECTOR + (begin + j * pitch) % VECTOR) + c;
-    });
-}
 
 template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     transpose_vectorized(const __grid_constant__ transpose_args args, tile_shape tile, int64_t batch, corner first)
 {
-    constexpr int E = pieces<T>::E;
     extern __shared__ uint4 memory[];
 
     const plane begin = plane_of(args, batch + blockIdx.z);
@@ -145,17 +32,33 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
 
     load_tile<T, ALIGNED>(args, tile, x, at, memory);
     __syncthreads(); // the tile is complete before anyone reads a column of it
+    store_tile<T, ALIGNED>(args, tile, x, out, at, memory);
+}
 
-    const int lane = threadIdx.x % LANES;
-    for (int task = threadIdx.x / LANES; task < tile.tasks; task += blockDim.x / LANES) {
-        const int octet = task & ((1 << tile.octets_log2) - 1), quad = task >> tile.octets_log2;
-        const int group = octet * SPREAD + lane % SPREAD, c = (quad * ACROSS + lane / SPREAD) * E;
+// In place: a block exchanges a tile with the one on the other side of the diagonal. The tiles of the half above
+// it, whose rows have `side` of them, which is odd, are folded to a rectangle of (side + 1) / 2 rows.
+template <class T>
+__global__ void __launch_bounds__(BLOCK)
+    transpose_exchanged(const __grid_constant__ transpose_args args, tile_shape tile, int side, int64_t batch,
+                        corner first)
+{
+    extern __shared__ uint4 memory[]; // two tiles
 
-        if constexpr (ALIGNED)
-            store_aligned(args, tile, out, at, memory, group, c);
-        else
-            store_shifted(args, tile, x, out, at, memory, group, c);
-    }
+    T *x = (T *)args.out + plane_of(args, batch + blockIdx.z).out;
+    const corner block = corner_of_block(first, 1);
+    const bool folded = block.column < block.row;
+    const int64_t i = (folded ? side - block.row : block.row) * tile.rows;
+    const int64_t j = (folded ? side - 1 - block.column : block.column) * tile.rows;
+    const corner upper = {i, j}, lower = {j, i};
+    uint4 *other = memory + tile.rows / pieces<T>::V * tile.group_vectors;
+
+    load_tile<T, true>(args, tile, x, upper, memory);
+    if (i != j)
+        load_tile<T, true>(args, tile, x, lower, other);
+    __syncthreads(); // both have been read before either is overwritten
+    store_tile<T, true>(args, tile, x, x, upper, memory);
+    if (i != j)
+        store_tile<T, true>(args, tile, x, x, lower, other);
 }
 
 // The tile for matrices of this shape: about as many bytes side by side in x as in out, unless a matrix has fewer
@@ -163,10 +66,10 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
 template <class T, bool ALIGNED>
 static tile_shape shape_of(const transpose_args *args, bool out_aligned)
 {
-    constexpr int V = pieces<T>::V, E = pieces<T>::E, OCTET = SPREAD * V, QUAD = ACROSS * E;
+    constexpr int V = pieces<T>::V, OCTET = SPREAD * V, QUAD = ACROSS * pieces<T>::E;
     constexpr int LEAST = QUAD > V ? QUAD / V : 1;                         // vectors a row
     constexpr int BALANCED = sizeof(T) == 1 ? 8 : sizeof(T) < 8 ? 16 : 32; // likewise
-    int across = BALANCED, rows, log2 = 0;
+    int across = BALANCED, rows;
 
     while (across > LEAST && across / 2 * V >= args->columns)
         across /= 2;
@@ -175,18 +78,7 @@ static tile_shape shape_of(const transpose_args *args, bool out_aligned)
         rows /= 2;
     while (rows * across < TILE_VECTORS && across * V < args->columns)
         across *= 2;
-    while (OCTET << log2 < rows)
-        log2++;
-
-    const int row_vectors = across + !ALIGNED;
-    return {rows,
-            across * V,
-            out_aligned ? 0 : V - 1,
-            row_vectors,
-            V * row_vectors | 1,
-            inverse_of(row_vectors),
-            log2,
-            (across * V / QUAD) << log2};
+    return make_shape<T, ALIGNED>(rows, across, out_aligned ? 0 : V - 1);
 }
 
 template <class T, bool ALIGNED>
@@ -205,6 +97,19 @@ static cudaError_t launch(const transpose_args *args, bool out_aligned, cudaStre
         });
 }
 
+template <class T>
+static cudaError_t launch_exchange(const transpose_args *args, cudaStream_t stream)
+{
+    constexpr int V = pieces<T>::V, SIDE = sizeof(T) == 1 ? 128 : sizeof(T) < 8 ? 64 : 32;
+    const tile_shape tile = make_shape<T, true>(SIDE, SIDE / V, 0);
+    const int side = (int)ceil_div(args->rows, SIDE) | 1;
+
+    return cover(args->batches, (side + 1) / 2, side, 1, [&](dim3 grid, int64_t batch, corner first) {
+        transpose_exchanged<T>
+            <<<grid, BLOCK, 2 * SIDE / V * tile.group_vectors * VECTOR, stream>>>(*args, tile, side, batch, first);
+    });
+}
+
 cudaError_t launch_transpose_vectorized(const transpose_args *args, cudaStream_t stream)
 {
     const bool x_aligned = are_aligned(args->x, args->x_pitch, args, &batch_dimension::x_step);
@@ -213,6 +118,8 @@ cudaError_t launch_transpose_vectorized(const transpose_args *args, cudaStream_t
     return dispatch_size(args->element_size, [&](auto zero) {
         using T = decltype(zero);
 
+        if (args->x == args->out)
+            return x_aligned ? launch_exchange<T>(args, stream) : cudaErrorInvalidValue;
         if constexpr (sizeof(T) < VECTOR)
             if (!x_aligned || !out_aligned)
                 return launch<T, false>(args, out_aligned, stream);

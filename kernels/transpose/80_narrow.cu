@@ -36,9 +36,10 @@ static __device__ inline lane_task task_of(const piece_shape &piece, int task)
 {
     const int lane = threadIdx.x % LANES, step = divide(task, piece.span_inverse),
               span = task - step * piece.spans;
+    const int along_log2 = 5 - piece.across_log2; // of 32 lanes
 
-    return {(span << (5 - piece.across_log2)) + (lane >> piece.across_log2),
-            (step << piece.across_log2) + (lane & ((1 << piece.across_log2) - 1))};
+    return {(span << along_log2) + (lane & ((1 << along_log2) - 1)),
+            (step << piece.across_log2) + (lane >> along_log2)};
 }
 
 // The groups begin where the piece can be cut into vectors: up to V - 1 rows before `begin`, or columns.
