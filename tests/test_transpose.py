@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from cases import DTYPES, each_kernel, each_variant, launching, numbered, on, poison
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -21,12 +23,42 @@ SHAPES = [
     (257, 1),
     (2, 1009),
 ]
+VECTORS = [  # what vectors, tiles of them and pieces make of their edges: in elements, for any size
+    (15, 17),
+    (16, 128),
+    (127, 129),
+    (128, 272),
+    (130, 96),
+    (257, 15),
+    (33, 600),
+    (600, 33),
+    (64, 300),
+    (300, 64),
+    (2, 2500),
+    (2500, 2),
+    (3, 1111),
+    (1111, 3),
+    (1030, 16),
+    (5, 33, 40),
+    (3, 70, 5),
+    (3, 5, 70),
+    (40, 8, 8),
+]
 EMPTY = [(0, 0), (0, 5), (5, 0)]
 
 
 def turned(kernel, x):
     """What the kernel has to make of `x`."""
     return x if kernel.row.ceiling else x.T
+
+
+def scrambled(shape, dtype):
+    """Numbers that do not come again at any regular distance, as those of small dtypes do if they count up."""
+    return (
+        (numbered(shape, np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40))
+        .astype(np.uint8)
+        .astype(dtype)
+    )
 
 
 def transposed(kernel, device, x):
@@ -42,6 +74,18 @@ def transposed(kernel, device, x):
 def test_every_element_is_in_its_place(device, kernel, shape):
     x = numbered(shape, kernel.dtype)
     assert_array_equal(transposed(kernel, device, x), turned(kernel, x), strict=True)
+
+
+@each_kernel("transpose", dtypes=SIZES)
+def test_vectors_and_their_edges(device, kernel):
+    for shape in VECTORS:
+        x = scrambled(shape, kernel.dtype)
+        axes = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+        expected = x if kernel.row.ceiling else x.transpose(axes)
+        out = on(device, poison(expected.shape, x.dtype))
+        with launching(1):
+            kernel(on(device, x), axes, out=out)
+        assert_array_equal(out.numpy(), expected, err_msg=str(shape), strict=True)
 
 
 @each_kernel("transpose", dtypes=DTYPES)
@@ -143,6 +187,164 @@ def test_a_permutation_left_to_smemkit_is_one_launch(device, shape, axes):
 def test_out_may_be_the_operand(device):
     x = on(device, numbered((33, 33), np.float32))
     assert_array_equal(smemkit.transpose(x, out=x).numpy(), numbered((33, 33), np.float32).T)
+
+
+# ---- strides ----
+
+
+def framed(shape, dtype, left, right):
+    """An array, and where in it one of `shape` is: `left` elements from its begin in each dimension, `right` from
+    its end."""
+    whole = scrambled([length + left + right for length in shape], dtype)
+    return whole, tuple(slice(left, left + length) for length in shape)
+
+
+@each_kernel("transpose", dtypes=SIZES)
+def test_views_are_turned_and_written_as_they_lie(device, kernel):
+    for shape in (5, 7), (33, 130), (200, 20), (3, 40, 35):
+        for left, right in (0, 3), (3, 2), (16, 16):
+            x, inside = framed(shape, kernel.dtype, left, right)
+            axes = None if len(shape) == 2 else (2, 0, 1)
+            expected = x[inside] if kernel.row.ceiling else x[inside].transpose(axes)
+            whole, place = framed(expected.shape, kernel.dtype, right, left)
+            out = on(device, whole)
+            kernel(on(device, x)[inside], axes, out=out[place])
+            whole[place] = expected  # and nothing else
+            assert_array_equal(out.numpy(), whole, err_msg=f"{shape} {left} {right}")
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_strides_are_left_to_one_launch(device, dtype):
+    x = scrambled((6, 20, 34), dtype)
+    array = on(device, x)
+    for view, rows in (
+        (array[1, :, 1:], x[1, :, 1:]),  # rows with gaps
+        (array[2, ::-1, 3:], x[2, ::-1, 3:]),  # backwards
+        (array[3, :, ::2], x[3, :, ::2]),  # no two elements side by side
+        (array[:, 3, :].T, x[:, 3, :].T),  # no movement but for the gaps
+    ):
+        into = on(device, poison((40, 40), dtype))[1 : 1 + rows.shape[1], 2 : 2 + rows.shape[0]]
+        with launching(1):
+            smemkit.transpose(view, out=into)
+        assert_array_equal(into.numpy(), rows.T)
+
+
+def test_a_repeated_row(device):
+    x = np.broadcast_to(scrambled((50,), np.float32), (40, 50))
+    assert_array_equal(smemkit.transpose(x, device=device), x.T)
+
+
+# ---- permutations ----
+
+LAST_AXIS_STAYS = [  # shape of x, for axes 1, 0, 2
+    (20, 30, 2),
+    (20, 30, 3),
+    (20, 30, 4),
+    (20, 30, 16),
+    (9, 11, 100),
+    (9, 11, 101),
+    (3, 5, 1031),
+]
+
+
+@each_kernel("transpose", dtypes=SIZES)
+def test_runs_stay_runs(device, kernel):
+    for shape in LAST_AXIS_STAYS:
+        x = scrambled(shape, kernel.dtype)
+        expected = x if kernel.row.ceiling else x.transpose(1, 0, 2)
+        assert_array_equal(smemkit.asnumpy(kernel(on(device, x), (1, 0, 2))), expected, strict=True)
+
+
+@st.composite
+def permutations(draw):
+    ndim = draw(st.integers(1, 6))
+    shape = draw(st.lists(st.integers(1, (2000, 70, 30, 12, 7, 5)[ndim - 1]), min_size=ndim, max_size=ndim))
+    begin = draw(st.lists(st.integers(0, 3), min_size=ndim, max_size=ndim))
+    return shape, begin, draw(st.permutations(range(ndim)))
+
+
+@pytest.mark.parametrize("kernel", [None, "vectorized", "runs", "narrow"])
+@given(permutations(), st.sampled_from(SIZES))
+def test_random_permutations_of_views(kernel, case, dtype):
+    shape, begin, axes = case
+    whole = scrambled([length + first for length, first in zip(shape, begin, strict=True)], dtype)
+    inside = tuple(slice(first, None) for first in begin)
+    result = smemkit.transpose(on("cpu", whole)[inside], axes, kernel=kernel)
+    assert_array_equal(result.numpy(), whole[inside].transpose(axes))
+
+
+# ---- in place ----
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (33, 33), (128, 128), (144, 144), (257, 257), (3, 48, 48), (4, 35, 35)], ids=str
+)
+def test_squares_are_turned_in_place_in_one_launch(device, shape, dtype):
+    x = scrambled(shape, dtype)
+    expected = x.swapaxes(-1, -2).copy()
+    array = on(device, x)
+    axes = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+    with launching(1):
+        assert smemkit.transpose(array, axes, out=array) is array
+    assert_array_equal(array.numpy(), expected)
+
+
+@each_kernel("transpose", dtypes=["float32"])
+@pytest.mark.parametrize("shape", [(33, 33), (64, 64), (40, 70)], ids=str)
+def test_every_kernel_writes_over_its_operand(device, kernel, shape):
+    x = scrambled(shape, kernel.dtype)
+    array = on(device, x)
+    out = array if kernel.row.ceiling else array.reshape(shape[::-1])
+    kernel(array, out=out)
+    assert_array_equal(out.numpy(), turned(kernel, x))
+
+
+def test_a_square_within_an_array_is_turned_in_place(device):
+    x = scrambled((100, 128), np.int32)
+    array = on(device, x)
+    square = array[4:84, 16:96]
+    with launching(1):
+        smemkit.transpose(square, out=square)
+    x[4:84, 16:96] = x[4:84, 16:96].T.copy()
+    assert_array_equal(array.numpy(), x)
+
+
+# ---- what it asks of memory ----
+
+
+def asked(x, kernel):
+    """(conflicts in shared memory, sectors moved, sectors there are) of a transpose, which must have no fault."""
+    report = smemkit.check(smemkit.transpose, x, kernel=kernel, blocks="all")
+    assert report.ok, report.faults
+    shared = sum(line.conflicts for line in report.lines if line.space == "shared")
+    moved = sum(line.sectors for line in report.lines if line.space == "global")
+    return shared, moved, 2 * x.nbytes // 32
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.parametrize("kernel", ["swizzled", "vectorized"])
+def test_tiles_are_without_conflicts(kernel, dtype):
+    conflicts, moved, there = asked(np.zeros((128, 256), dtype), kernel)
+    assert conflicts == 0
+    assert moved == there
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_odd_rows_cost_their_edges_alone(dtype):
+    conflicts, moved, there = asked(np.zeros((383, 385), dtype), "vectorized")
+    assert conflicts < there // 20
+    assert (
+        moved < {1: 4.5, 2: 1.9, 4: 1.4}.get(np.dtype(dtype).itemsize, 1.2) * there
+    )  # elements at edges, one by one
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.parametrize("shape", [(6000, 33), (33, 6000)], ids=str)
+def test_pieces_are_read_and_written_as_they_lie(shape, dtype):
+    conflicts, moved, there = asked(np.zeros(shape, dtype), "narrow")
+    assert conflicts < there // 5
+    assert moved < 1.25 * there
 
 
 def test_numpy_out_may_be_a_view_of_the_operand(device):
