@@ -195,6 +195,19 @@ static bool is_narrow(npy_intp few, npy_intp many, npy_intp pitch, npy_intp leas
     return few <= NARROW && few < many && pitch == few && few * many * element >= BYTES && !fills_tiles;
 }
 
+/* Whether they are a batch of matrices, one behind the other, each of which would leave most of a tile empty. */
+static bool is_small(const struct transpose_args *args)
+{
+    enum { LEAST = 1024, MOST = 8192, LINE = 128 };
+    const npy_intp matrix = args->rows * args->columns, bytes = matrix * args->element_size;
+    const bool dense = args->x_pitch == args->columns && args->out_pitch == args->rows && args->batch_ndim == 1 &&
+                       args->batch[0].x_step == matrix && args->batch[0].out_step == matrix;
+    const bool fills_tiles = bytes >= LEAST && args->rows * args->element_size % LINE == 0 &&
+                             args->columns * args->element_size % LINE == 0;
+
+    return dense && bytes <= MOST && !fills_tiles;
+}
+
 /* The rung for matrices that were left to smemkit. */
 static const struct kernel_row *choose_rung(const struct axes *axes, const struct transpose_args *args)
 {
@@ -206,6 +219,8 @@ static const struct kernel_row *choose_rung(const struct axes *axes, const struc
         name = "copy";
     else if (args->rows == 1)
         name = "runs";
+    else if (is_small(args))
+        name = "small";
     else if (is_narrow(args->columns, args->rows, args->x_pitch, WORDS, element) ||
              is_narrow(args->rows, args->columns, args->out_pitch, LINE / element, element))
         name = "narrow";
