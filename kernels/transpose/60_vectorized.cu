@@ -1,14 +1,16 @@
 // The transpose by vectors of 16 bytes, of matrices that lie anyhow.
 //
-// The idea: a block loads its tile of x in vectors, all of a thread's before the first of them is needed, and
-// stores it to out in vectors: a warp 128 bytes of each of four rows. A thread makes a vector out of V elements of
-// a column of the tile; small elements it reads as words of E, which it turns with those of E rows by byte
-// permutes. Where rows of x begin anywhere, the tile keeps them as they lie in their vectors. Where rows of out
-// do, each has a window of its own on the tile, up to V - 1 elements further up, and begins at a multiple of 16
-// for that: which elements a block moves depends on where out lies, what comes out does not. What the rung below
-// wasted: an instruction for each element, most of the bytes that could be on their way, and on rows of odd
-// lengths a sector at each end of everything a warp moves. Launch: blocks of up to 256 threads, one for each tile
-// of each x; a tile has 16 KB or less, and is as narrow or as low as x is.
+// The idea: a block loads its tile of x in vectors, several of a thread's before the first of them is needed,
+// and stores it to out in vectors: a warp 128 bytes of each of four rows. A thread makes a vector out of V
+// elements of a column of the tile; small elements it reads as words of E, which it turns with those of E rows
+// by byte permutes. Where rows of x begin anywhere, the tile keeps them as they lie in their vectors. Where
+// rows of out do, each has a window of its own on the tile, up to V - 1 rows further up, so that it begins at a
+// multiple of 16: which block moves an element depends on where out lies, what comes out does not.
+// In place, where x is out, a block exchanges two tiles; every row has to begin at a multiple of 16 then.
+// What the rung below wasted: an instruction for each element, most of the bytes that could be on their way,
+// and on rows of odd lengths a sector at either end of whatever a warp moves.
+// Launch: blocks of up to 256 threads, one for each tile of each x, or for two of them in place; a tile has
+// about 16 KB, and is as narrow or as low as x is.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -76,7 +78,8 @@ static tile_shape shape_of(const transpose_args *args, bool out_aligned)
     rows = TILE_VECTORS / across;
     while (rows > OCTET && rows / 2 >= args->rows)
         rows /= 2;
-    while (rows * across < TILE_VECTORS && across * V < args->columns)
+    while (std::min<int64_t>(rows, args->rows) * across < TILE_VECTORS && rows * across < 2 * TILE_VECTORS &&
+           across * V < args->columns)
         across *= 2;
     return make_shape<T, ALIGNED>(rows, across, out_aligned ? 0 : V - 1);
 }

@@ -12,8 +12,7 @@
 #include "kernels.h"
 #include "vectors.cuh"
 
-constexpr int RUN_VECTORS =
-    2; // that a thread moves: with what says where they lie, more would not fit its registers
+constexpr int RUN_VECTORS = 2; // that a thread moves; more do not fit its registers, with where they lie
 constexpr int RUN_DIMENSIONS = MAX_BATCH_DIMENSIONS + 2;
 
 // Runs of `length` elements, each of which falls into up to `vectors` vectors of out; `count` of these in all,

@@ -1,12 +1,13 @@
 // The transpose of matrices of few columns, or of few rows, as pieces.
 //
-// The idea: some whole rows of few columns are one piece of x, which a block loads as it lies. V of its rows fill
-// `columns` vectors, whatever their number: they are a group. Out has few and long rows, for which vectors are
-// gathered from the piece as from any tile. Few rows are the same the other way round: vectors of x are scattered
-// into a piece of out, which is stored as it lies. Of a matrix that has many of both, strips of columns are taken
-// for matrices; their pieces are brought together element by element. What the rungs below waste on it: the part
-// of each tile that is empty, and the ends of short rows, which are no whole vectors. Launch: blocks of 256
-// threads, one for each piece of about 16 KB.
+// The idea: some whole rows of few columns are one piece of x, which a block loads as it lies. V of its rows
+// fill `columns` vectors, whatever their number: they are a group. Out has few and long rows, for which vectors
+// are gathered from the piece as from any tile. Few rows are the same the other way round: vectors of x are
+// scattered into a piece of out, which is stored as it lies. Of a matrix that has many of both, strips of
+// columns are taken for matrices; their pieces are brought together element by element.
+// What the rungs below waste on it: the part of each tile that is empty, and the ends of short rows, which are
+// no whole vectors.
+// Launch: blocks of 256 threads, one for each piece of about 16 KB.
 #include <cuda_runtime.h>
 #include <algorithm>
 

@@ -1,10 +1,11 @@
 // The transpose of many small matrices.
 //
-// The idea: as many matrices as make 16 KB are one piece of x, and the same piece of out. A block loads it as it
-// lies, and then goes along out: a thread finds where the first element of its vector comes from by a division,
-// and of the others by going on to the next row, the next column or the next matrix. What the rungs below waste on
-// it: most of a block, which has one matrix to turn. Launch: blocks of 256 threads, one for each piece. Matrices
-// that are not small, or do not lie side by side, are turned element by element.
+// The idea: as many matrices as make 16 KB are one piece of x, and the same piece of out. A block loads it as
+// it lies, and then goes along out: a thread finds where the first element of its vector comes from by a
+// division, and the others by going on to the next row, the next column or the next matrix.
+// What the rungs below waste on it: most of a block, which has one matrix to turn.
+// Launch: blocks of 256 threads, one for each piece. Matrices that are not small, or do not lie side by side,
+// are turned element by element.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"

@@ -8,7 +8,8 @@
 #include "../common/grid.cuh"
 #include "vectors.cuh"
 
-// A tile, and how it lies in shared memory: `groups` of V rows each, of which the first is above the tile.
+// A tile, and how it lies in shared memory: groups of V rows. Where rows begin anywhere, the first is above the
+// tile.
 struct tile_shape {
     int rows, columns;      // rows: SPREAD * V times a power of two; columns: ACROSS * E times one
     int above;              // rows above it that are read too
@@ -27,6 +28,7 @@ struct source {
     bool here;      // it has something that the tile needs
 };
 
+// vector t of those that a block loads
 template <class T, bool ALIGNED>
 static __device__ source<T> find_source(const transpose_args &args, const tile_shape &tile, const T *x, corner at,
                                         int t)

@@ -25,7 +25,7 @@ struct pieces {
     static constexpr int V = VECTOR / sizeof(T), E = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
 };
 
-// t / n by a multiplication with inverse_of(n), for t < 4096 and n < 256
+// t / n by a multiplication with inverse_of(n), for t < 4096 and n <= 256
 constexpr int INVERSE_BITS = 20;
 
 static inline unsigned inverse_of(int n)
