@@ -474,14 +474,14 @@ def transpose(
         Axis i of the result is axis ``axes[i]`` of `x`; in reverse order if None.
     kernel : str, optional
         A rung of the ladder, as `smemkit.kernels("transpose")` lists them; the fastest for this device if None.
-        A rung turns the last two axes of what is left of the permutation when axes that stay together are taken
-        as one. "copy" is no transpose but the ceiling of one: it gives back `x` in `x`'s own shape.
+        Up to "swizzled" a rung turns the last two axes of what is left of the permutation when axes that stay
+        together are taken as one; the others take any permutation, and `x` and `out` as they lie. "copy" is no transpose but the ceiling of one: it gives back `x` in `x`'s own shape.
     tile : int, optional
         The tile in shared memory is (tile, tile + pad); it selects the kernel "padded".
     pad : int, optional
         Columns of padding; it selects the kernel "padded". With ``pad=0`` a column of the tile lies in one bank.
     out : Array or numpy.ndarray of the result's shape, optional
-        Where the result goes.
+        Where the result goes. It may be `x`: an Array that is a square, or a batch of them, is turned in place.
     device : str, optional
         Where a NumPy operand is turned: "cuda:0", "cpu"; the default device if None.
     stream : optional

@@ -1,11 +1,11 @@
 // The transpose by vectors of 16 bytes, of matrices that lie anyhow.
 //
-// The idea: a block loads its tile of x in vectors, several of a thread's before the first of them is needed,
-// and stores it to out in vectors: a warp 128 bytes of each of four rows. A thread makes a vector out of V
-// elements of a column of the tile; small elements it reads as words of E, which it turns with those of E rows
-// by byte permutes. Where rows of x begin anywhere, the tile keeps them as they lie in their vectors. Where
-// rows of out do, each has a window of its own on the tile, up to V - 1 rows further up, so that it begins at a
-// multiple of 16: which block moves an element depends on where out lies, what comes out does not.
+// The idea: a block loads its tile of x in vectors, which go straight to shared memory, all of them before the
+// first is needed, and stores it to out in vectors: a warp 128 bytes of each of four rows. A thread makes a
+// vector out of V elements of a column of the tile; small elements it reads as words of E, which it turns with
+// those of E rows by byte permutes. Where rows of x begin anywhere, the tile keeps them as they lie in their
+// vectors. Where rows of out do, each has a window of its own on the tile, up to V - 1 rows further up, so that
+// it begins at a multiple of 16: which block moves an element depends on where out lies.
 // In place, where x is out, a block exchanges two tiles; every row has to begin at a multiple of 16 then.
 // What the rung below wasted: an instruction for each element, most of the bytes that could be on their way,
 // and on rows of odd lengths a sector at either end of whatever a warp moves.
@@ -19,7 +19,7 @@
 #include "tiles.cuh"
 #include "vectors.cuh"
 
-constexpr int LEAST_BLOCK = 64;
+constexpr int LEAST_BLOCK = 64, LOADS = 4; // vectors that a thread of a full tile loads
 
 template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
@@ -90,7 +90,7 @@ static cudaError_t launch(const transpose_args *args, bool out_aligned, cudaStre
     constexpr int V = pieces<T>::V;
     const tile_shape tile = shape_of<T, ALIGNED>(args, out_aligned);
     const int vectors = tile.rows * (tile.columns / V), groups = tile.rows / V + !ALIGNED;
-    const int block = std::max(LEAST_BLOCK, std::min(BLOCK, vectors / IN_FLIGHT));
+    const int block = std::max(LEAST_BLOCK, std::min(BLOCK, vectors / LOADS));
     const int64_t rows = args->rows + (out_aligned ? 0 : V - 1); // the windows are up to V - 1 further up
 
     return cover(

@@ -8,6 +8,7 @@
 // What the rungs below waste on it: the part of each tile that is empty, and the ends of short rows, which are
 // no whole vectors.
 // Launch: blocks of 256 threads, one for each piece of about 16 KB.
+#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <algorithm>
 
@@ -16,7 +17,9 @@
 #include "kernels.h"
 #include "vectors.cuh"
 
-constexpr int NARROW = 64; // few
+constexpr int NARROW = 64;           // few
+constexpr int IN_FLIGHT = 4;         // vectors that a thread holds in registers,
+constexpr int SCATTERING_BLOCKS = 4; // and blocks an SM that those leave
 
 // A piece: `length` rows of x, or columns, by `few`.
 struct piece_shape {
@@ -71,35 +74,24 @@ static __device__ void load_piece(const transpose_args &args, const piece_shape 
                   elements = args.rows * piece.few; // of x, if these are all its columns
     const int count = (piece.length / V + 1) * piece.few;
 
-    for (int t0 = threadIdx.x; t0 < count; t0 += IN_FLIGHT * BLOCK) {
-        uint4 moving[IN_FLIGHT];
+    for (int t = threadIdx.x; t < count; t += BLOCK) {
+        const int64_t at = from + (int64_t)t * V;
+        uint4 *to = memory + place_of(piece, t);
 
-#pragma unroll
-        for (int l = 0; FLAT && l < IN_FLIGHT; l++) {
-            const int64_t at = from + (int64_t)(t0 + l * BLOCK) * V;
-
-            if (t0 + l * BLOCK < count && at >= 0 && at + V <= elements)
-                moving[l] = *(const uint4 *)(x + at);
-        }
-#pragma unroll
-        for (int l = 0; l < IN_FLIGHT; l++) {
-            const int t = t0 + l * BLOCK;
-            const int64_t at = from + (int64_t)t * V;
-            uint4 *to = memory + place_of(piece, t);
-
-            if (FLAT && t < count && at >= 0 && at + V <= elements) {
-                *to = moving[l];
-            } else if (t < count) { // x begins or ends in it, or it lies elsewhere
+        if (FLAT && at >= 0 && at + V <= elements) {
+            __pipeline_memcpy_async(to, x + at, VECTOR);
+        } else { // x begins or ends in it, or it lies elsewhere
 #pragma unroll 1
-                for (int e = 0; e < V; e++) {
-                    const int i = (t * V + e) / piece.few, c = (t * V + e) % piece.few;
+            for (int e = 0; e < V; e++) {
+                const int i = (t * V + e) / piece.few, c = (t * V + e) % piece.few;
 
-                    if (row - V + i >= 0 && row - V + i < args.rows && column + c < args.columns)
-                        ((T *)to)[e] = x[(row - V + i) * args.x_pitch + column + c];
-                }
+                if (row - V + i >= 0 && row - V + i < args.rows && column + c < args.columns)
+                    ((T *)to)[e] = x[(row - V + i) * args.x_pitch + column + c];
             }
         }
     }
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
 }
 
 template <class T, bool FLAT>
@@ -129,7 +121,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
 }
 
 template <class T>
-__global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
+__global__ void __launch_bounds__(BLOCK, SCATTERING_BLOCKS)
     transpose_scattered(const __grid_constant__ transpose_args args, piece_shape piece, int64_t batch,
                         corner first)
 {

@@ -6,6 +6,7 @@
 // What the rungs below waste on it: most of a block, which has one matrix to turn.
 // Launch: blocks of 256 threads, one for each piece. Matrices that are not small, or do not lie side by side,
 // are turned element by element.
+#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -73,29 +74,19 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     const int past = elements_past(x),
               out_past = elements_past(out); // elements of the first vector before the piece
 
-    for (int t0 = threadIdx.x; t0 * V - past < count; t0 += IN_FLIGHT * BLOCK) {
-        uint4 moving[IN_FLIGHT];
+    for (int t = threadIdx.x; t * V - past < count; t += BLOCK) {
+        const int f = t * V - past;
 
-#pragma unroll
-        for (int l = 0; l < IN_FLIGHT; l++) {
-            const int f = (t0 + l * BLOCK) * V - past;
-
-            if (f >= 0 && f + V <= count)
-                moving[l] = *(const uint4 *)(x + f);
-        }
-#pragma unroll
-        for (int l = 0; l < IN_FLIGHT; l++) {
-            const int f = (t0 + l * BLOCK) * V - past;
-
-            if (f >= 0 && f + V <= count) {
-                memory[place_of(t0 + l * BLOCK)] = moving[l];
-            } else { // the piece begins or ends in it
+        if (f >= 0 && f + V <= count) {
+            __pipeline_memcpy_async(&memory[place_of(t)], x + f, VECTOR);
+        } else { // the piece begins or ends in it
 #pragma unroll 1
-                for (int e = max(f, 0); e < min(f + V, count); e++)
-                    element_of<T>(memory, e + past) = x[e];
-            }
+            for (int e = max(f, 0); e < min(f + V, count); e++)
+                element_of<T>(memory, e + past) = x[e];
         }
     }
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
     __syncthreads(); // the piece is complete before anyone reads elsewhere in it
 
     for (int f = threadIdx.x * V - out_past; f < count; f += BLOCK * V) {

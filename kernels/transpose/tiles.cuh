@@ -1,6 +1,7 @@
 // Tiles in shared memory that are loaded and stored by vectors.
 #pragma once
 
+#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <cstdint>
 #include <type_traits>
@@ -51,30 +52,20 @@ static __device__ void load_tile(const transpose_args &args, const tile_shape &t
     constexpr int V = pieces<T>::V, ABOVE = ALIGNED ? 0 : V;
     const int count = (ABOVE + tile.rows) * tile.row_vectors;
 
-    for (int first = threadIdx.x; first < count; first += IN_FLIGHT * blockDim.x) {
-        uint4 moving[IN_FLIGHT];
+    for (int t = threadIdx.x; t < count; t += blockDim.x) {
+        const source<T> s = find_source<T, ALIGNED>(args, tile, x, at, t);
 
-#pragma unroll
-        for (int l = 0; l < IN_FLIGHT; l++) {
-            const source<T> s = find_source<T, ALIGNED>(args, tile, x, at, first + l * blockDim.x);
-
-            if (s.here && s.column >= 0 && s.column + V <= args.columns)
-                moving[l] = *(const uint4 *)s.from;
-        }
-#pragma unroll
-        for (int l = 0; l < IN_FLIGHT; l++) {
-            const source<T> s = find_source<T, ALIGNED>(args, tile, x, at, first + l * blockDim.x);
-
-            if (s.here && s.column >= 0 && s.column + V <= args.columns) {
-                memory[s.place] = moving[l];
-            } else if (s.here) { // a row begins or ends in it
+        if (s.here && s.column >= 0 && s.column + V <= args.columns) {
+            __pipeline_memcpy_async(&memory[s.place], s.from, VECTOR); // through no register
+        } else if (s.here) {                                           // a row begins or ends in it
 #pragma unroll 1
-                for (int e = 0; e < V; e++)
-                    if (s.column + e >= 0 && s.column + e < args.columns)
-                        ((T *)&memory[s.place])[e] = s.from[e];
-            }
+            for (int e = 0; e < V; e++)
+                if (s.column + e >= 0 && s.column + e < args.columns)
+                    ((T *)&memory[s.place])[e] = s.from[e];
         }
     }
+    __pipeline_commit();
+    __pipeline_wait_prior(0); // for this thread's; a barrier is still to come
 }
 
 // Vector `group` of the tile's columns from `c` on, E of them, where every row of x and of out begins at a

@@ -11,10 +11,14 @@
 
 #include "kernels.h"
 
-constexpr int BLOCK = 256, BLOCKS_AN_SM = 4; // for which there are registers
-constexpr int TILE_VECTORS = 1024;           // of a full tile
-constexpr int IN_FLIGHT = 4;                 // that a thread loads at once
-constexpr int VECTOR = 16;                   // bytes
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int BLOCKS_AN_SM = 4; // which has 1024 threads
+#else
+constexpr int BLOCKS_AN_SM = 6; // for which there are registers
+#endif
+constexpr int BLOCK = 256;
+constexpr int TILE_VECTORS = 1024;         // of a full tile
+constexpr int VECTOR = 16;                 // bytes
 constexpr int SPREAD = 8, LANES = 32;      // so many groups are read by a warp at once: 8 x 16 bytes are all banks
 constexpr int ACROSS = LANES / SPREAD;     // and so many words of each
 constexpr int64_t FEW_PLANES = UINT32_MAX; // which are counted in 32 bits
