@@ -9,28 +9,42 @@ struct extent {
     int64_t outer, n, inner;
 };
 
+static bool is_rung(const struct kernel_row *row, const char *name)
+{
+    return strcmp(row->name, name) == 0;
+}
+
+/* Whether it is one of the two that kernel=None takes, whose work is planned. */
+static bool is_planned(const struct kernel_row *row)
+{
+    return is_rung(row, "single_pass") || is_rung(row, "columns");
+}
+
 static enum dtype real_part(enum dtype dtype)
 {
     return dtype == COMPLEX64 ? FLOAT32 : dtype == COMPLEX128 ? FLOAT64 : dtype;
 }
 
 /* What a sum is added up in. One that is left to smemkit is added in double precision, so that its error is half
- * an ulp and n * 2^-53 of the sum of |x|; a rung that was named computes in single precision, if x has no more. */
-static enum dtype sum_accumulator(enum dtype dtype, bool chosen)
+ * an ulp and n * 2^-53 of the sum of |x|; a rung that was named computes in single precision, if x has no more, but
+ * for those that wait for memory in any case. */
+static enum dtype sum_accumulator(enum dtype dtype, bool widest)
 {
     if (dtype & UNSIGNED)
         return UINT64;
     if (dtype & (BOOL | SIGNED))
         return INT64;
     if (dtype & COMPLEX)
-        return chosen || dtype == COMPLEX128 ? COMPLEX128 : COMPLEX64;
-    return chosen || dtype == FLOAT64 ? FLOAT64 : FLOAT32;
+        return widest || dtype == COMPLEX128 ? COMPLEX128 : COMPLEX64;
+    return widest || dtype == FLOAT64 ? FLOAT64 : FLOAT32;
 }
 
 /* sum, prod and mean: `asked` is 0 or the dtype that the elements are cast to first. */
 static void sum_types(struct call *call, enum dtype asked, struct reduce_args *args)
 {
     const enum dtype in = call->in[0].dtype, integers = BOOL | SIGNED | UNSIGNED;
+    const bool widest = call->kernel.chosen || is_planned(call->kernel.row);
+    const bool as_accumulated = widest && ((in & FLOATING && asked == FLOAT64) || (in & COMPLEX && asked == COMPLEX128));
 
     if (asked == BOOL && args->op != REDUCE_PROD) { /* the sum of truths is their "or"; so is their mean, cast */
         args->op = REDUCE_ANY;
@@ -41,10 +55,10 @@ static void sum_types(struct call *call, enum dtype asked, struct reduce_args *a
         args->accumulator = args->result = FLOAT64;
         return;
     }
-    if (asked && !(in & integers && asked & (SIGNED | UNSIGNED) && args->op != REDUCE_MEAN))
+    if (asked && !as_accumulated && !(in & integers && asked & (SIGNED | UNSIGNED) && args->op != REDUCE_MEAN))
         /* sums of integers wrap around at the end as well as before */
         call->dtype[0] = asked;
-    args->accumulator = sum_accumulator(call->dtype[0], call->kernel.chosen);
+    args->accumulator = sum_accumulator(call->dtype[0], widest);
     args->result = asked ? asked : in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in;
 }
 
@@ -118,35 +132,147 @@ static bool reduce_types(const struct module_state *state, struct call *call, co
     return warn_complex(call->in[0].dtype, asked ? asked : call->in[0].dtype);
 }
 
-/* For a choice that is left to smemkit: few elements a row, a thread does them all; else no more threads than
- * elements. It depends on shape alone, so that the bits are the same every time. */
-static void plan_reduce(struct kernel_choice *choice, int64_t n)
-{
-    const int *sizes;
+/* ---- the plan of single_pass and columns: all that may want tuning ---- */
 
-    if (!choice->chosen)
-        return;
-    if (n <= 16) {
-        choice->row = find_row(OP_reduce, "rowwise");
-        choice->size = 0;
-        return;
+enum {
+    VECTOR = 16,             /* bytes of a load */
+    LEAST_CHUNK = 8 << 10,   /* bytes of a row that are worth a block of their own, up to FEW blocks */
+    CHUNK = 128 << 10,       /* likewise, up to MANY */
+    MOST_CHUNK = 4 << 20,    /* more than that is not given to one block, where rows are split */
+    FEW = 2,                 /* blocks a multiprocessor: the last of them adds up what they have in one step */
+    MANY = 16,               /* of which some wait, so that no multiprocessor is without work before the others */
+    SHORT_VECTORS = 32,      /* of a row of which each thread of a group has one */
+    SHORT_ROWS = 8,          /* that a thread has one after the other */
+    WARP_VECTORS = 1024,     /* of a row that is a warp's, where there are WARP_ROWS a multiprocessor */
+    WARP_ROWS = 16,
+    TILE_LANES = 32,              /* vectors of a tile of columns */
+    FOLD_LANES = 64,         /* the most vectors of narrow rows that are made one */
+    ROWS_OF_THREAD = 8,      /* rows that a thread of `columns` should have at least */
+    MOST_SPLITS = 65535
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t ceil_div(int64_t n, int64_t d)
+{
+    return (n + d - 1) / d;
+}
+
+/* Into how many chunks each of so many rows, or tiles of columns, of `bytes` is cut. */
+static int64_t splits_of(const struct device *device, int64_t rows, int64_t bytes)
+{
+    const int64_t few = FEW * device->multiprocessors / rows, many = MANY * device->multiprocessors / rows;
+    int64_t splits = most(least(bytes / LEAST_CHUNK, few), least(bytes / CHUNK, many));
+
+    if (many > 1)
+        splits = most(splits, bytes / MOST_CHUNK);
+    return most(1, least(splits, MOST_SPLITS));
+}
+
+static int power_of_two(int64_t n)
+{
+    int power = 1;
+
+    while (power < n)
+        power *= 2;
+    return power;
+}
+
+static void plan_rows(const struct device *device, const struct extent *extent, int element,
+                      struct reduce_plan *plan)
+{
+    const int per_vector = VECTOR / element;
+    const int64_t rows = extent->outer * extent->inner, vectors = ceil_div(extent->n, per_vector);
+
+    plan->splits = 1;
+    plan->chunk = extent->n;
+    if (vectors <= SHORT_VECTORS) {
+        plan->group = power_of_two(vectors);
+        plan->short_rows =
+            (int)most(1, least(SHORT_ROWS, rows * plan->group / REDUCE_BLOCK / (MANY * device->multiprocessors)));
+    } else if (vectors <= WARP_VECTORS && rows >= WARP_ROWS * device->multiprocessors) {
+        plan->group = 32;
+    } else {
+        plan->group = REDUCE_BLOCK;
+        plan->chunk = ceil_div(vectors, splits_of(device, rows, extent->n * element));
+        plan->chunk = ceil_div(plan->chunk, REDUCE_BLOCK) * REDUCE_BLOCK * per_vector;
+        plan->splits = ceil_div(extent->n, plan->chunk);
     }
-    sizes = choice->row->sizes;
-    for (int i = 0; sizes[i] >= 0; i++)
-        if (sizes[i] >= n && sizes[i] < choice->size)
-            choice->size = sizes[i];
+}
+
+/* How many columns a thread has, as the launcher has it: it has registers for so many states. */
+static int vector_of_columns(enum reduce_op op, int element)
+{
+    const bool moments = op == REDUCE_VAR || op == REDUCE_STD, place = op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
+    const int bytes = (moments ? 2 : place ? 4 : VECTOR) * element;
+
+    return (bytes < 4 ? 4 : bytes > VECTOR ? VECTOR : bytes) / element;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b ? common_divisor(b, a % b) : a;
+}
+
+static void plan_columns(const struct device *device, const struct extent *extent, const struct reduce_args *args,
+                         struct reduce_plan *plan)
+{
+    const int element = dtype_bytes(args->dtype), vector = vector_of_columns(args->op, element);
+    const int64_t vectors = ceil_div(extent->inner, vector), fold = vector / common_divisor(vector, extent->inner);
+    int64_t rows, tiles = 1, splits = 1;
+
+    plan->vector = vector;
+    plan->fold = 1;
+    if (fold * extent->inner / vector <= FOLD_LANES && fold <= extent->n) {
+        plan->fold = (int)fold;
+        plan->lanes = (int)(fold * extent->inner / vector);
+    } else {
+        plan->lanes = (int)ceil_div(vectors, ceil_div(vectors, TILE_LANES));
+        tiles = ceil_div(vectors, plan->lanes);
+    }
+    rows = extent->n / plan->fold;
+    plan->height = (int)most(1, least(REDUCE_BLOCK / plan->lanes, rows / ROWS_OF_THREAD));
+    if (REDUCE_BLOCK / (plan->lanes * plan->height) == 1)
+        splits = splits_of(device, extent->outer * tiles, rows * plan->lanes * vector * element);
+    if (splits == 1) /* or more, for rows that are left when they are made one */
+        plan->chunk = ceil_div(extent->n, plan->fold) * plan->fold;
+    else
+        plan->chunk = ceil_div(ceil_div(rows, splits), plan->height) * plan->height * plan->fold;
+    plan->splits = ceil_div(extent->n, plan->chunk);
+}
+
+/* For a choice that is left to smemkit: by how the elements lie. It depends on shape, dtype and device alone, so that
+ * the bits are the same every time. */
+static void plan_reduce(struct call *call, const struct extent *extent, struct reduce_args *args)
+{
+    struct kernel_choice *choice = &call->kernel;
+
+    if (choice->chosen && extent->inner > 1)
+        choice->row = find_row(OP_reduce, "columns");
+    if (is_rung(choice->row, "single_pass"))
+        plan_rows(call->device, extent, dtype_bytes(args->dtype), &args->plan);
+    if (is_rung(choice->row, "columns"))
+        plan_columns(call->device, extent, args, &args->plan);
 }
 
 /* The one rung that takes no partial results wider than what an atomic can change. */
 static bool is_atomic(const struct kernel_row *row)
 {
-    return strcmp(row->name, "atomic") == 0;
+    return is_rung(row, "atomic");
 }
 
 /* The one whose partial results can come from a row's parts. */
 static bool is_tree(const struct kernel_row *row)
 {
-    return strcmp(row->name, "tree") == 0;
+    return is_rung(row, "tree");
 }
 
 static bool check_rung(const struct kernel_choice *choice, const struct reduce_args *args, const char *op)
@@ -184,6 +310,8 @@ struct reduction {
     const char *op;
     bool folds; /* one more element makes sense to it */
     struct reduce_args args;
+    size_t states; /* bytes of partial results in the scratch of a planned kernel; then come its tickets */
+    int64_t tickets;
     bool reduced[NPY_MAXDIMS], keepdims;
     PyArrayObject *initial;
     int ndim; /* of the result */
@@ -206,6 +334,16 @@ static int groups(const struct layout *layout, const int *order, const bool *red
         inside = reduced[order[i]];
     }
     return count;
+}
+
+static bool ends_with_kept(const struct layout *layout, const int *order, const bool *reduced)
+{
+    bool kept = false;
+
+    for (int i = 0; i < layout->ndim; i++)
+        if (layout->shape[order[i]] != 1)
+            kept = !reduced[order[i]];
+    return kept;
 }
 
 /* The dimensions in the order in which the elements lie, if what is kept stays in its order, and, for places, what
@@ -238,17 +376,19 @@ static bool order_as_it_lies(const struct layout *layout, const bool *reduced, b
 static void choose_order(const struct call *call, const bool *reduced, bool places, int *order)
 {
     const struct layout *layout = &call->in[0].layout;
+    const bool rows = !call->kernel.chosen && is_rung(call->kernel.row, "single_pass"); /* it takes nothing else */
     struct layout lies;
     int kept = 0;
 
     if (order_as_it_lies(layout, reduced, places, order) && groups(layout, order, reduced) <= 1) {
         lies = layout_permuted(layout, order);
-        if (layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)))
+        if (layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)) &&
+            !(rows && ends_with_kept(layout, order, reduced)))
             return;
     }
     for (int i = 0; i < layout->ndim; i++)
         order[i] = i;
-    if (groups(layout, order, reduced) <= 1)
+    if (groups(layout, order, reduced) <= 1 && !(rows && ends_with_kept(layout, order, reduced)))
         return;
     for (int i = 0; i < layout->ndim; i++)
         if (!reduced[i])
@@ -417,8 +557,8 @@ static bool warn_freedom(const struct reduction *reduction)
 
 /* The loops of a reduction that is done in parts. Rows are reduced some at a time, where one is not too much. A
  * row that is goes through in parts: those that lie side by side (inner) some columns at a time, if they are wide
- * enough; else some of its elements at a time, whole blocks of the tree, so that the partial results are those of
- * one launch.
+ * enough; else some of its elements at a time, whole blocks of the tree or whole chunks of a plan, so that the
+ * partial results are those of one launch. Rows that the plan makes one, in groups, stay as wide as they are.
  */
 static void cut_reduce(struct call *call, struct reduction *reduction)
 {
@@ -427,7 +567,8 @@ static void cut_reduce(struct call *call, struct reduction *reduction)
     const struct layout *as = &call->as[0];
     const npy_intp element = dtype_bytes(call->in[0].dtype), row = extent->n * extent->inner * element;
     const npy_intp bytes = extent->outer * row, part = call_part_bytes(call, bytes);
-    const npy_intp block = is_tree(call->kernel.row) ? call->kernel.size : 0;
+    const struct reduce_plan *plan = &reduction->args.plan;
+    const npy_intp block = plan->splits > 1 ? plan->chunk : is_tree(call->kernel.row) ? call->kernel.size : 0;
     const int outer = 0, n = reduction->outer_ndim, inner = n + reduction->reduced_ndim;
     struct cut *cuts = call->cuts;
 
@@ -445,7 +586,7 @@ static void cut_reduce(struct call *call, struct reduction *reduction)
     if (block && reduction->reduced_ndim == 1 && extent->inner * element * block <= part) {
         cuts[1] = (struct cut){as->shape[n], step_of(part, extent->inner * element, block), {n, -1}, -1};
         reduction->along[1] = REDUCED;
-    } else if (inner < as->ndim) {
+    } else if (inner < as->ndim && plan->fold <= 1) {
         cuts[1] = (struct cut){as->shape[inner], 1, {inner, -1}, reduction->outer_ndim};
         cuts[1].step = step_of(part, row / as->shape[inner], 1);
         if (cuts[1].step * (extent->inner / as->shape[inner]) * element < RUN)
@@ -458,6 +599,7 @@ static void cut_reduce(struct call *call, struct reduction *reduction)
 static void scratch_of(struct call *call, struct reduction *reduction)
 {
     struct reduce_args args = {.n = reduction->extent.n, .block_size = call->kernel.size};
+    const struct reduce_plan *plan = &reduction->args.plan;
     const struct cut *cuts = call->cuts;
     int64_t rows = reduction->extent.outer * reduction->extent.inner;
 
@@ -469,6 +611,34 @@ static void scratch_of(struct call *call, struct reduction *reduction)
     args.inner = 1;
     if (args.block_size || is_atomic(call->kernel.row))
         call->scratch_bytes = reduce_scratch(&args);
+    if (plan->splits > 1) {
+        const int64_t width = plan->lanes ? plan->lanes * plan->vector / plan->fold : 1; /* columns of a tile */
+
+        reduction->tickets = reduction->extent.outer * ceil_div(reduction->extent.inner, width);
+        reduction->states = (size_t)(reduction->tickets * width * plan->splits) * REDUCE_STATE_BYTES;
+        call->scratch_bytes = reduction->states + (size_t)reduction->tickets * sizeof *plan->tickets;
+    }
+}
+
+/* Zeros for the launches of a plan: the device's, or the call's own where it has none, or where several launches share
+ * them, between which others come. */
+static bool take_tickets(struct call *part, const struct reduction *reduction, struct reduce_args *args)
+{
+    const struct device_type *type = part->device->type;
+    unsigned *own = (unsigned *)((char *)part->scratch + reduction->states);
+
+    if (args->plan.splits == 1)
+        return true;
+    args->plan.tickets = NULL;
+    if (type->tickets && reduction->along[1] != REDUCED)
+        args->plan.tickets = type->tickets(part->device, (int)reduction->tickets, part->stream);
+    if (args->plan.tickets)
+        return true;
+    args->plan.tickets = own;
+    if (part->note)
+        part->note->launches++; /* another call's scratch would have to be made 0, too */
+    return args->first > 0 || type->fill(part->device, own, 0, (size_t)reduction->tickets * sizeof *own, part->stream,
+                                         &part->failure);
 }
 
 static bool run_reduce(struct call *part, void *context)
@@ -489,7 +659,9 @@ static bool run_reduce(struct call *part, void *context)
     args.x = part->memory[0];
     args.out = part->out_memory;
     args.scratch = part->scratch;
-    return call_launch(part, part->kernel.row, &args);
+    args.plan.outer_step = args.count * args.inner;
+    args.plan.step = args.inner;
+    return take_tickets(part, reduction, &args) && call_launch(part, part->kernel.row, &args);
 }
 
 /* Where one number is made on a GPU, by a single store, the caller will probably want to read it. */
@@ -538,7 +710,7 @@ static PyObject *reduce(const struct module_state *state, PyObject *const *args,
     } else {
         if (call.out.size) {
             split_axes(&call, &reduction);
-            plan_reduce(&call.kernel, reduction.extent.n);
+            plan_reduce(&call, &reduction.extent, of);
             cut_reduce(&call, &reduction);
             call_choose_parts(&call);
             scratch_of(&call, &reduction);

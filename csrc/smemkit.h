@@ -289,7 +289,7 @@ struct plan_note {
     const struct kernel_row *row;
     union {
         void *addresses[4];
-        char bytes[192];
+        char bytes[320];
     } args;
 };
 

@@ -73,6 +73,25 @@ struct scalar {
     double re, im;
 };
 
+/* How `single_pass` and `columns` share the work out among threads; see there. It depends on shapes, dtype and the
+ * number of multiprocessors alone, and so do the bits of the result.
+ */
+struct reduce_plan {
+    int64_t outer_step, step; /* x(o, j, i) lies o * outer_step + j * step + i elements from x; single_pass: step 1 */
+    int64_t chunk;            /* of a row's n elements, those that one block reads; a multiple of fold */
+    int64_t splits;           /* chunks of a row, in [1, 65535]; if several: group is 256, or the block one unit */
+    unsigned *tickets;        /* a zero for each row, or tile of columns, if there are several chunks */
+    /* single_pass */
+    int group;      /* threads that share a row: a power of two up to 32, or the block's 256 */
+    int short_rows; /* 0, or how many rows a thread has one after the other, none with more than 16 bytes of it */
+    /* columns */
+    int vector;        /* columns of a thread */
+    int lanes, height; /* threads side by side, and one below the other; a block has as many such as it has room for */
+    int fold;          /* rows that are one to them, so that it is whole vectors; 1 where they lie apart */
+};
+
+enum { REDUCE_BLOCK = 256 /* threads of these two */ };
+
 /* out (outer, inner) = op over the n elements of x (outer, n, inner). A tree may be given x in parts, in order:
  * `count` of the n elements from `first` on, which is a multiple of block_size; out is there after the last part.
  */
@@ -93,6 +112,7 @@ struct reduce_args {
     bool has_initial;      /* sum, prod, min, max, any: one more element */
     struct scalar initial; /* of the accumulator's kind */
     int block_size;
+    struct reduce_plan plan; /* of `single_pass` and `columns` */
 };
 
 enum { REDUCE_STATE_BYTES = 32 }; /* the largest partial result: count, complex mean, sum of squares */

@@ -254,7 +254,7 @@ static const struct device_type cpu_type = {
 
 struct device *cpu_device(void)
 {
-    static struct device device = {.name = "cpu", .ordinal = -1, .type = &cpu_type};
+    static struct device device = {.name = "cpu", .ordinal = -1, .multiprocessors = 132, .type = &cpu_type};
 
     return &device;
 }

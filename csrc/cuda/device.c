@@ -170,7 +170,10 @@ static void initialise(void)
         snprintf(gpus[i].device.name, sizeof gpus[i].device.name, "cuda:%d", i);
         gpus[i].device.ordinal = i;
         gpus[i].device.type = &cuda_type;
+        if (cudaDeviceGetAttribute(&gpus[i].device.multiprocessors, cudaDevAttrMultiProcessorCount, i) != cudaSuccess)
+            gpus[i].device.multiprocessors = 1;
         pthread_mutex_init(&gpus[i].places.lock, NULL);
+        pthread_mutex_init(&gpus[i].tickets.lock, NULL);
     }
     gpu_count = count;
 }
@@ -548,6 +551,7 @@ static const struct device_type cuda_type = {
     .copy_in_end = cuda_copy_in_end,
     .copy_out = cuda_copy_out,
     .copy_out_end = cuda_copy_out_end,
+    .tickets = cuda_tickets,
     .allocate_result = cuda_allocate_result,
     .release_result = cuda_release_result,
     .read_result = cuda_read_result,

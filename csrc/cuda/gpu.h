@@ -26,6 +26,18 @@ struct places {
         used[PLACES]; /* those that nothing touches; those that something may still touch */
 };
 
+/* Zeros on the device that launches borrow and leave 0; under the lock. A stream has TICKETS of its own, a captured
+ * launch has its own for good. */
+enum { TICKET_STREAMS = 64, TICKETS = 4096, CAPTURED_TICKETS = 1 << 18 };
+
+struct tickets {
+    pthread_mutex_t lock;
+    bool tried;
+    unsigned *memory; /* NULL where it could not be had */
+    int stream_count, captured;
+    unsigned long long streams[TICKET_STREAMS]; /* their identities, which no other stream ever gets */
+};
+
 struct gpu {
     struct device device;
     _Atomic(CUcontext) context; /* the primary context, once it has been seen */
@@ -34,6 +46,7 @@ struct gpu {
     _Atomic(struct deferred *) deferred;
     _Atomic(struct crew *) crews[2]; /* to the device, and back */
     struct places places;
+    struct tickets tickets;
     atomic_bool lost; /* set after `failure`, which never changes again */
     struct failure failure;
 };
@@ -70,6 +83,7 @@ bool gpu_order(struct device *, cudaStream_t later, cudaStream_t earlier, struct
 bool cuda_allocate(struct device *, size_t bytes, device_stream, void **memory, struct failure *);
 void cuda_release(struct device *, void *memory, device_stream);
 size_t cuda_room(struct device *);
+unsigned *cuda_tickets(struct device *, int count, device_stream);
 void *cuda_allocate_result(struct device *);
 void cuda_release_result(struct device *, void *memory, bool unused);
 bool cuda_read_result(struct device *, const void *memory, size_t bytes, bool awaited, void *to, struct failure *);

@@ -255,6 +255,73 @@ bool cuda_read_result(struct device *device, const void *memory, size_t bytes, b
     return ok;
 }
 
+/* ---- tickets ---- */
+
+/* Once, and then for good. */
+static bool have_tickets(struct device *device, struct tickets *tickets)
+{
+    const size_t bytes = (TICKET_STREAMS * TICKETS + CAPTURED_TICKETS) * sizeof(unsigned);
+    struct failure unheard, *failure = &unheard;
+
+    if (!tickets->tried) {
+        const enum cudaStreamCaptureMode mode = gpu_relax();
+        cudaStream_t own = NULL;
+
+        tickets->tried = true;
+        if (CHECK(cudaMalloc((void **)&tickets->memory, bytes)) &&
+            !(CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)) &&
+              CHECK(cudaMemsetAsync(tickets->memory, 0, bytes, own)) && CHECK(cudaStreamSynchronize(own)))) {
+            (void)cudaFree(tickets->memory);
+            tickets->memory = NULL;
+        }
+        if (own != NULL)
+            (void)cudaStreamDestroy(own);
+        gpu_unrelax(mode);
+    }
+    return tickets->memory != NULL;
+}
+
+/* The stream's place among those that have tickets; -1 where all places are taken. */
+static int place_of_stream(struct tickets *tickets, unsigned long long stream)
+{
+    for (int i = 0; i < tickets->stream_count; i++)
+        if (tickets->streams[i] == stream)
+            return i;
+    if (tickets->stream_count == TICKET_STREAMS)
+        return -1;
+    tickets->streams[tickets->stream_count] = stream;
+    return tickets->stream_count++;
+}
+
+/* A captured launch may be replayed beside anything but itself: its tickets are nobody else's. */
+unsigned *cuda_tickets(struct device *device, int count, device_stream stream)
+{
+    struct tickets *tickets = &gpus[device->ordinal].tickets;
+    struct failure unheard, *failure = &unheard;
+    struct visit visit;
+    unsigned long long id;
+    unsigned *memory = NULL;
+
+    if (count > TICKETS || !gpu_enter(device, &visit, failure))
+        return NULL;
+    pthread_mutex_lock(&tickets->lock);
+    if (have_tickets(device, tickets)) {
+        if (stream != NULL && gpu_is_capturing(stream)) {
+            if (count <= CAPTURED_TICKETS - tickets->captured) {
+                memory = tickets->memory + TICKET_STREAMS * TICKETS + tickets->captured;
+                tickets->captured += count;
+            }
+        } else if (stream == NULL || CHECK(cudaStreamGetId(stream, &id))) {
+            const int place = place_of_stream(tickets, stream == NULL ? 0 : id + 1);
+
+            memory = place < 0 ? NULL : tickets->memory + place * TICKETS;
+        }
+    }
+    pthread_mutex_unlock(&tickets->lock);
+    gpu_leave(&visit);
+    return memory;
+}
+
 /* ---- what there is ---- */
 
 size_t cuda_room(struct device *device)

@@ -12,9 +12,30 @@
 
 // a call, so that no kernel holds a conversion to each dtype
 template <class Value>
-static __device__ __noinline__ void store_result(void *out, int64_t row, enum dtype dtype, Value value)
+static __device__ __noinline__ void store_any(void *out, int64_t row, enum dtype dtype, Value value)
 {
     store_as(out, row, dtype, value);
+}
+
+// the dtypes that most results have are stored without
+template <class Value>
+static __device__ void store_result(void *out, int64_t row, enum dtype dtype, Value value)
+{
+    if constexpr (std::is_same_v<Value, double>) {
+        if (dtype == FLOAT32)
+            ((float *)out)[row] = (float)value;
+        else if (dtype == FLOAT64)
+            ((double *)out)[row] = value;
+        else
+            store_any(out, row, dtype, value);
+    } else if constexpr (std::is_integral_v<Value>) {
+        if (dtype & (INT64 | UINT64))
+            ((Value *)out)[row] = value;
+        else
+            store_any(out, row, dtype, value);
+    } else {
+        store_any(out, row, dtype, value);
+    }
 }
 
 template <class T>
@@ -62,6 +83,22 @@ static __device__ void finish(Operation, typename Operation::State value, int64_
     } else {
         store_result(args.out, row, args.result, (int64_t)value);
     }
+}
+
+static __device__ inline double whole(double sum, double rest)
+{
+    return rest - rest == 0 ? sum + rest : sum;
+}
+static __device__ inline complex<double> whole(complex<double> sum, complex<double> rest)
+{
+    return {whole(sum.re, rest.re), whole(sum.im, rest.im)};
+}
+
+template <class T>
+static __device__ void finish(Compensated<T>, typename Compensated<T>::State state, int64_t row,
+                              const reduce_args &args)
+{
+    finish(Sum<T>(), whole(state.sum, state.rest), row, args);
 }
 
 template <class Order>

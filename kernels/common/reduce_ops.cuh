@@ -51,6 +51,40 @@ struct Prod {
     }
 };
 
+// A sum and what rounding has taken from it, so that its error does not grow with the number of elements (D. E. Knuth,
+// The Art of Computer Programming, volume 2, 4.2.2). Where the sum is infinite or a NaN, so may the rest be: it is
+// left out then.
+__device__ inline double lost(double a, double b, double sum)
+{
+    const double of_b = sum - a;
+    return (a - (sum - of_b)) + (b - of_b);
+}
+__device__ inline complex<double> lost(complex<double> a, complex<double> b, complex<double> sum)
+{
+    return {lost(a.re, b.re, sum.re), lost(a.im, b.im, sum.im)};
+}
+
+template <class T>
+struct Compensated {
+    struct State {
+        T sum, rest;
+    };
+    static __device__ State identity()
+    {
+        return {T(0), T(0)};
+    }
+    template <class In>
+    static __device__ State of(In x, int64_t)
+    {
+        return {convert<T>(x), T(0)};
+    }
+    static __device__ State combine(State a, State b)
+    {
+        const T sum = a.sum + b.sum;
+        return {sum, a.rest + b.rest + lost(a.sum, b.sum, sum)};
+    }
+};
+
 // ---- the least and the greatest element, and where it is; a NaN comes before all numbers, as in NumPy ----
 
 template <class T>
@@ -271,9 +305,10 @@ constexpr unsigned accumulators()
     return sizeof(In) == 8 ? FLOAT64 : FLOAT32 | FLOAT64;
 }
 
-// f(Operation(), In()) for what the arguments ask for, In being the type of x, one of DTYPES
-template <unsigned DTYPES, class F>
-cudaError_t dispatch_reduce(const reduce_args *args, F f)
+// f(Operation(), In()) for what the arguments ask for, In being the type of x, one of DTYPES; g(In(), is_product) for
+// sums and products, which have accumulators to choose from
+template <unsigned DTYPES, class F, class G>
+cudaError_t dispatch_operation(const reduce_args *args, F f, G g)
 {
     return dispatch_dtype<DTYPES>(args->dtype, [&](auto x) {
         using In = decltype(x);
@@ -283,11 +318,9 @@ cudaError_t dispatch_reduce(const reduce_args *args, F f)
         switch (args->op) {
         case REDUCE_SUM:
         case REDUCE_MEAN:
-            return dispatch_dtype<accumulators<In>()>(without_sign(args->accumulator),
-                                                      [&](auto sum) { return f(Sum<decltype(sum)>(), x); });
+            return g(x, std::false_type());
         case REDUCE_PROD:
-            return dispatch_dtype<accumulators<In>()>(
-                without_sign(args->accumulator), [&](auto product) { return f(Prod<decltype(product)>(), x); });
+            return g(x, std::true_type());
         case REDUCE_MIN:
             return f(First<Least<Value>>(), x);
         case REDUCE_MAX:
@@ -306,5 +339,17 @@ cudaError_t dispatch_reduce(const reduce_args *args, F f)
         default:
             return cudaErrorInvalidValue;
         }
+    });
+}
+
+// with the accumulator that the arguments ask for
+template <unsigned DTYPES, class F>
+cudaError_t dispatch_reduce(const reduce_args *args, F f)
+{
+    return dispatch_operation<DTYPES>(args, f, [&](auto x, auto is_product) {
+        return dispatch_dtype<accumulators<decltype(x)>()>(without_sign(args->accumulator), [&](auto sum) {
+            using T = decltype(sum);
+            return f(std::conditional_t<is_product, Prod<T>, Sum<T>>(), x);
+        });
     });
 }

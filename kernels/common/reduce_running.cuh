@@ -1,0 +1,259 @@
+// What a thread makes of the elements that it reads, one after the other: the fast way to a State.
+//
+// A kernel at the memory's speed has about seven instructions a byte for everything, so that elements of one byte
+// are combined four at a time where that can be, numbers are converted late and a division is made once for many
+// elements. What comes out is what Operation::combine would have made of them, but for rounding.
+#pragma once
+
+#include "reduce_ops.cuh"
+#include "types.cuh"
+#include "vector.cuh"
+
+template <class In>
+constexpr bool is_small_integer = sizeof(In) <= 2 && (std::is_integral_v<In> || std::is_same_v<In, boolean>);
+
+// how many bytes of a word are not 0
+static __device__ inline unsigned nonzero_bytes(uint32_t word)
+{
+    return __popc((((word & 0x7f7f7f7f) + 0x7f7f7f7f) | word) & 0x80808080);
+}
+
+// the sum of a word's four bytes, and of their products, on top of `sum`
+template <class In>
+static __device__ int add_bytes(uint32_t x, uint32_t y, int sum)
+{
+    if constexpr (std::is_signed_v<In>)
+        return __dp4a((int)x, (int)y, sum);
+    else
+        return (int)__dp4a(x, y, (unsigned)sum);
+}
+
+template <class Operation, class In>
+struct Running {
+    using State = typename Operation::State;
+    State state = Operation::identity();
+
+    // element j of the row
+    __device__ void add(In x, int64_t j)
+    {
+        state = Operation::combine(state, Operation::of(x, j));
+    }
+
+    // elements j, j + 1, …
+    template <int BYTES>
+    __device__ void add(const Vector<BYTES> &x, int64_t j)
+    {
+        constexpr int COUNT = BYTES / sizeof(In);
+
+        if constexpr (std::is_same_v<Operation, Count> && sizeof(In) == 1) {
+            unsigned count = 0;
+#pragma unroll
+            for (int i = 0; i < BYTES / 4; i++)
+                count += nonzero_bytes(x.word[i]);
+            state.count += count;
+        } else if constexpr (std::is_same_v<Operation, Sum<uint64_t>> && is_small_integer<In>) {
+            state += (uint64_t)(int64_t)small_sum(x);
+        } else if constexpr (std::is_same_v<Operation, Sum<double>> && std::is_same_v<In, __half>) {
+            state += in_pairs<0, COUNT>(x); // of float16, no sum of a vector is too large for a float
+        } else {
+#pragma unroll
+            for (int i = 0; i < COUNT; i++)
+                add(element<In>(x, i), j + i);
+        }
+    }
+
+    __device__ State result() const
+    {
+        return state;
+    }
+
+  private:
+    template <int BYTES>
+    static __device__ int small_sum(const Vector<BYTES> &x)
+    {
+        int sum = 0;
+
+        if constexpr (std::is_same_v<In, boolean>) {
+#pragma unroll
+            for (int i = 0; i < BYTES / 4; i++)
+                sum += nonzero_bytes(x.word[i]);
+        } else if constexpr (sizeof(In) == 1) {
+#pragma unroll
+            for (int i = 0; i < BYTES / 4; i++)
+                sum = add_bytes<In>(x.word[i], 0x01010101, sum);
+        } else {
+#pragma unroll
+            for (int i = 0; i < BYTES / 2; i++)
+                sum += (int)element<In>(x, i);
+        }
+        return sum;
+    }
+
+    template <int FIRST, int COUNT, int BYTES>
+    static __device__ float in_pairs(const Vector<BYTES> &x)
+    {
+        if constexpr (COUNT == 1)
+            return (float)element<In>(x, FIRST);
+        else
+            return in_pairs<FIRST, COUNT / 2>(x) + in_pairs<FIRST + COUNT / 2, COUNT / 2>(x);
+    }
+};
+
+// The first of some elements is found among their values; its place is looked for only where it comes before what
+// has been met so far, which is seldom. Elements have to come in the order of their indices.
+template <class Order, class In>
+struct Running<IndexOfFirst<Order>, In> {
+    using Operation = IndexOfFirst<Order>;
+    using State = typename Operation::State;
+    using Value = typename Order::Value;
+    State state = Operation::identity();
+
+    __device__ bool is_first(Value x) const
+    {
+        return Order::before(x, state.value) || (is_nan(x) && !is_nan(state.value)) || state.index == INT64_MAX;
+    }
+
+    __device__ void add(In x, int64_t j)
+    {
+        const Value value = convert<Value>(x);
+
+        if (is_first(value))
+            state = {value, j};
+    }
+
+    template <int BYTES>
+    __device__ void add(const Vector<BYTES> &x, int64_t j)
+    {
+        constexpr int COUNT = BYTES / sizeof(In);
+        Value first = convert<Value>(element<In>(x, 0));
+
+#pragma unroll
+        for (int i = 1; i < COUNT; i++)
+            first = First<Order>::combine(first, convert<Value>(element<In>(x, i)));
+        if (is_first(first))
+#pragma unroll
+            for (int i = 0; i < COUNT; i++)
+                add(element<In>(x, i), j + i);
+    }
+
+    __device__ State result() const
+    {
+        return state;
+    }
+};
+
+// The moments of up to CHUNK elements around the first of them, and then those of all. An element that lies far
+// from the others is the one that the others are measured from in its own chunk at most.
+template <class Mean, class In>
+struct Running<Moments<Mean>, In> {
+    using Operation = Moments<Mean>;
+    using State = typename Operation::State;
+    static constexpr bool EXACT = is_small_integer<In>; // in integers, then
+    static constexpr int CHUNK = EXACT ? 1 << 13 : 64;
+    State state = Operation::identity();
+    Mean origin = Mean(0);
+    std::conditional_t<EXACT, int64_t, Mean> sum = 0;
+    std::conditional_t<EXACT, int64_t, double> squares = 0;
+    int count = 0;
+
+    __device__ void add(In x, int64_t)
+    {
+        if (count >= CHUNK)
+            close();
+        if constexpr (EXACT) {
+            const int value = (int)x;
+            sum += value;
+            squares += (int64_t)value * value;
+        } else {
+            const Mean value = convert<Mean>(x);
+            if (count == 0)
+                origin = value;
+            const Mean delta = value - origin;
+            sum = sum + delta;
+            squares += dot(delta, delta);
+        }
+        count++;
+    }
+
+    template <int BYTES>
+    __device__ void add(const Vector<BYTES> &x, int64_t)
+    {
+        constexpr int COUNT = BYTES / sizeof(In);
+
+        if (count >= CHUNK)
+            close();
+        if constexpr (EXACT && sizeof(In) == 1 && !std::is_same_v<In, boolean>) {
+            int of_vector = 0, squares_of_vector = 0;
+#pragma unroll
+            for (int i = 0; i < BYTES / 4; i++) {
+                of_vector = add_bytes<In>(x.word[i], 0x01010101, of_vector);
+                squares_of_vector = add_bytes<In>(x.word[i], x.word[i], squares_of_vector);
+            }
+            sum += of_vector;
+            squares += squares_of_vector;
+        } else {
+            if constexpr (!EXACT)
+                if (count == 0)
+                    origin = convert<Mean>(element<In>(x, 0));
+#pragma unroll
+            for (int i = 0; i < COUNT; i++) {
+                if constexpr (EXACT) {
+                    const int value = (int)element<In>(x, i);
+                    sum += value;
+                    squares += (int64_t)value * value;
+                } else {
+                    const Mean delta = convert<Mean>(element<In>(x, i)) - origin;
+                    sum = sum + delta;
+                    squares += dot(delta, delta);
+                }
+            }
+        }
+        count += COUNT;
+    }
+
+    __device__ State result() const
+    {
+        Running all = *this;
+        all.close();
+        return all.state;
+    }
+
+  private:
+    __device__ void close()
+    {
+        if (count > 0) {
+            if constexpr (EXACT) { // no product is larger than 2^59
+                const double spread = (double)(squares * count - sum * sum) / count;
+                state = Operation::combine(state, {(double)sum / count, (double)count, spread});
+            } else {
+                const Mean mean = times(sum, 1.0 / count);
+                state = Operation::combine(state, {origin + mean, (double)count, squares - dot(sum, mean)});
+            }
+        }
+        sum = 0;
+        squares = 0;
+        count = 0;
+    }
+};
+
+// f(Operation(), In()) for what the arguments ask for: where dispatch_reduce gives a rung the accumulator that its
+// caller wants, this one takes the widest, which costs no time while memory is waited for
+template <unsigned DTYPES, class F>
+cudaError_t dispatch_running(const reduce_args *args, F f)
+{
+    return dispatch_operation<DTYPES>(args, f, [&](auto x, auto is_product) {
+        using In = decltype(x);
+        constexpr bool INTEGER = std::is_integral_v<In> || std::is_same_v<In, boolean>;
+        using Wide = std::conditional_t<INTEGER, uint64_t,
+                                        std::conditional_t<is_complex<In>::value, complex<double>, double>>;
+
+        if constexpr (is_product)
+            return f(Prod<Wide>(), x);
+        else if constexpr (std::is_same_v<In, Wide> && !INTEGER)
+            return f(Compensated<In>(), x);
+        else if constexpr (INTEGER && sizeof(In) == 8)
+            return args->accumulator == FLOAT64 ? f(Sum<double>(), x) : f(Sum<Wide>(), x); // a mean overflows not
+        else
+            return f(Sum<Wide>(), x);
+    });
+}

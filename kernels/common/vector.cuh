@@ -1,0 +1,149 @@
+// Elements that lie side by side, loaded some at a time: 4, 8 or 16 bytes from any address, by aligned loads.
+//
+// A load has to begin at a multiple of its size. One that would not is made of the two aligned ones in which its
+// bytes lie: what they have in common with the neighbours' is read from memory once, and then from the L1 cache.
+// The two are issued first, `low` and `high`, and put together when they are needed, so that others are under way
+// meanwhile.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <cstdint>
+#include <cstring>
+
+template <int BYTES>
+struct Vector {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what one instruction loads");
+    uint32_t word[BYTES / 4];
+};
+
+template <class In, int BYTES>
+static __device__ In element(const Vector<BYTES> &vector, int i) // [0, BYTES / sizeof(In))
+{
+    In x;
+
+    if constexpr (sizeof(In) < 4) {
+        const uint32_t bits = vector.word[i * sizeof(In) / 4] >> (8 * (i * sizeof(In) % 4));
+        memcpy(&x, &bits, sizeof x);
+    } else {
+        memcpy(&x, &vector.word[i * sizeof(In) / 4], sizeof x);
+    }
+    return x;
+}
+
+// The bytes of an array: nothing outside of it is read.
+struct Extent {
+    const unsigned char *begin, *end;
+};
+
+// what lies in the array of the 16 bytes at a multiple of 16, the rest 0; a call, since it is rare
+static __device__ __noinline__ uint4 load_edge(const unsigned char *from, Extent array)
+{
+    uint32_t word[4] = {0, 0, 0, 0};
+
+#pragma unroll
+    for (int i = 0; i < 16; i++)
+        if (from + i >= array.begin && from + i < array.end)
+            word[i / 4] |= (uint32_t)from[i] << (8 * (i % 4));
+    return {word[0], word[1], word[2], word[3]};
+}
+
+template <int BYTES>
+static __device__ Vector<BYTES> load_aligned(const unsigned char *from)
+{
+    if constexpr (BYTES == 16) {
+        const uint4 x = __ldg((const uint4 *)from);
+        return {{x.x, x.y, x.z, x.w}};
+    } else if constexpr (BYTES == 8) {
+        const uint2 x = __ldg((const uint2 *)from);
+        return {{x.x, x.y}};
+    } else {
+        return {{__ldg((const unsigned *)from)}};
+    }
+}
+
+// 16 bytes from any address on, and no others; a call, since it is rare
+static __device__ __noinline__ Vector<16> load_bytes(const unsigned char *from)
+{
+    Vector<16> vector;
+
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        vector.word[i] = from[4 * i] | from[4 * i + 1] << 8 | from[4 * i + 2] << 16 | (uint32_t)from[4 * i + 3] << 24;
+    return vector;
+}
+
+template <int BYTES>
+static __device__ Vector<BYTES> load_inside(const unsigned char *from, Extent array)
+{
+    if (from >= array.begin && from + BYTES <= array.end)
+        return load_aligned<BYTES>(from);
+    const uint4 edge = load_edge(from, array);
+    Vector<BYTES> vector;
+    memcpy(&vector, &edge, sizeof vector);
+    return vector;
+}
+
+// BYTES from any address on, where an element begins: on their way
+template <class In, int BYTES>
+struct Loading {
+    Vector<BYTES> low, high; // the aligned ones; high only where they are not one
+    unsigned shift;          // bytes from `low` on, [0, BYTES)
+
+    // `count` of them matter, all in the array
+    __device__ void begin(const unsigned char *from, int count, Extent array)
+    {
+        shift = (unsigned)((uintptr_t)from & (BYTES - 1));
+        if (shift == 0 && count == BYTES) {
+            low = load_aligned<BYTES>(from);
+        } else {
+            low = load_inside<BYTES>(from - shift, array);
+            high = shift + count > BYTES ? load_inside<BYTES>(from - shift + BYTES, array) : low;
+        }
+    }
+
+    // Likewise, from a multiple of BYTES on.
+    __device__ void begin_aligned(const unsigned char *from, int count, Extent array)
+    {
+        low = count == BYTES ? load_aligned<BYTES>(from) : load_inside<BYTES>(from, array);
+    }
+
+    // Likewise, in the midst of what may be read; at its `edge`, only these bytes are.
+    __device__ void begin_within(const unsigned char *from, bool edge)
+    {
+        shift = edge ? 0 : (unsigned)((uintptr_t)from & (BYTES - 1));
+        if (edge) {
+            low = load_bytes(from);
+        } else {
+            low = load_aligned<BYTES>(from - shift);
+            high = load_aligned<BYTES>(from - shift + BYTES);
+        }
+    }
+
+    __device__ Vector<BYTES> end() const
+    {
+        constexpr int WORDS = BYTES / 4;
+
+        if (shift == 0)
+            return low;
+        uint32_t word[2 * WORDS];
+        Vector<BYTES> vector;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            word[i] = low.word[i];
+            word[i + WORDS] = high.word[i];
+        }
+        if (WORDS == 4 && shift & 8)
+#pragma unroll
+            for (int i = 0; i + 2 < 2 * WORDS; i++)
+                word[i] = word[i + 2];
+        if (WORDS >= 2 && shift & 4)
+#pragma unroll
+            for (int i = 0; i + 1 < 2 * WORDS; i++)
+                word[i] = word[i + 1];
+#pragma unroll
+        for (int i = 0; i < WORDS; i++)
+            vector.word[i] =
+                sizeof(In) < 4 ? __funnelshift_r(word[i], word[i + 1], 8 * (shift & 3)) : word[i];
+        return vector;
+    }
+};

@@ -1,0 +1,228 @@
+// A reduction of what lies crosswise, at the speed of memory: the sums of a matrix's columns.
+//
+// The idea: threads lie along the columns, each with a vector of up to 16 bytes of them, and walk down the rows with
+// one state a column in registers and several rows under way. What the threads one below the other have is combined
+// in shared memory at the end. Where rows are narrow, some of them make one that is as long as whole vectors: then a
+// thread still meets the same columns all the way, and a warp still reads what lies side by side.
+// What the rungs below wasted: they read columns an element a thread, or had to have the matrix turned first.
+// Launch: blocks of 256 threads, which are `lanes` along the columns by `height` down the rows; what is left of the
+// 256 makes further such units, each for a tile of columns. Along x the units, along y the chunks of n, whose partial
+// results the last block combines, as in single_pass.
+#include <cuda_runtime.h>
+
+#include "../common/grid.cuh"
+#include "../common/reduce_block.cuh"
+#include "../common/reduce_finish.cuh"
+#include "../common/reduce_running.cuh"
+#include "../common/vector.cuh"
+#include "kernels.h"
+
+constexpr int BYTES_IN_FLIGHT = 64;           // of a thread
+constexpr int BYTES_IN_FLIGHT_UNALIGNED = 32; // where each vector takes two loads
+
+// A thread's vector: as many columns as its registers have states for, but a word at least and 16 bytes at most.
+template <class State>
+constexpr int columns_of_thread = sizeof(State) > 16 ? 2 : sizeof(State) > 8 ? 4 : 16;
+template <class State, class In>
+constexpr int vector_bytes = columns_of_thread<State> * sizeof(In) > 16  ? 16
+                             : columns_of_thread<State> * sizeof(In) < 4 ? 4
+                                                                             : columns_of_thread<State> * sizeof(In);
+
+// The shared memory's states, with a gap after as many as fill its banks: what lies V apart meets in fewer of them.
+template <class State>
+struct Padded {
+    State *states;
+    static constexpr int RUN = 128 / sizeof(State);
+
+    static __host__ __device__ constexpr int size(int count)
+    {
+        return count + count / RUN;
+    }
+    __device__ State &operator[](int i) const
+    {
+        return states[size(i)];
+    }
+};
+
+// Where a thread works: columns [column, column + count) of its unit's rows, every `height`th row.
+struct place {
+    int64_t unit, o, column;
+    int count, ty;
+};
+
+template <int V>
+static __device__ place place_of_thread(const reduce_args &args)
+{
+    const reduce_plan &plan = args.plan;
+    const int area = plan.lanes * plan.height, units = REDUCE_BLOCK / area;
+    const int of_block = threadIdx.x / area, at = threadIdx.x % area;
+    const int64_t width = args.inner * plan.fold, tiles = (width + plan.lanes * V - 1) / (plan.lanes * V);
+    place place;
+
+    place.unit = (int64_t)blockIdx.x * units + of_block;
+    place.o = place.unit / tiles;
+    place.column = ((place.unit - place.o * tiles) * plan.lanes + at % plan.lanes) * V;
+    place.ty = at / plan.lanes;
+    place.count = (int)max(min(width - place.column, (int64_t)V), (int64_t)0);
+    if (of_block >= units || place.o >= args.outer)
+        place.count = 0;
+    return place;
+}
+
+// Adds the thread's columns of the rows [row, end), every `height`th; rows are `pitch` bytes apart, and the first
+// element of row r of them is element j + r * fold of its column, or one of the next fold - 1.
+template <bool ALIGNED, int BYTES, class Operation, class In>
+static __device__ void read_columns(Running<Operation, In> *running, const unsigned char *x, int64_t row, int64_t end,
+                                    int64_t pitch, int count, int64_t j, const int *below, const reduce_args &args,
+                                    Extent array)
+{
+    constexpr int V = BYTES / sizeof(In);
+    constexpr int ROWS = (ALIGNED ? BYTES_IN_FLIGHT : BYTES_IN_FLIGHT_UNALIGNED) / BYTES;
+    const int height = args.plan.height;
+
+    for (; row < end; row += height * ROWS) {
+        Loading<In, BYTES> loading[ROWS];
+
+#pragma unroll
+        for (int u = 0; u < ROWS; u++)
+            if (row + u * height < end) {
+                const unsigned char *from = x + (row + u * height) * pitch;
+                if constexpr (ALIGNED)
+                    loading[u].begin_aligned(from, count * (int)sizeof(In), array);
+                else
+                    loading[u].begin(from, count * (int)sizeof(In), array);
+            }
+#pragma unroll
+        for (int u = 0; u < ROWS; u++)
+            if (row + u * height < end) {
+                const Vector<BYTES> vector = ALIGNED ? loading[u].low : loading[u].end();
+#pragma unroll
+                for (int c = 0; c < V; c++)
+                    if (c < count)
+                        running[c].add(element<In>(vector, c), j + (row + u * height) * args.plan.fold + below[c]);
+            }
+    }
+}
+
+// All that a thread makes of its columns, in this block's chunk of n.
+template <int BYTES, class Operation, class In>
+static __device__ void read_place(Running<Operation, In> *running, const place &place, const reduce_args &args)
+{
+    constexpr int V = BYTES / sizeof(In);
+    const reduce_plan &plan = args.plan;
+    const int64_t chunk = plan.chunk / plan.fold, rows = args.count / plan.fold; // rows of `fold` rows from here on
+    const int64_t begin = blockIdx.y * chunk, pitch = plan.step * plan.fold * (int64_t)sizeof(In);
+    const auto *first = (const unsigned char *)args.x;
+    const Extent array = {first, first + ((args.outer - 1) * plan.outer_step + (args.count - 1) * plan.step +
+                                          args.inner) * (int64_t)sizeof(In)};
+    const In *x = (const In *)args.x + place.o * plan.outer_step + place.column;
+    int below[V]; // in which of the fold rows a column lies, [0, fold)
+
+#pragma unroll
+    for (int c = 0; c < V; c++)
+        below[c] = plan.fold > 1 ? (int)(place.column + c) / (int)args.inner : 0;
+    if (((uintptr_t)first | (uintptr_t)pitch | (uintptr_t)(plan.outer_step * (int64_t)sizeof(In))) % BYTES == 0)
+        read_columns<true, BYTES>(running, (const unsigned char *)x, begin + place.ty, min(begin + chunk, rows), pitch,
+                                  place.count, args.first, below, args, array);
+    else
+        read_columns<false, BYTES>(running, (const unsigned char *)x, begin + place.ty, min(begin + chunk, rows),
+                                   pitch, place.count, args.first, below, args, array);
+    if (rows * plan.fold < args.count && blockIdx.y == gridDim.y - 1 && place.ty == 0) { // fewer than fold are left
+        const int64_t left = (args.count - rows * plan.fold) * args.inner;
+#pragma unroll
+        for (int c = 0; c < V; c++)
+            if (c < place.count && place.column + c < left)
+                running[c].add(x[rows * plan.fold * plan.step + c], args.first + rows * plan.fold + below[c]);
+    }
+}
+
+// For each of `units` the states of `columns` columns that lie `m` deep: states[0 … columns) are all of them after it.
+// A unit's lie `stride` from those of the one before.
+template <class Operation>
+static __device__ void combine_down(Padded<typename Operation::State> states, int m, int columns, int units, int stride)
+{
+    while (m > 1) {
+        const int half = (m + 1) / 2, work = (m - half) * columns;
+
+        for (int i = threadIdx.x; i < units * work; i += REDUCE_BLOCK) {
+            const int at = i / work * stride + i % work;
+            states[at] = Operation::combine(states[at], states[at + half * columns]);
+        }
+        __syncthreads(); // these are there before the next half is added to them
+        m = half;
+    }
+}
+
+template <class Operation, class In>
+__global__ void __launch_bounds__(REDUCE_BLOCK) reduce_columns(const __grid_constant__ reduce_args args)
+{
+    using State = typename Operation::State;
+    constexpr int BYTES = vector_bytes<State, In>, V = BYTES / sizeof(In);
+    __shared__ __align__(16) unsigned char shared[Padded<State>::size(REDUCE_BLOCK * V) * sizeof(State)];
+    const Padded<State> states = {(State *)shared};
+    const reduce_plan &plan = args.plan;
+    const int area = plan.lanes * plan.height, units = REDUCE_BLOCK / area, t = threadIdx.x;
+    const int columns = plan.lanes * V / plan.fold; // of a unit
+    const int64_t tiles = (args.inner + columns - 1) / columns;
+    const place place = place_of_thread<V>(args);
+    bool finishes = true;
+
+    {
+        Running<Operation, In> running[V];
+
+        if (place.count)
+            read_place<BYTES>(running, place, args);
+#pragma unroll
+        for (int c = 0; c < V; c++)
+            states[t * V + c] = running[c].result();
+    }
+    __syncthreads(); // all are there before some are read
+    combine_down<Operation>(states, plan.height * plan.fold, columns, units, area * V);
+
+    if (plan.splits > 1) { // and the block has one unit
+        State *partials = (State *)args.scratch + (int64_t)blockIdx.x * plan.splits * columns; // (splits, columns)
+        const int64_t split = args.first / plan.chunk + blockIdx.y;
+
+        for (int i = t; i < columns; i += REDUCE_BLOCK)
+            partials[split * columns + i] = states[i];
+        finishes = is_last_block(&plan.tickets[blockIdx.x], (unsigned)plan.splits);
+        if (finishes) {
+            const int deep = max(REDUCE_BLOCK / columns, 1);
+
+            for (int i = t; i < deep * columns; i += REDUCE_BLOCK) {
+                State state = Operation::identity();
+                for (int64_t s = i / columns; s < plan.splits; s += deep)
+                    state = Operation::combine(state, partials[s * columns + i % columns]);
+                states[i] = state;
+            }
+            __syncthreads(); // as above
+            combine_down<Operation>(states, deep, columns, 1, 0);
+        }
+    }
+    for (int i = t; finishes && i < units * columns; i += REDUCE_BLOCK) {
+        const int64_t unit = (int64_t)blockIdx.x * units + i / columns, o = unit / tiles;
+        const int64_t column = (unit - o * tiles) * columns + i % columns;
+
+        if (o < args.outer && column < args.inner)
+            finish(Operation(), states[i / columns * area * V + i % columns], o * args.inner + column, args);
+    }
+}
+
+cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
+{
+    const reduce_plan &plan = args->plan;
+
+    return dispatch_running<EVERY>(args, [&](auto operation, auto zero) {
+        using Operation = decltype(operation);
+        using In = decltype(zero);
+        constexpr int V = vector_bytes<typename Operation::State, In> / sizeof(In);
+        const int units = REDUCE_BLOCK / (plan.lanes * plan.height); // of a block
+        const int64_t tiles = ceil_div(args->inner, plan.lanes * V / plan.fold);
+        const dim3 grid((unsigned)ceil_div(args->outer * tiles, units), (unsigned)ceil_div(args->count, plan.chunk));
+
+        if (plan.vector != V) // the planner knows the launcher
+            return cudaErrorInvalidValue;
+        reduce_columns<Operation, In><<<grid, REDUCE_BLOCK, 0, stream>>>(*args);
+        return cudaGetLastError();
+    });
+}
