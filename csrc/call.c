@@ -376,7 +376,6 @@ static bool arrange(struct call *part, struct call *keeper, int i, const struct 
 {
     const struct operand *in = &part->in[i];
     const bool swapped = reads_swapped(part, in);
-    const int element = dtype_bytes(in->dtype);
     struct convert_side x, to;
     void *memory;
 
@@ -387,7 +386,8 @@ static bool arrange(struct call *part, struct call *keeper, int i, const struct 
     part->as[i].ndim = there->ndim;
     memcpy(part->as[i].strides, there->strides, sizeof there->strides);
     if (in->dtype == part->dtype[i] && !swapped && is_aligned(part->memory[i], in->dtype) &&
-        (layout_is_contiguous(there, element) || (part->takes_strides && layout_has_whole_steps(there, element))))
+        (layout_is_contiguous(there, dtype_bytes(in->dtype)) ||
+         (part->takes && part->takes(there, part->takes_context))))
         return true;
     x = strided_side(part->memory[i], in->dtype, there, swapped);
     memory = call_allocate(keeper, bytes_of(layout_size(there), part->dtype[i]));
@@ -406,7 +406,7 @@ static bool writes_through(const struct call *call)
 {
     return call->out.device && call->result == call->out.dtype && is_aligned(call->out.data, call->result) &&
            call->out.swapped == (call->bytes_only && call->in[0].swapped) &&
-           (call->takes_strides || layout_is_contiguous(&call->made, dtype_bytes(call->result))) &&
+           (call->strided_out || layout_is_contiguous(&call->made, dtype_bytes(call->result))) &&
            (!call->overlapping || call->in_place);
 }
 

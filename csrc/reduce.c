@@ -26,8 +26,8 @@ static enum dtype real_part(enum dtype dtype)
 }
 
 /* What a sum is added up in. One that is left to smemkit is added in double precision, so that its error is half
- * an ulp and n * 2^-53 of the sum of |x|; a rung that was named computes in single precision, if x has no more, but
- * for those that wait for memory in any case. */
+ * an ulp and n * 2^-53 of the sum of |x|; a rung that was named computes in single precision, if x has no more,
+ * but for those that wait for memory in any case. */
 static enum dtype sum_accumulator(enum dtype dtype, bool widest)
 {
     if (dtype & UNSIGNED)
@@ -44,7 +44,8 @@ static void sum_types(struct call *call, enum dtype asked, struct reduce_args *a
 {
     const enum dtype in = call->in[0].dtype, integers = BOOL | SIGNED | UNSIGNED;
     const bool widest = call->kernel.chosen || is_planned(call->kernel.row);
-    const bool as_accumulated = widest && ((in & FLOATING && asked == FLOAT64) || (in & COMPLEX && asked == COMPLEX128));
+    const bool as_accumulated =
+        widest && ((in & FLOATING && asked == FLOAT64) || (in & COMPLEX && asked == COMPLEX128));
 
     if (asked == BOOL && args->op != REDUCE_PROD) { /* the sum of truths is their "or"; so is their mean, cast */
         args->op = REDUCE_ANY;
@@ -135,19 +136,21 @@ static bool reduce_types(const struct module_state *state, struct call *call, co
 /* ---- the plan of single_pass and columns: all that may want tuning ---- */
 
 enum {
-    VECTOR = 16,             /* bytes of a load */
-    LEAST_CHUNK = 8 << 10,   /* bytes of a row that are worth a block of their own, up to FEW blocks */
-    CHUNK = 128 << 10,       /* likewise, up to MANY */
-    MOST_CHUNK = 4 << 20,    /* more than that is not given to one block, where rows are split */
-    FEW = 2,                 /* blocks a multiprocessor: the last of them adds up what they have in one step */
-    MANY = 16,               /* of which some wait, so that no multiprocessor is without work before the others */
-    SHORT_VECTORS = 32,      /* of a row of which each thread of a group has one */
-    SHORT_ROWS = 8,          /* that a thread has one after the other */
-    WARP_VECTORS = 1024,     /* of a row that is a warp's, where there are WARP_ROWS a multiprocessor */
+    VECTOR = 16,           /* bytes of a load */
+    LEAST_CHUNK = 8 << 10, /* bytes of a row that are worth a block of their own, up to FEW blocks */
+    CHUNK = 128 << 10,     /* likewise, up to so many */
+    MOST_CHUNK = 4 << 20,  /* more than that is not given to one block, where rows are split */
+    FEW = 2,               /* blocks a multiprocessor: the last of them adds up what they have in one step */
+    MANY_ROWS = 16,        /* of which some wait, so that no multiprocessor is without work before the others */
+    MANY_COLUMNS = 8,      /* likewise; the last block has more to combine */
+    SHORT_VECTORS = 32,    /* of a row of which each thread of a group has one */
+    SHORT_ROWS = 8,        /* that a thread has one after the other */
+    WARP_VECTORS = 1024,   /* of a row that is a warp's, where there are WARP_ROWS a multiprocessor */
     WARP_ROWS = 16,
-    TILE_LANES = 32,              /* vectors of a tile of columns */
-    FOLD_LANES = 64,         /* the most vectors of narrow rows that are made one */
-    ROWS_OF_THREAD = 8,      /* rows that a thread of `columns` should have at least */
+    WIDE_TILE = 32,     /* vectors of a tile of columns, where there are enough for all multiprocessors */
+    NARROW_TILE = 8,    /* and where there are not: the rows are split, and a wide tile has more to combine */
+    FOLD_LANES = 64,    /* the most vectors of narrow rows that are made one */
+    ROWS_OF_THREAD = 8, /* rows that a thread of `columns` should have at least */
     MOST_SPLITS = 65535
 };
 
@@ -166,10 +169,11 @@ static int64_t ceil_div(int64_t n, int64_t d)
     return (n + d - 1) / d;
 }
 
-/* Into how many chunks each of so many rows, or tiles of columns, of `bytes` is cut. */
-static int64_t splits_of(const struct device *device, int64_t rows, int64_t bytes)
+/* Into how many chunks each of so many rows, or tiles of columns, of `bytes` is cut; `most_blocks` a
+ * multiprocessor. */
+static int64_t splits_of(const struct device *device, int64_t rows, int64_t bytes, int most_blocks)
 {
-    const int64_t few = FEW * device->multiprocessors / rows, many = MANY * device->multiprocessors / rows;
+    const int64_t few = FEW * device->multiprocessors / rows, many = most_blocks * device->multiprocessors / rows;
     int64_t splits = most(least(bytes / LEAST_CHUNK, few), least(bytes / CHUNK, many));
 
     if (many > 1)
@@ -196,13 +200,13 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
     plan->chunk = extent->n;
     if (vectors <= SHORT_VECTORS) {
         plan->group = power_of_two(vectors);
-        plan->short_rows =
-            (int)most(1, least(SHORT_ROWS, rows * plan->group / REDUCE_BLOCK / (MANY * device->multiprocessors)));
+        plan->short_rows = (int)most(
+            1, least(SHORT_ROWS, rows * plan->group / REDUCE_BLOCK / (MANY_ROWS * device->multiprocessors)));
     } else if (vectors <= WARP_VECTORS && rows >= WARP_ROWS * device->multiprocessors) {
         plan->group = 32;
     } else {
         plan->group = REDUCE_BLOCK;
-        plan->chunk = ceil_div(vectors, splits_of(device, rows, extent->n * element));
+        plan->chunk = ceil_div(vectors, splits_of(device, rows, extent->n * element, MANY_ROWS));
         plan->chunk = ceil_div(plan->chunk, REDUCE_BLOCK) * REDUCE_BLOCK * per_vector;
         plan->splits = ceil_div(extent->n, plan->chunk);
     }
@@ -231,17 +235,21 @@ static void plan_columns(const struct device *device, const struct extent *exten
 
     plan->vector = vector;
     plan->fold = 1;
-    if (fold * extent->inner / vector <= FOLD_LANES && fold <= extent->n) {
+    if (fold > 1 && fold * extent->inner / vector <= FOLD_LANES && fold <= extent->n) {
         plan->fold = (int)fold;
         plan->lanes = (int)(fold * extent->inner / vector);
     } else {
-        plan->lanes = (int)ceil_div(vectors, ceil_div(vectors, TILE_LANES));
+        int64_t lanes = WIDE_TILE;
+
+        while (lanes > NARROW_TILE && extent->outer * ceil_div(vectors, lanes) < device->multiprocessors)
+            lanes /= 2;
+        plan->lanes = (int)ceil_div(vectors, ceil_div(vectors, lanes));
         tiles = ceil_div(vectors, plan->lanes);
     }
     rows = extent->n / plan->fold;
     plan->height = (int)most(1, least(REDUCE_BLOCK / plan->lanes, rows / ROWS_OF_THREAD));
     if (REDUCE_BLOCK / (plan->lanes * plan->height) == 1)
-        splits = splits_of(device, extent->outer * tiles, rows * plan->lanes * vector * element);
+        splits = splits_of(device, extent->outer * tiles, rows * plan->lanes * vector * element, MANY_COLUMNS);
     if (splits == 1) /* or more, for rows that are left when they are made one */
         plan->chunk = ceil_div(extent->n, plan->fold) * plan->fold;
     else
@@ -249,8 +257,8 @@ static void plan_columns(const struct device *device, const struct extent *exten
     plan->splits = ceil_div(extent->n, plan->chunk);
 }
 
-/* For a choice that is left to smemkit: by how the elements lie. It depends on shape, dtype and device alone, so that
- * the bits are the same every time. */
+/* For a choice that is left to smemkit: by how the elements lie. It depends on shape, dtype and device alone, so
+ * that the bits are the same every time. */
 static void plan_reduce(struct call *call, const struct extent *extent, struct reduce_args *args)
 {
     struct kernel_choice *choice = &call->kernel;
@@ -371,18 +379,78 @@ static bool order_as_it_lies(const struct layout *layout, const bool *reduced, b
     return true;
 }
 
+/* Whether the dimensions of a group, in this order, are one: elements at multiples of one stride, which is not
+ * negative, and `element` bytes where nothing comes after them. */
+static bool is_one_dimension(const struct layout *layout, const int *order, int count, int element, bool last)
+{
+    npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+
+    for (int i = 0; i < count; i++) {
+        shape[i] = layout->shape[order[i]];
+        strides[i] = layout->strides[order[i]];
+    }
+    count = merge_dimensions(count, shape, strides, strides);
+    return count == 0 ||
+           (count == 1 && strides[0] >= 0 && strides[0] % element == 0 && (!last || strides[0] == element));
+}
+
+/* The first dimensions in this order that are kept, and then the reduced ones: `end` is where the others begin. */
+static void find_groups(const struct layout *layout, const int *order, const bool *reduced, int *begin, int *end)
+{
+    *begin = 0;
+    while (*begin < layout->ndim && (!reduced[order[*begin]] || layout->shape[order[*begin]] == 1))
+        ++*begin;
+    *end = *begin;
+    while (*end < layout->ndim && (reduced[order[*end]] || layout->shape[order[*end]] == 1))
+        ++*end;
+}
+
+/* Whether the planned kernels take an array in this order of its dimensions as it lies. */
+static bool lies_for_plan(const struct layout *layout, const int *order, const bool *reduced, int element)
+{
+    int begin, end, ndim = layout->ndim;
+
+    find_groups(layout, order, reduced, &begin, &end);
+    while (end < ndim && layout->shape[order[ndim - 1]] == 1)
+        ndim--;
+    return is_one_dimension(layout, order, begin, element, begin == ndim) &&
+           is_one_dimension(layout, order + begin, end - begin, element, end == ndim) &&
+           is_one_dimension(layout, order + end, ndim - end, element, true);
+}
+
+/* The same of a part on the device, which is its groups' dimensions. */
+static bool takes_gaps(const struct layout *there, const void *context)
+{
+    const struct reduction *reduction = context;
+    const struct extent *extent = &reduction->extent;
+    const int n = reduction->outer_ndim, inner = n + reduction->reduced_ndim;
+    const int element = dtype_bytes(reduction->args.dtype);
+
+    if (n > 1 || reduction->reduced_ndim > 1 || there->ndim > inner + 1)
+        return false;
+    for (int i = 0; i < there->ndim; i++)
+        if (there->strides[i] < 0 || there->strides[i] % element != 0)
+            return false;
+    if (extent->inner > 1)
+        return there->strides[inner] == element &&
+               (reduction->args.plan.fold == 1 || there->strides[n] == extent->inner * element);
+    return reduction->args.plan.vector == 0 && (extent->n == 1 || there->strides[n] == element);
+}
+
 /* An order of the dimensions in which those that are reduced lie side by side: as the array lies, as it is, or
  * with the reduced ones last. */
 static void choose_order(const struct call *call, const bool *reduced, bool places, int *order)
 {
     const struct layout *layout = &call->in[0].layout;
     const bool rows = !call->kernel.chosen && is_rung(call->kernel.row, "single_pass"); /* it takes nothing else */
+    const int element = dtype_bytes(call->in[0].dtype);
     struct layout lies;
     int kept = 0;
 
     if (order_as_it_lies(layout, reduced, places, order) && groups(layout, order, reduced) <= 1) {
         lies = layout_permuted(layout, order);
-        if (layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)) &&
+        if ((layout_is_contiguous(&lies, element) ||
+             (is_planned(call->kernel.row) && lies_for_plan(layout, order, reduced, element))) &&
             !(rows && ends_with_kept(layout, order, reduced)))
             return;
     }
@@ -432,16 +500,13 @@ static void split_axes(struct call *call, struct reduction *reduction)
     const struct layout *in = &call->in[0].layout;
     struct extent *extent = &reduction->extent;
     struct layout out = {.ndim = in->ndim};
-    int order[NPY_MAXDIMS], begin = 0, end;
+    int order[NPY_MAXDIMS], begin, end;
 
     for (int i = 0, at = 0; i < in->ndim; i++)
         if (!reduced[i] || reduction->keepdims)
             out.strides[i] = call->out.layout.strides[at++];
     choose_order(call, reduced, places, order);
-    while (begin < in->ndim && (!reduced[order[begin]] || in->shape[order[begin]] == 1))
-        begin++;
-    for (end = begin; end < in->ndim && (reduced[order[end]] || in->shape[order[end]] == 1);)
-        end++;
+    find_groups(in, order, reduced, &begin, &end);
     call->as[0].ndim = call->made.ndim = 0;
     extent->outer = append_group(call, &out, order, begin, true);
     reduction->outer_ndim = call->as[0].ndim;
@@ -620,8 +685,8 @@ static void scratch_of(struct call *call, struct reduction *reduction)
     }
 }
 
-/* Zeros for the launches of a plan: the device's, or the call's own where it has none, or where several launches share
- * them, between which others come. */
+/* Zeros for the launches of a plan: the device's, or the call's own where it has none, or where several launches
+ * share them, between which others come. */
 static bool take_tickets(struct call *part, const struct reduction *reduction, struct reduce_args *args)
 {
     const struct device_type *type = part->device->type;
@@ -637,8 +702,19 @@ static bool take_tickets(struct call *part, const struct reduction *reduction, s
     args->plan.tickets = own;
     if (part->note)
         part->note->launches++; /* another call's scratch would have to be made 0, too */
-    return args->first > 0 || type->fill(part->device, own, 0, (size_t)reduction->tickets * sizeof *own, part->stream,
-                                         &part->failure);
+    return args->first > 0 || type->fill(part->device, own, 0, (size_t)reduction->tickets * sizeof *own,
+                                         part->stream, &part->failure);
+}
+
+/* How far the elements of a part lie apart. */
+static void set_steps(const struct call *part, const struct reduction *reduction, struct reduce_args *args)
+{
+    const int n = reduction->outer_ndim, inner = n + reduction->reduced_ndim, element = dtype_bytes(args->dtype);
+    const npy_intp *strides = part->as[0].strides;
+    struct reduce_plan *plan = &args->plan;
+
+    plan->outer_step = n ? strides[n - 1] / element : args->count * args->inner;
+    plan->step = reduction->reduced_ndim ? strides[inner - 1] / element : args->inner;
 }
 
 static bool run_reduce(struct call *part, void *context)
@@ -659,8 +735,7 @@ static bool run_reduce(struct call *part, void *context)
     args.x = part->memory[0];
     args.out = part->out_memory;
     args.scratch = part->scratch;
-    args.plan.outer_step = args.count * args.inner;
-    args.plan.step = args.inner;
+    set_steps(part, reduction, &args);
     return take_tickets(part, reduction, &args) && call_launch(part, part->kernel.row, &args);
 }
 
@@ -711,6 +786,8 @@ static PyObject *reduce(const struct module_state *state, PyObject *const *args,
         if (call.out.size) {
             split_axes(&call, &reduction);
             plan_reduce(&call, &reduction.extent, of);
+            call.takes = is_planned(call.kernel.row) ? takes_gaps : NULL;
+            call.takes_context = &reduction;
             cut_reduce(&call, &reduction);
             call_choose_parts(&call);
             scratch_of(&call, &reduction);

@@ -330,8 +330,12 @@ struct call {
     enum dtype result;            /* what it makes; in the operand's byte order if bytes_only */
     struct layout made;           /* out, in the order in which the kernel makes it */
     bool as_it_lies;              /* the kernel is `convert`, which takes the operand as it is */
-    bool takes_strides; /* the kernel takes the operands, and makes out, where they lie by `as` and `made` */
-    bool in_place;      /* even where that is the same place */
+    /* Whether the kernel takes its operand when it lies so on the device, which `as` tells then; NULL: only
+     * without gaps, in order. */
+    bool (*takes)(const struct layout *, const void *takes_context);
+    const void *takes_context;
+    bool strided_out; /* the kernel makes out where it lies by `made` */
+    bool in_place;    /* even where that is an operand */
     size_t scratch_bytes;
     struct cut cuts[2]; /* the outer loop over its parts, and the inner one */
 

@@ -127,6 +127,11 @@ static const struct kernel_row *choose_in_place(const struct transpose_args *arg
     return find_row(OP_transpose, "swizzled");
 }
 
+static bool takes_whole_steps(const struct layout *there, const void *call)
+{
+    return layout_has_whole_steps(there, dtype_bytes(((const struct call *)call)->in[0].dtype));
+}
+
 /* The elements of out, in as few dimensions as can be, and where x has them. The planner takes them as they lie,
  * and so does a rung that reads strides, if it can. Any other is given matrices, the last two of those dimensions:
  * where x has them in another place, or does not lie side by side, `convert` brings it to where the rung can turn
@@ -146,13 +151,15 @@ static void plan_transpose(struct call *call, const int *axes)
     *as = view;
     if (call->kernel.row->ceiling)
         return;
-    call->takes_strides = (call->kernel.chosen || reads_strides(call->kernel.row)) &&
-                          layout_has_whole_steps(made, element) && layout_has_whole_steps(as, element) &&
-                          (find_matrices(axes_of(as, made), element, &args) || call->kernel.chosen);
-    call->in_place = call->takes_strides && call->in[0].device && call->in[0].data == call->out.data &&
+    call->strided_out = (call->kernel.chosen || reads_strides(call->kernel.row)) &&
+                        layout_has_whole_steps(made, element) && layout_has_whole_steps(as, element) &&
+                        (find_matrices(axes_of(as, made), element, &args) || call->kernel.chosen);
+    call->takes = call->strided_out ? takes_whole_steps : NULL;
+    call->takes_context = call;
+    call->in_place = call->strided_out && call->in[0].device && call->in[0].data == call->out.data &&
                      find_matrices(axes_of(as, made), element, &args) && choose_in_place(&args, call->out.data) &&
                      (call->kernel.chosen || call->kernel.row == choose_in_place(&args, call->out.data));
-    if (!call->takes_strides && view.ndim > 1) { /* the last two exchanged, for the rung to exchange them again */
+    if (!call->strided_out && view.ndim > 1) { /* the last two exchanged, for the rung to exchange them again */
         const int last = view.ndim - 1;
 
         as->shape[last] = view.shape[last - 1];
@@ -265,7 +272,7 @@ static bool run_transpose(struct call *part, void *unused)
                                   .pad = part->kernel.pad};
 
     (void)unused;
-    if (part->takes_strides)
+    if (part->strided_out)
         return run_strided(part);
     if (as->ndim > 1 && !part->kernel.row->ceiling) {
         args.rows = as->shape[as->ndim - 2];
@@ -311,7 +318,7 @@ static void cut_transpose(struct call *call)
         const npy_intp length = by_columns ? columns : rows, step = step_of(part, matrix / length, 1);
         const int cut = by_columns ? last - 1 : last;
 
-        cuts[1] = (struct cut){length, step, {call->takes_strides ? cut : 2 * last - 1 - cut, -1}, cut};
+        cuts[1] = (struct cut){length, step, {call->strided_out ? cut : 2 * last - 1 - cut, -1}, cut};
         if (step * element < RUN)
             cuts[1].step = RUN / element;
     }

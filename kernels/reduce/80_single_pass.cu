@@ -104,6 +104,7 @@ __global__ void __launch_bounds__(REDUCE_BLOCK) reduce_rows(const __grid_constan
             partials[args.first / plan.chunk + blockIdx.y] = state;
         if (is_last_block(&plan.tickets[row], (unsigned)plan.splits)) {
             state = Operation::identity();
+#pragma unroll 4
             for (int64_t i = t; i < plan.splits; i += REDUCE_BLOCK)
                 state = Operation::combine(state, partials[i]);
             state = combine_block<Operation>(state, (State *)shared);

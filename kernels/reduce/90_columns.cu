@@ -191,6 +191,7 @@ __global__ void __launch_bounds__(REDUCE_BLOCK) reduce_columns(const __grid_cons
 
             for (int i = t; i < deep * columns; i += REDUCE_BLOCK) {
                 State state = Operation::identity();
+#pragma unroll 4
                 for (int64_t s = i / columns; s < plan.splits; s += deep)
                     state = Operation::combine(state, partials[s * columns + i % columns]);
                 states[i] = state;
