@@ -87,9 +87,9 @@ struct device_type {
     bool (*read_result)(struct device *, const void *memory, size_t bytes, bool awaited, void *to,
                         struct failure *);
     size_t (*room)(struct device *); /* bytes that can still be allocated, or nearly */
-    /* `count` zeros for kernels that come on the stream one after the other, if each leaves them 0: the stream's own,
-     * or under capture the graph's. NULL where there are none to be had; the device that has none at all sets this to
-     * NULL. */
+    /* `count` zeros for kernels that come on the stream one after the other, if each leaves them 0: the stream's
+     * own, or under capture the graph's. NULL where there are none to be had; the device that has none at all sets
+     * this to NULL. */
     unsigned *(*tickets)(struct device *, int count, device_stream);
     bool (*copy)(struct device *, void *to, const void *from, size_t bytes, device_stream, struct failure *);
     bool (*fill)(struct device *, void *to, int byte, size_t bytes, device_stream, struct failure *);
@@ -118,7 +118,8 @@ struct device_type {
 struct device {
     char name[16];       /* "cuda:0", "cpu" */
     int ordinal;         /* of the GPU; -1 on the CPU */
-    int multiprocessors; /* that work is shared out for; on the CPU as many as an H200 has, so that it is shared alike */
+    int multiprocessors; /* that work is shared out for; on the CPU as many as an H200 has, so that it is shared
+                            alike */
     const struct device_type *type;
 };
 

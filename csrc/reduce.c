@@ -142,7 +142,7 @@ enum {
     MOST_CHUNK = 4 << 20,  /* more than that is not given to one block, where rows are split */
     FEW = 2,               /* blocks a multiprocessor: the last of them adds up what they have in one step */
     MANY_ROWS = 16,        /* of which some wait, so that no multiprocessor is without work before the others */
-    MANY_COLUMNS = 8,      /* likewise; the last block has more to combine */
+    MANY_COLUMNS = 6,      /* likewise; the last block has more to combine */
     SHORT_VECTORS = 32,    /* of a row of which each thread of a group has one */
     SHORT_ROWS = 8,        /* that a thread has one after the other */
     WARP_VECTORS = 1024,   /* of a row that is a warp's, where there are WARP_ROWS a multiprocessor */

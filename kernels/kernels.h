@@ -77,17 +77,19 @@ struct scalar {
  * number of multiprocessors alone, and so do the bits of the result.
  */
 struct reduce_plan {
-    int64_t outer_step, step; /* x(o, j, i) lies o * outer_step + j * step + i elements from x; single_pass: step 1 */
-    int64_t chunk;            /* of a row's n elements, those that one block reads; a multiple of fold */
-    int64_t splits;           /* chunks of a row, in [1, 65535]; if several: group is 256, or the block one unit */
-    unsigned *tickets;        /* a zero for each row, or tile of columns, if there are several chunks */
+    int64_t outer_step,
+        step;          /* x(o, j, i) lies o * outer_step + j * step + i elements from x; single_pass: step 1 */
+    int64_t chunk;     /* of a row's n elements, those that one block reads; a multiple of fold */
+    int64_t splits;    /* chunks of a row, in [1, 65535]; if several: group is 256, or the block one unit */
+    unsigned *tickets; /* a zero for each row, or tile of columns, if there are several chunks */
     /* single_pass */
     int group;      /* threads that share a row: a power of two up to 32, or the block's 256 */
     int short_rows; /* 0, or how many rows a thread has one after the other, none with more than 16 bytes of it */
     /* columns */
-    int vector;        /* columns of a thread */
-    int lanes, height; /* threads side by side, and one below the other; a block has as many such as it has room for */
-    int fold;          /* rows that are one to them, so that it is whole vectors; 1 where they lie apart */
+    int vector; /* columns of a thread */
+    int lanes,
+        height; /* threads side by side, and one below the other; a block has as many such as it has room for */
+    int fold;   /* rows that are one to them, so that it is whole vectors; 1 where they lie apart */
 };
 
 enum { REDUCE_BLOCK = 256 /* threads of these two */ };

@@ -170,7 +170,8 @@ static void initialise(void)
         snprintf(gpus[i].device.name, sizeof gpus[i].device.name, "cuda:%d", i);
         gpus[i].device.ordinal = i;
         gpus[i].device.type = &cuda_type;
-        if (cudaDeviceGetAttribute(&gpus[i].device.multiprocessors, cudaDevAttrMultiProcessorCount, i) != cudaSuccess)
+        if (cudaDeviceGetAttribute(&gpus[i].device.multiprocessors, cudaDevAttrMultiProcessorCount, i) !=
+            cudaSuccess)
             gpus[i].device.multiprocessors = 1;
         pthread_mutex_init(&gpus[i].places.lock, NULL);
         pthread_mutex_init(&gpus[i].tickets.lock, NULL);

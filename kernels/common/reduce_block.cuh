@@ -23,8 +23,8 @@ static __device__ State shuffle_down(State state, int offset)
     return state;
 }
 
-// The states of `group` lanes side by side, a power of two up to 32, in the first of them. What the others get is of
-// no use.
+// The states of `group` lanes side by side, a power of two up to 32, in the first of them. What the others get is
+// of no use.
 template <class Operation>
 static __device__ typename Operation::State combine_lanes(typename Operation::State state, int group)
 {

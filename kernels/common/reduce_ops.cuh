@@ -51,9 +51,9 @@ struct Prod {
     }
 };
 
-// A sum and what rounding has taken from it, so that its error does not grow with the number of elements (D. E. Knuth,
-// The Art of Computer Programming, volume 2, 4.2.2). Where the sum is infinite or a NaN, so may the rest be: it is
-// left out then.
+// A sum and what rounding has taken from it, so that its error does not grow with the number of elements (D. E.
+// Knuth, The Art of Computer Programming, volume 2, 4.2.2). Where the sum is infinite or a NaN, so may the rest
+// be: it is left out then.
 __device__ inline double lost(double a, double b, double sum)
 {
     const double of_b = sum - a;
@@ -305,8 +305,8 @@ constexpr unsigned accumulators()
     return sizeof(In) == 8 ? FLOAT64 : FLOAT32 | FLOAT64;
 }
 
-// f(Operation(), In()) for what the arguments ask for, In being the type of x, one of DTYPES; g(In(), is_product) for
-// sums and products, which have accumulators to choose from
+// f(Operation(), In()) for what the arguments ask for, In being the type of x, one of DTYPES; g(In(), is_product)
+// for sums and products, which have accumulators to choose from
 template <unsigned DTYPES, class F, class G>
 cudaError_t dispatch_operation(const reduce_args *args, F f, G g)
 {

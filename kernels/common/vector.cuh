@@ -68,7 +68,8 @@ static __device__ __noinline__ Vector<16> load_bytes(const unsigned char *from)
 
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        vector.word[i] = from[4 * i] | from[4 * i + 1] << 8 | from[4 * i + 2] << 16 | (uint32_t)from[4 * i + 3] << 24;
+        vector.word[i] =
+            from[4 * i] | from[4 * i + 1] << 8 | from[4 * i + 2] << 16 | (uint32_t)from[4 * i + 3] << 24;
     return vector;
 }
 
@@ -101,22 +102,19 @@ struct Loading {
         }
     }
 
-    // Likewise, from a multiple of BYTES on.
-    __device__ void begin_aligned(const unsigned char *from, int count, Extent array)
+    // Likewise all of them, where BYTES before them and behind them may be read as well.
+    __device__ void begin(const unsigned char *from)
     {
-        low = count == BYTES ? load_aligned<BYTES>(from) : load_inside<BYTES>(from, array);
+        shift = (unsigned)((uintptr_t)from & (BYTES - 1));
+        low = load_aligned<BYTES>(from - shift);
+        high = load_aligned<BYTES>(from - shift + BYTES);
     }
 
-    // Likewise, in the midst of what may be read; at its `edge`, only these bytes are.
-    __device__ void begin_within(const unsigned char *from, bool edge)
+    // Likewise, and nothing else.
+    __device__ void begin_alone(const unsigned char *from)
     {
-        shift = edge ? 0 : (unsigned)((uintptr_t)from & (BYTES - 1));
-        if (edge) {
-            low = load_bytes(from);
-        } else {
-            low = load_aligned<BYTES>(from - shift);
-            high = load_aligned<BYTES>(from - shift + BYTES);
-        }
+        shift = 0;
+        low = load_bytes(from);
     }
 
     __device__ Vector<BYTES> end() const
@@ -142,8 +140,7 @@ struct Loading {
                 word[i] = word[i + 1];
 #pragma unroll
         for (int i = 0; i < WORDS; i++)
-            vector.word[i] =
-                sizeof(In) < 4 ? __funnelshift_r(word[i], word[i + 1], 8 * (shift & 3)) : word[i];
+            vector.word[i] = sizeof(In) < 4 ? __funnelshift_r(word[i], word[i + 1], 8 * (shift & 3)) : word[i];
         return vector;
     }
 };

@@ -1,15 +1,14 @@
 // A reduction in one launch, at the speed of memory.
 //
 // The idea: every thread reads 16 bytes at a time, several such vectors of its row before it needs the first, and
-// combines them on its own; then a row's threads combine what they have by shuffles. A row is given as many threads
-// as it has work for: some lanes of a warp, or a block, or several blocks. These leave their partial results in
-// memory, and each takes a ticket: the block that draws the last one combines the partial results, always in the
-// same order, so that the bits of a result do not tell who came last.
-// What the rungs below wasted: a launch and a trip through memory for each level of the tree, or the time in which
-// few loads were under way.
-// Launch: blocks of 256 threads, along x over the rows, 256 / group a block, and along y over a row's chunks; rows of
-// up to 32 vectors several times as many a block. Vector k of a row are its elements from k * V on, wherever they
-// lie: so the sums are the same from any address.
+// combines them on its own; then a row's threads combine what they have by shuffles. A row is given as many
+// threads as it has work for: some lanes of a warp, or a block, or several blocks. These leave their partial
+// results in memory, and each takes a ticket: the block that draws the last one combines the partial results,
+// always in the same order, so that the bits of a result do not tell who came last. What the rungs below wasted: a
+// launch and a trip through memory for each level of the tree, or the time in which few loads were under way.
+// Launch: blocks of 256 threads, along x over the rows, 256 / group a block, and along y over a row's chunks; rows
+// of up to 32 vectors several times as many a block. Vector k of a row are its elements from k * V on, wherever
+// they lie: so the sums are the same from any address.
 #include <cuda_runtime.h>
 #include <algorithm>
 
@@ -20,16 +19,20 @@
 #include "../common/vector.cuh"
 #include "kernels.h"
 
-constexpr int IN_FLIGHT = 4;            // vectors of a thread
-constexpr int IN_FLIGHT_UNALIGNED = 2;  // where each takes two loads
+constexpr int IN_FLIGHT = 4;       // vectors of a thread
+constexpr int IN_FLIGHT_APART = 2; // where each takes two loads
 
-// Adds what thread t of `group` has of `vectors` whole vectors side by side, which are elements j, j + 1, … of their
-// row: vectors t, t + group, …, in this order.
+// of a multiprocessor: as many as have registers for their states
+template <class Operation>
+constexpr int blocks_at_once = sizeof(typename Operation::State) > 16 ? 2 : 4;
+
+// Adds what thread t of `group` has of `vectors` whole vectors side by side, which are elements j, j + 1, … of
+// their row: vectors t, t + group, …, in this order.
 template <bool ALIGNED, class Operation, class In>
-static __device__ void read_vectors(Running<Operation, In> &running, const unsigned char *x, int vectors, int64_t j,
-                                    int t, int group)
+static __device__ void read_vectors(Running<Operation, In> &running, const unsigned char *x, int vectors,
+                                    int64_t j, int t, int group)
 {
-    constexpr int V = 16 / sizeof(In), COUNT = ALIGNED ? IN_FLIGHT : IN_FLIGHT_UNALIGNED;
+    constexpr int V = 16 / sizeof(In), COUNT = ALIGNED ? IN_FLIGHT : IN_FLIGHT_APART;
     using Load = std::conditional_t<ALIGNED, Vector<16>, Loading<In, 16>>;
 
     for (int k = t; k < vectors; k += group * COUNT) {
@@ -41,8 +44,10 @@ static __device__ void read_vectors(Running<Operation, In> &running, const unsig
             if (at < vectors) {
                 if constexpr (ALIGNED)
                     load[u] = load_aligned<16>(x + (int64_t)at * 16);
+                else if (at > 0 && at < vectors - 1)
+                    load[u].begin(x + (int64_t)at * 16);
                 else
-                    load[u].begin_within(x + (int64_t)at * 16, at == 0 || at == vectors - 1);
+                    load[u].begin_alone(x + (int64_t)at * 16);
             }
         }
 #pragma unroll
@@ -77,7 +82,8 @@ static __device__ typename Operation::State read_row(const In *x, int64_t n, int
 }
 
 template <class Operation, class In>
-__global__ void __launch_bounds__(REDUCE_BLOCK) reduce_rows(const __grid_constant__ reduce_args args)
+__global__ void __launch_bounds__(REDUCE_BLOCK, blocks_at_once<Operation>)
+    reduce_rows(const __grid_constant__ reduce_args args)
 {
     using State = typename Operation::State;
     __shared__ __align__(16) unsigned char shared[REDUCE_BLOCK / 32 * sizeof(State)];
@@ -125,7 +131,7 @@ __global__ void __launch_bounds__(REDUCE_BLOCK) reduce_short_rows(const __grid_c
     const int group = args.plan.group, t = threadIdx.x & (group - 1); // [0, group)
     const int rows_at_once = REDUCE_BLOCK / group;
     const int count = (int)max(min(args.n - t * V, (int64_t)V), (int64_t)0); // of the thread's elements of a row
-    const auto *begin = (const unsigned char *)args.x; // of all rows
+    const auto *begin = (const unsigned char *)args.x;                       // of all rows
     const Extent array = {begin, begin + ((args.outer - 1) * args.plan.outer_step + args.n) * (int64_t)sizeof(In)};
     int64_t row = (int64_t)blockIdx.x * rows_at_once * args.plan.short_rows + threadIdx.x / group;
     const auto *x = (const unsigned char *)((const In *)args.x + row * args.plan.outer_step + t * V);

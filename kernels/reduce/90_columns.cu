@@ -1,13 +1,13 @@
 // A reduction of what lies crosswise, at the speed of memory: the sums of a matrix's columns.
 //
-// The idea: threads lie along the columns, each with a vector of up to 16 bytes of them, and walk down the rows with
-// one state a column in registers and several rows under way. What the threads one below the other have is combined
-// in shared memory at the end. Where rows are narrow, some of them make one that is as long as whole vectors: then a
-// thread still meets the same columns all the way, and a warp still reads what lies side by side.
+// The idea: threads lie along the columns, each with a vector of up to 16 bytes of them, and walk down the rows
+// with one state a column in registers and several rows under way. What the threads one below the other have is
+// combined in shared memory at the end. Where rows are narrow, some of them make one that is as long as whole
+// vectors: then a thread still meets the same columns all the way, and a warp still reads what lies side by side.
 // What the rungs below wasted: they read columns an element a thread, or had to have the matrix turned first.
-// Launch: blocks of 256 threads, which are `lanes` along the columns by `height` down the rows; what is left of the
-// 256 makes further such units, each for a tile of columns. Along x the units, along y the chunks of n, whose partial
-// results the last block combines, as in single_pass.
+// Launch: blocks of 256 threads, which are `lanes` along the columns by `height` down the rows; what is left of
+// the 256 makes further such units, each for a tile of columns. Along x the units, along y the chunks of n, whose
+// partial results the last block combines, as in single_pass.
 #include <cuda_runtime.h>
 
 #include "../common/grid.cuh"
@@ -17,18 +17,26 @@
 #include "../common/vector.cuh"
 #include "kernels.h"
 
-constexpr int BYTES_IN_FLIGHT = 64;           // of a thread
-constexpr int BYTES_IN_FLIGHT_UNALIGNED = 32; // where each vector takes two loads
+constexpr int BYTES_IN_FLIGHT = 64;       // of a thread
+constexpr int BYTES_IN_FLIGHT_APART = 32; // where each vector takes two loads
 
 // A thread's vector: as many columns as its registers have states for, but a word at least and 16 bytes at most.
 template <class State>
-constexpr int columns_of_thread = sizeof(State) > 16 ? 2 : sizeof(State) > 8 ? 4 : 16;
+constexpr int columns_of_thread = sizeof(State) > 16  ? 2
+                                  : sizeof(State) > 8 ? 4
+                                                      : 16;
 template <class State, class In>
 constexpr int vector_bytes = columns_of_thread<State> * sizeof(In) > 16  ? 16
                              : columns_of_thread<State> * sizeof(In) < 4 ? 4
-                                                                             : columns_of_thread<State> * sizeof(In);
+                                                                         : columns_of_thread<State> * sizeof(In);
 
-// The shared memory's states, with a gap after as many as fill its banks: what lies V apart meets in fewer of them.
+// of a multiprocessor: as many as have registers for their states
+template <class State, class In>
+constexpr int blocks_at_once = sizeof(State) > 16 || vector_bytes<State, In> / sizeof(In) * sizeof(State) > 32 ? 2
+                                                                                                               : 3;
+
+// The shared memory's states, with a gap after as many as fill its banks: what lies V apart meets in fewer of
+// them.
 template <class State>
 struct Padded {
     State *states;
@@ -69,37 +77,34 @@ static __device__ place place_of_thread(const reduce_args &args)
     return place;
 }
 
-// Adds the thread's columns of the rows [row, end), every `height`th; rows are `pitch` bytes apart, and the first
-// element of row r of them is element j + r * fold of its column, or one of the next fold - 1.
+// Adds the thread's columns of `rows` rows that lie `pitch` bytes apart from x on, each vector by one aligned
+// load, or by two where rows do not begin alike. A row's elements are those from j on of their columns, `below`
+// further down, and the next row's `step` further. Where a vector is more than the columns that are left, nobody
+// asks for the others' states.
 template <bool ALIGNED, int BYTES, class Operation, class In>
-static __device__ void read_columns(Running<Operation, In> *running, const unsigned char *x, int64_t row, int64_t end,
-                                    int64_t pitch, int count, int64_t j, const int *below, const reduce_args &args,
-                                    Extent array)
+static __device__ void read_columns(Running<Operation, In> *running, const unsigned char *x, int rows,
+                                    int64_t pitch, int64_t j, int step, const int *below)
 {
-    constexpr int V = BYTES / sizeof(In);
-    constexpr int ROWS = (ALIGNED ? BYTES_IN_FLIGHT : BYTES_IN_FLIGHT_UNALIGNED) / BYTES;
-    const int height = args.plan.height;
+    constexpr int ROWS = ALIGNED ? BYTES_IN_FLIGHT / (BYTES > 4 ? BYTES : 8) : BYTES_IN_FLIGHT_APART / BYTES;
 
-    for (; row < end; row += height * ROWS) {
+    for (int row = 0; row < rows; row += ROWS, x += ROWS * pitch, j += ROWS * step) {
         Loading<In, BYTES> loading[ROWS];
 
 #pragma unroll
         for (int u = 0; u < ROWS; u++)
-            if (row + u * height < end) {
-                const unsigned char *from = x + (row + u * height) * pitch;
+            if (row + u < rows) {
                 if constexpr (ALIGNED)
-                    loading[u].begin_aligned(from, count * (int)sizeof(In), array);
+                    loading[u].low = load_aligned<BYTES>(x + u * pitch);
                 else
-                    loading[u].begin(from, count * (int)sizeof(In), array);
+                    loading[u].begin(x + u * pitch);
             }
 #pragma unroll
         for (int u = 0; u < ROWS; u++)
-            if (row + u * height < end) {
+            if (row + u < rows) {
                 const Vector<BYTES> vector = ALIGNED ? loading[u].low : loading[u].end();
 #pragma unroll
-                for (int c = 0; c < V; c++)
-                    if (c < count)
-                        running[c].add(element<In>(vector, c), j + (row + u * height) * args.plan.fold + below[c]);
+                for (int c = 0; c < BYTES / (int)sizeof(In); c++)
+                    running[c].add(element<In>(vector, c), j + u * step + below[c]);
             }
     }
 }
@@ -110,36 +115,60 @@ static __device__ void read_place(Running<Operation, In> *running, const place &
 {
     constexpr int V = BYTES / sizeof(In);
     const reduce_plan &plan = args.plan;
-    const int64_t chunk = plan.chunk / plan.fold, rows = args.count / plan.fold; // rows of `fold` rows from here on
-    const int64_t begin = blockIdx.y * chunk, pitch = plan.step * plan.fold * (int64_t)sizeof(In);
-    const auto *first = (const unsigned char *)args.x;
-    const Extent array = {first, first + ((args.outer - 1) * plan.outer_step + (args.count - 1) * plan.step +
-                                          args.inner) * (int64_t)sizeof(In)};
+    const int64_t chunk = plan.chunk / plan.fold,
+                  rows = args.count / plan.fold; // rows of `fold` rows from here on
+    const int64_t first = blockIdx.y * chunk + place.ty, left = min((blockIdx.y + 1) * chunk, rows) - first;
+    const int64_t pitch = plan.step * plan.fold * (int64_t)sizeof(In);
+    const int count = (int)((max(left, (int64_t)0) + plan.height - 1) / plan.height); // of the thread's rows
     const In *x = (const In *)args.x + place.o * plan.outer_step + place.column;
+    const auto *from = (const unsigned char *)x + first * pitch, *begin = (const unsigned char *)args.x;
+    const int64_t last = (args.outer - 1) * plan.outer_step + (args.count - 1) * plan.step + args.inner;
+    const Extent array = {begin, begin + last * (int64_t)sizeof(In)};
+    const int64_t j = args.first + first * plan.fold, down = plan.height * pitch;
+    const int step = plan.height * plan.fold;
     int below[V]; // in which of the fold rows a column lies, [0, fold)
 
 #pragma unroll
     for (int c = 0; c < V; c++)
         below[c] = plan.fold > 1 ? (int)(place.column + c) / (int)args.inner : 0;
-    if (((uintptr_t)first | (uintptr_t)pitch | (uintptr_t)(plan.outer_step * (int64_t)sizeof(In))) % BYTES == 0)
-        read_columns<true, BYTES>(running, (const unsigned char *)x, begin + place.ty, min(begin + chunk, rows), pitch,
-                                  place.count, args.first, below, args, array);
-    else
-        read_columns<false, BYTES>(running, (const unsigned char *)x, begin + place.ty, min(begin + chunk, rows),
-                                   pitch, place.count, args.first, below, args, array);
-    if (rows * plan.fold < args.count && blockIdx.y == gridDim.y - 1 && place.ty == 0) { // fewer than fold are left
-        const int64_t left = (args.count - rows * plan.fold) * args.inner;
+    if (((uintptr_t)from | (uintptr_t)pitch) % BYTES == 0 && place.count == V) {
+        read_columns<true, BYTES>(running, from, count, down, j, step, below);
+    } else { // rows whose vectors have neighbours in the array go by these, the others by their elements
+        int row = 0, end = count;
+
+        while (end > 0 && from + (end - 1) * down + 2 * BYTES > array.end)
+            end--;
+#pragma unroll 1
+        while (row < count) {
+            const unsigned char *of_row = from + row * down;
+
+            if (of_row >= array.begin + BYTES && row < end) {
+                read_columns<false, BYTES>(running, of_row, end - row, down, j + (int64_t)row * step, step, below);
+                row = end;
+            } else {
+#pragma unroll
+                for (int c = 0; c < V; c++)
+                    if (c < place.count)
+                        running[c].add(((const In *)of_row)[c], j + (int64_t)row * step + below[c]);
+                row++;
+            }
+        }
+    }
+    if (rows * plan.fold < args.count && blockIdx.y == gridDim.y - 1 &&
+        place.ty == 0) { // fewer than fold are left
+        const int64_t elements = (args.count - rows * plan.fold) * args.inner;
 #pragma unroll
         for (int c = 0; c < V; c++)
-            if (c < place.count && place.column + c < left)
+            if (place.column + c < elements)
                 running[c].add(x[rows * plan.fold * plan.step + c], args.first + rows * plan.fold + below[c]);
     }
 }
 
-// For each of `units` the states of `columns` columns that lie `m` deep: states[0 … columns) are all of them after it.
-// A unit's lie `stride` from those of the one before.
+// For each of `units` the states of `columns` columns that lie `m` deep: states[0 … columns) are all of them after
+// it. A unit's lie `stride` from those of the one before.
 template <class Operation>
-static __device__ void combine_down(Padded<typename Operation::State> states, int m, int columns, int units, int stride)
+static __device__ void combine_down(Padded<typename Operation::State> states, int m, int columns, int units,
+                                    int stride)
 {
     while (m > 1) {
         const int half = (m + 1) / 2, work = (m - half) * columns;
@@ -154,7 +183,8 @@ static __device__ void combine_down(Padded<typename Operation::State> states, in
 }
 
 template <class Operation, class In>
-__global__ void __launch_bounds__(REDUCE_BLOCK) reduce_columns(const __grid_constant__ reduce_args args)
+__global__ void __launch_bounds__(REDUCE_BLOCK, blocks_at_once<typename Operation::State, In>)
+    reduce_columns(const __grid_constant__ reduce_args args)
 {
     using State = typename Operation::State;
     constexpr int BYTES = vector_bytes<State, In>, V = BYTES / sizeof(In);
@@ -219,7 +249,8 @@ cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
         constexpr int V = vector_bytes<typename Operation::State, In> / sizeof(In);
         const int units = REDUCE_BLOCK / (plan.lanes * plan.height); // of a block
         const int64_t tiles = ceil_div(args->inner, plan.lanes * V / plan.fold);
-        const dim3 grid((unsigned)ceil_div(args->outer * tiles, units), (unsigned)ceil_div(args->count, plan.chunk));
+        const dim3 grid((unsigned)ceil_div(args->outer * tiles, units),
+                        (unsigned)ceil_div(args->count, plan.chunk));
 
         if (plan.vector != V) // the planner knows the launcher
             return cudaErrorInvalidValue;
