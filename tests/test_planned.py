@@ -1,0 +1,326 @@
+"""The reductions that kernel=None takes, single_pass and columns: shapes around every border of their plan, errors
+within their bounds on bad data, and the same bits wherever the elements lie."""
+
+import itertools
+import math
+import threading
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cases import DTYPES, integers, launching, on, poison
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+KERNELS = [None, "single_pass", "columns"]
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+ROWS = [  # reduced along axis 1
+    (3, 1),
+    (700, 2),
+    (5000, 3),  # several rows a thread, one after the other
+    (300, 5),
+    (9, 15),
+    (9, 16),
+    (9, 17),
+    (2000, 33),
+    (40, 127),
+    (40, 128),  # the longest short row of 4-byte elements
+    (40, 129),
+    (2200, 140),  # a warp a row
+    (2113, 131),
+    (7, 1025),
+    (1, 4096),  # a block
+    (1, 4097),
+    (3, 20_011),  # several
+    (1, 100_003),
+]
+COLUMNS = [  # along axis 0
+    (2, 5000),
+    (5, 1),
+    (1, 7),
+    (9000, 2),
+    (40_000, 3),
+    (30_001, 5),
+    (20_000, 16),
+    (3000, 33),
+    (700, 63),
+    (300, 129),
+    (500, 300),
+    (70, 1027),
+    (16, 4100),
+    (2047, 256),
+]
+MIDDLE = [(5, 100, 3), (300, 4, 8), (2000, 3, 5), (2, 700, 33), (3, 50, 260), (40, 17, 129)]  # along axis 1
+SHAPES = [(shape, 1) for shape in ROWS] + [(shape, 0) for shape in COLUMNS] + [(shape, 1) for shape in MIDDLE]
+OPS = ["sum", "min", "max", "any", "all", "argmin", "argmax", "count_nonzero", "mean", "var"]
+
+
+def exact(op, x, axis):
+    """What integers reduce to, in float64 where NumPy would round on the way."""
+    wide = op in ("mean", "var") or (op == "sum" and x.dtype.kind in "fV")
+    return getattr(np, op)(x.astype(np.float64) if wide else x, axis=axis)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
+def test_every_geometry(device, kernel, dtype, shape, axis):
+    x = integers(shape, dtype, seed=math.prod(shape))
+    array = on(device, x)
+    for op in OPS:
+        result, expected = smemkit.asnumpy(smemkit.reduce(array, op, axis, kernel=kernel)), exact(op, x, axis)
+        if op in ("mean", "var"):
+            np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6, err_msg=op)
+        else:
+            assert_array_equal(result, expected.astype(result.dtype), err_msg=op)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype(device, kernel, dtype):
+    for shape, axis in (((3, 9001), 1), ((900, 7), 1), ((20_000, 3), 0), ((40, 7, 33), 1)):
+        x = integers(shape, dtype)
+        for op in ("sum", "min", "argmax", "count_nonzero"):
+            result = smemkit.asnumpy(smemkit.reduce(on(device, x), op, axis, kernel=kernel))
+            expected = exact(op, x, axis) if x.dtype.kind != "c" else getattr(np, op)(x, axis=axis)
+            assert_array_equal(result, expected.astype(result.dtype), err_msg=f"{op} of {shape}")
+
+
+# ---- where a NaN stands, where the first of equals stands -------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64"])
+def test_nans_and_the_first_of_equals(device, dtype):
+    for n in (40, 1000, 20_000):
+        for where in (0, 1, n // 2, n - 1):
+            x = integers(n, dtype)
+            x[where:] = np.nan
+            for axis, shape in ((0, (n, 1)), (1, (1, n))):
+                array = on(device, x.reshape(shape))
+                assert smemkit.argmax(array, axis).numpy() == smemkit.argmin(array, axis).numpy() == where
+                assert np.isnan(smemkit.min(array, axis).numpy().astype(complex)).all()
+                assert np.isnan(smemkit.max(array, axis).numpy().astype(complex)).all()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float32"])
+def test_the_first_of_equals(device, dtype):
+    end = np.inf if np.dtype(dtype).kind == "f" else None
+    for value in (1, *([end, -end] if end else [])):
+        x = np.full((3, 9000), value, dtype)
+        for op, axis in itertools.product(("argmin", "argmax"), (None, 0, 1)):
+            assert not np.any(smemkit.asnumpy(smemkit.reduce(on(device, x), op, axis)))
+
+
+# ---- errors -----------------------------------------------------------------------------------------------------
+
+
+def bad_data(n):
+    """Numbers that are hard to add up."""
+    rng = np.random.default_rng(n)
+    yield "one sign", rng.uniform(0, 1, n)
+    yield "far from zero", 1e4 + rng.standard_normal(n)
+    yield "cancelling", np.where(np.arange(n) % 2, -1, 1) * (1e3 + rng.uniform(0, 1e-3, n))
+    yield "of all magnitudes", rng.standard_normal(n) * 10 ** rng.uniform(-4, 4, n)
+    yield "one large", np.concatenate([[3e4], rng.standard_normal(n - 1) * 1e-3])
+
+
+def ulp(x, dtype):
+    """The spacing of a dtype's numbers at x."""
+    bits = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}[dtype]
+    return 2.0 ** (max(math.frexp(abs(x))[1] - 1, {"float16": -14}.get(dtype, -126)) - bits)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("n", [9, 300, 5000, 60_001])
+def test_sums_are_within_their_bounds(device, dtype, n):
+    for name, data in bad_data(n):
+        x = data.astype(dtype)
+        values = x.astype(np.float64)
+        total, magnitude = math.fsum(values), math.fsum(np.abs(values))
+        if dtype == "float64":
+            most = 2 * (math.ceil(math.log2(n)) + 8) * 2.0**-53 * magnitude
+        elif dtype == "float32":
+            most = ulp(total, dtype) / 2 + n * 2.0**-53 * magnitude
+        else:
+            most = ulp(total, dtype) / 2 + 2 * math.ceil(math.log2(n)) * 2.0**-24 * magnitude
+        if dtype == "float16" and abs(total) > 65_000:
+            continue
+        crosswise = np.ascontiguousarray(np.broadcast_to(x[:, None], (n, 3)))
+        sums = [smemkit.sum(on(device, x)).item(), *map(float, smemkit.sum(on(device, crosswise), 0).numpy())]
+        for result in sums:
+            assert abs(Fraction(float(result)) - Fraction(total)) <= Fraction(most), name
+
+
+def test_a_sum_of_float64_loses_nothing_to_its_length(device):
+    """Each of the small ones is half an ulp of the sum, or less: added one by one they would all be lost."""
+    for axis, shape in ((0, (100_000, 2)), (1, (2, 100_000))):
+        x = np.full(shape, 2.0**-53)
+        x[(0, slice(None)) if axis == 0 else (slice(None), 0)] = 1
+        result = smemkit.sum(on(device, x), axis).numpy()
+        assert_array_equal(result, np.full(2, 1 + 99_999 * 2.0**-53))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_infinities_survive_compensation(device, dtype):
+    for n in (5, 3000, 50_000):
+        for values, expected in (
+            ([np.inf], np.inf),
+            ([-np.inf], -np.inf),
+            ([np.inf, -np.inf], np.nan),
+            ([np.nan], np.nan),
+            ([1e308, 1e308], np.inf),
+        ):
+            x = np.zeros(n, dtype)
+            x[n // 2 : n // 2 + len(values)] = values
+            for result in (smemkit.sum(x, device=device), smemkit.sum(x.reshape(n, 1), 0, device=device)[0]):
+                assert_array_equal(np.real(result), expected)
+
+
+def test_bfloat16_does_not_overflow_on_the_way(device):
+    x = np.tile(np.array([3e38, 3e38, -3e38, -3e38], BFLOAT16), 300)
+    assert smemkit.sum(x, device=device) == 0
+    assert_array_equal(smemkit.sum(x.reshape(-1, 1), 0, device=device).astype(float), [0])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_variances_far_from_zero(device, axis):
+    rng = np.random.default_rng(7)
+    for offset, dtype in ((1e6, "float64"), (1e9, "float64"), (1000, "float32"), (1 << 40, "int64")):
+        x = (offset + 100 * rng.standard_normal(20_000)).astype(dtype)
+        values = [Fraction(float(v)) for v in x]
+        mean = sum(values) / len(values)
+        expected = float(sum((v - mean) ** 2 for v in values) / len(values))
+        result = smemkit.var(on(device, x.reshape(1, -1) if axis else x.reshape(-1, 1)), axis).numpy()
+        rounding = 2.0**-24 if dtype == "float32" else 1e-14
+        np.testing.assert_allclose(result, expected, rtol=2 * rounding + 2.0**-53 * offset / 100)
+
+
+def test_an_outlier_spoils_no_variance(device):
+    """It is what the others of a chunk are measured from, if it comes first."""
+    x = np.concatenate([[1e8], np.tile([1.0, -1.0], 4999)])
+    n, square = x.size, Fraction(10**16) + 9998
+    expected = float(square / n - (Fraction(10**8) / n) ** 2)
+    for axis, shape in ((0, (n, 1)), (1, (1, n))):
+        np.testing.assert_allclose(smemkit.var(on(device, x.reshape(shape)), axis).numpy(), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16"])
+def test_variances_of_small_integers_round_once_or_twice(device, dtype):
+    limits = np.iinfo(dtype) if dtype != "bool" else None
+    for n in (5, 1000, 40_000):
+        low, high = (0, 2) if dtype == "bool" else (limits.min, limits.max + 1)
+        x = np.random.default_rng(n).integers(low, high, n).astype(dtype)
+        x[: n // 2] = x[0]
+        total, squares = int(x.sum(dtype=object)), int((x.astype(object) ** 2).sum())
+        expected = float(Fraction(squares * n - total * total, n * n))
+        for result in (smemkit.var(x, device=device), smemkit.var(x.reshape(-1, 1), 0, device=device)[0]):
+            assert abs(result - expected) <= 16 * np.spacing(expected)
+
+
+# ---- bits -------------------------------------------------------------------------------------------------------
+
+
+def rough(shape, dtype):
+    """Numbers whose sums depend on the order in which they are added up."""
+    rng = np.random.default_rng(5)
+    return (rng.standard_normal(shape) * np.exp(4 * rng.standard_normal(shape))).astype(dtype)
+
+
+BITS = ["sum", "mean", "var", "prod", "argmin", "max"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "uint8"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((30_001,), 0), ((5, 4001), 1), ((300, 37), 1), ((3000, 5), 0), ((60, 400), 0)], ids=str
+)
+def test_the_same_bits_from_any_address(device, dtype, shape, axis):
+    x = np.abs(rough(shape, "float32")).clip(0, 200).astype(dtype)
+    expected = {op: smemkit.reduce(on(device, x), op, axis).numpy().tobytes() for op in BITS}
+    for offset in range(1, 16 // x.dtype.itemsize if x.dtype.itemsize < 16 else 1):
+        memory = on(device, np.concatenate([x.ravel()[:offset], x.ravel(), x.ravel()[:3]]))
+        view = memory[offset : offset + x.size].reshape(shape)
+        for op in BITS:
+            assert smemkit.reduce(view, op, axis).numpy().tobytes() == expected[op], (op, offset)
+
+
+VIEWS = {
+    "columns left out": lambda x: x[:, 5:-5],
+    "every other row": lambda x: x[::2],
+    "turned": lambda x: x.T,
+    "turned, columns left out": lambda x: x[3:-7].T,
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])
+def test_rows_with_gaps_are_read_where_they_lie(device, name, dtype):
+    for shape in ((300, 270), (41, 1033), (2000, 23)):
+        x = rough(shape, "float32").clip(-100, 100).astype(dtype)
+        array, view = VIEWS[name](on(device, x)), VIEWS[name](x)
+        for axis, op in itertools.product((0, 1), ("sum", "max", "var", "argmax")):
+            expected = smemkit.reduce(on(device, np.ascontiguousarray(view)), op, axis).numpy()
+            out = on(device, poison(expected.shape, expected.dtype))
+            with launching(1):
+                smemkit.reduce(array, op, axis, out=out)
+            if name.startswith("turned"):  # as it lies, which is another order of the additions
+                np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5 if dtype == "float32" else 1e-11)
+            else:
+                assert out.numpy().tobytes() == expected.tobytes()
+
+
+def test_threads_do_not_take_each_others_tickets(device):
+    x = on(device, rough(60_000, "float32"))
+    expected = smemkit.sum(x).item()
+    results = []
+
+    def work():
+        results.extend(smemkit.sum(x).item() for _ in range(10))
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [expected] * 60
+
+
+# ---- the plan ---------------------------------------------------------------------------------------------------
+
+PLANS = [  # shape, axis, the kernel, and whether a row or a tile of columns has several blocks
+    ((1000,), 0, "reduce_rows", False),
+    ((100_000,), 0, "reduce_rows", True),
+    ((2, 100_000), 1, "reduce_rows", True),
+    ((2200, 140), 1, "reduce_rows", False),
+    ((4000, 16), 1, "reduce_short_rows", False),
+    ((4000, 3), 1, "reduce_short_rows", False),
+    ((4000, 3), 0, "reduce_columns", True),
+    ((1000, 300), 0, "reduce_columns", True),
+    ((3, 9000), 0, "reduce_columns", False),
+    ((300, 4, 8), 1, "reduce_columns", False),
+]
+
+
+@pytest.mark.parametrize(("shape", "axis", "kernel", "split"), PLANS, ids=str)
+def test_the_plan_and_the_checker(shape, axis, kernel, split):
+    """One launch, of the kernel for the shape; no fault, whole sectors, hardly a bank conflict."""
+    report = smemkit.check(smemkit.sum, np.ones(shape, np.float32), axis, blocks="all")
+    (launch,) = report.launches
+    assert report.ok, report
+    assert launch.kernel.startswith(kernel + "<")
+    assert (launch.grid[1] > 1) is split
+    loads = [line for line in launch.lines if line.space == "global" and line.access == "load"]
+    assert sum(line.sectors for line in loads) <= 1.25 * sum(line.ideal_sectors for line in loads)
+    shared = [line for line in launch.lines if line.space == "shared"]
+    assert sum(line.conflicts for line in shared) <= 0.25 * sum(line.wavefronts for line in shared)
+
+
+@pytest.mark.parametrize("op", ["argmax", "var", "any"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((30_000,), 0), ((900, 21), 1), ((9000, 3), 0), ((50, 300), 0)], ids=str
+)
+def test_other_operations_pass_the_checker(op, shape, axis):
+    for dtype in ("int8", "float64"):
+        report = smemkit.check(smemkit.reduce, integers(shape, dtype), op, axis)
+        assert report.ok, report
