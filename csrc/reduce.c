@@ -432,7 +432,8 @@ static bool takes_gaps(const struct layout *there, const void *context)
         if (there->strides[i] < 0 || there->strides[i] % element != 0)
             return false;
     if (extent->inner > 1)
-        return there->strides[inner] == element;
+        return there->strides[inner] == element &&
+               (reduction->args.plan.fold == 1 || there->strides[n] == extent->inner * element);
     return reduction->args.plan.vector == 0 && (extent->n == 1 || there->strides[n] == element);
 }
 

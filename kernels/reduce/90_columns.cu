@@ -126,17 +126,15 @@ static __device__ void read_place(Running<Operation, In> *running, const place &
     const Extent array = {begin, begin + last * (int64_t)sizeof(In)};
     const int64_t j = args.first + first * plan.fold, down = plan.height * pitch;
     const int step = plan.height * plan.fold;
-    const int64_t gap = plan.step - args.inner; // elements between two rows
-    const bool whole = plan.fold == 1 || !gap;  // a vector of what is made one row lies side by side
-    int below[V];                               // in which of the fold rows a column lies, [0, fold)
+    int below[V]; // in which of the fold rows a column lies, [0, fold)
 
 #pragma unroll
     for (int c = 0; c < V; c++)
         below[c] = plan.fold > 1 ? (int)(place.column + c) / (int)args.inner : 0;
-    if (whole && ((uintptr_t)from | (uintptr_t)pitch) % BYTES == 0 && place.count == V) {
+    if (((uintptr_t)from | (uintptr_t)pitch) % BYTES == 0 && place.count == V) {
         read_columns<true, BYTES>(running, from, count, down, j, step, below);
     } else { // rows whose vectors have neighbours in the array go by these, the others by their elements
-        int row = 0, end = whole ? count : 0;
+        int row = 0, end = count;
 
         while (end > 0 && from + (end - 1) * down + 2 * BYTES > array.end)
             end--;
@@ -151,8 +149,7 @@ static __device__ void read_place(Running<Operation, In> *running, const place &
 #pragma unroll
                 for (int c = 0; c < V; c++)
                     if (c < place.count)
-                        running[c].add(((const In *)of_row)[c + below[c] * gap],
-                                       j + (int64_t)row * step + below[c]);
+                        running[c].add(((const In *)of_row)[c], j + (int64_t)row * step + below[c]);
                 row++;
             }
         }
@@ -162,8 +159,7 @@ static __device__ void read_place(Running<Operation, In> *running, const place &
 #pragma unroll
         for (int c = 0; c < V; c++)
             if (place.column + c < elements)
-                running[c].add(x[(rows * plan.fold + below[c]) * plan.step - below[c] * args.inner + c],
-                               args.first + rows * plan.fold + below[c]);
+                running[c].add(x[rows * plan.fold * plan.step + c], args.first + rows * plan.fold + below[c]);
     }
 }
 
