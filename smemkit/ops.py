@@ -180,7 +180,8 @@ def reduce(
     -----
     NaN is the least and the largest of all that has one, and argmin and argmax give the first. Complex numbers
     are ordered by their real parts, then by their imaginary ones. ``kernel=None`` takes "single_pass" where the
-    elements of a result lie side by side, and else "columns". It gives the same bits on every run, from any
+    elements of a result lie side by side, and else "columns"; named, the former has them put so first, by one
+    more kernel. ``None`` gives the same bits on every run, from any
     address, and adds float32 up with an error of at most half an ulp of the result and n·2⁻⁵³·Σ|x|; float64
     sums are compensated (Knuth, The Art of Computer Programming 2, 4.2.2). A rung below the two adds float32,
     and float16 and bfloat16 too, in float32. Variances are taken around an element of each short run, small

@@ -115,8 +115,8 @@ static __device__ void read_place(Running<Operation, In> *running, const place &
 {
     constexpr int V = BYTES / sizeof(In);
     const reduce_plan &plan = args.plan;
-    const int64_t chunk = plan.chunk / plan.fold,
-                  rows = args.count / plan.fold; // of `fold` rows each, from here on
+    // from here on a row is what was `fold` rows
+    const int64_t chunk = plan.chunk / plan.fold, rows = args.count / plan.fold;
     const int64_t first = blockIdx.y * chunk + place.ty, left = min((blockIdx.y + 1) * chunk, rows) - first;
     const int64_t pitch = plan.step * plan.fold * (int64_t)sizeof(In);
     const int count = (int)((max(left, (int64_t)0) + plan.height - 1) / plan.height); // of the thread's rows
