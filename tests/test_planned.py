@@ -278,6 +278,14 @@ def test_threads_do_not_take_each_others_tickets(device):
     assert results == [expected] * 60
 
 
+def test_more_streams_than_the_device_keeps_tickets_for(device):
+    x = on(device, rough(60_000, "float32"))
+    expected = smemkit.sum(x).item()
+    for _ in range(80):
+        with smemkit.Stream(device=device):
+            assert smemkit.sum(x).item() == expected
+
+
 # ---- the plan ---------------------------------------------------------------------------------------------------
 
 PLANS = [  # shape, axis, the kernel, and whether a row or a tile of columns has several blocks
