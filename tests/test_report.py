@@ -276,7 +276,7 @@ def test_to_dict_is_json_and_keeps_its_keys():
     line = launch["lines"][2]
     assert list(line) == [
         *("file", "line", "text", "space", "access", "requests", "wavefronts", "conflicts", "degree", "sectors"),
-        *("ideal_sectors", "size", "variable", "example", "advice"),
+        *("ideal_sectors", "size", "variable", "example", "lanes", "ideal_requests", "warps", "advice"),
     ]
     assert (line["wavefronts"], line["example"][1]) == (1048576, 128)
     assert line["advice"].endswith("pad the row to 33")
