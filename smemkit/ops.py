@@ -478,7 +478,8 @@ def transpose(
     kernel : str, optional
         A rung of the ladder, as `smemkit.kernels("transpose")` lists them; the fastest for this device if None.
         Up to "swizzled" a rung turns the last two axes of what is left of the permutation when axes that stay
-        together are taken as one; the others take any permutation, and `x` and `out` as they lie. "copy" is no transpose but the ceiling of one: it gives back `x` in `x`'s own shape.
+        together are taken as one; the others take any permutation, and `x` and `out` as they lie. "copy" is no
+        transpose but the ceiling of one: it gives back `x` in `x`'s own shape.
     tile : int, optional
         The tile in shared memory is (tile, tile + pad); it selects the kernel "padded".
     pad : int, optional
