@@ -326,7 +326,7 @@ class Build(build_ext):
 
     def cpu_jobs(self):
         """The kernels for the CPU executor, and their launchers' table."""
-        return self.dialect_jobs("cpu", "cpu_launchers", ["-O3", "-DSMEMKIT_BESIDE_CUDA"], words("CXXFLAGS"))
+        return self.dialect_jobs("cpu", "cpu_launchers", ["-O2", "-DSMEMKIT_BESIDE_CUDA"], words("CXXFLAGS"))
 
     def checked_jobs(self):
         """The same kernels for checking, and before them the hooks. These are no place for a sanitizer's own."""

@@ -3,25 +3,9 @@
 
 #include <cuda_runtime.h>
 #include <cstdint>
-#include <cstring>
-#include <type_traits>
 
 #include "kernels.h"
-
-// of the lane `offset` further on; the whole warp calls
-template <class State>
-static __device__ State shuffle_down(State state, int offset)
-{
-    using Word = std::conditional_t<sizeof(State) % 8 == 0, unsigned long long, unsigned>;
-    Word word[sizeof(State) / sizeof(Word)];
-
-    memcpy(word, &state, sizeof state);
-#pragma unroll
-    for (int i = 0; i < (int)(sizeof(State) / sizeof(Word)); i++)
-        word[i] = __shfl_down_sync(0xffffffff, word[i], offset);
-    memcpy(&state, word, sizeof state);
-    return state;
-}
+#include "shuffle.cuh"
 
 // The states of `group` lanes side by side, a power of two up to 32, in the first of them. What the others get is
 // of no use.
