@@ -89,6 +89,21 @@ def test_strided_copies_touch_the_hardwares_sectors(stride, sectors):
     assert (load.requests, load.sectors, load.ideal_sectors) == (8, 8 * sectors, 8 * 4)
 
 
+def test_a_vector_with_a_cache_hint_is_told_of_once():
+    kernel = smemkit.Kernel("""
+__global__ void copy(const float4 *x, float4 *y)
+{
+    const float4 v = __ldg(&x[threadIdx.x]);
+    __stcs(&y[threadIdx.x], v);
+}
+""")
+    lines = smemkit.check(kernel[1, 32], np.ones(128, np.float32), np.zeros(128, np.float32)).lines
+    assert [(line.line, line.access, line.requests, line.sectors) for line in lines] == [
+        (4, "load", 1, 16),
+        (5, "store", 1, 16),
+    ]
+
+
 def test_divergent_lanes_are_requests_of_their_own():
     """A loop whose odd lanes leave early: eight requests of 16 lanes, not four of 32."""
     kernel = smemkit.Kernel("""

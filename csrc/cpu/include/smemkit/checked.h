@@ -23,27 +23,36 @@ SMEMKIT_INLINE void writes(const volatile void *address, unsigned bytes, const v
 #endif
 }
 
-/* The access itself, as the dialect's functions make it once they have told of it: clang would copy a struct by a
- * call of memcpy, which is told of, too. */
+/* The access itself, as the dialect's functions make it once they have told of it. A struct is copied byte by byte: by
+ * its copy constructor, or by memcpy, it would be told of twice. */
+template <class T>
+SMEMKIT_INLINE void copy_untold(T *to, const T *from)
+{
+    for (unsigned i = 0; i < sizeof(T); i++)
+        ((unsigned char *)to)[i] = ((const unsigned char *)from)[i];
+}
 template <class T>
 SMEMKIT_INLINE T load(const T *address)
 {
-#if defined(SMEMKIT_CHECKED) && defined(__clang__)
-    T value;
-    __builtin_memcpy_inline(&value, address, sizeof value);
-    return value;
-#else
-    return *address;
+#ifdef SMEMKIT_CHECKED
+    if constexpr (std::is_class_v<T>) {
+        T value;
+        copy_untold(&value, address);
+        return value;
+    }
 #endif
+    return *address;
 }
 template <class T>
 SMEMKIT_INLINE void store(T *address, const T &value)
 {
-#if defined(SMEMKIT_CHECKED) && defined(__clang__)
-    __builtin_memcpy_inline(address, &value, sizeof value);
-#else
-    *address = value;
+#ifdef SMEMKIT_CHECKED
+    if constexpr (std::is_class_v<T>) {
+        copy_untold(address, &value);
+        return;
+    }
 #endif
+    *address = value;
 }
 
 /* Around an atomic access */
