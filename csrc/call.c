@@ -431,7 +431,10 @@ void call_count_launch(void)
 
 bool call_launch(struct call *call, const struct kernel_row *row, const void *args)
 {
-    call_count_launch();
+    if (is_rehearsal())
+        rehearsal_note(row, &call->kernel);
+    else
+        call_count_launch();
     if (call->note)
         plan_note_launch(call->note, row, args);
     return call->device->type->launch(call->device, row, args, call->stream, &call->failure);
@@ -808,13 +811,17 @@ static bool follow_homes(struct call *call, bool before)
 
 static void run(struct call *call, call_launcher launch, void *context)
 {
-    if (!follow_homes(call, true))
-        return;
-    if (is_cut(&call->cuts[0]) || is_cut(&call->cuts[1]))
-        run_parts(call, launch, context);
-    else
-        run_whole(call, launch, context);
-    (void)follow_homes(call, false);
+    struct device *device = call->device;
+
+    call->device = rehearsal_device(device);
+    if (follow_homes(call, true)) {
+        if (is_cut(&call->cuts[0]) || is_cut(&call->cuts[1]))
+            run_parts(call, launch, context);
+        else
+            run_whole(call, launch, context);
+        (void)follow_homes(call, false);
+    }
+    call->device = device;
 }
 
 /* ---- the whole call ---- */
@@ -899,7 +906,7 @@ static PyObject *result_of(const struct module_state *state, struct call *call, 
             tell_interrupted();
         return call_refused(call);
     }
-    if (call->landing && PyArray_CopyInto((PyArrayObject *)call->out.owner, call->landing) < 0)
+    if (call->landing && !is_rehearsal() && PyArray_CopyInto((PyArrayObject *)call->out.owner, call->landing) < 0)
         return call_refused(call);
     result = Py_NewRef(call->out.given ? call->out.given : call->out.owner);
     if (!call->out.device && !own_out)
@@ -994,7 +1001,8 @@ PyObject *call_run_copy(const struct module_state *state, struct call *call, boo
         if (!check_capture(state, call) || !operand_unchanged(in) || !operand_unchanged(out))
             return call_refused(call);
         Py_BEGIN_ALLOW_THREADS
-        run_copy(call);
+        if (!is_rehearsal())
+            run_copy(call);
         Py_END_ALLOW_THREADS
         retire_owners(call);
     }
@@ -1024,7 +1032,7 @@ PyObject *call_filled(const struct module_state *state, struct call *call, PyObj
         target = (PyArrayObject *)Py_NewRef(call->out.owner);
     else
         target = numpy_like(call->out.descr, &call->out.layout);
-    if (target && PyArray_CopyInto(target, scalar) == 0) {
+    if (target && (is_rehearsal() || PyArray_CopyInto(target, scalar) == 0)) {
         if (!call->out.device)
             result = result_of(state, call, own_out);
         else if (read_operand(state, (PyObject *)target, "value", Py_None, &copy.in[0])) {

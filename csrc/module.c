@@ -268,6 +268,7 @@ static PyMethodDef methods[] = {
     FAST(wavefronts),
     FAST(checked),
     FAST(timed),
+    FAST(rehearse),
     FAST(mark),
     FAST(ceiling),
     {"load_checked", core_load_checked, METH_O, NULL},

@@ -427,6 +427,14 @@ bool call_out(const struct module_state *, struct call *, PyObject *object, enum
  * if not all of it. */
 npy_intp step_of(npy_intp part, npy_intp bytes_a_step, npy_intp multiple);
 
+/* ---- rehearsal.c: calls that launch nothing ---- */
+
+bool is_rehearsal(void); /* in this thread, now */
+/* Where nothing happens, if it is one; else the device itself. */
+struct device *rehearsal_device(struct device *);
+void rehearsal_note(const struct kernel_row *, const struct kernel_choice *);
+PyObject *core_rehearse(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
 /* ---- checker.c ---- */
 
 PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t count);

@@ -62,6 +62,7 @@ from smemkit.ops import (
     transpose,
     var,
 )
+from smemkit.planning import Plan, PlannedLaunch, plan
 from smemkit.report import Fault, LaunchReport, LineReport, Report
 from smemkit.table import KernelInfo, kernels, source
 from smemkit.timing import Benchmark, Timer, Timing, benchmark, timed, timer
@@ -99,6 +100,8 @@ __all__ = [
     "NoDeviceError",
     "Occupancy",
     "OutOfMemoryError",
+    "Plan",
+    "PlannedLaunch",
     "Report",
     "Stream",
     "Timer",
@@ -131,6 +134,7 @@ __all__ = [
     "memory_stats",
     "min",
     "occupancy",
+    "plan",
     "prod",
     "reduce",
     "reverse",

@@ -1,0 +1,114 @@
+"""What a call would launch, without launching it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from smemkit import _core
+from smemkit.table import KernelInfo, kernels
+
+__all__ = ["Plan", "PlannedLaunch", "plan"]
+
+
+@dataclass(frozen=True)
+class PlannedLaunch:
+    """Launches of one kernel, one after the other.
+
+    Attributes
+    ----------
+    op, kernel : str
+        What it computes and its name there, as in `kernels`; ``convert`` brings operands into order.
+    options : dict
+        Its `tile`, `block_size` or `pad`, if it has any.
+    times : int
+        How often, in a row: for the parts of a large NumPy array, or the matrices of a batch.
+    """
+
+    op: str
+    kernel: str
+    options: dict[str, int]
+    times: int = 1
+
+    def __str__(self) -> str:
+        options = "".join(f", {name} {value}" for name, value in self.options.items())
+        return f"{self.op} {self.kernel}{options}" + (f", {self.times} times" if self.times > 1 else "")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `plan` has found.
+
+    Attributes
+    ----------
+    launches : tuple of PlannedLaunch
+        In their order; none where nothing has to be computed.
+    """
+
+    launches: tuple[PlannedLaunch, ...]
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels' names, ``convert`` left out."""
+        return tuple(launch.kernel for launch in self.launches if launch.op != "convert")
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.launches)) or "no launch"
+
+
+def _row(op: str, name: str) -> KernelInfo:
+    return next(row for row in kernels(op) if row.name == name)
+
+
+def _launch(op: str, name: str, size: int, pad: int, times: int) -> PlannedLaunch:
+    row, options = _row(op, name), {}
+    if row.sizes:
+        options[row.size_name] = size
+    if row.pads:
+        options["pad"] = pad
+    return PlannedLaunch(op, name, options, times)
+
+
+def plan(op: Callable[..., Any] | str, *args: Any, **kw: Any) -> Plan:
+    """The kernels that ``op(*args, **kw)`` would launch.
+
+    The call goes its whole way, by the code that decides, but what it asks of its device is written down and not
+    done: nothing is computed or copied, and `out` stays as it is.
+
+    Parameters
+    ----------
+    op : callable or str
+        An operation, or its name: ``smemkit.sum``, "sum".
+    *args, **kw
+        Its arguments.
+
+    Returns
+    -------
+    Plan
+        With the names of the kernels and their options; `str` makes a line of each.
+
+    Raises
+    ------
+    ValueError
+        `op` is no operation's name.
+    Exception
+        What the operation raises for such arguments.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> x = np.ones((1000, 40), dtype=np.float32)
+    >>> smemkit.plan(smemkit.sum, x, axis=1, device="cpu").kernels
+    ('single_pass',)
+    >>> print(smemkit.plan("matmul", x.T, x, tile=16, device="cpu"))
+    convert strided
+    matmul tiled, tile 16
+    """
+    if isinstance(op, str):
+        from smemkit import ops
+
+        if op not in ops.__all__:
+            raise ValueError(f"op: expected one of {', '.join(sorted(ops.__all__))}, got {op!r}")
+        op = getattr(ops, op)
+    return Plan(tuple(_launch(*launch) for launch in _core.rehearse(op, args, kw)))

@@ -1,0 +1,118 @@
+"""plan(): what a call would launch, held against what it does launch."""
+
+import threading
+
+import numpy as np
+import pytest
+from cases import launching, numbered, on, parts_of, poison
+from numpy.testing import assert_array_equal
+
+import smemkit
+from smemkit import _core
+
+X = numbered((70, 90), "float32")
+CALLS = {
+    "matmul": lambda **kw: ("matmul", (X, X.T), kw),
+    "a batch": lambda **kw: ("matmul", (X.reshape(3, 1, 21, 100), X.reshape(3, 100, 21)), kw),
+    "wider": lambda **kw: ("matmul", (X, X.T.astype(">f8")), kw),
+    "sum of all": lambda **kw: (smemkit.sum, (X.repeat(100, 0),), kw),
+    "sum of columns": lambda **kw: (smemkit.sum, (X, 0), kw),
+    "tree": lambda **kw: (smemkit.sum, (X, 1), {"block_size": 32, **kw}),
+    "var": lambda **kw: ("var", (X[::2, ::-1], (0, 1)), kw),
+    "argmax": lambda **kw: ("reduce", (X, "argmax", 1), {"kernel": "rowwise", **kw}),
+    "transpose": lambda **kw: ("transpose", (X,), kw),
+    "permutation": lambda **kw: ("transpose", (X.reshape(7, 10, 90), (1, 0, 2)), kw),
+    "no movement": lambda **kw: ("transpose", (X, (0, 1)), kw),
+    "convert": lambda **kw: ("convert", (X[:, ::-2], "int8"), kw),
+    "reverse": lambda **kw: ("reverse", (X.ravel(),), kw),
+    "add_one": lambda **kw: ("add_one", (X,), kw),
+    "sequential": lambda **kw: ("sum", (X,), {"kernel": "sequential", **kw}),
+    "nothing": lambda **kw: ("sum", (X[:0],), kw),
+}
+
+
+def launches_of(plan):
+    return sum(launch.times for launch in plan.launches)
+
+
+@pytest.mark.parametrize("n", [0, 1000])
+@pytest.mark.parametrize("name", CALLS)
+def test_as_many_launches_as_the_call_makes(device, name, n):
+    op, args, kw = CALLS[name](device=device)
+    before = _core.allocations()
+    with parts_of(n):
+        with launching(0):
+            plan = smemkit.plan(op, *args, **kw)
+        assert _core.allocations() == before
+        with launching(launches_of(plan)):
+            (getattr(smemkit, op) if isinstance(op, str) else op)(*args, **kw)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (CALLS["matmul"](), ["convert strided", "matmul tiled, tile 32"]),
+        (("matmul", (X, X[:9].T.copy()), {"tile": 8}), ["matmul tiled, tile 8"]),
+        (CALLS["sum of all"](), ["reduce single_pass"]),
+        (CALLS["sum of columns"](), ["reduce columns"]),
+        (CALLS["tree"](), ["reduce tree, block_size 32"]),
+        (CALLS["argmax"](), ["reduce rowwise"]),
+        (CALLS["transpose"](), ["transpose vectorized"]),
+        (("transpose", (X,), {"pad": 2}), ["transpose padded, tile 32, pad 2"]),
+        (CALLS["no movement"](), ["transpose copy"]),
+        (CALLS["nothing"](), ["no launch"]),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_its_words(device, call, expected):
+    op, args, kw = call
+    assert str(smemkit.plan(op, *args, device=device, **kw)).splitlines() == expected
+
+
+def test_arrays_of_the_device(device):
+    x, out = on(device, X), on(device, poison((90, 70), "float32"))
+    with launching(0):
+        plan = smemkit.plan("transpose", x, out=out)
+    assert plan.kernels == ("vectorized",)
+    assert_array_equal(out.numpy(), poison((90, 70), "float32"))
+    smemkit.transpose(x, out=out)  # which is not taken for the call that was planned
+    assert_array_equal(out.numpy(), X.T)
+    assert_array_equal(smemkit.sum(x, 0).numpy(), X.sum(0))
+
+
+@pytest.mark.parametrize("shape", [(90, 70), (180, 140)], ids=["plain", "with gaps"])
+@pytest.mark.parametrize("n", [0, 64])
+def test_out_stays_as_it_is(device, shape, n):
+    whole = poison(shape, "float32")
+    out = whole[:: shape[0] // 90, :: shape[1] // 70]
+    with parts_of(n):
+        smemkit.plan("transpose", X, out=out, device=device)
+        smemkit.plan("sum", X[:0], 0, out=out[0, :1].repeat(90), device=device)
+    assert_array_equal(whole, poison(shape, "float32"))
+
+
+def test_what_the_operation_refuses_is_refused(device):
+    with pytest.raises(ValueError, match=r"^x1, x2: expected shapes"):
+        smemkit.plan("matmul", X, X, device=device)
+    with launching(1):  # the calls after it are done
+        assert smemkit.sum(np.ones(5, np.float32), device=device) == 5
+
+
+def test_other_threads_are_not_planned(device):
+    results = []
+
+    def elsewhere():
+        thread = threading.Thread(
+            target=lambda: results.append(smemkit.sum(np.ones(5, np.float32), device=device))
+        )
+        thread.start()
+        thread.join()
+
+    with launching(1):
+        assert smemkit.plan(elsewhere).launches == ()
+    assert results == [5]
+
+
+def test_a_name_of_no_operation():
+    with pytest.raises(ValueError, match=r"^op: expected one of add_one, .*, var, got 'sums'"):
+        smemkit.plan("sums", X)
