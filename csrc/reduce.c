@@ -213,10 +213,13 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
 }
 
 /* How many columns a thread has, as the launcher has it: it has registers for so many states. */
-static int vector_of_columns(enum reduce_op op, int element)
+static int vector_of_columns(const struct reduce_args *args, int element)
 {
+    const enum reduce_op op = args->op;
     const bool moments = op == REDUCE_VAR || op == REDUCE_STD, place = op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
-    const int bytes = (moments ? 2 : place ? 4 : VECTOR) * element;
+    const bool compensated = (op == REDUCE_SUM || op == REDUCE_MEAN) && args->dtype & (FLOATING | COMPLEX) &&
+                             args->result & (FLOAT64 | COMPLEX128);
+    const int bytes = (moments ? 2 : place || compensated ? 4 : VECTOR) * element;
 
     return (bytes < 4 ? 4 : bytes > VECTOR ? VECTOR : bytes) / element;
 }
@@ -229,7 +232,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
 static void plan_columns(const struct device *device, const struct extent *extent, const struct reduce_args *args,
                          struct reduce_plan *plan)
 {
-    const int element = dtype_bytes(args->dtype), vector = vector_of_columns(args->op, element);
+    const int element = dtype_bytes(args->dtype), vector = vector_of_columns(args, element);
     const int64_t vectors = ceil_div(extent->inner, vector), fold = vector / common_divisor(vector, extent->inner);
     int64_t rows, tiles = 1, splits = 1;
 
@@ -692,7 +695,7 @@ static bool take_tickets(struct call *part, const struct reduction *reduction, s
     const struct device_type *type = part->device->type;
     unsigned *own = (unsigned *)((char *)part->scratch + reduction->states);
 
-    if (args->plan.splits == 1)
+    if (args->plan.splits <= 1) /* or it is not planned */
         return true;
     args->plan.tickets = NULL;
     if (type->tickets && reduction->along[1] != REDUCED)

@@ -5,8 +5,8 @@
  * `int launch_<op>_<name>(const struct <op>_args *)` in C for the rungs that run on the host. It enqueues
  * and returns; it never prints, exits or waits.
  *
- * All arrays are C-contiguous, aligned and in native byte order, but for what `convert` reads and writes; none is
- * empty.
+ * All arrays are C-contiguous, aligned and in native byte order, but for what `convert` reads and writes, and
+ * where steps or pitches say how far apart the elements lie; none is empty.
  */
 #ifndef SMEMKIT_KERNELS_H
 #define SMEMKIT_KERNELS_H
@@ -94,8 +94,9 @@ struct reduce_plan {
 
 enum { REDUCE_BLOCK = 256 /* threads of these two */ };
 
-/* out (outer, inner) = op over the n elements of x (outer, n, inner). A tree may be given x in parts, in order:
- * `count` of the n elements from `first` on, which is a multiple of block_size; out is there after the last part.
+/* out (outer, inner) = op over the n elements of x (outer, n, inner). `tree`, `single_pass` and `columns` may be
+ * given x in parts, in order: `count` of the n elements from `first` on, which is a multiple of block_size, or of
+ * the chunk; out is there after the last part.
  */
 struct reduce_args {
     const void *x;

@@ -324,3 +324,55 @@ def test_other_operations_pass_the_checker(op, shape, axis):
     for dtype in ("int8", "float64"):
         report = smemkit.check(smemkit.reduce, integers(shape, dtype), op, axis)
         assert report.ok, report
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+def test_a_double_that_is_asked_for_is_one(device, dtype, axis):
+    """Numbers of which a few bits more than single precision hold the sum, or double precision without care."""
+    x = np.zeros((2200, 4096), dtype)
+    x[:, ::512] = 1
+    x[:, 1::512] = 2.0**-24
+    if dtype != "float16":
+        x[:, 0] = 2.0**30
+        for k in range(1, 32):
+            x[:, k * 128 : k * 128 + 4] = 1 + 2.0**-23
+    wide = np.result_type(dtype, "float64")
+    x = x if axis else np.ascontiguousarray(x.T)
+    for out in (None, np.empty(2200, wide)):
+        result = smemkit.sum(x, axis, dtype=None if out is not None else wide, out=out, device=device)
+        assert_array_equal(result, [math.fsum(x.take(0, 1 - axis).real.tolist())] * 2200)
+    mean = smemkit.mean(x, axis, dtype=wide, device=device)
+    assert_array_equal(mean, result / 4096)
+
+
+def test_a_variance_beyond_all_numbers_is_infinite(device):
+    for x in ([1e200, -1e200], [1e200] + [-1e200] * 999):
+        assert smemkit.var(np.array(x), device=device) == np.inf
+    with np.errstate(all="ignore"):
+        assert np.isnan(smemkit.var(np.array([np.inf, 1.0]), device=device))
+
+
+@pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mark.gpu)], indirect=True)
+def test_streams_at_once_have_tickets_of_their_own(device):
+    xs = [on(device, np.random.default_rng(i).standard_normal(3_000_000, np.float32)) for i in range(8)]
+    expected = [smemkit.sum(x).item() for x in xs]
+    streams = [smemkit.Stream(device=device) for _ in xs]
+    outs = [[smemkit.empty((), "float32", device=device) for _ in range(100)] for _ in xs]
+    smemkit.synchronize(device)
+    for k in range(100):
+        for x, stream, out in zip(xs, streams, outs, strict=True):
+            smemkit.sum(x, out=out[k], stream=stream)
+    smemkit.synchronize(device)
+    for out, value in zip(outs, expected, strict=True):
+        assert [one.item() for one in out] == [value] * 100
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_a_mean_of_large_integers_is_careful(device, dtype):
+    x = np.full((3, 100_000), 2**53 - 1, dtype)
+    x[:, ::3] = 3
+    for axis in (0, 1):
+        y = x if axis else np.ascontiguousarray(x.T)
+        exact = [float(Fraction(sum(row.tolist()), row.size)) for row in x]
+        np.testing.assert_allclose(smemkit.mean(y, axis, device=device), exact, rtol=2.0**-52)

@@ -26,8 +26,8 @@ struct places {
         used[PLACES]; /* those that nothing touches; those that something may still touch */
 };
 
-/* Zeros on the device that launches borrow and leave 0; under the lock. A stream has TICKETS of its own, a
- * captured launch has its own for good. */
+/* Zeros on the device that launches borrow and leave 0; under the lock. A stream has TICKETS of its own, the
+ * default one the first; a captured launch has its own for good. */
 enum { TICKET_STREAMS = 64, TICKETS = 4096, CAPTURED_TICKETS = 1 << 18 };
 
 struct tickets {

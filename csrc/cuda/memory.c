@@ -268,6 +268,7 @@ static bool have_tickets(struct device *device, struct tickets *tickets)
         cudaStream_t own = NULL;
 
         tickets->tried = true;
+        tickets->stream_count = 1; /* the default stream, which is number 0 */
         if (CHECK(cudaMalloc((void **)&tickets->memory, bytes)) &&
             !(CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)) &&
               CHECK(cudaMemsetAsync(tickets->memory, 0, bytes, own)) && CHECK(cudaStreamSynchronize(own)))) {

@@ -227,7 +227,10 @@ struct Running<Moments<Mean>, In> {
                 state = Operation::combine(state, {(double)sum / count, (double)count, spread});
             } else {
                 const Mean mean = times(sum, 1.0 / count);
-                state = Operation::combine(state, {origin + mean, (double)count, squares - dot(sum, mean)});
+                const double spread = squares - dot(sum, mean);
+                // what overflows is infinite, and not the difference of two infinities
+                state = Operation::combine(
+                    state, {origin + mean, (double)count, squares - squares == 0 ? spread : squares});
             }
         }
         sum = 0;
@@ -251,8 +254,11 @@ cudaError_t dispatch_running(const reduce_args *args, F f)
             return f(Prod<Wide>(), x);
         else if constexpr (std::is_same_v<In, Wide> && !INTEGER)
             return f(Compensated<In>(), x);
+        else if constexpr (!INTEGER) // as exact as what it is stored as
+            return args->result & (FLOAT64 | COMPLEX128) ? f(Compensated<Wide>(), x) : f(Sum<Wide>(), x);
         else if constexpr (INTEGER && sizeof(In) == 8)
-            return args->accumulator == FLOAT64 ? f(Sum<double>(), x) : f(Sum<Wide>(), x); // a mean overflows not
+            return args->accumulator == FLOAT64 ? f(Compensated<double>(), x)
+                                                : f(Sum<Wide>(), x); // a mean overflows not
         else
             return f(Sum<Wide>(), x);
     });

@@ -12,7 +12,7 @@
 #include "../common/reduce_launches.cuh"
 
 template <class Operation, class In>
-__global__ void reduce_divergent(const In *x, Rows rows, Left<Operation> left)
+__global__ void __launch_bounds__(1024) reduce_divergent(const In *x, Rows rows, Left<Operation> left)
 {
     extern __shared__ __align__(16) unsigned char shared[];
     auto partial = (typename Operation::State *)shared; // (threads)

@@ -12,7 +12,7 @@
 #include "../common/shuffle.cuh"
 
 template <class Operation, class In>
-__global__ void reduce_shuffle(const In *x, Rows rows, Left<Operation> left)
+__global__ void __launch_bounds__(1024) reduce_shuffle(const In *x, Rows rows, Left<Operation> left)
 {
     extern __shared__ __align__(16) unsigned char shared[];
     auto partial = (typename Operation::State *)shared; // (threads / 32)
