@@ -23,8 +23,8 @@ SMEMKIT_INLINE void writes(const volatile void *address, unsigned bytes, const v
 #endif
 }
 
-/* The access itself, as the dialect's functions make it once they have told of it. A struct is copied byte by byte: by
- * its copy constructor, or by memcpy, it would be told of twice. */
+/* The access itself, as the dialect's functions make it once they have told of it. A struct is copied byte by
+ * byte: by its copy constructor, or by memcpy, it would be told of twice. */
 template <class T>
 SMEMKIT_INLINE void copy_untold(T *to, const T *from)
 {
