@@ -809,17 +809,35 @@ static bool follow_homes(struct call *call, bool before)
     return ok;
 }
 
-static void run(struct call *call, call_launcher launch, void *context)
+/* The memory of a new result on the host: on its way in. */
+static struct transfer *expect_result(const struct call *call, bool own_out)
+{
+    struct transfer *coming = NULL;
+
+    if (!own_out && !call->out.device && call->device->type->expect)
+        call->device->type->expect(call->device, call->out.data, bytes_of(call->out.size, call->out.dtype),
+                                   &coming);
+    return coming;
+}
+
+static void run(struct call *call, call_launcher launch, void *context, bool own_out)
 {
     struct device *device = call->device;
+    struct transfer *coming;
 
     call->device = rehearsal_device(device);
+    coming = expect_result(call, own_out);
     if (follow_homes(call, true)) {
         if (is_cut(&call->cuts[0]) || is_cut(&call->cuts[1]))
             run_parts(call, launch, context);
         else
             run_whole(call, launch, context);
         (void)follow_homes(call, false);
+    }
+    if (coming) {
+        struct failure unheard = {0};
+
+        (void)call->device->type->copy_out_end(call->device, coming, NULL, &unheard);
     }
     call->device = device;
 }
@@ -924,7 +942,7 @@ PyObject *call_run(const struct module_state *state, struct call *call, call_lau
         if (!check_capture(state, call) || !prepare(call))
             return call_refused(call);
         Py_BEGIN_ALLOW_THREADS
-        run(call, launch, context);
+        run(call, launch, context, own_out);
         Py_END_ALLOW_THREADS
         retire_owners(call);
     }

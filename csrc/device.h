@@ -79,6 +79,9 @@ struct device_type {
     bool (*copy_out)(struct device *, const struct runs *to, const void *from, device_stream, struct transfer **,
                      struct failure *);
     bool (*copy_out_end)(struct device *, struct transfer *, struct interval *, struct failure *);
+    /* Has memory of the host that is fresh from the system, and that a copy_out is to fill later, brought in
+     * meanwhile. It goes on by itself, until copy_out_end; leaves NULL where it would not pay. May be NULL. */
+    void (*expect)(struct device *, void *memory, size_t bytes, struct transfer **);
     /* Memory for one number of at most RESULT_BYTES, on the default stream, which the host can read as soon as a
      * kernel has written it, if that is the first to write it and does so with one store (`awaited`), or else once
      * the stream is done. NULL where the device has none: then its other memory is to be taken. */
@@ -87,10 +90,10 @@ struct device_type {
     bool (*read_result)(struct device *, const void *memory, size_t bytes, bool awaited, void *to,
                         struct failure *);
     size_t (*room)(struct device *); /* bytes that can still be allocated, or nearly */
-    /* `count` zeros for kernels that come on the stream one after the other, if each leaves them 0: the stream's
-     * own, or under capture the graph's. NULL where there are none to be had; the device that has none at all sets
-     * this to NULL. */
-    unsigned *(*tickets)(struct device *, int count, device_stream);
+    /* So many bytes that are 0, for kernels that come on the stream one after the other, if each leaves them 0:
+     * the stream's own, or under capture the graph's. NULL where there are none to be had; the device that has
+     * none at all, whose blocks need not run at once, sets this to NULL. */
+    void *(*zeros)(struct device *, size_t bytes, device_stream);
     bool (*copy)(struct device *, void *to, const void *from, size_t bytes, device_stream, struct failure *);
     bool (*fill)(struct device *, void *to, int byte, size_t bytes, device_stream, struct failure *);
     bool (*launch)(struct device *, const struct kernel_row *, const void *args, device_stream, struct failure *);
@@ -120,6 +123,7 @@ struct device {
     int ordinal;         /* of the GPU; -1 on the CPU */
     int multiprocessors; /* that work is shared out for; on the CPU as many as an H200 has, so that it is shared
                             alike */
+    size_t l2_bytes;     /* likewise */
     const struct device_type *type;
 };
 

@@ -47,6 +47,7 @@ struct job {
     bool fresh;        /* the host's memory may not be there yet */
     bool watched;      /* a thread waits for `ready` */
     bool open;         /* the chunks may be taken */
+    bool faults;       /* the host's memory is brought in, and nothing copied */
     bool past_caches;  /* the threads store into their slots past the caches */
 
     size_t chunks, taken; /* under the crew's lock */
@@ -303,6 +304,23 @@ static void empty_chunk(struct worker *worker, struct job *job, size_t index, in
     end_chunk(worker->crew, job, code, "cudaMemcpyAsync to the host");
 }
 
+/* Nothing that is there already is changed, so that a copy may fill the memory meanwhile. */
+static void fault_chunk(struct crew *crew, struct job *job, size_t index)
+{
+    size_t begin, end, page = 4096;
+
+    chunk_range(job, index, &begin, &end);
+    char *const memory = job->runs.data;
+    const uintptr_t first = (uintptr_t)(memory + begin) / page * page, last = (uintptr_t)(memory + end);
+#ifdef MADV_POPULATE_WRITE
+    if (madvise((void *)first, last - first, MADV_POPULATE_WRITE) != 0)
+#endif
+        for (size_t i = begin; i < end; i += page)
+            (void)__atomic_fetch_add(memory + i, 0, __ATOMIC_RELAXED);
+    (void)first, (void)last;
+    end_chunk(crew, job, cudaSuccess, NULL);
+}
+
 /* While a chunk is emptied, the next one is on its way. */
 static void download_chunks(struct worker *worker)
 {
@@ -313,6 +331,10 @@ static void download_chunks(struct worker *worker)
 
     for (;;) {
         job = take_chunk(worker->crew, before == NULL, &index);
+        if (job && job->faults) {
+            fault_chunk(worker->crew, job, index);
+            continue;
+        }
         if (job)
             code = fetch_chunk(worker, job, index, worker->turn);
         if (before)
@@ -478,11 +500,13 @@ static size_t chunk_of(size_t bytes, size_t count, size_t least, size_t most)
     return chunk < least ? least : chunk > most ? most : chunk;
 }
 
+/* `memory` is the device's; NULL where the host's is only brought in. */
 static void make_job(struct job *job, enum direction direction, const struct runs *runs, void *memory)
 {
     const size_t bytes = runs_bytes(runs), few = bytes < (size_t)8 << 20 ? 16 : 8;
 
-    *job = (struct job){.runs = *runs, .memory = memory, .bytes = bytes, .open = direction == UP};
+    *job = (struct job){.runs = *runs, .memory = memory, .bytes = bytes, .faults = memory == NULL};
+    job->open = direction == UP || job->faults;
     job->chunk = chunk_of(bytes, few, LEAST_CHUNK, SLOT[direction]);
     job->lead = job->chunk;
     job->past_caches = bytes < (size_t)16 << 20;
@@ -491,7 +515,7 @@ static void make_job(struct job *job, enum direction direction, const struct run
         const uintptr_t end = ((uintptr_t)runs->data + bytes) / HUGE_PAGE * HUGE_PAGE;
 
         job->fresh = true;
-        if (bytes >= 4 * HUGE_PAGE)
+        if (bytes >= 4 * HUGE_PAGE || job->faults)
             job->chunk = job->lead = HUGE_PAGE; /* two threads in one page would wait for each other */
 #ifdef MADV_HUGEPAGE
         if (end > begin) /* advice, which the system may not take */
@@ -711,6 +735,24 @@ bool cuda_copy_out(struct device *device, const struct runs *to, const void *fro
         drop_transfer(transfer);
     gpu_leave(&visit);
     return ok;
+}
+
+void cuda_expect(struct device *device, void *memory, size_t bytes, struct transfer **made)
+{
+    const struct runs runs = {.data = memory, .run = bytes};
+    struct failure unheard, *failure = &unheard;
+    struct visit visit;
+    struct crew *crew;
+
+    *made = NULL;
+    if (bytes < 2 * HUGE_PAGE || !gpu_enter(device, &visit, failure))
+        return;
+    if ((crew = find_crew(device, DOWN)) && (*made = calloc(1, sizeof **made))) {
+        make_job(&(*made)->job, DOWN, &runs, NULL);
+        (*made)->crew = crew;
+        hand_over(crew, &(*made)->job);
+    }
+    gpu_leave(&visit);
 }
 
 bool cuda_copy_out_end(struct device *device, struct transfer *transfer, struct interval *interval,
