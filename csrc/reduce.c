@@ -137,6 +137,7 @@ static bool reduce_types(const struct module_state *state, struct call *call, co
 
 enum {
     VECTOR = 16,           /* bytes of a load */
+    LINE = 8,              /* vectors: a chunk is whole lines of the cache */
     LEAST_CHUNK = 8 << 10, /* bytes of a row that are worth a block of their own, up to FEW blocks */
     CHUNK = 128 << 10,     /* likewise, up to so many */
     MOST_CHUNK = 4 << 20,  /* more than that is not given to one block, where rows are split */
@@ -181,6 +182,15 @@ static int64_t splits_of(const struct device *device, int64_t rows, int64_t byte
     return most(1, least(splits, MOST_SPLITS));
 }
 
+/* The share of so many bytes that L2 should have when they are read again: all of what it has room for; else what
+ * leaves enough of it to the rest, which comes and goes. */
+static float share_to_keep(const struct device *device, int64_t bytes)
+{
+    const int64_t l2 = (int64_t)device->l2_bytes;
+
+    return bytes <= l2 / 5 * 4 ? 1.0f : (float)((double)(l2 / 3) / (double)bytes);
+}
+
 static int power_of_two(int64_t n)
 {
     int power = 1;
@@ -198,6 +208,7 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
 
     plan->splits = 1;
     plan->chunk = extent->n;
+    plan->keep = share_to_keep(device, rows * extent->n * element);
     if (vectors <= SHORT_VECTORS) {
         plan->group = power_of_two(vectors);
         plan->short_rows = (int)most(
@@ -207,7 +218,7 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
     } else {
         plan->group = REDUCE_BLOCK;
         plan->chunk = ceil_div(vectors, splits_of(device, rows, extent->n * element, MANY_ROWS));
-        plan->chunk = ceil_div(plan->chunk, REDUCE_BLOCK) * REDUCE_BLOCK * per_vector;
+        plan->chunk = ceil_div(plan->chunk, LINE) * LINE * per_vector;
         plan->splits = ceil_div(extent->n, plan->chunk);
     }
 }
@@ -663,11 +674,32 @@ static void cut_reduce(struct call *call, struct reduction *reduction)
     }
 }
 
+/* What the blocks of a row need to meet: words of the device, or tickets, and scratch for their partial results.
+ */
+static void plan_meeting(struct call *call, struct reduction *reduction)
+{
+    const struct device_type *type = call->device->type;
+    struct reduce_plan *plan = &reduction->args.plan;
+    const int64_t width = plan->lanes ? plan->lanes * plan->vector / plan->fold : 1; /* columns of a tile */
+    const int64_t rows = reduction->extent.outer * ceil_div(reduction->extent.inner, width);
+    const size_t words = (size_t)(rows * plan->splits) * REDUCE_WORD_BYTES;
+    const bool in_one_launch = reduction->along[1] != REDUCED && type->zeros && !is_rehearsal();
+
+    if (in_one_launch && is_rung(call->kernel.row, "single_pass"))
+        plan->words = type->zeros(call->device, words, call->stream);
+    if (plan->words)
+        return;
+    if (in_one_launch)
+        plan->tickets = type->zeros(call->device, (size_t)rows * sizeof *plan->tickets, call->stream);
+    reduction->tickets = plan->tickets ? 0 : rows;
+    reduction->states = (size_t)(rows * width * plan->splits) * REDUCE_STATE_BYTES;
+    call->scratch_bytes = reduction->states + (size_t)reduction->tickets * sizeof *plan->tickets;
+}
+
 /* Bytes of scratch for the largest part. */
 static void scratch_of(struct call *call, struct reduction *reduction)
 {
     struct reduce_args args = {.n = reduction->extent.n, .block_size = call->kernel.size};
-    const struct reduce_plan *plan = &reduction->args.plan;
     const struct cut *cuts = call->cuts;
     int64_t rows = reduction->extent.outer * reduction->extent.inner;
 
@@ -679,34 +711,24 @@ static void scratch_of(struct call *call, struct reduction *reduction)
     args.inner = 1;
     if (args.block_size || is_atomic(call->kernel.row))
         call->scratch_bytes = reduce_scratch(&args);
-    if (plan->splits > 1) {
-        const int64_t width = plan->lanes ? plan->lanes * plan->vector / plan->fold : 1; /* columns of a tile */
-
-        reduction->tickets = reduction->extent.outer * ceil_div(reduction->extent.inner, width);
-        reduction->states = (size_t)(reduction->tickets * width * plan->splits) * REDUCE_STATE_BYTES;
-        call->scratch_bytes = reduction->states + (size_t)reduction->tickets * sizeof *plan->tickets;
-    }
+    if (reduction->args.plan.splits > 1)
+        plan_meeting(call, reduction);
 }
 
-/* Zeros for the launches of a plan: the device's, or the call's own where it has none, or where several launches
- * share them, between which others come. */
-static bool take_tickets(struct call *part, const struct reduction *reduction, struct reduce_args *args)
+/* Tickets of the call's own, where the device has none for it: several launches share them, between which others
+ * come. */
+static bool make_tickets(struct call *part, const struct reduction *reduction, struct reduce_args *args)
 {
-    const struct device_type *type = part->device->type;
     unsigned *own = (unsigned *)((char *)part->scratch + reduction->states);
 
-    if (args->plan.splits <= 1) /* or it is not planned */
-        return true;
-    args->plan.tickets = NULL;
-    if (type->tickets && reduction->along[1] != REDUCED)
-        args->plan.tickets = type->tickets(part->device, (int)reduction->tickets, part->stream);
-    if (args->plan.tickets)
+    if (!reduction->tickets)
         return true;
     args->plan.tickets = own;
     if (part->note)
         part->note->launches++; /* another call's scratch would have to be made 0, too */
-    return args->first > 0 || type->fill(part->device, own, 0, (size_t)reduction->tickets * sizeof *own,
-                                         part->stream, &part->failure);
+    return args->first > 0 ||
+           part->device->type->fill(part->device, own, 0, (size_t)reduction->tickets * sizeof *own, part->stream,
+                                    &part->failure);
 }
 
 /* How far the elements of a part lie apart. */
@@ -739,7 +761,7 @@ static bool run_reduce(struct call *part, void *context)
     args.out = part->out_memory;
     args.scratch = part->scratch;
     set_steps(part, reduction, &args);
-    return take_tickets(part, reduction, &args) && call_launch(part, part->kernel.row, &args);
+    return make_tickets(part, reduction, &args) && call_launch(part, part->kernel.row, &args);
 }
 
 /* Where one number is made on a GPU, by a single store, the caller will probably want to read it. */

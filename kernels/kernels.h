@@ -81,8 +81,10 @@ struct reduce_plan {
         step;          /* x(o, j, i) lies o * outer_step + j * step + i elements from x; single_pass: step 1 */
     int64_t chunk;     /* of a row's n elements, those that one block reads; a multiple of fold */
     int64_t splits;    /* chunks of a row, in [1, 65535]; if several: group is 256, or the block one unit */
-    unsigned *tickets; /* a zero for each row, or tile of columns, if there are several chunks */
+    unsigned *tickets; /* a zero for each row, or tile of columns, if there are several chunks; or */
+    void *words;       /* single_pass: REDUCE_WORD_BYTES of zeros for each chunk of each row; else NULL */
     /* single_pass */
+    float keep;     /* the share of x, in (0, 1], that L2 has room for until it is read again */
     int group;      /* threads that share a row: a power of two up to 32, or the block's 256 */
     int short_rows; /* 0, or how many rows a thread has one after the other, none with more than 16 bytes of it */
     /* columns */
@@ -118,7 +120,10 @@ struct reduce_args {
     struct reduce_plan plan; /* of `single_pass` and `columns` */
 };
 
-enum { REDUCE_STATE_BYTES = 32 }; /* the largest partial result: count, complex mean, sum of squares */
+enum {
+    REDUCE_STATE_BYTES = 32, /* the largest partial result: count, complex mean, sum of squares */
+    REDUCE_WORD_BYTES = 64,  /* and 8 bytes more for every 8 of it */
+};
 
 /* Bytes for the partial results of a tree: one for each block of each launch, while there are several a row. */
 static inline uint64_t reduce_scratch(const struct reduce_args *args)

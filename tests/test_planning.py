@@ -15,7 +15,7 @@ CALLS = {
     "matmul": lambda **kw: ("matmul", (X, X.T), kw),
     "a batch": lambda **kw: ("matmul", (X.reshape(3, 1, 21, 100), X.reshape(3, 100, 21)), kw),
     "wider": lambda **kw: ("matmul", (X, X.T.astype(">f8")), kw),
-    "sum of all": lambda **kw: (smemkit.sum, (X.repeat(100, 0),), kw),
+    "sum of all": lambda **kw: (smemkit.sum, (X.repeat(30, 0),), kw),
     "sum of columns": lambda **kw: (smemkit.sum, (X, 0), kw),
     "tree": lambda **kw: (smemkit.sum, (X, 1), {"block_size": 32, **kw}),
     "var": lambda **kw: ("var", (X[::2, ::-1], (0, 1)), kw),
@@ -26,7 +26,7 @@ CALLS = {
     "convert": lambda **kw: ("convert", (X[:, ::-2], "int8"), kw),
     "reverse": lambda **kw: ("reverse", (X.ravel(),), kw),
     "add_one": lambda **kw: ("add_one", (X,), kw),
-    "sequential": lambda **kw: ("sum", (X,), {"kernel": "sequential", **kw}),
+    "sequential": lambda **kw: ("sum", (X,), {**kw, "kernel": "sequential", "device": "cpu"}),
     "nothing": lambda **kw: ("sum", (X[:0],), kw),
 }
 

@@ -853,6 +853,26 @@ def test_two_graphs_have_their_own_tickets_and_workspaces(device, capture):
 
 
 @on_gpu
+@pytest.mark.parametrize("kept", [0, 1100], ids=["one after the other", "all at once"])
+def test_more_graphs_than_the_device_keeps_zeros_for(device, kept):
+    """A graph's are free again once it is gone; while there are none, a call makes its own."""
+    xs = [on(device, np.random.default_rng(i).standard_normal(300_000, np.float32)) for i in range(3)]
+    expected = [smemkit.sum(x).item() for x in xs]
+    out = on(device, np.zeros((), np.float32))
+    graphs = []
+    for turn in range(1200):
+        x = xs[turn % 3]
+        graph = _core.Graph(lambda stream, x=x: smemkit.sum(x, out=out, stream=stream), device, 2, 0, 0)
+        graphs = [*graphs, graph][-kept - 1 :]
+        for which in {0, len(graphs) // 2, len(graphs) - 1} if turn % 100 == 0 else {-1}:
+            graphs[which].replay()
+    for graph in (graphs[0], graphs[-1]):
+        graph.replay()
+    smemkit.synchronize(device)
+    assert out.item() == expected[1199 % 3]
+
+
+@on_gpu
 def test_a_graph_beside_calls_that_are_not_captured(device):
     captured, called = Work(device, 1), Work(device, 2)
     captured()

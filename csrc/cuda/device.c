@@ -167,14 +167,18 @@ static void initialise(void)
     if (count > MAX_GPUS)
         count = MAX_GPUS;
     for (int i = 0; i < count; i++) {
+        int l2_bytes = 0;
+
         snprintf(gpus[i].device.name, sizeof gpus[i].device.name, "cuda:%d", i);
         gpus[i].device.ordinal = i;
         gpus[i].device.type = &cuda_type;
         if (cudaDeviceGetAttribute(&gpus[i].device.multiprocessors, cudaDevAttrMultiProcessorCount, i) !=
             cudaSuccess)
             gpus[i].device.multiprocessors = 1;
+        if (cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, i) == cudaSuccess)
+            gpus[i].device.l2_bytes = (size_t)l2_bytes;
         pthread_mutex_init(&gpus[i].places.lock, NULL);
-        pthread_mutex_init(&gpus[i].tickets.lock, NULL);
+        pthread_mutex_init(&gpus[i].zeros.lock, NULL);
     }
     gpu_count = count;
 }
@@ -552,7 +556,8 @@ static const struct device_type cuda_type = {
     .copy_in_end = cuda_copy_in_end,
     .copy_out = cuda_copy_out,
     .copy_out_end = cuda_copy_out_end,
-    .tickets = cuda_tickets,
+    .expect = cuda_expect,
+    .zeros = cuda_zeros,
     .allocate_result = cuda_allocate_result,
     .release_result = cuda_release_result,
     .read_result = cuda_read_result,

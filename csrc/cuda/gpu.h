@@ -26,16 +26,22 @@ struct places {
         used[PLACES]; /* those that nothing touches; those that something may still touch */
 };
 
-/* Zeros on the device that launches borrow and leave 0; under the lock. A stream has TICKETS of its own, the
- * default one the first; a captured launch has its own for good. */
-enum { TICKET_STREAMS = 64, TICKETS = 4096, CAPTURED_TICKETS = 1 << 18 };
+/* Zeros on the device that launches borrow and leave 0. A stream has ZEROS bytes for good, the default one first;
+ * what a stream captures has them until the graph is gone, and all that was instantiated from it. The list is
+ * under the lock. */
+enum { ZEROS = 256 << 10, MOST_ZEROS = 1024 /* of a device */, STREAM_ZEROS = 64 /* of these, for streams */ };
 
-struct tickets {
+struct zeros_place {
+    struct zeros_place *next;
+    void *memory;
+    unsigned long long stream, capture; /* their identities; capture 0: none */
+    atomic_bool unused;                 /* the graph is gone */
+};
+
+struct zeros {
     pthread_mutex_t lock;
-    bool tried;
-    unsigned *memory; /* NULL where it could not be had */
-    int stream_count, captured;
-    unsigned long long streams[TICKET_STREAMS]; /* their identities, which no other stream ever gets */
+    struct zeros_place *first;
+    int count, streams; /* places; those that streams have, but for the default one's */
 };
 
 struct gpu {
@@ -46,7 +52,7 @@ struct gpu {
     _Atomic(struct deferred *) deferred;
     _Atomic(struct crew *) crews[2]; /* to the device, and back */
     struct places places;
-    struct tickets tickets;
+    struct zeros zeros;
     atomic_bool lost; /* set after `failure`, which never changes again */
     struct failure failure;
 };
@@ -83,7 +89,7 @@ bool gpu_order(struct device *, cudaStream_t later, cudaStream_t earlier, struct
 bool cuda_allocate(struct device *, size_t bytes, device_stream, void **memory, struct failure *);
 void cuda_release(struct device *, void *memory, device_stream);
 size_t cuda_room(struct device *);
-unsigned *cuda_tickets(struct device *, int count, device_stream);
+void *cuda_zeros(struct device *, size_t bytes, device_stream);
 void *cuda_allocate_result(struct device *);
 void cuda_release_result(struct device *, void *memory, bool unused);
 bool cuda_read_result(struct device *, const void *memory, size_t bytes, bool awaited, void *to, struct failure *);
@@ -99,6 +105,7 @@ bool cuda_copy_in(struct device *, void *to, const struct runs *from, device_eve
 bool cuda_copy_in_end(struct device *, struct transfer *, device_stream, struct interval *, struct failure *);
 bool cuda_copy_out(struct device *, const struct runs *to, const void *from, device_stream, struct transfer **,
                    struct failure *);
+void cuda_expect(struct device *, void *memory, size_t bytes, struct transfer **);
 bool cuda_copy_out_end(struct device *, struct transfer *, struct interval *, struct failure *);
 
 #endif

@@ -255,70 +255,129 @@ bool cuda_read_result(struct device *device, const void *memory, size_t bytes, b
     return ok;
 }
 
-/* ---- tickets ---- */
+/* ---- zeros ---- */
 
-/* Once, and then for good. */
-static bool have_tickets(struct device *device, struct tickets *tickets)
+/* What is captured on a stream: the capture's identity, and the graph; 0 and NULL where nothing is. */
+static bool find_capture(cudaStream_t stream, unsigned long long *id, cudaGraph_t *graph)
 {
-    const size_t bytes = (TICKET_STREAMS * TICKETS + CAPTURED_TICKETS) * sizeof(unsigned);
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+
+    *id = 0;
+    *graph = NULL;
+    if (stream == NULL)
+        return true;
+#if CUDART_VERSION >= 13000
+    cudaError_t code = cudaStreamGetCaptureInfo(stream, &status, id, graph, NULL, NULL, NULL);
+#else
+    cudaError_t code = cudaStreamGetCaptureInfo_v2(stream, &status, id, graph, NULL, NULL);
+#endif
+    if (status == cudaStreamCaptureStatusNone)
+        *id = 0;
+    return code == cudaSuccess && status != cudaStreamCaptureStatusInvalidated;
+}
+
+static bool make_zeros(struct device *device, void **memory)
+{
     struct failure unheard, *failure = &unheard;
+    const enum cudaStreamCaptureMode mode = gpu_relax();
+    cudaStream_t own = NULL;
+    bool ok = CHECK(cudaMalloc(memory, ZEROS));
 
-    if (!tickets->tried) {
-        const enum cudaStreamCaptureMode mode = gpu_relax();
-        cudaStream_t own = NULL;
-
-        tickets->tried = true;
-        tickets->stream_count = 1; /* the default stream, which is number 0 */
-        if (CHECK(cudaMalloc((void **)&tickets->memory, bytes)) &&
-            !(CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)) &&
-              CHECK(cudaMemsetAsync(tickets->memory, 0, bytes, own)) && CHECK(cudaStreamSynchronize(own)))) {
-            (void)cudaFree(tickets->memory);
-            tickets->memory = NULL;
-        }
-        if (own != NULL)
-            (void)cudaStreamDestroy(own);
-        gpu_unrelax(mode);
+    if (ok && !(CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)) &&
+                CHECK(cudaMemsetAsync(*memory, 0, ZEROS, own)) && CHECK(cudaStreamSynchronize(own)))) {
+        (void)cudaFree(*memory);
+        ok = false;
     }
-    return tickets->memory != NULL;
+    if (own != NULL)
+        (void)cudaStreamDestroy(own);
+    gpu_unrelax(mode);
+    return ok;
 }
 
-/* The stream's place among those that have tickets; -1 where all places are taken. */
-static int place_of_stream(struct tickets *tickets, unsigned long long stream)
+/* The graph is gone, and whatever ran it. No function of CUDA may be called here. */
+static void leave_zeros(void *place)
 {
-    for (int i = 0; i < tickets->stream_count; i++)
-        if (tickets->streams[i] == stream)
-            return i;
-    if (tickets->stream_count == TICKET_STREAMS)
-        return -1;
-    tickets->streams[tickets->stream_count] = stream;
-    return tickets->stream_count++;
+    atomic_store(&((struct zeros_place *)place)->unused, true);
 }
 
-/* A captured launch may be replayed beside anything but itself: its tickets are nobody else's. */
-unsigned *cuda_tickets(struct device *device, int count, device_stream stream)
+/* Who has `place` has it as long as the graph is there. */
+static bool bind_zeros(struct device *device, struct zeros_place *place, cudaGraph_t graph)
 {
-    struct tickets *tickets = &gpus[device->ordinal].tickets;
+    struct failure unheard, *failure = &unheard;
+    cudaUserObject_t object = NULL;
+
+    if (!CHECK(cudaUserObjectCreate(&object, place, leave_zeros, 1, cudaUserObjectNoDestructorSync)))
+        return false;
+    if (CHECK(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove)))
+        return true;
+    (void)cudaUserObjectRelease(object, 1);
+    return false;
+}
+
+/* A place that nobody has. NULL where there is none. */
+static struct zeros_place *find_place(struct device *device, struct zeros *zeros)
+{
+    struct zeros_place *place;
+
+    for (place = zeros->first; place; place = place->next)
+        if (atomic_load(&place->unused))
+            return place;
+    if (zeros->count == MOST_ZEROS || !(place = calloc(1, sizeof *place)))
+        return NULL;
+    if (!make_zeros(device, &place->memory)) {
+        free(place);
+        return NULL;
+    }
+    atomic_init(&place->unused, true);
+    place->next = zeros->first;
+    zeros->first = place;
+    zeros->count++;
+    return place;
+}
+
+static void *zeros_of(struct device *device, struct zeros *zeros, unsigned long long stream,
+                      unsigned long long capture, cudaGraph_t graph)
+{
+    struct zeros_place *place;
+
+    for (place = zeros->first; place; place = place->next)
+        if (!atomic_load(&place->unused) && place->stream == stream && place->capture == capture)
+            return place->memory;
+    if ((!capture && stream && zeros->streams == STREAM_ZEROS) || !(place = find_place(device, zeros)))
+        return NULL;
+    place->stream = stream;
+    place->capture = capture;
+    atomic_store(&place->unused, false);
+    if (capture && !bind_zeros(device, place, graph)) {
+        atomic_store(&place->unused, true);
+        return NULL;
+    }
+    zeros->streams += !capture && stream;
+    return place->memory;
+}
+
+void *cuda_zeros(struct device *device, size_t bytes, device_stream stream)
+{
+    struct zeros *zeros = &gpus[device->ordinal].zeros;
     struct failure unheard, *failure = &unheard;
     struct visit visit;
-    unsigned long long id;
-    unsigned *memory = NULL;
+    unsigned long long id = 0, capture;
+    cudaGraph_t graph;
+    void *memory = NULL;
 
-    if (count > TICKETS || !gpu_enter(device, &visit, failure))
+    if (bytes > ZEROS || !gpu_enter(device, &visit, failure))
         return NULL;
-    pthread_mutex_lock(&tickets->lock);
-    if (have_tickets(device, tickets)) {
-        if (stream != NULL && gpu_is_capturing(stream)) {
-            if (count <= CAPTURED_TICKETS - tickets->captured) {
-                memory = tickets->memory + TICKET_STREAMS * TICKETS + tickets->captured;
-                tickets->captured += count;
-            }
-        } else if (stream == NULL || CHECK(cudaStreamGetId(stream, &id))) {
-            const int place = place_of_stream(tickets, stream == NULL ? 0 : id + 1);
-
-            memory = place < 0 ? NULL : tickets->memory + place * TICKETS;
-        }
+    bool ok = find_capture(stream, &capture, &graph);
+    if (capture) /* to ask for its identity would end the capture, as long as which no other has its address */
+        id = (uintptr_t)stream;
+    else if (stream != NULL)
+        ok = ok && CHECK(cudaStreamGetId(stream, &id));
+    if (ok) {
+        pthread_mutex_lock(&zeros->lock);
+        memory = zeros_of(device, zeros, stream == NULL ? 0 : id + 1, capture, graph);
+        pthread_mutex_unlock(&zeros->lock);
     }
-    pthread_mutex_unlock(&tickets->lock);
+    (void)cudaGetLastError();
     gpu_leave(&visit);
     return memory;
 }

@@ -1,8 +1,12 @@
-// What threads make of their states together: a group of a warp's threads, a block, the blocks of a launch.
+// What threads make of their states together: a group of a warp's threads, a block, the blocks of a launch. The
+// blocks have two ways. With tickets any of them may be the last, on any device. By words it is the one with the
+// highest number, which waits for the others': a trip through memory instead of three (store, ticket, load), but
+// only where blocks run at once, and begin in the order of their numbers.
 #pragma once
 
 #include <cuda_runtime.h>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels.h"
 #include "shuffle.cuh"
@@ -49,4 +53,121 @@ static __device__ bool is_last_block(unsigned *ticket, unsigned blocks)
     }
     __syncthreads(); // the answer is there
     return last;
+}
+
+#ifdef __CUDA_ARCH_LIST__ // a GPU's code, or its host's
+
+// A state, and that it is there: both come by one store. Between launches it is 0.
+struct alignas(16) Word {
+    uint64_t bits, here;
+};
+
+template <class State>
+constexpr bool fits_word = sizeof(State) <= sizeof Word::bits;
+
+static __device__ inline void put_word(Word *to, uint64_t bits)
+{
+    asm volatile("{ .reg .b128 word; mov.b128 word, {%1, %2}; st.relaxed.gpu.global.b128 [%0], word; }"
+                 :
+                 : "l"(to), "l"(bits), "l"((uint64_t)1)
+                 : "memory");
+}
+
+static __device__ inline Word get_word(const Word *from)
+{
+    Word word;
+
+    asm volatile("{ .reg .b128 word; ld.relaxed.gpu.global.b128 word, [%2]; mov.b128 {%0, %1}, word; }"
+                 : "=l"(word.bits), "=l"(word.here)
+                 : "l"(from)
+                 : "memory");
+    return word;
+}
+
+// Thread 0 leaves the state of its block, which is not the row's last.
+template <class State>
+static __device__ void leave_state(const State &state, Word *word)
+{
+    uint64_t bits = 0;
+
+    memcpy(&bits, &state, sizeof state);
+    put_word(word, bits);
+}
+
+// The states of `blocks` blocks in thread 0 of the last one, whose own is there in thread 0: combined as they
+// would be after a ticket. The words are 0 again.
+template <class Operation>
+static __device__ typename Operation::State await_states(const typename Operation::State &own, Word *words,
+                                                         int blocks, typename Operation::State *of_warp)
+{
+    using State = typename Operation::State;
+    constexpr int AT_ONCE = 4;
+    State state = Operation::identity();
+
+    if (threadIdx.x == 0)
+        of_warp[0] = own;
+    __syncthreads(); // the thread whose turn it is reads it
+    for (int first = threadIdx.x; first < blocks; first += AT_ONCE * REDUCE_BLOCK) {
+        Word from[AT_ONCE];
+
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++)
+            if (first + u * REDUCE_BLOCK < blocks - 1)
+                from[u] = get_word(words + first + u * REDUCE_BLOCK);
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++) {
+            const int block = first + u * REDUCE_BLOCK;
+            State other = of_warp[0];
+
+            if (block < blocks - 1) {
+                while (!from[u].here)
+                    from[u] = get_word(words + block);
+                words[block] = {0, 0};
+                memcpy(&other, &from[u].bits, sizeof other);
+            }
+            if (block < blocks)
+                state = Operation::combine(state, other);
+        }
+    }
+    return combine_block<Operation>(state, of_warp);
+}
+
+#endif
+
+// The states of a row's blocks, which are in their threads 0: all of them in thread 0 of the block where it is
+// true; `block` is the number in the row, and args has the plan.
+template <class Operation>
+static __device__ bool combine_blocks(typename Operation::State &state, int64_t row, int64_t block,
+                                      const reduce_args &args, typename Operation::State *of_warp)
+{
+    using State = typename Operation::State;
+    const reduce_plan &plan = args.plan;
+
+#ifdef __CUDA_ARCH_LIST__
+    if constexpr (fits_word<State>) {
+        Word *words = (Word *)plan.words + row * plan.splits;
+
+        if (plan.words && block == plan.splits - 1) {
+            state = await_states<Operation>(state, words, (int)plan.splits, of_warp);
+            return true;
+        }
+        if (plan.words) {
+            if (threadIdx.x == 0)
+                leave_state(state, words + block);
+            return false;
+        }
+    }
+#endif
+    State *partials = (State *)args.scratch + row * plan.splits;
+
+    if (threadIdx.x == 0)
+        partials[block] = state;
+    if (!is_last_block(&plan.tickets[row], (unsigned)plan.splits))
+        return false;
+    state = Operation::identity();
+#pragma unroll 4
+    for (int64_t i = threadIdx.x; i < plan.splits; i += REDUCE_BLOCK)
+        state = Operation::combine(state, partials[i]);
+    state = combine_block<Operation>(state, of_warp);
+    return true;
 }

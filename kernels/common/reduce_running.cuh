@@ -54,7 +54,9 @@ struct Running {
         } else if constexpr (std::is_same_v<Operation, Sum<uint64_t>> && is_small_integer<In>) {
             state += (uint64_t)(int64_t)small_sum(x);
         } else if constexpr (std::is_same_v<Operation, Sum<double>> && std::is_same_v<In, __half>) {
-            state += in_pairs<0, COUNT>(x); // of float16, no sum of a vector is too large for a float
+            state += in_pairs<float, 0, COUNT>(x); // of float16, no sum of a vector is too large for a float
+        } else if constexpr (std::is_same_v<Operation, Sum<double>>) {
+            state += in_pairs<double, 0, COUNT>(x); // each waits for two others, and not for all before it
         } else {
 #pragma unroll
             for (int i = 0; i < COUNT; i++)
@@ -89,13 +91,13 @@ struct Running {
         return sum;
     }
 
-    template <int FIRST, int COUNT, int BYTES>
-    static __device__ float in_pairs(const Vector<BYTES> &x)
+    template <class Wide, int FIRST, int COUNT, int BYTES>
+    static __device__ Wide in_pairs(const Vector<BYTES> &x)
     {
         if constexpr (COUNT == 1)
-            return (float)element<In>(x, FIRST);
+            return convert<Wide>(element<In>(x, FIRST));
         else
-            return in_pairs<FIRST, COUNT / 2>(x) + in_pairs<FIRST + COUNT / 2, COUNT / 2>(x);
+            return in_pairs<Wide, FIRST, COUNT / 2>(x) + in_pairs<Wide, FIRST + COUNT / 2, COUNT / 2>(x);
     }
 };
 

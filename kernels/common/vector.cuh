@@ -61,6 +61,37 @@ static __device__ Vector<BYTES> load_aligned(const unsigned char *from)
     }
 }
 
+// Where loads leave what they read in L2: a share `keep` of it as it would be, the rest as the first to go, so
+// that a part of what is larger than L2 is there when it is read again. It tells by the address which.
+static __device__ inline uint64_t policy_for(float keep)
+{
+    uint64_t policy = 0;
+
+#if defined(__CUDA_ARCH_LIST__) && __CUDA_ARCH__ >= 800
+    asm volatile("createpolicy.fractional.L2::evict_normal.L2::evict_first.b64 %0, %1;"
+                 : "=l"(policy)
+                 : "f"(keep));
+#else
+    (void)keep;
+#endif
+    return policy;
+}
+
+static __device__ inline Vector<16> load_aligned(const unsigned char *from, uint64_t policy)
+{
+#if defined(__CUDA_ARCH_LIST__) && __CUDA_ARCH__ >= 800
+    Vector<16> x;
+
+    asm volatile("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=r"(x.word[0]), "=r"(x.word[1]), "=r"(x.word[2]), "=r"(x.word[3])
+                 : "l"(from), "l"(policy));
+    return x;
+#else
+    (void)policy;
+    return load_aligned<16>(from);
+#endif
+}
+
 // 16 bytes from any address on, and no others; a call, since it is rare
 static __device__ __noinline__ Vector<16> load_bytes(const unsigned char *from)
 {

@@ -3,9 +3,10 @@
 // The idea: every thread reads 16 bytes at a time, several such vectors of its row before it needs the first, and
 // combines them on its own; then a row's threads combine what they have by shuffles. A row is given as many
 // threads as it has work for: some lanes of a warp, or a block, or several blocks. These leave their partial
-// results in memory, and each takes a ticket: the block that draws the last one combines the partial results,
-// always in the same order, so that the bits of a result do not tell who came last. What the rungs below wasted: a
-// launch and a trip through memory for each level of the tree, or the time in which few loads were under way.
+// results in memory, and one of them combines these: the last one of the row, which waits for the others', or
+// where blocks need not run at once the one that draws the last ticket. Their order is always the same, so that
+// the bits of a result do not tell who came last. What the rungs below wasted: a launch and a trip through memory
+// for each level of the tree, or the time in which few loads were under way.
 // Launch: blocks of 256 threads, along x over the rows, 256 / group a block, and along y over a row's chunks; rows
 // of up to 32 vectors several times as many a block. Vector k of a row are its elements from k * V on, wherever
 // they lie: so the sums are the same from any address.
@@ -13,6 +14,7 @@
 #include <algorithm>
 
 #include "../common/grid.cuh"
+#include "../common/launch.cuh"
 #include "../common/reduce_block.cuh"
 #include "../common/reduce_finish.cuh"
 #include "../common/reduce_running.cuh"
@@ -30,10 +32,11 @@ constexpr int blocks_at_once = sizeof(typename Operation::State) > 16 ? 2 : 4;
 // their row: vectors t, t + group, …, in this order.
 template <bool ALIGNED, class Operation, class In>
 static __device__ void read_vectors(Running<Operation, In> &running, const unsigned char *x, int vectors,
-                                    int64_t j, int t, int group)
+                                    int64_t j, int t, int group, float keep)
 {
     constexpr int V = 16 / sizeof(In), COUNT = ALIGNED ? IN_FLIGHT : IN_FLIGHT_APART;
     using Load = std::conditional_t<ALIGNED, Vector<16>, Loading<In, 16>>;
+    const uint64_t policy = policy_for(keep);
 
     for (int k = t; k < vectors; k += group * COUNT) {
         Load load[COUNT];
@@ -43,7 +46,7 @@ static __device__ void read_vectors(Running<Operation, In> &running, const unsig
             const int at = k + u * group;
             if (at < vectors) {
                 if constexpr (ALIGNED)
-                    load[u] = load_aligned<16>(x + (int64_t)at * 16);
+                    load[u] = load_aligned(x + (int64_t)at * 16, policy);
                 else if (at > 0 && at < vectors - 1)
                     load[u].begin(x + (int64_t)at * 16);
                 else
@@ -65,7 +68,8 @@ static __device__ void read_vectors(Running<Operation, In> &running, const unsig
 
 // All that thread t of `group` makes of n elements from `x` on, which are those from j on of their row.
 template <class Operation, class In>
-static __device__ typename Operation::State read_row(const In *x, int64_t n, int64_t j, int t, int group)
+static __device__ typename Operation::State read_row(const In *x, int64_t n, int64_t j, int t, int group,
+                                                     float keep)
 {
     constexpr int V = 16 / sizeof(In);
     const auto *bytes = (const unsigned char *)x;
@@ -73,11 +77,13 @@ static __device__ typename Operation::State read_row(const In *x, int64_t n, int
     Running<Operation, In> running;
 
     if ((uintptr_t)bytes % 16 == 0)
-        read_vectors<true>(running, bytes, vectors, j, t, group);
+        read_vectors<true>(running, bytes, vectors, j, t, group, keep);
     else
-        read_vectors<false>(running, bytes, vectors, j, t, group);
-    for (int64_t i = (int64_t)vectors * V + t; i < n; i += group) // fewer than V are left
+        read_vectors<false>(running, bytes, vectors, j, t, group, keep);
+    if (t < n - (int64_t)vectors * V) { // fewer than V, and than the group, are left
+        const int64_t i = (int64_t)vectors * V + t;
         running.add(x[i], j + i);
+    }
     return running.result();
 }
 
@@ -88,36 +94,26 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, blocks_at_once<Operation>)
     using State = typename Operation::State;
     __shared__ __align__(16) unsigned char shared[REDUCE_BLOCK / 32 * sizeof(State)];
     const reduce_plan &plan = args.plan;
-    const int group = plan.group, t = threadIdx.x & (group - 1); // [0, group)
-    const int64_t row = (int64_t)blockIdx.x * (REDUCE_BLOCK / group) + threadIdx.x / group;
+    const int group = plan.group, log2 = __ffs(group) - 1, t = threadIdx.x & (group - 1); // [0, group)
+    const int64_t row = (int64_t)blockIdx.x * (REDUCE_BLOCK >> log2) + (threadIdx.x >> log2);
     const int64_t begin = blockIdx.y * plan.chunk; // of the chunk, in this part of the row
     const int64_t n = min(plan.chunk, args.count - begin);
     bool finishes = t == 0 && row < args.outer;
     State state = Operation::identity();
 
+    wait_for_earlier();
     if (row < args.outer)
         state = read_row<Operation>((const In *)args.x + row * plan.outer_step + begin, n, args.first + begin, t,
-                                    group);
+                                    group, plan.keep);
     if (group < REDUCE_BLOCK)
         state = combine_lanes<Operation>(state, group);
     else
         state = combine_block<Operation>(state, (State *)shared);
 
-    if (plan.splits > 1) { // and the block has one row
-        State *partials = (State *)args.scratch + row * plan.splits;
-
-        if (t == 0)
-            partials[args.first / plan.chunk + blockIdx.y] = state;
-        if (is_last_block(&plan.tickets[row], (unsigned)plan.splits)) {
-            state = Operation::identity();
-#pragma unroll 4
-            for (int64_t i = t; i < plan.splits; i += REDUCE_BLOCK)
-                state = Operation::combine(state, partials[i]);
-            state = combine_block<Operation>(state, (State *)shared);
-        } else {
-            finishes = false;
-        }
-    }
+    if (plan.splits > 1) // and the block has one row
+        finishes = combine_blocks<Operation>(state, row, (args.first ? args.first / plan.chunk : 0) + blockIdx.y,
+                                             args, (State *)shared) &&
+                   t == 0;
     if (finishes)
         finish(Operation(), state, row, args);
 }
@@ -138,6 +134,7 @@ __global__ void __launch_bounds__(REDUCE_BLOCK) reduce_short_rows(const __grid_c
     const int64_t step = rows_at_once * args.plan.outer_step * (int64_t)sizeof(In);
     Loading<In, 16> next;
 
+    wait_for_earlier();
     if (count && row < args.outer)
         next.begin(x, count * (int)sizeof(In), array);
 #pragma unroll 1
@@ -174,9 +171,7 @@ cudaError_t launch_reduce_single_pass(const reduce_args *args, cudaStream_t stre
         using In = decltype(zero);
 
         if (plan.short_rows)
-            reduce_short_rows<Operation, In><<<grid, REDUCE_BLOCK, 0, stream>>>(*args);
-        else
-            reduce_rows<Operation, In><<<grid, REDUCE_BLOCK, 0, stream>>>(*args);
-        return cudaGetLastError();
+            return launch<reduce_short_rows<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
+        return launch<reduce_rows<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
     });
 }
