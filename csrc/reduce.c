@@ -142,12 +142,14 @@ enum {
     CHUNK = 128 << 10,     /* likewise, up to so many */
     MOST_CHUNK = 4 << 20,  /* more than that is not given to one block, where rows are split */
     FEW = 2,               /* blocks a multiprocessor: the last of them adds up what they have in one step */
-    MANY_ROWS = 16,        /* of which some wait, so that no multiprocessor is without work before the others */
-    MANY_COLUMNS = 6,      /* likewise; the last block has more to combine */
-    SHORT_VECTORS = 32,    /* of a row of which each thread of a group has one */
-    SHORT_ROWS = 8,        /* that a thread has one after the other */
-    WARP_VECTORS = 1024,   /* of a row that is a warp's, where there are WARP_ROWS a multiprocessor */
+    MANY_ROWS = 12,        /* of which some wait, so that no multiprocessor is without work before the others */
+    MANY_COLUMNS = 8,      /* likewise; the last block has more to combine */
+    WARP_VECTORS = 1024,   /* of a row that is a warp's or less, where there are WARP_ROWS a multiprocessor */
     WARP_ROWS = 16,
+    SHORT_VECTORS = 32,  /* of a row that goes through shared memory, where there are as many rows */
+    SHORT_BYTES = 128,   /* of such a row that are enough for a thread */
+    THREAD_VECTORS = 32, /* of a row that are enough for a thread, if it has LINE_THREADS beside it */
+    LINE_THREADS = 8,
     WIDE_TILE = 32,     /* vectors of a tile of columns, where there are enough for all multiprocessors */
     NARROW_TILE = 8,    /* and where there are not: the rows are split, and a wide tile has more to combine */
     FOLD_LANES = 64,    /* the most vectors of narrow rows that are made one */
@@ -200,24 +202,42 @@ static int power_of_two(int64_t n)
     return power;
 }
 
+/* Rows that go through shared memory: as many a block as it has room for, or less, so that all multiprocessors
+ * have a block or two; blocks begin at a multiple of a vector. */
+static void plan_short_rows(const struct device *device, int64_t rows, int64_t bytes, int per_vector,
+                            struct reduce_plan *plan)
+{
+    const int64_t share = ceil_div(rows, FEW * device->multiprocessors);
+
+    plan->group = power_of_two(least(32, ceil_div(bytes, SHORT_BYTES)));
+    plan->short_rows =
+        (int)least(ceil_div(share, per_vector), REDUCE_SHORT_BYTES / bytes / per_vector) * per_vector;
+}
+
 static void plan_rows(const struct device *device, const struct extent *extent, int element,
                       struct reduce_plan *plan)
 {
     const int per_vector = VECTOR / element;
     const int64_t rows = extent->outer * extent->inner, vectors = ceil_div(extent->n, per_vector);
+    const int64_t bytes = extent->n * element;
+    const bool many = rows >= WARP_ROWS * device->multiprocessors;
 
     plan->splits = 1;
     plan->chunk = extent->n;
-    plan->keep = share_to_keep(device, rows * extent->n * element);
-    if (vectors <= SHORT_VECTORS) {
-        plan->group = power_of_two(vectors);
-        plan->short_rows = (int)most(
-            1, least(SHORT_ROWS, rows * plan->group / REDUCE_BLOCK / (MANY_ROWS * device->multiprocessors)));
-    } else if (vectors <= WARP_VECTORS && rows >= WARP_ROWS * device->multiprocessors) {
-        plan->group = 32;
+    plan->keep = share_to_keep(device, rows * bytes);
+    if (many &&
+        (vectors <= SHORT_VECTORS || (extent->n % per_vector && per_vector * bytes <= REDUCE_SHORT_BYTES))) {
+        plan_short_rows(device, rows, bytes, per_vector, plan);
+    } else if (many && vectors <= WARP_VECTORS) {
+        plan->group = (int)most(LINE_THREADS, per_vector);
+        while (plan->group < 32 && (vectors > plan->group * THREAD_VECTORS ||
+                                    rows * plan->group < 2 * MANY_ROWS * REDUCE_BLOCK * device->multiprocessors))
+            plan->group *= 2;
+    } else if (vectors <= SHORT_VECTORS) {
+        plan->group = power_of_two(most(vectors, per_vector));
     } else {
         plan->group = REDUCE_BLOCK;
-        plan->chunk = ceil_div(vectors, splits_of(device, rows, extent->n * element, MANY_ROWS));
+        plan->chunk = ceil_div(vectors, splits_of(device, rows, bytes, MANY_ROWS));
         plan->chunk = ceil_div(plan->chunk, LINE) * LINE * per_vector;
         plan->splits = ceil_div(extent->n, plan->chunk);
     }
@@ -245,11 +265,20 @@ static void plan_columns(const struct device *device, const struct extent *exten
 {
     const int element = dtype_bytes(args->dtype), vector = vector_of_columns(args, element);
     const int64_t vectors = ceil_div(extent->inner, vector), fold = vector / common_divisor(vector, extent->inner);
+    const bool folds = fold > 1 && fold * extent->inner / vector <= FOLD_LANES && fold <= extent->n;
     int64_t rows, tiles = 1, splits = 1;
 
     plan->vector = vector;
     plan->fold = 1;
-    if (fold > 1 && fold * extent->inner / vector <= FOLD_LANES && fold <= extent->n) {
+    if (!folds && (extent->n < 2 * ROWS_OF_THREAD ||
+                   extent->outer * vectors >= MANY_ROWS * REDUCE_BLOCK * (int64_t)device->multiprocessors)) {
+        plan->lanes = REDUCE_BLOCK;
+        plan->height = 1;
+        plan->chunk = extent->n;
+        plan->splits = 1;
+        return;
+    }
+    if (folds) {
         plan->fold = (int)fold;
         plan->lanes = (int)(fold * extent->inner / vector);
     } else {

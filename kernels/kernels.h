@@ -85,8 +85,10 @@ struct reduce_plan {
     void *words;       /* single_pass: REDUCE_WORD_BYTES of zeros for each chunk of each row; else NULL */
     /* single_pass */
     float keep;     /* the share of x, in (0, 1], that L2 has room for until it is read again */
-    int group;      /* threads that share a row: a power of two up to 32, or the block's 256 */
-    int short_rows; /* 0, or how many rows a thread has one after the other, none with more than 16 bytes of it */
+    int group;      /* threads that share a row: a power of two up to 32, or the block's 256; as many as a vector
+                       has elements, or short rows */
+    int short_rows; /* 0, or how many a block has that pass through shared memory: whole vectors together, and
+                       REDUCE_SHORT_BYTES at most */
     /* columns */
     int vector; /* columns of a thread */
     int lanes,
@@ -94,7 +96,7 @@ struct reduce_plan {
     int fold;   /* rows that are one to them, so that it is whole vectors; 1 where they lie apart */
 };
 
-enum { REDUCE_BLOCK = 256 /* threads of these two */ };
+enum { REDUCE_BLOCK = 256 /* threads of these two */, REDUCE_SHORT_BYTES = 16 << 10 };
 
 /* out (outer, inner) = op over the n elements of x (outer, n, inner). `tree`, `single_pass` and `columns` may be
  * given x in parts, in order: `count` of the n elements from `first` on, which is a multiple of block_size, or of

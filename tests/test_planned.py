@@ -20,17 +20,23 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 ROWS = [  # reduced along axis 1
     (3, 1),
     (700, 2),
-    (5000, 3),  # several rows a thread, one after the other
+    (5000, 3),  # a row a thread
+    (4001, 7),
+    (3000, 24),
+    (2999, 33),
+    (2113, 128),
+    (560_000, 1),  # several rows a thread, one after the other
     (300, 5),
     (9, 15),
     (9, 16),
     (9, 17),
     (2000, 33),
     (40, 127),
-    (40, 128),  # the longest short row of 4-byte elements
+    (40, 128),
     (40, 129),
-    (2200, 140),  # a warp a row
+    (2200, 140),  # some lanes of a warp a row
     (2113, 131),
+    (2112, 301),
     (7, 1025),
     (1, 4096),  # a block
     (1, 4097),
@@ -52,6 +58,7 @@ COLUMNS = [  # along axis 0
     (70, 1027),
     (16, 4100),
     (2047, 256),
+    (16, 4001),
 ]
 MIDDLE = [(5, 100, 3), (300, 4, 8), (2000, 3, 5), (2, 700, 33), (3, 50, 260), (40, 17, 129)]  # along axis 1
 SHAPES = [(shape, 1) for shape in ROWS] + [(shape, 0) for shape in COLUMNS] + [(shape, 1) for shape in MIDDLE]
@@ -297,8 +304,11 @@ PLANS = [  # shape, axis, the kernel, and whether a row or a tile of columns has
     ((4000, 3), 1, "reduce_short_rows", False),
     ((4000, 3), 0, "reduce_columns", True),
     ((1000, 300), 0, "reduce_columns", True),
-    ((3, 9000), 0, "reduce_columns", False),
-    ((300, 4, 8), 1, "reduce_columns", False),
+    ((4000, 32), 1, "reduce_short_rows", False),
+    ((3, 9000), 0, "reduce_whole_columns", False),
+    ((300, 4, 8), 1, "reduce_whole_columns", False),
+    ((3000, 512), 1, "reduce_rows", False),
+    ((60, 400), 0, "reduce_columns", False),
 ]
 
 

@@ -21,16 +21,24 @@ static __device__ __noinline__ void store_any(void *out, int64_t row, enum dtype
 template <class Value>
 static __device__ void store_result(void *out, int64_t row, enum dtype dtype, Value value)
 {
-    if constexpr (std::is_same_v<Value, double>) {
+    if constexpr (std::is_floating_point_v<Value>) {
         if (dtype == FLOAT32)
             ((float *)out)[row] = (float)value;
         else if (dtype == FLOAT64)
             ((double *)out)[row] = value;
+        else if (dtype == FLOAT16)
+            ((__half *)out)[row] = convert<__half>(value);
         else
             store_any(out, row, dtype, value);
     } else if constexpr (std::is_integral_v<Value>) {
         if (dtype & (INT64 | UINT64))
-            ((Value *)out)[row] = value;
+            ((int64_t *)out)[row] = (int64_t)value;
+        else if (dtype & (INT32 | UINT32))
+            ((int32_t *)out)[row] = (int32_t)value;
+        else if (dtype & (INT16 | UINT16))
+            ((int16_t *)out)[row] = (int16_t)value;
+        else if (dtype & (INT8 | UINT8))
+            ((int8_t *)out)[row] = (int8_t)value;
         else
             store_any(out, row, dtype, value);
     } else {
@@ -75,6 +83,8 @@ static __device__ void finish(Operation, typename Operation::State value, int64_
         if (mean)
             z = {z.re / args.n, z.im / args.n};
         store_result(args.out, row, args.result, z);
+    } else if (std::is_same_v<T, float> && !mean) {
+        store_result(args.out, row, args.result, value);
     } else if (std::is_floating_point_v<T> || mean) {
         const double x = std::is_floating_point_v<T> ? (double)value : wrapped((uint64_t)value, args.result);
         store_result(args.out, row, args.result, mean ? x / args.n : x);

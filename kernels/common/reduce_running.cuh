@@ -28,6 +28,53 @@ static __device__ int add_bytes(uint32_t x, uint32_t y, int sum)
         return (int)__dp4a(x, y, (unsigned)sum);
 }
 
+template <class Operation>
+struct is_first : std::false_type {
+};
+template <class O>
+struct is_first<First<O>> : std::true_type {
+    using Order = O;
+};
+
+// The least or the greatest of COUNT elements of a vector, from FIRST on, as a value of its operation's type.
+// Words of small integers compare by their uppermost elements: the others are shifted there.
+template <class Order, class In, int FIRST, int COUNT, int BYTES>
+static __device__ typename Order::Value first_of(const Vector<BYTES> &x)
+{
+    using Value = typename Order::Value;
+    constexpr int WORDS = BYTES / 4;
+
+    if constexpr (COUNT > 1)
+        return First<Order>::combine(first_of<Order, In, FIRST, COUNT / 2>(x),
+                                     first_of<Order, In, FIRST + COUNT / 2, COUNT / 2>(x));
+    else if constexpr (std::is_integral_v<In> && sizeof(In) < 4)
+        return (Value)(x.word[FIRST % WORDS] << (FIRST / WORDS * 8 * (int)sizeof(In)));
+    else
+        return convert<Value>(element<In>(x, FIRST));
+}
+
+template <class Order, class In, int BYTES>
+static __device__ typename Order::Value first_of(const Vector<BYTES> &x)
+{
+    using Value = typename Order::Value;
+
+    if constexpr (std::is_same_v<In, __half> || std::is_same_v<In, __nv_bfloat16>) { // in pairs
+        using Pair = std::conditional_t<std::is_same_v<In, __half>, __half2, __nv_bfloat162>;
+        Pair first = element<Pair>(x, 0);
+#pragma unroll
+        for (int i = 1; i < BYTES / 4; i++)
+            if constexpr (std::is_same_v<Order, Greatest<Value>>)
+                first = __hmax2_nan(first, element<Pair>(x, i));
+            else
+                first = __hmin2_nan(first, element<Pair>(x, i));
+        return First<Order>::combine((Value)first.x, (Value)first.y);
+    } else if constexpr (std::is_integral_v<In> && sizeof(In) < 4) {
+        return first_of<Order, In, 0, BYTES / (int)sizeof(In)>(x) >> (32 - 8 * (int)sizeof(In));
+    } else {
+        return first_of<Order, In, 0, BYTES / (int)sizeof(In)>(x);
+    }
+}
+
 template <class Operation, class In>
 struct Running {
     using State = typename Operation::State;
@@ -57,6 +104,8 @@ struct Running {
             state += in_pairs<float, 0, COUNT>(x); // of float16, no sum of a vector is too large for a float
         } else if constexpr (std::is_same_v<Operation, Sum<double>>) {
             state += in_pairs<double, 0, COUNT>(x); // each waits for two others, and not for all before it
+        } else if constexpr (is_first<Operation>::value) {
+            state = Operation::combine(state, first_of<typename is_first<Operation>::Order, In>(x));
         } else {
 #pragma unroll
             for (int i = 0; i < COUNT; i++)
@@ -101,46 +150,60 @@ struct Running {
     }
 };
 
-// The first of some elements is found among their values; its place is looked for only where it comes before what
-// has been met so far, which is seldom. Elements have to come in the order of their indices.
+// The first of some elements is found among their values. The vector that has it is kept, and its place in there
+// looked for in the end: no branch is taken meanwhile. Elements have to come in the order of their indices.
 template <class Order, class In>
 struct Running<IndexOfFirst<Order>, In> {
     using Operation = IndexOfFirst<Order>;
     using State = typename Operation::State;
     using Value = typename Order::Value;
-    State state = Operation::identity();
-
-    __device__ bool is_first(Value x) const
-    {
-        return Order::before(x, state.value) || (is_nan(x) && !is_nan(state.value)) || state.index == INT64_MAX;
-    }
+    State state = Operation::identity(); // of elements that came one by one
+    Value first = Order::last();         // of the vectors', in `kept`: elements begin, begin + 1, …
+    Vector<16> kept;
+    int64_t begin = -1;
 
     __device__ void add(In x, int64_t j)
     {
         const Value value = convert<Value>(x);
 
-        if (is_first(value))
+        if (comes_before(value, state.value) || state.index == INT64_MAX)
             state = {value, j};
     }
 
     template <int BYTES>
     __device__ void add(const Vector<BYTES> &x, int64_t j)
     {
-        constexpr int COUNT = BYTES / sizeof(In);
-        Value first = convert<Value>(element<In>(x, 0));
+        const Value value = first_of<Order, In>(x);
 
+        if (comes_before(value, first) || begin < 0) {
+            first = value;
+            begin = j;
 #pragma unroll
-        for (int i = 1; i < COUNT; i++)
-            first = First<Order>::combine(first, convert<Value>(element<In>(x, i)));
-        if (is_first(first))
-#pragma unroll
-            for (int i = 0; i < COUNT; i++)
-                add(element<In>(x, i), j + i);
+            for (int i = 0; i < 4; i++)
+                kept.word[i] = x.word[i % (BYTES / 4)]; // of equals the first is looked for
+        }
     }
 
     __device__ State result() const
     {
-        return state;
+        constexpr int COUNT = 16 / sizeof(In);
+        int place = 0;
+
+        if (begin < 0)
+            return state;
+#pragma unroll
+        for (int i = COUNT - 1; i >= 0; i--) {
+            const Value value = convert<Value>(element<In>(kept, i));
+            if (is_nan(first) ? is_nan(value) : !Order::before(first, value))
+                place = i;
+        }
+        return Operation::combine(state, {first, begin + place});
+    }
+
+  private:
+    static __device__ bool comes_before(Value x, Value y)
+    {
+        return Order::before(x, y) | (is_nan(x) & !is_nan(y)); // without a branch
     }
 };
 
@@ -151,7 +214,7 @@ struct Running<Moments<Mean>, In> {
     using Operation = Moments<Mean>;
     using State = typename Operation::State;
     static constexpr bool EXACT = is_small_integer<In>; // in integers, then
-    static constexpr int CHUNK = EXACT ? 1 << 13 : 64;
+    static constexpr int CHUNK = EXACT ? 1 << 13 : sizeof(In) <= 4 ? 512 : 64;
     State state = Operation::identity();
     Mean origin = Mean(0);
     std::conditional_t<EXACT, int64_t, Mean> sum = 0;

@@ -11,7 +11,7 @@
 #include <cstring>
 
 template <int BYTES>
-struct Vector {
+struct alignas(BYTES) Vector {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what one instruction loads");
     uint32_t word[BYTES / 4];
 };

@@ -7,11 +7,12 @@
 // where blocks need not run at once the one that draws the last ticket. Their order is always the same, so that
 // the bits of a result do not tell who came last. What the rungs below wasted: a launch and a trip through memory
 // for each level of the tree, or the time in which few loads were under way.
-// Launch: blocks of 256 threads, along x over the rows, 256 / group a block, and along y over a row's chunks; rows
-// of up to 32 vectors several times as many a block. Vector k of a row are its elements from k * V on, wherever
-// they lie: so the sums are the same from any address.
+// Short rows, which are no whole vectors mostly, pass through shared memory: a block loads as many side by side as
+// it has room for, in whole vectors, and then each is read by a thread, or by a few.
+// Launch: blocks of 256 threads, along x over the rows, 256 / group a block or as many short ones as there is room
+// for, and along y over a row's chunks. Vector k of a row are its elements from k * V on, wherever they lie: so
+// the sums are the same from any address.
 #include <cuda_runtime.h>
-#include <algorithm>
 
 #include "../common/grid.cuh"
 #include "../common/launch.cuh"
@@ -26,7 +27,11 @@ constexpr int IN_FLIGHT_APART = 2; // where each takes two loads
 
 // of a multiprocessor: as many as have registers for their states
 template <class Operation>
-constexpr int blocks_at_once = sizeof(typename Operation::State) > 16 ? 2 : 4;
+constexpr int blocks_at_once = sizeof(typename Operation::State) > 24   ? 2
+                               : sizeof(typename Operation::State) > 16 ? 3
+                                                                        : 4;
+template <class Operation>
+constexpr int short_blocks_at_once = sizeof(typename Operation::State) > 8 ? 4 : 6;
 
 // Adds what thread t of `group` has of `vectors` whole vectors side by side, which are elements j, j + 1, … of
 // their row: vectors t, t + group, …, in this order.
@@ -118,52 +123,149 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, blocks_at_once<Operation>)
         finish(Operation(), state, row, args);
 }
 
-// Rows of which each thread of a group has one vector, or a part of one: the next row's is on its way while this
-// one's is added up.
-template <class Operation, class In>
-__global__ void __launch_bounds__(REDUCE_BLOCK) reduce_short_rows(const __grid_constant__ reduce_args args)
+// Vectors in shared memory, vector i of them at i ^ (i / 8 & turn): with turn 7, threads whose vectors lie any
+// power of two apart meet in no bank, or in few.
+struct Turned {
+    Vector<16> *vectors;
+    int turn; // 0 or 7
+
+    __device__ Vector<16> &operator[](int i) const
+    {
+        return vectors[i ^ (i / 8 & turn)];
+    }
+};
+
+// Brings so many bytes from x on, where rows lie side by side.
+template <bool ALIGNED, class In>
+static __device__ void load_rows(Turned shared, const unsigned char *x, int bytes, Extent array)
+{
+    constexpr int COUNT = ALIGNED ? IN_FLIGHT : IN_FLIGHT_APART;
+    const int vectors = (bytes + 15) / 16;
+
+    for (int i = threadIdx.x; i < vectors; i += REDUCE_BLOCK * COUNT) {
+        Loading<In, 16> load[COUNT];
+
+#pragma unroll
+        for (int u = 0; u < COUNT; u++) {
+            const int at = i + u * REDUCE_BLOCK;
+            if (at < vectors) {
+                if constexpr (ALIGNED)
+                    load[u].low = load_aligned<16>(x + at * 16);
+                else
+                    load[u].begin(x + at * 16, min(bytes - at * 16, 16), array);
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < COUNT; u++) {
+            const int at = i + u * REDUCE_BLOCK;
+            if (at < vectors)
+                shared[at] = ALIGNED ? load[u].low : load[u].end();
+        }
+    }
+}
+
+// Brings rows between which there are gaps.
+template <class In>
+static __device__ void load_rows_apart(Turned shared, const In *x, int rows, int n, int64_t step)
 {
     constexpr int V = 16 / sizeof(In);
+
+    for (int i = threadIdx.x; i < rows * n; i += REDUCE_BLOCK)
+        ((In *)&shared[i / V])[i % V] = x[i / n * step + i % n];
+}
+
+// All that thread t of `group` makes of row r: of whole vectors.
+template <class Operation, class In>
+static __device__ typename Operation::State read_vectors_of_row(Turned shared, unsigned r, unsigned vectors,
+                                                                unsigned t, unsigned group)
+{
+    Running<Operation, In> running;
+
+#pragma unroll 4
+    for (unsigned k = t; k < vectors; k += group) {
+        const Vector<16> vector = shared[r * vectors + k];
+        running.add(vector, k * (16 / sizeof(In)));
+    }
+    return running.result();
+}
+
+// Likewise of any n elements: words of some, or one at a time.
+template <class Operation, class In>
+static __device__ typename Operation::State read_words_of_row(const Vector<16> *shared, unsigned r, unsigned n,
+                                                              unsigned t, unsigned group)
+{
+    Running<Operation, In> running;
+
+    if constexpr (sizeof(In) < 4) {
+        constexpr unsigned V = 4 / sizeof(In);
+        const auto *words = (const uint32_t *)shared + r * n / V;
+        const unsigned shift = r * n % V * 8 * sizeof(In);
+        const auto word = [&](unsigned k) -> Vector<4> {
+            return {{__funnelshift_r(words[k], words[k + 1], shift)}};
+        };
+
+#pragma unroll 4
+        for (unsigned k = t; k < n / V; k += group)
+            running.add(word(k), k * V);
+        if (n % V && t == group - 1) {
+            const Vector<4> last = word(n / V);
+#pragma unroll
+            for (unsigned c = 0; c < V - 1; c++)
+                if (c < n % V)
+                    running.add(element<In>(last, c), n / V * V + c);
+        }
+    } else {
+#pragma unroll 4
+        for (unsigned k = t; k < n; k += group)
+            running.add(((const In *)shared)[r * n + k], k);
+    }
+    return running.result();
+}
+
+// Short rows, of which some lanes of a warp have one each, or a lane alone: a block brings as many of them as its
+// shared memory holds, as they lie, and then its threads read them there.
+template <class Operation, class In>
+__global__ void __launch_bounds__(REDUCE_BLOCK, short_blocks_at_once<Operation>)
+    reduce_short_rows(const __grid_constant__ reduce_args args)
+{
+    constexpr int V = 16 / sizeof(In);
+    __shared__ Vector<16> shared[REDUCE_SHORT_BYTES / 16 + 8];
     const int group = args.plan.group, t = threadIdx.x & (group - 1); // [0, group)
-    const int rows_at_once = REDUCE_BLOCK / group;
-    const int count = (int)max(min(args.n - t * V, (int64_t)V), (int64_t)0); // of the thread's elements of a row
-    const auto *begin = (const unsigned char *)args.x;                       // of all rows
-    const Extent array = {begin, begin + ((args.outer - 1) * args.plan.outer_step + args.n) * (int64_t)sizeof(In)};
-    int64_t row = (int64_t)blockIdx.x * rows_at_once * args.plan.short_rows + threadIdx.x / group;
-    const auto *x = (const unsigned char *)((const In *)args.x + row * args.plan.outer_step + t * V);
-    const int64_t step = rows_at_once * args.plan.outer_step * (int64_t)sizeof(In);
-    Loading<In, 16> next;
+    const int shift = __ffs(group) - 1;
+    const int64_t first = (int64_t)blockIdx.x * args.plan.short_rows, step = args.plan.outer_step;
+    const int rows = (int)min(args.outer - first, (int64_t)args.plan.short_rows), n = (int)args.n;
+    const bool whole = n % V == 0;
+    const Turned turned = {shared, whole ? 7 : 0};
+    const In *x = (const In *)args.x + first * step;
+    const auto *from = (const unsigned char *)x;
+    const int bytes = rows * n * (int)sizeof(In);
+    const Extent array = {(const unsigned char *)args.x, from + (args.outer - first) * n * (int64_t)sizeof(In)};
 
     wait_for_earlier();
-    if (count && row < args.outer)
-        next.begin(x, count * (int)sizeof(In), array);
-#pragma unroll 1
-    for (int i = 1; i <= args.plan.short_rows; i++, row += rows_at_once) {
-        const Loading<In, 16> now = next;
-        Running<Operation, In> running;
+    if (step != n)
+        load_rows_apart(turned, x, rows, n, step);
+    else if ((uintptr_t)from % 16 == 0 && from + (bytes + 15) / 16 * 16 <= array.end)
+        load_rows<true, In>(turned, from, bytes, array);
+    else
+        load_rows<false, In>(turned, from, bytes, array);
+    __syncthreads(); // the rows are there before they are read
+    for (int done = 0; done < rows; done += REDUCE_BLOCK >> shift) {
+        const int r = done + (int)(threadIdx.x >> shift);
+        auto state = Operation::identity();
 
-        x += step;
-        if (count && i < args.plan.short_rows && row + rows_at_once < args.outer)
-            next.begin(x, count * (int)sizeof(In), array);
-        if (count == V && row < args.outer) {
-            running.add(now.end(), t * V);
-        } else if (count && row < args.outer) {
-            const Vector<16> vector = now.end();
-#pragma unroll
-            for (int c = 0; c < V - 1; c++)
-                if (c < count)
-                    running.add(element<In>(vector, c), t * V + c);
-        }
-        const auto state = combine_lanes<Operation>(running.result(), group);
-        if (t == 0 && row < args.outer)
-            finish(Operation(), state, row, args);
+        if (r < rows)
+            state = whole ? read_vectors_of_row<Operation, In>(turned, r, n / V, t, group)
+                          : read_words_of_row<Operation, In>(shared, r, n, t, group);
+        state = combine_lanes<Operation>(state, group);
+        if (r < rows && t == 0)
+            finish(Operation(), state, first + r, args);
     }
 }
 
 cudaError_t launch_reduce_single_pass(const reduce_args *args, cudaStream_t stream)
 {
     const reduce_plan &plan = args->plan;
-    const int64_t rows = REDUCE_BLOCK / plan.group * std::max(plan.short_rows, 1); // of a block
+    const int64_t rows = plan.short_rows ? plan.short_rows : REDUCE_BLOCK / plan.group; // of a block
     const dim3 grid((unsigned)ceil_div(args->outer, rows), (unsigned)ceil_div(args->count, plan.chunk));
 
     return dispatch_running<EVERY>(args, [&](auto operation, auto zero) {

@@ -5,6 +5,7 @@
 // combined in shared memory at the end. Where rows are narrow, some of them make one that is as long as whole
 // vectors: then a thread still meets the same columns all the way, and a warp still reads what lies side by side.
 // What the rungs below wasted: they read columns an element a thread, or had to have the matrix turned first.
+// Where there are more columns than threads, each thread has all of its own, and nothing is combined.
 // Launch: blocks of 256 threads, which are `lanes` along the columns by `height` down the rows; what is left of
 // the 256 makes further such units, each for a tile of columns. Along x the units, along y the chunks of n, whose
 // partial results the last block combines, as in single_pass.
@@ -32,8 +33,14 @@ constexpr int vector_bytes = columns_of_thread<State> * sizeof(In) > 16  ? 16
 
 // of a multiprocessor: as many as have registers for their states
 template <class State, class In>
-constexpr int blocks_at_once = sizeof(State) > 16 || vector_bytes<State, In> / sizeof(In) * sizeof(State) > 32 ? 2
-                                                                                                               : 3;
+constexpr int bytes_of_states = vector_bytes<State, In> / sizeof(In) * sizeof(State);
+template <class State, class In>
+constexpr int blocks_at_once = sizeof(State) > 16 || bytes_of_states<State, In> > 64 ? 2
+                               : bytes_of_states<State, In> > 32                     ? 3
+                                                                                     : 4;
+
+template <class State, class In>
+constexpr int whole_blocks_at_once = sizeof(State) > 16 || bytes_of_states<State, In> > 64 ? 3 : 4;
 
 // The shared memory's states, with a gap after as many as fill its banks: what lies V apart meets in fewer of
 // them.
@@ -58,6 +65,13 @@ struct place {
     int count, ty;
 };
 
+// how many of a vector's columns are among `left`
+template <int V>
+static __device__ int columns_left(int64_t left)
+{
+    return (int)max(min(left, (int64_t)V), (int64_t)0);
+}
+
 template <int V>
 static __device__ place place_of_thread(const reduce_args &args)
 {
@@ -68,12 +82,10 @@ static __device__ place place_of_thread(const reduce_args &args)
     place place;
 
     place.unit = (int64_t)blockIdx.x * units + of_block;
-    place.o = place.unit / tiles;
+    place.o = args.outer > 1 ? place.unit / tiles : 0;
     place.column = ((place.unit - place.o * tiles) * plan.lanes + at % plan.lanes) * V;
     place.ty = at / plan.lanes;
-    place.count = (int)max(min(width - place.column, (int64_t)V), (int64_t)0);
-    if (of_block >= units || place.o >= args.outer)
-        place.count = 0;
+    place.count = of_block < units && place.o < args.outer ? columns_left<V>(width - place.column) : 0;
     return place;
 }
 
@@ -109,51 +121,70 @@ static __device__ void read_columns(Running<Operation, In> *running, const unsig
     }
 }
 
+// Likewise, of `count` columns, from any address on. What lies outside of the array is not read: rows whose
+// vectors have neighbours in there go by these, the others by their elements.
+template <int BYTES, class Operation, class In>
+static __device__ void read_columns_anywhere(Running<Operation, In> *running, const unsigned char *x, int count,
+                                             int rows, int64_t pitch, Extent array, int64_t j, int step,
+                                             const int *below)
+{
+    constexpr int V = BYTES / sizeof(In);
+
+    if (((uintptr_t)x | (uintptr_t)pitch) % BYTES == 0 && count == V) {
+        read_columns<true, BYTES>(running, x, rows, pitch, j, step, below);
+        return;
+    }
+    int row = 0, end = rows;
+
+    while (end > 0 && x + (end - 1) * pitch + 2 * BYTES > array.end)
+        end--;
+#pragma unroll 1
+    while (row < rows) {
+        const unsigned char *of_row = x + row * pitch;
+
+        if (of_row >= array.begin + BYTES && row < end) {
+            read_columns<false, BYTES>(running, of_row, end - row, pitch, j + (int64_t)row * step, step, below);
+            row = end;
+        } else {
+#pragma unroll
+            for (int c = 0; c < V; c++)
+                if (c < count)
+                    running[c].add(((const In *)of_row)[c], j + (int64_t)row * step + below[c]);
+            row++;
+        }
+    }
+}
+
+static __device__ Extent extent_of(const reduce_args &args, int element)
+{
+    const reduce_plan &plan = args.plan;
+    const auto *begin = (const unsigned char *)args.x;
+    const int64_t last = (args.outer - 1) * plan.outer_step + (args.count - 1) * plan.step + args.inner;
+
+    return {begin, begin + last * element};
+}
+
 // All that a thread makes of its columns, in this block's chunk of n.
 template <int BYTES, class Operation, class In>
 static __device__ void read_place(Running<Operation, In> *running, const place &place, const reduce_args &args)
 {
     constexpr int V = BYTES / sizeof(In);
     const reduce_plan &plan = args.plan;
-    // from here on a row is what was `fold` rows
-    const int64_t chunk = plan.chunk / plan.fold, rows = args.count / plan.fold;
+    // from here on a row is what was `fold` rows, a power of two
+    const int shift = __ffs(plan.fold) - 1;
+    const int64_t chunk = plan.chunk >> shift, rows = args.count >> shift;
     const int64_t first = blockIdx.y * chunk + place.ty, left = min((blockIdx.y + 1) * chunk, rows) - first;
     const int64_t pitch = plan.step * plan.fold * (int64_t)sizeof(In);
-    const int count = (int)((max(left, (int64_t)0) + plan.height - 1) / plan.height); // of the thread's rows
+    const int count = ((int)max(left, (int64_t)0) + plan.height - 1) / plan.height; // of the thread's rows
     const In *x = (const In *)args.x + place.o * plan.outer_step + place.column;
-    const auto *from = (const unsigned char *)x + first * pitch, *begin = (const unsigned char *)args.x;
-    const int64_t last = (args.outer - 1) * plan.outer_step + (args.count - 1) * plan.step + args.inner;
-    const Extent array = {begin, begin + last * (int64_t)sizeof(In)};
-    const int64_t j = args.first + first * plan.fold, down = plan.height * pitch;
-    const int step = plan.height * plan.fold;
     int below[V]; // in which of the fold rows a column lies, [0, fold)
 
 #pragma unroll
     for (int c = 0; c < V; c++)
         below[c] = plan.fold > 1 ? (int)(place.column + c) / (int)args.inner : 0;
-    if (((uintptr_t)from | (uintptr_t)pitch) % BYTES == 0 && place.count == V) {
-        read_columns<true, BYTES>(running, from, count, down, j, step, below);
-    } else { // rows whose vectors have neighbours in the array go by these, the others by their elements
-        int row = 0, end = count;
-
-        while (end > 0 && from + (end - 1) * down + 2 * BYTES > array.end)
-            end--;
-#pragma unroll 1
-        while (row < count) {
-            const unsigned char *of_row = from + row * down;
-
-            if (of_row >= array.begin + BYTES && row < end) {
-                read_columns<false, BYTES>(running, of_row, end - row, down, j + (int64_t)row * step, step, below);
-                row = end;
-            } else {
-#pragma unroll
-                for (int c = 0; c < V; c++)
-                    if (c < place.count)
-                        running[c].add(((const In *)of_row)[c], j + (int64_t)row * step + below[c]);
-                row++;
-            }
-        }
-    }
+    read_columns_anywhere<BYTES>(running, (const unsigned char *)x + first * pitch, place.count, count,
+                                 plan.height * pitch, extent_of(args, sizeof(In)), args.first + first * plan.fold,
+                                 plan.height * plan.fold, below);
     if (rows * plan.fold < args.count && blockIdx.y == gridDim.y - 1 && place.ty == 0) { // some rows are left
         const int64_t elements = (args.count - rows * plan.fold) * args.inner;
 #pragma unroll
@@ -230,11 +261,47 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, blocks_at_once<typename Operatio
         }
     }
     for (int i = t; finishes && i < units * columns; i += REDUCE_BLOCK) {
-        const int64_t unit = (int64_t)blockIdx.x * units + i / columns, o = unit / tiles;
+        const int64_t unit = (int64_t)blockIdx.x * units + i / columns, o = args.outer > 1 ? unit / tiles : 0;
         const int64_t column = (unit - o * tiles) * columns + i % columns;
 
         if (o < args.outer && column < args.inner)
             finish(Operation(), states[i / columns * area * V + i % columns], o * args.inner + column, args);
+    }
+}
+
+// So many columns that each is a thread's from top to bottom. A warp's results change hands, so that they are
+// stored side by side.
+template <class Operation, class In>
+__global__ void __launch_bounds__(REDUCE_BLOCK, whole_blocks_at_once<typename Operation::State, In>)
+    reduce_whole_columns(const __grid_constant__ reduce_args args)
+{
+    using State = typename Operation::State;
+    constexpr int BYTES = vector_bytes<State, In>, V = BYTES / sizeof(In);
+    __shared__ __align__(16) unsigned char shared[Padded<State>::size(REDUCE_BLOCK * V) * sizeof(State)];
+    const Padded<State> states = {(State *)shared};
+    const int t = threadIdx.x, warp = t & ~31, lane = t % 32;
+    const int64_t vectors = (args.inner + V - 1) / V, at = (int64_t)blockIdx.x * REDUCE_BLOCK + t;
+    const int64_t o = args.outer > 1 ? at / vectors : 0, column = (at - o * vectors) * V;
+    const int count = o < args.outer ? columns_left<V>(args.inner - column) : 0;
+
+    {
+        Running<Operation, In> running[V];
+        const int below[V] = {};
+        const auto *x = (const unsigned char *)((const In *)args.x + o * args.plan.outer_step + column);
+
+        if (count)
+            read_columns_anywhere<BYTES>(running, x, count, (int)args.count, args.plan.step * (int64_t)sizeof(In),
+                                         extent_of(args, sizeof(In)), args.first, 1, below);
+#pragma unroll
+        for (int c = 0; c < V; c++)
+            states[t * V + c] = running[c].result();
+    }
+    __syncwarp(); // the warp's states are there
+#pragma unroll 1
+    for (int i = lane; i < 32 * V; i += 32) {
+        const int64_t out = __shfl_sync(~0u, o * args.inner + column, i / V) + i % V;
+        if (i % V < __shfl_sync(~0u, count, i / V))
+            finish(Operation(), states[warp * V + i], out, args);
     }
 }
 
@@ -246,13 +313,19 @@ cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
         using Operation = decltype(operation);
         using In = decltype(zero);
         constexpr int V = vector_bytes<typename Operation::State, In> / sizeof(In);
+
+        if (plan.vector != V) // the planner knows the launcher
+            return cudaErrorInvalidValue;
+        if (plan.lanes == REDUCE_BLOCK) {
+            const int64_t blocks = ceil_div(args->outer * ceil_div(args->inner, V), REDUCE_BLOCK);
+            reduce_whole_columns<Operation, In><<<(unsigned)blocks, REDUCE_BLOCK, 0, stream>>>(*args);
+            return cudaGetLastError();
+        }
         const int units = REDUCE_BLOCK / (plan.lanes * plan.height); // of a block
         const int64_t tiles = ceil_div(args->inner, plan.lanes * V / plan.fold);
         const dim3 grid((unsigned)ceil_div(args->outer * tiles, units),
                         (unsigned)ceil_div(args->count, plan.chunk));
 
-        if (plan.vector != V) // the planner knows the launcher
-            return cudaErrorInvalidValue;
         reduce_columns<Operation, In><<<grid, REDUCE_BLOCK, 0, stream>>>(*args);
         return cudaGetLastError();
     });
