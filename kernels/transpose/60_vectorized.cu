@@ -18,10 +18,11 @@
 #include "kernels.h"
 #include "tiles.cuh"
 #include "vectors.cuh"
+#include "words.cuh"
 
 constexpr int LEAST_BLOCK = 64, LOADS = 4; // vectors that a thread of a full tile loads
 
-template <class T, bool ALIGNED>
+template <class T>
 __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     transpose_vectorized(const __grid_constant__ transpose_args args, tile_shape tile, int64_t batch, corner first)
 {
@@ -30,11 +31,112 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     const plane begin = plane_of(args, batch + blockIdx.z);
     const T *x = (const T *)args.x + begin.x;
     T *out = (T *)args.out + begin.out;
-    const corner at = corner_of_block(first, tile.rows, tile.columns);
+    const corner turned = corner_of_block(first, tile.columns, tile.rows);
+    const corner at = {turned.column, turned.row};
 
-    load_tile<T, ALIGNED>(args, tile, x, at, memory);
+    load_tile(args, tile, x, at, memory);
     __syncthreads(); // the tile is complete before anyone reads a column of it
-    store_tile<T, ALIGNED>(args, tile, x, out, at, memory);
+    store_tile(args, tile, out, at, memory);
+}
+
+// A tile of words: columns of x that so many words of a row are sure to have, and groups of its rows.
+struct word_tile {
+    int across_log2, down_log2; // words, groups
+    int columns;
+    int group; // words from one group to the next in shared memory
+};
+
+// Rows of a tile as their words lie, below those of the group above it. A thread has one word of every so many
+// rows, a multiple of V, in which their words are shifted alike.
+template <class T>
+static __device__ void load_words(const transpose_args &args, const word_tile &tile, const T *x, corner at,
+                                  typename word_of<T>::type *memory)
+{
+    constexpr int V = word_of<T>::V, W = word_of<T>::W, ABOVE = word_of<T>::MORE * V;
+    const int w = threadIdx.x & ((1 << tile.across_log2) - 1), first = threadIdx.x >> tile.across_log2;
+    const int step = BLOCK >> tile.across_log2;
+    const int begin = ABOVE - (int)min((int64_t)ABOVE, at.row);
+    const int end = ABOVE + (int)min((int64_t)V << tile.down_log2, args.rows - at.row);
+    const T *from = x + (first - ABOVE) * args.x_pitch;
+    const int c = w * V - elements_past_word(from);
+    const int64_t column = at.column + c;
+    typename word_of<T>::type *to = memory + first / V * tile.group + ((first % V) << tile.across_log2) + w;
+
+    from += c;
+    if (column >= 0 && column + V <= args.columns) {
+#pragma unroll 4
+        for (int i = first; i < end; i += step) {
+            if (i >= begin)
+                __pipeline_memcpy_async(to, from, W); // through no register
+            from += step * args.x_pitch;
+            to += step / V * tile.group;
+        }
+    } else { // rows begin or end in it
+#pragma unroll 1
+        for (int i = first; i < end; i += step) {
+            for (int e = 0; e < V; e++)
+                if (i >= begin && column + e >= 0 && column + e < args.columns)
+                    ((T *)to)[e] = from[e];
+            from += step * args.x_pitch;
+            to += step / V * tile.group;
+        }
+    }
+    __pipeline_commit();
+    __pipeline_wait_prior(0); // for this thread's; a barrier is still to come
+}
+
+template <class T>
+__global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
+    transpose_words(const __grid_constant__ transpose_args args, word_tile tile, int64_t batch, corner first)
+{
+    constexpr int V = word_of<T>::V;
+    using word = typename word_of<T>::type;
+    extern __shared__ uint4 memory[];
+
+    const plane begin = plane_of(args, batch + blockIdx.z);
+    const corner turned = corner_of_block(first, tile.columns, V << tile.down_log2);
+    const corner at = {turned.column, turned.row};
+    const T *x = (const T *)args.x + begin.x + at.row * args.x_pitch + at.column;
+    T *out = (T *)args.out + begin.out + at.column * args.out_pitch + at.row;
+
+    load_words(args, tile, x, at, (word *)memory);
+    __syncthreads(); // the tile is complete before anyone reads a column of it
+
+    const int group = threadIdx.x & ((1 << tile.down_log2) - 1), column = threadIdx.x >> tile.down_log2;
+    const int past = elements_past_word(out + column * args.out_pitch), up = group * V - past;
+    const T *places[V];
+
+#pragma unroll
+    for (int q = 0; q < V; q++) {
+        const int own = V > 1 && q + past < V; // else it is of the group above
+
+        places[q] = (const T *)((word *)memory + (group + own) * tile.group + (q << tile.across_log2)) +
+                    elements_past_word(x + q * args.x_pitch);
+    }
+    store_windows(args, out + column * args.out_pitch + up, at.row + up, past, places, column,
+                  BLOCK >> tile.down_log2, (int)min((int64_t)tile.columns, args.columns - at.column));
+}
+
+template <class T>
+static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
+{
+    constexpr int V = word_of<T>::V, W = word_of<T>::W;
+    constexpr int BALANCED = sizeof(T) == 4 ? 6 : 5, TILE = 16384 / V / W;
+    word_tile tile = {BALANCED, 0, 0, 0};
+
+    while (tile.across_log2 > 3 && (V << (tile.across_log2 - 1)) >= args->columns)
+        tile.across_log2--;
+    while (2 << tile.across_log2 << tile.down_log2 <= TILE && tile.down_log2 < 6)
+        tile.down_log2++;
+    while (tile.down_log2 > 3 && V << (tile.down_log2 - 1) >= args->rows)
+        tile.down_log2--;
+    tile.columns = (V << tile.across_log2) - (V - 1);
+    tile.group = (V << tile.across_log2) + (tile.down_log2 < 5 ? 32 >> tile.down_log2 : 1);
+    const int bytes = ((1 << tile.down_log2) + (V > 1)) * tile.group * W;
+    return cover(args->batches, args->columns, args->rows + V - 1, tile.columns, V << tile.down_log2,
+                 [&](dim3 grid, int64_t batch, corner first) {
+                     transpose_words<T><<<grid, BLOCK, bytes, stream>>>(*args, tile, batch, first);
+                 });
 }
 
 // In place: a block exchanges a tile with the one on the other side of the diagonal. The tiles of the half above
@@ -54,19 +156,19 @@ __global__ void __launch_bounds__(BLOCK)
     const corner upper = {i, j}, lower = {j, i};
     uint4 *other = memory + tile.rows / pieces<T>::V * tile.group_vectors;
 
-    load_tile<T, true>(args, tile, x, upper, memory);
+    load_tile(args, tile, x, upper, memory);
     if (i != j)
-        load_tile<T, true>(args, tile, x, lower, other);
+        load_tile(args, tile, x, lower, other);
     __syncthreads(); // both have been read before either is overwritten
-    store_tile<T, true>(args, tile, x, x, upper, memory);
+    store_tile(args, tile, x, upper, memory);
     if (i != j)
-        store_tile<T, true>(args, tile, x, x, lower, other);
+        store_tile(args, tile, x, lower, other);
 }
 
 // The tile for matrices of this shape: about as many bytes side by side in x as in out, unless a matrix has fewer
 // rows or columns than that.
-template <class T, bool ALIGNED>
-static tile_shape shape_of(const transpose_args *args, bool out_aligned)
+template <class T>
+static tile_shape shape_of(const transpose_args *args)
 {
     constexpr int V = pieces<T>::V, OCTET = SPREAD * V, QUAD = ACROSS * pieces<T>::E;
     constexpr int LEAST = QUAD > V ? QUAD / V : 1;                         // vectors a row
@@ -81,30 +183,28 @@ static tile_shape shape_of(const transpose_args *args, bool out_aligned)
     while (std::min<int64_t>(rows, args->rows) * across < TILE_VECTORS && rows * across < 2 * TILE_VECTORS &&
            across * V < args->columns)
         across *= 2;
-    return make_shape<T, ALIGNED>(rows, across, out_aligned ? 0 : V - 1);
+    return make_shape<T>(rows, across);
 }
 
-template <class T, bool ALIGNED>
-static cudaError_t launch(const transpose_args *args, bool out_aligned, cudaStream_t stream)
+template <class T>
+static cudaError_t launch_vectors(const transpose_args *args, cudaStream_t stream)
 {
     constexpr int V = pieces<T>::V;
-    const tile_shape tile = shape_of<T, ALIGNED>(args, out_aligned);
-    const int vectors = tile.rows * (tile.columns / V), groups = tile.rows / V + !ALIGNED;
-    const int block = std::max(LEAST_BLOCK, std::min(BLOCK, vectors / LOADS));
-    const int64_t rows = args->rows + (out_aligned ? 0 : V - 1); // the windows are up to V - 1 further up
+    const tile_shape tile = shape_of<T>(args);
+    const int block = std::max(LEAST_BLOCK, std::min(BLOCK, (tile.rows << tile.across_log2) / LOADS));
+    const int bytes = tile.rows / V * tile.group_vectors * VECTOR;
 
-    return cover(
-        args->batches, rows, args->columns, tile.rows, tile.columns, [&](dim3 grid, int64_t batch, corner first) {
-            transpose_vectorized<T, ALIGNED>
-                <<<grid, block, groups * tile.group_vectors * VECTOR, stream>>>(*args, tile, batch, first);
-        });
+    return cover(args->batches, args->columns, args->rows, tile.columns, tile.rows,
+                 [&](dim3 grid, int64_t batch, corner first) {
+                     transpose_vectorized<T><<<grid, block, bytes, stream>>>(*args, tile, batch, first);
+                 });
 }
 
 template <class T>
 static cudaError_t launch_exchange(const transpose_args *args, cudaStream_t stream)
 {
     constexpr int V = pieces<T>::V, SIDE = sizeof(T) == 1 ? 128 : sizeof(T) < 8 ? 64 : 32;
-    const tile_shape tile = make_shape<T, true>(SIDE, SIDE / V, 0);
+    const tile_shape tile = make_shape<T>(SIDE, SIDE / V);
     const int side = (int)ceil_div(args->rows, SIDE) | 1;
 
     return cover(args->batches, (side + 1) / 2, side, 1, [&](dim3 grid, int64_t batch, corner first) {
@@ -125,7 +225,7 @@ cudaError_t launch_transpose_vectorized(const transpose_args *args, cudaStream_t
             return x_aligned ? launch_exchange<T>(args, stream) : cudaErrorInvalidValue;
         if constexpr (sizeof(T) < VECTOR)
             if (!x_aligned || !out_aligned)
-                return launch<T, false>(args, out_aligned, stream);
-        return launch<T, true>(args, true, stream);
+                return launch_words<T>(args, stream);
+        return launch_vectors<T>(args, stream);
     });
 }

@@ -9,69 +9,53 @@
 #include "../common/grid.cuh"
 #include "vectors.cuh"
 
-// A tile, and how it lies in shared memory: groups of V rows. Where rows begin anywhere, the first is above the
-// tile.
+// A tile, and how it lies in shared memory: groups of V rows.
 struct tile_shape {
     int rows, columns;      // rows: SPREAD * V times a power of two; columns: ACROSS * E times one
-    int above;              // rows above it that are read too
-    int row_vectors;        // of a row; one more than `columns` needs, where rows of x begin anywhere
+    int across_log2;        // vectors of a row
     int group_vectors;      // from one group to the next
-    unsigned inverse;       // of row_vectors
     int octets_log2, tasks; // a task of a warp is SPREAD groups of ACROSS * E columns
 };
 
-// One vector of x, and its place in the tile.
-template <class T>
-struct source {
-    const T *from;
-    int64_t column; // of its first element, in x
-    int place;      // in vectors
-    bool here;      // it has something that the tile needs
-};
-
-// vector t of those that a block loads
-template <class T, bool ALIGNED>
-static __device__ source<T> find_source(const transpose_args &args, const tile_shape &tile, const T *x, corner at,
-                                        int t)
+static inline int log2_of(int power)
 {
-    constexpr int V = pieces<T>::V, ABOVE = ALIGNED ? 0 : V;
-    const int i = divide(t, tile.inverse), v = t - i * tile.row_vectors;
-    const int64_t row = at.row - ABOVE + i;
-    const T *begin = x + row * args.x_pitch + at.column;
-    const int shift = (ALIGNED ? 0 : -elements_past(begin)) + v * V; // from the tile's first column
+    int log2 = 0;
 
-    return {begin + shift, at.column + shift, i / V * tile.group_vectors + i % V * tile.row_vectors + v,
-            i < ABOVE + tile.rows && i >= ABOVE - tile.above && row >= 0 && row < args.rows &&
-                shift < tile.columns};
+    while (1 << log2 < power)
+        log2++;
+    return log2;
 }
 
-template <class T, bool ALIGNED>
+template <class T>
 static __device__ void load_tile(const transpose_args &args, const tile_shape &tile, const T *x, corner at,
                                  uint4 *memory)
 {
-    constexpr int V = pieces<T>::V, ABOVE = ALIGNED ? 0 : V;
-    const int count = (ABOVE + tile.rows) * tile.row_vectors;
+    constexpr int V = pieces<T>::V;
+    const int count = tile.rows << tile.across_log2;
+    const int rows = (int)min((int64_t)tile.rows, args.rows - at.row);
+    const int columns = (int)min((int64_t)tile.columns, args.columns - at.column);
 
+    x += at.row * args.x_pitch + at.column;
     for (int t = threadIdx.x; t < count; t += blockDim.x) {
-        const source<T> s = find_source<T, ALIGNED>(args, tile, x, at, t);
+        const int i = t >> tile.across_log2, v = t & ((1 << tile.across_log2) - 1);
+        const T *from = x + i * args.x_pitch + v * V;
+        uint4 *to = memory + i / V * tile.group_vectors + ((i % V) << tile.across_log2) + v;
 
-        if (s.here && s.column >= 0 && s.column + V <= args.columns) {
-            __pipeline_memcpy_async(&memory[s.place], s.from, VECTOR); // through no register
-        } else if (s.here) {                                           // a row begins or ends in it
+        if (i < rows && (v + 1) * V <= columns) {
+            __pipeline_memcpy_async(to, from, VECTOR); // through no register
+        } else if (i < rows) {                         // the rows end in it
 #pragma unroll 1
-            for (int e = 0; e < V; e++)
-                if (s.column + e >= 0 && s.column + e < args.columns)
-                    ((T *)&memory[s.place])[e] = s.from[e];
+            for (int e = 0; e < columns - v * V; e++)
+                ((T *)to)[e] = from[e];
         }
     }
     __pipeline_commit();
     __pipeline_wait_prior(0); // for this thread's; a barrier is still to come
 }
 
-// Vector `group` of the tile's columns from `c` on, E of them, where every row of x and of out begins at a
-// multiple of 16.
+// Vector `group` of the tile's columns from `c` on, E of them.
 template <class T>
-static __device__ void store_aligned(const transpose_args &args, const tile_shape &tile, T *out, corner at,
+static __device__ void store_vectors(const transpose_args &args, const tile_shape &tile, T *out, corner at,
                                      const uint4 *memory, int group, int c)
 {
     constexpr int V = pieces<T>::V, E = pieces<T>::E;
@@ -85,7 +69,7 @@ static __device__ void store_aligned(const transpose_args &args, const tile_shap
 
 #pragma unroll
         for (int j = 0; j < V; j++)
-            words[j] = *(const Word *)((const T *)(rows + j * tile.row_vectors) + c);
+            words[j] = *(const Word *)((const T *)(rows + (j << tile.across_log2)) + c);
         turn(words, vectors, T());
 #pragma unroll
         for (int e = 0; e < E; e++)
@@ -94,30 +78,14 @@ static __device__ void store_aligned(const transpose_args &args, const tile_shap
 #pragma unroll 1
         for (int e = 0; e < E; e++)
             store_some(args, out, column + e, row,
-                       [&](int j) { return ((const T *)(rows + j * tile.row_vectors))[c + e]; });
+                       [&](int j) { return ((const T *)(rows + (j << tile.across_log2)))[c + e]; });
     }
 }
 
-// Likewise, wherever rows begin.
-template <class T>
-static __device__ void store_shifted(const transpose_args &args, const tile_shape &tile, const T *x, T *out,
-                                     corner at, const uint4 *memory, int group, int c)
-{
-    constexpr int V = pieces<T>::V, E = pieces<T>::E;
-    const char *rows =
-        (const char *)(memory + group * tile.group_vectors); // of the group above, which comes first
-    const unsigned begin = (unsigned)(uintptr_t)(x + at.row * args.x_pitch + at.column);
-    const unsigned pitch = (unsigned)(args.x_pitch * sizeof(T)); // as much of it as counts modulo 16
-
-    store_windows<T, E>(args, out, at.column + c, at.row + group * V, tile.group_vectors, [&](int j) {
-        return (const T *)(rows + j * tile.row_vectors * VECTOR + (begin + j * pitch) % VECTOR) + c;
-    });
-}
-
 // All of a tile: a warp stores SPREAD vectors of each of ACROSS rows of out, as many times as a word has elements.
-template <class T, bool ALIGNED>
-static __device__ void store_tile(const transpose_args &args, const tile_shape &tile, const T *x, T *out,
-                                  corner at, const uint4 *memory)
+template <class T>
+static __device__ void store_tile(const transpose_args &args, const tile_shape &tile, T *out, corner at,
+                                  const uint4 *memory)
 {
     constexpr int E = pieces<T>::E;
     const int lane = threadIdx.x % LANES;
@@ -126,29 +94,20 @@ static __device__ void store_tile(const transpose_args &args, const tile_shape &
         const int octet = task & ((1 << tile.octets_log2) - 1), quad = task >> tile.octets_log2;
         const int group = octet * SPREAD + lane % SPREAD, c = (quad * ACROSS + lane / SPREAD) * E;
 
-        if constexpr (ALIGNED)
-            store_aligned(args, tile, out, at, memory, group, c);
-        else
-            store_shifted(args, tile, x, out, at, memory, group, c);
+        store_vectors(args, tile, out, at, memory, group, c);
     }
 }
 
 // A tile of `rows` by `across` vectors.
-template <class T, bool ALIGNED>
-static tile_shape make_shape(int rows, int across, int above)
+template <class T>
+static tile_shape make_shape(int rows, int across)
 {
     constexpr int V = pieces<T>::V, OCTET = SPREAD * V, QUAD = ACROSS * pieces<T>::E;
-    const int row_vectors = across + !ALIGNED;
-    int log2 = 0;
 
-    while (OCTET << log2 < rows)
-        log2++;
     return {rows,
             across * V,
-            above,
-            row_vectors,
-            V * row_vectors | 1,
-            inverse_of(row_vectors),
-            log2,
-            (across * V / QUAD) << log2};
+            log2_of(across),
+            V * across | 1,
+            log2_of(rows / OCTET),
+            across * V / QUAD * (rows / OCTET)};
 }

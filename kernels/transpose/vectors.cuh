@@ -29,19 +29,6 @@ struct pieces {
     static constexpr int V = VECTOR / sizeof(T), E = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
 };
 
-// t / n by a multiplication with inverse_of(n), for t < 4096 and n <= 256
-constexpr int INVERSE_BITS = 20;
-
-static inline unsigned inverse_of(int n)
-{
-    return (1u << INVERSE_BITS) / n + 1;
-}
-
-static __device__ inline int divide(int t, unsigned inverse)
-{
-    return (int)(t * inverse >> INVERSE_BITS);
-}
-
 // where a matrix of a batch begins, in elements
 struct plane {
     int64_t x, out;
@@ -114,51 +101,6 @@ static __device__ inline void put(uint32_t (&words)[4], int, uint4 element)
     words[1] = element.y;
     words[2] = element.z;
     words[3] = element.w;
-}
-
-// and back
-static __device__ inline uint8_t get(const uint4 &v, int j, uint8_t)
-{
-    return (uint8_t)((j < 4 ? v.x : j < 8 ? v.y : j < 12 ? v.z : v.w) >> j % 4 * 8);
-}
-
-static __device__ inline uint16_t get(const uint4 &v, int j, uint16_t)
-{
-    return (uint16_t)((j < 2 ? v.x : j < 4 ? v.y : j < 6 ? v.z : v.w) >> j % 2 * 16);
-}
-
-static __device__ inline uint32_t get(const uint4 &v, int j, uint32_t)
-{
-    return j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w;
-}
-
-static __device__ inline uint64_t get(const uint4 &v, int j, uint64_t)
-{
-    return j == 0 ? v.x | (uint64_t)v.y << 32 : v.z | (uint64_t)v.w << 32;
-}
-
-static __device__ inline uint4 get(const uint4 &v, int, uint4)
-{
-    return v;
-}
-
-// byte i goes to byte (i + bytes) % 16; bytes: [0, 16), a multiple of SIZE
-template <int SIZE>
-static __device__ uint4 rotated(const uint32_t (&w)[4], int bytes)
-{
-    uint4 v = {w[0], w[1], w[2], w[3]};
-
-    if (bytes & 8)
-        v = {v.z, v.w, v.x, v.y};
-    if (SIZE <= 4 && bytes & 4)
-        v = {v.w, v.x, v.y, v.z};
-    if (SIZE < 4) {
-        const uint32_t bits = bytes % 4 * 8;
-
-        v = {__funnelshift_l(v.w, v.x, bits), __funnelshift_l(v.x, v.y, bits), __funnelshift_l(v.y, v.z, bits),
-             __funnelshift_l(v.z, v.w, bits)};
-    }
-    return v;
 }
 
 // the 16 bytes from byte `bytes` of low and high on; bytes: [0, 16), a multiple of SIZE
@@ -238,46 +180,4 @@ static __device__ void store_some(const transpose_args &args, T *out, int64_t co
     for (int j = 0; j < pieces<T>::V; j++)
         if (column < args.columns && row + j >= 0 && row + j < args.rows)
             out[column * args.out_pitch + row + j] = element(j);
-}
-
-// The vectors of E rows of out, from `column` on, in the windows for V rows of x from `row` on, which are a group
-// of the tile. The window of a row of out that begins `past` elements behind a multiple of 16 is `past` rows up:
-// of its rows of x the last `past` of a group are those of the group above. A vector is gathered as its rows lie
-// in their groups, since then they are shifted alike for all lanes, and turned round in the end. at(j) is where
-// row j of the group above lies, from `column` on; the group itself is `next` vectors further.
-template <class T, int E, class F>
-static __device__ void store_windows(const transpose_args &args, T *out, int64_t column, int64_t row, int next,
-                                     F at)
-{
-    constexpr int V = pieces<T>::V;
-    const int step = next * V;
-    bool inside = true;
-    int past[E];
-
-#pragma unroll
-    for (int e = 0; e < E; e++) {
-        past[e] = elements_past(out + (column + e) * args.out_pitch + row);
-        inside = inside && is_inside(args, column + e, 1, row - past[e], V);
-    }
-    if (inside) {
-        uint32_t words[E][4] = {};
-
-#pragma unroll
-        for (int j = 0; j < V; j++)
-#pragma unroll
-            for (int e = 0; e < E; e++)
-                put(words[e], j, at(j)[e + (j + past[e] >= V ? 0 : step)]);
-#pragma unroll
-        for (int e = 0; e < E; e++)
-            *(uint4 *)(out + (column + e) * args.out_pitch + row - past[e]) =
-                rotated<sizeof(T)>(words[e], past[e] * (int)sizeof(T));
-    } else {
-#pragma unroll 1
-        for (int e = 0; e < E; e++) {
-            const int up = elements_past(out + (column + e) * args.out_pitch + row);
-
-            store_some(args, out, column + e, row - up,
-                       [&](int j) { return at((j + V - up) % V)[e + (j < up ? 0 : step)]; });
-        }
-    }
 }
