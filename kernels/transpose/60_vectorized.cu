@@ -3,9 +3,9 @@
 // The idea: a block loads its tile of x in vectors, which go straight to shared memory, all of them before the
 // first is needed, and stores it to out in vectors: a warp 128 bytes of each of four rows. A thread makes a
 // vector out of V elements of a column of the tile; small elements it reads as words of E, which it turns with
-// those of E rows by byte permutes. Where rows of x begin anywhere, the tile keeps them as they lie in their
-// vectors. Where rows of out do, each has a window of its own on the tile, up to V - 1 rows further up, so that
-// it begins at a multiple of 16: which block moves an element depends on where out lies.
+// those of E rows by byte permutes. Where rows begin anywhere, words of 4 bytes are the vectors, or elements: see
+// words.cuh. Tiles are numbered along the rows of out, for what two of them share to be written at about the same
+// time: memory is slow to write a part of a sector.
 // In place, where x is out, a block exchanges two tiles; every row has to begin at a multiple of 16 then.
 // What the rung below wasted: an instruction for each element, most of the bytes that could be on their way,
 // and on rows of odd lengths a sector at either end of whatever a warp moves.
@@ -39,24 +39,31 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     store_tile(args, tile, out, at, memory);
 }
 
-// A tile of words: columns of x that so many words of a row are sure to have, and groups of its rows.
+// Where rows begin anywhere: a tile of words.
 struct word_tile {
     int across_log2, down_log2; // words, groups
-    int columns;
-    int group; // words from one group to the next in shared memory
+    int groups, columns;        // that are sure to be there, wherever rows begin
+    int group;                  // words from one to the next in shared memory
 };
 
-// Rows of a tile as their words lie, below those of the group above it. A thread has one word of every so many
-// rows, a multiple of V, in which their words are shifted alike.
+// Rows of a tile as their words lie, from those of the group above it on. A thread has one word of every so many
+// rows, a multiple of V: they are shifted alike.
 template <class T>
 static __device__ void load_words(const transpose_args &args, const word_tile &tile, const T *x, corner at,
                                   typename word_of<T>::type *memory)
 {
-    constexpr int V = word_of<T>::V, W = word_of<T>::W, ABOVE = word_of<T>::MORE * V;
-    const int w = threadIdx.x & ((1 << tile.across_log2) - 1), first = threadIdx.x >> tile.across_log2;
-    const int step = BLOCK >> tile.across_log2;
-    const int begin = ABOVE - (int)min((int64_t)ABOVE, at.row);
-    const int end = ABOVE + (int)min((int64_t)V << tile.down_log2, args.rows - at.row);
+    constexpr int V = word_of<T>::V, ABOVE = word_of<T>::MORE * V;
+    const int w = threadIdx.x & ((1 << tile.across_log2) - 1), step_log2 = BLOCK_LOG2 - tile.across_log2;
+    const int begin = at.row > 0 ? 0 : ABOVE; // x has no rows above the first
+    const int end = (int)min((int64_t)V << tile.down_log2, args.rows - at.row + ABOVE);
+    int first = threadIdx.x >> tile.across_log2;
+
+    if (first < begin)
+        first += 1 << step_log2;
+
+    const int count = count_steps(first, end, step_log2);
+    const int64_t from_step = args.x_pitch << step_log2;
+    const int to_step = (tile.group << step_log2) / V;
     const T *from = x + (first - ABOVE) * args.x_pitch;
     const int c = w * V - elements_past_word(from);
     const int64_t column = at.column + c;
@@ -65,20 +72,19 @@ static __device__ void load_words(const transpose_args &args, const word_tile &t
     from += c;
     if (column >= 0 && column + V <= args.columns) {
 #pragma unroll 4
-        for (int i = first; i < end; i += step) {
-            if (i >= begin)
-                __pipeline_memcpy_async(to, from, W); // through no register
-            from += step * args.x_pitch;
-            to += step / V * tile.group;
+        for (int k = 0; k < count; k++) {
+            __pipeline_memcpy_async(to, from, word_of<T>::W); // through no register
+            from += from_step;
+            to += to_step;
         }
     } else { // rows begin or end in it
 #pragma unroll 1
-        for (int i = first; i < end; i += step) {
+        for (int k = 0; k < count; k++) {
             for (int e = 0; e < V; e++)
-                if (i >= begin && column + e >= 0 && column + e < args.columns)
+                if (column + e >= 0 && column + e < args.columns)
                     ((T *)to)[e] = from[e];
-            from += step * args.x_pitch;
-            to += step / V * tile.group;
+            from += from_step;
+            to += to_step;
         }
     }
     __pipeline_commit();
@@ -94,7 +100,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     extern __shared__ uint4 memory[];
 
     const plane begin = plane_of(args, batch + blockIdx.z);
-    const corner turned = corner_of_block(first, tile.columns, V << tile.down_log2);
+    const corner turned = corner_of_block(first, tile.columns, tile.groups * V);
     const corner at = {turned.column, turned.row};
     const T *x = (const T *)args.x + begin.x + at.row * args.x_pitch + at.column;
     T *out = (T *)args.out + begin.out + at.column * args.out_pitch + at.row;
@@ -103,6 +109,8 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     __syncthreads(); // the tile is complete before anyone reads a column of it
 
     const int group = threadIdx.x & ((1 << tile.down_log2) - 1), column = threadIdx.x >> tile.down_log2;
+    const int step_log2 = BLOCK_LOG2 - tile.down_log2;
+    const int columns = (int)min((int64_t)tile.columns, args.columns - at.column);
     const int past = elements_past_word(out + column * args.out_pitch), up = group * V - past;
     const T *places[V];
 
@@ -111,29 +119,30 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
         const int own = V > 1 && q + past < V; // else it is of the group above
 
         places[q] = (const T *)((word *)memory + (group + own) * tile.group + (q << tile.across_log2)) +
-                    elements_past_word(x + q * args.x_pitch);
+                    elements_past_word(x + q * args.x_pitch) + column;
     }
-    store_windows(args, out + column * args.out_pitch + up, at.row + up, past, places, column,
-                  BLOCK >> tile.down_log2, (int)min((int64_t)tile.columns, args.columns - at.column));
+    if (group < tile.groups)
+        store_windows(args, out + column * args.out_pitch + up, at.row + up, past, places,
+                      count_steps(column, columns, step_log2), step_log2);
 }
 
 template <class T>
 static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
 {
     constexpr int V = word_of<T>::V, W = word_of<T>::W;
-    constexpr int BALANCED = sizeof(T) == 4 ? 6 : 5, TILE = 16384 / V / W;
-    word_tile tile = {BALANCED, 0, 0, 0};
+    constexpr int ACROSS_LOG2 = sizeof(T) < 4 ? 4 : 5, DOWN_LOG2 = 6; // tall: longer runs of bytes to store
+    word_tile tile = {ACROSS_LOG2, DOWN_LOG2, 0, 0, 0};
 
-    while (tile.across_log2 > 3 && (V << (tile.across_log2 - 1)) >= args->columns)
+    while (tile.across_log2 > 3 && V << (tile.across_log2 - 1) >= args->columns)
         tile.across_log2--;
-    while (2 << tile.across_log2 << tile.down_log2 <= TILE && tile.down_log2 < 6)
-        tile.down_log2++;
     while (tile.down_log2 > 3 && V << (tile.down_log2 - 1) >= args->rows)
         tile.down_log2--;
+    tile.groups = (1 << tile.down_log2) - word_of<T>::MORE;
     tile.columns = (V << tile.across_log2) - (V - 1);
     tile.group = (V << tile.across_log2) + (tile.down_log2 < 5 ? 32 >> tile.down_log2 : 1);
-    const int bytes = ((1 << tile.down_log2) + (V > 1)) * tile.group * W;
-    return cover(args->batches, args->columns, args->rows + V - 1, tile.columns, V << tile.down_log2,
+    const int bytes = (tile.group << tile.down_log2) * W;
+
+    return cover(args->batches, args->columns, args->rows + V - 1, tile.columns, tile.groups * V,
                  [&](dim3 grid, int64_t batch, corner first) {
                      transpose_words<T><<<grid, BLOCK, bytes, stream>>>(*args, tile, batch, first);
                  });

@@ -1,13 +1,12 @@
 // The transpose of matrices of few columns, or of few rows, as pieces.
 //
-// The idea: some whole rows of few columns are one piece of x, which a block loads as it lies, word by word. V of
-// its rows fill `columns` words, whatever their number: they are a group. Out has few and long rows, for which
-// words are gathered from the piece as from any tile. Few rows are the same the other way round: words of x are
-// scattered into a piece of out, which is stored as it lies. Of a matrix that has many of both, strips of columns
-// are taken for matrices; their pieces are brought together element by element.
-// What the rungs below waste on it: the part of each tile that is empty, and the ends of short rows, which are
-// no whole words.
-// Launch: blocks of 256 threads, one for each piece of about 8 KB.
+// The idea: some whole rows of few columns are one piece of x, which a block loads as it lies. V of its rows fill
+// `columns` words, whatever their number: they are a group. Out has few and long rows, for which words are
+// gathered from the piece as from any tile. Few rows are the same the other way round: words of x are scattered
+// into a piece of out, which is stored as it lies. Of a matrix that has many of both, strips of columns are taken
+// for matrices; their pieces are brought together element by element. What the rungs below waste on it: the part
+// of each tile that is empty, and the ends of short rows, which are no whole words. Launch: blocks of 256 threads,
+// one for each piece of up to 24 KB.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <algorithm>
@@ -19,9 +18,8 @@
 #include "words.cuh"
 
 constexpr int NARROW = 64;                          // few
-constexpr int PIECE_BYTES = 12288;                  // at most, if 32 groups are no more
-constexpr int MOVING_BYTES = 32;                    // that a thread holds in registers,
-constexpr int SCATTERING_BLOCKS = BLOCKS_AN_SM - 1; // and blocks an SM that those leave
+constexpr int PIECE_BYTES = 24576;                  // unless the 32 groups that it has at least are more
+constexpr int SCATTERING_BLOCKS = BLOCKS_AN_SM - 1; // for the registers that hold words on their way
 
 // t / few by a multiplication with inverse_of(few), for t < 8192; few: (1, NARROW]
 constexpr int INVERSE_BITS = 20;
@@ -45,18 +43,20 @@ struct piece_shape {
 };
 
 // How a piece lies in shared memory: one element behind the other, as in global memory, where it begins `past`
-// elements behind a word. If it can be, groups are an odd number of words apart.
+// elements behind a vector. Groups of an even number of words have a gap of one behind them, where they can: a
+// warp takes the same place of 32 groups, which are in different banks if an odd number of words lies between
+// them.
 struct piece_place {
     int past;
-    int gap; // words behind a group
+    int gap;
 };
 
 template <class T>
 static __device__ piece_place place_of(const piece_shape &piece, const T *begin)
 {
-    const int past = elements_past_word(begin);
-
-    return {past, past == 0 && piece.few % 2 == 0};
+    if (piece.few % 2 == 0 && elements_past_word(begin) == 0)
+        return {0, 1};
+    return {elements_past(begin), 0};
 }
 
 // where row `q` of a group begins, or column q, in elements
@@ -83,42 +83,35 @@ static __device__ inline uint4 element_of(uint4 word, int, uint4)
     return word;
 }
 
-// Rows of x from `row` on into shared memory, as many as there are groups for, each with `piece.few` of x's
-// columns.
-template <class T>
-static __device__ void load_piece(const transpose_args &args, const piece_shape &piece, const piece_place &place,
-                                  const T *x, int64_t row, int64_t column, typename word_of<T>::type *memory)
+// What there is of a piece, elements [low, high) of it, Unit by Unit as they lie in global memory: move(Unit(),
+// at, to) those from `at` on that are whole, from or to unit `to` of shared memory, and others element by element.
+template <class Unit, class T, class F, class G>
+static __device__ void for_units(const piece_shape &piece, const piece_place &place, int low, int high, F move,
+                                 G move_element)
 {
-    constexpr int V = word_of<T>::V;
-    const int groups = piece.groups + word_of<T>::MORE;
+    constexpr int N = sizeof(Unit) / sizeof(T);
 
-    if (piece.flat) {
-        const int64_t from = row * piece.few - place.past, elements = args.rows * piece.few; // of x
+    for (int t = (place.past + low) / N + threadIdx.x; t * N < place.past + high; t += BLOCK) {
+        const int at = t * N - place.past, to = place.gap ? t + divide(t, piece.inverse) : t;
 
-        for (int t = threadIdx.x; t < groups * piece.few + (place.past > 0); t += BLOCK) {
-            const int64_t at = from + t * V;
-            typename word_of<T>::type *to = memory + t + divide(t, piece.inverse) * place.gap;
-
-            if (at >= 0 && at + V <= elements) {
-                __pipeline_memcpy_async(to, x + at, word_of<T>::W);
-            } else { // x begins or ends in it
+        if (at >= low && at + N <= high) {
+            move(Unit(), at, to);
+        } else {
 #pragma unroll 1
-                for (int e = 0; e < V; e++)
-                    if (at + e >= 0 && at + e < elements)
-                        ((T *)to)[e] = x[at + e];
-            }
-        }
-    } else {
-        for (int t = threadIdx.x; t < groups * V * piece.few; t += BLOCK) {
-            const int i = t / piece.few, c = t % piece.few;
-
-            if (row + i >= 0 && row + i < args.rows && column + c < args.columns)
-                ((T *)memory)[find_place<T>(piece, place, i / V, i % V) + c] =
-                    x[(row + i) * args.x_pitch + column + c];
+            for (int e = max(0, low - at); e < min(N, high - at); e++)
+                move_element(at + e, to * N + e);
         }
     }
-    __pipeline_commit();
-    __pipeline_wait_prior(0);
+}
+
+template <class T, class F, class G>
+static __device__ void for_flat(const piece_shape &piece, const piece_place &place, int low, int high, F move,
+                                G move_element)
+{
+    if (place.gap)
+        for_units<typename word_of<T>::type, T>(piece, place, low, high, move, move_element);
+    else
+        for_units<uint4, T>(piece, place, low, high, move, move_element);
 }
 
 template <class T>
@@ -131,24 +124,69 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     const plane begin = plane_of(args, batch + blockIdx.z);
     const corner turned = corner_of_block(first, piece.few, piece.groups * V);
     const int64_t row = turned.column, column = turned.row; // of the piece
-    const T *x = (const T *)args.x + begin.x;
-    const int c = threadIdx.x >> piece.side_log2, side = 1 << piece.side_log2;
-    T *out = (T *)args.out + begin.out + (column + c) * args.out_pitch + row;
-    const piece_place place = place_of(piece, piece.flat ? x + (row - ABOVE) * piece.few : (const T *)nullptr);
+    const int64_t from = (row - ABOVE) * args.x_pitch + column;
+    const T *x = (const T *)args.x + begin.x + from; // the group above
+    const piece_place place = place_of(piece, piece.flat ? x : (const T *)nullptr);
+    const int low = row > 0 ? 0 : ABOVE; // rows of these that there are
+    const int high = (int)min((int64_t)ABOVE + piece.groups * V, args.rows - row + ABOVE);
+    const int few = (int)min((int64_t)piece.few, args.columns - column);
 
-    load_piece(args, piece, place, x, row - ABOVE, column, (typename word_of<T>::type *)memory);
+    if (piece.flat) {
+        for_flat<T>(
+            piece, place, low * few, high * few,
+            [&](auto unit, int at, int to) {
+                __pipeline_memcpy_async((decltype(unit) *)memory + to, x + at, sizeof unit);
+            },
+            [&](int at, int to) { ((T *)memory)[to] = x[at]; });
+        __pipeline_commit();
+        __pipeline_wait_prior(0);
+    } else {
+        for (int t = low * few + threadIdx.x; t < high * few; t += BLOCK) {
+            const int i = t / few, c = t % few;
+
+            ((T *)memory)[find_place<T>(piece, place, i / V, i % V) + c] = x[i * args.x_pitch + c];
+        }
+    }
     __syncthreads(); // the piece is complete before anyone reads a column of it
 
+    const int c = threadIdx.x >> piece.side_log2, side = 1 << piece.side_log2;
+    const int step_log2 = BLOCK_LOG2 - piece.side_log2;
+    T *out = (T *)args.out + begin.out + (column + c) * args.out_pitch + row;
     const int past = elements_past_word(out);
+
     for (int group = threadIdx.x & (side - 1); group < piece.groups; group += side) {
         const int up = group * V - past;
         const T *places[V];
 
 #pragma unroll
         for (int q = 0; q < V; q++) // of the group itself, or of the one above
-            places[q] = (const T *)memory + find_place<T>(piece, place, group + (V > 1 && q + past < V), q);
-        store_windows(args, out + up, row + up, past, places, c, BLOCK >> piece.side_log2,
-                      (int)min((int64_t)piece.few, args.columns - column));
+            places[q] = (const T *)memory + find_place<T>(piece, place, group + (V > 1 && q + past < V), q) + c;
+        store_windows(args, out + up, row + up, past, places, count_steps(c, few, step_log2), step_log2);
+    }
+}
+
+// `count` words, one of every so many rows of x, of which element e of the k-th goes to places[e][k * step].
+// MOVING of them are on their way at once.
+template <int MOVING, class T>
+static __device__ void scatter_words(const T *from, int64_t x_step, T *const (&places)[word_of<T>::V], int count,
+                                     int step)
+{
+    using word = typename word_of<T>::type;
+
+    for (int k = 0; k < count; k += MOVING) {
+        word moving[MOVING];
+
+#pragma unroll
+        for (int l = 0; l < MOVING; l++)
+            if (k + l < count)
+                moving[l] = *(const word *)(from + l * x_step);
+#pragma unroll
+        for (int l = 0; l < MOVING; l++)
+            if (k + l < count)
+#pragma unroll
+                for (int e = 0; e < word_of<T>::V; e++)
+                    places[e][(k + l) * step] = element_of(moving[l], e, T());
+        from += MOVING * x_step;
     }
 }
 
@@ -157,74 +195,54 @@ __global__ void __launch_bounds__(BLOCK, SCATTERING_BLOCKS)
     transpose_scattered(const __grid_constant__ transpose_args args, piece_shape piece, int64_t batch,
                         corner first)
 {
-    constexpr int V = word_of<T>::V, MORE = word_of<T>::MORE, MOVING = MOVING_BYTES / word_of<T>::W;
-    using word = typename word_of<T>::type;
-    extern __shared__ uint4
-        memory[]; // a group before the piece, and the piece, of which the last group is not whole
+    constexpr int V = word_of<T>::V, BEFORE = word_of<T>::MORE * V;
+    constexpr int MANY = 32 / word_of<T>::W, FEW = MANY / 2; // words on their way at once
+    extern __shared__ uint4 memory[]; // a group before the piece, and the piece, with some of a group behind it
 
     const plane begin = plane_of(args, batch + blockIdx.z);
-    const int length = (piece.groups - MORE) * V;
+    const int length = piece.groups * V - BEFORE;
     const int64_t column = first.column + (int64_t)blockIdx.x * length; // of the piece
-    const int r0 = threadIdx.x >> piece.side_log2, side = 1 << piece.side_log2, step = BLOCK >> piece.side_log2;
-    const T *x = (const T *)args.x + begin.x + column;
-    T *out = (T *)args.out + begin.out + column * piece.few;
-    const piece_place place = place_of(piece, out);
-    const int past = elements_past_word(x + r0 * args.x_pitch); // of every row that this thread loads
+    T *out = (T *)args.out + begin.out + (column - BEFORE) * piece.few; // the group before
+    const piece_place place = place_of(piece, (const T *)out);
+    const int r0 = threadIdx.x >> piece.side_log2, side = 1 << piece.side_log2;
+    const int step_log2 = BLOCK_LOG2 - piece.side_log2, step = 1 << step_log2;
+    const int count = count_steps(r0, piece.few, step_log2);
+    const int64_t x_step = args.x_pitch << step_log2;
+    const T *x = (const T *)args.x + begin.x + r0 * args.x_pitch + column;
+    const int past = elements_past_word(x); // of every row that this thread loads
 
     for (int group = threadIdx.x & (side - 1); group < piece.groups; group += side) {
         const int shift = group * V - past;
-        const bool whole = column + shift >= 0 && column + shift + V <= args.columns;
-        const T *from = x + r0 * args.x_pitch + shift;
+        const T *from = x + shift;
         T *places[V]; // of element e of a word
 
 #pragma unroll
         for (int e = 0; e < V; e++)
             places[e] =
-                (T *)memory + find_place<T>(piece, place, group + (V > 1 && e >= past), (e - past + V) % V);
-        if (whole) {
-            for (int r = r0; r < piece.few; r += MOVING * step) {
-                word moving[MOVING];
-
-#pragma unroll
-                for (int l = 0; l < MOVING; l++)
-                    if (r + l * step < piece.few)
-                        moving[l] = *(const word *)(from + l * step * args.x_pitch);
-#pragma unroll
-                for (int l = 0; l < MOVING; l++)
-                    if (r + l * step < piece.few)
-#pragma unroll
-                        for (int e = 0; e < V; e++)
-                            places[e][r + l * step] = element_of(moving[l], e, T());
-                from += MOVING * step * args.x_pitch;
-            }
+                (T *)memory + find_place<T>(piece, place, group + (V > 1 && e >= past), (e - past + V) % V) + r0;
+        if (column + shift >= 0 && column + shift + V <= args.columns) {
+            if (count > FEW)
+                scatter_words<MANY>(from, x_step, places, count, step);
+            else
+                scatter_words<FEW>(from, x_step, places, count, step);
         } else { // rows begin or end in it
 #pragma unroll 1
-            for (int r = r0; r < piece.few; r += step) {
+            for (int k = 0; k < count; k++) {
 #pragma unroll
                 for (int e = 0; e < V; e++)
                     if (column + shift + e >= 0 && column + shift + e < args.columns)
-                        places[e][r] = from[e];
-                from += step * args.x_pitch;
+                        places[e][k * step] = from[e];
+                from += x_step;
             }
         }
     }
-    __syncthreads(); // the piece is complete before anyone stores a word of it
+    __syncthreads(); // the piece is complete before anyone stores a vector of it
 
-    const int elements = (int)min((int64_t)length, args.columns - column) * piece.few; // of the piece in out
-    const word *words_of_piece = (const word *)memory + MORE * (piece.few + place.gap);
-    for (int t = threadIdx.x; t * V - place.past < elements; t += BLOCK) {
-        const int at = t * V - place.past;
-        const word *from = words_of_piece + t + divide(t, piece.inverse) * place.gap;
-
-        if (at >= 0 && at + V <= elements) {
-            *(word *)(out + at) = *from;
-        } else {
-#pragma unroll 1
-            for (int e = 0; e < V; e++)
-                if (at + e >= 0 && at + e < elements)
-                    out[at + e] = ((const T *)from)[e];
-        }
-    }
+    const int end = BEFORE + (int)min((int64_t)length, args.columns - column);
+    for_flat<T>(
+        piece, place, BEFORE * piece.few, end * piece.few,
+        [&](auto unit, int at, int to) { *(decltype(unit) *)(out + at) = ((const decltype(unit) *)memory)[to]; },
+        [&](int at, int to) { out[at] = ((const T *)memory)[to]; });
 }
 
 // The piece of matrices with `many` rows of `few` columns, or columns of few rows. A thread's rows of out, or of
@@ -248,7 +266,7 @@ static piece_shape shape_of_piece(int64_t many, int few, bool flat)
 template <class T>
 static int bytes_of(const piece_shape &piece)
 {
-    return ((piece.groups + word_of<T>::MORE) * (piece.few + 1) + 1) * word_of<T>::W;
+    return (piece.groups + word_of<T>::MORE) * (piece.few | 1) * word_of<T>::W + VECTOR;
 }
 
 template <class T>

@@ -27,42 +27,49 @@ static __device__ int elements_past_word(const T *element)
     return (int)((uintptr_t)element % word_of<T>::W / sizeof(T));
 }
 
-// Words of out's rows first, first + step, … < columns, which have the same window of V rows of x, from `row` on,
-// `past` above a group: `out` is the first of them. places[q] is where row q of a group lies that is in it, and
-// belongs to place (q + past) % V of a word.
+// how many of first, first + 2^step_log2, … are below end
+static __device__ inline int count_steps(int first, int end, int step_log2)
+{
+    return (end - first + (1 << step_log2) - 1) >> step_log2;
+}
+
+// `count` words of out's rows, which have the same window of V rows of x, from `row` on, `past` above a group;
+// they are 2^step_log2 rows of out apart, and `out` is the first. places[q] is where row q of a group lies that is
+// in the window, from the first word's column on; it belongs to place (q + past) % V of a word.
 template <class T>
 static __device__ void store_windows(const transpose_args &args, T *out, int64_t row, int past,
-                                     const T *const (&places)[word_of<T>::V], int first, int step, int columns)
+                                     const T *const (&places)[word_of<T>::V], int count, int step_log2)
 {
     constexpr int V = word_of<T>::V, BITS = 32 / V;
-    using word = typename word_of<T>::type;
+    const int64_t out_step = args.out_pitch << step_log2;
+    const int step = 1 << step_log2;
 
     if (row >= 0 && row + V <= args.rows) {
 #pragma unroll 4
-        for (int c = first; c < columns; c += step) {
+        for (int k = 0; k < count; k++) {
             if constexpr (V > 1) {
-                uint32_t w = 0;
+                uint32_t word = 0;
 
 #pragma unroll
                 for (int q = 0; q < V; q++)
-                    w |= (uint32_t)places[q][c] << q * BITS;
-                *(word *)out = __funnelshift_l(w, w, past * BITS);
+                    word |= (uint32_t)places[q][k * step] << q * BITS;
+                *(uint32_t *)out = __funnelshift_l(word, word, past * BITS);
             } else {
-                *out = places[0][c];
+                *out = places[0][k * step];
             }
-            out += step * args.out_pitch;
+            out += out_step;
         }
     } else { // columns begin or end in it
 #pragma unroll 1
-        for (int c = first; c < columns; c += step) {
+        for (int k = 0; k < count; k++) {
 #pragma unroll
             for (int q = 0; q < V; q++) {
                 const int j = (q + past) % V;
 
                 if (row + j >= 0 && row + j < args.rows)
-                    out[j] = places[q][c];
+                    out[j] = places[q][k * step];
             }
-            out += step * args.out_pitch;
+            out += out_step;
         }
     }
 }
