@@ -221,10 +221,10 @@ __global__ void __launch_bounds__(BLOCK, SCATTERING_BLOCKS)
             places[e] =
                 (T *)memory + find_place<T>(piece, place, group + (V > 1 && e >= past), (e - past + V) % V) + r0;
         if (column + shift >= 0 && column + shift + V <= args.columns) {
-            if (count > FEW)
-                scatter_words<MANY>(from, x_step, places, count, step);
-            else
+            if (V > 1 && count <= FEW)
                 scatter_words<FEW>(from, x_step, places, count, step);
+            else
+                scatter_words<MANY>(from, x_step, places, count, step);
         } else { // rows begin or end in it
 #pragma unroll 1
             for (int k = 0; k < count; k++) {
