@@ -154,14 +154,19 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     T *out = (T *)args.out + begin.out + (column + c) * args.out_pitch + row;
     const int past = elements_past_word(out);
 
-    for (int group = threadIdx.x & (side - 1); group < piece.groups; group += side) {
-        const int up = group * V - past;
-        const T *places[V];
+    const int group0 = threadIdx.x & (side - 1), count = count_steps(c, few, step_log2);
+    const T *places[V];
 
 #pragma unroll
-        for (int q = 0; q < V; q++) // of the group itself, or of the one above
-            places[q] = (const T *)memory + find_place<T>(piece, place, group + (V > 1 && q + past < V), q) + c;
-        store_windows(args, out + up, row + up, past, places, count_steps(c, few, step_log2), step_log2);
+    for (int q = 0; q < V; q++) // of the group itself, or of the one above
+        places[q] = (const T *)memory + find_place<T>(piece, place, group0 + (V > 1 && q + past < V), q) + c;
+    for (int group = group0; group < piece.groups; group += side) {
+        const int up = group * V - past;
+
+        store_windows(args, out + up, row + up, past, places, count, step_log2);
+#pragma unroll
+        for (int q = 0; q < V; q++)
+            places[q] += side * (piece.few + place.gap) * V;
     }
 }
 
@@ -211,16 +216,20 @@ __global__ void __launch_bounds__(BLOCK, SCATTERING_BLOCKS)
     const T *x = (const T *)args.x + begin.x + r0 * args.x_pitch + column;
     const int past = elements_past_word(x); // of every row that this thread loads
 
-    for (int group = threadIdx.x & (side - 1); group < piece.groups; group += side) {
-        const int shift = group * V - past;
-        const T *from = x + shift;
-        T *places[V]; // of element e of a word
+    const int group0 = threadIdx.x & (side - 1);
+    const int low = column > 0 ? -V : 0; // columns that x has, from this one on
+    const int high = (int)min((int64_t)piece.groups * V, args.columns - column);
+    T *places[V]; // of element e of a word
 
 #pragma unroll
-        for (int e = 0; e < V; e++)
-            places[e] =
-                (T *)memory + find_place<T>(piece, place, group + (V > 1 && e >= past), (e - past + V) % V) + r0;
-        if (column + shift >= 0 && column + shift + V <= args.columns) {
+    for (int e = 0; e < V; e++)
+        places[e] =
+            (T *)memory + find_place<T>(piece, place, group0 + (V > 1 && e >= past), (e - past + V) % V) + r0;
+    for (int group = group0; group < piece.groups; group += side) {
+        const int shift = group * V - past;
+        const T *from = x + shift;
+
+        if (shift >= low && shift + V <= high) {
             if (V > 1 && count <= FEW)
                 scatter_words<FEW>(from, x_step, places, count, step);
             else
@@ -230,11 +239,14 @@ __global__ void __launch_bounds__(BLOCK, SCATTERING_BLOCKS)
             for (int k = 0; k < count; k++) {
 #pragma unroll
                 for (int e = 0; e < V; e++)
-                    if (column + shift + e >= 0 && column + shift + e < args.columns)
+                    if (shift + e >= low && shift + e < high)
                         places[e][k * step] = from[e];
                 from += x_step;
             }
         }
+#pragma unroll
+        for (int e = 0; e < V; e++)
+            places[e] += side * (piece.few + place.gap) * V;
     }
     __syncthreads(); // the piece is complete before anyone stores a vector of it
 
