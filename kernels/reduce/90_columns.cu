@@ -12,6 +12,7 @@
 #include <cuda_runtime.h>
 
 #include "../common/grid.cuh"
+#include "../common/launch.cuh"
 #include "../common/reduce_block.cuh"
 #include "../common/reduce_finish.cuh"
 #include "../common/reduce_running.cuh"
@@ -216,6 +217,7 @@ template <class Operation, class In>
 __global__ void __launch_bounds__(REDUCE_BLOCK, blocks_at_once<typename Operation::State, In>)
     reduce_columns(const __grid_constant__ reduce_args args)
 {
+    wait_for_earlier();
     using State = typename Operation::State;
     constexpr int BYTES = vector_bytes<State, In>, V = BYTES / sizeof(In);
     __shared__ __align__(16) unsigned char shared[Padded<State>::size(REDUCE_BLOCK * V) * sizeof(State)];
@@ -275,6 +277,7 @@ template <class Operation, class In>
 __global__ void __launch_bounds__(REDUCE_BLOCK, whole_blocks_at_once<typename Operation::State, In>)
     reduce_whole_columns(const __grid_constant__ reduce_args args)
 {
+    wait_for_earlier();
     using State = typename Operation::State;
     constexpr int BYTES = vector_bytes<State, In>, V = BYTES / sizeof(In);
     __shared__ __align__(16) unsigned char shared[Padded<State>::size(REDUCE_BLOCK * V) * sizeof(State)];
@@ -318,7 +321,7 @@ cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
             return cudaErrorInvalidValue;
         if (plan.lanes == REDUCE_BLOCK) {
             const int64_t blocks = ceil_div(args->outer * ceil_div(args->inner, V), REDUCE_BLOCK);
-            reduce_whole_columns<Operation, In><<<(unsigned)blocks, REDUCE_BLOCK, 0, stream>>>(*args);
+            launch<reduce_whole_columns<Operation, In>>((unsigned)blocks, REDUCE_BLOCK, 0, stream, *args);
             return cudaGetLastError();
         }
         const int units = REDUCE_BLOCK / (plan.lanes * plan.height); // of a block
@@ -326,7 +329,7 @@ cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
         const dim3 grid((unsigned)ceil_div(args->outer * tiles, units),
                         (unsigned)ceil_div(args->count, plan.chunk));
 
-        reduce_columns<Operation, In><<<grid, REDUCE_BLOCK, 0, stream>>>(*args);
+        launch<reduce_columns<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
         return cudaGetLastError();
     });
 }

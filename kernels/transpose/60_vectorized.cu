@@ -15,6 +15,7 @@
 
 #include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
+#include "../common/launch.cuh"
 #include "kernels.h"
 #include "tiles.cuh"
 #include "vectors.cuh"
@@ -28,6 +29,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
 {
     extern __shared__ uint4 memory[];
 
+    wait_for_earlier();
     const plane begin = plane_of(args, batch + blockIdx.z);
     const T *x = (const T *)args.x + begin.x;
     T *out = (T *)args.out + begin.out;
@@ -95,6 +97,7 @@ template <class T>
 __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     transpose_words(const __grid_constant__ transpose_args args, word_tile tile, int64_t batch, corner first)
 {
+    wait_for_earlier();
     constexpr int V = word_of<T>::V;
     using word = typename word_of<T>::type;
     extern __shared__ uint4 memory[];
@@ -144,7 +147,7 @@ static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
 
     return cover(args->batches, args->columns, args->rows + V - 1, tile.columns, tile.groups * V,
                  [&](dim3 grid, int64_t batch, corner first) {
-                     transpose_words<T><<<grid, BLOCK, bytes, stream>>>(*args, tile, batch, first);
+                     launch<transpose_words<T>>(grid, BLOCK, bytes, stream, *args, tile, batch, first);
                  });
 }
 
@@ -157,6 +160,7 @@ __global__ void __launch_bounds__(BLOCK)
 {
     extern __shared__ uint4 memory[]; // two tiles
 
+    wait_for_earlier();
     T *x = (T *)args.out + plane_of(args, batch + blockIdx.z).out;
     const corner block = corner_of_block(first, 1);
     const bool folded = block.column < block.row;
@@ -205,7 +209,7 @@ static cudaError_t launch_vectors(const transpose_args *args, cudaStream_t strea
 
     return cover(args->batches, args->columns, args->rows, tile.columns, tile.rows,
                  [&](dim3 grid, int64_t batch, corner first) {
-                     transpose_vectorized<T><<<grid, block, bytes, stream>>>(*args, tile, batch, first);
+                     launch<transpose_vectorized<T>>(grid, block, bytes, stream, *args, tile, batch, first);
                  });
 }
 
@@ -217,8 +221,8 @@ static cudaError_t launch_exchange(const transpose_args *args, cudaStream_t stre
     const int side = (int)ceil_div(args->rows, SIDE) | 1;
 
     return cover(args->batches, (side + 1) / 2, side, 1, [&](dim3 grid, int64_t batch, corner first) {
-        transpose_exchanged<T>
-            <<<grid, BLOCK, 2 * SIDE / V * tile.group_vectors * VECTOR, stream>>>(*args, tile, side, batch, first);
+        launch<transpose_exchanged<T>>(grid, BLOCK, 2 * SIDE / V * tile.group_vectors * VECTOR, stream, *args,
+                                       tile, side, batch, first);
     });
 }
 

@@ -9,6 +9,7 @@
 
 #include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
+#include "../common/launch.cuh"
 #include "kernels.h"
 #include "vectors.cuh"
 
@@ -53,6 +54,7 @@ template <class T>
 __global__ void __launch_bounds__(BLOCK)
     transpose_runs(const __grid_constant__ runs_shape runs, const T *x, T *out)
 {
+    wait_for_earlier();
     constexpr int V = pieces<T>::V;
     const int64_t first = (int64_t)blockIdx.x * BLOCK * RUN_VECTORS + threadIdx.x;
     uint4 low[RUN_VECTORS], high[RUN_VECTORS];
@@ -138,7 +140,7 @@ static cudaError_t launch(runs_shape runs, const T *x, T *out, cudaStream_t stre
         return launch(runs, x + half * (by_length ? 1 : widest->x_step),
                       out + half * (by_length ? 1 : widest->out_step), stream);
     }
-    transpose_runs<T><<<(unsigned)ceil_div(runs.count, BLOCK * RUN_VECTORS), BLOCK, 0, stream>>>(runs, x, out);
+    launch<transpose_runs<T>>((unsigned)ceil_div(runs.count, BLOCK * RUN_VECTORS), BLOCK, 0, stream, runs, x, out);
     return cudaGetLastError();
 }
 

@@ -13,6 +13,7 @@
 
 #include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
+#include "../common/launch.cuh"
 #include "kernels.h"
 #include "vectors.cuh"
 #include "words.cuh"
@@ -118,6 +119,7 @@ template <class T>
 __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     transpose_gathered(const __grid_constant__ transpose_args args, piece_shape piece, int64_t batch, corner first)
 {
+    wait_for_earlier();
     constexpr int V = word_of<T>::V, ABOVE = word_of<T>::MORE * V;
     extern __shared__ uint4 memory[]; // a group above the piece, and the piece
 
@@ -200,6 +202,7 @@ __global__ void __launch_bounds__(BLOCK, SCATTERING_BLOCKS)
     transpose_scattered(const __grid_constant__ transpose_args args, piece_shape piece, int64_t batch,
                         corner first)
 {
+    wait_for_earlier();
     constexpr int V = word_of<T>::V, BEFORE = word_of<T>::MORE * V;
     constexpr int MANY = 32 / word_of<T>::W, FEW = MANY / 2; // words on their way at once
     extern __shared__ uint4 memory[]; // a group before the piece, and the piece, with some of a group behind it
@@ -290,8 +293,8 @@ static cudaError_t gather(const transpose_args *args, cudaStream_t stream)
 
     return cover(args->batches, args->columns, args->rows + V - 1, piece.few, piece.groups * V,
                  [&](dim3 grid, int64_t batch, corner first) {
-                     transpose_gathered<T>
-                         <<<grid, BLOCK, bytes_of<T>(piece), stream>>>(*args, piece, batch, first);
+                     launch<transpose_gathered<T>>(grid, BLOCK, bytes_of<T>(piece), stream, *args, piece, batch,
+                                                   first);
                  });
 }
 
@@ -302,8 +305,8 @@ static cudaError_t scatter(const transpose_args *args, cudaStream_t stream)
 
     return cover(args->batches, 1, args->columns, 1, (piece.groups - word_of<T>::MORE) * word_of<T>::V,
                  [&](dim3 grid, int64_t batch, corner first) {
-                     transpose_scattered<T>
-                         <<<grid, BLOCK, bytes_of<T>(piece), stream>>>(*args, piece, batch, first);
+                     launch<transpose_scattered<T>>(grid, BLOCK, bytes_of<T>(piece), stream, *args, piece, batch,
+                                                    first);
                  });
 }
 

@@ -11,6 +11,7 @@
 
 #include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
+#include "../common/launch.cuh"
 #include "kernels.h"
 #include "vectors.cuh"
 
@@ -63,6 +64,7 @@ template <class T>
 __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     transpose_small(const T *x, T *out, int rows, int columns, int64_t elements, int piece)
 {
+    wait_for_earlier();
     constexpr int V = pieces<T>::V;
     extern __shared__ uint4 memory[];
 
@@ -115,6 +117,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
 template <class T>
 __global__ void transpose_small_elements(const __grid_constant__ transpose_args args, int64_t batch, corner first)
 {
+    wait_for_earlier();
     const plane begin = plane_of(args, batch + blockIdx.z);
     const corner at = corner_of_block(first, 1, BLOCK);
     const int64_t column = at.column + threadIdx.x;
@@ -144,14 +147,14 @@ cudaError_t launch_transpose_small(const transpose_args *args, cudaStream_t stre
         if (!are_small(args))
             return cover(args->batches, args->rows, args->columns, 1, BLOCK,
                          [&](dim3 grid, int64_t batch, corner first) {
-                             transpose_small_elements<T><<<grid, BLOCK, 0, stream>>>(*args, batch, first);
+                             launch<transpose_small_elements<T>>(grid, BLOCK, 0, stream, *args, batch, first);
                          });
 
         const int piece = (int)(TILE_VECTORS * V / matrix * matrix), vectors = piece / V + 2;
         const int64_t pieces = ceil_div(args->batches * matrix, piece);
-        transpose_small<T><<<(unsigned)pieces, BLOCK, (vectors + vectors / SPREAD) * VECTOR, stream>>>(
-            (const T *)args->x, (T *)args->out, (int)args->rows, (int)args->columns, args->batches * matrix,
-            piece);
+        launch<transpose_small<T>>((unsigned)pieces, BLOCK, (vectors + vectors / SPREAD) * VECTOR, stream,
+                                   (const T *)args->x, (T *)args->out, (int)args->rows, (int)args->columns,
+                                   args->batches * matrix, piece);
         return cudaGetLastError();
     });
 }
