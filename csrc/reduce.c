@@ -703,6 +703,30 @@ static void cut_reduce(struct call *call, struct reduction *reduction)
     }
 }
 
+/* Whether a partial result has no more than 8 bytes, as the launcher has it: one number, and no place or
+ * compensation beside it. */
+static bool fits_word(const struct reduce_args *args)
+{
+    switch (args->op) {
+    case REDUCE_SUM:
+    case REDUCE_MEAN:
+        if (args->dtype & (INT64 | UINT64))
+            return args->accumulator != FLOAT64;
+        return !(args->dtype & (FLOAT64 | COMPLEX)) &&
+               !(args->dtype & FLOATING && args->result & (FLOAT64 | COMPLEX128));
+    case REDUCE_PROD:
+    case REDUCE_MIN:
+    case REDUCE_MAX:
+        return !(args->dtype & COMPLEX);
+    case REDUCE_ANY:
+    case REDUCE_ALL:
+    case REDUCE_COUNT_NONZERO:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* What the blocks of a row need to meet: words of the device, or tickets, and scratch for their partial results.
  */
 static void plan_meeting(struct call *call, struct reduction *reduction)
@@ -714,7 +738,7 @@ static void plan_meeting(struct call *call, struct reduction *reduction)
     const size_t words = (size_t)(rows * plan->splits) * REDUCE_WORD_BYTES;
     const bool in_one_launch = reduction->along[1] != REDUCED && type->zeros && !is_rehearsal();
 
-    if (in_one_launch && is_rung(call->kernel.row, "single_pass"))
+    if (in_one_launch && is_rung(call->kernel.row, "single_pass") && fits_word(&reduction->args))
         plan->words = type->zeros(call->device, words, call->stream);
     if (plan->words)
         return;

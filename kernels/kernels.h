@@ -124,7 +124,7 @@ struct reduce_args {
 
 enum {
     REDUCE_STATE_BYTES = 32, /* the largest partial result: count, complex mean, sum of squares */
-    REDUCE_WORD_BYTES = 64,  /* and 8 bytes more for every 8 of it */
+    REDUCE_WORD_BYTES = 16,  /* one of up to 8 bytes, and that it is there */
 };
 
 /* Bytes for the partial results of a tree: one for each block of each launch, while there are several a row. */

@@ -272,6 +272,10 @@ cudaError_t launch_reduce_single_pass(const reduce_args *args, cudaStream_t stre
         using Operation = decltype(operation);
         using In = decltype(zero);
 
+#ifdef __CUDA_ARCH_LIST__
+        if (plan.words && !fits_word<typename Operation::State>) // the planner knows the launcher
+            return cudaErrorInvalidValue;
+#endif
         if (plan.short_rows)
             return launch<reduce_short_rows<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
         return launch<reduce_rows<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
