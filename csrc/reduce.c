@@ -190,7 +190,7 @@ static float share_to_keep(const struct device *device, int64_t bytes)
 {
     const int64_t l2 = (int64_t)device->l2_bytes;
 
-    return bytes <= l2 / 5 * 4 ? 1.0f : (float)((double)(l2 / 3) / (double)bytes);
+    return !l2 || bytes <= l2 / 5 * 4 ? 1.0f : (float)((double)(l2 / 3) / (double)bytes);
 }
 
 static int power_of_two(int64_t n)

@@ -328,7 +328,7 @@ def test_the_plan_and_the_checker(shape, axis, kernel, split):
 
 @pytest.mark.parametrize("op", ["argmax", "var", "any"])
 @pytest.mark.parametrize(
-    ("shape", "axis"), [((30_000,), 0), ((900, 21), 1), ((9000, 3), 0), ((50, 300), 0)], ids=str
+    ("shape", "axis"), [((30_000,), 0), ((900, 21), 1), ((4000, 21), 1), ((9000, 3), 0), ((50, 300), 0)], ids=str
 )
 def test_other_operations_pass_the_checker(op, shape, axis):
     for dtype in ("int8", "float64"):

@@ -306,11 +306,13 @@ static bool bind_zeros(struct device *device, struct zeros_place *place, cudaGra
     struct failure unheard, *failure = &unheard;
     cudaUserObject_t object = NULL;
 
-    if (!CHECK(cudaUserObjectCreate(&object, place, leave_zeros, 1, cudaUserObjectNoDestructorSync)))
+    if (!CHECK(cudaUserObjectCreate(&object, place, leave_zeros, 1, cudaUserObjectNoDestructorSync))) {
+        leave_zeros(place);
         return false;
+    }
     if (CHECK(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove)))
         return true;
-    (void)cudaUserObjectRelease(object, 1);
+    (void)cudaUserObjectRelease(object, 1); /* which leaves the place, some time */
     return false;
 }
 
@@ -348,10 +350,8 @@ static void *zeros_of(struct device *device, struct zeros *zeros, unsigned long 
     place->stream = stream;
     place->capture = capture;
     atomic_store(&place->unused, false);
-    if (capture && !bind_zeros(device, place, graph)) {
-        atomic_store(&place->unused, true);
+    if (capture && !bind_zeros(device, place, graph))
         return NULL;
-    }
     zeros->streams += !capture && stream;
     return place->memory;
 }

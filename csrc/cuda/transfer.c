@@ -332,6 +332,9 @@ static void download_chunks(struct worker *worker)
     for (;;) {
         job = take_chunk(worker->crew, before == NULL, &index);
         if (job && job->faults) {
+            if (before) /* somebody waits for it */
+                empty_chunk(worker, before, index_before, turn_before, code_before);
+            before = NULL;
             fault_chunk(worker->crew, job, index);
             continue;
         }

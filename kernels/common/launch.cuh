@@ -1,6 +1,7 @@
-// Launches that overlap: the blocks of a kernel come while the last ones of the kernel ahead of it still run, and
-// wait there until all that it has written can be read. It saves what the way of a launch takes, half a
-// microsecond or so. (CUDA C++ Programming Guide, Programmatic Dependent Launch; from compute capability 9.0 on.)
+// Launches that overlap: the blocks of a kernel come as soon as the kernel ahead of it says that they may, or its
+// last block has ended, and wait there until all that it has written can be read. It saves a quarter to half a
+// microsecond a launch. (CUDA C++ Programming Guide, Programmatic Dependent Launch; from compute capability 9.0
+// on.)
 //
 // A kernel that `launch` is given begins with wait_for_earlier(). One of few blocks says there that the next one
 // may come; one of many does not, for that one's blocks would take the places as they become free, many of them on
@@ -10,6 +11,7 @@
 #include <cuda_runtime.h>
 #include <atomic>
 #include <cstddef>
+#include <cstdlib>
 
 // what comes before it runs beside the kernel ahead
 static __device__ inline void wait_for_earlier()
@@ -17,16 +19,16 @@ static __device__ inline void wait_for_earlier()
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     constexpr unsigned FEW = 128; // about one for each multiprocessor
 
-    if (gridDim.x <= FEW && gridDim.y <= FEW && gridDim.x * gridDim.y * gridDim.z <= FEW)
-        cudaTriggerProgrammaticLaunchCompletion();
     cudaGridDependencySynchronize();
+    if (gridDim.x <= FEW && gridDim.y <= FEW && gridDim.x * gridDim.y * gridDim.z <= FEW)
+        cudaTriggerProgrammaticLaunchCompletion(); // now that whatever the next one may read is there, but ours
 #endif
 }
 
 #ifdef __CUDA_ARCH_LIST__
 
-// Whether the code that the current device runs is among these, and so knows how to wait: a newer device compiles
-// the PTX of the oldest.
+// Whether there is code for just this device, which knows how to wait: another one compiles the PTX of the oldest,
+// as this one does where the driver is told to.
 static inline bool knows_to_wait(int device)
 {
     constexpr int LIST[] = {__CUDA_ARCH_LIST__}; // 750, 900
@@ -36,8 +38,8 @@ static inline bool knows_to_wait(int device)
     (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
     for (const int arch : LIST)
-        known = known || (arch >= 900 && arch / 100 == major && arch / 10 % 10 <= minor);
-    return known;
+        known = known || (arch >= 900 && arch == 100 * major + 10 * minor);
+    return known && !getenv("CUDA_FORCE_PTX_JIT");
 }
 
 static inline bool can_overlap()

@@ -248,6 +248,8 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, short_blocks_at_once<Operation>)
         load_rows<true, In>(turned, from, bytes, array);
     else
         load_rows<false, In>(turned, from, bytes, array);
+    if (!whole && threadIdx.x < 8) // the last row's last word may reach into what lies behind it
+        ((unsigned char *)shared)[(step != n ? bytes : (bytes + 15) / 16 * 16) + threadIdx.x] = 0;
     __syncthreads(); // the rows are there before they are read
     for (int done = 0; done < rows; done += REDUCE_BLOCK >> shift) {
         const int r = done + (int)(threadIdx.x >> shift);
