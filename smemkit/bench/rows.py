@@ -261,10 +261,13 @@ class Problem:
             difference = np.linalg.norm(result[self.rows].astype(np.float64) - self.expected)
             error = difference / np.linalg.norm(self.expected)
         elif not self.is_exact:
+            difference = np.abs(result - self.expected)
             scale = (
                 np.max(self.expected) if self.reduction == "var" else self.expected
             )  # of two it may be next to 0
-            error = float(np.max(np.abs(result - self.expected) / scale))
+            error = float(
+                np.max(np.divide(difference, scale, out=np.zeros_like(difference), where=difference != 0))
+            )
         else:
             expected = self.expected if turned else self.host[0]
             if self.op == "transpose" and same_bits(result, expected):
