@@ -84,10 +84,16 @@ __global__ void __launch_bounds__(BLOCK)
             *(uint4 *)cuts[l].out =
                 extracted<sizeof(T)>(low[l], high[l], elements_past(cuts[l].x) * (int)sizeof(T));
         } else if (first + l * BLOCK < runs.count) { // a run begins or ends near by
-#pragma unroll 1
+            T some[V];
+
+#pragma unroll
             for (int e = 0; e < V; e++)
                 if (cuts[l].shift + e >= 0 && cuts[l].shift + e < runs.length)
-                    cuts[l].out[e] = cuts[l].x[e];
+                    some[e] = cuts[l].x[e];
+#pragma unroll
+            for (int e = 0; e < V; e++)
+                if (cuts[l].shift + e >= 0 && cuts[l].shift + e < runs.length)
+                    cuts[l].out[e] = some[e];
         }
     }
 }
