@@ -18,9 +18,10 @@
 #include "vectors.cuh"
 #include "words.cuh"
 
-constexpr int NARROW = 64;                          // few
-constexpr int PIECE_BYTES = 24576;                  // unless the 32 groups that it has at least are more
-constexpr int SCATTERING_BLOCKS = BLOCKS_AN_SM - 1; // for the registers that hold words on their way
+constexpr int NARROW = 64;         // few
+constexpr int PIECE_BYTES = 24576; // unless the 32 groups that it has at least are more
+constexpr int LEAST_PIECE = 1024;  // bytes, where there are few
+constexpr int64_t MANY_PIECES = 256;
 
 // t / few by a multiplication with inverse_of(few), for t < 8192; few: (1, NARROW]
 constexpr int INVERSE_BITS = 20;
@@ -67,21 +68,14 @@ static __device__ int find_place(const piece_shape &piece, const piece_place &pl
     return group * (piece.few + place.gap) * word_of<T>::V + q * piece.few + place.past;
 }
 
-// element e of a word, which is known where this is compiled
+// element e of a word; e is known where this is compiled
 template <class T>
-static __device__ T element_of(uint32_t word, int e, T)
+static __device__ T element_of(typename word_of<T>::type word, int e)
 {
-    return (T)(word >> e * (32 / word_of<T>::V));
-}
-
-static __device__ inline uint64_t element_of(uint64_t word, int, uint64_t)
-{
-    return word;
-}
-
-static __device__ inline uint4 element_of(uint4 word, int, uint4)
-{
-    return word;
+    if constexpr (word_of<T>::V > 1)
+        return (T)(word >> e * (32 / word_of<T>::V));
+    else
+        return word;
 }
 
 // What there is of a piece, elements [low, high) of it, Unit by Unit as they lie in global memory: move(Unit(),
@@ -91,17 +85,16 @@ static __device__ void for_units(const piece_shape &piece, const piece_place &pl
                                  G move_element)
 {
     constexpr int N = sizeof(Unit) / sizeof(T);
+    const auto unit_place = [&](int t) { return place.gap ? t + divide(t, piece.inverse) : t; };
+    const int begin = (place.past + low + N - 1) / N, end = (place.past + high) / N; // of whole units
 
-    for (int t = (place.past + low) / N + threadIdx.x; t * N < place.past + high; t += BLOCK) {
-        const int at = t * N - place.past, to = place.gap ? t + divide(t, piece.inverse) : t;
+    for (int t = begin + threadIdx.x; t < end; t += BLOCK)
+        move(Unit(), t * N - place.past, unit_place(t));
+    if (threadIdx.x < 2 * N) { // a thread an element, not to wait for one after the other
+        const int f = (threadIdx.x < N ? begin - 1 : max(begin, end)) * N + threadIdx.x % N;
 
-        if (at >= low && at + N <= high) {
-            move(Unit(), at, to);
-        } else {
-#pragma unroll 1
-            for (int e = max(0, low - at); e < min(N, high - at); e++)
-                move_element(at + e, to * N + e);
-        }
+        if (f >= place.past + low && f < place.past + high)
+            move_element(f - place.past, unit_place(f / N) * N + f % N);
     }
 }
 
@@ -172,11 +165,11 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     }
 }
 
-// `count` words, one of every so many rows of x, of which element e of the k-th goes to places[e][k * step].
+// `count` words, x_step elements apart in x, of which element e of the k-th goes to places[e][at + k * step].
 // MOVING of them are on their way at once.
 template <int MOVING, class T>
-static __device__ void scatter_words(const T *from, int64_t x_step, T *const (&places)[word_of<T>::V], int count,
-                                     int step)
+static __device__ void scatter_words(const T *from, int64_t x_step, T *const (&places)[word_of<T>::V], int at,
+                                     int count, int step)
 {
     using word = typename word_of<T>::type;
 
@@ -192,13 +185,33 @@ static __device__ void scatter_words(const T *from, int64_t x_step, T *const (&p
             if (k + l < count)
 #pragma unroll
                 for (int e = 0; e < word_of<T>::V; e++)
-                    places[e][(k + l) * step] = element_of(moving[l], e, T());
+                    places[e][at + (k + l) * step] = element_of<T>(moving[l], e);
         from += MOVING * x_step;
     }
 }
 
+// likewise, element by element, what of words at `shift` there is: x has the elements [low, high)
 template <class T>
-__global__ void __launch_bounds__(BLOCK, SCATTERING_BLOCKS)
+static __device__ void scatter_some(const T *from, int64_t x_step, T *const (&places)[word_of<T>::V], int at,
+                                    int count, int step, int shift, int low, int high)
+{
+#pragma unroll 1
+    for (int k = 0; k < count; k++) {
+#pragma unroll
+        for (int e = 0; e < word_of<T>::V; e++)
+            if (shift + e >= low && shift + e < high)
+                places[e][at + k * step] = from[e];
+        from += x_step;
+    }
+}
+
+// blocks of a multiprocessor, for the registers that hold words on their way
+template <class T>
+constexpr int SCATTERING_BLOCKS = sizeof(T) == 2 ? BLOCKS_AN_SM : BLOCKS_AN_SM - 1;
+
+// BY_ROUNDS: a thread has one or two rows, and words of these on their way; else words of several rows
+template <class T, bool BY_ROUNDS>
+__global__ void __launch_bounds__(BLOCK, SCATTERING_BLOCKS<T>)
     transpose_scattered(const __grid_constant__ transpose_args args, piece_shape piece, int64_t batch,
                         corner first)
 {
@@ -228,34 +241,42 @@ __global__ void __launch_bounds__(BLOCK, SCATTERING_BLOCKS)
     for (int e = 0; e < V; e++)
         places[e] =
             (T *)memory + find_place<T>(piece, place, group0 + (V > 1 && e >= past), (e - past + V) % V) + r0;
-    for (int group = group0; group < piece.groups; group += side) {
-        const int shift = group * V - past;
-        const T *from = x + shift;
+    if constexpr (BY_ROUNDS) {
+        const int round = side * V, to_round = round * (piece.few + place.gap); // elements from one to the next
+        const int shift0 = group0 * V - past, rounds = piece.groups >> piece.side_log2;
+        const int first = shift0 >= low ? 0 : 1; // of those in which this thread's words are whole
+        const int end = shift0 + V <= high ? min(rounds, (high - V - shift0) / round + 1) : 0;
 
-        if (shift >= low && shift + V <= high) {
-            if (V > 1 && count <= FEW)
-                scatter_words<FEW>(from, x_step, places, count, step);
-            else
-                scatter_words<MANY>(from, x_step, places, count, step);
-        } else { // rows begin or end in it
-#pragma unroll 1
-            for (int k = 0; k < count; k++) {
-#pragma unroll
-                for (int e = 0; e < V; e++)
-                    if (shift + e >= low && shift + e < high)
-                        places[e][k * step] = from[e];
-                from += x_step;
+        for (int k = 0; k < count; k++)
+            scatter_words<MANY>(x + shift0 + first * round + k * x_step, round, places,
+                                first * to_round + k * step, end - first, to_round);
+        for (int r = 0; r < rounds; r++)
+            if (r < first || r >= end)
+                scatter_some(x + shift0 + r * round, x_step, places, r * to_round, count, step, shift0 + r * round,
+                             low, high);
+    } else {
+        for (int group = group0; group < piece.groups; group += side) {
+            const int shift = group * V - past;
+            const T *from = x + shift;
+
+            if (shift >= low && shift + V <= high) {
+                if (V > 1 && count <= FEW)
+                    scatter_words<FEW>(from, x_step, places, 0, count, step);
+                else
+                    scatter_words<MANY>(from, x_step, places, 0, count, step);
+            } else { // rows begin or end in it
+                scatter_some(from, x_step, places, 0, count, step, shift, low, high);
             }
-        }
 #pragma unroll
-        for (int e = 0; e < V; e++)
-            places[e] += side * (piece.few + place.gap) * V;
+            for (int e = 0; e < V; e++)
+                places[e] += side * (piece.few + place.gap) * V;
+        }
     }
     __syncthreads(); // the piece is complete before anyone stores a vector of it
 
-    const int end = BEFORE + (int)min((int64_t)length, args.columns - column);
+    const int stop = BEFORE + (int)min((int64_t)length, args.columns - column);
     for_flat<T>(
-        piece, place, BEFORE * piece.few, end * piece.few,
+        piece, place, BEFORE * piece.few, stop * piece.few,
         [&](auto unit, int at, int to) { *(decltype(unit) *)(out + at) = ((const decltype(unit) *)memory)[to]; },
         [&](int at, int to) { out[at] = ((const T *)memory)[to]; });
 }
@@ -263,17 +284,19 @@ __global__ void __launch_bounds__(BLOCK, SCATTERING_BLOCKS)
 // The piece of matrices with `many` rows of `few` columns, or columns of few rows. A thread's rows of out, or of
 // x, are a multiple of V apart, or it has one: they are shifted alike.
 template <class T>
-static piece_shape shape_of_piece(int64_t many, int few, bool flat)
+static piece_shape shape_of_piece(int64_t batches, int64_t many, int few, bool flat)
 {
     constexpr int V = word_of<T>::V, WARP_LOG2 = 5;
     const int group = few * word_of<T>::W; // bytes
+    const int64_t share = batches * many * few * (int)sizeof(T) / MANY_PIECES;
+    const int room = (int)std::max<int64_t>(LEAST_PIECE, std::min<int64_t>(PIECE_BYTES, share));
     int side_log2 = WARP_LOG2;
 
-    while (BLOCK >> (side_log2 + 1) >= std::min(V, few) && group << (side_log2 + 1) <= PIECE_BYTES &&
+    while (BLOCK >> (side_log2 + 1) >= std::min(V, few) && group << (side_log2 + 1) <= room &&
            V << side_log2 < many)
         side_log2++;
 
-    const int64_t most = std::max(1, PIECE_BYTES / (group << side_log2));
+    const int64_t most = std::max(1, room / (group << side_log2));
     return {(int)std::min(most, ceil_div(many + V, V << side_log2)) << side_log2, few, side_log2, inverse_of(few),
             flat};
 }
@@ -288,8 +311,9 @@ template <class T>
 static cudaError_t gather(const transpose_args *args, cudaStream_t stream)
 {
     constexpr int V = word_of<T>::V;
-    const piece_shape piece = shape_of_piece<T>(args->rows, (int)std::min<int64_t>(args->columns, NARROW),
-                                                args->columns <= NARROW && args->x_pitch == args->columns);
+    const piece_shape piece =
+        shape_of_piece<T>(args->batches, args->rows, (int)std::min<int64_t>(args->columns, NARROW),
+                          args->columns <= NARROW && args->x_pitch == args->columns);
 
     return cover(args->batches, args->columns, args->rows + V - 1, piece.few, piece.groups * V,
                  [&](dim3 grid, int64_t batch, corner first) {
@@ -301,13 +325,17 @@ static cudaError_t gather(const transpose_args *args, cudaStream_t stream)
 template <class T>
 static cudaError_t scatter(const transpose_args *args, cudaStream_t stream)
 {
-    const piece_shape piece = shape_of_piece<T>(args->columns, (int)args->rows, true);
+    const piece_shape piece = shape_of_piece<T>(args->batches, args->columns, (int)args->rows, true);
 
-    return cover(args->batches, 1, args->columns, 1, (piece.groups - word_of<T>::MORE) * word_of<T>::V,
-                 [&](dim3 grid, int64_t batch, corner first) {
-                     launch<transpose_scattered<T>>(grid, BLOCK, bytes_of<T>(piece), stream, *args, piece, batch,
-                                                    first);
-                 });
+    return dispatch<0, 1>(piece.few <= 2 * (BLOCK >> piece.side_log2), [&](auto by_rounds) {
+        constexpr bool BY_ROUNDS = decltype(by_rounds)::value;
+
+        return cover(args->batches, 1, args->columns, 1, (piece.groups - word_of<T>::MORE) * word_of<T>::V,
+                     [&](dim3 grid, int64_t batch, corner first) {
+                         launch<transpose_scattered<T, BY_ROUNDS>>(grid, BLOCK, bytes_of<T>(piece), stream, *args,
+                                                                   piece, batch, first);
+                     });
+    });
 }
 
 cudaError_t launch_transpose_narrow(const transpose_args *args, cudaStream_t stream)

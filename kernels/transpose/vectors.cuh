@@ -66,6 +66,19 @@ static inline bool are_aligned(const void *array, int64_t pitch, const transpose
     return aligned;
 }
 
+// how many elements lie from x on without one among them that is none of x's; 0: there are gaps
+static inline int64_t count_dense(const transpose_args *args)
+{
+    int64_t reach = args->columns + (args->rows - 1) * args->x_pitch;
+    bool forward = args->x_pitch >= 0;
+
+    for (int d = 0; d < args->batch_ndim; d++) {
+        reach += (args->batch[d].count - 1) * args->batch[d].x_step;
+        forward = forward && args->batch[d].x_step >= 0;
+    }
+    return forward && reach == args->batches * args->rows * args->columns ? reach : 0;
+}
+
 // how many elements behind a multiple of 16 bytes this one lies
 template <class T>
 static __device__ int elements_past(const T *element)
@@ -169,7 +182,7 @@ static __device__ void turn(const T (&elements)[V], uint4 (&vectors)[1], T)
 // The first of E columns from which a thread makes vectors, and whether these have no element outside of out.
 static __device__ bool is_inside(const transpose_args &args, int64_t column, int columns, int64_t row, int rows)
 {
-    return column + columns <= args.columns && row >= 0 && row + rows <= args.rows;
+    return column + columns <= args.columns && row + rows <= args.rows;
 }
 
 // What of a vector is inside of out: V elements of its row `column`, from column `row` on.
@@ -178,6 +191,6 @@ static __device__ void store_some(const transpose_args &args, T *out, int64_t co
 {
 #pragma unroll 1
     for (int j = 0; j < pieces<T>::V; j++)
-        if (column < args.columns && row + j >= 0 && row + j < args.rows)
+        if (column < args.columns && row + j < args.rows)
             out[column * args.out_pitch + row + j] = element(j);
 }
