@@ -162,6 +162,16 @@ struct transpose_args {
     struct batch_dimension batch[MAX_BATCH_DIMENSIONS]; /* the last one is the innermost */
 };
 
+/* Whether tiles of 32 by 32 elements hold most of what they can, or are few: it takes as long to turn one as to
+ * move half as many elements one by one, in blocks of which a GPU has room for some. */
+static inline bool transpose_fills_tiles(const struct transpose_args *args)
+{
+    enum { TILE = 32, MOST = 576, FEW = 1 << 15 };
+    const int64_t tiles = args->batches * ((args->rows + TILE - 1) / TILE) * ((args->columns + TILE - 1) / TILE);
+
+    return tiles * MOST <= args->batches * args->rows * args->columns + FEW;
+}
+
 enum { MAX_DIMENSIONS = 64 };
 
 /* Where the elements of an array lie. */

@@ -22,6 +22,8 @@
 #include "words.cuh"
 
 constexpr int LEAST_BLOCK = 64, LOADS = 4; // vectors that a thread of a full tile loads
+constexpr int64_t FEW_VECTORS = 1 << 17;   // of which tiles are smaller, and a thread loads one
+constexpr int64_t FEW_TILES = 64;          // of words: they are smaller
 
 template <class T>
 __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
@@ -46,6 +48,7 @@ struct word_tile {
     int across_log2, down_log2; // words, groups
     int groups, columns;        // that are sure to be there, wherever rows begin
     int group;                  // words from one to the next in shared memory
+    int64_t dense;              // see count_dense
 };
 
 // Rows of a tile as their words lie, from those of the group above it on. A thread has one word of every so many
@@ -63,7 +66,7 @@ static __device__ void load_words(const transpose_args &args, const word_tile &t
     if (first < begin)
         first += 1 << step_log2;
 
-    const int count = count_steps(first, end, step_log2);
+    int count = count_steps(first, end, step_log2);
     const int64_t from_step = args.x_pitch << step_log2;
     const int to_step = (tile.group << step_log2) / V;
     const T *from = x + (first - ABOVE) * args.x_pitch;
@@ -72,22 +75,29 @@ static __device__ void load_words(const transpose_args &args, const word_tile &t
     typename word_of<T>::type *to = memory + first / V * tile.group + ((first % V) << tile.across_log2) + w;
 
     from += c;
-    if (column >= 0 && column + V <= args.columns) {
-#pragma unroll 4
-        for (int k = 0; k < count; k++) {
-            __pipeline_memcpy_async(to, from, word_of<T>::W); // through no register
-            from += from_step;
-            to += to_step;
-        }
-    } else { // rows begin or end in it
+
+    int begin_whole = 0, end_whole = count; // rows of which all of this word may be read
+    if (column < 0 || column + V > args.columns) {
+        const T *const all = (const T *)args.x, *const last = from + (count - 1) * from_step;
+
+        if (column <= -V || column >= args.columns)
+            count = 0;
+        begin_whole = from < all;
+        end_whole = tile.dense ? count - (last + V > all + tile.dense) : 0;
+    }
+    if (begin_whole > 0 || end_whole < count) // rows begin or end in it
 #pragma unroll 1
-        for (int k = 0; k < count; k++) {
+        for (int k = 0; k < count; k++)
             for (int e = 0; e < V; e++)
-                if (column + e >= 0 && column + e < args.columns)
-                    ((T *)to)[e] = from[e];
-            from += from_step;
-            to += to_step;
-        }
+                if ((k < begin_whole || k >= end_whole) && column + e >= 0 && column + e < args.columns)
+                    ((T *)(to + k * to_step))[e] = from[k * from_step + e];
+    from += begin_whole * from_step;
+    to += begin_whole * to_step;
+#pragma unroll 4
+    for (int k = begin_whole; k < end_whole; k++) {
+        __pipeline_memcpy_async(to, from, word_of<T>::W); // through no register
+        from += from_step;
+        to += to_step;
     }
     __pipeline_commit();
     __pipeline_wait_prior(0); // for this thread's; a barrier is still to come
@@ -129,17 +139,26 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
                       count_steps(column, columns, step_log2), step_log2);
 }
 
+static int64_t count_tiles(const transpose_args *args, int rows, int columns)
+{
+    return args->batches * ceil_div(args->rows, rows) * ceil_div(args->columns, columns);
+}
+
 template <class T>
 static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
 {
     constexpr int V = word_of<T>::V, W = word_of<T>::W;
     constexpr int ACROSS_LOG2 = sizeof(T) < 4 ? 4 : 5, DOWN_LOG2 = 6; // tall: longer runs of bytes to store
-    word_tile tile = {ACROSS_LOG2, DOWN_LOG2, 0, 0, 0};
+    word_tile tile = {ACROSS_LOG2, DOWN_LOG2, 0, 0, 0, count_dense(args)};
 
     while (tile.across_log2 > 3 && V << (tile.across_log2 - 1) >= args->columns)
         tile.across_log2--;
     while (tile.down_log2 > 3 && V << (tile.down_log2 - 1) >= args->rows)
         tile.down_log2--;
+    if (tile.down_log2 > 5 && count_tiles(args, V << tile.down_log2, V << tile.across_log2) < FEW_TILES)
+        tile.down_log2--;
+    if (tile.across_log2 > 4 && count_tiles(args, V << tile.down_log2, V << tile.across_log2) < FEW_TILES)
+        tile.across_log2--;
     tile.groups = (1 << tile.down_log2) - word_of<T>::MORE;
     tile.columns = (V << tile.across_log2) - (V - 1);
     tile.group = (V << tile.across_log2) + (tile.down_log2 < 5 ? 32 >> tile.down_log2 : 1);
@@ -149,6 +168,50 @@ static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
                  [&](dim3 grid, int64_t batch, corner first) {
                      launch<transpose_words<T>>(grid, BLOCK, bytes, stream, *args, tile, batch, first);
                  });
+}
+
+// Element by element, padded: what is large enough for it, or what there is little of.
+template <class T>
+__global__ void __launch_bounds__(BLOCK)
+    transpose_elements(const __grid_constant__ transpose_args args, int64_t batch, corner first)
+{
+    constexpr int TILE = 32, TILE_ROWS = BLOCK / TILE;
+    __shared__ T tile[TILE][TILE + pieces<T>::E]; // a word more: columns are without conflicts
+
+    const int tx = threadIdx.x % TILE, ty = threadIdx.x / TILE;
+    const plane begin = plane_of(args, batch + blockIdx.z);
+    const corner turned = corner_of_block(first, TILE);
+    const int64_t row = turned.column, column = turned.row; // of the tile
+    const T *x = (const T *)args.x + begin.x + (row + ty) * args.x_pitch + column + tx;
+    T *out = (T *)args.out + begin.out + (column + ty) * args.out_pitch + row + tx;
+    const int rows = (int)min((int64_t)TILE, args.rows - row),
+              columns = (int)min((int64_t)TILE, args.columns - column);
+    T moving[TILE / TILE_ROWS];
+
+    wait_for_earlier();
+#pragma unroll
+    for (int j = 0; j < TILE / TILE_ROWS; j++)
+        if (ty + j * TILE_ROWS < rows && tx < columns)
+            moving[j] = x[j * TILE_ROWS * args.x_pitch];
+#pragma unroll
+    for (int j = 0; j < TILE / TILE_ROWS; j++)
+        if (ty + j * TILE_ROWS < rows && tx < columns)
+            tile[ty + j * TILE_ROWS][tx] = moving[j];
+    __syncthreads(); // the tile is complete before anyone reads a column of it
+#pragma unroll
+    for (int j = 0; j < TILE / TILE_ROWS; j++)
+        if (ty + j * TILE_ROWS < columns && tx < rows)
+            out[j * TILE_ROWS * args.out_pitch] = tile[tx][ty + j * TILE_ROWS];
+}
+
+template <class T>
+static cudaError_t launch_elements(const transpose_args *args, cudaStream_t stream)
+{
+    constexpr int TILE = 32;
+
+    return cover(args->batches, args->columns, args->rows, TILE, [&](dim3 grid, int64_t batch, corner first) {
+        launch<transpose_elements<T>>(grid, BLOCK, 0, stream, *args, batch, first);
+    });
 }
 
 // In place: a block exchanges a tile with the one on the other side of the diagonal. The tiles of the half above
@@ -181,19 +244,19 @@ __global__ void __launch_bounds__(BLOCK)
 // The tile for matrices of this shape: about as many bytes side by side in x as in out, unless a matrix has fewer
 // rows or columns than that.
 template <class T>
-static tile_shape shape_of(const transpose_args *args)
+static tile_shape shape_of(const transpose_args *args, int vectors)
 {
     constexpr int V = pieces<T>::V, OCTET = SPREAD * V, QUAD = ACROSS * pieces<T>::E;
     constexpr int LEAST = QUAD > V ? QUAD / V : 1;                         // vectors a row
     constexpr int BALANCED = sizeof(T) == 1 ? 8 : sizeof(T) < 8 ? 16 : 32; // likewise
-    int across = BALANCED, rows;
+    int across = std::min(vectors < TILE_VECTORS ? BALANCED / 2 : BALANCED, vectors / OCTET), rows;
 
     while (across > LEAST && across / 2 * V >= args->columns)
         across /= 2;
-    rows = TILE_VECTORS / across;
+    rows = vectors / across;
     while (rows > OCTET && rows / 2 >= args->rows)
         rows /= 2;
-    while (std::min<int64_t>(rows, args->rows) * across < TILE_VECTORS && rows * across < 2 * TILE_VECTORS &&
+    while (std::min<int64_t>(rows, args->rows) * across < vectors && rows * across < 2 * vectors &&
            across * V < args->columns)
         across *= 2;
     return make_shape<T>(rows, across);
@@ -203,8 +266,10 @@ template <class T>
 static cudaError_t launch_vectors(const transpose_args *args, cudaStream_t stream)
 {
     constexpr int V = pieces<T>::V;
-    const tile_shape tile = shape_of<T>(args);
-    const int block = std::max(LEAST_BLOCK, std::min(BLOCK, (tile.rows << tile.across_log2) / LOADS));
+    const bool few = args->batches * args->rows * args->columns <= FEW_VECTORS * V;
+    const tile_shape tile = shape_of<T>(args, few ? BLOCK : TILE_VECTORS);
+    const int vectors = tile.rows << tile.across_log2;
+    const int block = std::max(LEAST_BLOCK, std::min(BLOCK, few ? vectors : vectors / LOADS));
     const int bytes = tile.rows / V * tile.group_vectors * VECTOR;
 
     return cover(args->batches, args->columns, args->rows, tile.columns, tile.rows,
@@ -236,8 +301,13 @@ cudaError_t launch_transpose_vectorized(const transpose_args *args, cudaStream_t
 
         if (args->x == args->out)
             return x_aligned ? launch_exchange<T>(args, stream) : cudaErrorInvalidValue;
+        const bool aligned = x_aligned && out_aligned;
+        const int64_t elements = args->batches * args->rows * args->columns;
+        const int64_t few = sizeof(T) >= 8 ? INT64_MAX : sizeof(T) == 4 ? 1 << 21 : aligned ? 1 << 18 : 1 << 20;
+        if (elements <= few && transpose_fills_tiles(args))
+            return launch_elements<T>(args, stream);
         if constexpr (sizeof(T) < VECTOR)
-            if (!x_aligned || !out_aligned)
+            if (!aligned)
                 return launch_words<T>(args, stream);
         return launch_vectors<T>(args, stream);
     });

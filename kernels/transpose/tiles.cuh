@@ -74,7 +74,7 @@ static __device__ void store_vectors(const transpose_args &args, const tile_shap
 #pragma unroll
         for (int e = 0; e < E; e++)
             *(uint4 *)(out + (column + e) * args.out_pitch + row) = vectors[e];
-    } else {
+    } else if (column < args.columns && row < args.rows) {
 #pragma unroll 1
         for (int e = 0; e < E; e++)
             store_some(args, out, column + e, row,
