@@ -8,12 +8,16 @@
 // are turned element by element.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <algorithm>
+#include <cstdlib>
 
 #include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
 #include "../common/launch.cuh"
 #include "kernels.h"
 #include "vectors.cuh"
+
+constexpr int64_t FEW_ELEMENTS = 1 << 16, MANY_PIECES = 256;
 
 // where vector t of a piece is in shared memory: one place further after each 128 bytes, so that neither the rows
 // of 2^n elements nor the matrices have their elements in one bank
@@ -76,17 +80,14 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     const int past = elements_past(x),
               out_past = elements_past(out); // elements of the first vector before the piece
 
-    for (int t = threadIdx.x; t * V - past < count; t += BLOCK) {
-        const int f = t * V - past;
-
-        if (f >= 0 && f + V <= count) {
-            __pipeline_memcpy_async(&memory[place_of(t)], x + f, VECTOR);
-        } else { // the piece begins or ends in it
-#pragma unroll 1
-            for (int e = max(f, 0); e < min(f + V, count); e++)
-                element_of<T>(memory, e + past) = x[e];
-        }
-    }
+    const int first = (past + V - 1) / V, end = (count + past) / V; // whole vectors
+    const int head = min(count, first * V - past), tail = max(head, end * V - past);
+    for (int t = first + threadIdx.x; t < end; t += BLOCK)
+        __pipeline_memcpy_async(&memory[place_of(t)], x + t * V - past, VECTOR);
+    if ((int)threadIdx.x < head) // a thread an element, not to wait for one after the other
+        element_of<T>(memory, threadIdx.x + past) = x[threadIdx.x];
+    if (tail + (int)threadIdx.x < count)
+        element_of<T>(memory, tail + threadIdx.x + past) = x[tail + threadIdx.x];
     __pipeline_commit();
     __pipeline_wait_prior(0);
     __syncthreads(); // the piece is complete before anyone reads elsewhere in it
@@ -113,18 +114,69 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     }
 }
 
-// Launch: one thread an element of a matrix
-template <class T>
-__global__ void transpose_small_elements(const __grid_constant__ transpose_args args, int64_t batch, corner first)
-{
-    wait_for_earlier();
-    const plane begin = plane_of(args, batch + blockIdx.z);
-    const corner at = corner_of_block(first, 1, BLOCK);
-    const int64_t column = at.column + threadIdx.x;
+// The axes of out, the fastest first; fewer than 2^32 elements.
+struct element_axes {
+    int ndim;
+    batch_dimension axis[MAX_BATCH_DIMENSIONS + 2];
+};
 
-    if (column < args.columns)
-        ((T *)args.out + begin.out)[column * args.out_pitch + at.row] =
-            ((const T *)args.x + begin.x)[at.row * args.x_pitch + column];
+// Launch: one thread an element of out
+template <class T>
+__global__ void __launch_bounds__(BLOCK)
+    transpose_small_elements(const __grid_constant__ element_axes axes, const T *x, T *out, uint32_t elements)
+{
+    const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
+    uint32_t rest = i;
+    plane place = {0, 0};
+
+#pragma unroll
+    for (int d = 0; d < MAX_BATCH_DIMENSIONS + 2; d++) // before what it waits for
+        if (d < axes.ndim) {
+            const uint32_t count = (uint32_t)axes.axis[d].count, above = d + 1 < axes.ndim ? rest / count : 0;
+            const uint32_t at = rest - above * count;
+
+            rest = above;
+            place.x += at * axes.axis[d].x_step;
+            place.out += at * axes.axis[d].out_step;
+        }
+    wait_for_earlier();
+    if (i < elements)
+        out[place.out] = x[place.x];
+}
+
+static element_axes axes_of(const transpose_args *args)
+{
+    element_axes axes = {args->batch_ndim, {}};
+
+    std::copy(args->batch, args->batch + args->batch_ndim, axes.axis);
+    axes.axis[axes.ndim++] = {args->columns, 1, args->rows > 1 ? args->out_pitch : 1};
+    if (args->rows > 1)
+        axes.axis[axes.ndim++] = {args->rows, args->x_pitch, 1};
+    std::sort(axes.axis, axes.axis + axes.ndim, [](const batch_dimension &a, const batch_dimension &b) {
+        return std::abs(a.out_step) < std::abs(b.out_step);
+    });
+    return axes;
+}
+
+template <class T>
+static cudaError_t launch_elements(element_axes axes, const T *x, T *out, int64_t elements, cudaStream_t stream)
+{
+    if (elements >= UINT32_MAX) { // in two
+        batch_dimension *longest =
+            std::max_element(axes.axis, axes.axis + axes.ndim,
+                             [](const batch_dimension &a, const batch_dimension &b) { return a.count < b.count; });
+        const int64_t all = longest->count, half = all / 2;
+
+        longest->count = half;
+        if (cudaError_t error = launch_elements(axes, x, out, elements / all * half, stream))
+            return error;
+        longest->count = all - half;
+        return launch_elements(axes, x + half * longest->x_step, out + half * longest->out_step,
+                               elements / all * (all - half), stream);
+    }
+    launch<transpose_small_elements<T>>((unsigned)ceil_div(elements, BLOCK), BLOCK, 0, stream, axes, x, out,
+                                        (uint32_t)elements);
+    return cudaGetLastError();
 }
 
 static bool are_small(const transpose_args *args)
@@ -138,23 +190,21 @@ static bool are_small(const transpose_args *args)
 
 cudaError_t launch_transpose_small(const transpose_args *args, cudaStream_t stream)
 {
-    const int64_t matrix = args->rows * args->columns;
+    const int64_t matrix = args->rows * args->columns, elements = args->batches * matrix;
 
     return dispatch_size(args->element_size, [&](auto zero) {
         using T = decltype(zero);
         constexpr int V = pieces<T>::V;
 
-        if (!are_small(args))
-            return cover(args->batches, args->rows, args->columns, 1, BLOCK,
-                         [&](dim3 grid, int64_t batch, corner first) {
-                             launch<transpose_small_elements<T>>(grid, BLOCK, 0, stream, *args, batch, first);
-                         });
+        if (elements <= FEW_ELEMENTS || !are_small(args))
+            return launch_elements(axes_of(args), (const T *)args->x, (T *)args->out, elements, stream);
 
-        const int piece = (int)(TILE_VECTORS * V / matrix * matrix), vectors = piece / V + 2;
-        const int64_t pieces = ceil_div(args->batches * matrix, piece);
+        const int64_t room = std::min<int64_t>(TILE_VECTORS * V, elements / MANY_PIECES);
+        const int piece = (int)(std::max<int64_t>(1, room / matrix) * matrix), vectors = piece / V + 2;
+        const int64_t pieces = ceil_div(elements, piece);
         launch<transpose_small<T>>((unsigned)pieces, BLOCK, (vectors + vectors / SPREAD) * VECTOR, stream,
                                    (const T *)args->x, (T *)args->out, (int)args->rows, (int)args->columns,
-                                   args->batches * matrix, piece);
+                                   elements, piece);
         return cudaGetLastError();
     });
 }
