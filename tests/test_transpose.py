@@ -263,7 +263,7 @@ def permutations(draw):
     return shape, begin, draw(st.permutations(range(ndim)))
 
 
-@pytest.mark.parametrize("kernel", [None, "vectorized", "runs", "narrow", "small"])
+@pytest.mark.parametrize("kernel", [None, "vectorized", "runs", "narrow", "small", "boxes"])
 @given(permutations(), st.sampled_from(SIZES))
 def test_random_permutations_of_views(kernel, case, dtype):
     shape, begin, axes = case
