@@ -191,46 +191,95 @@ static bool run_convert(struct call *part, const struct axes *axes, int element)
     return call_launch(part, find_row(OP_convert, "strided"), &args);
 }
 
-/* Whether there are few of them, one behind the other, which would leave most of a tile empty: tiles are as narrow
- * as a power of two, `least` or more, if all are whole vectors. */
+/* Whether narrow tiles of whole vectors are full: tiles are as narrow as a power of two, `least` or more. */
+static bool fills_vectors(npy_intp few, npy_intp many, npy_intp least, int element)
+{
+    enum { VECTOR = 16, HALF_A_TILE = 32 };
+
+    return (((few & (few - 1)) == 0 && few >= least) || few > HALF_A_TILE) && few * element % VECTOR == 0 &&
+           many * element % VECTOR == 0;
+}
+
+/* Whether there are few of them, one behind the other, which would leave most of a tile empty. */
 static bool is_narrow(npy_intp few, npy_intp many, npy_intp pitch, npy_intp least, int element)
 {
-    enum { NARROW = 64, BYTES = 4096, VECTOR = 16 };
-    const bool fills_tiles =
-        (few & (few - 1)) == 0 && few >= least && few * element % VECTOR == 0 && many * element % VECTOR == 0;
+    enum { NARROW = 64, WORD = 4, NARROW_WORDS = 48, BYTES = 4096 };
 
-    return few <= NARROW && few < many && pitch == few && few * many * element >= BYTES && !fills_tiles;
+    return few <= (element < WORD ? NARROW : NARROW_WORDS) && few < many && pitch == few &&
+           few * many * element >= BYTES && !fills_vectors(few, many, least, element);
 }
 
 /* Whether they are a batch of matrices, one behind the other, each of which would leave most of a tile empty. */
 static bool is_small(const struct transpose_args *args)
 {
-    enum { LEAST = 1024, MOST = 8192, LINE = 128 };
-    const npy_intp matrix = args->rows * args->columns, bytes = matrix * args->element_size;
-    const bool dense = args->x_pitch == args->columns && args->out_pitch == args->rows && args->batch_ndim == 1 &&
-                       args->batch[0].x_step == matrix && args->batch[0].out_step == matrix;
-    const bool fills_tiles = bytes >= LEAST && args->rows * args->element_size % LINE == 0 &&
-                             args->columns * args->element_size % LINE == 0;
+    enum { MOST = 8192 };
+    const npy_intp matrix = args->rows * args->columns;
 
-    return dense && bytes <= MOST && !fills_tiles;
+    return args->x_pitch == args->columns && args->out_pitch == args->rows && args->batch_ndim == 1 &&
+           args->batch[0].x_step == matrix && args->batch[0].out_step == matrix &&
+           matrix * args->element_size <= MOST;
 }
 
-/* The rung for matrices that were left to smemkit. */
+/* Whether the part of a tile that a matrix fills is not worth a block. */
+static bool is_tiny(const struct transpose_args *args)
+{
+    enum { SIDE = 64, BYTES = 1536 };
+    const npy_intp rows = args->rows < SIDE ? args->rows : SIDE;
+    const npy_intp columns = args->columns < SIDE ? args->columns : SIDE;
+
+    return rows * columns * args->element_size < BYTES;
+}
+
+/* The rung for runs that stay as they are. */
+static const char *choose_copy(const struct axes *axes, const struct transpose_args *args)
+{
+    enum { FEW = 1 << 17, LARGE = 8, SHORT = 64, FEW_BYTES = 1 << 20 };
+    const int element = args->element_size;
+    const npy_intp elements = args->batches * args->columns;
+
+    if (elements <= (element < LARGE ? FEW : 2 * FEW))
+        return "small";
+    if (axes->ndim == 1)
+        return elements * element <= FEW_BYTES ? "runs" : "copy";
+    return element >= LARGE && args->columns * element <= SHORT ? "small" : "runs";
+}
+
+/* The rung for matrices that were left to smemkit. Its borders are where the rungs' times meet. */
 static const struct kernel_row *choose_rung(const struct axes *axes, const struct transpose_args *args)
 {
-    enum { LINE = 128, WORDS = 4 };
+    enum {
+        VECTOR = 16,
+        LINE = 128,
+        WORDS = 4,
+        TILE = 32,
+        LARGE = 8,
+        FEW = 1 << 16,
+        MORE = 1 << 18,
+        MANY = 1 << 20
+    };
     const int element = args->element_size;
+    const npy_intp elements = args->batches * args->rows * args->columns;
+    const npy_intp least_rows = LINE / element, least_columns = element < WORDS ? VECTOR / element : WORDS;
+    const bool wide = args->rows >= TILE && args->columns >= TILE;
+    const bool tiles = transpose_fills_tiles(args) && (wide || elements <= MORE) &&
+                       (element < VECTOR || elements <= FEW / 8 || elements > FEW / 2);
+    const bool vectors = fills_vectors(args->columns, args->rows, least_columns, element) &&
+                         fills_vectors(args->rows, args->columns, least_rows, element);
     const char *name = "vectorized";
 
-    if (axes->ndim == 0 || (axes->ndim == 1 && args->rows == 1))
-        name = "copy";
-    else if (args->rows == 1)
-        name = "runs";
-    else if (is_small(args))
+    if (args->rows == 1)
+        name = choose_copy(axes, args);
+    else if (tiles && (element >= LARGE || elements <= MANY))
+        name = "vectorized";
+    else if (elements <= FEW || (elements <= MORE && !vectors) || (is_small(args) && !tiles))
         name = "small";
-    else if (is_narrow(args->columns, args->rows, args->x_pitch, WORDS, element) ||
-             is_narrow(args->rows, args->columns, args->out_pitch, LINE / element, element))
+    else if (is_narrow(args->columns, args->rows, args->x_pitch, least_columns, element) ||
+             is_narrow(args->rows, args->columns, args->out_pitch, least_rows, element))
         name = "narrow";
+    else if (elements <= MANY && !tiles && !vectors)
+        name = "small";
+    else if (is_tiny(args) && !vectors)
+        name = "boxes";
     return find_row(OP_transpose, name);
 }
 

@@ -59,7 +59,7 @@ def test_as_many_launches_as_the_call_makes(device, name, n):
         (CALLS["argmax"](), ["reduce rowwise"]),
         (CALLS["transpose"](), ["transpose vectorized"]),
         (("transpose", (X,), {"pad": 2}), ["transpose padded, tile 32, pad 2"]),
-        (CALLS["no movement"](), ["transpose copy"]),
+        (CALLS["no movement"](), ["transpose small"]),
         (CALLS["nothing"](), ["no launch"]),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
