@@ -191,7 +191,7 @@ static bool run_convert(struct call *part, const struct axes *axes, int element)
     return call_launch(part, find_row(OP_convert, "strided"), &args);
 }
 
-/* Whether narrow tiles of whole vectors are full: tiles are as narrow as a power of two, `least` or more. */
+/* Whether tiles of whole vectors are full that are as narrow as a power of two, `least` or more. */
 static bool fills_vectors(npy_intp few, npy_intp many, npy_intp least, int element)
 {
     enum { VECTOR = 16, HALF_A_TILE = 32 };
@@ -201,12 +201,12 @@ static bool fills_vectors(npy_intp few, npy_intp many, npy_intp least, int eleme
 }
 
 /* Whether there are few of them, one behind the other, which would leave most of a tile empty. */
-static bool is_narrow(npy_intp few, npy_intp many, npy_intp pitch, npy_intp least, int element)
+static bool is_narrow(npy_intp few, npy_intp many, npy_intp pitch, int element)
 {
-    enum { NARROW = 64, WORD = 4, NARROW_WORDS = 48, BYTES = 4096 };
+    enum { WORD = 4, NARROW = 64, NARROW_WORDS = 48, BYTES = 2048 };
 
     return few <= (element < WORD ? NARROW : NARROW_WORDS) && few < many && pitch == few &&
-           few * many * element >= BYTES && !fills_vectors(few, many, least, element);
+           few * many * element >= BYTES;
 }
 
 /* Whether they are a batch of matrices, one behind the other, each of which would leave most of a tile empty. */
@@ -220,65 +220,59 @@ static bool is_small(const struct transpose_args *args)
            matrix * args->element_size <= MOST;
 }
 
-/* Whether the part of a tile that a matrix fills is not worth a block. */
-static bool is_tiny(const struct transpose_args *args)
+/* How many elements of a matrix are in one tile, at most. */
+static npy_intp elements_of_tile(const struct transpose_args *args)
 {
-    enum { SIDE = 64, BYTES = 1536 };
-    const npy_intp rows = args->rows < SIDE ? args->rows : SIDE;
-    const npy_intp columns = args->columns < SIDE ? args->columns : SIDE;
+    enum { SIDE = 64 };
 
-    return rows * columns * args->element_size < BYTES;
+    return (args->rows < SIDE ? args->rows : SIDE) * (args->columns < SIDE ? args->columns : SIDE);
 }
 
 /* The rung for runs that stay as they are. */
 static const char *choose_copy(const struct axes *axes, const struct transpose_args *args)
 {
-    enum { FEW = 1 << 17, LARGE = 8, SHORT = 64, FEW_BYTES = 1 << 20 };
+    enum { FEW = 1 << 17, LARGE = 8, TINY = 16, SHORT = 64, FEW_BYTES = 1 << 20 };
     const int element = args->element_size;
-    const npy_intp elements = args->batches * args->columns;
+    const npy_intp elements = args->batches * args->columns, run = args->columns * element;
 
     if (elements <= (element < LARGE ? FEW : 2 * FEW))
         return "small";
     if (axes->ndim == 1)
-        return elements * element <= FEW_BYTES ? "runs" : "copy";
-    return element >= LARGE && args->columns * element <= SHORT ? "small" : "runs";
+        return run <= FEW_BYTES ? "runs" : "copy";
+    return run <= TINY ? "boxes" : run <= SHORT && element >= LARGE ? "small" : "runs";
 }
 
 /* The rung for matrices that were left to smemkit. Its borders are where the rungs' times meet. */
 static const struct kernel_row *choose_rung(const struct axes *axes, const struct transpose_args *args)
 {
-    enum {
-        VECTOR = 16,
-        LINE = 128,
-        WORDS = 4,
-        TILE = 32,
-        LARGE = 8,
-        FEW = 1 << 16,
-        MORE = 1 << 18,
-        MANY = 1 << 20
-    };
+    enum { VECTOR = 16, WORD = 4, LARGE = 8, TILE = 32, TINY = 600, PART = 1700 };
+    enum { FEW = 1 << 16, MORE = 1 << 18, MANY = 1 << 20 };
     const int element = args->element_size;
-    const npy_intp elements = args->batches * args->rows * args->columns;
-    const npy_intp least_rows = LINE / element, least_columns = element < WORDS ? VECTOR / element : WORDS;
-    const bool wide = args->rows >= TILE && args->columns >= TILE;
-    const bool tiles = transpose_fills_tiles(args) && (wide || elements <= MORE) &&
-                       (element < VECTOR || elements <= FEW / 8 || elements > FEW / 2);
-    const bool vectors = fills_vectors(args->columns, args->rows, least_columns, element) &&
-                         fills_vectors(args->rows, args->columns, least_rows, element);
+    const npy_intp elements = args->batches * args->rows * args->columns, part = elements_of_tile(args);
+    const bool large = element >= LARGE, wide = args->rows >= TILE && args->columns >= TILE;
+    const bool tiles = transpose_fills_tiles(args) && (large || elements <= (wide ? MANY : MORE));
+    const bool vectors =
+        fills_vectors(args->columns, args->rows, element < WORD ? VECTOR / element : WORD, element) &&
+        fills_vectors(args->rows, args->columns, element > 1 ? TILE / 2 : TILE, element);
+    const bool narrow = is_narrow(args->columns, args->rows, args->x_pitch, element) ||
+                        is_narrow(args->rows, args->columns, args->out_pitch, element);
     const char *name = "vectorized";
 
     if (args->rows == 1)
         name = choose_copy(axes, args);
-    else if (tiles && (element >= LARGE || elements <= MANY))
+    else if (tiles)
         name = "vectorized";
-    else if (elements <= FEW || (elements <= MORE && !vectors) || (is_small(args) && !tiles))
+    else if (elements <= FEW || is_small(args))
         name = "small";
-    else if (is_narrow(args->columns, args->rows, args->x_pitch, least_columns, element) ||
-             is_narrow(args->rows, args->columns, args->out_pitch, least_rows, element))
+    else if (vectors)
+        name = "vectorized";
+    else if (elements <= (large ? 2 * MORE : MORE) && (narrow || part < PART / 2))
+        name = "small";
+    else if (narrow)
         name = "narrow";
-    else if (elements <= MANY && !tiles && !vectors)
+    else if (part < TINY && elements <= MANY)
         name = "small";
-    else if (is_tiny(args) && !vectors)
+    else if (part < PART && elements > MANY)
         name = "boxes";
     return find_row(OP_transpose, name);
 }

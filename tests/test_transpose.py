@@ -255,6 +255,53 @@ def test_runs_stay_runs(device, kernel):
         assert_array_equal(smemkit.asnumpy(kernel(on(device, x), (1, 0, 2))), expected, strict=True)
 
 
+SHORT_BOTH = [  # the fastest axis of x and that of the result are short, and others lie between; shape, axes
+    ((9, 70, 5), (2, 1, 0)),
+    ((3, 611, 13), (2, 1, 0)),
+    ((40, 2, 93, 4), (3, 0, 2, 1)),
+    ((11, 30, 65, 2), (3, 1, 0, 2)),
+    ((5, 33, 7, 9), (2, 1, 3, 0)),
+    ((129, 9, 3, 3), (3, 2, 0, 1)),
+    ((2, 3, 1999), (2, 1, 0)),
+]
+
+
+@pytest.mark.parametrize("kernel", [None, "vectorized", "narrow", "small", "boxes"])
+@pytest.mark.parametrize("dtype", SIZES)
+def test_boxes_and_their_edges(device, kernel, dtype):
+    for shape, axes in SHORT_BOTH:
+        for begin in 0, 1:  # with gaps, and from anywhere
+            whole = scrambled([length + begin for length in shape], dtype)
+            x = whole[(slice(begin, None),) * whole.ndim]
+            array = on(device, whole)[(slice(begin, None),) * whole.ndim]
+            expected = x.transpose(axes)
+            out = on(device, poison(expected.shape, x.dtype))
+            with launching(1):
+                smemkit.transpose(array, axes, kernel=kernel, out=out)
+            assert_array_equal(out.numpy(), expected, err_msg=f"{shape} {axes} {begin}", strict=True)
+
+
+CHOICES = [  # shape, dtype, axes, the rung that is taken
+    ((100, 100), "float32", (0, 1), "small"),
+    ((2000, 2000), "float32", (0, 1), "copy"),
+    ((600, 700, 9), "float32", (1, 0, 2), "runs"),
+    ((800, 900, 3), "float32", (1, 0, 2), "boxes"),
+    ((3, 16384), "float16", (1, 0), "small"),
+    ((1000, 1000), "float32", (1, 0), "vectorized"),
+    ((50_000, 33), "float32", (1, 0), "narrow"),
+    ((33, 50_000), "float32", (1, 0), "narrow"),
+    ((40_000, 8), "uint8", (1, 0), "narrow"),
+    ((40_000, 8, 8), "float32", (0, 2, 1), "small"),
+    ((8, 20_000, 15), "uint8", (2, 1, 0), "boxes"),
+    ((2, 2000, 700), "float64", (1, 2, 0), "narrow"),
+]
+
+
+@pytest.mark.parametrize(("shape", "dtype", "axes", "rung"), CHOICES, ids=str)
+def test_the_planner_takes_the_rung_for_a_shape(shape, dtype, axes, rung):
+    assert smemkit.plan("transpose", np.zeros(shape, dtype), axes, device="cpu").kernels == (rung,)
+
+
 @st.composite
 def permutations(draw):
     ndim = draw(st.integers(1, 6))
@@ -345,6 +392,25 @@ def test_pieces_are_read_and_written_as_they_lie(shape, dtype):
     conflicts, moved, there = asked(np.zeros(shape, dtype), "narrow")
     assert conflicts < there // 5
     assert moved < 1.25 * there
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_boxes_are_read_and_written_in_runs(dtype):
+    x = np.zeros((8, 300, 15), dtype)
+    report = smemkit.check(smemkit.transpose, x, (2, 1, 0), kernel="boxes", blocks="all")
+    assert report.ok, report.faults
+    moved = sum(line.sectors for line in report.lines if line.space == "global")
+    assert moved < 3 * (2 * x.nbytes // 32)  # in words, each of which asks for a sector
+
+
+@pytest.mark.parametrize("kernel", ["vectorized", "runs", "narrow", "small", "boxes"])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float64"])
+def test_what_reads_strides_has_no_faults(kernel, dtype):
+    for shape, axes in ((67, 130), (1, 0)), ((3, 700), (1, 0)), ((700, 3), (1, 0)), ((3, 5, 40, 7), (3, 1, 0, 2)):
+        whole = np.zeros([length + 1 for length in shape], dtype)
+        for x in whole, whole[(slice(1, None),) * whole.ndim]:
+            report = smemkit.check(smemkit.transpose, x, axes, kernel=kernel, blocks="all")
+            assert report.ok, report.faults
 
 
 def test_numpy_out_may_be_a_view_of_the_operand(device):

@@ -17,7 +17,7 @@
 #include "kernels.h"
 #include "vectors.cuh"
 
-constexpr int64_t FEW_ELEMENTS = 1 << 16, MANY_PIECES = 256;
+constexpr int64_t FEW_ELEMENTS = 1 << 17, MANY_PIECES = 256;
 
 // where vector t of a piece is in shared memory: one place further after each 128 bytes, so that neither the rows
 // of 2^n elements nor the matrices have their elements in one bank
