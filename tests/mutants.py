@@ -146,9 +146,9 @@ MUTANTS = [
     ),
     Mutant(
         "a-window-begins-a-row-too-late",
-        "kernels/transpose/vectors.cuh",
-        "(j + past[e] >= V ? 0 : step)",
-        "(j + past[e] > V ? 0 : step)",
+        "kernels/transpose/80_narrow.cu",
+        "(V > 1 && q + past < V)",
+        "(V > 1 && q + past <= V)",
         "tests/test_transpose.py",
     ),
     Mutant(
@@ -157,6 +157,7 @@ MUTANTS = [
         "    __syncthreads(); // the tile is complete before anyone reads a column of it\n",
         "",
         "tests/test_transpose.py",
+        times=3,
     ),
     Mutant(
         "a-run-is-cut-at-the-wrong-byte",
@@ -168,8 +169,15 @@ MUTANTS = [
     Mutant(
         "a-piece-forgets-that-groups-are-apart",
         "kernels/transpose/80_narrow.cu",
-        "t + divide(t, piece.inverse) * (piece.group_vectors - piece.few)",
+        "place.gap ? t + divide(t, piece.inverse) : t",
         "t",
+        "tests/test_transpose.py",
+    ),
+    Mutant(
+        "a-box-keeps-the-tables-of-another",
+        "kernels/transpose/95_boxes.cu",
+        "made = made && (whole || !box.several);",
+        "made = made && true;",
         "tests/test_transpose.py",
     ),
     Mutant(

@@ -281,6 +281,13 @@ def test_boxes_and_their_edges(device, kernel, dtype):
             assert_array_equal(out.numpy(), expected, err_msg=f"{shape} {axes} {begin}", strict=True)
 
 
+def test_blocks_take_several_boxes_of_several_sizes(device):
+    whole = scrambled((24, 22, 28, 6), "complex128")  # more boxes than a launch has blocks
+    for inside in (slice(None),) * 4, (slice(1, None),) * 4:
+        result = smemkit.transpose(on(device, whole)[inside], (3, 1, 2, 0), kernel="boxes")
+        assert_array_equal(result.numpy(), whole[inside].transpose(3, 1, 2, 0))
+
+
 CHOICES = [  # shape, dtype, axes, the rung that is taken
     ((100, 100), "float32", (0, 1), "small"),
     ((2000, 2000), "float32", (0, 1), "copy"),
