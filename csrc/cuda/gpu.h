@@ -84,6 +84,13 @@ void gpu_unrelax(enum cudaStreamCaptureMode before);
 /* What comes on `later` waits for what stands on `earlier` now. */
 bool gpu_order(struct device *, cudaStream_t later, cudaStream_t earlier, struct failure *);
 
+/* ---- launch.c ---- */
+
+/* Launches a kernel on the default stream at less cost to the host; `params` has no `extra`, and `sizes` are those
+ * of the arguments. False where that cannot be: then nothing has happened. */
+bool gpu_launch_small(int device, const struct cudaKernelNodeParams *params, const size_t *sizes, int count,
+                      cudaError_t *);
+
 /* ---- memory.c ---- */
 
 bool cuda_allocate(struct device *, size_t bytes, device_stream, void **memory, struct failure *);

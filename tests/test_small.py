@@ -1,0 +1,126 @@
+"""Small calls again and again: what the next one like it takes over, and what must be its own."""
+
+import threading
+
+import numpy as np
+import pytest
+from cases import integers, on, poison
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+on_gpu = pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mark.gpu)], indirect=True)
+TURNS = 40
+
+
+def empty(device, shape, dtype="float32"):
+    return on(device, poison(shape, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("n", [1, 16, 33, 70])
+def test_each_has_its_own_operands(device, n, dtype):
+    """Everything is called before anything is looked at."""
+    a, b = ([integers((n, n), dtype, seed=seed + i) for i in range(TURNS)] for seed in (0, 100))
+    arrays = [(on(device, x), on(device, y)) for x, y in zip(a, b, strict=True)]
+    products, turned = ([empty(device, (n, n), dtype) for _ in a] for _ in range(2))
+    sums = [empty(device, (), dtype) for _ in a]
+    for _ in range(2):
+        for (x, y), product, other, total in zip(arrays, products, turned, sums, strict=True):
+            smemkit.matmul(x, y, out=product)
+            smemkit.transpose(x, out=other)
+            smemkit.sum(y, out=total)
+    for x, y, product, other, total in zip(a, b, products, turned, sums, strict=True):
+        assert_array_equal(product.numpy(), x @ y)
+        assert_array_equal(other.numpy(), x.T)
+        assert_array_equal(total.numpy(), y.sum(dtype=dtype))
+
+
+@pytest.mark.parametrize("n", [16, 300])
+def test_one_follows_the_other(device, n):
+    """Small launches among large ones, each of which needs what the one before has made."""
+    turn = np.roll(np.eye(n, dtype=np.float32), 1, axis=0)
+    x, rows = on(device, integers((n, n), "float32")), empty(device, (n,))
+    y, a, expected = empty(device, (n, n)), on(device, turn), x.numpy()
+    for _ in range(TURNS):
+        smemkit.matmul(a, x, out=y)
+        smemkit.transpose(y, out=x)
+        expected = (turn @ expected).T
+        smemkit.sum(x, 1, out=rows)
+    assert_array_equal(x.numpy(), expected)
+    assert_array_equal(rows.numpy(), expected.sum(1))
+
+
+def test_shapes_in_turn(device):
+    """The same kernels, for grids and arguments that differ from call to call."""
+    shapes = [(m, n) for m in (1, 3, 16, 40, 200) for n in (1, 5, 31, 130)]
+    hosts = [integers(shape, "float32", seed=i) for i, shape in enumerate(shapes)]
+    arrays = [(on(device, x), empty(device, x.shape[::-1]), empty(device, x.shape[1])) for x in hosts]
+    for _ in range(3):
+        for x, turned, sums in arrays:
+            smemkit.transpose(x, out=turned)
+            smemkit.sum(x, 0, out=sums)
+    for host, (_, turned, sums) in zip(hosts, arrays, strict=True):
+        assert_array_equal(turned.numpy(), host.T)
+        assert_array_equal(sums.numpy(), host.sum(0))
+
+
+def test_threads_at_once(device):
+    hosts = [[integers((20, 20), "float32", seed=10 * t + i) for i in range(10)] for t in range(4)]
+    arrays = [[(on(device, x), empty(device, x.shape), empty(device, ())) for x in row] for row in hosts]
+
+    def work(row):
+        for _ in range(TURNS):
+            for x, product, total in row:
+                smemkit.matmul(x, x, out=product)
+                smemkit.sum(product, out=total)
+
+    threads = [threading.Thread(target=work, args=(row,)) for row in arrays]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for row, done in zip(hosts, arrays, strict=True):
+        for x, (_, product, total) in zip(row, done, strict=True):
+            assert_array_equal(product.numpy(), x @ x)
+            assert float(total) == (x @ x).sum()
+
+
+@on_gpu
+def test_behind_work_that_takes_long(device):
+    """None has begun when the last one is called."""
+    big = on(device, integers((4096, 4096), "float32"))
+    product = smemkit.empty((4096, 4096), "float32", device=device)
+    xs = [on(device, np.full(16, i, np.float32)) for i in range(300)]
+    outs = [empty(device, ()) for _ in xs]
+    smemkit.sum(xs[0], out=outs[0])
+    for _ in range(5):
+        smemkit.matmul(big, big, out=product)
+    for x, out in zip(xs, outs, strict=True):
+        smemkit.sum(x, out=out)
+    assert [float(out) for out in outs] == [16.0 * i for i in range(300)]
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "complex64"])
+def test_the_first_of_a_kernel_while_another_thread_captures(device, dtype):
+    torch = pytest.importorskip("torch")
+    x, out = on(device, integers((5, 7), dtype)), empty(device, (7, 5), dtype)
+    graph, ones = torch.cuda.CUDAGraph(), torch.ones(8, device="cuda")
+    failures = []
+
+    def work():
+        try:
+            smemkit.transpose(x, out=out)
+        except Exception as error:
+            failures.append(error)
+
+    with torch.cuda.graph(graph, capture_error_mode="global"):
+        twos = ones + 1
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    graph.replay()
+    assert not failures
+    assert twos.tolist() == [2] * 8
+    assert_array_equal(out.numpy(), x.numpy().T)
