@@ -10,6 +10,7 @@
 
 #include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
+#include "../common/launch.cuh"
 #include "../common/types.cuh"
 #include "kernels.h"
 #include "sum_of.cuh"
@@ -28,6 +29,7 @@ __global__ void matmul_tiled(const T *a, const T *b, T *c, int64_t m, int64_t n,
     const int64_t row = at.row + ty, column = at.column + tx;
     Sum sum = 0;
 
+    wait_for_earlier();
     a += blockIdx.z * a_step; // (m, k), (k, n) and (m, n): the block's matrices
     b += blockIdx.z * b_step;
     c += blockIdx.z * m * n;
@@ -56,10 +58,10 @@ cudaError_t launch_matmul_tiled(const matmul_args *args, cudaStream_t stream)
             constexpr int TILE = decltype(tile)::value;
 
             return cover(args->batches, args->m, args->n, TILE, [&](dim3 grid, int64_t batch, corner first) {
-                matmul_tiled<T, TILE><<<grid, dim3(TILE, TILE), 0, stream>>>(
-                    (const T *)args->a + batch * args->a_step, (const T *)args->b + batch * args->b_step,
-                    (T *)args->c + batch * args->m * args->n, args->m, args->n, args->k, args->a_step,
-                    args->b_step, first);
+                launch<matmul_tiled<T, TILE>>(
+                    grid, dim3(TILE, TILE), 0, stream, (const T *)args->a + batch * args->a_step,
+                    (const T *)args->b + batch * args->b_step, (T *)args->c + batch * args->m * args->n, args->m,
+                    args->n, args->k, args->a_step, args->b_step, first);
             });
         });
     });
