@@ -138,12 +138,12 @@ static bool is_slow(const struct layout *layout, const struct operand *operand, 
            runs.ndim && runs.run < SHORT;
 }
 
-size_t call_room(const struct call *call)
+size_t call_room(const struct call *call, size_t enough)
 {
     size_t room;
 
     Py_BEGIN_ALLOW_THREADS
-    room = call->device->type->room(call->device);
+    room = call->device->type->room(call->device, enough);
     Py_END_ALLOW_THREADS
     return room;
 }
@@ -152,7 +152,7 @@ size_t call_room(const struct call *call)
  * lie in small pieces, unless there is no room for all of it at once. */
 void call_choose_parts(struct call *call)
 {
-    size_t bytes = bytes_of(call->out.size, call->result), room;
+    size_t bytes = bytes_of(call->out.size, call->result);
     struct call *part;
     bool slow = false;
 
@@ -168,8 +168,8 @@ void call_choose_parts(struct call *call)
     }
     slow = slow || is_slow(&part->made, &part->out, false);
     free(part);
-    room = call_room(call);
-    if (slow && bytes < room / 3) /* what is converted is there twice */
+    /* what is converted is there twice */
+    if (slow && bytes < call_room(call, bytes < SIZE_MAX / 4 ? 4 * bytes : SIZE_MAX) / 3)
         call->cuts[0].step = call->cuts[1].step = 0;
 }
 

@@ -89,7 +89,8 @@ struct device_type {
     void (*release_result)(struct device *, void *memory, bool unused);
     bool (*read_result)(struct device *, const void *memory, size_t bytes, bool awaited, void *to,
                         struct failure *);
-    size_t (*room)(struct device *); /* bytes that can still be allocated, or nearly */
+    /* Bytes that can still be allocated, or nearly: not all of them where there are `enough`. */
+    size_t (*room)(struct device *, size_t enough);
     /* So many bytes that are 0, for kernels that come on the stream one after the other, if each leaves them 0:
      * the stream's own, or under capture the graph's. NULL where there are none to be had; the device that has
      * none at all, whose blocks need not run at once, sets this to NULL. */

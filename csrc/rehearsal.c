@@ -126,11 +126,11 @@ static void drop(struct device *device, device_event event)
 }
 
 /* As large as it is: what is done in parts depends on it. */
-static size_t room(struct device *device)
+static size_t room(struct device *device, size_t enough)
 {
     struct device *real = ((struct rehearsal *)device)->real;
 
-    return real->type->room(real);
+    return real->type->room(real, enough);
 }
 
 /* What a call asks of its device between its arguments and its result, and no more. */

@@ -363,7 +363,7 @@ typedef bool (*call_launcher)(struct call *part, void *context);
 bool call_is_host(const struct call *call);
 /* How many bytes of an operation's largest array a part should have, if the call has any of the host's. */
 npy_intp call_part_bytes(const struct call *, npy_intp bytes);
-size_t call_room(const struct call *); /* of its device, with the GIL */
+size_t call_room(const struct call *, size_t enough); /* of its device, with the GIL */
 /* Takes the cuts back where the call does better without; done by call_run, unless the operation has done it. */
 void call_choose_parts(struct call *);
 /* With the GIL: runs the call, unless it makes nothing; its result, or NULL with an exception. The call is over.

@@ -78,9 +78,10 @@ static bool cpu_copy_out_end(struct device *device, struct transfer *transfer, s
 }
 
 /* The kernel gives memory when it is touched, and says no to nobody. */
-static size_t cpu_room(struct device *device)
+static size_t cpu_room(struct device *device, size_t enough)
 {
     (void)device;
+    (void)enough;
     return SIZE_MAX;
 }
 

@@ -95,7 +95,7 @@ bool gpu_launch_small(int device, const struct cudaKernelNodeParams *params, con
 
 bool cuda_allocate(struct device *, size_t bytes, device_stream, void **memory, struct failure *);
 void cuda_release(struct device *, void *memory, device_stream);
-size_t cuda_room(struct device *);
+size_t cuda_room(struct device *, size_t enough);
 void *cuda_zeros(struct device *, size_t bytes, device_stream);
 void *cuda_allocate_result(struct device *);
 void cuda_release_result(struct device *, void *memory, bool unused);

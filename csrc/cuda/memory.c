@@ -384,7 +384,8 @@ void *cuda_zeros(struct device *device, size_t bytes, device_stream stream)
 
 /* ---- what there is ---- */
 
-size_t cuda_room(struct device *device)
+/* What the pool has is known at once; what the device has, to ask for takes longer than many a call. */
+size_t cuda_room(struct device *device, size_t enough)
 {
     struct visit visit;
     struct failure unheard, *failure = &unheard;
@@ -394,9 +395,10 @@ size_t cuda_room(struct device *device)
     if (!gpu_enter(device, &visit, failure))
         return 0;
     cudaMemPool_t pool = find_pool(device, failure);
-    if (pool == NULL || !CHECK(cudaMemGetInfo(&available, &total)) ||
-        !CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved)) ||
+    if (pool == NULL || !CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved)) ||
         !CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used)))
+        reserved = used = 0;
+    if (reserved - used < enough && !CHECK(cudaMemGetInfo(&available, &total)))
         available = 0;
     gpu_leave(&visit);
     return available + (size_t)(reserved - used);
