@@ -2,10 +2,12 @@
  *
  * The GPU reads and writes the host's memory by itself only where it is pinned. What CUDA does with other memory,
  * one thread that copies through a small pinned buffer, is a fifth of what the link can do. Here a crew of threads
- * does it for each direction: a copy is cut into chunks, each thread takes the next one, and has two pinned slots,
- * so that while the link moves one, the thread fills or empties the other. Memory that is fresh from the system is
- * faulted in by the threads that write to it, in huge pages where there are any; a chunk of a download is one such
- * page.
+ * does it for each direction: a copy is cut into chunks, and each thread takes the next one. Uploads go through a
+ * pinned ring, in order; a thread that has filled its piece of it sends all that is filled by then, if no other
+ * one is sending, so that there are no more calls of CUDA than the link can take. Downloads go through two pinned
+ * slots of each thread: while the link fills one, the thread empties the other. Memory that is fresh from the
+ * system is faulted in by the threads that write to it, in huge pages where there are any; a chunk of a large
+ * download is one such page.
  *
  * Crews start with the first large copy, and stay, with their pinned memory: pinning costs more than any copy.
  * Small copies go the short way, in the order of the stream itself, as do those from and to memory that is pinned
@@ -25,15 +27,21 @@
 #include "gpu.h"
 
 enum direction { UP, DOWN };
-enum { SLOTS = 2 };
+enum { SLOTS = 2, PIECES = 256, SENDINGS = 64, LINE = 64 /* bytes; a piece begins with one */ };
 
-static const double MOMENT = 1e-4; /* seconds: to sleep and be woken takes about as long */
+static const double MOMENT = 1e-4;   /* seconds: to sleep and be woken takes about as long */
+static const double PATIENCE = 1e-3; /* what is waited for awake, where somebody waits for it */
 
 static const size_t HUGE_PAGE = (size_t)2 << 20;
 static const size_t LEAST_CHUNK = (size_t)256 << 10;
 static const size_t SHORT = (size_t)256 << 10; /* up to there a crew takes longer to wake than to copy */
-static const size_t SLOT[] = {[UP] = (size_t)4 << 20, [DOWN] = (size_t)2 << 20};
+static const size_t MOST_CHUNK[] = {[UP] = (size_t)1 << 20, [DOWN] = (size_t)2 << 20};
+static const size_t RING = (size_t)32 << 20;
 static const int MOST_THREADS[] = {[UP] = 8, [DOWN] = 16}; /* beyond, the host's memory gives no more */
+enum {
+    LOOKING = 4,  /* threads of a crew that look out for more, on cores which others may want */
+    FAULTING = 2, /* that bring memory in; between two pages they look out for copies, which go first */
+};
 
 /* A copy that a crew does. */
 struct job {
@@ -58,6 +66,33 @@ struct job {
     pthread_cond_t over;
 };
 
+/* A chunk of an upload in the ring. */
+struct piece {
+    struct job *job;
+    size_t begin, end; /* of the job's bytes */
+    size_t at;         /* in all that has ever been in the ring */
+    bool filled;
+};
+
+/* What the link was asked for in one call. */
+struct sending {
+    cudaEvent_t over;
+    size_t until; /* the ring is free up to there then */
+};
+
+/* Under the crew's lock. Counters count for ever; what they count is at the remainder. */
+struct ring {
+    char *memory;
+    size_t head, tail; /* bytes that are in use: from tail to head */
+    struct piece pieces[PIECES];
+    size_t taken, sent; /* pieces */
+    struct sending sendings[SENDINGS];
+    size_t asked, over; /* sendings */
+    bool sending;       /* a thread does */
+    bool awaiting;      /* a thread waits for the oldest sending */
+    pthread_cond_t room;
+};
+
 struct crew {
     enum direction direction;
     int ordinal;
@@ -66,11 +101,16 @@ struct crew {
     pthread_mutex_t lock;
     pthread_cond_t work;
     atomic_int waiting;       /* copies with chunks that nobody has taken */
-    struct job *first, *last; /* these */
+    atomic_int wanting;       /* of these, those for which a thread can do something now */
+    struct job *first, *last; /* these, and memory to be brought in */
+    atomic_int looking;       /* threads that look out for more */
+    int faulting;             /* that bring memory in */
     atomic_bool closing;
     cudaStream_t stream; /* for uploads; downloads have a stream a thread */
+    struct ring ring;    /* likewise */
 };
 
+/* A thread; all but its crew is for downloads. */
 struct worker {
     struct crew *crew;
     cudaStream_t stream;
@@ -166,13 +206,16 @@ static void empty_slot(const struct job *job, char *slot, size_t begin, size_t e
 
 /* ---- a crew ---- */
 
-/* A thread that is woken takes longer than many a copy: for a moment after its last chunk it looks out for more.
- */
+/* A thread that is woken takes longer than many a copy: for a moment after its last chunk it looks out for more,
+ * if not enough others do. */
 static void look_out(struct crew *crew)
 {
-    for (const double end = now() + MOMENT;
-         !atomic_load(&crew->waiting) && !atomic_load(&crew->closing) && now() < end;)
+    const bool looks = atomic_fetch_add(&crew->looking, 1) < LOOKING;
+
+    for (const double start = now(); looks && !atomic_load(&crew->wanting) && !atomic_load(&crew->closing) &&
+                                     now() < start + (atomic_load(&crew->waiting) ? PATIENCE : MOMENT);)
         pause_briefly();
+    atomic_fetch_sub(&crew->looking, 1);
 }
 
 /* One thread waits, asleep if it takes long, for the memory that a download is to come from: the kernel that
@@ -184,17 +227,25 @@ static void watch(struct crew *crew, struct job *job)
     cudaError_t code = cudaErrorNotReady;
 
     job->watched = true;
+    atomic_fetch_sub(&crew->wanting, 1);
     pthread_mutex_unlock(&crew->lock);
     for (const double start = now(); code == cudaErrorNotReady && !atomic_load(&crew->closing);) {
         code = cudaEventQuery(job->ready);
-        if (code == cudaErrorNotReady && now() > start + 1e-3)
+        if (code == cudaErrorNotReady && now() > start + PATIENCE)
             (void)nanosleep(&moment, NULL);
     }
     (void)cudaGetLastError();
     pthread_mutex_lock(&crew->lock);
     job->when.from = now();
     job->open = true; /* an error comes back with the first chunk */
+    atomic_fetch_add(&crew->wanting, 1);
     pthread_cond_broadcast(&crew->work);
+}
+
+/* Whether a thread could do nothing for it now. */
+static bool is_left_to_others(const struct crew *crew, const struct job *job)
+{
+    return job->faults ? crew->faulting >= FAULTING : !job->open && job->watched;
 }
 
 /* The oldest copy with chunks to be taken, with the lock held. NULL if there is none now. */
@@ -203,13 +254,59 @@ static struct job *find_job(struct crew *crew, struct job **before)
     struct job *job;
 
     *before = NULL;
-    for (job = crew->first; job && !job->open && job->watched; job = job->next)
+    for (job = crew->first; job && is_left_to_others(crew, job); job = job->next)
         *before = job;
     return job;
 }
 
-/* The next chunk; waits for one if `wait`. NULL if there is none, or no more will come. */
-static struct job *take_chunk(struct crew *crew, bool wait, size_t *index)
+/* ---- the ring ---- */
+
+static char *place_in_ring(const struct ring *ring, const struct piece *piece)
+{
+    return ring->memory + piece->at % RING;
+}
+
+/* A piece of the ring for the job's next chunk; NULL where there is no room. With the lock held. */
+static struct piece *take_piece(struct ring *ring, struct job *job)
+{
+    struct piece *piece = &ring->pieces[ring->taken % PIECES];
+    size_t begin, end, at = ring->head;
+
+    chunk_range(job, job->taken, &begin, &end);
+    if (at % RING + (end - begin) > RING) /* it would not be in one piece */
+        at += RING - at % RING;
+    if (at + (end - begin) - ring->tail > RING || ring->taken - ring->sent == PIECES)
+        return NULL;
+    *piece = (struct piece){job, begin, end, at, false};
+    ring->head = at + (end - begin + LINE - 1) / LINE * LINE;
+    ring->taken++;
+    return piece;
+}
+
+/* Waits for the oldest sending, or for who does or sends one. With the lock held, which it gives back meanwhile.
+ */
+static void await_room(struct crew *crew)
+{
+    struct ring *ring = &crew->ring;
+    const struct sending *oldest = &ring->sendings[ring->over % SENDINGS];
+
+    if (ring->awaiting || ring->over == ring->asked) {
+        pthread_cond_wait(&ring->room, &crew->lock);
+        return;
+    }
+    ring->awaiting = true;
+    pthread_mutex_unlock(&crew->lock);
+    (void)cudaEventSynchronize(oldest->over); /* where it fails, so does what is asked next */
+    pthread_mutex_lock(&crew->lock);
+    ring->awaiting = false;
+    ring->tail = oldest->until;
+    ring->over++;
+    pthread_cond_broadcast(&ring->room);
+}
+
+/* The next chunk, and its piece of the ring if it is to be uploaded; waits for one if `wait`. NULL if there is
+ * none, or no more will come. */
+static struct job *take_chunk(struct crew *crew, bool wait, size_t *index, struct piece **piece)
 {
     struct job *job, *before;
 
@@ -218,8 +315,12 @@ static struct job *take_chunk(struct crew *crew, bool wait, size_t *index)
     pthread_mutex_lock(&crew->lock);
     for (;;) {
         job = crew->closing ? NULL : find_job(crew, &before);
-        if (job && job->open)
-            break;
+        if (job && job->open) {
+            if (crew->direction == DOWN || (*piece = take_piece(&crew->ring, job)))
+                break;
+            await_room(crew);
+            continue;
+        }
         if (!wait || crew->closing) {
             job = NULL;
             break;
@@ -231,8 +332,10 @@ static struct job *take_chunk(struct crew *crew, bool wait, size_t *index)
     }
     if (job) {
         *index = job->taken++;
+        crew->faulting += job->faults;
         if (job->taken == job->chunks) {
-            atomic_fetch_sub(&crew->waiting, 1);
+            atomic_fetch_sub(&crew->waiting, !job->faults);
+            atomic_fetch_sub(&crew->wanting, !job->faults);
             *(before ? &before->next : &crew->first) = job->next;
             if (crew->last == job)
                 crew->last = before;
@@ -242,9 +345,10 @@ static struct job *take_chunk(struct crew *crew, bool wait, size_t *index)
     return job;
 }
 
-static void end_chunk(struct crew *crew, struct job *job, cudaError_t code, const char *call)
+/* With the lock held. */
+static void count_chunk(struct crew *crew, struct job *job, cudaError_t code, const char *call)
 {
-    pthread_mutex_lock(&crew->lock);
+    crew->faulting -= job->faults;
     if (code != cudaSuccess && job->code == cudaSuccess) {
         job->code = code;
         job->call = call;
@@ -255,27 +359,66 @@ static void end_chunk(struct crew *crew, struct job *job, cudaError_t code, cons
         job->when.to = now();
         pthread_cond_signal(&job->over); /* with the lock held: the job ends with its owner's wait */
     }
+}
+
+static void end_chunk(struct crew *crew, struct job *job, cudaError_t code, const char *call)
+{
+    pthread_mutex_lock(&crew->lock);
+    count_chunk(crew, job, code, call);
     pthread_mutex_unlock(&crew->lock);
 }
 
-static void upload_chunk(struct worker *worker, struct job *job, size_t index)
+/* Asks the link for the oldest pieces that are filled and lie side by side on both sides. With the lock held,
+ * which it gives back meanwhile. */
+static void send_pieces(struct crew *crew)
 {
-    const int turn = worker->turn;
-    const char *call = "cudaEventSynchronize of a slot";
-    cudaError_t code = cudaEventSynchronize(worker->moved[turn]);
-    size_t begin, end;
+    struct ring *ring = &crew->ring;
+    const struct piece *first = &ring->pieces[ring->sent % PIECES], *last = first;
+    struct job *const job = first->job;
+    struct sending *sending = &ring->sendings[ring->asked % SENDINGS];
+    size_t count = 1;
 
-    worker->turn = (turn + 1) % SLOTS;
-    chunk_range(job, index, &begin, &end);
-    if (code == cudaSuccess) {
-        fill_slot(job, worker->slot[turn], begin, end);
-        call = "cudaMemcpyAsync to the device";
-        code = cudaMemcpyAsync(job->memory + begin, worker->slot[turn], end - begin, cudaMemcpyHostToDevice,
-                               worker->crew->stream);
+    for (; ring->sent + count < ring->taken; count++) {
+        const struct piece *next = &ring->pieces[(ring->sent + count) % PIECES];
+
+        if (!next->filled || next->job != job || next->begin != last->end ||
+            place_in_ring(ring, next) != place_in_ring(ring, last) + (last->end - last->begin))
+            break;
+        last = next;
     }
+    sending->until = last->at + (last->end - last->begin);
+    const size_t begin = first->begin, end = last->end;
+    const char *from = place_in_ring(ring, first);
+    pthread_mutex_unlock(&crew->lock);
+    cudaError_t code =
+        cudaMemcpyAsync(job->memory + begin, from, end - begin, cudaMemcpyHostToDevice, crew->stream);
     if (code == cudaSuccess)
-        code = cudaEventRecord(worker->moved[turn], worker->crew->stream);
-    end_chunk(worker->crew, job, code, call);
+        code = cudaEventRecord(sending->over, crew->stream);
+    pthread_mutex_lock(&crew->lock);
+    ring->sent += count;
+    ring->asked++;
+    while (count--)
+        count_chunk(crew, job, code, "cudaMemcpyAsync to the device");
+    pthread_cond_broadcast(&ring->room);
+}
+
+static void upload_piece(struct crew *crew, struct piece *piece)
+{
+    struct ring *ring = &crew->ring;
+
+    fill_slot(piece->job, place_in_ring(ring, piece), piece->begin, piece->end);
+    pthread_mutex_lock(&crew->lock);
+    piece->filled = true;
+    while (!ring->sending && ring->sent < ring->taken && ring->pieces[ring->sent % PIECES].filled) {
+        if (ring->asked - ring->over == SENDINGS) {
+            await_room(crew);
+            continue;
+        }
+        ring->sending = true;
+        send_pieces(crew);
+        ring->sending = false;
+    }
+    pthread_mutex_unlock(&crew->lock);
 }
 
 /* Asks the link for a chunk. */
@@ -330,7 +473,7 @@ static void download_chunks(struct worker *worker)
     int turn_before = 0;
 
     for (;;) {
-        job = take_chunk(worker->crew, before == NULL, &index);
+        job = take_chunk(worker->crew, before == NULL, &index, NULL);
         if (job && job->faults) {
             if (before) /* somebody waits for it */
                 empty_chunk(worker, before, index_before, turn_before, code_before);
@@ -357,12 +500,12 @@ static bool make_worker(struct worker *worker, struct crew *crew)
     bool ok = cudaSetDevice(crew->ordinal) == cudaSuccess;
 
     worker->crew = crew;
-    if (ok && crew->direction == DOWN)
-        ok = cudaStreamCreateWithFlags(&worker->stream, cudaStreamNonBlocking) == cudaSuccess;
+    if (crew->direction == UP)
+        return ok;
+    ok = ok && cudaStreamCreateWithFlags(&worker->stream, cudaStreamNonBlocking) == cudaSuccess;
     for (int i = 0; ok && i < SLOTS; i++)
-        ok =
-            cudaHostAlloc((void **)&worker->slot[i], SLOT[crew->direction], cudaHostAllocDefault) == cudaSuccess &&
-            cudaEventCreateWithFlags(&worker->moved[i], cudaEventDisableTiming) == cudaSuccess;
+        ok = cudaHostAlloc((void **)&worker->slot[i], MOST_CHUNK[DOWN], cudaHostAllocDefault) == cudaSuccess &&
+             cudaEventCreateWithFlags(&worker->moved[i], cudaEventDisableTiming) == cudaSuccess;
     return ok;
 }
 
@@ -392,7 +535,7 @@ static void *work(void *argument)
     struct start *start = argument;
     struct worker worker = {0};
     struct crew *crew = start->crew;
-    struct job *job;
+    struct piece *piece = NULL;
     size_t index = 0;
     bool able;
 
@@ -410,8 +553,8 @@ static void *work(void *argument)
     if (crew->direction == DOWN)
         download_chunks(&worker);
     else
-        while ((job = take_chunk(crew, true, &index)))
-            upload_chunk(&worker, job, index);
+        while (take_chunk(crew, true, &index, &piece))
+            upload_piece(crew, piece);
     return NULL; /* the process ends: CUDA frees what is its own */
 }
 
@@ -445,6 +588,17 @@ static int start_threads(struct crew *crew)
     return start.able;
 }
 
+static bool make_ring(struct crew *crew)
+{
+    struct ring *ring = &crew->ring;
+    bool ok = cudaStreamCreateWithFlags(&crew->stream, cudaStreamNonBlocking) == cudaSuccess &&
+              cudaHostAlloc((void **)&ring->memory, RING, cudaHostAllocDefault) == cudaSuccess;
+
+    for (int i = 0; ok && i < SENDINGS; i++)
+        ok = cudaEventCreateWithFlags(&ring->sendings[i].over, cudaEventDisableTiming) == cudaSuccess;
+    return ok;
+}
+
 static pthread_mutex_t founding = PTHREAD_MUTEX_INITIALIZER; /* one crew is started at a time */
 
 /* The crew of a direction, started if need be. NULL where it cannot be: then all copies go the short way. */
@@ -463,10 +617,9 @@ static struct crew *find_crew(struct device *device, enum direction direction)
         crew->ordinal = device->ordinal;
         pthread_mutex_init(&crew->lock, NULL);
         pthread_cond_init(&crew->work, NULL);
+        pthread_cond_init(&crew->ring.room, NULL);
         const enum cudaStreamCaptureMode mode = gpu_relax();
-        ok = (direction == DOWN ||
-              cudaStreamCreateWithFlags(&crew->stream, cudaStreamNonBlocking) == cudaSuccess) &&
-             start_threads(crew) > 0;
+        ok = (direction == DOWN || make_ring(crew)) && start_threads(crew) > 0;
         gpu_unrelax(mode);
         (void)cudaGetLastError();
         crew->closing = !ok; /* it is asked for once */
@@ -487,6 +640,7 @@ void cuda_close_crews(void)
         pthread_mutex_lock(&crew->lock);
         crew->closing = true;
         pthread_cond_broadcast(&crew->work);
+        pthread_cond_broadcast(&crew->ring.room);
         pthread_mutex_unlock(&crew->lock);
         for (int t = 0; t < crew->threads; t++)
             pthread_join(crew->ids[t], NULL);
@@ -506,11 +660,11 @@ static size_t chunk_of(size_t bytes, size_t count, size_t least, size_t most)
 /* `memory` is the device's; NULL where the host's is only brought in. */
 static void make_job(struct job *job, enum direction direction, const struct runs *runs, void *memory)
 {
-    const size_t bytes = runs_bytes(runs), few = bytes < (size_t)8 << 20 ? 16 : 8;
+    const size_t bytes = runs_bytes(runs);
 
     *job = (struct job){.runs = *runs, .memory = memory, .bytes = bytes, .faults = memory == NULL};
     job->open = direction == UP || job->faults;
-    job->chunk = chunk_of(bytes, few, LEAST_CHUNK, SLOT[direction]);
+    job->chunk = chunk_of(bytes, 16, LEAST_CHUNK, MOST_CHUNK[direction]);
     job->lead = job->chunk;
     job->past_caches = bytes < (size_t)16 << 20;
     if (direction == DOWN && runs->ndim == 0 && bytes >= 2 * HUGE_PAGE) {
@@ -518,7 +672,7 @@ static void make_job(struct job *job, enum direction direction, const struct run
         const uintptr_t end = ((uintptr_t)runs->data + bytes) / HUGE_PAGE * HUGE_PAGE;
 
         job->fresh = true;
-        if (bytes >= 4 * HUGE_PAGE || job->faults)
+        if (bytes >= 8 * HUGE_PAGE || job->faults)
             job->chunk = job->lead = HUGE_PAGE; /* two threads in one page would wait for each other */
 #ifdef MADV_HUGEPAGE
         if (end > begin) /* advice, which the system may not take */
@@ -541,8 +695,12 @@ static void hand_over(struct crew *crew, struct job *job)
     else
         crew->first = job;
     crew->last = job;
-    atomic_fetch_add(&crew->waiting, 1);
-    if (job->chunks == 1)
+    atomic_fetch_add(&crew->waiting, !job->faults);
+    atomic_fetch_add(&crew->wanting, !job->faults);
+    if (job->faults)
+        for (int i = 0; i < FAULTING; i++)
+            pthread_cond_signal(&crew->work);
+    else if (job->chunks == 1)
         pthread_cond_signal(&crew->work);
     else
         pthread_cond_broadcast(&crew->work);
@@ -552,7 +710,7 @@ static void hand_over(struct crew *crew, struct job *job)
 /* Until every chunk has been dealt with. False with the failure of the first that failed. */
 static bool wait_for(struct device *device, struct crew *crew, struct job *job, struct failure *failure)
 {
-    for (const double end = now() + MOMENT; atomic_load(&job->left) > 0 && now() < end;)
+    for (const double end = now() + PATIENCE; atomic_load(&job->left) > 0 && now() < end;)
         pause_briefly();
     pthread_mutex_lock(&crew->lock);
     while (atomic_load(&job->left) > 0)
