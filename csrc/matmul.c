@@ -173,7 +173,8 @@ static void cut_matmul(struct call *call, int batches)
         return;
     }
     if (part < NPY_MAX_INTP) {
-        const size_t line = (size_t)((k + n) * inner->step * element) * 2 * DEPTH;
+        const npy_intp step = inner->step < m ? inner->step : m;
+        const size_t line = (size_t)((k + n) * step * element) * 2 * DEPTH;
         const size_t column = (size_t)(k * element) * (call->in[1].dtype == call->result ? 1 : 2);
         const size_t room = call_room(call, (line + (size_t)n * column) / 8 * 10) / 10 * 9;
 

@@ -128,6 +128,9 @@ PRODUCTS = [  # shapes, and whether they are cut; None: it does not show
     ((7, 8, 9), (9,), True),
     ((9,), (7, 9, 8), True),
     ((1, 40, 8), (1, 8, 8), True),  # a batch of one
+    ((600, 3), (3, 2500), True),
+    ((9, 8), (8, 2300), None),
+    ((40,), (40, 3000), False),
     ((0, 40), (40, 5), False),
     ((40, 0), (0, 5), False),
 ]
