@@ -382,6 +382,36 @@ void *cuda_zeros(struct device *device, size_t bytes, device_stream stream)
     return memory;
 }
 
+/* Gives back the places that nobody has. */
+static void free_places(struct zeros *zeros)
+{
+    struct zeros_place **link = &zeros->first, *place;
+
+    pthread_mutex_lock(&zeros->lock);
+    while ((place = *link))
+        if (atomic_load(&place->unused)) {
+            *link = place->next;
+            (void)cudaFree(place->memory);
+            free(place);
+            zeros->count--;
+        } else {
+            link = &place->next;
+        }
+    pthread_mutex_unlock(&zeros->lock);
+}
+
+/* Bytes of those places. */
+static size_t bytes_kept(struct zeros *zeros)
+{
+    size_t bytes = 0;
+
+    pthread_mutex_lock(&zeros->lock);
+    for (const struct zeros_place *place = zeros->first; place; place = place->next)
+        bytes += atomic_load(&place->unused) ? ZEROS : 0;
+    pthread_mutex_unlock(&zeros->lock);
+    return bytes;
+}
+
 /* ---- what there is ---- */
 
 /* What the pool has is known at once; what the device has, to ask for takes longer than many a call. */
@@ -420,6 +450,7 @@ bool cuda_memory_stats(struct device *device, struct memory_stats *stats, struct
         ok = CHECK(cudaMemPoolGetAttribute(pool, attributes[i], &value));
         *values[i] = (size_t)value;
     }
+    stats->reserved += bytes_kept(&gpus[device->ordinal].zeros);
     gpu_leave(&visit);
     return ok;
 }
@@ -432,6 +463,8 @@ bool cuda_empty_cache(struct device *device, struct failure *failure)
         return false;
     cuda_free_deferred(device);
     bool ok = cuda_trim(device, failure);
+    if (ok)
+        free_places(&gpus[device->ordinal].zeros);
     gpu_leave(&visit);
     return ok;
 }
