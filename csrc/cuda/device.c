@@ -179,6 +179,7 @@ static void initialise(void)
             gpus[i].device.l2_bytes = (size_t)l2_bytes;
         pthread_mutex_init(&gpus[i].places.lock, NULL);
         pthread_mutex_init(&gpus[i].zeros.lock, NULL);
+        pthread_mutex_init(&gpus[i].small.lock, NULL);
     }
     gpu_count = count;
 }

@@ -44,6 +44,22 @@ struct zeros {
     int count, streams; /* places; those that streams have, but for the default one's */
 };
 
+/* The kernels of small launches, each in a graph. Under the lock. */
+enum { SMALL_KERNELS = 64, ARGUMENT_BYTES = 512 };
+
+struct small_kernel {
+    const void *kernel;   /* NULL: nobody's place */
+    cudaGraphExec_t exec; /* NULL: it could not be made */
+    cudaGraphNode_t node;
+    struct cudaKernelNodeParams set; /* but for the arguments, which are */
+    char arguments[ARGUMENT_BYTES];
+};
+
+struct small_kernels {
+    pthread_mutex_t lock;
+    struct small_kernel places[SMALL_KERNELS];
+};
+
 struct gpu {
     struct device device;
     _Atomic(CUcontext) context; /* the primary context, once it has been seen */
@@ -53,6 +69,7 @@ struct gpu {
     _Atomic(struct crew *) crews[2]; /* to the device, and back */
     struct places places;
     struct zeros zeros;
+    struct small_kernels small;
     atomic_bool lost; /* set after `failure`, which never changes again */
     struct failure failure;
 };

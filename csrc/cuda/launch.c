@@ -12,37 +12,22 @@
 
 #include "gpu.h"
 
-enum { KERNELS = 64, ARGUMENT_BYTES = 512 };
-
-struct one_kernel {
-    const void *kernel; /* NULL: nobody's place */
-    int device;
-    cudaGraphExec_t exec; /* NULL: it could not be made */
-    cudaGraphNode_t node;
-    struct cudaKernelNodeParams set; /* but for the arguments, which are */
-    char arguments[ARGUMENT_BYTES];
-};
-
-/* Of the process, under the lock. */
-static struct one_kernel kernels[KERNELS];
-static pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;
-
 /* The place of a kernel, which is its own or nobody's. NULL: there is none left. */
-static struct one_kernel *find_place(const void *kernel, int device)
+static struct small_kernel *find_place(struct small_kernels *kernels, const void *kernel)
 {
-    const size_t first = ((uintptr_t)kernel >> 4) + (size_t)device;
+    const size_t first = (uintptr_t)kernel >> 4;
 
-    for (size_t i = 0; i < KERNELS; i++) {
-        struct one_kernel *place = &kernels[(first + i) % KERNELS];
+    for (size_t i = 0; i < SMALL_KERNELS; i++) {
+        struct small_kernel *place = &kernels->places[(first + i) % SMALL_KERNELS];
 
-        if (!place->kernel || (place->kernel == kernel && place->device == device))
+        if (!place->kernel || place->kernel == kernel)
             return place;
     }
     return NULL;
 }
 
 /* CUDA would end the capture that another thread has begun. */
-static void make_graph(struct one_kernel *place, const struct cudaKernelNodeParams *params)
+static void make_graph(struct small_kernel *place, const struct cudaKernelNodeParams *params)
 {
     const enum cudaStreamCaptureMode mode = gpu_relax();
     cudaGraph_t graph = NULL;
@@ -57,7 +42,7 @@ static void make_graph(struct one_kernel *place, const struct cudaKernelNodePara
     gpu_unrelax(mode);
 }
 
-static bool is_set(const struct one_kernel *place, const struct cudaKernelNodeParams *params)
+static bool is_set(const struct small_kernel *place, const struct cudaKernelNodeParams *params)
 {
     const dim3 a[] = {place->set.gridDim, place->set.blockDim}, b[] = {params->gridDim, params->blockDim};
 
@@ -65,7 +50,7 @@ static bool is_set(const struct one_kernel *place, const struct cudaKernelNodePa
 }
 
 /* The arguments side by side; false where they are those of `place` already. */
-static bool note_arguments(struct one_kernel *place, void *const *arguments, const size_t *sizes, int count)
+static bool note_arguments(struct small_kernel *place, void *const *arguments, const size_t *sizes, int count)
 {
     bool changed = false;
     size_t at = 0;
@@ -78,7 +63,7 @@ static bool note_arguments(struct one_kernel *place, void *const *arguments, con
     return changed;
 }
 
-static bool set_kernel(struct one_kernel *place, const struct cudaKernelNodeParams *params, const size_t *sizes,
+static bool set_kernel(struct small_kernel *place, const struct cudaKernelNodeParams *params, const size_t *sizes,
                        int count)
 {
     bool changed = note_arguments(place, params->kernelParams, sizes, count);
@@ -95,25 +80,25 @@ static bool set_kernel(struct one_kernel *place, const struct cudaKernelNodePara
 bool gpu_launch_small(int device, const struct cudaKernelNodeParams *params, const size_t *sizes, int count,
                       cudaError_t *code)
 {
-    struct one_kernel *place;
+    struct small_kernels *kernels = &gpus[device].small;
+    struct small_kernel *place;
     size_t bytes = 0;
     bool ok = false;
 
     for (int i = 0; i < count; i++)
         bytes += sizes[i];
-    if (bytes > ARGUMENT_BYTES)
+    if (bytes > ARGUMENT_BYTES || device >= MAX_GPUS)
         return false;
-    pthread_mutex_lock(&launching);
-    place = find_place(params->func, device);
+    pthread_mutex_lock(&kernels->lock);
+    place = find_place(kernels, params->func);
     if (place && !place->kernel) {
         place->kernel = params->func;
-        place->device = device;
         make_graph(place, params);
     }
     ok = place && place->exec && set_kernel(place, params, sizes, count);
     if (ok)
         *code = cudaGraphLaunch(place->exec, NULL);
-    pthread_mutex_unlock(&launching);
+    pthread_mutex_unlock(&kernels->lock);
     if (!ok || *code != cudaErrorMemoryAllocation)
         return ok;
     (void)cudaGetLastError(); /* which a launch needs not */
