@@ -231,29 +231,32 @@ static npy_intp elements_of_tile(const struct transpose_args *args)
 /* The rung for runs that stay as they are. */
 static const char *choose_copy(const struct axes *axes, const struct transpose_args *args)
 {
-    enum { FEW = 1 << 17, LARGE = 8, TINY = 16, SHORT = 64, FEW_BYTES = 1 << 20 };
+    enum { FEW = 1 << 17, LARGE = 8, VECTOR = 16, SHORT = 64, BLOCK = 4096, FEW_BYTES = 1 << 20 };
     const int element = args->element_size;
     const npy_intp elements = args->batches * args->columns, run = args->columns * element;
 
+    if (axes->ndim == 1 && run <= BLOCK && run % VECTOR == 0)
+        return "runs";
     if (elements <= (element < LARGE ? FEW : 2 * FEW))
         return "small";
     if (axes->ndim == 1)
         return run <= FEW_BYTES ? "runs" : "copy";
-    return run <= TINY ? "boxes" : run <= SHORT && element >= LARGE ? "small" : "runs";
+    return run <= VECTOR ? "boxes" : run <= SHORT && element >= LARGE ? "small" : "runs";
 }
 
 /* The rung for matrices that were left to smemkit. Its borders are where the rungs' times meet. */
 static const struct kernel_row *choose_rung(const struct axes *axes, const struct transpose_args *args)
 {
-    enum { VECTOR = 16, WORD = 4, LARGE = 8, TILE = 32, TINY = 600, PART = 1700 };
-    enum { FEW = 1 << 16, MORE = 1 << 18, MANY = 1 << 20 };
+    enum { VECTOR = 16, WORD = 4, LARGE = 8, TILE = 32, TINY = 800, PART = 1700 };
+    enum { FEW = 1 << 16, MORE = 1 << 18, MANY = 1 << 20, MOST = 1 << 21 };
     const int element = args->element_size;
     const npy_intp elements = args->batches * args->rows * args->columns, part = elements_of_tile(args);
     const bool large = element >= LARGE, wide = args->rows >= TILE && args->columns >= TILE;
-    const bool tiles = transpose_fills_tiles(args) && (large || elements <= (wide ? MANY : MORE));
+    const bool tiles = transpose_fills_tiles(args) && (large || elements <= (wide ? MANY : MORE)) &&
+                       (element < VECTOR || elements <= FEW / 128 || elements > FEW / 2);
     const bool vectors =
         fills_vectors(args->columns, args->rows, element < WORD ? VECTOR / element : WORD, element) &&
-        fills_vectors(args->rows, args->columns, element > 1 ? TILE / 2 : TILE, element);
+        fills_vectors(args->rows, args->columns, TILE / 2, element);
     const bool narrow = is_narrow(args->columns, args->rows, args->x_pitch, element) ||
                         is_narrow(args->rows, args->columns, args->out_pitch, element);
     const char *name = "vectorized";
@@ -270,9 +273,9 @@ static const struct kernel_row *choose_rung(const struct axes *axes, const struc
         name = "small";
     else if (narrow)
         name = "narrow";
-    else if (part < TINY && elements <= MANY)
+    else if (part < TINY && elements <= MOST)
         name = "small";
-    else if (part < PART && elements > MANY)
+    else if (part < PART && elements > MOST)
         name = "boxes";
     return find_row(OP_transpose, name);
 }

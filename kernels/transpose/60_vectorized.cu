@@ -170,16 +170,17 @@ static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
                  });
 }
 
-// Element by element, padded: what is large enough for it, or what there is little of.
-template <class T>
-__global__ void __launch_bounds__(BLOCK)
+// Element by element, padded: what is large enough for it, or what there is little of. Then every instruction
+// counts that stands before the first load.
+template <class T, bool BATCHED>
+__global__ void __launch_bounds__(BLOCK, sizeof(T) <= 4 ? 8 : 1)
     transpose_elements(const __grid_constant__ transpose_args args, int64_t batch, corner first)
 {
     constexpr int TILE = 32, TILE_ROWS = BLOCK / TILE;
     __shared__ T tile[TILE][TILE + pieces<T>::E]; // a word more: columns are without conflicts
 
     const int tx = threadIdx.x % TILE, ty = threadIdx.x / TILE;
-    const plane begin = plane_of(args, batch + blockIdx.z);
+    const plane begin = BATCHED ? plane_of(args, batch + blockIdx.z) : plane{0, 0};
     const corner turned = corner_of_block(first, TILE);
     const int64_t row = turned.column, column = turned.row; // of the tile
     const T *x = (const T *)args.x + begin.x + (row + ty) * args.x_pitch + column + tx;
@@ -209,8 +210,10 @@ static cudaError_t launch_elements(const transpose_args *args, cudaStream_t stre
 {
     constexpr int TILE = 32;
 
-    return cover(args->batches, args->columns, args->rows, TILE, [&](dim3 grid, int64_t batch, corner first) {
-        launch<transpose_elements<T>>(grid, BLOCK, 0, stream, *args, batch, first);
+    return dispatch<0, 1>(args->batches > 1, [&](auto batched) {
+        return cover(args->batches, args->columns, args->rows, TILE, [&](dim3 grid, int64_t batch, corner first) {
+            launch<transpose_elements<T, decltype(batched)::value>>(grid, BLOCK, 0, stream, *args, batch, first);
+        });
     });
 }
 

@@ -19,7 +19,7 @@
 
 constexpr int BOX_AXES = MAX_BATCH_DIMENSIONS + 2;
 constexpr int BOX_BYTES = 16384, LEAST_BOX = 1024, MOST_ELEMENTS = 8192;
-constexpr int64_t MOST_BLOCKS = 132 * BLOCKS_AN_SM; // on a GPU at once; each of them has a box, if it can
+constexpr int64_t MANY_BOXES = 256, MOST_BLOCKS = 132 * BLOCKS_AN_SM; // at once
 constexpr int WORDS_MOVING = 4;
 constexpr size_t MOST_SHARED = 48 << 10; // that a block has without asking for more
 
@@ -391,7 +391,7 @@ static cudaError_t launch_boxes(const transpose_args *args, cudaStream_t stream)
 {
     constexpr int V = word_of<T>::V;
     const int64_t bytes = args->batches * args->rows * args->columns * (int)sizeof(T);
-    const int64_t room = std::max<int64_t>(LEAST_BOX, std::min<int64_t>(BOX_BYTES, bytes / MOST_BLOCKS));
+    const int64_t room = std::max<int64_t>(LEAST_BOX, std::min<int64_t>(BOX_BYTES, bytes / MANY_BOXES));
     box_shape box;
     size_t shared;
 
