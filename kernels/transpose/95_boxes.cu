@@ -5,7 +5,7 @@
 // shared memory, and goes along the runs of out. Where an element of one lies in the other is a sum of what three
 // tables say, of the runs of x, of the runs of out and of the places in a run of out, which are made once for many
 // boxes. What the rungs below waste on it: a tile for each of many tiny matrices, if the two axes that are turned
-// are both short. Launch: blocks of 256 threads, each of which takes several boxes of about 8 KB.
+// are both short. Launch: blocks of 256 threads, each of which takes several boxes of up to 16 KB.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <algorithm>
@@ -19,9 +19,11 @@
 
 constexpr int BOX_AXES = MAX_BATCH_DIMENSIONS + 2;
 constexpr int BOX_BYTES = 16384, LEAST_BOX = 1024, MOST_ELEMENTS = 8192;
-constexpr int64_t MANY_BOXES = 256, MOST_BLOCKS = 132 * BLOCKS_AN_SM; // at once
+constexpr int64_t MANY_BOXES = 256;                 // that little is cut into
+constexpr int64_t MOST_BLOCKS = 132 * BLOCKS_AN_SM; // at once
 constexpr int WORDS_MOVING = 4;
-constexpr size_t MOST_SHARED = 48 << 10; // that a block has without asking for more
+constexpr int64_t FARTHEST = INT32_MAX / BOX_AXES; // elements along an axis of a box: entries add them up
+constexpr size_t MOST_SHARED = 48 << 10;           // that a block has without asking for more
 
 struct box_axis {
     int64_t length, x_step, out_step;
@@ -38,8 +40,8 @@ struct box_shape {
     int64_t boxes, count;      // in all; see count_dense
     int64_t reach;             // from the first element of a whole box in x to its last
     bool aligned;              // every run of x begins at a word
-    bool
-        several; // axes of rows, or of runs, have boxes that are not whole; else these are the first in the tables
+    bool several; // rows, or runs, have several axes along which a box may be shorter than others: then
+                  // it has tables of its own, and is not the first part of what these say
 };
 
 // of a box: where it begins, and how far it goes along an axis
@@ -288,7 +290,7 @@ static bool grow(box_shape *box, const int *order, int64_t most)
         if (axis.extent == axis.length)
             continue;
         if (length_of(*box, order, 0, box->ndim) / axis.extent * extent > most ||
-            extent * std::max(size_of(axis.x_step), size_of(axis.out_step)) > INT32_MAX)
+            extent * std::max(size_of(axis.x_step), size_of(axis.out_step)) > FARTHEST)
             return false;
         axis.extent = (int)extent;
         return true;
