@@ -1,17 +1,17 @@
 // The transpose by vectors of 16 bytes, of matrices that lie anyhow.
 //
 // The idea: a block loads its tile of x in vectors, which go straight to shared memory, all of them before the
-// first is needed, and stores it to out in vectors: a warp 128 bytes of each of four rows. A thread makes a
-// vector out of V elements of a column of the tile; small elements it reads as words of E, which it turns with
-// those of E rows by byte permutes. Where rows begin anywhere, words of 4 bytes are the vectors, or elements: see
-// words.cuh. Elements of 8 bytes or more are moved one by one through a padded tile, and so is what there is little
-// of, which waits for its loads and not for their number. Tiles are numbered along the rows of out, for what two of them share to be written at about the same
-// time: memory is slow to write a part of a sector.
+// first is needed, and stores it to out in vectors: a warp 128 bytes of each of four rows. A thread makes a vector
+// out of V elements of a column of the tile; small elements it reads as words of E, which it turns with those of E
+// rows by byte permutes. Where rows begin anywhere, words of 4 bytes are the vectors, or elements: see words.cuh.
+// Elements of 8 bytes or more are moved one by one through a padded tile, and so is what there is little of, which
+// waits for its loads and not for their number. Tiles are numbered along the rows of out, for what two of them
+// share to be written at about the same time: memory is slow to write a part of a sector.
 // In place, where x is out, a block exchanges two tiles; every row has to begin at a multiple of 16 then.
-// What the rung below wasted: an instruction for each element, most of the bytes that could be on their way,
-// and on rows of odd lengths a sector at either end of whatever a warp moves.
-// Launch: blocks of up to 256 threads, one for each tile of each x, or for two of them in place; a tile has
-// about 16 KB, or 4 KB of little, and is as narrow or as low as x is.
+// What the rung below wasted: an instruction for each element, most of the bytes that could be on their way, and
+// on rows of odd lengths a sector at either end of whatever a warp moves.
+// Launch: blocks of up to 256 threads, one for each tile of each x, or for two of them in place; a tile has about
+// 16 KB, or 4 KB of little, and is as narrow or as low as x is.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"

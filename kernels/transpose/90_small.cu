@@ -1,10 +1,10 @@
 // The transpose of many small matrices, and of few elements.
 //
-// The idea: as many matrices as make 16 KB are one piece of x, and the same piece of out. A block loads it as
-// it lies, and then goes along out: a thread finds where the first element of its vector comes from by a
-// division, and the others by going on to the next row, the next column or the next matrix. Few elements, and
-// matrices that are not small or do not lie side by side, are moved one by one, a thread each, in the order in which
-// out has them: what there is to wait for is one load, and where to is known before.
+// The idea: as many matrices as make 16 KB are one piece of x, and the same piece of out. A block loads it as it
+// lies, and then goes along out: a thread finds where the first element of its vector comes from by a division,
+// and the others by going on to the next row, the next column or the next matrix. Few elements, and matrices that
+// are not small or do not lie side by side, are moved one by one, a thread each, in the order in which out has
+// them: what there is to wait for is one load, and where to is known before.
 // What the rungs below waste on it: most of a block, which has one matrix to turn, and a barrier.
 // Launch: blocks of 256 threads, one for each piece, or for 256 elements.
 #include <cuda_pipeline.h>
