@@ -25,6 +25,11 @@
 constexpr int LEAST_BLOCK = 64, LOADS = 4; // vectors that a thread of a full tile loads
 constexpr int64_t FEW_VECTORS = 1 << 17;   // of which tiles are smaller, and a thread loads one
 constexpr int64_t FEW_TILES = 64;          // of words: they are smaller
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ / 100 == 10)
+constexpr int ELEMENT_BLOCKS = 8; // of a multiprocessor, which has 2048 threads
+#else
+constexpr int ELEMENT_BLOCKS = BLOCKS_AN_SM;
+#endif
 
 template <class T>
 __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
@@ -174,7 +179,7 @@ static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
 // Element by element, padded: what is large enough for it, or what there is little of. Then every instruction
 // counts that stands before the first load.
 template <class T, bool BATCHED>
-__global__ void __launch_bounds__(BLOCK, sizeof(T) <= 4 ? 8 : 1)
+__global__ void __launch_bounds__(BLOCK, sizeof(T) <= 4 ? ELEMENT_BLOCKS : 1)
     transpose_elements(const __grid_constant__ transpose_args args, int64_t batch, corner first)
 {
     constexpr int TILE = 32, TILE_ROWS = BLOCK / TILE;
