@@ -138,13 +138,16 @@ static bool reduce_types(const struct module_state *state, struct call *call, co
 enum {
     VECTOR = 16,           /* bytes of a load */
     LINE = 8,              /* vectors: a chunk is whole lines of the cache */
-    LEAST_CHUNK = 8 << 10, /* bytes of a row that are worth a block of their own, up to FEW blocks */
-    CHUNK = 128 << 10,     /* likewise, up to so many */
+    ONE_CHUNK = 64 << 10,  /* bytes of a row that are one block's: blocks that meet take a microsecond for it */
+    LEAST_CHUNK = 4 << 10, /* that are worth a block of their own, while a warp of the last one can wait for all */
+    SOME_CHUNK = 16 << 10, /* while there is a multiprocessor for each */
+    CHUNK = 128 << 10,     /* while there are not too many */
     MOST_CHUNK = 4 << 20,  /* more than that is not given to one block, where rows are split */
-    FEW = 2,               /* blocks a multiprocessor: the last of them adds up what they have in one step */
-    MANY_ROWS = 12,        /* of which some wait, so that no multiprocessor is without work before the others */
-    MANY_COLUMNS = 8,      /* likewise; the last block has more to combine */
-    WARP_VECTORS = 1024,   /* of a row that is a warp's or less, where there are WARP_ROWS a multiprocessor */
+    FEW = 2,               /* blocks a multiprocessor */
+    WARP = 32,
+    MANY_ROWS = 12,      /* of which some wait, so that no multiprocessor is without work before the others */
+    MANY_COLUMNS = 8,    /* likewise; the last block has more to combine */
+    WARP_VECTORS = 1024, /* of a row that is a warp's or less, where there are WARP_ROWS a multiprocessor */
     WARP_ROWS = 16,
     SHORT_VECTORS = 32,  /* of a row that goes through shared memory, where there are as many rows */
     SHORT_BYTES = 128,   /* of such a row that are enough for a thread */
@@ -176,9 +179,13 @@ static int64_t ceil_div(int64_t n, int64_t d)
  * multiprocessor. */
 static int64_t splits_of(const struct device *device, int64_t rows, int64_t bytes, int most_blocks)
 {
-    const int64_t few = FEW * device->multiprocessors / rows, many = most_blocks * device->multiprocessors / rows;
-    int64_t splits = most(least(bytes / LEAST_CHUNK, few), least(bytes / CHUNK, many));
+    const int64_t few = ceil_div(device->multiprocessors, rows),
+                  many = most_blocks * device->multiprocessors / rows;
+    int64_t splits = most(least(bytes / LEAST_CHUNK, least(few, WARP)), least(bytes / SOME_CHUNK, few));
 
+    if (bytes <= ONE_CHUNK)
+        return 1;
+    splits = most(splits, least(bytes / CHUNK, many));
     if (many > 1)
         splits = most(splits, bytes / MOST_CHUNK);
     return most(1, least(splits, MOST_SPLITS));

@@ -94,20 +94,41 @@ static __device__ void leave_state(const State &state, Word *word)
     put_word(word, bits);
 }
 
+// What a block has left in its word, which has been read once; it is 0 again then.
+template <class State>
+static __device__ State await_state(Word from, Word *word)
+{
+    State state;
+
+    while (!from.here)
+        from = get_word(word);
+    *word = {0, 0};
+    memcpy(&state, &from.bits, sizeof state);
+    return state;
+}
+
 // The states of `blocks` blocks in thread 0 of the last one, whose own is there in thread 0: combined as they
-// would be after a ticket. The words are 0 again.
+// would be after a ticket. The words are 0 again. Few are read without a loop: its code is to be fetched first.
 template <class Operation>
 static __device__ typename Operation::State await_states(const typename Operation::State &own, Word *words,
                                                          int blocks, typename Operation::State *of_warp)
 {
     using State = typename Operation::State;
     constexpr int AT_ONCE = 4;
+    const int t = threadIdx.x;
     State state = Operation::identity();
 
-    if (threadIdx.x == 0)
+    if (t == 0)
         of_warp[0] = own;
     __syncthreads(); // the thread whose turn it is reads it
-    for (int first = threadIdx.x; first < blocks; first += AT_ONCE * REDUCE_BLOCK) {
+    if (blocks <= REDUCE_BLOCK) {
+        if (t < blocks - 1)
+            state = await_state<State>(get_word(words + t), words + t);
+        else if (t == blocks - 1)
+            state = of_warp[0];
+        return combine_block<Operation>(state, of_warp);
+    }
+    for (int first = t; first < blocks; first += AT_ONCE * REDUCE_BLOCK) {
         Word from[AT_ONCE];
 
 #pragma unroll
@@ -117,16 +138,11 @@ static __device__ typename Operation::State await_states(const typename Operatio
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++) {
             const int block = first + u * REDUCE_BLOCK;
-            State other = of_warp[0];
 
-            if (block < blocks - 1) {
-                while (!from[u].here)
-                    from[u] = get_word(words + block);
-                words[block] = {0, 0};
-                memcpy(&other, &from[u].bits, sizeof other);
-            }
-            if (block < blocks)
-                state = Operation::combine(state, other);
+            if (block < blocks - 1)
+                state = Operation::combine(state, await_state<State>(from[u], words + block));
+            else if (block == blocks - 1)
+                state = Operation::combine(state, of_warp[0]);
         }
     }
     return combine_block<Operation>(state, of_warp);
