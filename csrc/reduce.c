@@ -14,10 +14,10 @@ static bool is_rung(const struct kernel_row *row, const char *name)
     return strcmp(row->name, name) == 0;
 }
 
-/* Whether it is one of the two that kernel=None takes, whose work is planned. */
+/* Whether it is one of those that kernel=None takes, whose work is planned. */
 static bool is_planned(const struct kernel_row *row)
 {
-    return is_rung(row, "single_pass") || is_rung(row, "columns");
+    return is_rung(row, "single_pass") || is_rung(row, "columns") || is_rung(row, "small_columns");
 }
 
 static enum dtype real_part(enum dtype dtype)
@@ -133,7 +133,7 @@ static bool reduce_types(const struct module_state *state, struct call *call, co
     return warn_complex(call->in[0].dtype, asked ? asked : call->in[0].dtype);
 }
 
-/* ---- the plan of single_pass and columns: all that may want tuning ---- */
+/* ---- the plan of these: all that may want tuning ---- */
 
 enum {
     VECTOR = 16,           /* bytes of a load */
@@ -146,17 +146,37 @@ enum {
     FEW = 2,               /* blocks a multiprocessor */
     WARP = 32,
     MANY_ROWS = 12,      /* of which some wait, so that no multiprocessor is without work before the others */
-    MANY_COLUMNS = 8,    /* likewise; the last block has more to combine */
+    MANY_COLUMNS = 4,    /* likewise; the last block has more to combine */
     WARP_VECTORS = 1024, /* of a row that is a warp's or less, where there are WARP_ROWS a multiprocessor */
     WARP_ROWS = 16,
     SHORT_VECTORS = 32,  /* of a row that goes through shared memory, where there are as many rows */
     SHORT_BYTES = 128,   /* of such a row that are enough for a thread */
-    THREAD_VECTORS = 32, /* of a row that are enough for a thread, if it has LINE_THREADS beside it */
+    THREAD_VECTORS = 10, /* of a row that are enough for a thread, if it has LINE_THREADS beside it, */
+    ROW_THREADS = 2048,  /* and these are so many a multiprocessor */
+    LINE_VECTORS = 256,  /* of a row that is a warp's, where each multiprocessor has some */
     LINE_THREADS = 8,
-    WIDE_TILE = 32,     /* vectors of a tile of columns, where there are enough for all multiprocessors */
-    NARROW_TILE = 8,    /* and where there are not: the rows are split, and a wide tile has more to combine */
-    FOLD_LANES = 64,    /* the most vectors of narrow rows that are made one */
-    ROWS_OF_THREAD = 8, /* rows that a thread of `columns` should have at least */
+    WIDE_TILE = 32,      /* vectors of a tile of columns, where there are enough for all multiprocessors */
+    ROW_TILE = 80,       /* or of one that is whole rows */
+    NARROW_TILE = 8,     /* and where there are not: the rows are split, and a wide tile has more to combine */
+    FOLD_LANES = 64,     /* the most vectors of narrow rows that are made one */
+    ROWS_OF_THREAD = 8,  /* rows that a thread of `columns` should have at least */
+    MOST_ROWS = 1 << 14, /* and at most: so many small integers it adds in 32 bits */
+    WHOLE_THREADS = 384, /* a multiprocessor, that are enough for each to have whole columns */
+    SMALL_ELEMENTS = 16 << 20, /* up to so many, a thread has a single column, */
+    FEW_ROWS = 8,              /* but for whole columns that are no longer than this, */
+    WORD = 4,                  /* or whose elements have fewer bytes */
+    SOME_ROWS = 12,            /* rows that go as small columns: so many at least, */
+    SMALL_ROWS = 64 << 10,     /* up to so many elements in rows of a few, or */
+    UNALIGNED_ROWS = 1 << 20,  /* in longer ones that are no whole vectors */
+    SHORTEST = 3,              /* elements of a row that is read by a thread */
+    SMALL_THREADS = 256,       /* of small columns, a multiprocessor: in blocks of */
+    LEAST_THREADS = 64,        /* so many at least, */
+    LEAST_ROWS = 6,            /* with so many rows at least, */
+    MANY_ROWS_EACH = 48,       /* or up to four times as many with so many; */
+    MOST_ROWS_EACH = 48,       /* more than that, and the rows are split, */
+    SPLIT_ROWS_EACH = 16,      /* each having so many then */
+    SECTOR = 32,               /* bytes that are read together, */
+    SCATTERED = 4 << 20,       /* where there are no more in all than so many, if each thread reads its own */
     MOST_SPLITS = 65535
 };
 
@@ -175,12 +195,12 @@ static int64_t ceil_div(int64_t n, int64_t d)
     return (n + d - 1) / d;
 }
 
-/* Into how many chunks each of so many rows, or tiles of columns, of `bytes` is cut; `most_blocks` a
- * multiprocessor. */
-static int64_t splits_of(const struct device *device, int64_t rows, int64_t bytes, int most_blocks)
+/* Into how many chunks each of so many rows, or tiles of columns, of `bytes` is cut: for a few blocks a
+ * multiprocessor, or for many. */
+static int64_t splits_of(const struct device *device, int64_t rows, int64_t bytes, int few_blocks, int many_blocks)
 {
-    const int64_t few = ceil_div(device->multiprocessors, rows),
-                  many = most_blocks * device->multiprocessors / rows;
+    const int64_t few = ceil_div(few_blocks * device->multiprocessors, rows);
+    const int64_t many = many_blocks * device->multiprocessors / rows;
     int64_t splits = most(least(bytes / LEAST_CHUNK, least(few, WARP)), least(bytes / SOME_CHUNK, few));
 
     if (bytes <= ONE_CHUNK)
@@ -221,10 +241,34 @@ static void plan_short_rows(const struct device *device, int64_t rows, int64_t b
         (int)least(ceil_div(share, per_vector), REDUCE_SHORT_BYTES / bytes / per_vector) * per_vector;
 }
 
-static void plan_rows(const struct device *device, const struct extent *extent, int element,
+/* Whether a partial result has no more than 8 bytes, as the launcher has it: one number, and no place or
+ * compensation beside it. */
+static bool fits_word(const struct reduce_args *args)
+{
+    switch (args->op) {
+    case REDUCE_SUM:
+    case REDUCE_MEAN:
+        if (args->dtype & (INT64 | UINT64))
+            return args->accumulator != FLOAT64;
+        return !(args->dtype & (FLOAT64 | COMPLEX)) &&
+               !(args->dtype & FLOATING && args->result & (FLOAT64 | COMPLEX128));
+    case REDUCE_PROD:
+    case REDUCE_MIN:
+    case REDUCE_MAX:
+        return !(args->dtype & COMPLEX);
+    case REDUCE_ANY:
+    case REDUCE_ALL:
+    case REDUCE_COUNT_NONZERO:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void plan_rows(const struct device *device, const struct extent *extent, const struct reduce_args *args,
                       struct reduce_plan *plan)
 {
-    const int per_vector = VECTOR / element;
+    const int element = dtype_bytes(args->dtype), per_vector = VECTOR / element;
     const int64_t rows = extent->outer * extent->inner, vectors = ceil_div(extent->n, per_vector);
     const int64_t bytes = extent->n * element;
     const bool many = rows >= WARP_ROWS * device->multiprocessors;
@@ -238,13 +282,15 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
     } else if (many && vectors <= WARP_VECTORS) {
         plan->group = (int)most(LINE_THREADS, per_vector);
         while (plan->group < 32 && (vectors > plan->group * THREAD_VECTORS ||
-                                    rows * plan->group < 2 * MANY_ROWS * REDUCE_BLOCK * device->multiprocessors))
+                                    rows * plan->group < ROW_THREADS * device->multiprocessors))
             plan->group *= 2;
     } else if (vectors <= SHORT_VECTORS) {
         plan->group = power_of_two(most(vectors, per_vector));
+    } else if (vectors <= LINE_VECTORS && rows >= device->multiprocessors) {
+        plan->group = 32;
     } else {
         plan->group = REDUCE_BLOCK;
-        plan->chunk = ceil_div(vectors, splits_of(device, rows, bytes, MANY_ROWS));
+        plan->chunk = ceil_div(vectors, splits_of(device, rows, bytes, fits_word(args) ? 1 : FEW, MANY_ROWS));
         plan->chunk = ceil_div(plan->chunk, LINE) * LINE * per_vector;
         plan->splits = ceil_div(extent->n, plan->chunk);
     }
@@ -267,44 +313,119 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return b ? common_divisor(b, a % b) : a;
 }
 
-static void plan_columns(const struct device *device, const struct extent *extent, const struct reduce_args *args,
+/* A thread a column, and threads one below the other until all multiprocessors have enough, but for a few rows
+ * each; tiles that are no wider than that all of them have one, but not so narrow that much is read in vain. */
+static void plan_small_columns(const struct device *device, const struct extent *extent, int element,
+                               struct reduce_plan *plan)
+{
+    const int64_t n = extent->n, columns = extent->outer * extent->inner, sms = device->multiprocessors;
+    const int64_t enough = SMALL_THREADS * sms; /* threads; or more, rather than many rows each */
+    int64_t height =
+        most(least(enough / columns, n / LEAST_ROWS), least(4 * enough / columns, n / MANY_ROWS_EACH));
+    int64_t threads, lanes = 1, tiles, splits = 1;
+
+    height = most(1, least(height, REDUCE_BLOCK));
+    threads = most(LEAST_THREADS, least(columns * height / sms, REDUCE_BLOCK));
+    while (2 * lanes * height <= threads || (lanes * element < SECTOR && columns * n * SECTOR / lanes > SCATTERED))
+        lanes *= 2;
+    tiles = ceil_div(extent->inner, lanes);
+    if (tiles == 1)
+        lanes = extent->inner;
+    else /* as wide as the others, but for whole sectors */
+        lanes = least(lanes, ceil_div(ceil_div(extent->inner, tiles), SECTOR) * SECTOR);
+    height = least(height, REDUCE_BLOCK / lanes);
+    if (n > height * MOST_ROWS_EACH)
+        splits = most(1, least(FEW * sms / (extent->outer * tiles), n / (height * SPLIT_ROWS_EACH)));
+    plan->vector = plan->fold = 1;
+    plan->lanes = (int)lanes;
+    plan->height = (int)height;
+    plan->chunk = splits == 1 ? n : ceil_div(ceil_div(n, splits), height) * height;
+    plan->splits = ceil_div(n, plan->chunk);
+}
+
+static void plan_whole_columns(const struct extent *extent, struct reduce_plan *plan)
+{
+    plan->lanes = REDUCE_BLOCK;
+    plan->height = plan->fold = 1;
+    plan->chunk = extent->n;
+    plan->splits = 1;
+}
+
+/* Tiles of vectors of columns; or of rows that are made one, `fold` of them, where it is not 1. */
+static void plan_tiles(const struct device *device, const struct extent *extent, int element, int64_t fold,
+                       struct reduce_plan *plan)
+{
+    const int vector = plan->vector;
+    const int64_t vectors = ceil_div(extent->inner, vector), rows = extent->n / fold;
+    int64_t lanes = vectors <= ROW_TILE ? ROW_TILE : WIDE_TILE, tiles = 1, splits = 1;
+
+    if (fold > 1) {
+        lanes = fold * extent->inner / vector;
+    } else {
+        while (lanes > NARROW_TILE && 2 * extent->outer * ceil_div(vectors, lanes) < device->multiprocessors)
+            lanes /= 2;
+        lanes = ceil_div(vectors, ceil_div(vectors, lanes));
+        tiles = ceil_div(vectors, lanes);
+    }
+    plan->fold = (int)fold;
+    plan->lanes = (int)lanes;
+    plan->height = (int)most(1, least(REDUCE_BLOCK / lanes, rows / ROWS_OF_THREAD));
+    if (REDUCE_BLOCK / (plan->lanes * plan->height) == 1)
+        splits = most(splits_of(device, extent->outer * tiles, rows * lanes * vector * element, FEW, MANY_COLUMNS),
+                      rows / plan->height / MOST_ROWS);
+    if (splits == 1) /* or more, for rows that are left when they are made one */
+        plan->chunk = ceil_div(extent->n, fold) * fold;
+    else
+        plan->chunk = ceil_div(ceil_div(rows, splits), plan->height) * plan->height * fold;
+    plan->splits = ceil_div(extent->n, plan->chunk);
+}
+
+/* How many rows are one, if the columns of some, side by side, are whole vectors; else 1. */
+static int64_t fold_of(const struct extent *extent, int vector)
+{
+    const int64_t fold = vector / common_divisor(vector, extent->inner);
+
+    return fold * extent->inner / vector <= FOLD_LANES && fold <= extent->n ? fold : 1;
+}
+
+/* Whether there are vectors of columns enough for all threads, and rows not to be made one. */
+static bool takes_whole_columns(const struct device *device, const struct extent *extent, int vector)
+{
+    return fold_of(extent, vector) == 1 && extent->n <= MOST_ROWS &&
+           extent->outer * ceil_div(extent->inner, vector) >= WHOLE_THREADS * (int64_t)device->multiprocessors;
+}
+
+static void plan_columns(const struct device *device, const struct extent *extent, int element, int vector,
                          struct reduce_plan *plan)
 {
-    const int element = dtype_bytes(args->dtype), vector = vector_of_columns(args, element);
-    const int64_t vectors = ceil_div(extent->inner, vector), fold = vector / common_divisor(vector, extent->inner);
-    const bool folds = fold > 1 && fold * extent->inner / vector <= FOLD_LANES && fold <= extent->n;
-    int64_t rows, tiles = 1, splits = 1;
-
     plan->vector = vector;
-    plan->fold = 1;
-    if (!folds && (extent->n < 2 * ROWS_OF_THREAD ||
-                   extent->outer * vectors >= MANY_ROWS * REDUCE_BLOCK * (int64_t)device->multiprocessors)) {
-        plan->lanes = REDUCE_BLOCK;
-        plan->height = 1;
-        plan->chunk = extent->n;
-        plan->splits = 1;
-        return;
-    }
-    if (folds) {
-        plan->fold = (int)fold;
-        plan->lanes = (int)(fold * extent->inner / vector);
-    } else {
-        int64_t lanes = WIDE_TILE;
-
-        while (lanes > NARROW_TILE && extent->outer * ceil_div(vectors, lanes) < device->multiprocessors)
-            lanes /= 2;
-        plan->lanes = (int)ceil_div(vectors, ceil_div(vectors, lanes));
-        tiles = ceil_div(vectors, plan->lanes);
-    }
-    rows = extent->n / plan->fold;
-    plan->height = (int)most(1, least(REDUCE_BLOCK / plan->lanes, rows / ROWS_OF_THREAD));
-    if (REDUCE_BLOCK / (plan->lanes * plan->height) == 1)
-        splits = splits_of(device, extent->outer * tiles, rows * plan->lanes * vector * element, MANY_COLUMNS);
-    if (splits == 1) /* or more, for rows that are left when they are made one */
-        plan->chunk = ceil_div(extent->n, plan->fold) * plan->fold;
+    if (takes_whole_columns(device, extent, vector))
+        plan_whole_columns(extent, plan);
     else
-        plan->chunk = ceil_div(ceil_div(rows, splits), plan->height) * plan->height * plan->fold;
-    plan->splits = ceil_div(extent->n, plan->chunk);
+        plan_tiles(device, extent, element, fold_of(extent, vector), plan);
+}
+
+/* Whether a thread is to have a column rather than a vector of them: that has fewer threads, and takes two loads
+ * where rows do not begin at a multiple of it. */
+static bool takes_small_columns(const struct device *device, const struct extent *extent, int element, int vector)
+{
+    const bool loads_once = extent->inner % vector == 0 || extent->n <= FEW_ROWS || element < WORD;
+
+    return extent->outer * extent->n * extent->inner <= SMALL_ELEMENTS &&
+           !(loads_once && takes_whole_columns(device, extent, vector));
+}
+
+/* The rung for rows: the shortest are best read by a thread each, if a sum of them needs no care, and some others
+ * an element a thread: what lies one below the other in a column lies side by side in a row. */
+static const char *rung_of_rows(const struct extent *extent, const struct reduce_args *args)
+{
+    const int64_t elements = extent->outer * extent->n;
+    const bool aligned = extent->n * dtype_bytes(args->dtype) % VECTOR == 0;
+
+    if (extent->outer >= SOME_ROWS &&
+        (extent->n <= FEW_ROWS ? elements <= SMALL_ROWS : elements <= UNALIGNED_ROWS && !aligned))
+        return "small_columns";
+    return extent->n <= SHORTEST && elements > SMALL_ROWS && fits_word(args) ? "rowwise" : "single_pass";
 }
 
 /* For a choice that is left to smemkit: by how the elements lie. It depends on shape, dtype and device alone, so
@@ -312,13 +433,20 @@ static void plan_columns(const struct device *device, const struct extent *exten
 static void plan_reduce(struct call *call, const struct extent *extent, struct reduce_args *args)
 {
     struct kernel_choice *choice = &call->kernel;
+    const struct device *device = call->device;
+    const int element = dtype_bytes(args->dtype), vector = vector_of_columns(args, element);
 
-    if (choice->chosen && extent->inner > 1)
-        choice->row = find_row(OP_reduce, "columns");
+    if (choice->chosen && extent->inner == 1)
+        choice->row = find_row(OP_reduce, rung_of_rows(extent, args));
+    else if (choice->chosen)
+        choice->row = find_row(OP_reduce,
+                               takes_small_columns(device, extent, element, vector) ? "small_columns" : "columns");
     if (is_rung(choice->row, "single_pass"))
-        plan_rows(call->device, extent, dtype_bytes(args->dtype), &args->plan);
+        plan_rows(device, extent, args, &args->plan);
     if (is_rung(choice->row, "columns"))
-        plan_columns(call->device, extent, args, &args->plan);
+        plan_columns(device, extent, element, vector, &args->plan);
+    if (is_rung(choice->row, "small_columns"))
+        plan_small_columns(device, extent, element, &args->plan);
 }
 
 /* The one rung that takes no partial results wider than what an atomic can change. */
@@ -484,7 +612,8 @@ static bool takes_gaps(const struct layout *there, const void *context)
     if (extent->inner > 1)
         return there->strides[inner] == element &&
                (reduction->args.plan.fold == 1 || there->strides[n] == extent->inner * element);
-    return reduction->args.plan.vector == 0 && (extent->n == 1 || there->strides[n] == element);
+    return reduction->args.plan.vector == 1 || /* by elements */
+           (reduction->args.plan.vector == 0 && (extent->n == 1 || there->strides[n] == element));
 }
 
 /* An order of the dimensions in which those that are reduced lie side by side: as the array lies, as it is, or
@@ -549,7 +678,7 @@ static void split_axes(struct call *call, struct reduction *reduction)
     const bool *reduced = reduction->reduced;
     const struct layout *in = &call->in[0].layout;
     struct extent *extent = &reduction->extent;
-    struct layout out = {.ndim = in->ndim};
+    struct layout out = {.ndim = in->ndim}, lies;
     int order[NPY_MAXDIMS], begin, end;
 
     for (int i = 0, at = 0; i < in->ndim; i++)
@@ -557,6 +686,10 @@ static void split_axes(struct call *call, struct reduction *reduction)
             out.strides[i] = call->out.layout.strides[at++];
     choose_order(call, reduced, places, order);
     find_groups(in, order, reduced, &begin, &end);
+    lies = layout_permuted(in, order);
+    if (call->kernel.chosen && begin == in->ndim && layout_size(in) <= SMALL_ROWS &&
+        layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)))
+        begin = end = 0; /* nothing is reduced: so many columns of one element */
     call->as[0].ndim = call->made.ndim = 0;
     extent->outer = append_group(call, &out, order, begin, true);
     reduction->outer_ndim = call->as[0].ndim;
@@ -707,30 +840,6 @@ static void cut_reduce(struct call *call, struct reduction *reduction)
         if (cuts[1].step * (extent->inner / as->shape[inner]) * element < RUN)
             cuts[1].step = RUN / element;
         reduction->along[1] = INNER;
-    }
-}
-
-/* Whether a partial result has no more than 8 bytes, as the launcher has it: one number, and no place or
- * compensation beside it. */
-static bool fits_word(const struct reduce_args *args)
-{
-    switch (args->op) {
-    case REDUCE_SUM:
-    case REDUCE_MEAN:
-        if (args->dtype & (INT64 | UINT64))
-            return args->accumulator != FLOAT64;
-        return !(args->dtype & (FLOAT64 | COMPLEX)) &&
-               !(args->dtype & FLOATING && args->result & (FLOAT64 | COMPLEX128));
-    case REDUCE_PROD:
-    case REDUCE_MIN:
-    case REDUCE_MAX:
-        return !(args->dtype & COMPLEX);
-    case REDUCE_ANY:
-    case REDUCE_ALL:
-    case REDUCE_COUNT_NONZERO:
-        return true;
-    default:
-        return false;
     }
 }
 

@@ -73,8 +73,8 @@ struct scalar {
     double re, im;
 };
 
-/* How `single_pass` and `columns` share the work out among threads; see there. It depends on shapes, dtype and the
- * number of multiprocessors alone, and so do the bits of the result.
+/* How `single_pass`, `columns` and `small_columns` share the work out among threads; see there. It depends on
+ * shapes, dtype and the number of multiprocessors alone, and so do the bits of the result.
  */
 struct reduce_plan {
     int64_t outer_step,
@@ -89,18 +89,18 @@ struct reduce_plan {
                        has elements, or short rows */
     int short_rows; /* 0, or how many a block has that pass through shared memory: whole vectors together, and
                        REDUCE_SHORT_BYTES at most */
-    /* columns */
-    int vector; /* columns of a thread */
+    /* columns, small_columns */
+    int vector; /* columns of a thread; small_columns: 1 */
     int lanes,
         height; /* threads side by side, and one below the other; a block has as many such as it has room for */
     int fold;   /* rows that are one to them, so that it is whole vectors; 1 where they lie apart */
 };
 
-enum { REDUCE_BLOCK = 256 /* threads of these two */, REDUCE_SHORT_BYTES = 16 << 10 };
+enum { REDUCE_BLOCK = 256 /* threads of these */, REDUCE_SHORT_BYTES = 16 << 10 };
 
-/* out (outer, inner) = op over the n elements of x (outer, n, inner). `tree`, `single_pass` and `columns` may be
- * given x in parts, in order: `count` of the n elements from `first` on, which is a multiple of block_size, or of
- * the chunk; out is there after the last part.
+/* out (outer, inner) = op over the n elements of x (outer, n, inner). `tree`, `single_pass` and those for columns
+ * may be given x in parts, in order: `count` of the n elements from `first` on, which is a multiple of block_size,
+ * or of the chunk; out is there after the last part.
  */
 struct reduce_args {
     const void *x;
@@ -119,7 +119,7 @@ struct reduce_args {
     bool has_initial;      /* sum, prod, min, max, any: one more element */
     struct scalar initial; /* of the accumulator's kind */
     int block_size;
-    struct reduce_plan plan; /* of `single_pass` and `columns` */
+    struct reduce_plan plan; /* of `single_pass`, `columns` and `small_columns` */
 };
 
 enum {

@@ -1,4 +1,4 @@
-"""The reductions that kernel=None takes, single_pass and columns: shapes around every border of their plan, errors
+"""The reductions that kernel=None takes, of rows and of columns: shapes around every border of their plan, errors
 within their bounds on bad data, and the same bits wherever the elements lie."""
 
 import contextlib
@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 
 import smemkit
 
-KERNELS = [None, "single_pass", "columns"]
+KERNELS = [None, "single_pass", "columns", "small_columns"]
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 ROWS = [  # reduced along axis 1
     (3, 1),
@@ -59,8 +59,19 @@ COLUMNS = [  # along axis 0
     (16, 4100),
     (2047, 256),
     (16, 4001),
+    (3, 203_000),  # a thread a vector, from top to bottom
+    (3, 203_001),
+    (2, 815_000),
 ]
-MIDDLE = [(5, 100, 3), (300, 4, 8), (2000, 3, 5), (2, 700, 33), (3, 50, 260), (40, 17, 129)]  # along axis 1
+MIDDLE = [  # along axis 1
+    (5, 100, 3),
+    (300, 4, 8),
+    (2000, 3, 5),
+    (2, 700, 33),
+    (3, 50, 260),
+    (40, 17, 129),
+    (26_000, 3, 7),
+]
 SHAPES = [(shape, 1) for shape in ROWS] + [(shape, 0) for shape in COLUMNS] + [(shape, 1) for shape in MIDDLE]
 OPS = ["sum", "min", "max", "any", "all", "argmin", "argmax", "count_nonzero", "mean", "var"]
 
@@ -295,33 +306,44 @@ def test_more_streams_than_the_device_keeps_tickets_for(device):
 
 # ---- the plan ---------------------------------------------------------------------------------------------------
 
-PLANS = [  # shape, axis, the kernel, and whether a row or a tile of columns has several blocks
-    ((1000,), 0, "reduce_rows", False),
-    ((100_000,), 0, "reduce_rows", True),
-    ((2, 100_000), 1, "reduce_rows", True),
-    ((2200, 140), 1, "reduce_rows", False),
-    ((4000, 16), 1, "reduce_short_rows", False),
-    ((4000, 3), 1, "reduce_short_rows", False),
-    ((4000, 3), 0, "reduce_columns", True),
-    ((1000, 300), 0, "reduce_columns", True),
-    ((4000, 32), 1, "reduce_short_rows", False),
-    ((3, 9000), 0, "reduce_whole_columns", False),
-    ((300, 4, 8), 1, "reduce_whole_columns", False),
-    ((3000, 512), 1, "reduce_rows", False),
-    ((60, 400), 0, "reduce_columns", False),
+PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of columns has several blocks
+    ((1000,), 0, None, "reduce_rows", False),
+    ((16_000,), 0, None, "reduce_rows", False),
+    ((100_000,), 0, None, "reduce_rows", True),
+    ((2, 100_000), 1, None, "reduce_rows", True),
+    ((2200, 140), 1, None, "reduce_rows", False),
+    ((4000, 16), 1, None, "reduce_short_rows", False),
+    ((14_000, 5), 1, None, "reduce_short_rows", False),
+    ((22_000, 3), 1, None, "reduce_rowwise", False),
+    ((4000, 3), 1, None, "reduce_small_columns", False),
+    ((300, 37), 1, None, "reduce_small_columns", False),
+    ((150, 1000), 1, None, "reduce_rows", False),
+    ((4000, 32), 1, None, "reduce_short_rows", False),
+    ((3000, 512), 1, None, "reduce_rows", False),
+    ((4000, 3), 0, None, "reduce_small_columns", False),
+    ((40_000, 3), 0, None, "reduce_small_columns", True),
+    ((3, 9000), 0, None, "reduce_small_columns", False),
+    ((300, 4, 8), 1, None, "reduce_small_columns", False),
+    ((1, 300), 0, None, "reduce_small_columns", False),
+    ((2, 205_000), 0, None, "reduce_whole_columns", False),
+    ((20_000, 3), 0, "columns", "reduce_columns", True),
+    ((1000, 300), 0, "columns", "reduce_columns", True),
+    ((60, 400), 0, "columns", "reduce_columns", False),
 ]
 
 
-@pytest.mark.parametrize(("shape", "axis", "kernel", "split"), PLANS, ids=str)
-def test_the_plan_and_the_checker(shape, axis, kernel, split):
-    """One launch, of the kernel for the shape; no fault, whole sectors, hardly a bank conflict."""
-    report = smemkit.check(smemkit.sum, np.ones(shape, np.float32), axis, blocks="all")
+@pytest.mark.parametrize(("shape", "axis", "rung", "kernel", "split"), PLANS, ids=str)
+def test_the_plan_and_the_checker(shape, axis, rung, kernel, split):
+    """One launch, of the kernel for the shape; no fault, whole sectors, hardly a bank conflict. Where an element
+    is read at a time, a sector comes several times."""
+    report = smemkit.check(smemkit.sum, np.ones(shape, np.float32), axis, kernel=rung, blocks="all")
     (launch,) = report.launches
     assert report.ok, report
     assert launch.kernel.split("<")[0] == kernel
     assert (launch.grid[1] > 1) is split
     loads = [line for line in launch.lines if line.space == "global" and line.access == "load"]
-    assert sum(line.sectors for line in loads) <= 1.25 * sum(line.ideal_sectors for line in loads)
+    most = 8 if kernel in ("reduce_small_columns", "reduce_rowwise") else 1.25
+    assert sum(line.sectors for line in loads) <= most * sum(line.ideal_sectors for line in loads)
     shared = [line for line in launch.lines if line.space == "shared"]
     assert sum(line.conflicts for line in shared) <= 0.25 * sum(line.wavefronts for line in shared)
 
@@ -331,9 +353,29 @@ def test_the_plan_and_the_checker(shape, axis, kernel, split):
     ("shape", "axis"), [((30_000,), 0), ((900, 21), 1), ((4000, 21), 1), ((9000, 3), 0), ((50, 300), 0)], ids=str
 )
 def test_other_operations_pass_the_checker(op, shape, axis):
-    for dtype in ("int8", "float64"):
-        report = smemkit.check(smemkit.reduce, integers(shape, dtype), op, axis)
+    for dtype, rung in itertools.product(("int8", "float64"), (None, "columns") if axis == 0 else (None,)):
+        report = smemkit.check(smemkit.reduce, integers(shape, dtype), op, axis, kernel=rung)
         assert report.ok, report
+
+
+@pytest.mark.parametrize("kernel", ["columns", "small_columns"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16"])
+def test_sums_of_many_small_integers_fit(device, dtype, kernel):
+    """They are added in 32 bits, for as many rows as these hold the sum of."""
+    low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for value in (low, high):
+        for shape in ((140_000, 2), (140_000, 5), (20_000, 64)):
+            x = np.full(shape, value, dtype)
+            result = smemkit.sum(on(device, x), 0, kernel=kernel)
+            assert_array_equal(smemkit.asnumpy(result), np.full(shape[1], shape[0] * int(value)))
+
+
+def test_a_truth_is_any_byte_but_0(device):
+    x = np.array([[0, 1, 2, 128, 255]] * 300, np.uint8)
+    for kernel in ("columns", "small_columns", None):
+        assert_array_equal(
+            smemkit.asnumpy(smemkit.sum(on(device, x.view(bool)), 0, kernel=kernel)), [0, 300, 300, 300, 300]
+        )
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -54,7 +54,7 @@ def test_as_many_launches_as_the_call_makes(device, name, n):
         (CALLS["matmul"](), ["convert strided", "matmul tiled, tile 32"]),
         (("matmul", (X, X[:9].T.copy()), {"tile": 8}), ["matmul tiled, tile 8"]),
         (CALLS["sum of all"](), ["reduce single_pass"]),
-        (CALLS["sum of columns"](), ["reduce columns"]),
+        (CALLS["sum of columns"](), ["reduce small_columns"]),
         (CALLS["tree"](), ["reduce tree, block_size 32"]),
         (CALLS["argmax"](), ["reduce rowwise"]),
         (CALLS["transpose"](), ["transpose vectorized"]),

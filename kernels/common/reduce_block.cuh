@@ -46,7 +46,7 @@ static __device__ bool is_last_block(unsigned *ticket, unsigned blocks)
     __shared__ bool last;
 
     __syncthreads(); // what the block's threads have written comes before the fence
-    if (threadIdx.x == 0) {
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
         __threadfence();
         last = atomicInc(ticket, blocks - 1) == blocks - 1;
         __threadfence();

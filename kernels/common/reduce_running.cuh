@@ -12,10 +12,16 @@
 template <class In>
 constexpr bool is_small_integer = sizeof(In) <= 2 && (std::is_integral_v<In> || std::is_same_v<In, boolean>);
 
+// a word's bytes as truths: bit 7 of those that are not 0
+static __device__ inline uint32_t truths_of(uint32_t word)
+{
+    return (((word & 0x7f7f7f7f) + 0x7f7f7f7f) | word) & 0x80808080;
+}
+
 // how many bytes of a word are not 0
 static __device__ inline unsigned nonzero_bytes(uint32_t word)
 {
-    return __popc((((word & 0x7f7f7f7f) + 0x7f7f7f7f) | word) & 0x80808080);
+    return __popc(truths_of(word));
 }
 
 // the sum of a word's four bytes, and of their products, on top of `sum`
@@ -302,6 +308,74 @@ struct Running<Moments<Mean>, In> {
         squares = 0;
         count = 0;
     }
+};
+
+// f(u) for the first `left` of ROWS rows, from FIRST on, all of them unrolled: those beyond are left out four at a
+// time.
+template <int ROWS, int FIRST = 0, class F>
+static __device__ void each_row(int left, F f)
+{
+    constexpr int END = FIRST + 4 < ROWS ? FIRST + 4 : ROWS;
+
+#pragma unroll
+    for (int u = FIRST; u < END; u++)
+        if (u < left)
+            f(u);
+    if constexpr (END < ROWS)
+        if (END < left)
+            each_row<ROWS, END>(left, f);
+}
+
+// Running, for a column: of each vector it takes element c.
+template <class Operation, class In>
+struct RunningColumn : Running<Operation, In> {
+    template <int BYTES>
+    __device__ void add_of(const Vector<BYTES> &x, int c, int64_t j)
+    {
+        this->add(element<In>(x, c), j);
+    }
+};
+
+// The sum of up to COLUMN_ROWS small integers, for which 32 bits do: an instruction each, or two.
+template <class In>
+struct RunningSmallSum {
+    int sum = 0;
+
+    __device__ void add(In x, int64_t)
+    {
+        sum += (int)x;
+    }
+
+    template <int BYTES>
+    __device__ void add_of(const Vector<BYTES> &x, int c, int64_t)
+    {
+        if constexpr (std::is_same_v<In, boolean>)
+            sum = add_bytes<uint8_t>(truths_of(x.word[c / 4]) >> 7, 1u << 8 * (c % 4), sum);
+        else if constexpr (sizeof(In) == 1)
+            sum = add_bytes<In>(x.word[c / 4], 1u << 8 * (c % 4), sum);
+        else
+            sum += (int)element<In>(x, c);
+    }
+
+    __device__ uint64_t result() const
+    {
+        return (uint64_t)(int64_t)sum;
+    }
+};
+template <>
+struct RunningColumn<Sum<uint64_t>, int8_t> : RunningSmallSum<int8_t> {
+};
+template <>
+struct RunningColumn<Sum<uint64_t>, uint8_t> : RunningSmallSum<uint8_t> {
+};
+template <>
+struct RunningColumn<Sum<uint64_t>, int16_t> : RunningSmallSum<int16_t> {
+};
+template <>
+struct RunningColumn<Sum<uint64_t>, uint16_t> : RunningSmallSum<uint16_t> {
+};
+template <>
+struct RunningColumn<Sum<uint64_t>, boolean> : RunningSmallSum<boolean> {
 };
 
 // f(Operation(), In()) for what the arguments ask for: where dispatch_reduce gives a rung the accumulator that its

@@ -5,10 +5,10 @@
 // combined in shared memory at the end. Where rows are narrow, some of them make one that is as long as whole
 // vectors: then a thread still meets the same columns all the way, and a warp still reads what lies side by side.
 // What the rungs below wasted: they read columns an element a thread, or had to have the matrix turned first.
-// Where there are more columns than threads, each thread has all of its own, and nothing is combined.
+// Where there are vectors enough for all threads, each has all of its own columns, and nothing is combined.
 // Launch: blocks of 256 threads, which are `lanes` along the columns by `height` down the rows; what is left of
 // the 256 makes further such units, each for a tile of columns. Along x the units, along y the chunks of n, whose
-// partial results the last block combines, as in single_pass.
+// partial results the last block combines, as in single_pass. Whole columns: along x, one thread a vector.
 #include <cuda_runtime.h>
 
 #include "../common/grid.cuh"
@@ -19,8 +19,10 @@
 #include "../common/vector.cuh"
 #include "kernels.h"
 
-constexpr int BYTES_IN_FLIGHT = 64;       // of a thread
-constexpr int BYTES_IN_FLIGHT_APART = 32; // where each vector takes two loads
+constexpr int BYTES_IN_FLIGHT = 64; // of a thread; half of them where each vector takes two loads
+constexpr int FEW_ROWS = 8;         // of whole columns; of more, twice as many bytes are under way
+template <class State, class In>
+constexpr bool reads_twice_as_many = sizeof(In) == 4 && sizeof(State) <= 8; // has registers for them
 
 // A thread's vector: as many columns as its registers have states for, but a word at least and 16 bytes at most.
 template <class State>
@@ -94,45 +96,41 @@ static __device__ place place_of_thread(const reduce_args &args)
 // load, or by two where rows do not begin alike. A row's elements are those from j on of their columns, `below`
 // further down, and the next row's `step` further. Where a vector is more than the columns that are left, nobody
 // asks for the others' states.
-template <bool ALIGNED, int BYTES, class Operation, class In>
-static __device__ void read_columns(Running<Operation, In> *running, const unsigned char *x, int rows,
+template <bool ALIGNED, int BYTES, int IN_FLIGHT, class Operation, class In>
+static __device__ void read_columns(RunningColumn<Operation, In> *running, const unsigned char *x, int rows,
                                     int64_t pitch, int64_t j, int step, const int *below)
 {
-    constexpr int ROWS = ALIGNED ? BYTES_IN_FLIGHT / (BYTES > 4 ? BYTES : 8) : BYTES_IN_FLIGHT_APART / BYTES;
+    constexpr int ROWS = ALIGNED ? IN_FLIGHT / (BYTES > 4 ? BYTES : 8) : IN_FLIGHT / 2 / BYTES;
 
     for (int row = 0; row < rows; row += ROWS, x += ROWS * pitch, j += ROWS * step) {
         Loading<In, BYTES> loading[ROWS];
 
+        each_row<ROWS>(rows - row, [&](int u) {
+            if constexpr (ALIGNED)
+                loading[u].low = load_aligned<BYTES>(x + u * pitch);
+            else
+                loading[u].begin(x + u * pitch);
+        });
+        each_row<ROWS>(rows - row, [&](int u) {
+            const Vector<BYTES> vector = ALIGNED ? loading[u].low : loading[u].end();
 #pragma unroll
-        for (int u = 0; u < ROWS; u++)
-            if (row + u < rows) {
-                if constexpr (ALIGNED)
-                    loading[u].low = load_aligned<BYTES>(x + u * pitch);
-                else
-                    loading[u].begin(x + u * pitch);
-            }
-#pragma unroll
-        for (int u = 0; u < ROWS; u++)
-            if (row + u < rows) {
-                const Vector<BYTES> vector = ALIGNED ? loading[u].low : loading[u].end();
-#pragma unroll
-                for (int c = 0; c < BYTES / (int)sizeof(In); c++)
-                    running[c].add(element<In>(vector, c), j + u * step + below[c]);
-            }
+            for (int c = 0; c < BYTES / (int)sizeof(In); c++)
+                running[c].add_of(vector, c, j + u * step + below[c]);
+        });
     }
 }
 
 // Likewise, of `count` columns, from any address on. What lies outside of the array is not read: rows whose
 // vectors have neighbours in there go by these, the others by their elements.
-template <int BYTES, class Operation, class In>
-static __device__ void read_columns_anywhere(Running<Operation, In> *running, const unsigned char *x, int count,
-                                             int rows, int64_t pitch, Extent array, int64_t j, int step,
+template <int BYTES, int IN_FLIGHT, class Operation, class In>
+static __device__ void read_columns_anywhere(RunningColumn<Operation, In> *running, const unsigned char *x,
+                                             int count, int rows, int64_t pitch, Extent array, int64_t j, int step,
                                              const int *below)
 {
     constexpr int V = BYTES / sizeof(In);
 
     if (((uintptr_t)x | (uintptr_t)pitch) % BYTES == 0 && count == V) {
-        read_columns<true, BYTES>(running, x, rows, pitch, j, step, below);
+        read_columns<true, BYTES, IN_FLIGHT>(running, x, rows, pitch, j, step, below);
         return;
     }
     int row = 0, end = rows;
@@ -144,7 +142,8 @@ static __device__ void read_columns_anywhere(Running<Operation, In> *running, co
         const unsigned char *of_row = x + row * pitch;
 
         if (of_row >= array.begin + BYTES && row < end) {
-            read_columns<false, BYTES>(running, of_row, end - row, pitch, j + (int64_t)row * step, step, below);
+            read_columns<false, BYTES, IN_FLIGHT>(running, of_row, end - row, pitch, j + (int64_t)row * step, step,
+                                                  below);
             row = end;
         } else {
 #pragma unroll
@@ -167,7 +166,8 @@ static __device__ Extent extent_of(const reduce_args &args, int element)
 
 // All that a thread makes of its columns, in this block's chunk of n.
 template <int BYTES, class Operation, class In>
-static __device__ void read_place(Running<Operation, In> *running, const place &place, const reduce_args &args)
+static __device__ void read_place(RunningColumn<Operation, In> *running, const place &place,
+                                  const reduce_args &args)
 {
     constexpr int V = BYTES / sizeof(In);
     const reduce_plan &plan = args.plan;
@@ -183,9 +183,9 @@ static __device__ void read_place(Running<Operation, In> *running, const place &
 #pragma unroll
     for (int c = 0; c < V; c++)
         below[c] = plan.fold > 1 ? (int)(place.column + c) / (int)args.inner : 0;
-    read_columns_anywhere<BYTES>(running, (const unsigned char *)x + first * pitch, place.count, count,
-                                 plan.height * pitch, extent_of(args, sizeof(In)), args.first + first * plan.fold,
-                                 plan.height * plan.fold, below);
+    read_columns_anywhere<BYTES, BYTES_IN_FLIGHT>(running, (const unsigned char *)x + first * pitch, place.count,
+                                                  count, plan.height * pitch, extent_of(args, sizeof(In)),
+                                                  args.first + first * plan.fold, plan.height * plan.fold, below);
     if (rows * plan.fold < args.count && blockIdx.y == gridDim.y - 1 && place.ty == 0) { // some rows are left
         const int64_t elements = (args.count - rows * plan.fold) * args.inner;
 #pragma unroll
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, blocks_at_once<typename Operatio
     bool finishes = true;
 
     {
-        Running<Operation, In> running[V];
+        RunningColumn<Operation, In> running[V];
 
         if (place.count)
             read_place<BYTES>(running, place, args);
@@ -288,22 +288,38 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, whole_blocks_at_once<typename Op
     const int count = o < args.outer ? columns_left<V>(args.inner - column) : 0;
 
     {
-        Running<Operation, In> running[V];
+        RunningColumn<Operation, In> running[V];
         const int below[V] = {};
         const auto *x = (const unsigned char *)((const In *)args.x + o * args.plan.outer_step + column);
 
-        if (count)
-            read_columns_anywhere<BYTES>(running, x, count, (int)args.count, args.plan.step * (int64_t)sizeof(In),
-                                         extent_of(args, sizeof(In)), args.first, 1, below);
+        constexpr int MORE = (reads_twice_as_many<State, In> ? 2 : 1) * BYTES_IN_FLIGHT;
+        const int rows = count ? (int)args.count : 0;
+        const int64_t pitch = args.plan.step * (int64_t)sizeof(In);
+        const Extent array = extent_of(args, sizeof(In));
+
+        if (reads_twice_as_many<State, In> && rows > FEW_ROWS)
+            read_columns_anywhere<BYTES, MORE>(running, x, count, rows, pitch, array, args.first, 1, below);
+        else
+            read_columns_anywhere<BYTES, BYTES_IN_FLIGHT>(running, x, count, rows, pitch, array, args.first, 1,
+                                                          below);
 #pragma unroll
         for (int c = 0; c < V; c++)
             states[t * V + c] = running[c].result();
     }
-    __syncwarp(); // the warp's states are there
+    __syncwarp();                          // the warp's states are there
+    const int64_t first = (at - lane) * V; // of the warp's results, if no vector is cut short between two of them
+    const bool side_by_side = args.outer == 1 || args.inner % V == 0;
+
 #pragma unroll 1
     for (int i = lane; i < 32 * V; i += 32) {
-        const int64_t out = __shfl_sync(~0u, o * args.inner + column, i / V) + i % V;
-        if (i % V < __shfl_sync(~0u, count, i / V))
+        int64_t out = first + i;
+        bool there = out < args.outer * args.inner;
+
+        if (!side_by_side) {
+            out = __shfl_sync(~0u, o * args.inner + column, i / V) + i % V;
+            there = i % V < __shfl_sync(~0u, count, i / V);
+        }
+        if (there)
             finish(Operation(), states[warp * V + i], out, args);
     }
 }
@@ -321,15 +337,12 @@ cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
             return cudaErrorInvalidValue;
         if (plan.lanes == REDUCE_BLOCK) {
             const int64_t blocks = ceil_div(args->outer * ceil_div(args->inner, V), REDUCE_BLOCK);
-            launch<reduce_whole_columns<Operation, In>>((unsigned)blocks, REDUCE_BLOCK, 0, stream, *args);
-            return cudaGetLastError();
+            return launch<reduce_whole_columns<Operation, In>>((unsigned)blocks, REDUCE_BLOCK, 0, stream, *args);
         }
         const int units = REDUCE_BLOCK / (plan.lanes * plan.height); // of a block
         const int64_t tiles = ceil_div(args->inner, plan.lanes * V / plan.fold);
         const dim3 grid((unsigned)ceil_div(args->outer * tiles, units),
                         (unsigned)ceil_div(args->count, plan.chunk));
-
-        launch<reduce_columns<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
-        return cudaGetLastError();
+        return launch<reduce_columns<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
     });
 }
