@@ -335,7 +335,8 @@ static void plan_small_columns(const struct device *device, const struct extent 
         lanes = least(lanes, ceil_div(ceil_div(extent->inner, tiles), SECTOR) * SECTOR);
     height = least(height, REDUCE_BLOCK / lanes);
     if (n > height * MOST_ROWS_EACH)
-        splits = most(1, least(FEW * sms / (extent->outer * tiles), n / (height * SPLIT_ROWS_EACH)));
+        splits = most(least(FEW * sms / (extent->outer * tiles), n / (height * SPLIT_ROWS_EACH)),
+                      ceil_div(n, height * MOST_ROWS));
     plan->vector = plan->fold = 1;
     plan->lanes = (int)lanes;
     plan->height = (int)height;
@@ -372,7 +373,7 @@ static void plan_tiles(const struct device *device, const struct extent *extent,
     plan->height = (int)most(1, least(REDUCE_BLOCK / lanes, rows / ROWS_OF_THREAD));
     if (REDUCE_BLOCK / (plan->lanes * plan->height) == 1)
         splits = most(splits_of(device, extent->outer * tiles, rows * lanes * vector * element, FEW, MANY_COLUMNS),
-                      rows / plan->height / MOST_ROWS);
+                      ceil_div(rows, (int64_t)plan->height * MOST_ROWS));
     if (splits == 1) /* or more, for rows that are left when they are made one */
         plan->chunk = ceil_div(extent->n, fold) * fold;
     else

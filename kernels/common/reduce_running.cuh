@@ -336,7 +336,8 @@ struct RunningColumn : Running<Operation, In> {
     }
 };
 
-// The sum of up to COLUMN_ROWS small integers, for which 32 bits do: an instruction each, or two.
+// The sum of small integers, of which the planner gives a thread no more than 32 bits hold: an instruction each,
+// or two.
 template <class In>
 struct RunningSmallSum {
     int sum = 0;
