@@ -182,11 +182,12 @@ def reduce(
     are ordered by their real parts, then by their imaginary ones. ``kernel=None`` takes "single_pass" where the
     elements of a result lie side by side, or "small_columns" or "rowwise" where these are few; and else "columns"
     or "small_columns". Named, the first has them put so before, by one more kernel. ``None`` gives the same bits
-    on every run, from any address, and adds float32 up with an error of at most half an ulp of the result and n·2⁻⁵³·Σ|x|; float64
-    sums are compensated (Knuth, The Art of Computer Programming 2, 4.2.2). A rung below these adds float32,
-    and float16 and bfloat16 too, in float32. Variances are taken around an element of each short run, small
-    integers' exactly, and put together by the formula of Chan, Golub and LeVeque (1979); the rungs below take
-    Welford's (Technometrics 4, 1962). The tree is Mark Harris's ("Optimizing Parallel Reduction in CUDA", 2007).
+    on every run, from any address, and adds float32 up with an error of at most half an ulp of the result and
+    n·2⁻⁵³·Σ|x|; float64 sums are compensated (Knuth, The Art of Computer Programming 2, 4.2.2). A rung below
+    these adds float32, and float16 and bfloat16 too, in float32. Variances are taken around an element of each
+    short run, small integers' exactly, and put together by the formula of Chan, Golub and LeVeque (1979); the
+    rungs below take Welford's (Technometrics 4, 1962). The tree is Mark Harris's ("Optimizing
+    Parallel Reduction in CUDA", 2007).
 
     Examples
     --------
