@@ -25,7 +25,8 @@ LEAST, MOST = 1 << 10, 1 << 28  # bytes of x
 WITHIN = 1.15  # of the best rung's time: what the planner's choice may take
 SMALL = 1 << 16  # elements of the problem on which hopeless rungs are found
 HOPELESS = 20  # times the best rung's time there
-FAR = 4  # times the planner's time: measured once and no more
+FAR = 4  # times the planner's time: measured once and no more,
+ONCE = 2e-5  # if it is more than these seconds, to which the start of a graph adds little
 SECONDS = 0.02  # for each rung
 
 REDUCTIONS = ("reduce", "reduce", "reduce", "min", "max", "argmax", "var")  # "reduce" is a sum
@@ -83,7 +84,7 @@ def grade(row: Row, device: Device) -> Row:
     rungs = {}
     for name in hopeful(row, device):
         seconds = once(problem.call(out=out, kernel=name), device)
-        rungs[name] = seconds if seconds > FAR * ours else measured_time(problem, out, name, device)
+        rungs[name] = seconds if seconds > max(FAR * ours, ONCE) else measured_time(problem, out, name, device)
     times = {name: 1e6 * seconds for name, seconds in rungs.items()}
     ratio = min(times.values()) / (1e6 * ours) if times else None
     value = problem.work["bytes"] / ours / 1e9
