@@ -103,8 +103,9 @@ static bool run_reverse(struct call *part, void *unused)
 
 PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    enum { X, KERNEL, DEVICE, STREAM, ARGUMENTS };
+    enum { X, KERNEL, OUT, DEVICE, STREAM, ARGUMENTS };
     struct module_state *state = state_of(module);
+    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
     struct call call = {.inputs = 1, .bytes_only = true};
 
     if (!read_count("reverse", count, ARGUMENTS) ||
@@ -113,12 +114,12 @@ PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count
         !read_kernel(OP_reverse, args[KERNEL], "size", Py_None, Py_None, args[DEVICE], call_is_host(&call),
                      &call.device, &call.kernel) ||
         !read_stream(state, args[STREAM], call.device, &call.stream) ||
-        !call_out(state, &call, Py_None, call.in[0].dtype, call.in[0].layout.ndim, call.in[0].layout.shape,
+        !call_out(state, &call, args[OUT], call.in[0].dtype, call.in[0].layout.ndim, call.in[0].layout.shape,
                   args[STREAM]))
         return call_refused(&call);
 
     want_natural(&call, 0);
-    return call_run(state, &call, run_reverse, NULL, false);
+    return call_run(state, &call, run_reverse, NULL, own_out);
 }
 
 static bool run_add_one(struct call *part, void *unused)

@@ -326,13 +326,13 @@ static void plan_small_columns(const struct device *device, const struct extent 
 
     height = most(1, least(height, REDUCE_BLOCK));
     threads = most(LEAST_THREADS, least(columns * height / sms, REDUCE_BLOCK));
-    while (2 * lanes * height <= threads || (lanes * element < SECTOR && columns * n * SECTOR / lanes > SCATTERED))
+    while (2 * lanes * height <= threads || (lanes * element < SECTOR && columns * n / lanes > SCATTERED / SECTOR))
         lanes *= 2;
     tiles = ceil_div(extent->inner, lanes);
     if (tiles == 1)
         lanes = extent->inner;
-    else /* as wide as the others, but for whole sectors */
-        lanes = least(lanes, ceil_div(ceil_div(extent->inner, tiles), SECTOR) * SECTOR);
+    else /* as wide as the others, but for whole warps */
+        lanes = least(lanes, ceil_div(ceil_div(extent->inner, tiles), WARP) * WARP);
     height = least(height, REDUCE_BLOCK / lanes);
     if (n > height * MOST_ROWS_EACH)
         splits = most(least(FEW * sms / (extent->outer * tiles), n / (height * SPLIT_ROWS_EACH)),
@@ -416,9 +416,10 @@ static bool takes_small_columns(const struct device *device, const struct extent
            !(loads_once && takes_whole_columns(device, extent, vector));
 }
 
-/* The rung for rows: the shortest are best read by a thread each, if a sum of them needs no care, and some others
- * an element a thread: what lies one below the other in a column lies side by side in a row. */
-static const char *rung_of_rows(const struct extent *extent, const struct reduce_args *args)
+/* The rung for rows: the shortest are best read by a thread each, if a sum of them needs no care and they are one
+ * behind the other (`dense`), and some others an element a thread: what lies one below the other in a column lies
+ * side by side in a row. */
+static const char *rung_of_rows(const struct extent *extent, const struct reduce_args *args, bool dense)
 {
     const int64_t elements = extent->outer * extent->n;
     const bool aligned = extent->n * dtype_bytes(args->dtype) % VECTOR == 0;
@@ -426,11 +427,12 @@ static const char *rung_of_rows(const struct extent *extent, const struct reduce
     if (extent->outer >= SOME_ROWS &&
         (extent->n <= FEW_ROWS ? elements <= SMALL_ROWS : elements <= UNALIGNED_ROWS && !aligned))
         return "small_columns";
-    return extent->n <= SHORTEST && elements > SMALL_ROWS && fits_word(args) ? "rowwise" : "single_pass";
+    return dense && extent->n <= SHORTEST && elements > SMALL_ROWS && fits_word(args) ? "rowwise" : "single_pass";
 }
 
 /* For a choice that is left to smemkit: by how the elements lie. It depends on shape, dtype and device alone, so
- * that the bits are the same every time. */
+ * that the bits are the same every time; of the shortest rows, which two rungs add up in the same order, also on
+ * whether they are dense. */
 static void plan_reduce(struct call *call, const struct extent *extent, struct reduce_args *args)
 {
     struct kernel_choice *choice = &call->kernel;
@@ -438,7 +440,7 @@ static void plan_reduce(struct call *call, const struct extent *extent, struct r
     const int element = dtype_bytes(args->dtype), vector = vector_of_columns(args, element);
 
     if (choice->chosen && extent->inner == 1)
-        choice->row = find_row(OP_reduce, rung_of_rows(extent, args));
+        choice->row = find_row(OP_reduce, rung_of_rows(extent, args, layout_is_contiguous(&call->as[0], element)));
     else if (choice->chosen)
         choice->row = find_row(OP_reduce,
                                takes_small_columns(device, extent, element, vector) ? "small_columns" : "columns");

@@ -231,7 +231,14 @@ static npy_intp elements_of_tile(const struct transpose_args *args)
 /* The rung for runs that stay as they are. */
 static const char *choose_copy(const struct axes *axes, const struct transpose_args *args)
 {
-    enum { FEW = 1 << 17, LARGE = 8, VECTOR = 16, SHORT = 64, BLOCK = 4096, FEW_BYTES = 1 << 20 };
+    enum {
+        FEW = 1 << 17, /* elements in all; LARGE ones twice as many */
+        LARGE = 8,     /* bytes of an element */
+        VECTOR = 16,
+        SHORT = 64,
+        BLOCK = 4096,
+        MOST = 1 << 20, /* bytes of a run */
+    };
     const int element = args->element_size;
     const npy_intp elements = args->batches * args->columns, run = args->columns * element;
 
@@ -240,15 +247,18 @@ static const char *choose_copy(const struct axes *axes, const struct transpose_a
     if (elements <= (element < LARGE ? FEW : 2 * FEW))
         return "small";
     if (axes->ndim == 1)
-        return run <= FEW_BYTES ? "runs" : "copy";
+        return run <= MOST ? "runs" : "copy";
     return run <= VECTOR ? "boxes" : run <= SHORT && element >= LARGE ? "small" : "runs";
 }
 
-/* The rung for matrices that were left to smemkit. Its borders are where the rungs' times meet. */
+/* The rung for matrices that were left to smemkit. Its borders are where the rungs' times met on an H200, for a
+ * thousand random problems: up to some size all is one way to memory and back, and the least preparation wins. */
 static const struct kernel_row *choose_rung(const struct axes *axes, const struct transpose_args *args)
 {
-    enum { VECTOR = 16, WORD = 4, LARGE = 8, TILE = 32, TINY = 800, PART = 1700 };
-    enum { FEW = 1 << 16, MORE = 1 << 18, MANY = 1 << 20, MOST = 1 << 21 };
+    enum { VECTOR = 16, WORD = 4, LARGE = 8 }; /* bytes; an element is large from there */
+    enum { TILE = 32 };                        /* rows and columns of a wide matrix */
+    enum { TINY = 800, PART = 1700 };          /* elements of a matrix in one tile */
+    enum { FEW = 1 << 16, MORE = 1 << 18, MANY = 1 << 20, MOST = 1 << 21 }; /* elements in all */
     const int element = args->element_size;
     const npy_intp elements = args->batches * args->rows * args->columns, part = elements_of_tile(args);
     const bool large = element >= LARGE, wide = args->rows >= TILE && args->columns >= TILE;

@@ -522,7 +522,9 @@ def transpose(
     return _core.transpose(x, axes, kernel, tile, pad, out, device, stream)
 
 
-def reverse(x: Any, *, kernel: str | None = None, device: str | None = None, stream: Any = None) -> Any:
+def reverse(
+    x: Any, *, kernel: str | None = None, out: Any = None, device: str | None = None, stream: Any = None
+) -> Any:
     """`x` with its last element first along every axis, as ``numpy.flip(x)``: the tutorials' first shared
     memory.
 
@@ -531,6 +533,8 @@ def reverse(x: Any, *, kernel: str | None = None, device: str | None = None, str
     x : array_like
     kernel : {"static", "dynamic", "carved"}, optional
         How the shared memory is declared; the planner's choice if None.
+    out : Array or numpy.ndarray of `x`'s shape, optional
+        Where the result goes.
     device : str, optional
         Where a NumPy operand is reversed: "cuda:0", "cpu"; the default device if None.
     stream : optional
@@ -540,6 +544,7 @@ def reverse(x: Any, *, kernel: str | None = None, device: str | None = None, str
     Returns
     -------
     numpy.ndarray or Array of `x`'s shape and dtype
+        `out` where it is given.
 
     Raises
     ------
@@ -558,7 +563,7 @@ def reverse(x: Any, *, kernel: str | None = None, device: str | None = None, str
     >>> smemkit.reverse(np.arange(5), kernel="dynamic", device="cpu")
     array([4, 3, 2, 1, 0])
     """
-    return _core.reverse(x, kernel, device, stream)
+    return _core.reverse(x, kernel, out, device, stream)
 
 
 def add_one(x: Any, *, out: Any = None, device: str | None = None, stream: Any = None) -> Any:

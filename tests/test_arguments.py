@@ -415,7 +415,7 @@ def test_devices_are_not_mixed(device):
         ("matmul", 9),
         ("reduce", 12),
         ("transpose", 8),
-        ("reverse", 4),
+        ("reverse", 5),
         ("add_one", 4),
         ("add", 5),
         ("convert", 5),

@@ -36,6 +36,17 @@ def test_reverse_takes_numpy_and_gives_numpy(device, kernel):
 
 
 @each_kernel("reverse")
+def test_reverse_into_out(device, kernel):
+    x = numbered((4, 257), kernel.dtype)
+    array, out = on(device, x), on(device, poison(x.shape, x.dtype))
+    with launching(1):
+        assert kernel(array, out=out) is out
+    assert_array_equal(out.numpy(), np.flip(x), strict=True)
+    kernel(array, out=array)
+    assert_array_equal(array.numpy(), np.flip(x), strict=True)
+
+
+@each_kernel("reverse")
 def test_reverse_of_nothing_launches_nothing(device, kernel):
     with launching(0):
         assert kernel(np.ones(0, kernel.dtype), device=device).shape == (0,)

@@ -281,6 +281,14 @@ def test_boxes_and_their_edges(device, kernel, dtype):
             assert_array_equal(out.numpy(), expected, err_msg=f"{shape} {axes} {begin}", strict=True)
 
 
+def test_a_box_and_its_tables_have_room(device):
+    """They need nearly all of the shared memory that a block has without asking."""
+    x = scrambled((35, 10, 33, 53, 4), "int16")
+    for kernel in (None, "boxes"):
+        result = smemkit.transpose(on(device, x), (1, 0, 2, 4, 3), kernel=kernel)
+        assert_array_equal(smemkit.asnumpy(result), x.transpose(1, 0, 2, 4, 3))
+
+
 def test_blocks_take_several_boxes_of_several_sizes(device):
     whole = scrambled((24, 22, 28, 6), "complex128")  # more boxes than a launch has blocks
     for inside in (slice(None),) * 4, (slice(1, None),) * 4:

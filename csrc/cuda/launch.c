@@ -2,7 +2,7 @@
  *
  * A launch costs the host two to four microseconds; a graph that holds the kernel already, half of that, even if
  * its arguments are set anew each time. What it loses is that the next launch begins beside it
- * (kernels/common/launch.cuh), so that it is for kernels of few blocks, which are over before the host has
+ * (kernels/common/launch.cuh), so that it is for kernels of few blocks: most are over before the host has
  * launched the next one anyhow.
  *
  * A kernel has its graph from its first such launch on, for good; those that come when all places are taken are
@@ -70,6 +70,7 @@ static bool set_kernel(struct small_kernel *place, const struct cudaKernelNodePa
 
     changed = !is_set(place, params) || changed;
     place->set = *params;
+    place->set.kernelParams = NULL; /* they are the caller's */
     if (!changed || cudaGraphExecKernelNodeSetParams(place->exec, place->node, params) == cudaSuccess)
         return true;
     (void)cudaGetLastError();
@@ -80,7 +81,7 @@ static bool set_kernel(struct small_kernel *place, const struct cudaKernelNodePa
 bool gpu_launch_small(int device, const struct cudaKernelNodeParams *params, const size_t *sizes, int count,
                       cudaError_t *code)
 {
-    struct small_kernels *kernels = &gpus[device].small;
+    struct small_kernels *kernels;
     struct small_kernel *place;
     size_t bytes = 0;
     bool ok = false;
@@ -89,6 +90,7 @@ bool gpu_launch_small(int device, const struct cudaKernelNodeParams *params, con
         bytes += sizes[i];
     if (bytes > ARGUMENT_BYTES || device >= MAX_GPUS)
         return false;
+    kernels = &gpus[device].small;
     pthread_mutex_lock(&kernels->lock);
     place = find_place(kernels, params->func);
     if (place && !place->kernel) {

@@ -382,22 +382,36 @@ void *cuda_zeros(struct device *device, size_t bytes, device_stream stream)
     return memory;
 }
 
-/* Gives back the places that nobody has. */
+/* Gives back the places that nobody has; what CUDA keeps, as while somebody captures, stays. It waits for the
+ * device: nobody waits for the lock meanwhile. */
 static void free_places(struct zeros *zeros)
 {
-    struct zeros_place **link = &zeros->first, *place;
+    struct zeros_place **link = &zeros->first, *place, *taken = NULL;
 
     pthread_mutex_lock(&zeros->lock);
     while ((place = *link))
         if (atomic_load(&place->unused)) {
             *link = place->next;
-            (void)cudaFree(place->memory);
-            free(place);
+            place->next = taken;
+            taken = place;
             zeros->count--;
         } else {
             link = &place->next;
         }
     pthread_mutex_unlock(&zeros->lock);
+    while ((place = taken)) {
+        taken = place->next;
+        if (cudaFree(place->memory) == cudaSuccess) {
+            free(place);
+            continue;
+        }
+        (void)cudaGetLastError();
+        pthread_mutex_lock(&zeros->lock);
+        place->next = zeros->first;
+        zeros->first = place;
+        zeros->count++;
+        pthread_mutex_unlock(&zeros->lock);
+    }
 }
 
 /* Bytes of those places. */
@@ -420,7 +434,7 @@ size_t cuda_room(struct device *device, size_t enough)
     struct visit visit;
     struct failure unheard, *failure = &unheard;
     size_t available = 0, total = 0;
-    uint64_t reserved = 0, used = 0;
+    uint64_t reserved = 0, used = 0, spare;
 
     if (!gpu_enter(device, &visit, failure))
         return 0;
@@ -428,10 +442,11 @@ size_t cuda_room(struct device *device, size_t enough)
     if (pool == NULL || !CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved)) ||
         !CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used)))
         reserved = used = 0;
-    if (reserved - used < enough && !CHECK(cudaMemGetInfo(&available, &total)))
+    spare = reserved > used ? reserved - used : 0; /* the pool may have grown in between */
+    if (spare < enough && !CHECK(cudaMemGetInfo(&available, &total)))
         available = 0;
     gpu_leave(&visit);
-    return available + (size_t)(reserved - used);
+    return available + (size_t)spare;
 }
 
 bool cuda_memory_stats(struct device *device, struct memory_stats *stats, struct failure *failure)
@@ -450,7 +465,8 @@ bool cuda_memory_stats(struct device *device, struct memory_stats *stats, struct
         ok = CHECK(cudaMemPoolGetAttribute(pool, attributes[i], &value));
         *values[i] = (size_t)value;
     }
-    stats->reserved += bytes_kept(&gpus[device->ordinal].zeros);
+    if (ok) /* as the pool's, they are what empty_cache gives back */
+        stats->reserved += bytes_kept(&gpus[device->ordinal].zeros);
     gpu_leave(&visit);
     return ok;
 }

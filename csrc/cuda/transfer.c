@@ -596,6 +596,8 @@ static bool make_ring(struct crew *crew)
 
     for (int i = 0; ok && i < SENDINGS; i++)
         ok = cudaEventCreateWithFlags(&ring->sendings[i].over, cudaEventDisableTiming) == cudaSuccess;
+    if (!ok)
+        (void)cudaFreeHost(ring->memory);
     return ok;
 }
 

@@ -17,8 +17,8 @@
 #include "../common/reduce_running.cuh"
 #include "kernels.h"
 
-constexpr int BYTES_IN_FLIGHT = 64, MOST_ROWS = 16; // of a thread
-constexpr int64_t MOST_UNITS = 64;                  // along a block's z
+constexpr int BYTES_IN_FLIGHT = 64, ROWS_IN_FLIGHT = 16; // of a thread
+constexpr int64_t MOST_UNITS = 64;                       // along a block's z
 
 // of a multiprocessor: as many as have registers for their states
 template <class State>
@@ -30,7 +30,7 @@ template <class Operation, class In>
 static __device__ void read_column(RunningColumn<Operation, In> &running, const In *x, int rows, int64_t pitch,
                                    int64_t j, int step)
 {
-    constexpr int ROWS = sizeof(In) > 4 ? BYTES_IN_FLIGHT / (int)sizeof(In) : MOST_ROWS;
+    constexpr int ROWS = sizeof(In) > 4 ? BYTES_IN_FLIGHT / (int)sizeof(In) : ROWS_IN_FLIGHT;
 
     for (int row = 0; row < rows; row += ROWS, x += ROWS * pitch, j += ROWS * step) {
         In loaded[ROWS];

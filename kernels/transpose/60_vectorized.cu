@@ -10,8 +10,8 @@
 // In place, where x is out, a block exchanges two tiles; every row has to begin at a multiple of 16 then.
 // What the rung below wasted: an instruction for each element, most of the bytes that could be on their way, and
 // on rows of odd lengths a sector at either end of whatever a warp moves.
-// Launch: blocks of up to 256 threads, one for each tile of each x, or for two of them in place; a tile has about
-// 16 KB, or 4 KB of little, and is as narrow or as low as x is.
+// Launch: blocks of up to 256 threads, one for each tile of each x, or for two of them in place; a tile of vectors
+// has about 16 KB, or 4 KB of little, and is as narrow or as low as x is; one of elements has 32 by 32 of them.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"

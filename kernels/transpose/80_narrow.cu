@@ -6,7 +6,7 @@
 // into a piece of out, which is stored as it lies. Of a matrix that has many of both, strips of columns are taken
 // for matrices; their pieces are brought together element by element. What the rungs below waste on it: the part
 // of each tile that is empty, and the ends of short rows, which are no whole words. Launch: blocks of 256 threads,
-// one for each piece of up to 24 KB.
+// one for each piece of up to 24 KB, or 33 of the largest elements; of 1 KB at least, where there is little.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <algorithm>

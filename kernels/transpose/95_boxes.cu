@@ -4,8 +4,11 @@
 // in x and in out: those along which x is contiguous, and those along which out is. It loads the runs of x into
 // shared memory, and goes along the runs of out. Where an element of one lies in the other is a sum of what three
 // tables say, of the runs of x, of the runs of out and of the places in a run of out, which are made once for many
-// boxes. What the rungs below waste on it: a tile for each of many tiny matrices, if the two axes that are turned
-// are both short. Launch: blocks of 256 threads, each of which takes several boxes of up to 16 KB.
+// boxes. Small elements move as words of 4 bytes: a word of a run of x is shifted out of the two that it lies
+// across, a word of out is gathered, and only the ends of runs go element by element. Runs of x lie an odd number
+// of words apart in shared memory, where they can: what is gathered from many of them is in different banks then.
+// What the rungs below waste on it: a tile for each of many tiny matrices, if the two axes that are turned are
+// both short. Launch: blocks of 256 threads, each of which takes several boxes of up to 16 KB, or 8192 elements.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <algorithm>
@@ -23,7 +26,6 @@ constexpr int64_t MANY_BOXES = 256;                 // that little is cut into
 constexpr int64_t MOST_BLOCKS = 132 * BLOCKS_AN_SM; // at once
 constexpr int WORDS_MOVING = 4;
 constexpr int64_t FARTHEST = INT32_MAX / BOX_AXES; // elements along an axis of a box: entries add them up
-constexpr size_t MOST_SHARED = 48 << 10;           // that a block has without asking for more
 
 struct box_axis {
     int64_t length, x_step, out_step;
@@ -49,6 +51,9 @@ struct box_part {
     int64_t x, out;
     int extent;
 };
+
+// bytes that a block has without asking for more, beside its parts
+constexpr size_t MOST_SHARED = (48 << 10) - BOX_AXES * sizeof(box_part);
 
 struct box_entry {
     int offset, place; // elements
@@ -413,9 +418,8 @@ static cudaError_t launch_boxes(const transpose_args *args, cudaStream_t stream)
                                                     : axis.x_step % V == 0);
     }
     box.count = count_dense(args);
-    launch<transpose_boxes<T>>((unsigned)std::min(box.boxes, MOST_BLOCKS), BLOCK, shared, stream, box,
-                               (const T *)args->x, (T *)args->out);
-    return cudaGetLastError();
+    return launch<transpose_boxes<T>>((unsigned)std::min(box.boxes, MOST_BLOCKS), BLOCK, shared, stream, box,
+                                      (const T *)args->x, (T *)args->out);
 }
 
 cudaError_t launch_transpose_boxes(const transpose_args *args, cudaStream_t stream)

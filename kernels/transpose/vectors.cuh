@@ -70,11 +70,11 @@ static inline bool are_aligned(const void *array, int64_t pitch, const transpose
 static inline int64_t count_dense(const transpose_args *args)
 {
     int64_t reach = args->columns + (args->rows - 1) * args->x_pitch;
-    bool forward = args->x_pitch >= 0;
+    bool forward = args->rows == 1 || args->x_pitch > 0;
 
     for (int d = 0; d < args->batch_ndim; d++) {
         reach += (args->batch[d].count - 1) * args->batch[d].x_step;
-        forward = forward && args->batch[d].x_step >= 0;
+        forward = forward && (args->batch[d].count == 1 || args->batch[d].x_step > 0);
     }
     return forward && reach == args->batches * args->rows * args->columns ? reach : 0;
 }
