@@ -764,6 +764,18 @@ def in_threads(count, work):
         raise failures[0]
 
 
+@pytest.mark.parametrize("n", [(32 << 20) + 1, (77 << 20) + 4321])
+def test_large_copies_at_once(device, n):
+    """More than pinned memory has room for, of lengths that nothing divides."""
+    hosts = [np.random.default_rng(seed).integers(0, 256, n, np.uint8) for seed in range(3)]
+
+    def copy(i):
+        for _ in range(2):
+            assert np.array_equal(smemkit.asarray(hosts[i], device=device).numpy(), hosts[i])
+
+    in_threads(len(hosts), copy)
+
+
 def test_eight_threads_call_in_parts(device):
     scale = 1 if device == "cpu" else 40  # so large that GPUs' crews are at work
     x = [random((90 * scale, 70 * scale), "float32", i) for i in range(8)]

@@ -102,10 +102,14 @@ def test_behind_work_that_takes_long(device):
 
 
 @on_gpu
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "complex64"])
-def test_the_first_of_a_kernel_while_another_thread_captures(device, dtype):
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+@pytest.mark.parametrize(("dtype", "before"), [("uint8", 0), ("int16", 0), ("complex64", 1), ("float32", 1)])
+def test_another_thread_captures(device, dtype, before, mode):
+    """The first call of a kernel, or one after `before` others: neither ends the capture."""
     torch = pytest.importorskip("torch")
     x, out = on(device, integers((5, 7), dtype)), empty(device, (7, 5), dtype)
+    for _ in range(before):
+        smemkit.transpose(on(device, integers((6, 7), dtype)), out=empty(device, (7, 6), dtype))
     graph, ones = torch.cuda.CUDAGraph(), torch.ones(8, device="cuda")
     failures = []
 
@@ -115,7 +119,7 @@ def test_the_first_of_a_kernel_while_another_thread_captures(device, dtype):
         except Exception as error:
             failures.append(error)
 
-    with torch.cuda.graph(graph, capture_error_mode="global"):
+    with torch.cuda.graph(graph, capture_error_mode=mode):
         twos = ones + 1
         thread = threading.Thread(target=work)
         thread.start()
