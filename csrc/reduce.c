@@ -160,7 +160,6 @@ enum {
     NARROW_TILE = 8,     /* and where there are not: the rows are split, and a wide tile has more to combine */
     FOLD_LANES = 64,     /* the most vectors of narrow rows that are made one */
     ROWS_OF_THREAD = 8,  /* rows that a thread of `columns` should have at least */
-    MOST_ROWS = 1 << 14, /* and at most: so many small integers it adds in 32 bits */
     WHOLE_THREADS = 384, /* a multiprocessor, that are enough for each to have whole columns */
     SMALL_ELEMENTS = 16 << 20, /* up to so many, a thread has a single column, */
     FEW_ROWS = 8,              /* but for whole columns that are no longer than this, */
@@ -336,7 +335,7 @@ static void plan_small_columns(const struct device *device, const struct extent 
     height = least(height, REDUCE_BLOCK / lanes);
     if (n > height * MOST_ROWS_EACH)
         splits = most(least(FEW * sms / (extent->outer * tiles), n / (height * SPLIT_ROWS_EACH)),
-                      ceil_div(n, height * MOST_ROWS));
+                      ceil_div(n, height * REDUCE_MOST_ROWS));
     plan->vector = plan->fold = 1;
     plan->lanes = (int)lanes;
     plan->height = (int)height;
@@ -373,7 +372,7 @@ static void plan_tiles(const struct device *device, const struct extent *extent,
     plan->height = (int)most(1, least(REDUCE_BLOCK / lanes, rows / ROWS_OF_THREAD));
     if (REDUCE_BLOCK / (plan->lanes * plan->height) == 1)
         splits = most(splits_of(device, extent->outer * tiles, rows * lanes * vector * element, FEW, MANY_COLUMNS),
-                      ceil_div(rows, (int64_t)plan->height * MOST_ROWS));
+                      ceil_div(rows, (int64_t)plan->height * REDUCE_MOST_ROWS));
     if (splits == 1) /* or more, for rows that are left when they are made one */
         plan->chunk = ceil_div(extent->n, fold) * fold;
     else
@@ -392,7 +391,7 @@ static int64_t fold_of(const struct extent *extent, int vector)
 /* Whether there are vectors of columns enough for all threads, and rows not to be made one. */
 static bool takes_whole_columns(const struct device *device, const struct extent *extent, int vector)
 {
-    return fold_of(extent, vector) == 1 && extent->n <= MOST_ROWS &&
+    return fold_of(extent, vector) == 1 && extent->n <= REDUCE_MOST_ROWS &&
            extent->outer * ceil_div(extent->inner, vector) >= WHOLE_THREADS * (int64_t)device->multiprocessors;
 }
 

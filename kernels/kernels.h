@@ -98,6 +98,10 @@ struct reduce_plan {
 
 enum { REDUCE_BLOCK = 256 /* threads of these */, REDUCE_SHORT_BYTES = 16 << 10 };
 
+/* Rows of a column that `columns` and `small_columns` give a thread at most, which adds small integers in 32 bits.
+ */
+enum { REDUCE_MOST_ROWS = 1 << 14 };
+
 /* out (outer, inner) = op over the n elements of x (outer, n, inner). `tree`, `single_pass` and those for columns
  * may be given x in parts, in order: `count` of the n elements from `first` on, which is a multiple of block_size,
  * or of the chunk; out is there after the last part.

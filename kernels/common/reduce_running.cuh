@@ -336,10 +336,10 @@ struct RunningColumn : Running<Operation, In> {
     }
 };
 
-// The sum of small integers, of which the planner gives a thread no more than 32 bits hold: an instruction each,
-// or two.
+// The sum of integers of one or two bytes, in 32 bits: an instruction each, or two.
 template <class In>
 struct RunningSmallSum {
+    static_assert((int64_t)REDUCE_MOST_ROWS * UINT16_MAX <= INT32_MAX);
     int sum = 0;
 
     __device__ void add(In x, int64_t)

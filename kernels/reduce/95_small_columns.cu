@@ -2,12 +2,14 @@
 //
 // The idea: what takes time is the way to memory and back, so it is gone as seldom as can be. A thread has a
 // single column, and of that as few rows as there are threads for, all of them under way at once. What the threads
-// one below the other have is combined in shared memory. No thread divides by what the launch knows. What the rung
-// below wasted: a thread's vector took many columns, and many rows to be worth it, while most of the GPU had
-// nothing to do. Launch: blocks of up to 256 threads: along x `lanes` side by side, along y `height` one below the
-// other, which together are a unit; along z as many units as there is room for, one for each of the outer
-// dimension. The grid has the tiles of columns along x, the chunks of n along y, whose partial results the last
-// block combines, as in single_pass, and the units along z; but along x, if all columns are one tile.
+// one below the other have is combined in shared memory. Where a thread's column is comes without a division of 64
+// bits: the launch lays its blocks out in three dimensions.
+// What the rung below wasted: a thread's vector took many columns, and many rows to be worth it, while most of the
+// GPU had nothing to do.
+// Launch: blocks of up to 256 threads: along x `lanes` side by side, along y `height` one below the other, which
+// together are a unit; along z as many units as there is room for, one for each of the outer dimension. The grid
+// has the tiles of columns along x and the units along z; but the units along x, if all columns are one tile.
+// Along y it has the chunks of n, whose partial results the last block combines, as in single_pass.
 #include <cuda_runtime.h>
 
 #include "../common/grid.cuh"
