@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,6 +126,26 @@ def parts_of(n):
         yield
     finally:
         _core.set_part_bytes(before)
+
+
+def in_threads(count, work):
+    """Calls work(i) in `count` threads at once, and raises what one of them has raised."""
+    start, failures = threading.Barrier(count), []
+
+    def run(i):
+        start.wait()
+        try:
+            work(i)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 @functools.cache

@@ -11,13 +11,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import ml_dtypes
 import numpy as np
 import pytest
-from cases import each_kernel, integers, is_poison, launching, numbered, on, parts_of, poison
+from cases import each_kernel, in_threads, integers, is_poison, launching, numbered, on, parts_of, poison
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -742,26 +741,6 @@ def test_ctrl_c_ends_a_call_in_parts_and_the_next_one_works(device):
 
 
 # ---- several at once, and the time it takes ---------------------------------------------------------------------
-
-
-def in_threads(count, work):
-    """Calls work(i) in `count` threads at once, and raises what one of them has raised."""
-    start, failures = threading.Barrier(count), []
-
-    def run(i):
-        start.wait()
-        try:
-            work(i)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
 
 
 @pytest.mark.parametrize("n", [(32 << 20) + 1, (77 << 20) + 4321])

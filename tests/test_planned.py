@@ -4,13 +4,12 @@ within their bounds on bad data, and the same bits wherever the elements lie."""
 import contextlib
 import itertools
 import math
-import threading
 from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
 import pytest
-from cases import DTYPES, integers, launching, on, poison
+from cases import DTYPES, in_threads, integers, launching, on, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -285,14 +284,10 @@ def test_threads_do_not_take_each_others_tickets(device):
     expected = smemkit.sum(x).item()
     results = []
 
-    def work():
+    def work(_):
         results.extend(smemkit.sum(x).item() for _ in range(10))
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(6, work)
     assert results == [expected] * 60
 
 

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from cases import integers, on, poison
+from cases import in_threads, integers, on, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -69,17 +69,13 @@ def test_threads_at_once(device):
     hosts = [[integers((20, 20), "float32", seed=10 * t + i) for i in range(10)] for t in range(4)]
     arrays = [[(on(device, x), empty(device, x.shape), empty(device, ())) for x in row] for row in hosts]
 
-    def work(row):
+    def work(i):
         for _ in range(TURNS):
-            for x, product, total in row:
+            for x, product, total in arrays[i]:
                 smemkit.matmul(x, x, out=product)
                 smemkit.sum(product, out=total)
 
-    threads = [threading.Thread(target=work, args=(row,)) for row in arrays]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(len(arrays), work)
     for row, done in zip(hosts, arrays, strict=True):
         for x, (_, product, total) in zip(row, done, strict=True):
             assert_array_equal(product.numpy(), x @ x)
