@@ -287,6 +287,10 @@ def test_a_box_and_its_tables_have_room(device):
     for kernel in (None, "boxes"):
         result = smemkit.transpose(on(device, x), (1, 0, 2, 4, 3), kernel=kernel)
         assert_array_equal(smemkit.asnumpy(result), x.transpose(1, 0, 2, 4, 3))
+    (launch,) = smemkit.check(smemkit.transpose, x, (1, 0, 2, 4, 3), blocks=1).launches
+    assert launch.kernel.startswith("transpose_boxes")
+    parts = 7 * 24  # bytes: the kernel's own, of a box along up to 7 axes
+    assert 0 < launch.shared_bytes <= (48 << 10) - parts
 
 
 def test_blocks_take_several_boxes_of_several_sizes(device):
