@@ -40,7 +40,7 @@ static const size_t RING = (size_t)32 << 20;
 static const int MOST_THREADS[] = {[UP] = 8, [DOWN] = 16}; /* beyond, the host's memory gives no more */
 enum {
     LOOKING = 4,  /* threads of a crew that look out for more, on cores which others may want */
-    FAULTING = 2, /* that bring memory in; between two pages they look out for copies, which go first */
+    FAULTING = 2, /* that bring memory in: more would take the memory's time from the copies */
 };
 
 /* A copy that a crew does. */

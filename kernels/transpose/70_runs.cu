@@ -146,8 +146,8 @@ static cudaError_t launch(runs_shape runs, const T *x, T *out, cudaStream_t stre
         return launch(runs, x + half * (by_length ? 1 : widest->x_step),
                       out + half * (by_length ? 1 : widest->out_step), stream);
     }
-    launch<transpose_runs<T>>((unsigned)ceil_div(runs.count, BLOCK * RUN_VECTORS), BLOCK, 0, stream, runs, x, out);
-    return cudaGetLastError();
+    return launch<transpose_runs<T>>((unsigned)ceil_div(runs.count, BLOCK * RUN_VECTORS), BLOCK, 0, stream, runs,
+                                     x, out);
 }
 
 cudaError_t launch_transpose_runs(const transpose_args *args, cudaStream_t stream)

@@ -175,9 +175,8 @@ static cudaError_t launch_elements(element_axes axes, const T *x, T *out, int64_
         return launch_elements(axes, x + half * longest->x_step, out + half * longest->out_step,
                                elements / all * (all - half), stream);
     }
-    launch<transpose_small_elements<T>>((unsigned)ceil_div(elements, BLOCK), BLOCK, 0, stream, axes, x, out,
-                                        (uint32_t)elements);
-    return cudaGetLastError();
+    return launch<transpose_small_elements<T>>((unsigned)ceil_div(elements, BLOCK), BLOCK, 0, stream, axes, x, out,
+                                               (uint32_t)elements);
 }
 
 static bool are_small(const transpose_args *args)
@@ -203,9 +202,8 @@ cudaError_t launch_transpose_small(const transpose_args *args, cudaStream_t stre
         const int64_t room = std::min<int64_t>(TILE_VECTORS * V, elements / MANY_PIECES);
         const int piece = (int)(std::max<int64_t>(1, room / matrix) * matrix), vectors = piece / V + 2;
         const int64_t pieces = ceil_div(elements, piece);
-        launch<transpose_small<T>>((unsigned)pieces, BLOCK, (vectors + vectors / SPREAD) * VECTOR, stream,
-                                   (const T *)args->x, (T *)args->out, (int)args->rows, (int)args->columns,
-                                   elements, piece);
-        return cudaGetLastError();
+        return launch<transpose_small<T>>((unsigned)pieces, BLOCK, (vectors + vectors / SPREAD) * VECTOR, stream,
+                                          (const T *)args->x, (T *)args->out, (int)args->rows, (int)args->columns,
+                                          elements, piece);
     });
 }
