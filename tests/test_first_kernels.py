@@ -44,6 +44,9 @@ def test_reverse_into_out(device, kernel):
     assert_array_equal(out.numpy(), np.flip(x), strict=True)
     kernel(array, out=array)
     assert_array_equal(array.numpy(), np.flip(x), strict=True)
+    single = np.empty((), kernel.dtype)  # of which a call without out makes a scalar
+    assert kernel(np.ones((), kernel.dtype), out=single, device=device) is single
+    assert single == 1
 
 
 @each_kernel("reverse")
