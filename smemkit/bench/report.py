@@ -7,6 +7,7 @@ import re
 import subprocess
 from datetime import datetime, timezone
 from importlib.metadata import version
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def peers_of(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def ladders(rows: list[dict[str, Any]]) -> list[str]:
-    """The table of the ladders: the rungs, the planner's choice, and the peers beside them."""
+    """The table of the ladders: the rungs up to the fastest, the planner's choice, and the peers beside them."""
     cases = []
     for op, shape in (("transpose", [8192, 8192]), ("reduce", [16_777_216]), ("matmul", [4096, 4096, 4096])):
         every = [row for row in rows if (row["suite"], row["shape"], row["dtype"]) == (op, shape, "float32")]
@@ -137,23 +138,31 @@ def ladders(rows: list[dict[str, Any]]) -> list[str]:
             (op, shape, [row for row in every if row["op"] == op and not row["cold"] and row["axis"] is None])
         )
     peers = peers_of([row for *_, here in cases for row in here])
+    names = " | ".join(["the ladder, up to its fastest rung here", "smemkit", *(NAMES[peer] for peer in peers)])
     lines = [
-        f"| | the ladder, from its first rung | {' | '.join(NAMES[peer] for peer in peers)} | ours is |",
-        "|---|---|" + "---|" * len(peers) + "---|",
+        f"| | {names} | ours is |",
+        "|---|---|---|" + "---|" * len(peers) + "---|",
     ]
     for op, shape, here in cases:
         rungs: dict[str | None, dict[str, Any]] = {}
         for row in here:
             rungs.setdefault(row["kernel"], row)  # with its default tile or block size, which comes first
         ours = rungs.pop(None)
-        speeds = {name: f"`{name}` {format_number(row['value'])}" for name, row in rungs.items()}
-        ceilings = [f"; {speeds.pop(rung.name)} is the ceiling" for rung in kernels(op) if rung.ceiling]
-        ladder = " → ".join(speeds.values()) + "".join(ceilings)
+        ceilings = [rungs.pop(rung.name) for rung in kernels(op) if rung.ceiling]
+        climbed = list(rungs.values())
+        del climbed[climbed.index(max(climbed, key=itemgetter("value"))) + 1 :]  # those are for other shapes
+        ladder = " → ".join(map(speed, climbed)) + "".join(f"; {speed(row)} is the ceiling" for row in ceilings)
         work = ours["value"] * ours["us"]
         theirs = [format_number(work / ours["peers"][peer]) if peer in ours["peers"] else "" for peer in peers]
         size = " × ".join(str(length) for length in shape)
-        lines.append(f"| {op} {size}, {ours['unit']} | {ladder} | {' | '.join(theirs)} | {ours['ratio']:.2f} × |")
+        numbers = " | ".join([format_number(ours["value"]), *theirs, f"{ours['ratio']:.2f} ×"])
+        lines.append(f"| {op} {size}, {ours['unit']} | {ladder} | {numbers} |")
     return lines
+
+
+def speed(row: dict[str, Any]) -> str:
+    """A rung and its rate: `tree` 706."""
+    return f"`{row['kernel']}` {format_number(row['value'])}"
 
 
 def host_table(rows: list[dict[str, Any]]) -> list[str]:
