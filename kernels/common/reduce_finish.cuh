@@ -1,4 +1,4 @@
-// The end of a reduction, the same on every rung: out[row], from the state of the whole row.
+// The end of a reduction, the same on every rung: out[row], from the state of the whole row; or several of them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,6 +9,7 @@
 #include "kernels.h"
 #include "reduce_ops.cuh"
 #include "types.cuh"
+#include "vector.cuh"
 
 // a call, so that no kernel holds a conversion to each dtype
 template <class Value>
@@ -68,10 +69,11 @@ static __device__ inline double wrapped(uint64_t sum, enum dtype dtype)
     return dtype & UNSIGNED ? (double)(sum << shift >> shift) : (double)((int64_t)(sum << shift) >> shift);
 }
 
+// What a state comes to, which `give` is called with: a double, an integer, a complex number, … .
 // sum, prod, min, max, mean: the state is the value, or will be when it is divided; what has another state comes
 // below
-template <class Operation>
-static __device__ void finish(Operation, typename Operation::State value, int64_t row, const reduce_args &args)
+template <class Operation, class Give>
+static __device__ void evaluate(Operation, typename Operation::State value, const reduce_args &args, Give give)
 {
     using T = typename Operation::State;
     const bool mean = args.op == REDUCE_MEAN, is_unsigned = args.accumulator == UINT64;
@@ -82,16 +84,16 @@ static __device__ void finish(Operation, typename Operation::State value, int64_
         complex<double> z(value);
         if (mean)
             z = {z.re / args.n, z.im / args.n};
-        store_result(args.out, row, args.result, z);
+        give(z);
     } else if (std::is_same_v<T, float> && !mean) {
-        store_result(args.out, row, args.result, value);
+        give(value);
     } else if (std::is_floating_point_v<T> || mean) {
         const double x = std::is_floating_point_v<T> ? (double)value : wrapped((uint64_t)value, args.result);
-        store_result(args.out, row, args.result, mean ? x / args.n : x);
+        give(mean ? x / args.n : x);
     } else if (is_unsigned) {
-        store_result(args.out, row, args.result, (uint64_t)value);
+        give((uint64_t)value);
     } else {
-        store_result(args.out, row, args.result, (int64_t)value);
+        give((int64_t)value);
     }
 }
 
@@ -104,28 +106,28 @@ static __device__ inline complex<double> whole(complex<double> sum, complex<doub
     return {whole(sum.re, rest.re), whole(sum.im, rest.im)};
 }
 
-template <class T>
-static __device__ void finish(Compensated<T>, typename Compensated<T>::State state, int64_t row,
-                              const reduce_args &args)
+template <class T, class Give>
+static __device__ void evaluate(Compensated<T>, typename Compensated<T>::State state, const reduce_args &args,
+                                Give give)
 {
-    finish(Sum<T>(), whole(state.sum, state.rest), row, args);
+    evaluate(Sum<T>(), whole(state.sum, state.rest), args, give);
 }
 
-template <class Order>
-static __device__ void finish(IndexOfFirst<Order>, typename IndexOfFirst<Order>::State first, int64_t row,
-                              const reduce_args &args)
+template <class Order, class Give>
+static __device__ void evaluate(IndexOfFirst<Order>, typename IndexOfFirst<Order>::State first,
+                                const reduce_args &, Give give)
 {
-    store_result(args.out, row, args.result, first.index);
+    give(first.index);
 }
 
-static __device__ inline void finish(Count, Count::State nonzero, int64_t row, const reduce_args &args)
+template <class Give>
+static __device__ void evaluate(Count, Count::State nonzero, const reduce_args &args, Give give)
 {
     const int64_t count = (int64_t)nonzero.count + (args.has_initial && args.initial.bits);
 
-    store_result(args.out, row, args.result,
-                 args.op == REDUCE_ANY   ? (int64_t)(count > 0)
-                 : args.op == REDUCE_ALL ? (int64_t)(count == args.n)
-                                         : count);
+    give(args.op == REDUCE_ANY   ? (int64_t)(count > 0)
+         : args.op == REDUCE_ALL ? (int64_t)(count == args.n)
+                                 : count);
 }
 
 static __device__ inline double spread_of_infinity(double mean)
@@ -137,12 +139,44 @@ static __device__ inline double spread_of_infinity(complex<double> mean)
     return (mean.re - mean.re) + (mean.im - mean.im);
 }
 
-template <class Mean>
-static __device__ void finish(Moments<Mean>, typename Moments<Mean>::State state, int64_t row,
-                              const reduce_args &args)
+template <class Mean, class Give>
+static __device__ void evaluate(Moments<Mean>, typename Moments<Mean>::State state, const reduce_args &args,
+                                Give give)
 {
     const double freedom = state.count - args.ddof;
     const double var = (state.squares + spread_of_infinity(state.mean)) / (freedom > 0 ? freedom : 0);
 
-    store_result(args.out, row, args.result, args.op == REDUCE_STD ? sqrt(var) : var);
+    give(args.op == REDUCE_STD ? sqrt(var) : var);
+}
+
+template <class Operation>
+static __device__ void finish(Operation operation, const typename Operation::State &state, int64_t row,
+                              const reduce_args &args)
+{
+    evaluate(operation, state, args, [&](auto value) { store_result(args.out, row, args.result, value); });
+}
+
+// Whether results have the dtype of x, so that as many as a vector of x has elements are a vector, too.
+static __device__ __host__ inline bool are_elements(const reduce_args &args)
+{
+    return args.result == args.dtype && (uintptr_t)args.out % 16 == 0;
+}
+
+// COUNT results that are elements, side by side from `row` on, a multiple of COUNT, and stored as a vector:
+// state_of(c) is the state of the c-th.
+template <class In, int COUNT, class Operation, class StateOf>
+static __device__ void finish_elements(Operation operation, int64_t row, const reduce_args &args, StateOf state_of)
+{
+    typename Operation::State states[COUNT]; // all of them before one is divided, which may be a call
+    In results[COUNT];
+    Vector<sizeof results> vector;
+
+#pragma unroll
+    for (int c = 0; c < COUNT; c++)
+        states[c] = state_of(c);
+#pragma unroll
+    for (int c = 0; c < COUNT; c++)
+        evaluate(operation, states[c], args, [&](auto value) { results[c] = convert<In>(value); });
+    memcpy(&vector, results, sizeof results);
+    *(Vector<sizeof results> *)((In *)args.out + row) = vector;
 }

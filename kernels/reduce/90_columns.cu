@@ -20,7 +20,7 @@
 #include "kernels.h"
 
 constexpr int BYTES_IN_FLIGHT = 64; // of a thread; half of them where each vector takes two loads
-constexpr int FEW_ROWS = 8;         // of whole columns; of more, twice as many bytes are under way
+constexpr int WHOLE_BLOCK = 128;    // threads of a block of whole columns
 template <class State, class In>
 constexpr bool reads_twice_as_many = sizeof(In) == 4 && sizeof(State) <= 8; // has registers for them
 
@@ -43,7 +43,8 @@ constexpr int blocks_at_once = sizeof(State) > 16 || bytes_of_states<State, In> 
                                                                                      : 4;
 
 template <class State, class In>
-constexpr int whole_blocks_at_once = sizeof(State) > 16 || bytes_of_states<State, In> > 64 ? 3 : 4;
+constexpr int whole_blocks_at_once = REDUCE_BLOCK /
+                                     WHOLE_BLOCK *(sizeof(State) > 16 || bytes_of_states<State, In> > 64 ? 3 : 4);
 
 // The shared memory's states, with a gap after as many as fill its banks: what lies V apart meets in fewer of
 // them.
@@ -271,37 +272,67 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, blocks_at_once<typename Operatio
     }
 }
 
-// So many columns that each is a thread's from top to bottom. A warp's results change hands, so that they are
-// stored side by side.
-template <class Operation, class In>
-__global__ void __launch_bounds__(REDUCE_BLOCK, whole_blocks_at_once<typename Operation::State, In>)
+// Adds the thread's columns of `rows` rows, whose vectors are aligned: the elements from j on.
+template <int BYTES, int ROWS, class Operation, class In>
+static __device__ void read_whole_columns(RunningColumn<Operation, In> *running, const unsigned char *x, int rows,
+                                          int64_t pitch, int64_t j)
+{
+    Vector<BYTES> loaded[ROWS];
+    const auto add = [&](int u) {
+#pragma unroll
+        for (int c = 0; c < BYTES / (int)sizeof(In); c++)
+            running[c].add_of(loaded[u], c, j + u);
+    };
+
+    for (; rows >= ROWS; rows -= ROWS, j += ROWS) {
+#pragma unroll
+        for (int u = 0; u < ROWS; u++, x += pitch)
+            loaded[u] = load_aligned<BYTES>(x);
+#pragma unroll
+        for (int u = 0; u < ROWS; u++)
+            add(u);
+    }
+    each_row<ROWS>(rows, [&](int u) { loaded[u] = load_aligned<BYTES>(x + u * pitch); });
+    each_row<ROWS>(rows, add);
+}
+
+// So many columns that each is a thread's from top to bottom; ALIGNED: all of them are whole vectors. Its results
+// are a vector if they are elements; else those of a warp change hands, so that they are stored side by side.
+template <class Operation, class In, bool ALIGNED>
+__global__ void __launch_bounds__(WHOLE_BLOCK, whole_blocks_at_once<typename Operation::State, In>)
     reduce_whole_columns(const __grid_constant__ reduce_args args)
 {
     wait_for_earlier();
     using State = typename Operation::State;
     constexpr int BYTES = vector_bytes<State, In>, V = BYTES / sizeof(In);
-    __shared__ __align__(16) unsigned char shared[Padded<State>::size(REDUCE_BLOCK * V) * sizeof(State)];
+    __shared__ __align__(16) unsigned char shared[Padded<State>::size(WHOLE_BLOCK * V) * sizeof(State)];
     const Padded<State> states = {(State *)shared};
     const int t = threadIdx.x, warp = t & ~31, lane = t % 32;
-    const int64_t vectors = (args.inner + V - 1) / V, at = (int64_t)blockIdx.x * REDUCE_BLOCK + t;
+    const int64_t vectors = (args.inner + V - 1) / V, at = (int64_t)blockIdx.x * WHOLE_BLOCK + t;
     const int64_t o = args.outer > 1 ? at / vectors : 0, column = (at - o * vectors) * V;
     const int count = o < args.outer ? columns_left<V>(args.inner - column) : 0;
 
     {
         RunningColumn<Operation, In> running[V];
-        const int below[V] = {};
         const auto *x = (const unsigned char *)((const In *)args.x + o * args.plan.outer_step + column);
-
-        constexpr int MORE = (reads_twice_as_many<State, In> ? 2 : 1) * BYTES_IN_FLIGHT;
         const int rows = count ? (int)args.count : 0;
         const int64_t pitch = args.plan.step * (int64_t)sizeof(In);
-        const Extent array = extent_of(args, sizeof(In));
 
-        if (reads_twice_as_many<State, In> && rows > FEW_ROWS)
-            read_columns_anywhere<BYTES, MORE>(running, x, count, rows, pitch, array, args.first, 1, below);
-        else
-            read_columns_anywhere<BYTES, BYTES_IN_FLIGHT>(running, x, count, rows, pitch, array, args.first, 1,
-                                                          below);
+        if constexpr (ALIGNED) {
+            constexpr int ROWS =
+                (reads_twice_as_many<State, In> ? 2 : 1) * BYTES_IN_FLIGHT / (BYTES > 4 ? BYTES : 8);
+            read_whole_columns<BYTES, ROWS>(running, x, rows, pitch, args.first);
+        } else {
+            const int below[V] = {};
+            read_columns_anywhere<BYTES, BYTES_IN_FLIGHT>(running, x, count, rows, pitch,
+                                                          extent_of(args, sizeof(In)), args.first, 1, below);
+        }
+        if (ALIGNED && are_elements(args)) {
+            if (count)
+                finish_elements<In, V>(Operation(), o * args.inner + column, args,
+                                       [&](int c) { return running[c].result(); });
+            return;
+        }
 #pragma unroll
         for (int c = 0; c < V; c++)
             states[t * V + c] = running[c].result();
@@ -324,6 +355,13 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, whole_blocks_at_once<typename Op
     }
 }
 
+// whether all columns are whole vectors of so many bytes, which begin at a multiple of them
+static bool are_whole_vectors(const reduce_args &args, int vector, int bytes)
+{
+    return args.inner % vector == 0 && args.plan.step % vector == 0 && (uintptr_t)args.x % bytes == 0 &&
+           (args.outer == 1 || args.plan.outer_step % vector == 0);
+}
+
 cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
 {
     const reduce_plan &plan = args->plan;
@@ -336,8 +374,12 @@ cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
         if (plan.vector != V) // the planner knows the launcher
             return cudaErrorInvalidValue;
         if (plan.lanes == REDUCE_BLOCK) {
-            const int64_t blocks = ceil_div(args->outer * ceil_div(args->inner, V), REDUCE_BLOCK);
-            return launch<reduce_whole_columns<Operation, In>>((unsigned)blocks, REDUCE_BLOCK, 0, stream, *args);
+            const int64_t blocks = ceil_div(args->outer * ceil_div(args->inner, V), WHOLE_BLOCK);
+            return are_whole_vectors(*args, V, V * (int)sizeof(In))
+                       ? launch<reduce_whole_columns<Operation, In, true>>((unsigned)blocks, WHOLE_BLOCK, 0,
+                                                                           stream, *args)
+                       : launch<reduce_whole_columns<Operation, In, false>>((unsigned)blocks, WHOLE_BLOCK, 0,
+                                                                            stream, *args);
         }
         const int units = REDUCE_BLOCK / (plan.lanes * plan.height); // of a block
         const int64_t tiles = ceil_div(args->inner, plan.lanes * V / plan.fold);
