@@ -168,6 +168,8 @@ enum {
     SMALL_ROWS = 64 << 10,     /* up to so many elements in rows of a few, or */
     UNALIGNED_ROWS = 1 << 20,  /* in longer ones that are no whole vectors */
     SHORTEST = 3,              /* elements of a row that is read by a thread */
+    IN_FLIGHT = 4,             /* vectors of a thread of single_pass, or one more, */
+    MOST_ROUNDS = 4,           /* where it has less than so many rounds of them */
     SMALL_THREADS = 256,       /* of small columns, a multiprocessor: in blocks of */
     LEAST_THREADS = 64,        /* so many at least, */
     LEAST_ROWS = 6,            /* with so many rows at least, */
@@ -264,6 +266,14 @@ static bool fits_word(const struct reduce_args *args)
     }
 }
 
+/* Whether a thread that has so many vectors has fewer rounds of loads if one more is under way in each. */
+static bool saves_round(int64_t vectors)
+{
+    const int64_t rounds = ceil_div(vectors, IN_FLIGHT);
+
+    return rounds < MOST_ROUNDS && ceil_div(vectors, IN_FLIGHT + 1) < rounds;
+}
+
 static void plan_rows(const struct device *device, const struct extent *extent, const struct reduce_args *args,
                       struct reduce_plan *plan)
 {
@@ -283,6 +293,7 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
         while (plan->group < 32 && (vectors > plan->group * THREAD_VECTORS ||
                                     rows * plan->group < ROW_THREADS * device->multiprocessors))
             plan->group *= 2;
+        plan->more_in_flight = saves_round(ceil_div(vectors, plan->group));
     } else if (vectors <= SHORT_VECTORS) {
         plan->group = power_of_two(most(vectors, per_vector));
     } else if (vectors <= LINE_VECTORS && rows >= device->multiprocessors) {
@@ -415,9 +426,19 @@ static bool takes_small_columns(const struct device *device, const struct extent
            !(loads_once && takes_whole_columns(device, extent, vector));
 }
 
-/* The rung for rows: the shortest are best read by a thread each, if a sum of them needs no care and they are one
- * behind the other (`dense`), and some others an element a thread: what lies one below the other in a column lies
- * side by side in a row. */
+/* Whether single_pass keeps rows in registers, as the launcher has it. */
+static bool stays_in_registers(const struct extent *extent, const struct reduce_args *args)
+{
+    const bool first = args->op == REDUCE_MIN || args->op == REDUCE_MAX;
+    const bool sum = (args->op == REDUCE_SUM || args->op == REDUCE_MEAN) && args->dtype & FLOATING;
+
+    return extent->n <= REDUCE_SHORTEST && extent->n * dtype_bytes(args->dtype) <= VECTOR && (first || sum) &&
+           args->result == args->dtype;
+}
+
+/* The rung for rows: the shortest of the others are best read by a thread each, if a sum of them needs no care and
+ * they are one behind the other (`dense`), and some an element a thread: what lies one below the other in a column
+ * lies side by side in a row. */
 static const char *rung_of_rows(const struct extent *extent, const struct reduce_args *args, bool dense)
 {
     const int64_t elements = extent->outer * extent->n;
@@ -426,7 +447,10 @@ static const char *rung_of_rows(const struct extent *extent, const struct reduce
     if (extent->outer >= SOME_ROWS &&
         (extent->n <= FEW_ROWS ? elements <= SMALL_ROWS : elements <= UNALIGNED_ROWS && !aligned))
         return "small_columns";
-    return dense && extent->n <= SHORTEST && elements > SMALL_ROWS && fits_word(args) ? "rowwise" : "single_pass";
+    return dense && extent->n <= SHORTEST && elements > SMALL_ROWS && fits_word(args) &&
+                   !stays_in_registers(extent, args)
+               ? "rowwise"
+               : "single_pass";
 }
 
 /* For a choice that is left to smemkit: by how the elements lie. It depends on shape, dtype and device alone, so

@@ -89,6 +89,8 @@ struct reduce_plan {
                        has elements, or short rows */
     int short_rows; /* 0, or how many a block has that pass through shared memory: whole vectors together, and
                        REDUCE_SHORT_BYTES at most */
+    bool more_in_flight; /* sums of floats: five vectors of a thread rather than four, which saves one of two or
+                            three rounds */
     /* columns, small_columns */
     int vector; /* columns of a thread; small_columns: 1 */
     int lanes,
@@ -97,6 +99,9 @@ struct reduce_plan {
 };
 
 enum { REDUCE_BLOCK = 256 /* threads of these */, REDUCE_SHORT_BYTES = 16 << 10 };
+
+/* Elements of the rows at most that `single_pass` keeps in registers, if they are no more than 16 bytes. */
+enum { REDUCE_SHORTEST = 8 };
 
 /* Rows of a column that `columns` and `small_columns` give a thread at most, which adds small integers in 32 bits.
  */

@@ -61,6 +61,7 @@ COLUMNS = [  # along axis 0
     (3, 203_000),  # a thread a vector, from top to bottom
     (3, 203_001),
     (2, 815_000),
+    (19, 203_000),
 ]
 MIDDLE = [  # along axis 1
     (5, 100, 3),
@@ -70,6 +71,7 @@ MIDDLE = [  # along axis 1
     (3, 50, 260),
     (40, 17, 129),
     (26_000, 3, 7),
+    (40, 11, 5200),
 ]
 SHAPES = [(shape, 1) for shape in ROWS] + [(shape, 0) for shape in COLUMNS] + [(shape, 1) for shape in MIDDLE]
 OPS = ["sum", "min", "max", "any", "all", "argmin", "argmax", "count_nonzero", "mean", "var"]
@@ -309,7 +311,7 @@ PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of c
     ((2200, 140), 1, None, "reduce_rows", False),
     ((4000, 16), 1, None, "reduce_short_rows", False),
     ((14_000, 5), 1, None, "reduce_short_rows", False),
-    ((22_000, 3), 1, None, "reduce_rowwise", False),
+    ((22_000, 3), 1, None, "reduce_shortest_rows", False),
     ((4000, 3), 1, None, "reduce_small_columns", False),
     ((300, 37), 1, None, "reduce_small_columns", False),
     ((150, 1000), 1, None, "reduce_rows", False),
@@ -321,6 +323,7 @@ PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of c
     ((300, 4, 8), 1, None, "reduce_small_columns", False),
     ((1, 300), 0, None, "reduce_small_columns", False),
     ((2, 205_000), 0, None, "reduce_whole_columns", False),
+    ((40, 11, 5200), 1, None, "reduce_whole_columns", False),
     ((20_000, 3), 0, "columns", "reduce_columns", True),
     ((1000, 300), 0, "columns", "reduce_columns", True),
     ((60, 400), 0, "columns", "reduce_columns", False),
@@ -330,27 +333,55 @@ PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of c
 @pytest.mark.parametrize(("shape", "axis", "rung", "kernel", "split"), PLANS, ids=str)
 def test_the_plan_and_the_checker(shape, axis, rung, kernel, split):
     """One launch, of the kernel for the shape; no fault, whole sectors, hardly a bank conflict. Where an element
-    is read at a time, a sector comes several times."""
+    is read at a time, a sector comes several times, and twice where vectors lie apart."""
     report = smemkit.check(smemkit.sum, np.ones(shape, np.float32), axis, kernel=rung, blocks="all")
     (launch,) = report.launches
     assert report.ok, report
     assert launch.kernel.split("<")[0] == kernel
     assert (launch.grid[1] > 1) is split
     loads = [line for line in launch.lines if line.space == "global" and line.access == "load"]
-    most = 1.25 if kernel not in ("reduce_small_columns", "reduce_rowwise") else 8 if axis else 3
+    most = {"reduce_small_columns": 8 if axis else 3, "reduce_shortest_rows": 2}.get(kernel, 1.25)
     assert sum(line.sectors for line in loads) <= most * sum(line.ideal_sectors for line in loads)
     shared = [line for line in launch.lines if line.space == "shared"]
     assert sum(line.conflicts for line in shared) <= 0.25 * sum(line.wavefronts for line in shared)
 
 
-def test_the_shortest_rows_are_read_where_they_lie(device):
-    """A thread each has them, if they are dense; else they are not brought together first for it."""
-    whole = integers((30_000, 4), "float32") / 7
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_the_shortest_rows_are_read_where_they_lie(device, dtype):
+    """A thread each has them, or some, if they are dense; else they are not brought together first for it."""
+    whole = integers((30_000, 4), dtype) / np.dtype(dtype).type(7)
+    whole = whole.astype(dtype)
     for x in (np.ascontiguousarray(whole[:, :3]), whole[:, :3]):
         array = on(device, whole)[:, :3] if x.base is whole else on(device, x)
         with launching(1):
             result = smemkit.sum(array, 1)
-        assert_array_equal(result.numpy(), x.sum(1, dtype=np.float64).astype(np.float32))
+        assert_array_equal(result.numpy(), exact("sum", x, 1).astype(result.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float16", "bfloat16", "float32", "int64", "float64"])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8])
+def test_the_shortest_rows_from_anywhere(device, dtype, n):
+    """The bits of a result do not tell where its row and itself lay."""
+    rows = 70_003
+    x = integers((rows, n), dtype)
+    if x.dtype.kind in "fV":
+        x = (x / np.arange(7, 7 + n)).astype(dtype)
+    base = on(device, np.concatenate([x.ravel()[:1], x.ravel()]))
+    wide = on(device, np.concatenate([x, x[:, :1]], axis=1))
+    views = [on(device, x), base[1:].reshape(rows, n), wide[:, :n]]
+    for op in ("sum", "mean", "min", "max"):
+        expected = exact(op, x, 1)
+        results = [smemkit.asnumpy(smemkit.reduce(view, op, 1)) for view in views]
+        if np.dtype(dtype).kind in "fV" and op in ("sum", "mean"):
+            error = 2 * np.finfo(dtype).eps if dtype != "bfloat16" else 2.0**-7
+            np.testing.assert_allclose(results[0].astype(float), expected.astype(float), rtol=error, atol=4 * error)
+        else:
+            assert_array_equal(results[0], expected.astype(results[0].dtype))
+        for result in results[1:]:
+            assert_array_equal(result.view(np.uint8), results[0].view(np.uint8))
+        out = smemkit.empty(rows + 1, results[0].dtype, device=device)[1:]
+        smemkit.reduce(views[0], op, 1, out=out)
+        assert_array_equal(out.numpy().view(np.uint8), results[0].view(np.uint8))
 
 
 @pytest.mark.parametrize("op", ["argmax", "var", "any"])

@@ -9,11 +9,14 @@
 // for each level of the tree, or the time in which few loads were under way.
 // Short rows, which are no whole vectors mostly, pass through shared memory: a block loads as many side by side as
 // it has room for, in whole vectors, and then each is read by a thread, or by a few.
+// Rows that are no longer than a vector stay in registers: a thread has as many as their elements' number of
+// vectors holds, and what they come to is a vector of results.
 // Launch: blocks of 256 threads, along x over the rows, 256 / group a block or as many short ones as there is room
 // for, and along y over a row's chunks. Vector k of a row are its elements from k * V on, wherever they lie: so
 // the sums are the same from any address.
 #include <cuda_runtime.h>
 
+#include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
 #include "../common/launch.cuh"
 #include "../common/reduce_block.cuh"
@@ -22,8 +25,8 @@
 #include "../common/vector.cuh"
 #include "kernels.h"
 
-constexpr int IN_FLIGHT = 4;       // vectors of a thread
-constexpr int IN_FLIGHT_APART = 2; // where each takes two loads
+constexpr int IN_FLIGHT = 4, MORE_IN_FLIGHT = 5; // vectors of a thread
+constexpr int IN_FLIGHT_APART = 2;               // where each takes two loads
 
 // of a multiprocessor: as many as have registers for their states
 template <class Operation>
@@ -35,11 +38,11 @@ constexpr int short_blocks_at_once = sizeof(typename Operation::State) > 8 ? 4 :
 
 // Adds what thread t of `group` has of `vectors` whole vectors side by side, which are elements j, j + 1, … of
 // their row: vectors t, t + group, …, in this order.
-template <bool ALIGNED, class Operation, class In>
+template <bool ALIGNED, int COUNT, class Operation, class In>
 static __device__ void read_vectors(Running<Operation, In> &running, const unsigned char *x, int vectors,
                                     int64_t j, int t, int group, float keep)
 {
-    constexpr int V = 16 / sizeof(In), COUNT = ALIGNED ? IN_FLIGHT : IN_FLIGHT_APART;
+    constexpr int V = 16 / sizeof(In);
     using Load = std::conditional_t<ALIGNED, Vector<16>, Loading<In, 16>>;
     const uint64_t policy = policy_for(keep);
 
@@ -72,7 +75,7 @@ static __device__ void read_vectors(Running<Operation, In> &running, const unsig
 }
 
 // All that thread t of `group` makes of n elements from `x` on, which are those from j on of their row.
-template <class Operation, class In>
+template <int COUNT, class Operation, class In>
 static __device__ typename Operation::State read_row(const In *x, int64_t n, int64_t j, int t, int group,
                                                      float keep)
 {
@@ -82,9 +85,9 @@ static __device__ typename Operation::State read_row(const In *x, int64_t n, int
     Running<Operation, In> running;
 
     if ((uintptr_t)bytes % 16 == 0)
-        read_vectors<true>(running, bytes, vectors, j, t, group, keep);
+        read_vectors<true, COUNT>(running, bytes, vectors, j, t, group, keep);
     else
-        read_vectors<false>(running, bytes, vectors, j, t, group, keep);
+        read_vectors<false, IN_FLIGHT_APART>(running, bytes, vectors, j, t, group, keep);
     if (t < n - (int64_t)vectors * V) { // fewer than V, and than the group, are left
         const int64_t i = (int64_t)vectors * V + t;
         running.add(x[i], j + i);
@@ -92,7 +95,7 @@ static __device__ typename Operation::State read_row(const In *x, int64_t n, int
     return running.result();
 }
 
-template <class Operation, class In>
+template <class Operation, class In, int COUNT>
 __global__ void __launch_bounds__(REDUCE_BLOCK, blocks_at_once<Operation>)
     reduce_rows(const __grid_constant__ reduce_args args)
 {
@@ -108,8 +111,8 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, blocks_at_once<Operation>)
 
     wait_for_earlier();
     if (row < args.outer)
-        state = read_row<Operation>((const In *)args.x + row * plan.outer_step + begin, n, args.first + begin, t,
-                                    group, plan.keep);
+        state = read_row<COUNT, Operation>((const In *)args.x + row * plan.outer_step + begin, n,
+                                           args.first + begin, t, group, plan.keep);
     if (group < REDUCE_BLOCK)
         state = combine_lanes<Operation>(state, group);
     else
@@ -189,26 +192,26 @@ static __device__ typename Operation::State read_vectors_of_row(Turned shared, u
     return running.result();
 }
 
-// Likewise of any n elements: words of some, or one at a time.
-template <class Operation, class In>
-static __device__ typename Operation::State read_words_of_row(const Vector<16> *shared, unsigned r, unsigned n,
-                                                              unsigned t, unsigned group)
+// Likewise of any n elements, in words of some, or one at a time: word(i) is the i-th of all words, and element(i)
+// of all elements.
+template <class Operation, class In, class WordOf, class ElementOf>
+static __device__ typename Operation::State read_words_of_row(WordOf word, ElementOf element_at, unsigned r,
+                                                              unsigned n, unsigned t, unsigned group)
 {
     Running<Operation, In> running;
 
     if constexpr (sizeof(In) < 4) {
         constexpr unsigned V = 4 / sizeof(In);
-        const auto *words = (const uint32_t *)shared + r * n / V;
-        const unsigned shift = r * n % V * 8 * sizeof(In);
-        const auto word = [&](unsigned k) -> Vector<4> {
-            return {{__funnelshift_r(words[k], words[k + 1], shift)}};
+        const unsigned first = r * n / V, shift = r * n % V * 8 * sizeof(In);
+        const auto word_of_row = [&](unsigned k) -> Vector<4> {
+            return {{__funnelshift_r(word(first + k), word(first + k + 1), shift)}};
         };
 
 #pragma unroll 4
         for (unsigned k = t; k < n / V; k += group)
-            running.add(word(k), k * V);
+            running.add(word_of_row(k), k * V);
         if (n % V && t == group - 1) {
-            const Vector<4> last = word(n / V);
+            const Vector<4> last = word_of_row(n / V);
 #pragma unroll
             for (unsigned c = 0; c < V - 1; c++)
                 if (c < n % V)
@@ -217,7 +220,7 @@ static __device__ typename Operation::State read_words_of_row(const Vector<16> *
     } else {
 #pragma unroll 4
         for (unsigned k = t; k < n; k += group)
-            running.add(((const In *)shared)[r * n + k], k);
+            running.add(element_at(r * n + k), k);
     }
     return running.result();
 }
@@ -257,11 +260,63 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, short_blocks_at_once<Operation>)
 
         if (r < rows)
             state = whole ? read_vectors_of_row<Operation, In>(turned, r, n / V, t, group)
-                          : read_words_of_row<Operation, In>(shared, r, n, t, group);
+                          : read_words_of_row<Operation, In>(
+                                [&](unsigned i) { return ((const uint32_t *)shared)[i]; },
+                                [&](unsigned i) { return ((const In *)shared)[i]; }, r, n, t, group);
         state = combine_lanes<Operation>(state, group);
         if (r < rows && t == 0)
             finish(Operation(), state, first + r, args);
     }
+}
+
+// Rows of N elements, one behind the other, no longer than a vector: those in N vectors are a thread's.
+template <class Operation, class In, int N>
+__global__ void __launch_bounds__(REDUCE_BLOCK) reduce_shortest_rows(const __grid_constant__ reduce_args args)
+{
+    constexpr int V = 16 / sizeof(In);
+    const int64_t first = ((int64_t)blockIdx.x * REDUCE_BLOCK + threadIdx.x) * V;
+    const int rows = (int)max(min(args.outer - first, (int64_t)V), (int64_t)0);
+    const In *x = (const In *)args.x + first * N;
+    Vector<16> vectors[N + 1] = {}; // one more, for the last row's last word
+    const auto state_of = [&](int r) {
+        if constexpr (N % V == 0)
+            return read_vectors_of_row<Operation, In>(Turned{vectors, 0}, r, N / V, 0, 1);
+        else
+            return read_words_of_row<Operation, In>([&](unsigned i) { return vectors[i / 4].word[i % 4]; },
+                                                    [&](unsigned i) { return element<In>(vectors[i / V], i % V); },
+                                                    r, N, 0, 1);
+    };
+
+    wait_for_earlier();
+    if (rows == V) {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            vectors[k] = load_aligned<16>((const unsigned char *)x + k * 16);
+        finish_elements<In, V>(Operation(), first, args, state_of);
+    } else {
+#pragma unroll
+        for (int i = 0; i < V * N; i++)
+            if (i < rows * N)
+                memcpy((unsigned char *)vectors + i * sizeof(In), &x[i], sizeof(In));
+#pragma unroll
+        for (int r = 0; r < V; r++)
+            if (r < rows)
+                finish(Operation(), state_of(r), first + r, args);
+    }
+}
+
+// what is made of elements can be one: sums of floats, as exact as these are, the least and the greatest
+template <class Operation, class In>
+constexpr bool has_elements = is_first<Operation>::value ||
+                              (std::is_same_v<In, double> ? std::is_same_v<Operation, Compensated<double>>
+                                                          : std::is_same_v<Operation, Sum<double>>);
+
+// whether these rows are the shortest, one behind the other, and their results elements
+template <class In>
+static bool are_shortest(const reduce_args &args)
+{
+    return args.n <= REDUCE_SHORTEST && args.n * sizeof(In) <= 16 && args.plan.short_rows &&
+           args.plan.outer_step == args.n && (uintptr_t)args.x % 16 == 0 && are_elements(args);
 }
 
 cudaError_t launch_reduce_single_pass(const reduce_args *args, cudaStream_t stream)
@@ -278,8 +333,22 @@ cudaError_t launch_reduce_single_pass(const reduce_args *args, cudaStream_t stre
         if (plan.words && !fits_word<typename Operation::State>) // the planner knows the launcher
             return cudaErrorInvalidValue;
 #endif
+        if constexpr (has_elements<Operation, In>)
+            if (are_shortest<In>(*args)) {
+                const unsigned blocks = (unsigned)ceil_div(args->outer, REDUCE_BLOCK * 16 / (int)sizeof(In));
+                return dispatch<1, 2, 3, 4, 5, 6, 7, REDUCE_SHORTEST>((int)args->n, [&](auto n) {
+                    if constexpr (n * sizeof(In) <= 16)
+                        return launch<reduce_shortest_rows<Operation, In, n>>(blocks, REDUCE_BLOCK, 0, stream,
+                                                                              *args);
+                    else
+                        return cudaErrorInvalidValue;
+                });
+            }
         if (plan.short_rows)
             return launch<reduce_short_rows<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
-        return launch<reduce_rows<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
+        if constexpr (std::is_same_v<Operation, Sum<double>>)
+            if (plan.more_in_flight)
+                return launch<reduce_rows<Operation, In, MORE_IN_FLIGHT>>(grid, REDUCE_BLOCK, 0, stream, *args);
+        return launch<reduce_rows<Operation, In, IN_FLIGHT>>(grid, REDUCE_BLOCK, 0, stream, *args);
     });
 }
