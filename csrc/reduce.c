@@ -170,6 +170,9 @@ enum {
     SHORTEST = 3,              /* elements of a row that is read by a thread */
     IN_FLIGHT = 4,             /* vectors of a thread of single_pass, or one more, */
     MOST_ROUNDS = 4,           /* where it has less than so many rounds of them */
+    NARROW = 512,              /* columns that are better tiles, */
+    DEEP = 512,                /* where there are so many rows, */
+    DEEP_APART = 256,          /* or even so many, if they do not begin alike */
     SMALL_THREADS = 256,       /* of small columns, a multiprocessor: in blocks of */
     LEAST_THREADS = 64,        /* so many at least, */
     LEAST_ROWS = 6,            /* with so many rows at least, */
@@ -399,11 +402,16 @@ static int64_t fold_of(const struct extent *extent, int vector)
     return fold * extent->inner / vector <= FOLD_LANES && fold <= extent->n ? fold : 1;
 }
 
-/* Whether there are vectors of columns enough for all threads, and rows not to be made one. */
+/* Whether there are vectors of columns enough for all threads, and rows not to be made one; many rows are better
+ * left to tiles, if they are narrow or their vectors apart. */
 static bool takes_whole_columns(const struct device *device, const struct extent *extent, int vector)
 {
-    return fold_of(extent, vector) == 1 && extent->n <= REDUCE_MOST_ROWS &&
-           extent->outer * ceil_div(extent->inner, vector) >= WHOLE_THREADS * (int64_t)device->multiprocessors;
+    const int64_t vectors = ceil_div(extent->inner, vector);
+    const bool deep =
+        extent->inner % vector ? extent->n >= DEEP_APART : extent->n >= DEEP && extent->inner <= NARROW;
+
+    return fold_of(extent, vector) == 1 && extent->n <= REDUCE_MOST_ROWS && !deep &&
+           extent->outer * vectors >= WHOLE_THREADS * (int64_t)device->multiprocessors;
 }
 
 static void plan_columns(const struct device *device, const struct extent *extent, int element, int vector,
