@@ -301,6 +301,18 @@ def test_more_streams_than_the_device_keeps_tickets_for(device):
             assert smemkit.sum(x).item() == expected
 
 
+@pytest.mark.parametrize("width", [203_001, 203_004])
+def test_whole_columns_with_gaps_are_read_where_they_lie(device, width):
+    """Rows that begin at a multiple of a vector, whether or not they end at one, and what lies behind their ends."""
+    memory = integers((11, 203_008), "float32")
+    view, expected = on(device, memory)[:, :width], memory[:, :width].sum(0)
+    out = on(device, np.full(width + 8, 7, np.float32))
+    with launching(1):
+        smemkit.sum(view, 0, out=out[:width])
+    assert_array_equal(out.numpy(), np.append(expected, np.full(8, 7, np.float32)))
+    assert_array_equal(smemkit.max(view, 0).numpy(), memory[:, :width].max(0))
+
+
 # ---- the plan ---------------------------------------------------------------------------------------------------
 
 PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of columns has several blocks
