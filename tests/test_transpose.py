@@ -281,6 +281,25 @@ def test_boxes_and_their_edges(device, kernel, dtype):
             assert_array_equal(out.numpy(), expected, err_msg=f"{shape} {axes} {begin}", strict=True)
 
 
+RUNS = [
+    (1, 1),
+    (3, 2),
+    (1000, 1),
+    (1023, 3),
+    (1024, 5),
+    (1025, 7),
+    (4097, 2),
+]  # how many there are on the two axes
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_runs_are_counted_right(device, dtype):
+    for shape in RUNS:
+        x = scrambled((2, *shape, 5), dtype)
+        result = smemkit.transpose(on(device, x), (2, 1, 0, 3), kernel="runs")
+        assert_array_equal(smemkit.asnumpy(result), x.transpose(2, 1, 0, 3), err_msg=str(shape), strict=True)
+
+
 def test_a_box_and_its_tables_have_room(device):
     """They need nearly all of the shared memory that a block has without asking."""
     x = scrambled((35, 10, 33, 53, 4), "int16")

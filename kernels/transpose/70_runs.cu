@@ -16,12 +16,34 @@
 constexpr int RUN_VECTORS = 2; // that a thread moves; more do not fit its registers, with where they lie
 constexpr int RUN_DIMENSIONS = MAX_BATCH_DIMENSIONS + 2;
 
-// Runs of `length` elements, each of which falls into up to `vectors` vectors of out; `count` of these in all,
-// fewer than 2^32.
+// n / by is n * multiplier >> shift, for n < 2^31: a division takes longer than all else that a vector needs
+struct divisor {
+    uint32_t by, multiplier;
+    int shift;
+};
+
+static divisor divisor_of(int64_t by)
+{
+    int log2 = 0;
+
+    while ((int64_t)1 << log2 < by)
+        log2++;
+    return {(uint32_t)by, (uint32_t)((((uint64_t)1 << (31 + log2)) + by - 1) / by), 31 + log2};
+}
+
+static __device__ uint32_t divide(uint32_t n, const divisor &d)
+{
+    return (uint32_t)((uint64_t)n * d.multiplier >> d.shift);
+}
+
+// Runs of `length` elements, each of which falls into up to `vectors.by` vectors of out; `count` of these in all,
+// fewer than 2^31.
 struct runs_shape {
-    int64_t length, vectors, count;
+    int64_t length, count;
+    divisor vectors;
     int ndim;
     batch_dimension dimension[RUN_DIMENSIONS]; // the last one is the innermost
+    divisor counts[RUN_DIMENSIONS];            // of these
 };
 
 // A vector of out: `shift` elements behind the begin of a run, or before it.
@@ -32,26 +54,39 @@ struct cut {
     int64_t shift;
 };
 
+// which is 0 of a vector, whatever its address says
+template <class T>
+static __device__ int past_of(const T *element)
+{
+    return sizeof(T) == VECTOR ? 0 : elements_past(element);
+}
+
 template <class T>
 static __device__ cut<T> find_cut(const runs_shape &runs, const T *x, T *out, uint32_t i)
 {
-    uint32_t run = i / (uint32_t)runs.vectors;
-    const int64_t v = i - run * (uint32_t)runs.vectors;
+    uint32_t run = divide(i, runs.vectors);
+    const int64_t v = i - run * runs.vectors.by;
 
     for (int d = runs.ndim - 1; d >= 0; d--) {
-        const uint32_t count = (uint32_t)runs.dimension[d].count, at = d > 0 ? run % count : run;
+        const uint32_t above = d > 0 ? divide(run, runs.counts[d]) : 0, at = run - above * runs.counts[d].by;
 
-        run = d > 0 ? run / count : 0;
+        run = above;
         x += at * runs.dimension[d].x_step;
         out += at * runs.dimension[d].out_step;
     }
 
-    const int64_t shift = v * pieces<T>::V - elements_past(out);
+    const int64_t shift = v * pieces<T>::V - past_of(out);
     return {x + shift, out + shift, shift};
 }
 
+// blocks of a multiprocessor, for the registers that hold the elements of what is no whole vector
 template <class T>
-__global__ void __launch_bounds__(BLOCK)
+constexpr int RUNS_BLOCKS = sizeof(T) == VECTOR ? BLOCKS_AN_SM
+                            : sizeof(T) > 1     ? BLOCKS_AN_SM - 1
+                                                : BLOCKS_AN_SM / 2;
+
+template <class T>
+__global__ void __launch_bounds__(BLOCK, RUNS_BLOCKS<T>)
     transpose_runs(const __grid_constant__ runs_shape runs, const T *x, T *out)
 {
     wait_for_earlier();
@@ -68,10 +103,10 @@ __global__ void __launch_bounds__(BLOCK)
         whole[l] = false;
         if (i < runs.count) {
             cuts[l] = find_cut(runs, x, out, (uint32_t)i);
-            const int past = elements_past(cuts[l].x), needed = past ? 2 * V : V;
+            const int past = past_of(cuts[l].x), needed = past ? 2 * V : V;
             const int64_t from = cuts[l].shift - past; // of the run, the first element of the first vector of x
 
-            whole[l] = from >= 0 && from + needed <= runs.length;
+            whole[l] = V == 1 || (from >= 0 && from + needed <= runs.length);
             if (whole[l])
                 low[l] = *(const uint4 *)(cuts[l].x - past);
             if (whole[l] && past)
@@ -81,8 +116,7 @@ __global__ void __launch_bounds__(BLOCK)
 #pragma unroll
     for (int l = 0; l < RUN_VECTORS; l++) {
         if (whole[l]) {
-            *(uint4 *)cuts[l].out =
-                extracted<sizeof(T)>(low[l], high[l], elements_past(cuts[l].x) * (int)sizeof(T));
+            *(uint4 *)cuts[l].out = extracted<sizeof(T)>(low[l], high[l], past_of(cuts[l].x) * (int)sizeof(T));
         } else if (first + l * BLOCK < runs.count) { // a run begins or ends near by
             T some[V];
 
@@ -111,7 +145,7 @@ static int unit_of(const transpose_args *args, const runs_shape &runs)
 
 static runs_shape runs_of(const transpose_args *args)
 {
-    runs_shape runs = {args->columns, 0, 0, args->batch_ndim, {}};
+    runs_shape runs = {args->columns, 0, {}, args->batch_ndim, {}, {}};
 
     std::copy(args->batch, args->batch + args->batch_ndim, runs.dimension);
     if (args->rows > 1) {
@@ -125,16 +159,16 @@ static runs_shape runs_of(const transpose_args *args)
 template <class T>
 static cudaError_t launch(runs_shape runs, const T *x, T *out, cudaStream_t stream)
 {
+    const int64_t vectors = ceil_div(runs.length + pieces<T>::V - 1, pieces<T>::V);
     batch_dimension *widest = nullptr;
 
-    runs.vectors = ceil_div(runs.length + pieces<T>::V - 1, pieces<T>::V);
-    runs.count = runs.vectors;
+    runs.count = vectors;
     for (int d = 0; d < runs.ndim; d++) {
         runs.count *= runs.dimension[d].count;
         if (!widest || runs.dimension[d].count > widest->count)
             widest = &runs.dimension[d];
     }
-    if (runs.count > UINT32_MAX) { // in two
+    if (runs.count > INT32_MAX) { // in two
         const bool by_length = !widest || widest->count == 1;
         int64_t &most = by_length ? runs.length : widest->count;
         const int64_t all = most, half = all / 2;
@@ -146,6 +180,9 @@ static cudaError_t launch(runs_shape runs, const T *x, T *out, cudaStream_t stre
         return launch(runs, x + half * (by_length ? 1 : widest->x_step),
                       out + half * (by_length ? 1 : widest->out_step), stream);
     }
+    runs.vectors = divisor_of(vectors);
+    for (int d = 0; d < runs.ndim; d++)
+        runs.counts[d] = divisor_of(runs.dimension[d].count);
     return launch<transpose_runs<T>>((unsigned)ceil_div(runs.count, BLOCK * RUN_VECTORS), BLOCK, 0, stream, runs,
                                      x, out);
 }
