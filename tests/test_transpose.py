@@ -281,6 +281,34 @@ def test_boxes_and_their_edges(device, kernel, dtype):
             assert_array_equal(out.numpy(), expected, err_msg=f"{shape} {axes} {begin}", strict=True)
 
 
+FEW_ROWS = [1, 2, 3, 4, 5, 7, 8, 16, 33, 46, 63, 64]
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.parametrize("few", FEW_ROWS)
+def test_few_rows_begin_and_end_anywhere(device, few, dtype):
+    for columns in 65, 515, 4099:
+        for skipped in 0, 1, 3:  # of x, and in front of what is made of it
+            whole = scrambled((3, few, columns + skipped), dtype)
+            x, array = whole[..., skipped:], on(device, whole)[..., skipped:]
+            room = on(device, poison((x.size + skipped,), x.dtype))
+            out = room[skipped:].reshape(3, columns, few)
+            with launching(1):
+                assert smemkit.transpose(array, (0, 2, 1), kernel="narrow", out=out) is out
+            assert_array_equal(out.numpy(), x.transpose(0, 2, 1), err_msg=f"{columns} {skipped}", strict=True)
+            assert_array_equal(room.numpy()[:skipped], poison((skipped,), x.dtype))
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_few_rows_have_no_faults(dtype):
+    for few in 2, 3, 7, 33:
+        for columns in 300, 301:
+            for skipped in 0, 1:
+                x = np.zeros((few, columns + skipped), dtype)[:, skipped:]
+                report = smemkit.check(smemkit.transpose, x, kernel="narrow", blocks="all")
+                assert report.ok, report.faults
+
+
 RUNS = [
     (1, 1),
     (3, 2),
