@@ -258,12 +258,14 @@ static const struct kernel_row *choose_rung(const struct axes *axes, const struc
     enum { VECTOR = 16, WORD = 4, LARGE = 8 }; /* bytes; an element is large from there */
     enum { TILE = 32 };                        /* rows and columns of a wide matrix */
     enum { TINY = 800, PART = 1700 };          /* elements of a matrix in one tile */
+    enum { LONG = 64 };                        /* elements of a row of out */
     enum { FEW = 1 << 16, MORE = 1 << 18, MANY = 1 << 20, MOST = 1 << 21 }; /* elements in all */
     const int element = args->element_size;
     const npy_intp elements = args->batches * args->rows * args->columns, part = elements_of_tile(args);
     const bool large = element >= LARGE, wide = args->rows >= TILE && args->columns >= TILE;
     const bool tiles = transpose_fills_tiles(args) && (large || elements <= (wide ? MANY : MORE)) &&
                        (element < VECTOR || elements <= FEW / 128 || elements > FEW / 2);
+    const bool long_rows = args->rows >= LONG && part < TINY && elements > MORE && elements <= MOST;
     const bool vectors =
         fills_vectors(args->columns, args->rows, element < WORD ? VECTOR / element : WORD, element) &&
         fills_vectors(args->rows, args->columns, TILE / 2, element);
@@ -279,6 +281,8 @@ static const struct kernel_row *choose_rung(const struct axes *axes, const struc
         name = "small";
     else if (vectors)
         name = "vectorized";
+    else if (long_rows && !narrow)
+        name = "narrow";
     else if (elements <= (large ? 2 * MORE : MORE) && (narrow || part < PART / 2))
         name = "small";
     else if (narrow)

@@ -360,6 +360,8 @@ CHOICES = [  # shape, dtype, axes, the rung that is taken
     ((40_000, 8, 8), "float32", (0, 2, 1), "small"),
     ((8, 20_000, 15), "uint8", (2, 1, 0), "boxes"),
     ((2, 2000, 700), "float64", (1, 2, 0), "narrow"),
+    ((256, 4, 56, 9), "float64", (1, 3, 2, 0), "narrow"),
+    ((20, 4, 700, 9), "float32", (1, 3, 2, 0), "small"),
 ]
 
 
