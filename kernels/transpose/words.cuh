@@ -40,7 +40,8 @@ template <class T>
 static __device__ void store_windows(const transpose_args &args, T *out, int64_t row, int past,
                                      const T *const (&places)[word_of<T>::V], int count, int step_log2)
 {
-    constexpr int V = word_of<T>::V, BITS = 32 / V;
+    constexpr int V = word_of<T>::V;
+    const uint32_t turned = 0x54105410u >> (16 - past * (16 / V)); // the halves' elements, `past` places on
     const int64_t out_step = args.out_pitch << step_log2;
     const int step = 1 << step_log2;
 
@@ -48,18 +49,19 @@ static __device__ void store_windows(const transpose_args &args, T *out, int64_t
 #pragma unroll 4
         for (int k = 0; k < count; k++) {
             if constexpr (V > 1) {
-                uint32_t word = 0;
+                uint32_t low = places[0][k * step], high = places[V / 2][k * step];
 
-#pragma unroll
-                for (int q = 0; q < V; q++)
-                    word |= (uint32_t)places[q][k * step] << q * BITS;
-                *(uint32_t *)out = __funnelshift_l(word, word, past * BITS);
+                if constexpr (V == 4) {
+                    low = __byte_perm(low, places[1][k * step], 0x0040);
+                    high = __byte_perm(high, places[3][k * step], 0x0040);
+                }
+                *(uint32_t *)out = __byte_perm(low, high, turned);
             } else {
                 *out = places[0][k * step];
             }
             out += out_step;
         }
-    } else { // columns begin or end in it
+    } else if (row > -V && row < args.rows) { // columns begin or end in it
 #pragma unroll 1
         for (int k = 0; k < count; k++) {
 #pragma unroll
