@@ -214,6 +214,20 @@ def test_views_are_turned_and_written_as_they_lie(device, kernel):
 
 
 @pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.parametrize("rows", [31, 97, 128, 259])
+def test_rows_begin_anywhere_in_a_sector(device, dtype, rows):
+    """In tiles of words: those of elements would be half empty."""
+    x = scrambled((30, rows, 33), dtype)
+    for begin, gap in (0, 0), (1, 2), (3, 5):
+        whole = poison((30, 33, begin + rows + gap), dtype)
+        out = on(device, whole)
+        inside = np.s_[:, :, begin : begin + rows]
+        smemkit.transpose(on(device, x), (0, 2, 1), kernel="vectorized", out=out[inside])
+        whole[inside] = x.transpose(0, 2, 1)  # and nothing else
+        assert_array_equal(out.numpy(), whole, err_msg=f"{begin} {gap}")
+
+
+@pytest.mark.parametrize("dtype", SIZES)
 def test_strides_are_left_to_one_launch(device, dtype):
     x = scrambled((6, 20, 34), dtype)
     array = on(device, x)

@@ -4,6 +4,7 @@
 // first is needed, and stores it to out in vectors: a warp 128 bytes of each of four rows. A thread makes a vector
 // out of V elements of a column of the tile; small elements it reads as words of E, which it turns with those of E
 // rows by byte permutes. Where rows begin anywhere, words of 4 bytes are the vectors, or elements: see words.cuh.
+// Tiles then move up from row to row of out, for each sector to be written by one block; of bytes, each half.
 // Elements of 8 bytes or more are moved one by one through a padded tile, and so is what there is little of, which
 // waits for its loads and not for their number. Tiles are numbered along the rows of out, for what two of them
 // share to be written at about the same time: memory is slow to write a part of a sector.
@@ -11,7 +12,8 @@
 // What the rung below wasted: an instruction for each element, most of the bytes that could be on their way, and
 // on rows of odd lengths a sector at either end of whatever a warp moves.
 // Launch: blocks of up to 256 threads, one for each tile of each x, or for two of them in place; a tile of vectors
-// has about 16 KB, or 4 KB of little, and is as narrow or as low as x is; one of elements has 32 by 32 of them.
+// has about 16 KB, or 4 KB of little, one of words 16 or 32 KB, and they are as narrow or as low as x is; one of
+// elements has 32 by 32 of them.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -49,28 +51,39 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     store_tile(args, tile, out, at, memory);
 }
 
+constexpr int WORD_BLOCKS = 4; // more would leave too little of the cache that words come through
+
+// The windows of a tile's rows of out begin at multiples of so many bytes, a sector or, not to load too much
+// twice, half of one: up to UP groups above the tile, and those of every 2^PERIOD_LOG2-th row as many.
+template <class T>
+struct windows {
+    static constexpr int ALIGNED = sizeof(T) == 1 ? 16 : 32;
+    static constexpr int UP = ALIGNED / word_of<T>::W - (word_of<T>::V == 1);
+    static constexpr int PERIOD_LOG2 = sizeof(T) <= 2 ? 4 : sizeof(T) == 4 ? 3 : 2;
+    static_assert(ALIGNED == sizeof(T) << PERIOD_LOG2);
+};
+
 // Where rows begin anywhere: a tile of words.
 struct word_tile {
     int across_log2, down_log2; // words, groups
-    int groups, columns;        // that are sure to be there, wherever rows begin
+    int columns;                // that are sure to be there, wherever rows begin
     int group;                  // words from one to the next in shared memory
     int64_t dense;              // see count_dense
 };
 
-// Rows of a tile as their words lie, from those of the group above it on. A thread has one word of every so many
-// rows, a multiple of V: they are shifted alike.
+// Rows of a tile as their words lie, from those of the UP groups above it on. A thread has one word of every so
+// many rows, a multiple of V: they are shifted alike.
 template <class T>
 static __device__ void load_words(const transpose_args &args, const word_tile &tile, const T *x, corner at,
                                   typename word_of<T>::type *memory)
 {
-    constexpr int V = word_of<T>::V, ABOVE = word_of<T>::MORE * V;
+    constexpr int V = word_of<T>::V, ABOVE = windows<T>::UP * V;
     const int w = threadIdx.x & ((1 << tile.across_log2) - 1), step_log2 = BLOCK_LOG2 - tile.across_log2;
     const int begin = at.row > 0 ? 0 : ABOVE; // x has no rows above the first
-    const int end = (int)min((int64_t)V << tile.down_log2, args.rows - at.row + ABOVE);
+    const int end = (int)min((int64_t)V << tile.down_log2, args.rows - at.row) + ABOVE;
     int first = threadIdx.x >> tile.across_log2;
 
-    if (first < begin)
-        first += 1 << step_log2;
+    first += count_steps(first, begin, step_log2) << step_log2;
 
     int count = count_steps(first, end, step_log2);
     const int64_t from_step = args.x_pitch << step_log2;
@@ -110,7 +123,7 @@ static __device__ void load_words(const transpose_args &args, const word_tile &t
 }
 
 template <class T>
-__global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
+__global__ void __launch_bounds__(BLOCK, WORD_BLOCKS)
     transpose_words(const __grid_constant__ transpose_args args, word_tile tile, int64_t batch, corner first)
 {
     wait_for_earlier();
@@ -119,7 +132,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     extern __shared__ uint4 memory[];
 
     const plane begin = plane_of(args, batch + blockIdx.z);
-    const corner turned = corner_of_block(first, tile.columns, tile.groups * V);
+    const corner turned = corner_of_block(first, tile.columns, V << tile.down_log2);
     const corner at = {turned.column, turned.row};
     const T *x = (const T *)args.x + begin.x + at.row * args.x_pitch + at.column;
     T *out = (T *)args.out + begin.out + at.column * args.out_pitch + at.row;
@@ -127,22 +140,38 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     load_words(args, tile, x, at, (word *)memory);
     __syncthreads(); // the tile is complete before anyone reads a column of it
 
-    const int group = threadIdx.x & ((1 << tile.down_log2) - 1), column = threadIdx.x >> tile.down_log2;
-    const int step_log2 = BLOCK_LOG2 - tile.down_log2;
+    constexpr int PERIOD_LOG2 = windows<T>::PERIOD_LOG2;
+    const int group = threadIdx.x & ((1 << tile.down_log2) - 1), step = BLOCK >> tile.down_log2;
     const int columns = (int)min((int64_t)tile.columns, args.columns - at.column);
-    const int past = elements_past_word(out + column * args.out_pitch), up = group * V - past;
+    int column = threadIdx.x >> tile.down_log2;
+
+    out += column * args.out_pitch;
+
+    const int past = elements_past_word(out);
+    const word *above = (word *)memory + (windows<T>::UP - 1 + group) * tile.group;
     const T *places[V];
 
 #pragma unroll
     for (int q = 0; q < V; q++) {
-        const int own = V > 1 && q + past < V; // else it is of the group above
+        const int own = V == 1 || q + past < V; // else it is of the group above
 
-        places[q] = (const T *)((word *)memory + (group + own) * tile.group + (q << tile.across_log2)) +
+        places[q] = (const T *)(above + own * tile.group + (q << tile.across_log2)) +
                     elements_past_word(x + q * args.x_pitch) + column;
     }
-    if (group < tile.groups)
-        store_windows(args, out + column * args.out_pitch + up, at.row + up, past, places,
-                      count_steps(column, columns, step_log2), step_log2);
+#pragma unroll 1
+    for (const int end = min(columns, column + (1 << PERIOD_LOG2)); column < end; column += step) {
+        const int up = (int)((uintptr_t)out % windows<T>::ALIGNED / sizeof(word)), row = (group - up) * V - past;
+        const T *shifted[V];
+
+#pragma unroll
+        for (int q = 0; q < V; q++) {
+            shifted[q] = places[q] - up * tile.group * V;
+            places[q] += step;
+        }
+        store_windows(args, out + row, at.row + row, past, shifted, count_steps(column, columns, PERIOD_LOG2),
+                      PERIOD_LOG2);
+        out += step * args.out_pitch;
+    }
 }
 
 static int64_t count_tiles(const transpose_args *args, int rows, int columns)
@@ -153,24 +182,25 @@ static int64_t count_tiles(const transpose_args *args, int rows, int columns)
 template <class T>
 static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
 {
-    constexpr int V = word_of<T>::V, W = word_of<T>::W;
-    constexpr int ACROSS_LOG2 = sizeof(T) < 4 ? 4 : 5, DOWN_LOG2 = 6; // tall: longer runs of bytes to store
-    word_tile tile = {ACROSS_LOG2, DOWN_LOG2, 0, 0, 0, count_dense(args)};
+    constexpr int V = word_of<T>::V, W = word_of<T>::W, MOST_PAST = windows<T>::ALIGNED / (int)sizeof(T) - 1;
+    constexpr int ACROSS_LOG2 = sizeof(T) == 1 ? 5 : 6, DOWN_LOG2 = ACROSS_LOG2;
+    constexpr int LEAST_DOWN_LOG2 = BLOCK_LOG2 - windows<T>::PERIOD_LOG2; // of a period's rows one a thread
+    word_tile tile = {ACROSS_LOG2, DOWN_LOG2, 0, 0, count_dense(args)};
 
     while (tile.across_log2 > 3 && V << (tile.across_log2 - 1) >= args->columns)
         tile.across_log2--;
-    while (tile.down_log2 > 3 && V << (tile.down_log2 - 1) >= args->rows)
+    while (tile.down_log2 > LEAST_DOWN_LOG2 && V << (tile.down_log2 - 1) >= args->rows + MOST_PAST)
         tile.down_log2--;
-    if (tile.down_log2 > 5 && count_tiles(args, V << tile.down_log2, V << tile.across_log2) < FEW_TILES)
+    if (tile.down_log2 > std::max(5, LEAST_DOWN_LOG2) &&
+        count_tiles(args, V << tile.down_log2, V << tile.across_log2) < FEW_TILES)
         tile.down_log2--;
     if (tile.across_log2 > 4 && count_tiles(args, V << tile.down_log2, V << tile.across_log2) < FEW_TILES)
         tile.across_log2--;
-    tile.groups = (1 << tile.down_log2) - word_of<T>::MORE;
     tile.columns = (V << tile.across_log2) - (V - 1);
     tile.group = (V << tile.across_log2) + (tile.down_log2 < 5 ? 32 >> tile.down_log2 : 1);
-    const int bytes = (tile.group << tile.down_log2) * W;
+    const int bytes = ((1 << tile.down_log2) + windows<T>::UP) * tile.group * W;
 
-    return cover(args->batches, args->columns, args->rows + V - 1, tile.columns, tile.groups * V,
+    return cover(args->batches, args->columns, args->rows + MOST_PAST, tile.columns, V << tile.down_log2,
                  [&](dim3 grid, int64_t batch, corner first) {
                      launch<transpose_words<T>>(grid, BLOCK, bytes, stream, *args, tile, batch, first);
                  });
