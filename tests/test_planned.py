@@ -9,7 +9,7 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from cases import DTYPES, in_threads, integers, launching, on, poison
+from cases import DTYPES, in_threads, integers, launching, on, parts_of, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -303,7 +303,7 @@ def test_more_streams_than_the_device_keeps_tickets_for(device):
 
 @pytest.mark.parametrize("width", [203_001, 203_004])
 def test_whole_columns_with_gaps_are_read_where_they_lie(device, width):
-    """Rows that begin at a multiple of a vector, whether or not they end at one, and what lies behind their ends."""
+    """Rows that begin at a multiple of a vector, whether or not they end at one; nothing behind them is touched."""
     memory = integers((11, 203_008), "float32")
     view, expected = on(device, memory)[:, :width], memory[:, :width].sum(0)
     out = on(device, np.full(width + 8, 7, np.float32))
@@ -386,7 +386,9 @@ def test_the_shortest_rows_from_anywhere(device, dtype, n):
         results = [smemkit.asnumpy(smemkit.reduce(view, op, 1)) for view in views]
         if np.dtype(dtype).kind in "fV" and op in ("sum", "mean"):
             error = 2 * np.finfo(dtype).eps if dtype != "bfloat16" else 2.0**-7
-            np.testing.assert_allclose(results[0].astype(float), expected.astype(float), rtol=error, atol=4 * error)
+            np.testing.assert_allclose(
+                results[0].astype(float), expected.astype(float), rtol=error, atol=4 * error
+            )
         else:
             assert_array_equal(results[0], expected.astype(results[0].dtype))
         for result in results[1:]:
@@ -394,6 +396,17 @@ def test_the_shortest_rows_from_anywhere(device, dtype, n):
         out = smemkit.empty(rows + 1, results[0].dtype, device=device)[1:]
         smemkit.reduce(views[0], op, 1, out=out)
         assert_array_equal(out.numpy().view(np.uint8), results[0].view(np.uint8))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((70_003, 3), 1), ((3, 203_000), 0)], ids=str)
+def test_vectors_of_results_in_parts_and_with_an_initial_value(device, shape, axis):
+    x = integers(shape, "float32")
+    whole = smemkit.sum(x / np.float32(7), axis, device=device)
+    with parts_of(40_004):
+        assert smemkit.sum(x / np.float32(7), axis, device=device).tobytes() == whole.tobytes()
+    for op in ("sum", "min"):
+        result = smemkit.reduce(on(device, x), op, axis, initial=-5)
+        assert_array_equal(result.numpy(), getattr(np, op)(x, axis=axis, initial=-5))
 
 
 @pytest.mark.parametrize("op", ["argmax", "var", "any"])
