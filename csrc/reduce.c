@@ -168,9 +168,9 @@ enum {
     SMALL_ROWS = 64 << 10,     /* up to so many elements in rows of a few, or */
     UNALIGNED_ROWS = 1 << 20,  /* in longer ones that are no whole vectors */
     SHORTEST = 3,              /* elements of a row that is read by a thread */
-    IN_FLIGHT = 4,             /* vectors of a thread of single_pass, or one more, */
+    IN_FLIGHT = 4,             /* vectors of a thread of single_pass, as it has them, or one more, */
     MOST_ROUNDS = 4,           /* where it has less than so many rounds of them */
-    NARROW = 512,              /* columns that are better tiles, */
+    FEW_COLUMNS = 512,         /* that are better tiles, */
     DEEP = 512,                /* where there are so many rows, */
     DEEP_APART = 256,          /* or even so many, if they do not begin alike */
     SMALL_THREADS = 256,       /* of small columns, a multiprocessor: in blocks of */
@@ -408,7 +408,7 @@ static bool takes_whole_columns(const struct device *device, const struct extent
 {
     const int64_t vectors = ceil_div(extent->inner, vector);
     const bool deep =
-        extent->inner % vector ? extent->n >= DEEP_APART : extent->n >= DEEP && extent->inner <= NARROW;
+        extent->inner % vector ? extent->n >= DEEP_APART : extent->n >= DEEP && extent->inner <= FEW_COLUMNS;
 
     return fold_of(extent, vector) == 1 && extent->n <= REDUCE_MOST_ROWS && !deep &&
            extent->outer * vectors >= WHOLE_THREADS * (int64_t)device->multiprocessors;
@@ -434,7 +434,7 @@ static bool takes_small_columns(const struct device *device, const struct extent
            !(loads_once && takes_whole_columns(device, extent, vector));
 }
 
-/* Whether single_pass keeps rows in registers, as the launcher has it. */
+/* Whether single_pass keeps rows in registers, if they lie so that it can; else they are short rows to it. */
 static bool stays_in_registers(const struct extent *extent, const struct reduce_args *args)
 {
     const bool first = args->op == REDUCE_MIN || args->op == REDUCE_MAX;

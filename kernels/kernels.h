@@ -88,19 +88,19 @@ struct reduce_plan {
     int group;      /* threads that share a row: a power of two up to 32, or the block's 256; as many as a vector
                        has elements, or short rows */
     int short_rows; /* 0, or how many a block has that pass through shared memory: whole vectors together, and
-                       REDUCE_SHORT_BYTES at most */
+                       REDUCE_SHORT_BYTES at most; the launcher keeps the shortest in registers where it can */
     bool more_in_flight; /* sums of floats: five vectors of a thread rather than four, which saves one of two or
                             three rounds */
     /* columns, small_columns */
-    int vector; /* columns of a thread; small_columns: 1 */
-    int lanes,
-        height; /* threads side by side, and one below the other; a block has as many such as it has room for */
-    int fold;   /* rows that are one to them, so that it is whole vectors; 1 where they lie apart */
+    int vector;        /* columns of a thread; small_columns: 1 */
+    int lanes, height; /* threads side by side, and one below the other; a block has as many such as it has room
+                          for. REDUCE_BLOCK lanes: whole columns, a vector of them a thread */
+    int fold;          /* rows that are one to them, so that it is whole vectors; 1 where they lie apart */
 };
 
 enum { REDUCE_BLOCK = 256 /* threads of these */, REDUCE_SHORT_BYTES = 16 << 10 };
 
-/* Elements of the rows at most that `single_pass` keeps in registers, if they are no more than 16 bytes. */
+/* The most elements of a row that `single_pass` keeps in registers, where they are 16 bytes at most. */
 enum { REDUCE_SHORTEST = 8 };
 
 /* Rows of a column that `columns` and `small_columns` give a thread at most, which adds small integers in 32 bits.

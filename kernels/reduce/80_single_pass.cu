@@ -9,11 +9,11 @@
 // for each level of the tree, or the time in which few loads were under way.
 // Short rows, which are no whole vectors mostly, pass through shared memory: a block loads as many side by side as
 // it has room for, in whole vectors, and then each is read by a thread, or by a few.
-// Rows that are no longer than a vector stay in registers: a thread has as many as their elements' number of
-// vectors holds, and what they come to is a vector of results.
+// The shortest, of N elements that are no more than a vector, stay in registers if their results have the dtype of
+// x: a thread loads N vectors, which are V rows, and stores a vector of V results.
 // Launch: blocks of 256 threads, along x over the rows, 256 / group a block or as many short ones as there is room
-// for, and along y over a row's chunks. Vector k of a row are its elements from k * V on, wherever they lie: so
-// the sums are the same from any address.
+// for, or 256 * V of the shortest, and along y over a row's chunks. Vector k of a row are its elements from k * V
+// on, wherever they lie: so the sums are the same from any address.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -192,10 +192,10 @@ static __device__ typename Operation::State read_vectors_of_row(Turned shared, u
     return running.result();
 }
 
-// Likewise of any n elements, in words of some, or one at a time: word(i) is the i-th of all words, and element(i)
-// of all elements.
-template <class Operation, class In, class WordOf, class ElementOf>
-static __device__ typename Operation::State read_words_of_row(WordOf word, ElementOf element_at, unsigned r,
+// Likewise of any n elements, in words of some, or one at a time: word_at(i) is the i-th of all words, and
+// element_at(i) of all elements.
+template <class Operation, class In, class WordAt, class ElementAt>
+static __device__ typename Operation::State read_words_of_row(WordAt word_at, ElementAt element_at, unsigned r,
                                                               unsigned n, unsigned t, unsigned group)
 {
     Running<Operation, In> running;
@@ -204,7 +204,7 @@ static __device__ typename Operation::State read_words_of_row(WordOf word, Eleme
         constexpr unsigned V = 4 / sizeof(In);
         const unsigned first = r * n / V, shift = r * n % V * 8 * sizeof(In);
         const auto word_of_row = [&](unsigned k) -> Vector<4> {
-            return {{__funnelshift_r(word(first + k), word(first + k + 1), shift)}};
+            return {{__funnelshift_r(word_at(first + k), word_at(first + k + 1), shift)}};
         };
 
 #pragma unroll 4
@@ -269,15 +269,16 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, short_blocks_at_once<Operation>)
     }
 }
 
-// Rows of N elements, one behind the other, no longer than a vector: those in N vectors are a thread's.
+// Rows of N elements, one behind the other and no longer than a vector: V of them, which are N vectors, are a
+// thread's. Fewer than V are left at the end, of which threads of the last block have one each.
 template <class Operation, class In, int N>
 __global__ void __launch_bounds__(REDUCE_BLOCK) reduce_shortest_rows(const __grid_constant__ reduce_args args)
 {
     constexpr int V = 16 / sizeof(In);
     const int64_t first = ((int64_t)blockIdx.x * REDUCE_BLOCK + threadIdx.x) * V;
-    const int rows = (int)max(min(args.outer - first, (int64_t)V), (int64_t)0);
-    const In *x = (const In *)args.x + first * N;
-    Vector<16> vectors[N + 1] = {}; // one more, for the last row's last word
+    const int64_t left = args.outer / V * V + threadIdx.x;
+    const In *x = (const In *)args.x;
+    Vector<16> vectors[N + 1] = {}; // the last row's last word may reach into what lies behind it
     const auto state_of = [&](int r) {
         if constexpr (N % V == 0)
             return read_vectors_of_row<Operation, In>(Turned{vectors, 0}, r, N / V, 0, 1);
@@ -288,30 +289,27 @@ __global__ void __launch_bounds__(REDUCE_BLOCK) reduce_shortest_rows(const __gri
     };
 
     wait_for_earlier();
-    if (rows == V) {
+    if (first + V <= args.outer) {
 #pragma unroll
         for (int k = 0; k < N; k++)
-            vectors[k] = load_aligned<16>((const unsigned char *)x + k * 16);
+            vectors[k] = load_aligned<16>((const unsigned char *)(x + first * N) + k * 16);
         finish_elements<In, V>(Operation(), first, args, state_of);
-    } else {
+    }
+    if (blockIdx.x == gridDim.x - 1 && left < args.outer) {
 #pragma unroll
-        for (int i = 0; i < V * N; i++)
-            if (i < rows * N)
-                memcpy((unsigned char *)vectors + i * sizeof(In), &x[i], sizeof(In));
-#pragma unroll
-        for (int r = 0; r < V; r++)
-            if (r < rows)
-                finish(Operation(), state_of(r), first + r, args);
+        for (int i = 0; i < N; i++)
+            memcpy((unsigned char *)vectors + i * sizeof(In), &x[left * N + i], sizeof(In));
+        finish(Operation(), state_of(0), left, args);
     }
 }
 
-// what is made of elements can be one: sums of floats, as exact as these are, the least and the greatest
+// whether results of x's dtype are made by this: sums of floats, as exact as these are, the least and the greatest
 template <class Operation, class In>
-constexpr bool has_elements = is_first<Operation>::value ||
-                              (std::is_same_v<In, double> ? std::is_same_v<Operation, Compensated<double>>
-                                                          : std::is_same_v<Operation, Sum<double>>);
+constexpr bool results_are_elements = is_first<Operation>::value ||
+                                      (std::is_same_v<In, double> ? std::is_same_v<Operation, Compensated<double>>
+                                                                  : std::is_same_v<Operation, Sum<double>>);
 
-// whether these rows are the shortest, one behind the other, and their results elements
+// whether these short rows are the shortest, and lie so that they can stay in registers
 template <class In>
 static bool are_shortest(const reduce_args &args)
 {
@@ -333,7 +331,7 @@ cudaError_t launch_reduce_single_pass(const reduce_args *args, cudaStream_t stre
         if (plan.words && !fits_word<typename Operation::State>) // the planner knows the launcher
             return cudaErrorInvalidValue;
 #endif
-        if constexpr (has_elements<Operation, In>)
+        if constexpr (results_are_elements<Operation, In>)
             if (are_shortest<In>(*args)) {
                 const unsigned blocks = (unsigned)ceil_div(args->outer, REDUCE_BLOCK * 16 / (int)sizeof(In));
                 return dispatch<1, 2, 3, 4, 5, 6, 7, REDUCE_SHORTEST>((int)args->n, [&](auto n) {

@@ -8,7 +8,8 @@
 // Where there are vectors enough for all threads, each has all of its own columns, and nothing is combined.
 // Launch: blocks of 256 threads, which are `lanes` along the columns by `height` down the rows; what is left of
 // the 256 makes further such units, each for a tile of columns. Along x the units, along y the chunks of n, whose
-// partial results the last block combines, as in single_pass. Whole columns: along x, one thread a vector.
+// partial results the last block combines, as in single_pass. Whole columns: blocks of 128, along x, one thread a
+// vector.
 #include <cuda_runtime.h>
 
 #include "../common/grid.cuh"
@@ -42,9 +43,10 @@ constexpr int blocks_at_once = sizeof(State) > 16 || bytes_of_states<State, In> 
                                : bytes_of_states<State, In> > 32                     ? 3
                                                                                      : 4;
 
+// likewise, of threads that have whole columns
 template <class State, class In>
-constexpr int whole_blocks_at_once = REDUCE_BLOCK /
-                                     WHOLE_BLOCK *(sizeof(State) > 16 || bytes_of_states<State, In> > 64 ? 3 : 4);
+constexpr int whole_blocks_at_once = (sizeof(State) > 16 || bytes_of_states<State, In> > 64 ? 3 : 4) * REDUCE_BLOCK
+                                     / WHOLE_BLOCK;
 
 // The shared memory's states, with a gap after as many as fill its banks: what lies V apart meets in fewer of
 // them.
