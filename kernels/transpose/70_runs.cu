@@ -54,7 +54,7 @@ struct cut {
     int64_t shift;
 };
 
-// which is 0 of a vector, whatever its address says
+// elements_past, which is known to be 0 for elements that are vectors themselves
 template <class T>
 static __device__ int past_of(const T *element)
 {

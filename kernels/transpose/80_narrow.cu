@@ -29,7 +29,7 @@ constexpr int64_t MANY_PIECES = 256;
 constexpr int SCATTERING_BLOCK = 128;
 constexpr int SCATTERING_BLOCKS = 2 * BLOCKS_AN_SM - 2; // of a multiprocessor, for the registers that they need
 constexpr int SCATTERED_BYTES = 9216, LONG_ROW = 256;   // of a piece, or of each row, if that is more
-constexpr int LEAST_SCATTERED = 2048, SHORT_ROW = 128;
+constexpr int LEAST_SCATTERED = 2048, SHORT_ROW = 128;  // the same, where there are few pieces
 constexpr int64_t MANY_SCATTERED = 512;
 constexpr int KNOWN = 4; // fewer rows than these are known where this is compiled
 
@@ -59,9 +59,9 @@ struct piece_shape {
 };
 
 // How a piece lies in shared memory: one element behind the other, as in global memory, where it begins `past`
-// elements behind a vector. Groups of an even number of words, or of a multiple of 8, have a gap of one behind
-// them, where they can: a warp takes the same place of 32 groups, which are in different banks if an odd number of
-// words lies between them.
+// elements behind a vector. Groups have a gap of one word behind them, where they can: to be gathered from, those
+// of an even number of words; to be scattered into, of a multiple of 8. A warp takes the same place of 32 groups,
+// which are in different banks if an odd number of words lies between them.
 struct piece_place {
     int past;
     int gap;

@@ -3,7 +3,8 @@
 // In global memory a word lies at a multiple of its size, wherever the row begins that it is a piece of. V
 // elements are one, and V rows of x, or columns, a group, the rows of which are shifted against words as those of
 // any other. A row of out has a window of its own on the groups, up to V - 1 rows further up, so that its words
-// are whole ones; so has every V-th row of out the same.
+// are whole ones; so has every V-th row of out the same. In 60_vectorized windows begin at whole sectors: see
+// there.
 #pragma once
 
 #include <cuda_pipeline.h>
