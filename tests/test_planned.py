@@ -324,6 +324,7 @@ PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of c
     ((4000, 16), 1, None, "reduce_short_rows", False),
     ((14_000, 5), 1, None, "reduce_short_rows", False),
     ((22_000, 3), 1, None, "reduce_shortest_rows", False),
+    ((22_000, 3), 1, "rowwise", "reduce_rowwise", False),
     ((4000, 3), 1, None, "reduce_small_columns", False),
     ((300, 37), 1, None, "reduce_small_columns", False),
     ((150, 1000), 1, None, "reduce_rows", False),
@@ -352,7 +353,8 @@ def test_the_plan_and_the_checker(shape, axis, rung, kernel, split):
     assert launch.kernel.split("<")[0] == kernel
     assert (launch.grid[1] > 1) is split
     loads = [line for line in launch.lines if line.space == "global" and line.access == "load"]
-    most = {"reduce_small_columns": 8 if axis else 3, "reduce_shortest_rows": 2}.get(kernel, 1.25)
+    several = {"reduce_small_columns": 8 if axis else 3, "reduce_rowwise": 8, "reduce_shortest_rows": 2}
+    most = several.get(kernel, 1.25)
     assert sum(line.sectors for line in loads) <= most * sum(line.ideal_sectors for line in loads)
     shared = [line for line in launch.lines if line.space == "shared"]
     assert sum(line.conflicts for line in shared) <= 0.25 * sum(line.wavefronts for line in shared)
@@ -361,8 +363,7 @@ def test_the_plan_and_the_checker(shape, axis, rung, kernel, split):
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_the_shortest_rows_are_read_where_they_lie(device, dtype):
     """A thread each has them, or some, if they are dense; else they are not brought together first for it."""
-    whole = integers((30_000, 4), dtype) / np.dtype(dtype).type(7)
-    whole = whole.astype(dtype)
+    whole = (integers((30_000, 4), dtype) / 7).astype(dtype)
     for x in (np.ascontiguousarray(whole[:, :3]), whole[:, :3]):
         array = on(device, whole)[:, :3] if x.base is whole else on(device, x)
         with launching(1):

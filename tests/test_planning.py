@@ -55,6 +55,8 @@ def test_as_many_launches_as_the_call_makes(device, name, n):
         (("matmul", (X, X[:9].T.copy()), {"tile": 8}), ["matmul tiled, tile 8"]),
         (CALLS["sum of all"](), ["reduce single_pass"]),
         (CALLS["sum of columns"](), ["reduce small_columns"]),
+        (("sum", (np.ones((30_000, 3), np.int32), 1), {}), ["reduce rowwise"]),
+        (("sum", (np.ones((30_000, 3), np.float32), 1), {}), ["reduce single_pass"]),
         (CALLS["tree"](), ["reduce tree, block_size 32"]),
         (CALLS["argmax"](), ["reduce rowwise"]),
         (CALLS["transpose"](), ["transpose vectorized"]),
