@@ -47,7 +47,9 @@ static __device__ inline int divide(int t, unsigned inverse)
 }
 
 template <class T>
-constexpr int WORDS_LOG2 = word_of<T>::W == 4 ? 2 : word_of<T>::W == 8; // of a vector
+constexpr int WORDS_LOG2 = word_of<T>::W == 4   ? 2
+                           : word_of<T>::W == 8 ? 1
+                                                : 0; // of a vector
 
 // A piece: `groups` of V rows of x, or columns, by `few`.
 struct piece_shape {
@@ -315,6 +317,7 @@ __global__ void __launch_bounds__(SCATTERING_BLOCK, SCATTERING_BLOCKS)
 {
     wait_for_earlier();
     constexpr int V = word_of<T>::V, W = word_of<T>::W;
+    static_assert(KNOWN % V == 0, "FEW tells few modulo V");
     using word = typename word_of<T>::type;
     extern __shared__ uint4 memory[]; // the strip, and behind it the piece
 
