@@ -37,7 +37,7 @@ static const size_t LEAST_CHUNK = (size_t)256 << 10;
 static const size_t SHORT = (size_t)256 << 10; /* up to there a crew takes longer to wake than to copy */
 static const size_t MOST_CHUNK[] = {[UP] = (size_t)1 << 20, [DOWN] = (size_t)2 << 20};
 static const size_t RING = (size_t)32 << 20;
-static const int MOST_THREADS[] = {[UP] = 8, [DOWN] = 16}; /* beyond, the host's memory gives no more */
+static const int MOST_THREADS[] = {[UP] = 10, [DOWN] = 16}; /* beyond, the host's memory gives no more */
 enum {
     LOOKING = 4,  /* threads of a crew that look out for more, on cores which others may want */
     FAULTING = 2, /* that bring memory in: more would take the memory's time from the copies */
@@ -56,7 +56,6 @@ struct job {
     bool watched;      /* a thread waits for `ready` */
     bool open;         /* the chunks may be taken */
     bool faults;       /* the host's memory is brought in, and nothing copied */
-    bool past_caches;  /* the threads store into their slots past the caches */
 
     size_t chunks, taken; /* under the crew's lock */
     atomic_size_t left;   /* likewise, but to be looked at */
@@ -144,9 +143,7 @@ static void pause_briefly(void)
 
 /* ---- the threads' own copies ---- */
 
-/* Past the caches, which would first fetch what is to be overwritten: for middle sizes, the GPU reading from
- * memory.
- */
+/* Past the caches: what lies changed in a core's own one, the GPU reads at half the speed of the link. */
 static void copy_past_caches(char *to, const char *from, size_t bytes)
 {
 #ifdef __SSE2__
@@ -190,7 +187,7 @@ static void chunk_range(const struct job *job, size_t index, size_t *begin, size
 
 static void fill_slot(const struct job *job, char *slot, size_t begin, size_t end)
 {
-    if (job->runs.ndim == 0 && job->past_caches)
+    if (job->runs.ndim == 0)
         copy_past_caches(slot, job->runs.data + begin, end - begin);
     else
         runs_copy(&job->runs, begin, end, slot, true);
@@ -668,7 +665,6 @@ static void make_job(struct job *job, enum direction direction, const struct run
     job->open = direction == UP || job->faults;
     job->chunk = chunk_of(bytes, 16, LEAST_CHUNK, MOST_CHUNK[direction]);
     job->lead = job->chunk;
-    job->past_caches = bytes < (size_t)16 << 20;
     if (direction == DOWN && runs->ndim == 0 && bytes >= 2 * HUGE_PAGE) {
         const uintptr_t begin = ((uintptr_t)runs->data + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
         const uintptr_t end = ((uintptr_t)runs->data + bytes) / HUGE_PAGE * HUGE_PAGE;
