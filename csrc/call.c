@@ -504,20 +504,40 @@ static void add_span(double *seconds, double *until, const struct interval *span
     }
 }
 
-static double seconds_between(struct call *call, enum stage stage)
+static double seconds_between(struct call *call, device_event earlier, device_event later)
 {
     struct failure ignored = {0};
     double seconds = 0;
 
-    if (!call->stages[stage] || !call->stages[stage + 1] ||
-        !call->device->type->seconds_between(call->device, call->stages[stage], call->stages[stage + 1], &seconds,
-                                             &ignored))
+    if (!earlier || !later ||
+        !call->device->type->seconds_between(call->device, earlier, later, &seconds, &ignored))
         return 0;
     return seconds;
 }
 
-/* A copy that took a way beside the stream has told its own time. */
-static void add_times(struct call *part)
+static double stage_seconds(struct call *part, enum stage stage)
+{
+    return seconds_between(part, part->stages[stage], part->stages[stage + 1]);
+}
+
+/* How long a part was computed, but for the time that it shares with those before it. `before` has the end of
+ * them, and of this one from then on. */
+static double kernel_seconds(struct call *part, device_event *before)
+{
+    const double seconds = stage_seconds(part, BEGUN);
+    const double since = *before ? seconds_between(part, *before, part->stages[COMPUTED]) : seconds;
+
+    if (since < 0)
+        return 0;
+    part->device->type->drop(part->device, *before);
+    *before = part->stages[COMPUTED];
+    part->stages[COMPUTED] = NULL;
+    return since < seconds ? since : seconds;
+}
+
+/* A copy that took a way beside the stream has told its own time. `before`: of the parts of one call; else NULL.
+ */
+static void add_times(struct call *part, device_event *before)
 {
     struct timing *timing = current_timing();
     bool beside = false;
@@ -529,12 +549,12 @@ static void add_times(struct call *part)
         add_span(&timing->upload, &timing->uploaded, &part->up[i]);
     }
     if (!beside)
-        timing->upload += seconds_between(part, STARTED);
-    timing->kernel += seconds_between(part, BEGUN);
+        timing->upload += stage_seconds(part, STARTED);
     if (part->down.to > 0)
         add_span(&timing->download, &timing->downloaded, &part->down);
     else
-        timing->download += seconds_between(part, COMPUTED);
+        timing->download += stage_seconds(part, COMPUTED);
+    timing->kernel += before ? kernel_seconds(part, before) : stage_seconds(part, BEGUN);
     for (int i = 0; i < STAGES; i++)
         if (part->stages[i])
             part->device->type->drop(part->device, part->stages[i]);
@@ -542,7 +562,7 @@ static void add_times(struct call *part)
 }
 
 /* Waits for what is on its way to the host, and gives the memory back. False where something failed. */
-static bool end_part(struct call *part)
+static bool end_part(struct call *part, device_event *before)
 {
     bool ok = part->failure.kind == FAILURE_NONE;
 
@@ -559,7 +579,7 @@ static bool end_part(struct call *part)
         part->delivered = false;
     }
     release_temporaries(part);
-    add_times(part);
+    add_times(part, before);
     return ok;
 }
 
@@ -603,6 +623,8 @@ static bool finish_part(struct call *part, struct call *keeper, struct way *way,
             part->memory[i] = keeper->memory[i];
         }
     }
+    if (first) /* what stands on the stream until here is every part's */
+        ok = ok && part->device->type->follow(part->device, part->beside, part->stream, &part->failure);
     if (first || !is_folded(part)) {
         ok = ok && make_room(part, is_folded(part) ? keeper : part);
         keeper->out_memory = part->out_memory;
@@ -620,6 +642,15 @@ static bool finish_part(struct call *part, struct call *keeper, struct way *way,
     return part->delivered;
 }
 
+/* The memory of a new result on the host is brought in while the kernel works: before, that would take the host's
+ * memory's time from the operands. */
+static void expect_result(struct call *call)
+{
+    if (call->fresh && !call->coming && !call->as_it_lies && !call->out.device && call->device->type->expect)
+        call->device->type->expect(call->device, call->out.data, bytes_of(call->out.size, call->out.dtype),
+                                   &call->coming);
+}
+
 static void run_whole(struct call *call, call_launcher launch, void *context)
 {
     struct way way = {.uploads = {NULL, NULL}};
@@ -630,8 +661,9 @@ static void run_whole(struct call *call, call_launcher launch, void *context)
     }
     if (begin_part(call, call, &way, true, NULL))
         (void)finish_part(call, call, &way, true, launch, context);
+    expect_result(call);
     (void)await_operands(call, &way);
-    (void)end_part(call);
+    (void)end_part(call, NULL);
 }
 
 /* How many parts are on their way at once. */
@@ -647,8 +679,10 @@ struct slot {
 
 struct line {
     struct slot slots[DEPTH];
+    int next; /* the slot whose part has been on its way longest */
     struct call keeper;
-    long long written; /* parts whose result is on its way to where it belongs, or there */
+    device_event computed; /* the last part that was timed */
+    long long written;     /* parts whose result is on its way to where it belongs, or there */
 };
 
 /* Memory for the operands of a slot's parts, of which the first has most. */
@@ -677,27 +711,29 @@ static bool make_boxes(struct call *call, struct slot *slot)
 }
 
 /* Waits for the part that is in a slot. False where it failed, which is the call's failure then. */
-static bool end_slot(struct call *call, struct slot *slot)
+static bool end_slot(struct call *call, struct line *line, struct slot *slot)
 {
     bool ok = true;
 
     if (slot->busy) {
         slot->busy = false;
         ok = await_operands(&slot->part, &slot->way);
-        ok = end_part(&slot->part) && ok;
+        ok = end_part(&slot->part, &line->computed) && ok;
         if (!ok && call->failure.kind == FAILURE_NONE)
             call->failure = slot->part.failure;
     }
     return ok;
 }
 
-/* A part takes a slot of the line, once the part that was there before is done, and is on its way to the device.
- */
-static bool begin_slot(struct call *call, struct line *line, struct slot *slot, const npy_intp at[2])
+/* A part takes a slot of the line, once the part that was there before is done, and is on its way to the device;
+ * to be computed on the stream. */
+static bool begin_slot(struct call *call, struct line *line, struct slot *slot, const npy_intp at[2],
+                       device_stream stream)
 {
-    if (!end_slot(call, slot))
+    if (!end_slot(call, line, slot))
         return false;
     slot->part = *call;
+    slot->part.stream = stream;
     slot->part.temporary_count = 0;
     for (int loop = 0; loop < 2; loop++)
         cut_part(&slot->part, loop, at[loop]);
@@ -716,9 +752,10 @@ static bool finish_slot(struct call *call, struct line *line, struct slot *slot,
     if (!finish_part(part, &line->keeper, &slot->way, part->at[1] == 0, launch, context))
         return false;
     line->written += part->delivered;
+    expect_result(call);
     type->drop(call->device, slot->computed);
     slot->computed = NULL;
-    return type->mark(call->device, call->stream, &slot->computed, &part->failure);
+    return type->mark(call->device, part->stream, &slot->computed, &part->failure);
 }
 
 static bool interrupted(struct call *call, time_t *asked)
@@ -731,27 +768,42 @@ static bool interrupted(struct call *call, time_t *asked)
     return call->failure.kind != FAILURE_NONE;
 }
 
-/* The inner loop: a part is sent before the one ahead of it is worked on. */
+/* The inner loop: a part is sent before the one ahead of it is worked on. The last blocks of a part leave much of
+ * the device to the next one, where that is on the other stream. */
 static bool run_inner(struct call *call, struct line *line, npy_intp outer, call_launcher launch, void *context)
 {
     const struct cut *cut = &call->cuts[1];
     const npy_intp step = is_cut(cut) ? cut->step : 1, length = is_cut(cut) ? cut->length : 1;
     npy_intp at[2] = {outer, 0};
     time_t asked = time(NULL);
-    int next = 0;
+    bool odd = false;
 
-    if (!begin_slot(call, line, &line->slots[0], at))
+    line->next = 0; /* an outer step's first part takes the largest boxes, as that of the first step did */
+    if (!begin_slot(call, line, &line->slots[line->next], at, call->stream))
         return false;
     while (at[1] < length) {
-        struct slot *slot = &line->slots[next];
+        struct slot *slot = &line->slots[line->next];
 
         at[1] += step;
-        next = (next + 1) % DEPTH;
-        if ((at[1] < length && !begin_slot(call, line, &line->slots[next], at)) ||
+        line->next = (line->next + 1) % DEPTH;
+        odd = !odd;
+        if ((at[1] < length &&
+             !begin_slot(call, line, &line->slots[line->next], at, odd ? call->beside : call->stream)) ||
             !finish_slot(call, line, slot, launch, context) || interrupted(call, &asked))
             return false;
     }
     return true;
+}
+
+/* What stands on the call's stream comes after all parts again. */
+static bool rejoin(struct call *call)
+{
+    struct failure failure = {0};
+    const bool ok = call->device->type->follow(call->device, call->stream, call->beside, &failure);
+
+    if (!ok && call->failure.kind == FAILURE_NONE)
+        call->failure = failure;
+    return ok;
 }
 
 /* The outer loop. What the parts of the inner one have in common is given back after each step of it. */
@@ -761,7 +813,7 @@ static bool run_outer(struct call *call, struct line *line, call_launcher launch
     const npy_intp step = is_cut(cut) ? cut->step : 1, length = is_cut(cut) ? cut->length : 1;
 
     for (npy_intp at = 0; at < length; at += step) {
-        if (!run_inner(call, line, at, launch, context))
+        if (!run_inner(call, line, at, launch, context) || !rejoin(call))
             return false;
         release_temporaries(&line->keeper);
     }
@@ -771,6 +823,7 @@ static bool run_outer(struct call *call, struct line *line, call_launcher launch
 static void run_parts(struct call *call, call_launcher launch, void *context)
 {
     struct line *line = calloc(1, sizeof *line);
+    device_stream beside = NULL;
     bool ok = false;
 
     if (!line) {
@@ -778,15 +831,23 @@ static void run_parts(struct call *call, call_launcher launch, void *context)
     } else {
         line->keeper.device = call->device;
         line->keeper.stream = call->stream;
+        if (call->apart && call->device->type->beside)
+            beside = call->device->type->beside(call->device);
+        if (beside)
+            call->beside = beside;
         ok = run_outer(call, line, launch, context);
         for (int i = 0; i < DEPTH; i++) /* in any case: what is on its way uses the host's memory */
             if (line->slots[i].busy && !ok && call->failure.kind == FAILURE_NONE)
                 call->failure = line->slots[i].part.failure;
         for (int i = 0; i < DEPTH; i++) {
-            ok = end_slot(call, &line->slots[i]) && ok;
-            if (line->slots[i].computed)
-                call->device->type->drop(call->device, line->slots[i].computed);
+            struct slot *slot = &line->slots[(line->next + i) % DEPTH];
+
+            ok = end_slot(call, line, slot) && ok;
+            if (slot->computed)
+                call->device->type->drop(call->device, slot->computed);
         }
+        call->device->type->drop(call->device, line->computed);
+        ok = rejoin(call) && ok;
         release_temporaries(&line->keeper);
         call->partly_written = !ok && line->written > 0;
     }
@@ -809,24 +870,13 @@ static bool follow_homes(struct call *call, bool before)
     return ok;
 }
 
-/* The memory of a new result on the host: on its way in. */
-static struct transfer *expect_result(const struct call *call, bool own_out)
-{
-    struct transfer *coming = NULL;
-
-    if (!own_out && !call->as_it_lies && !call->out.device && call->device->type->expect)
-        call->device->type->expect(call->device, call->out.data, bytes_of(call->out.size, call->out.dtype),
-                                   &coming);
-    return coming;
-}
-
 static void run(struct call *call, call_launcher launch, void *context, bool own_out)
 {
     struct device *device = call->device;
-    struct transfer *coming;
 
     call->device = rehearsal_device(device);
-    coming = expect_result(call, own_out);
+    call->beside = call->stream;
+    call->fresh = !own_out;
     if (follow_homes(call, true)) {
         if (is_cut(&call->cuts[0]) || is_cut(&call->cuts[1]))
             run_parts(call, launch, context);
@@ -834,10 +884,10 @@ static void run(struct call *call, call_launcher launch, void *context, bool own
             run_whole(call, launch, context);
         (void)follow_homes(call, false);
     }
-    if (coming) {
+    if (call->coming) {
         struct failure unheard = {0};
 
-        (void)call->device->type->copy_out_end(call->device, coming, NULL, &unheard);
+        (void)call->device->type->copy_out_end(call->device, call->coming, NULL, &unheard);
     }
     call->device = device;
 }
@@ -1004,7 +1054,7 @@ static void run_copy(struct call *call)
         (void)(call->failure.kind == FAILURE_NONE && mark(call, FETCHED));
     }
     (void)follow_homes(call, false);
-    add_times(call);
+    add_times(call, NULL);
 }
 
 PyObject *call_run_copy(const struct module_state *state, struct call *call, bool own_out)

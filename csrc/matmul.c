@@ -160,6 +160,7 @@ static void cut_matmul(struct call *call, int batches)
     struct cut *inner = &call->cuts[1], *outer = &call->cuts[0];
     npy_intp rows = step_of(part, (k > n ? k : n) * element, ROWS);
 
+    call->apart = true;
     *inner = (struct cut){m, rows > MANY_ROWS ? rows / MANY_ROWS * MANY_ROWS : rows, {a->ndim - 2, -1}, batches};
     if (batches) {
         struct cut *cut = matrices / 2 > part ? outer : inner;

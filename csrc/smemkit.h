@@ -337,7 +337,9 @@ struct call {
     bool strided_out; /* the kernel makes out where it lies by `made` */
     bool in_place;    /* even where that is an operand */
     size_t scratch_bytes;
-    struct cut cuts[2]; /* the outer loop over its parts, and the inner one */
+    struct cut cuts[2];   /* the outer loop over its parts, and the inner one */
+    bool apart;           /* its parts share nothing that a kernel writes */
+    device_stream beside; /* where every second part is computed, if there is such a stream; else `stream` */
 
     npy_intp at[2], taken[2]; /* of a part: where in the two dimensions it begins, and how much of them it has */
     void *memory[MAX_INPUTS]; /* of the operands on the device, as wanted */
@@ -348,6 +350,8 @@ struct call {
     void *temporaries[MAX_TEMPORARIES]; /* device memory that ends with the call */
     int temporary_count;
     PyArrayObject *landing;      /* host memory on the way to out */
+    bool fresh;                  /* out is new, and nobody has written to it */
+    struct transfer *coming;     /* its memory, which is brought in meanwhile */
     struct transfer *download;   /* which goes on, if */
     bool delivered;              /* the result is where it belongs, or on the way */
     bool partly_written;         /* and the rest will not come */

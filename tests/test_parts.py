@@ -914,3 +914,18 @@ def test_the_time_of_parts_on_a_gpu(device, large, name):
     if name == "transpose":  # up and down at once
         assert timing.overlap > 0
         assert "side by side" in str(timing)
+
+
+@GPU
+def test_the_time_of_parts_that_are_computed_at_once_counts_once(device):
+    a = random((3000, 3000), "float32")
+    there = smemkit.asarray(a, device=device)
+
+    def fastest(*operands):
+        runs = [smemkit.timed(launches_of, smemkit.matmul, *operands, device=device) for _ in range(3)]
+        (_, launches), timing = min(runs, key=lambda run: run[1].kernel)
+        return launches, timing
+
+    (_, whole), (launches, timing) = fastest(there, there), fastest(a, a)
+    assert launches > 2
+    assert 0.9 * whole.kernel <= timing.kernel <= min(1.3 * whole.kernel, timing.total)

@@ -550,6 +550,21 @@ void cuda_stream_destroy(struct device *device, device_stream stream)
     gpu_leave(&visit);
 }
 
+/* Made once, and never destroyed: what stands on it may be anybody's. */
+static device_stream cuda_beside(struct device *device)
+{
+    _Atomic(cudaStream_t) *place = &gpus[device->ordinal].beside;
+    cudaStream_t known = atomic_load(place);
+    struct failure unheard = {0};
+    device_stream made;
+
+    if (known || !cuda_stream_create(device, &made, &unheard) ||
+        atomic_compare_exchange_strong(place, &known, made))
+        return atomic_load(place);
+    cuda_stream_destroy(device, made); /* another thread was first */
+    return known;
+}
+
 static const struct device_type cuda_type = {
     .allocate = cuda_allocate,
     .release = cuda_release,
@@ -570,6 +585,7 @@ static const struct device_type cuda_type = {
     .wait_all = cuda_wait_all,
     .capturing = cuda_capturing,
     .follow = cuda_follow,
+    .beside = cuda_beside,
     .stream_done = cuda_stream_done,
     .stream_wait_event = cuda_stream_wait_event,
     .mark = cuda_mark,

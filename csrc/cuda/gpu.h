@@ -67,6 +67,7 @@ struct gpu {
     atomic_int captures; /* of cuda_graphs, going on now */
     _Atomic(struct deferred *) deferred;
     _Atomic(struct crew *) crews[2]; /* to the device, and back */
+    _Atomic(cudaStream_t) beside;    /* NULL: not asked for yet */
     struct places places;
     struct zeros zeros;
     struct small_kernels small;
