@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ __all__ = [
     "timed",
     "timer",
 ]
+
+_Sample = TypeVar("_Sample")
 
 
 class Timer:
@@ -490,7 +492,7 @@ def measure_host(
     return Benchmark(collect(sample, repeat, max_seconds), "host", None, 1, device, **work)
 
 
-def collect(sample: Callable[[], float], repeat: int | None, max_seconds: float) -> tuple[float, ...]:
+def collect(sample: Callable[[], _Sample], repeat: int | None, max_seconds: float) -> tuple[_Sample, ...]:
     """Samples, until there are `repeat` (None: 1000) or `max_seconds` are over; at least one (None: three)."""
     if repeat is not None and repeat < 1:
         raise ValueError(f"repeat: expected at least 1, got {repeat}")

@@ -367,38 +367,36 @@ class Run:
         yield "call to float", partial(self.to_float_row, row)
 
     def call_row(self, row: Row) -> Row:
-        """200 calls a sample, and the device drained between the samples, not in them."""
         problem = self.problem(row)
         operands, out, name = problem.arrays, problem.out(), "sum" if row.op == "reduce" else row.op
         operation = getattr(ops, name)
+        peers = {
+            name: self.device.is_cuda and peer.direct(problem, problem.out()) for name, peer in self.peers.items()
+        }
         if row.op == "matmul":
             a, b = operands
-            ours = self.calls(lambda: operation(a, b, out=out))
+            timed = self.calls(lambda: operation(a, b, out=out), peers)
         else:
             (x,) = operands
-            ours = self.calls(lambda: operation(x, out=out))
-        error = problem.error(asnumpy(out), None)
-        peers = {}
-        for name, peer in self.peers.items():
-            if call := self.device.is_cuda and peer.direct(problem, problem.out()):
-                peers[name] = self.calls(call)
-        _core.synchronize(self.device.name)
-        return measured(row, ours, peers, error=error)
+            timed = self.calls(lambda: operation(x, out=out), peers)
+        return measured(row, *timed, error=problem.error(asnumpy(out), None))
 
     def to_float_row(self, row: Row) -> Row:
         """A tiny sum, waited for."""
         problem = self.problem(row)
         (x,) = problem.arrays
-        ours = self.calls(lambda: float(ops.sum(x)))
-        peers = {name: peer.to_float(x) for name, peer in self.peers.items() if self.device.is_cuda}
-        peers = {name: self.calls(call) for name, call in peers.items() if call}
-        return measured(row, ours, peers, error=problem.error(np.float32(ops.sum(x)), None))
+        peers = {name: self.device.is_cuda and peer.to_float(x) for name, peer in self.peers.items()}
+        timed = self.calls(lambda: float(ops.sum(x)), peers)
+        return measured(row, *timed, error=problem.error(np.float32(ops.sum(x)), None))
 
-    def calls(self, call: Callable[[], Any], inner: int = 200) -> Benchmark:
-        """What one of `inner` calls costs the host."""
-        device = self.device.name
+    def calls(
+        self, ours: Callable[[], Any], peers: dict[str, Callable[[], Any] | None], inner: int = 200
+    ) -> tuple[Benchmark, dict[str, Benchmark]]:
+        """What one of `inner` calls costs the host; the device is drained between samples, not in them. Ours and
+        the peers take turns: hosts have seconds in which all is slower."""
+        device, contestants = self.device.name, {"ours": ours} | {name: c for name, c in peers.items() if c}
 
-        def sample() -> float:
+        def sample(call: Callable[[], Any]) -> float:
             start = time.perf_counter()
             for _ in range(inner):
                 call()
@@ -406,8 +404,16 @@ class Run:
             _core.synchronize(device)
             return seconds / inner
 
-        sample()
-        return Benchmark(collect(sample, None, self.seconds), "host", None, inner, device)
+        def turn() -> list[float]:
+            return [sample(call) for call in contestants.values()]
+
+        turn()
+        samples = zip(*collect(turn, None, len(contestants) * self.seconds), strict=True)
+        timed = {
+            name: Benchmark(own, "host", None, inner, device)
+            for name, own in zip(contestants, samples, strict=True)
+        }
+        return timed.pop("ours"), timed
 
     def executor(self) -> Iterator[Case]:
         """The CPU device beside plain C on one core, its `sequential`."""
