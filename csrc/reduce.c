@@ -141,9 +141,12 @@ enum {
     ONE_CHUNK = 64 << 10,  /* bytes of a row that are one block's: blocks that meet take a microsecond for it */
     LEAST_CHUNK = 4 << 10, /* that are worth a block of their own, while a warp of the last one can wait for all */
     SOME_CHUNK = 16 << 10, /* while there is a multiprocessor for each */
+    EVEN_CHUNK = 12 << 10, /* or, of a row that is alone, while each has as many */
     CHUNK = 128 << 10,     /* while there are not too many */
     MOST_CHUNK = 4 << 20,  /* more than that is not given to one block, where rows are split */
-    FEW = 2,               /* blocks a multiprocessor */
+    FEW = 2,               /* blocks a multiprocessor; */
+    FULL = 4,              /* as many as it has room for; */
+    MUCH = 8,              /* as many as are much to read */
     WARP = 32,
     MANY_ROWS = 12,      /* of which some wait, so that no multiprocessor is without work before the others */
     MANY_COLUMNS = 4,    /* likewise; the last block has more to combine */
@@ -169,6 +172,7 @@ enum {
     UNALIGNED_ROWS = 1 << 20,  /* in longer ones that are no whole vectors */
     SHORTEST = 3,              /* elements of a row that is read by a thread */
     IN_FLIGHT = 4,             /* vectors of a thread of single_pass, as it has them, or one more, */
+    MOST_IN_FLIGHT = 8,        /* or so many where there is much to read, */
     MOST_ROUNDS = 4,           /* where it has less than so many rounds of them */
     FEW_COLUMNS = 512,         /* that are better tiles, */
     DEEP = 512,                /* where there are so many rows, */
@@ -277,6 +281,50 @@ static bool saves_round(int64_t vectors)
     return rounds < MOST_ROUNDS && ceil_div(vectors, IN_FLIGHT + 1) < rounds;
 }
 
+static bool is_double_sum(const struct reduce_args *args)
+{
+    return (args->op == REDUCE_SUM || args->op == REDUCE_MEAN) && args->dtype == FLOAT64;
+}
+
+/* Into how many chunks a row that is alone is cut at least, so that all multiprocessors have as many blocks: two,
+ * or as many as there is room for where combining their states takes long. */
+static int64_t even_splits(const struct device *device, const struct reduce_args *args, int64_t bytes)
+{
+    const int blocks = is_double_sum(args) ? FULL : fits_word(args) ? FEW : 0;
+    const int64_t splits = blocks * (int64_t)device->multiprocessors;
+
+    return bytes >= splits * EVEN_CHUNK ? splits : 0;
+}
+
+/* Whether blocks leave no room on a multiprocessor, or next to none. */
+static bool fill_all(const struct device *device, int64_t blocks)
+{
+    return 64 * blocks >= 63 * FULL * (int64_t)device->multiprocessors;
+}
+
+/* Rows of a block each, or several. The next launch's blocks may come while these run if there is as much room
+ * beside them, or none: else they would come where there is some, many on one multiprocessor. */
+static void split_rows(const struct device *device, const struct extent *extent, const struct reduce_args *args,
+                       struct reduce_plan *plan)
+{
+    const int element = dtype_bytes(args->dtype), per_vector = VECTOR / element;
+    const int64_t rows = extent->outer * extent->inner, bytes = extent->n * element;
+    const int64_t sms = device->multiprocessors;
+    int64_t splits = splits_of(device, rows, bytes, fits_word(args) ? 1 : FEW, MANY_ROWS), blocks;
+
+    if (rows == 1)
+        splits = most(splits, even_splits(device, args, bytes));
+    plan->group = REDUCE_BLOCK;
+    plan->chunk = ceil_div(ceil_div(extent->n, per_vector), splits);
+    plan->chunk = ceil_div(plan->chunk, LINE) * LINE * per_vector;
+    plan->splits = ceil_div(extent->n, plan->chunk);
+    blocks = rows * plan->splits;
+    if (plan->splits > 1 && blocks >= MUCH * sms)
+        plan->in_flight = MOST_IN_FLIGHT;
+    plan->overlaps = plan->splits > 1 && (fits_word(args) || is_double_sum(args)) &&
+                     (blocks <= FEW * sms || fill_all(device, blocks));
+}
+
 static void plan_rows(const struct device *device, const struct extent *extent, const struct reduce_args *args,
                       struct reduce_plan *plan)
 {
@@ -287,6 +335,7 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
 
     plan->splits = 1;
     plan->chunk = extent->n;
+    plan->in_flight = IN_FLIGHT;
     plan->keep = share_to_keep(device, rows * bytes);
     if (many &&
         (vectors <= SHORT_VECTORS || (extent->n % per_vector && per_vector * bytes <= REDUCE_SHORT_BYTES))) {
@@ -296,16 +345,13 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
         while (plan->group < 32 && (vectors > plan->group * THREAD_VECTORS ||
                                     rows * plan->group < ROW_THREADS * device->multiprocessors))
             plan->group *= 2;
-        plan->more_in_flight = saves_round(ceil_div(vectors, plan->group));
+        plan->in_flight += saves_round(ceil_div(vectors, plan->group));
     } else if (vectors <= SHORT_VECTORS) {
         plan->group = power_of_two(most(vectors, per_vector));
     } else if (vectors <= LINE_VECTORS && rows >= device->multiprocessors) {
         plan->group = 32;
     } else {
-        plan->group = REDUCE_BLOCK;
-        plan->chunk = ceil_div(vectors, splits_of(device, rows, bytes, fits_word(args) ? 1 : FEW, MANY_ROWS));
-        plan->chunk = ceil_div(plan->chunk, LINE) * LINE * per_vector;
-        plan->splits = ceil_div(extent->n, plan->chunk);
+        split_rows(device, extent, args, plan);
     }
 }
 
@@ -885,10 +931,12 @@ static void plan_meeting(struct call *call, struct reduction *reduction)
     struct reduce_plan *plan = &reduction->args.plan;
     const int64_t width = plan->lanes ? plan->lanes * plan->vector / plan->fold : 1; /* columns of a tile */
     const int64_t rows = reduction->extent.outer * ceil_div(reduction->extent.inner, width);
-    const size_t words = (size_t)(rows * plan->splits) * REDUCE_WORD_BYTES;
+    const int of_state = fits_word(&reduction->args) ? 1 : REDUCE_STATE_WORDS;
+    const size_t words = (size_t)(rows * plan->splits * of_state) * REDUCE_WORD_BYTES;
     const bool in_one_launch = reduction->along[1] != REDUCED && type->zeros && !is_rehearsal();
 
-    if (in_one_launch && is_rung(call->kernel.row, "single_pass") && fits_word(&reduction->args))
+    if (in_one_launch && is_rung(call->kernel.row, "single_pass") &&
+        (fits_word(&reduction->args) || fill_all(call->device, rows * plan->splits)))
         plan->words = type->zeros(call->device, words, call->stream);
     if (plan->words)
         return;

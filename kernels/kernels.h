@@ -82,15 +82,17 @@ struct reduce_plan {
     int64_t chunk;     /* of a row's n elements, those that one block reads; a multiple of fold */
     int64_t splits;    /* chunks of a row, in [1, 65535]; if several: group is 256, or the block one unit */
     unsigned *tickets; /* a zero for each row, or tile of columns, if there are several chunks; or */
-    void *words;       /* single_pass: REDUCE_WORD_BYTES of zeros for each chunk of each row; else NULL */
+    void *words;       /* single_pass: zeros for each chunk of each row, as many words as its state takes; else
+                          NULL */
     /* single_pass */
     float keep;     /* the share of x, in (0, 1], that L2 has room for until it is read again */
     int group;      /* threads that share a row: a power of two up to 32, or the block's 256; as many as a vector
                        has elements, or short rows */
     int short_rows; /* 0, or how many a block has that pass through shared memory: whole vectors together, and
                        REDUCE_SHORT_BYTES at most; the launcher keeps the shortest in registers where it can */
-    bool more_in_flight; /* sums of floats: five vectors of a thread rather than four, which saves one of two or
-                            three rounds */
+    unsigned char in_flight; /* vectors of a thread: 4; of sums of floats 5, where it saves one of two or three
+                                rounds; of float32's sums, least and greatest 8, if there is much to read */
+    bool overlaps;           /* the next launch's blocks may come as soon as this one's have */
     /* columns, small_columns */
     int vector;        /* columns of a thread; small_columns: 1 */
     int lanes, height; /* threads side by side, and one below the other; a block has as many such as it has room
@@ -133,7 +135,8 @@ struct reduce_args {
 
 enum {
     REDUCE_STATE_BYTES = 32, /* the largest partial result: count, complex mean, sum of squares */
-    REDUCE_WORD_BYTES = 16,  /* one of up to 8 bytes, and that it is there */
+    REDUCE_WORD_BYTES = 16,  /* up to 8 bytes of one, and that they are there */
+    REDUCE_STATE_WORDS = 4,  /* that the largest one takes */
 };
 
 /* Bytes for the partial results of a tree: one for each block of each launch, while there are several a row. */

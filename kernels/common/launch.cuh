@@ -13,6 +13,14 @@
 #include <cstddef>
 #include <cstdlib>
 
+// what comes behind it runs beside the next kernel's blocks, if all of this one's have come here
+static __device__ inline void let_next_come()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
 // what comes before it runs beside the kernel ahead
 static __device__ inline void wait_for_earlier()
 {
@@ -21,7 +29,7 @@ static __device__ inline void wait_for_earlier()
 
     cudaGridDependencySynchronize();
     if (gridDim.x <= FEW && gridDim.y <= FEW && gridDim.x * gridDim.y * gridDim.z <= FEW)
-        cudaTriggerProgrammaticLaunchCompletion(); // now that whatever the next one may read is there, but ours
+        let_next_come(); // now that whatever the next one may read is there, but ours
 #endif
 }
 

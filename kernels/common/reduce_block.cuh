@@ -57,13 +57,10 @@ static __device__ bool is_last_block(unsigned *ticket, unsigned blocks)
 
 #ifdef __CUDA_ARCH_LIST__ // a GPU's code, or its host's
 
-// A state, and that it is there: both come by one store. Between launches it is 0.
+// Eight bytes of a state, and that they are there: both come by one store. Between launches it is 0.
 struct alignas(16) Word {
     uint64_t bits, here;
 };
-
-template <class State>
-constexpr bool fits_word = sizeof(State) <= sizeof Word::bits;
 
 static __device__ inline void put_word(Word *to, uint64_t bits)
 {
@@ -84,37 +81,74 @@ static __device__ inline Word get_word(const Word *from)
     return word;
 }
 
+// A state in as many words as it takes.
+template <class State>
+struct Words {
+    static constexpr int COUNT = (sizeof(State) + sizeof Word::bits - 1) / sizeof Word::bits;
+    static_assert(COUNT <= REDUCE_STATE_WORDS && sizeof(Word) == REDUCE_WORD_BYTES, "the planner has room for it");
+    Word word[COUNT];
+
+    __device__ bool are_here() const
+    {
+        bool here = true;
+
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            here = here && word[i].here;
+        return here;
+    }
+};
+
 // Thread 0 leaves the state of its block, which is not the row's last.
 template <class State>
-static __device__ void leave_state(const State &state, Word *word)
+static __device__ void leave_state(const State &state, Words<State> *to)
 {
-    uint64_t bits = 0;
+    uint64_t bits[Words<State>::COUNT] = {};
 
-    memcpy(&bits, &state, sizeof state);
-    put_word(word, bits);
+    memcpy(bits, &state, sizeof state);
+#pragma unroll
+    for (int i = 0; i < Words<State>::COUNT; i++)
+        put_word(&to->word[i], bits[i]);
 }
 
-// What a block has left in its word, which has been read once; it is 0 again then.
 template <class State>
-static __device__ State await_state(Word from, Word *word)
+static __device__ Words<State> get_words(const Words<State> *from)
 {
+    Words<State> words;
+
+#pragma unroll
+    for (int i = 0; i < Words<State>::COUNT; i++)
+        words.word[i] = get_word(&from->word[i]);
+    return words;
+}
+
+// What a block has left in its words, which have been read once; they are 0 again then.
+template <class State>
+static __device__ State await_state(Words<State> from, Words<State> *words)
+{
+    uint64_t bits[Words<State>::COUNT];
     State state;
 
-    while (!from.here)
-        from = get_word(word);
-    *word = {0, 0};
-    memcpy(&state, &from.bits, sizeof state);
+    while (!from.are_here())
+        from = get_words(words);
+#pragma unroll
+    for (int i = 0; i < Words<State>::COUNT; i++) {
+        words->word[i] = {0, 0};
+        bits[i] = from.word[i].bits;
+    }
+    memcpy(&state, bits, sizeof state);
     return state;
 }
 
 // The states of `blocks` blocks in thread 0 of the last one, whose own is there in thread 0: combined as they
 // would be after a ticket. The words are 0 again. Few are read without a loop: its code is to be fetched first.
 template <class Operation>
-static __device__ typename Operation::State await_states(const typename Operation::State &own, Word *words,
-                                                         int blocks, typename Operation::State *of_warp)
+static __device__ typename Operation::State await_states(const typename Operation::State &own,
+                                                         Words<typename Operation::State> *words, int blocks,
+                                                         typename Operation::State *of_warp)
 {
     using State = typename Operation::State;
-    constexpr int AT_ONCE = 4;
+    constexpr int AT_ONCE = Words<State>::COUNT > 2 ? 2 : 4;
     const int t = threadIdx.x;
     State state = Operation::identity();
 
@@ -123,18 +157,18 @@ static __device__ typename Operation::State await_states(const typename Operatio
     __syncthreads(); // the thread whose turn it is reads it
     if (blocks <= REDUCE_BLOCK) {
         if (t < blocks - 1)
-            state = await_state<State>(get_word(words + t), words + t);
+            state = await_state<State>(get_words(words + t), words + t);
         else if (t == blocks - 1)
             state = of_warp[0];
         return combine_block<Operation>(state, of_warp);
     }
     for (int first = t; first < blocks; first += AT_ONCE * REDUCE_BLOCK) {
-        Word from[AT_ONCE];
+        Words<State> from[AT_ONCE];
 
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++)
             if (first + u * REDUCE_BLOCK < blocks - 1)
-                from[u] = get_word(words + first + u * REDUCE_BLOCK);
+                from[u] = get_words(words + first + u * REDUCE_BLOCK);
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++) {
             const int block = first + u * REDUCE_BLOCK;
@@ -160,18 +194,16 @@ static __device__ bool combine_blocks(typename Operation::State &state, int64_t 
     const reduce_plan &plan = args.plan;
 
 #ifdef __CUDA_ARCH_LIST__
-    if constexpr (fits_word<State>) {
-        Word *words = (Word *)plan.words + row * plan.splits;
+    auto *words = (Words<State> *)plan.words + row * plan.splits;
 
-        if (plan.words && block == plan.splits - 1) {
-            state = await_states<Operation>(state, words, (int)plan.splits, of_warp);
-            return true;
-        }
-        if (plan.words) {
-            if (threadIdx.x == 0)
-                leave_state(state, words + block);
-            return false;
-        }
+    if (plan.words && block == plan.splits - 1) {
+        state = await_states<Operation>(state, words, (int)plan.splits, of_warp);
+        return true;
+    }
+    if (plan.words) {
+        if (threadIdx.x == 0)
+            leave_state(state, words + block);
+        return false;
     }
 #endif
     State *partials = (State *)args.scratch + row * plan.splits;

@@ -25,8 +25,8 @@
 #include "../common/vector.cuh"
 #include "kernels.h"
 
-constexpr int IN_FLIGHT = 4, MORE_IN_FLIGHT = 5; // vectors of a thread
-constexpr int IN_FLIGHT_APART = 2;               // where each takes two loads
+constexpr int IN_FLIGHT = 4, MORE_IN_FLIGHT = 5, MOST_IN_FLIGHT = 8; // vectors of a thread
+constexpr int IN_FLIGHT_APART = 2;                                   // where each takes two loads
 
 // of a multiprocessor: as many as have registers for their states
 template <class Operation>
@@ -74,6 +74,31 @@ static __device__ void read_vectors(Running<Operation, In> &running, const unsig
     }
 }
 
+// Likewise, of aligned vectors: as soon as one is added, the next one is on its way.
+template <int COUNT, class Operation, class In>
+static __device__ void keep_reading_vectors(Running<Operation, In> &running, const unsigned char *x, int vectors,
+                                            int64_t j, int t, int group, float keep)
+{
+    constexpr int V = 16 / sizeof(In);
+    const uint64_t policy = policy_for(keep);
+    Vector<16> load[COUNT];
+
+#pragma unroll
+    for (int u = 0; u < COUNT; u++)
+        if (t + u * group < vectors)
+            load[u] = load_aligned(x + (int64_t)(t + u * group) * 16, policy);
+    for (int k = t; k < vectors; k += group * COUNT)
+#pragma unroll
+        for (int u = 0; u < COUNT; u++) {
+            const int at = k + u * group, next = at + group * COUNT;
+
+            if (at < vectors)
+                running.add(load[u], j + (int64_t)at * V);
+            if (next < vectors)
+                load[u] = load_aligned(x + (int64_t)next * 16, policy);
+        }
+}
+
 // All that thread t of `group` makes of n elements from `x` on, which are those from j on of their row.
 template <int COUNT, class Operation, class In>
 static __device__ typename Operation::State read_row(const In *x, int64_t n, int64_t j, int t, int group,
@@ -82,16 +107,21 @@ static __device__ typename Operation::State read_row(const In *x, int64_t n, int
     constexpr int V = 16 / sizeof(In);
     const auto *bytes = (const unsigned char *)x;
     const int vectors = (int)(n / V); // whole ones; the planner's chunks have less than 2^31
+    const int64_t last = (int64_t)vectors * V + t;
+    const bool has_last = last < n; // fewer than V are left, and than the group has threads
     Running<Operation, In> running;
+    In rest = {};
 
-    if ((uintptr_t)bytes % 16 == 0)
-        read_vectors<true, COUNT>(running, bytes, vectors, j, t, group, keep);
-    else
+    if (has_last)
+        rest = x[last]; // on its way beside the vectors
+    if ((uintptr_t)bytes % 16 != 0)
         read_vectors<false, IN_FLIGHT_APART>(running, bytes, vectors, j, t, group, keep);
-    if (t < n - (int64_t)vectors * V) { // fewer than V, and than the group, are left
-        const int64_t i = (int64_t)vectors * V + t;
-        running.add(x[i], j + i);
-    }
+    else if constexpr (COUNT == MOST_IN_FLIGHT)
+        keep_reading_vectors<COUNT>(running, bytes, vectors, j, t, group, keep);
+    else
+        read_vectors<true, COUNT>(running, bytes, vectors, j, t, group, keep);
+    if (has_last)
+        running.add(rest, j + last);
     return running.result();
 }
 
@@ -110,6 +140,8 @@ __global__ void __launch_bounds__(REDUCE_BLOCK, blocks_at_once<Operation>)
     State state = Operation::identity();
 
     wait_for_earlier();
+    if (plan.overlaps)
+        let_next_come();
     if (row < args.outer)
         state = read_row<COUNT, Operation>((const In *)args.x + row * plan.outer_step + begin, n,
                                            args.first + begin, t, group, plan.keep);
@@ -327,10 +359,6 @@ cudaError_t launch_reduce_single_pass(const reduce_args *args, cudaStream_t stre
         using Operation = decltype(operation);
         using In = decltype(zero);
 
-#ifdef __CUDA_ARCH_LIST__
-        if (plan.words && !fits_word<typename Operation::State>) // the planner knows the launcher
-            return cudaErrorInvalidValue;
-#endif
         if constexpr (results_are_elements<Operation, In>)
             if (are_shortest<In>(*args)) {
                 const unsigned blocks = (unsigned)ceil_div(args->outer, REDUCE_BLOCK * 16 / (int)sizeof(In));
@@ -345,8 +373,12 @@ cudaError_t launch_reduce_single_pass(const reduce_args *args, cudaStream_t stre
         if (plan.short_rows)
             return launch<reduce_short_rows<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
         if constexpr (std::is_same_v<Operation, Sum<double>>)
-            if (plan.more_in_flight)
+            if (plan.in_flight == MORE_IN_FLIGHT)
                 return launch<reduce_rows<Operation, In, MORE_IN_FLIGHT>>(grid, REDUCE_BLOCK, 0, stream, *args);
+        if constexpr (std::is_same_v<In, float> &&
+                      (std::is_same_v<Operation, Sum<double>> || is_first<Operation>::value))
+            if (plan.in_flight == MOST_IN_FLIGHT)
+                return launch<reduce_rows<Operation, In, MOST_IN_FLIGHT>>(grid, REDUCE_BLOCK, 0, stream, *args);
         return launch<reduce_rows<Operation, In, IN_FLIGHT>>(grid, REDUCE_BLOCK, 0, stream, *args);
     });
 }
