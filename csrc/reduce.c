@@ -166,10 +166,17 @@ enum {
     WHOLE_THREADS = 384, /* a multiprocessor, that are enough for each to have whole columns */
     SMALL_ELEMENTS = 16 << 20, /* up to so many, a thread has a single column, */
     FEW_ROWS = 8,              /* but for whole columns that are no longer than this, */
-    WORD = 4,                  /* or whose elements have fewer bytes */
+    WORD = 4,                  /* or whose elements have fewer bytes; */
+    NARROW = 8,                /* or up to any number, in rows of no more than this, */
+    MANY_NARROW = 50,          /* or than a warp's threads if there are so many */
     SOME_ROWS = 12,            /* rows that go as small columns: so many at least, */
-    SMALL_ROWS = 64 << 10,     /* up to so many elements in rows of a few, or */
-    UNALIGNED_ROWS = 1 << 20,  /* in longer ones that are no whole vectors */
+    REGISTER_ROWS = 8 << 10,   /* more than so many short ones stay in registers, or words in any case; */
+    SMALL_ROWS = 32 << 10,     /* up to so many short ones, or */
+    UNALIGNED_ROWS = 1 << 20,  /* elements in longer ones that are no whole vectors, */
+    LONG_ROW = 1024,           /* but are not longer than this, if elements are no words; */
+    UNALIGNED_BYTES = 1024,    /* or of any size, if they are words, and so many bytes of them, */
+    LONGEST_ROW = 32 << 10,    /* up to so many of them, */
+    FEW_BYTES = 2 << 10,       /* or fewer rows, if they are no longer than this */
     SHORTEST = 3,              /* elements of a row that is read by a thread */
     IN_FLIGHT = 4,             /* vectors of a thread of single_pass, as it has them, or one more, */
     MOST_IN_FLIGHT = 8,        /* or so many where there is much to read, */
@@ -181,6 +188,7 @@ enum {
     LEAST_THREADS = 64,        /* so many at least, */
     LEAST_ROWS = 6,            /* with so many rows at least, */
     MANY_ROWS_EACH = 48,       /* or up to four times as many with so many; */
+    WARP_ROWS_EACH = 32,       /* or a warp's, where rows are narrower, with so many; */
     MOST_ROWS_EACH = 48,       /* more than that, and the rows are split, */
     SPLIT_ROWS_EACH = 16,      /* each having so many then */
     SECTOR = 32,               /* bytes that are read together, */
@@ -273,6 +281,16 @@ static bool fits_word(const struct reduce_args *args)
     }
 }
 
+/* Whether single_pass keeps rows in registers, if they lie so that it can; else they are short rows to it. */
+static bool stays_in_registers(const struct extent *extent, const struct reduce_args *args)
+{
+    const bool first = args->op == REDUCE_MIN || args->op == REDUCE_MAX;
+    const bool sum = (args->op == REDUCE_SUM || args->op == REDUCE_MEAN) && args->dtype & FLOATING;
+
+    return extent->n <= REDUCE_SHORTEST && extent->n * dtype_bytes(args->dtype) <= VECTOR && (first || sum) &&
+           args->result == args->dtype;
+}
+
 /* Whether a thread that has so many vectors has fewer rounds of loads if one more is under way in each. */
 static bool saves_round(int64_t vectors)
 {
@@ -337,8 +355,9 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
     plan->chunk = extent->n;
     plan->in_flight = IN_FLIGHT;
     plan->keep = share_to_keep(device, rows * bytes);
-    if (many &&
-        (vectors <= SHORT_VECTORS || (extent->n % per_vector && per_vector * bytes <= REDUCE_SHORT_BYTES))) {
+    if (stays_in_registers(extent, args) ||
+        (many &&
+         (vectors <= SHORT_VECTORS || (extent->n % per_vector && per_vector * bytes <= REDUCE_SHORT_BYTES)))) {
         plan_short_rows(device, rows, bytes, per_vector, plan);
     } else if (many && vectors <= WARP_VECTORS) {
         plan->group = (int)most(LINE_THREADS, per_vector);
@@ -353,6 +372,11 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
     } else {
         split_rows(device, extent, args, plan);
     }
+}
+
+static bool has_places_or_moments(enum reduce_op op)
+{
+    return op == REDUCE_VAR || op == REDUCE_STD || op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
 }
 
 /* How many columns a thread has, as the launcher has it: it has registers for so many states. */
@@ -373,7 +397,8 @@ static int64_t common_divisor(int64_t a, int64_t b)
 }
 
 /* A thread a column, and threads one below the other until all multiprocessors have enough, but for a few rows
- * each; tiles that are no wider than that all of them have one, but not so narrow that much is read in vain. */
+ * each; tiles that are no wider than that all of them have one, but not so narrow that much is read in vain. Where
+ * rows are narrow, a warp's threads should lie side by side in several of them. */
 static void plan_small_columns(const struct device *device, const struct extent *extent, int element,
                                struct reduce_plan *plan)
 {
@@ -383,6 +408,7 @@ static void plan_small_columns(const struct device *device, const struct extent 
         most(least(enough / columns, n / LEAST_ROWS), least(4 * enough / columns, n / MANY_ROWS_EACH));
     int64_t threads, lanes = 1, tiles, splits = 1;
 
+    height = most(height, least(ceil_div(WARP, extent->inner), n / WARP_ROWS_EACH));
     height = most(1, least(height, REDUCE_BLOCK));
     threads = most(LEAST_THREADS, least(columns * height / sms, REDUCE_BLOCK));
     while (2 * lanes * height <= threads || (lanes * element < SECTOR && columns * n / lanes > SCATTERED / SECTOR))
@@ -470,38 +496,65 @@ static void plan_columns(const struct device *device, const struct extent *exten
         plan_tiles(device, extent, element, fold_of(extent, vector), plan);
 }
 
+/* Whether there are columns enough for all threads, in such narrow rows that vectors of them would be whole rows,
+ * or several: those of a long column are better read by threads side by side. */
+static bool takes_narrow_columns(const struct device *device, const struct extent *extent)
+{
+    return extent->inner <= (extent->n < MANY_NARROW ? NARROW : WARP) &&
+           2 * extent->outer * extent->inner >= SMALL_THREADS * (int64_t)device->multiprocessors;
+}
+
 /* Whether a thread is to have a column rather than a vector of them: that has fewer threads, and takes two loads
  * where rows do not begin at a multiple of it. */
 static bool takes_small_columns(const struct device *device, const struct extent *extent, int element, int vector)
 {
     const bool loads_once = extent->inner % vector == 0 || extent->n <= FEW_ROWS || element < WORD;
 
-    return extent->outer * extent->n * extent->inner <= SMALL_ELEMENTS &&
-           !(loads_once && takes_whole_columns(device, extent, vector));
+    if (extent->outer * extent->n * extent->inner > SMALL_ELEMENTS)
+        return extent->n > FEW_ROWS && takes_narrow_columns(device, extent);
+    return !(loads_once && takes_whole_columns(device, extent, vector));
 }
 
-/* Whether single_pass keeps rows in registers, if they lie so that it can; else they are short rows to it. */
-static bool stays_in_registers(const struct extent *extent, const struct reduce_args *args)
+/* Whether rows are best kept in registers: a thread that has rows of fewer bytes has more of them. */
+static bool takes_registers(const struct extent *extent, const struct reduce_args *args)
 {
-    const bool first = args->op == REDUCE_MIN || args->op == REDUCE_MAX;
-    const bool sum = (args->op == REDUCE_SUM || args->op == REDUCE_MEAN) && args->dtype & FLOATING;
+    const int element = dtype_bytes(args->dtype);
 
-    return extent->n <= REDUCE_SHORTEST && extent->n * dtype_bytes(args->dtype) <= VECTOR && (first || sum) &&
-           args->result == args->dtype;
+    return stays_in_registers(extent, args) && extent->n <= 2 * element &&
+           (element >= WORD || extent->outer > REGISTER_ROWS);
 }
 
-/* The rung for rows: the shortest of the others are best read by a thread each, if a sum of them needs no care and
- * they are one behind the other (`dense`), and some an element a thread: what lies one below the other in a column
- * lies side by side in a row. */
+/* Whether rows are to be read an element a thread: those of a few elements, if there are not too many of them, and
+ * longer ones that are no whole vectors, so that these take two loads: small ones, or words in a warp's threads,
+ * unless adding them takes long. */
+static bool takes_elements(const struct extent *extent, const struct reduce_args *args)
+{
+    const int element = dtype_bytes(args->dtype);
+    const int64_t bytes = extent->n * element;
+    const bool aligned = bytes % VECTOR == 0;
+
+    if (extent->outer < SOME_ROWS)
+        return extent->outer > 1 && !aligned && bytes <= FEW_BYTES;
+    if (extent->n <= FEW_ROWS)
+        return extent->outer <= SMALL_ROWS;
+    if (aligned)
+        return false;
+    if (extent->outer * extent->n <= UNALIGNED_ROWS)
+        return element >= WORD || (extent->n <= LONG_ROW && !has_places_or_moments(args->op));
+    return element >= WORD && bytes >= UNALIGNED_BYTES && extent->n <= LONGEST_ROW &&
+           !has_places_or_moments(args->op);
+}
+
+/* The rung for rows: some in registers; some an element a thread, as what lies one below the other in a column
+ * lies side by side in a row. The shortest of the others are best read by a thread each, if a sum of them needs no
+ * care and they are one behind the other (`dense`). */
 static const char *rung_of_rows(const struct extent *extent, const struct reduce_args *args, bool dense)
 {
-    const int64_t elements = extent->outer * extent->n;
-    const bool aligned = extent->n * dtype_bytes(args->dtype) % VECTOR == 0;
-
-    if (extent->outer >= SOME_ROWS &&
-        (extent->n <= FEW_ROWS ? elements <= SMALL_ROWS : elements <= UNALIGNED_ROWS && !aligned))
+    if (takes_registers(extent, args))
+        return "single_pass";
+    if (takes_elements(extent, args))
         return "small_columns";
-    return dense && extent->n <= SHORTEST && elements > SMALL_ROWS && fits_word(args) &&
+    return dense && extent->n <= SHORTEST && extent->outer > SMALL_ROWS && fits_word(args) &&
                    !stays_in_registers(extent, args)
                ? "rowwise"
                : "single_pass";
@@ -543,10 +596,7 @@ static bool is_tree(const struct kernel_row *row)
 
 static bool check_rung(const struct kernel_choice *choice, const struct reduce_args *args, const char *op)
 {
-    const bool pair =
-        args->op == REDUCE_VAR || args->op == REDUCE_STD || args->op == REDUCE_ARGMIN || args->op == REDUCE_ARGMAX;
-
-    if (pair && is_atomic(choice->row)) {
+    if (has_places_or_moments(args->op) && is_atomic(choice->row)) {
         PyErr_Format(PyExc_ValueError,
                      "kernel: 'atomic' has no '%s', whose partial results are more than one number; expected "
                      "another kernel",
@@ -757,6 +807,7 @@ static void split_axes(struct call *call, struct reduction *reduction)
     const bool places = reduction->args.op == REDUCE_ARGMIN || reduction->args.op == REDUCE_ARGMAX;
     const bool *reduced = reduction->reduced;
     const struct layout *in = &call->in[0].layout;
+    const struct extent one = {.outer = layout_size(in), .n = 1, .inner = 1}; /* if nothing is reduced */
     struct extent *extent = &reduction->extent;
     struct layout out = {.ndim = in->ndim}, lies;
     int order[NPY_MAXDIMS], begin, end;
@@ -767,8 +818,8 @@ static void split_axes(struct call *call, struct reduction *reduction)
     choose_order(call, reduced, places, order);
     find_groups(in, order, reduced, &begin, &end);
     lies = layout_permuted(in, order);
-    if (call->kernel.chosen && begin == in->ndim && layout_size(in) <= SMALL_ROWS &&
-        layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)))
+    if (call->kernel.chosen && begin == in->ndim && one.outer <= 2 * SMALL_ROWS &&
+        !takes_registers(&one, &reduction->args) && layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)))
         begin = end = 0; /* nothing is reduced: so many columns of one element */
     call->as[0].ndim = call->made.ndim = 0;
     extent->outer = append_group(call, &out, order, begin, true);
