@@ -313,6 +313,28 @@ def test_whole_columns_with_gaps_are_read_where_they_lie(device, width):
     assert_array_equal(smemkit.max(view, 0).numpy(), memory[:, :width].max(0))
 
 
+@pytest.mark.parametrize(
+    ("op", "dtype", "n"),
+    [
+        ("sum", "float32", 1_000_001),
+        ("sum", "float64", 1_000_001),
+        ("mean", "complex64", 9_000_001),
+        ("argmax", "float32", 18_000_003),
+        ("var", "float32", 18_000_003),
+        ("max", "float32", 60_000_003),
+    ],
+)
+def test_many_blocks_of_a_row_meet_again_and_again(device, op, dtype, n):
+    """As many as a GPU has room for, or more, whose states are a word or several; launches that follow at once."""
+    host = integers((n if device != "cpu" else n // 50,), dtype)
+    x = on(device, host)
+    results = [smemkit.reduce(x, op) for _ in range(20)]
+    expected = getattr(np, op)(host.astype({"float32": "float64", "complex64": "complex128"}.get(dtype, dtype)))
+    values = {result.numpy().tobytes() for result in results}
+    assert len(values) == 1
+    np.testing.assert_allclose(results[0].numpy(), expected, rtol=2e-7)
+
+
 # ---- the plan ---------------------------------------------------------------------------------------------------
 
 PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of columns has several blocks
