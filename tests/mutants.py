@@ -185,7 +185,7 @@ MUTANTS = [
         "    __syncthreads(); // the tile is complete before anyone reads a column of it\n",
         "",
         "tests/test_transpose.py",
-        times=3,
+        times=4,
     ),
     Mutant(
         "a-run-is-cut-at-the-wrong-byte",

@@ -1,5 +1,7 @@
 """Every kernel of transpose moves every element to its place, on all shapes; `copy`, its ceiling, keeps them."""
 
+import math
+
 import numpy as np
 import pytest
 from cases import DTYPES, each_kernel, each_variant, launching, numbered, on, poison
@@ -225,6 +227,19 @@ def test_rows_begin_anywhere_in_a_sector(device, dtype, rows):
         smemkit.transpose(on(device, x), (0, 2, 1), kernel="vectorized", out=out[inside])
         whole[inside] = x.transpose(0, 2, 1)  # and nothing else
         assert_array_equal(out.numpy(), whole, err_msg=f"{begin} {gap}")
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.parametrize("shape", [(272, 288), (5, 160, 112), (1200, 1264), (3, 1088, 1024)], ids=str)
+def test_whole_vectors_in_tiles_that_are_not_full(device, dtype, shape):
+    """In the tiles for little and in those for much, the last of which reach beyond the ends of x."""
+    x = scrambled(shape, dtype)
+    axes = (1, 0) if len(shape) == 2 else (0, 2, 1)
+    whole = poison((2, *shape[:-2], shape[-1], shape[-2]), dtype)
+    out = on(device, whole)
+    smemkit.transpose(on(device, x), axes, kernel="vectorized", out=out[0])
+    whole[0] = x.transpose(axes)  # and nothing else
+    assert_array_equal(out.numpy(), whole)
 
 
 @pytest.mark.parametrize("dtype", SIZES)
@@ -455,6 +470,13 @@ def asked(x, kernel):
 @pytest.mark.parametrize("kernel", ["swizzled", "vectorized"])
 def test_tiles_are_without_conflicts(kernel, dtype):
     conflicts, moved, there = asked(np.zeros((128, 256), dtype), kernel)
+    assert conflicts == 0
+    assert moved == there
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_much_is_without_conflicts(dtype):
+    conflicts, moved, there = asked(np.zeros((1152, 1280), dtype), "vectorized")
     assert conflicts == 0
     assert moved == there
 

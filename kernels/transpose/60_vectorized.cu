@@ -1,9 +1,10 @@
 // The transpose by vectors of 16 bytes, of matrices that lie anyhow.
 //
-// The idea: a block loads its tile of x in vectors, which go straight to shared memory, all of them before the
-// first is needed, and stores it to out in vectors: a warp 128 bytes of each of four rows. A thread makes a vector
-// out of V elements of a column of the tile; small elements it reads as words of E, which it turns with those of E
-// rows by byte permutes. Where rows begin anywhere, words of 4 bytes are the vectors, or elements: see words.cuh.
+// The idea: a block loads its tile of x in vectors, all of them before the first is needed, into shared memory,
+// and stores it to out in vectors: a warp 128 bytes of each of four rows. A thread makes a vector out of V
+// elements of a column of the tile; small elements it reads as words of E, which it turns with those of E rows by
+// byte permutes. Where all vectors are whole, the tile is known when this is compiled, and its vectors come
+// through registers. Where rows begin anywhere, words of 4 bytes are the vectors, or elements: see words.cuh.
 // Tiles then move up from row to row of out, for each sector to be written by one block; of bytes, each half.
 // Elements of 8 bytes or more are moved one by one through a padded tile, and so is what there is little of, which
 // waits for its loads and not for their number. Tiles are numbered along the rows of out, for what two of them
@@ -26,6 +27,8 @@
 
 constexpr int LEAST_BLOCK = 64, LOADS = 4; // vectors that a thread of a full tile loads
 constexpr int64_t FEW_VECTORS = 1 << 17;   // of which tiles are smaller, and a thread loads one
+constexpr int64_t FEW_ELEMENTS = 1 << 18;  // which are moved one by one
+constexpr int64_t FEW_BYTES = 5 << 20;     // of whole vectors: their tiles are smaller, too
 constexpr int64_t FEW_TILES = 64;          // of words: they are smaller
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ / 100 == 10)
 constexpr int ELEMENT_BLOCKS = 8; // of a multiprocessor, which has 2048 threads
@@ -49,6 +52,61 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
     load_tile(args, tile, x, at, memory);
     __syncthreads(); // the tile is complete before anyone reads a column of it
     store_tile(args, tile, out, at, memory);
+}
+
+// A tile that is known when this is compiled, of matrices that are whole vectors: one of little, with two of them
+// a thread, or a full one.
+template <class T, bool FEW>
+struct whole_tile {
+    static constexpr int V = pieces<T>::V, VECTORS = FEW ? BLOCK : TILE_VECTORS, THREADS = FEW ? BLOCK / 2 : BLOCK;
+    static constexpr int ROWS = FEW || SPREAD * V > 64 ? SPREAD *V : 64;
+    static constexpr tile_shape SHAPE = make_shape<T>(ROWS, VECTORS / ROWS);
+    static constexpr int BLOCKS = FEW ? 12 : 4; // for which there are registers
+};
+
+template <class T, bool FEW, bool BATCHED>
+__global__ void __launch_bounds__(whole_tile<T, FEW>::THREADS, whole_tile<T, FEW>::BLOCKS)
+    transpose_whole(const __grid_constant__ transpose_args args, int64_t batch, corner first)
+{
+    constexpr tile_shape tile = whole_tile<T, FEW>::SHAPE;
+    constexpr int V = pieces<T>::V, E = pieces<T>::E;
+    constexpr int THREADS = whole_tile<T, FEW>::THREADS, STEP = THREADS >> tile.across_log2;
+    __shared__ uint4 memory[tile.rows / V * tile.group_vectors];
+
+    const plane begin = BATCHED ? plane_of(args, batch + blockIdx.z) : plane{0, 0};
+    const corner turned = corner_of_block(first, tile.columns, tile.rows);
+    const corner at = {turned.column, turned.row};
+    const int i = threadIdx.x >> tile.across_log2, v = threadIdx.x & ((1 << tile.across_log2) - 1);
+    const int rows = (int)min((int64_t)tile.rows, args.rows - at.row);
+    const T *x = (const T *)args.x + begin.x + (at.row + i) * args.x_pitch + at.column + v * V;
+    const int64_t out_pitch = args.out_pitch / V; // vectors
+    uint4 *out = (uint4 *)((T *)args.out + begin.out) + at.column * out_pitch + at.row / V;
+    uint4 moving[tile.rows / STEP];
+
+    wait_for_earlier();
+#pragma unroll
+    for (int k = 0; k < tile.rows; k += STEP)
+        if (i + k < rows && at.column + v * V < args.columns)
+            moving[k / STEP] = *(const uint4 *)(x + k * args.x_pitch);
+#pragma unroll
+    for (int k = 0; k < tile.rows; k += STEP)
+        memory[(i + k) / V * tile.group_vectors + ((i + k) % V << tile.across_log2) + v] = moving[k / STEP];
+    __syncthreads(); // the tile is complete before anyone reads a column of it
+#pragma unroll
+    for (int first = 0; first < tile.tasks; first += THREADS / LANES) {
+        const int task = first + threadIdx.x / LANES, lane = threadIdx.x % LANES;
+        const int octet = task & ((1 << tile.octets_log2) - 1), quad = task >> tile.octets_log2;
+        const int group = octet * SPREAD + lane % SPREAD, c = (quad * ACROSS + lane / SPREAD) * E;
+
+        if (task < tile.tasks && group * V < rows && at.column + c < args.columns) {
+            uint4 vectors[E];
+
+            turn_rows<T>(tile, memory + group * tile.group_vectors, c, vectors);
+#pragma unroll
+            for (int e = 0; e < E; e++)
+                out[(c + e) * out_pitch + group] = vectors[e];
+        }
+    }
 }
 
 constexpr int WORD_BLOCKS = 4; // more would leave too little of the cache that words come through
@@ -301,6 +359,31 @@ static tile_shape shape_of(const transpose_args *args, int vectors)
     return make_shape<T>(rows, across);
 }
 
+template <class T, bool FEW>
+static cudaError_t launch_whole(const transpose_args *args, cudaStream_t stream)
+{
+    using whole = whole_tile<T, FEW>;
+
+    return dispatch<0, 1>(args->batches > 1, [&](auto batched) {
+        return cover(args->batches, args->columns, args->rows, whole::SHAPE.columns, whole::SHAPE.rows,
+                     [&](dim3 grid, int64_t batch, corner first) {
+                         launch<transpose_whole<T, FEW, decltype(batched)::value>>(grid, whole::THREADS, 0, stream,
+                                                                                   *args, batch, first);
+                     });
+    });
+}
+
+// whether the tile for matrices of this shape is this one, and they are whole vectors
+template <class T, bool FEW>
+static bool takes_whole(const transpose_args *args)
+{
+    constexpr tile_shape whole = whole_tile<T, FEW>::SHAPE;
+    const tile_shape tile = shape_of<T>(args, whole_tile<T, FEW>::VECTORS);
+
+    return tile.rows == whole.rows && tile.columns == whole.columns && args->rows % pieces<T>::V == 0 &&
+           args->columns % pieces<T>::V == 0;
+}
+
 template <class T>
 static cudaError_t launch_vectors(const transpose_args *args, cudaStream_t stream)
 {
@@ -342,6 +425,13 @@ cudaError_t launch_transpose_vectorized(const transpose_args *args, cudaStream_t
             return x_aligned ? launch_exchange<T>(args, stream) : cudaErrorInvalidValue;
         const bool aligned = x_aligned && out_aligned;
         const int64_t elements = args->batches * args->rows * args->columns;
+        if constexpr (sizeof(T) < 8)
+            if (aligned && elements > FEW_ELEMENTS) {
+                if (elements * (int)sizeof(T) <= FEW_BYTES && takes_whole<T, true>(args))
+                    return launch_whole<T, true>(args, stream);
+                if (elements * (int)sizeof(T) > FEW_BYTES && takes_whole<T, false>(args))
+                    return launch_whole<T, false>(args, stream);
+            }
         const int64_t few = sizeof(T) >= 8 ? INT64_MAX : sizeof(T) == 4 ? 1 << 21 : aligned ? 1 << 18 : 1 << 20;
         if (elements <= few && transpose_fills_tiles(args))
             return launch_elements<T>(args, stream);

@@ -17,7 +17,7 @@ struct tile_shape {
     int octets_log2, tasks; // a task of a warp is SPREAD groups of ACROSS * E columns
 };
 
-static inline int log2_of(int power)
+static constexpr int log2_of(int power)
 {
     int log2 = 0;
 
@@ -53,24 +53,33 @@ static __device__ void load_tile(const transpose_args &args, const tile_shape &t
     __pipeline_wait_prior(0); // for this thread's; a barrier is still to come
 }
 
+// E columns of the tile, from `c` on, as far as they are of a group, whose rows these are.
+template <class T>
+static __device__ void turn_rows(const tile_shape &tile, const uint4 *rows, int c, uint4 (&vectors)[pieces<T>::E])
+{
+    constexpr int V = pieces<T>::V;
+    using Word = std::conditional_t<(pieces<T>::E > 1), uint32_t, T>;
+    Word words[V];
+
+#pragma unroll
+    for (int j = 0; j < V; j++)
+        words[j] = *(const Word *)((const T *)(rows + (j << tile.across_log2)) + c);
+    turn(words, vectors, T());
+}
+
 // Vector `group` of the tile's columns from `c` on, E of them.
 template <class T>
 static __device__ void store_vectors(const transpose_args &args, const tile_shape &tile, T *out, corner at,
                                      const uint4 *memory, int group, int c)
 {
     constexpr int V = pieces<T>::V, E = pieces<T>::E;
-    using Word = std::conditional_t<(E > 1), uint32_t, T>;
     const uint4 *rows = memory + group * tile.group_vectors;
     const int64_t column = at.column + c, row = at.row + group * V;
 
     if (is_inside(args, column, E, row, V)) {
         uint4 vectors[E];
-        Word words[V];
 
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            words[j] = *(const Word *)((const T *)(rows + (j << tile.across_log2)) + c);
-        turn(words, vectors, T());
+        turn_rows<T>(tile, rows, c, vectors);
 #pragma unroll
         for (int e = 0; e < E; e++)
             *(uint4 *)(out + (column + e) * args.out_pitch + row) = vectors[e];
@@ -100,7 +109,7 @@ static __device__ void store_tile(const transpose_args &args, const tile_shape &
 
 // A tile of `rows` by `across` vectors.
 template <class T>
-static tile_shape make_shape(int rows, int across)
+static constexpr tile_shape make_shape(int rows, int across)
 {
     constexpr int V = pieces<T>::V, OCTET = SPREAD * V, QUAD = ACROSS * pieces<T>::E;
 
