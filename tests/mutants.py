@@ -185,7 +185,7 @@ MUTANTS = [
         "    __syncthreads(); // the tile is complete before anyone reads a column of it\n",
         "",
         "tests/test_transpose.py",
-        times=4,
+        times=5,
     ),
     Mutant(
         "a-run-is-cut-at-the-wrong-byte",

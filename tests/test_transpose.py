@@ -229,6 +229,30 @@ def test_rows_begin_anywhere_in_a_sector(device, dtype, rows):
         assert_array_equal(out.numpy(), whole, err_msg=f"{begin} {gap}")
 
 
+@pytest.mark.parametrize("past", [0, 1, 15, 31])
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [
+        ("uint8", (2101, 2003)),
+        ("uint8", (5, 1027, 901)),
+        ("float16", (1025, 1041)),
+        ("float16", (17, 257, 481)),
+    ],
+    ids=str,
+)
+def test_rows_of_odd_lengths_are_read_by_sectors(device, dtype, shape, past):
+    """Of which there is so much that tiles are loaded as sectors lie; x and out begin and end anywhere in one."""
+    axes = (1, 0) if len(shape) == 2 else (0, 2, 1)
+    flat = scrambled((past + math.prod(shape),), dtype)
+    expected = flat[past:].reshape(shape).transpose(axes)
+    whole = poison((past + expected.size + 40,), dtype)
+    out, inside = on(device, whole), np.s_[past : past + expected.size]
+    x = on(device, flat)[past:].reshape(shape)
+    smemkit.transpose(x, axes, kernel="vectorized", out=out[inside].reshape(expected.shape))
+    whole[inside] = expected.ravel()  # and nothing else
+    assert_array_equal(out.numpy(), whole)
+
+
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("shape", [(272, 288), (5, 160, 112), (1200, 1264), (3, 1088, 1024)], ids=str)
 def test_whole_vectors_in_tiles_that_are_not_full(device, dtype, shape):
@@ -479,6 +503,13 @@ def test_much_is_without_conflicts(dtype):
     conflicts, moved, there = asked(np.zeros((1152, 1280), dtype), "vectorized")
     assert conflicts == 0
     assert moved == there
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("uint8", (2101, 2003)), ("float16", (1025, 1041))])
+def test_odd_rows_are_read_by_whole_sectors(dtype, shape):
+    conflicts, moved, there = asked(np.zeros(shape, dtype), "vectorized")
+    assert conflicts == 0
+    assert moved < 1.3 * there
 
 
 @pytest.mark.parametrize("dtype", SIZES)

@@ -5,7 +5,8 @@
 // elements of a column of the tile; small elements it reads as words of E, which it turns with those of E rows by
 // byte permutes. Where all vectors are whole, the tile is known when this is compiled, and its vectors come
 // through registers. Where rows begin anywhere, words of 4 bytes are the vectors, or elements: see words.cuh.
-// Tiles then move up from row to row of out, for each sector to be written by one block; of bytes, each half.
+// Tiles then move up from row to row of out, for each sector to be written by one block; of bytes, each half. Of
+// small elements in rows of odd lengths a sector is also read by as few blocks as can be: see sectors.cuh.
 // Elements of 8 bytes or more are moved one by one through a padded tile, and so is what there is little of, which
 // waits for its loads and not for their number. Tiles are numbered along the rows of out, for what two of them
 // share to be written at about the same time: memory is slow to write a part of a sector.
@@ -14,13 +15,14 @@
 // on rows of odd lengths a sector at either end of whatever a warp moves.
 // Launch: blocks of up to 256 threads, one for each tile of each x, or for two of them in place; a tile of vectors
 // has about 16 KB, or 4 KB of little, one of words 16 or 32 KB, and they are as narrow or as low as x is; one of
-// elements has 32 by 32 of them.
+// sectors 30 KB; one of elements has 32 by 32 of them.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
 #include "../common/launch.cuh"
 #include "kernels.h"
+#include "sectors.cuh"
 #include "tiles.cuh"
 #include "vectors.cuh"
 #include "words.cuh"
@@ -232,6 +234,29 @@ __global__ void __launch_bounds__(BLOCK, WORD_BLOCKS)
     }
 }
 
+constexpr int SECTOR_BLOCKS = 4; // for which there are registers
+
+// likewise, where rows of x begin at all the words of a sector
+template <class T>
+__global__ void __launch_bounds__(BLOCK, SECTOR_BLOCKS)
+    transpose_sectors(const __grid_constant__ transpose_args args, int64_t dense, int64_t batch, corner first)
+{
+    wait_for_earlier();
+    using tile = sector_tile<T>;
+    extern __shared__ uint4 memory[];
+
+    const plane begin = plane_of(args, batch + blockIdx.z);
+    const corner turned = corner_of_block(first, tile::COLUMNS, tile::ROWS);
+    const corner at = {turned.column, turned.row};
+    const T *x = (const T *)args.x + begin.x + at.row * args.x_pitch + at.column;
+    T *out = (T *)args.out + begin.out + at.column * args.out_pitch + at.row;
+    const int columns = (int)min((int64_t)tile::COLUMNS, args.columns - at.column);
+
+    load_sectors(args, dense, x, at, columns, memory);
+    __syncthreads(); // the tile is complete before anyone reads a column of it
+    store_sectors(args, x, out, at, columns, memory);
+}
+
 static int64_t count_tiles(const transpose_args *args, int rows, int columns)
 {
     return args->batches * ceil_div(args->rows, rows) * ceil_div(args->columns, columns);
@@ -261,6 +286,32 @@ static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
     return cover(args->batches, args->columns, args->rows + MOST_PAST, tile.columns, V << tile.down_log2,
                  [&](dim3 grid, int64_t batch, corner first) {
                      launch<transpose_words<T>>(grid, BLOCK, bytes, stream, *args, tile, batch, first);
+                 });
+}
+
+// whether rows of x begin at all the words of a sector, and tiles are many and mostly full
+template <class T>
+static bool takes_sectors(const transpose_args *args)
+{
+    using tile = sector_tile<T>;
+    constexpr int64_t FEW = sizeof(T) == 1 ? 1 << 22 : 0;
+    const int64_t elements = args->batches * args->rows * args->columns;
+    const int64_t rows = ceil_div(args->rows + tile::ABOVE - 1, tile::ROWS) * tile::ROWS;
+    const int64_t columns = ceil_div(args->columns, tile::COLUMNS) * tile::COLUMNS;
+
+    return args->x_pitch % 2 != 0 && count_dense(args) && elements > FEW &&
+           2 * elements > args->batches * rows * columns;
+}
+
+template <class T>
+static cudaError_t launch_sectors(const transpose_args *args, cudaStream_t stream)
+{
+    using tile = sector_tile<T>;
+
+    return cover(args->batches, args->columns, args->rows + tile::ABOVE - 1, tile::COLUMNS, tile::ROWS,
+                 [&](dim3 grid, int64_t batch, corner first) {
+                     launch<transpose_sectors<T>>(grid, BLOCK, tile::BYTES, stream, *args, count_dense(args),
+                                                  batch, first);
                  });
 }
 
@@ -435,6 +486,9 @@ cudaError_t launch_transpose_vectorized(const transpose_args *args, cudaStream_t
         const int64_t few = sizeof(T) >= 8 ? INT64_MAX : sizeof(T) == 4 ? 1 << 21 : aligned ? 1 << 18 : 1 << 20;
         if (elements <= few && transpose_fills_tiles(args))
             return launch_elements<T>(args, stream);
+        if constexpr (sizeof(T) < 4)
+            if (!aligned && takes_sectors<T>(args))
+                return launch_sectors<T>(args, stream);
         if constexpr (sizeof(T) < VECTOR)
             if (!aligned)
                 return launch_words<T>(args, stream);
