@@ -232,8 +232,10 @@ static npy_intp elements_of_tile(const struct transpose_args *args)
 static const char *choose_copy(const struct axes *axes, const struct transpose_args *args)
 {
     enum {
-        FEW = 1 << 17, /* elements in all; LARGE ones twice as many */
-        LARGE = 8,     /* bytes of an element */
+        FEW = 1 << 17,  /* elements in all; twice as many LARGE ones */
+        SOME = 5 * FEW, /* of short runs that are no whole vectors */
+        MANY = 8 * FEW,
+        LARGE = 8, /* bytes of an element */
         VECTOR = 16,
         SHORT = 64,
         BLOCK = 4096,
@@ -241,55 +243,84 @@ static const char *choose_copy(const struct axes *axes, const struct transpose_a
     };
     const int element = args->element_size;
     const npy_intp elements = args->batches * args->columns, run = args->columns * element;
+    const bool odd = run <= SHORT && run % VECTOR != 0;
 
     if (axes->ndim == 1 && run <= BLOCK && run % VECTOR == 0)
         return "runs";
-    if (elements <= (element < LARGE ? FEW : 2 * FEW))
+    if (elements <= (element >= LARGE ? 2 * FEW : odd && axes->ndim > 1 ? SOME : FEW))
         return "small";
     if (axes->ndim == 1)
         return run <= MOST ? "runs" : "copy";
-    return run <= VECTOR ? "boxes" : run <= SHORT && element >= LARGE ? "small" : "runs";
+    if (run <= VECTOR)
+        return "boxes";
+    if (odd && element >= LARGE)
+        return "small";
+    return odd && run < 2 * VECTOR && elements > MANY ? "boxes" : "runs";
 }
 
-/* The rung for matrices that were left to smemkit. Its borders are where the rungs' times met on an H200, for a
+/* Whether so few that are large are done one by one, where tiles of them would hardly be full. Reading runs of few
+ * costs more than writing them. */
+static bool takes_large_ones(const struct transpose_args *args, npy_intp elements)
+{
+    enum { VECTOR = 16, FEW = 1 << 18, MANY = 1 << 20 };
+    const bool vector = args->element_size == VECTOR;
+
+    if (vector && (args->columns == 2 || args->columns == 4))
+        return elements <= (args->columns == 2 ? 4 * MANY : MANY);
+    if (args->rows <= 10)
+        return elements <= 3 * FEW;
+    if (args->columns <= 8)
+        return elements <= (!vector ? 2 * FEW : args->columns > 4 ? FEW / 2 : FEW);
+    return elements <= FEW && !vector;
+}
+
+/* The rung for matrices that were left to smemkit. Its borders are where the rungs' times met on an H200, for two
  * thousand random problems: up to some size all is one way to memory and back, and the least preparation wins. */
 static const struct kernel_row *choose_rung(const struct axes *axes, const struct transpose_args *args)
 {
-    enum { VECTOR = 16, WORD = 4, LARGE = 8 }; /* bytes; an element is large from there */
-    enum { TILE = 32 };                        /* rows and columns of a wide matrix */
-    enum { TINY = 800, PART = 1700 };          /* elements of a matrix in one tile */
-    enum { LONG = 64 };                        /* elements of a row of out */
+    enum { HALF = 2, WORD = 4, LARGE = 8, VECTOR = 16 }; /* bytes; an element is large from LARGE on */
+    enum { TILE = 32 };                                  /* rows and columns of a wide matrix */
+    enum { PATCH = 512 };                                /* elements of a matrix in such a tile */
+    enum { SPOT = 200, TINY = 800, PART = 1700, PART_OF_BYTES = 2000 }; /* and in one of 64 by 64 */
+    enum { LONG = 64, LONGER = 96, RUN = 12, RUNS = 36 };               /* elements of a row of out, and of x */
     enum { FEW = 1 << 16, MORE = 1 << 18, MANY = 1 << 20, MOST = 1 << 21 }; /* elements in all */
     const int element = args->element_size;
-    const npy_intp elements = args->batches * args->rows * args->columns, part = elements_of_tile(args);
-    const bool large = element >= LARGE, wide = args->rows >= TILE && args->columns >= TILE;
+    const npy_intp rows = args->rows, columns = args->columns, elements = args->batches * rows * columns;
+    const npy_intp patch = (rows < TILE ? rows : TILE) * (columns < TILE ? columns : TILE);
+    const npy_intp part = elements_of_tile(args);
+    const bool large = element >= LARGE, wide = rows >= TILE && columns >= TILE;
     const bool tiles = transpose_fills_tiles(args) && (large || elements <= (wide ? MANY : MORE)) &&
-                       (element < VECTOR || elements <= FEW / 128 || elements > FEW / 2);
-    const bool long_rows = args->rows >= LONG && part < TINY && elements > MORE && elements <= MOST;
-    const bool vectors =
-        fills_vectors(args->columns, args->rows, element < WORD ? VECTOR / element : WORD, element) &&
-        fills_vectors(args->rows, args->columns, TILE / 2, element);
-    const bool narrow = is_narrow(args->columns, args->rows, args->x_pitch, element) ||
-                        is_narrow(args->rows, args->columns, args->out_pitch, element);
+                       (element < VECTOR || patch <= PATCH || elements <= FEW / 128 || elements > FEW / 2);
+    const bool long_rows =
+        (rows >= LONG && part < TINY && elements > MORE && elements <= MOST) ||
+        (element == HALF && rows >= LONGER && columns >= RUN && columns <= RUNS && elements > 3 * MORE);
+    const bool vectors = fills_vectors(columns, rows, element < WORD ? VECTOR / element : WORD, element) &&
+                         fills_vectors(rows, columns, TILE / 2, element);
+    const bool few_rows = is_narrow(rows, columns, args->out_pitch, element);
+    const bool narrow = few_rows || is_narrow(columns, rows, args->x_pitch, element);
     const char *name = "vectorized";
 
-    if (args->rows == 1)
+    if (rows == 1)
         name = choose_copy(axes, args);
     else if (tiles)
         name = "vectorized";
     else if (elements <= FEW || is_small(args))
         name = "small";
-    else if (vectors)
+    else if (element == VECTOR && columns <= WORD && takes_large_ones(args, elements))
+        name = "small";
+    else if (few_rows && element == 1 && rows <= TILE && elements > MANY)
+        name = "narrow";
+    else if (vectors || (element == VECTOR && columns >= VECTOR / HALF && rows >= RUN && !narrow))
         name = "vectorized";
     else if (long_rows && !narrow)
         name = "narrow";
-    else if (elements <= (large ? 2 * MORE : MORE) && (narrow || part < PART / 2))
+    else if ((narrow || part < PART / 2) && (large ? takes_large_ones(args, elements) : elements <= MORE))
         name = "small";
     else if (narrow)
         name = "narrow";
-    else if (part < TINY && elements <= MOST)
+    else if (part < TINY && elements < (part < SPOT ? MOST : 5 * MORE))
         name = "small";
-    else if (part < PART && elements > MOST)
+    else if (part < (element == 1 ? PART_OF_BYTES : PART) && (elements > MOST || part < TINY))
         name = "boxes";
     return find_row(OP_transpose, name);
 }
