@@ -659,9 +659,8 @@ static void run_whole(struct call *call, call_launcher launch, void *context)
         call->at[loop] = 0;
         call->taken[loop] = call->cuts[loop].length;
     }
-    if (begin_part(call, call, &way, true, NULL))
-        (void)finish_part(call, call, &way, true, launch, context);
-    expect_result(call);
+    if (begin_part(call, call, &way, true, NULL) && finish_part(call, call, &way, true, launch, context))
+        expect_result(call);
     (void)await_operands(call, &way);
     (void)end_part(call, NULL);
 }
@@ -778,8 +777,11 @@ static bool run_inner(struct call *call, struct line *line, npy_intp outer, call
     time_t asked = time(NULL);
     bool odd = false;
 
-    line->next = 0; /* an outer step's first part takes the largest boxes, as that of the first step did */
-    if (!begin_slot(call, line, &line->slots[line->next], at, call->stream))
+    /* an outer step's first part takes the largest boxes, as that of the first step did; parts end in order */
+    for (; line->next != 0; line->next = (line->next + 1) % DEPTH)
+        if (!end_slot(call, line, &line->slots[line->next]))
+            return false;
+    if (!begin_slot(call, line, &line->slots[0], at, call->stream))
         return false;
     while (at[1] < length) {
         struct slot *slot = &line->slots[line->next];

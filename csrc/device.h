@@ -99,8 +99,8 @@ struct device_type {
     bool (*fill)(struct device *, void *to, int byte, size_t bytes, device_stream, struct failure *);
     bool (*launch)(struct device *, const struct kernel_row *, const void *args, device_stream, struct failure *);
     bool (*wait)(struct device *, device_stream, struct failure *);
-    /* A stream of the device's own, which all calls share, for what may be done beside what stands on the
-     * caller's. NULL where it has none. May be NULL. */
+    /* A stream of the device's own, for what may be done beside what stands on the caller's: one for all calls, so
+     * that a call whose own stream waits long keeps others waiting. NULL where there is none. May be NULL. */
     device_stream (*beside)(struct device *);
     /* what comes on `later` waits for what stands on `earlier` now; under capture it does nothing */
     bool (*follow)(struct device *, device_stream later, device_stream earlier, struct failure *);

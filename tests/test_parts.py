@@ -791,6 +791,16 @@ def test_timed_counts_the_parts(device, n):
             assert timing.overlap == max(0, sum(parts) - timing.total)
 
 
+def test_timed_counts_the_parts_of_every_matrix(device):
+    """Four parts of each of six: in three slots, which begin anew with each matrix."""
+    a, b = random((6, 1024, 128), "float32"), random((6, 128, 128), "float32")
+    with parts_of(256 * 128 * 4):
+        (_, launches), timing = smemkit.timed(launches_of, smemkit.matmul, a, b, device=device)
+    assert launches == 24
+    assert timing.kernel <= timing.total
+    assert timing.kernel >= 0.75 * timing.total or device != "cpu"
+
+
 # ---- what a GPU has no room for ---------------------------------------------------------------------------------
 
 

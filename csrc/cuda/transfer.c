@@ -806,7 +806,8 @@ bool cuda_copy_in(struct device *device, void *to, const struct runs *from, devi
     if (bytes > SHORT && !pinned && !gpu_is_capturing(stream))
         crew = find_crew(device, UP);
     ok = crew ? upload_by_crew(device, crew, to, from, free, stream, made, failure)
-              : upload_short(device, to, from, stream, pinned, failure);
+              : (!free || CHECK(cudaStreamWaitEvent(stream, free, 0))) &&
+                    upload_short(device, to, from, stream, pinned, failure);
     gpu_leave(&visit);
     return ok;
 }
