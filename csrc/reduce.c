@@ -989,6 +989,7 @@ static void plan_meeting(struct call *call, struct reduction *reduction)
     if (in_one_launch && is_rung(call->kernel.row, "single_pass") &&
         (fits_word(&reduction->args) || fill_all(call->device, rows * plan->splits)))
         plan->words = type->zeros(call->device, words, call->stream);
+    plan->state_words = (unsigned char)of_state;
     if (plan->words)
         return;
     if (in_one_launch)

@@ -90,9 +90,10 @@ struct reduce_plan {
                        has elements, or short rows */
     int short_rows; /* 0, or how many a block has that pass through shared memory: whole vectors together, and
                        REDUCE_SHORT_BYTES at most; the launcher keeps the shortest in registers where it can */
-    unsigned char in_flight; /* vectors of a thread: 4; of sums of floats 5, where it saves one of two or three
-                                rounds; of float32's sums, least and greatest 8, if there is much to read */
-    bool overlaps;           /* the next launch's blocks may come as soon as this one's have */
+    unsigned char in_flight;   /* vectors of a thread: 4; of sums of floats 5, where it saves one of two or three
+                                  rounds; of float32's sums, least and greatest 8, if there is much to read */
+    bool overlaps;             /* the next launch's blocks may come as soon as this one's have */
+    unsigned char state_words; /* that there is room for in `words` */
     /* columns, small_columns */
     int vector;        /* columns of a thread; small_columns: 1 */
     int lanes, height; /* threads side by side, and one below the other; a block has as many such as it has room

@@ -5,7 +5,8 @@
 //
 // A kernel that `launch` is given begins with wait_for_earlier(). One of few blocks says there that the next one
 // may come; one of many does not, for that one's blocks would take the places as they become free, many of them on
-// one multiprocessor, which costs more than it gains.
+// one multiprocessor, which costs more than it gains; but where its plan knows that there is no room beside it, or
+// as much everywhere (reduce_rows).
 #pragma once
 
 #include <cuda_runtime.h>

@@ -359,6 +359,11 @@ cudaError_t launch_reduce_single_pass(const reduce_args *args, cudaStream_t stre
         using Operation = decltype(operation);
         using In = decltype(zero);
 
+#ifdef __CUDA_ARCH_LIST__
+        if (plan.words &&
+            plan.state_words < Words<typename Operation::State>::COUNT) // the planner knows the launcher
+            return cudaErrorInvalidValue;
+#endif
         if constexpr (results_are_elements<Operation, In>)
             if (are_shortest<In>(*args)) {
                 const unsigned blocks = (unsigned)ceil_div(args->outer, REDUCE_BLOCK * 16 / (int)sizeof(In));

@@ -15,7 +15,7 @@
 // on rows of odd lengths a sector at either end of whatever a warp moves.
 // Launch: blocks of up to 256 threads, one for each tile of each x, or for two of them in place; a tile of vectors
 // has about 16 KB, or 4 KB of little, one of words 16 or 32 KB, and they are as narrow or as low as x is; one of
-// sectors 30 KB; one of elements has 32 by 32 of them.
+// sectors 40 KB; one of elements has 32 by 32 of them.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -61,9 +61,9 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
 template <class T, bool FEW>
 struct whole_tile {
     static constexpr int V = pieces<T>::V, VECTORS = FEW ? BLOCK : TILE_VECTORS, THREADS = FEW ? BLOCK / 2 : BLOCK;
-    static constexpr int ROWS = FEW || SPREAD * V > 64 ? SPREAD *V : 64;
+    static constexpr int ROWS = FEW || V * SPREAD > 64 ? V *SPREAD : 64;
     static constexpr tile_shape SHAPE = make_shape<T>(ROWS, VECTORS / ROWS);
-    static constexpr int BLOCKS = FEW ? 12 : 4; // for which there are registers
+    static constexpr int BLOCKS = FEW ? 2 * BLOCKS_AN_SM : 4; // for which there are registers
 };
 
 template <class T, bool FEW, bool BATCHED>
