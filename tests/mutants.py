@@ -188,6 +188,13 @@ MUTANTS = [
         times=5,
     ),
     Mutant(
+        "a-window-ends-a-group-early",
+        "kernels/transpose/sectors.cuh",
+        "lane + up < LANES ? 0 : 1",
+        "lane + up < LANES - 1 ? 0 : 1",
+        "tests/test_transpose.py -k odd",
+    ),
+    Mutant(
         "a-run-is-cut-at-the-wrong-byte",
         "kernels/transpose/vectors.cuh",
         "if (SIZE <= 4 && bytes & 4)\n#pragma unroll",
@@ -249,6 +256,13 @@ MUTANTS = [
         "call->overlapping = overlaps(call);",
         "call->overlapping = false;",
         "tests/test_matmul.py tests/test_transpose.py",
+    ),
+    Mutant(
+        "a-part-takes-the-boxes-of-a-smaller-one",
+        "csrc/call.c",
+        "for (; line->next != 0; line->next",
+        "for (; line->next < 0; line->next",
+        "tests/test_parts.py",
     ),
     Mutant(
         "out-takes-any-dtype",

@@ -325,14 +325,19 @@ def test_whole_columns_with_gaps_are_read_where_they_lie(device, width):
     ],
 )
 def test_many_blocks_of_a_row_meet_again_and_again(device, op, dtype, n):
-    """As many as a GPU has room for, or more, whose states are a word or several; launches that follow at once."""
-    host = integers((n if device != "cpu" else n // 50,), dtype)
-    x = on(device, host)
-    results = [smemkit.reduce(x, op) for _ in range(20)]
-    expected = getattr(np, op)(host.astype({"float32": "float64", "complex64": "complex128"}.get(dtype, dtype)))
-    values = {result.numpy().tobytes() for result in results}
-    assert len(values) == 1
-    np.testing.assert_allclose(results[0].numpy(), expected, rtol=2e-7)
+    """As many as a GPU has room for, or more, whose states are a word or several; launches that follow at once, of
+    two arrays in turn, so that what one of them leaves behind would show in the next."""
+    n = n if device != "cpu" else n // 50
+    hosts = integers((n,), dtype), integers((n,), dtype, seed=1) + np.ones(1, dtype)
+    hosts[0][n // 2], hosts[1][n - 5] = 100, 50  # the greatest are not the first block's
+    arrays = [on(device, host) for host in hosts]
+    results = [smemkit.reduce(arrays[i % 2], op) for i in range(20)]
+    for host, of_host in zip(hosts, (results[::2], results[1::2]), strict=True):
+        wide = host.astype({"float32": "float64", "complex64": "complex128"}.get(dtype, dtype))
+        assert len({result.numpy().tobytes() for result in of_host}) == 1
+        if op in ("max", "argmax"):
+            assert of_host[0].item() == getattr(np, op)(wide)
+        np.testing.assert_allclose(of_host[0].numpy(), getattr(np, op)(wide), rtol=2e-7)
 
 
 # ---- the plan ---------------------------------------------------------------------------------------------------

@@ -368,8 +368,8 @@ class Run:
 
     def call_row(self, row: Row) -> Row:
         problem = self.problem(row)
-        operands, out, name = problem.arrays, problem.out(), "sum" if row.op == "reduce" else row.op
-        operation = getattr(ops, name)
+        operands, out = problem.arrays, problem.out()
+        operation = getattr(ops, "sum" if row.op == "reduce" else row.op)
         peers = {
             name: self.device.is_cuda and peer.direct(problem, problem.out()) for name, peer in self.peers.items()
         }
