@@ -927,6 +927,19 @@ def test_the_time_of_parts_on_a_gpu(device, large, name):
 
 
 @GPU
+def test_parts_wait_for_memory_that_is_still_in_use(device):
+    """The second part is small, and goes to the other stream, where nothing else waits for the product."""
+    a, b = random((2100, 256), "float32"), random((256, 256), "float32", seed=1)
+    expected, large = (
+        smemkit.matmul(a, b, device=device),
+        smemkit.asarray(random((4000, 4000), "float32"), device=device),
+    )
+    for _ in range(5):
+        smemkit.matmul(large, large)  # is given up while it is computed: its memory is the next to be taken
+        assert_same_bits(smemkit.matmul(a, b, device=device), expected)
+
+
+@GPU
 def test_the_time_of_parts_that_are_computed_at_once_counts_once(device):
     a = random((3000, 3000), "float32")
     smemkit.matmul(a, a, device=device)
