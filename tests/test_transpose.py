@@ -507,7 +507,9 @@ def test_much_is_without_conflicts(dtype):
 
 @pytest.mark.parametrize(("dtype", "shape"), [("uint8", (2101, 2003)), ("float16", (1025, 1041))])
 def test_odd_rows_are_read_by_whole_sectors(dtype, shape):
-    conflicts, moved, there = asked(np.zeros(shape, dtype), "vectorized")
+    x = np.zeros(shape, dtype)
+    assert smemkit.check(smemkit.transpose, x, kernel="vectorized").launches[0].kernel == "transpose_sectors"
+    conflicts, moved, there = asked(x, "vectorized")
     assert conflicts == 0
     assert moved < 1.3 * there
 
