@@ -845,8 +845,7 @@ static void run_parts(struct call *call, call_launcher launch, void *context)
             struct slot *slot = &line->slots[(line->next + i) % DEPTH];
 
             ok = end_slot(call, line, slot) && ok;
-            if (slot->computed)
-                call->device->type->drop(call->device, slot->computed);
+            call->device->type->drop(call->device, slot->computed);
         }
         call->device->type->drop(call->device, line->computed);
         ok = rejoin(call) && ok;

@@ -371,7 +371,7 @@ class Run:
         operands, out = problem.arrays, problem.out()
         operation = getattr(ops, "sum" if row.op == "reduce" else row.op)
         peers = {
-            name: self.device.is_cuda and peer.direct(problem, problem.out()) for name, peer in self.peers.items()
+            name: peer.direct(problem, problem.out()) for name, peer in self.peers.items() if self.device.is_cuda
         }
         if row.op == "matmul":
             a, b = operands
@@ -385,7 +385,7 @@ class Run:
         """A tiny sum, waited for."""
         problem = self.problem(row)
         (x,) = problem.arrays
-        peers = {name: self.device.is_cuda and peer.to_float(x) for name, peer in self.peers.items()}
+        peers = {name: peer.to_float(x) for name, peer in self.peers.items() if self.device.is_cuda}
         timed = self.calls(lambda: float(ops.sum(x)), peers)
         return measured(row, *timed, error=problem.error(np.float32(ops.sum(x)), None))
 
