@@ -942,7 +942,8 @@ def test_parts_wait_for_memory_that_is_still_in_use(device):
 @GPU
 def test_the_time_of_parts_that_are_computed_at_once_counts_once(device):
     a = random((3000, 3000), "float32")
-    smemkit.matmul(a, a, device=device)
+    there = smemkit.asarray(a, device=device)
+    whole = min(smemkit.timed(smemkit.matmul, there, there)[1].kernel for _ in range(3))
     (_, launches), timing = smemkit.timed(launches_of, smemkit.matmul, a, a, device=device)
     assert launches > 2
-    assert 0.3 * timing.total <= timing.kernel <= timing.total  # each waits for the one before, in its time
+    assert 0.7 * whole <= timing.kernel <= timing.total  # each waits for the one before, in its time
