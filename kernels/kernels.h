@@ -90,8 +90,8 @@ struct reduce_plan {
                        has elements, or short rows */
     int short_rows; /* 0, or how many a block has that pass through shared memory: whole vectors together, and
                        REDUCE_SHORT_BYTES at most; the launcher keeps the shortest in registers where it can */
-    unsigned char in_flight;   /* vectors of a thread: 4; of sums of floats 5, where it saves one of two or three
-                                  rounds; of float32's sums, least and greatest 8, if there is much to read */
+    unsigned char in_flight;   /* vectors of a thread: 4; of sums of floats 5, and of float32's sums, least and
+                                  greatest 8, where fewer of them are left over for the last round then */
     bool overlaps;             /* the next launch's blocks may come as soon as this one's have */
     unsigned char state_words; /* that there is room for in `words` */
     /* columns, small_columns */
@@ -105,6 +105,9 @@ enum { REDUCE_BLOCK = 256 /* threads of these */, REDUCE_SHORT_BYTES = 16 << 10 
 
 /* The most elements of a row that `single_pass` keeps in registers, where they are 16 bytes at most. */
 enum { REDUCE_SHORTEST = 8 };
+
+/* The most rows of whole columns that have a kernel for their number: from two on. */
+enum { REDUCE_FEW_ROWS = 4 };
 
 /* Rows of a column that `columns` and `small_columns` give a thread at most, which adds small integers in 32 bits.
  */

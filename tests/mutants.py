@@ -131,6 +131,13 @@ MUTANTS = [
         "tests/test_planned.py",
     ),
     Mutant(
+        "a-few-rows-are-all-the-first",
+        "kernels/reduce/90_columns.cu",
+        "running[c].add_of(loaded[u], c, args.first + u)",
+        "running[c].add_of(loaded[0], c, args.first + u)",
+        "tests/test_planned.py",
+    ),
+    Mutant(
         "results-are-taken-for-elements",
         "kernels/common/reduce_finish.cuh",
         "return args.result == args.dtype && ",

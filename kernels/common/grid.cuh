@@ -6,6 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int THREADS_AN_SM = 1024; // as many as a multiprocessor has room for
+#else
+constexpr int THREADS_AN_SM = 1536; // or as have 40 registers each
+#endif
 constexpr int64_t MAX_GRID_X = INT32_MAX, MAX_GRID_YZ = 65535;
 
 inline int64_t ceil_div(int64_t n, int64_t d)

@@ -403,3 +403,11 @@ cudaError_t dispatch_running(const reduce_args *args, F f)
             return f(Sum<Wide>(), x);
     });
 }
+
+// whether results of x's dtype are made by this: the least and the greatest; sums of integers of 8 bytes, and of
+// floats, as exact as these are
+template <class Operation, class In>
+constexpr bool results_are_elements =
+    is_first<Operation>::value ||
+    std::is_same_v<Operation, std::conditional_t<std::is_same_v<In, double>, Compensated<double>,
+                                                 Sum<std::conditional_t<sizeof(In) == 8, uint64_t, double>>>>;

@@ -335,12 +335,6 @@ __global__ void __launch_bounds__(REDUCE_BLOCK) reduce_shortest_rows(const __gri
     }
 }
 
-// whether results of x's dtype are made by this: sums of floats, as exact as these are, the least and the greatest
-template <class Operation, class In>
-constexpr bool results_are_elements = is_first<Operation>::value ||
-                                      (std::is_same_v<In, double> ? std::is_same_v<Operation, Compensated<double>>
-                                                                  : std::is_same_v<Operation, Sum<double>>);
-
 // whether these short rows are the shortest, and lie so that they can stay in registers
 template <class In>
 static bool are_shortest(const reduce_args &args)

@@ -5,13 +5,15 @@
 // combined in shared memory at the end. Where rows are narrow, some of them make one that is as long as whole
 // vectors: then a thread still meets the same columns all the way, and a warp still reads what lies side by side.
 // What the rungs below wasted: they read columns an element a thread, or had to have the matrix turned first.
-// Where there are vectors enough for all threads, each has all of its own columns, and nothing is combined.
+// Where there are vectors enough for all threads, each has all of its own columns, and nothing is combined. If
+// these are two to four rows, all of a thread's loads are under way at once, in a kernel that knows how many.
 // Launch: blocks of 256 threads, which are `lanes` along the columns by `height` down the rows; what is left of
 // the 256 makes further such units, each for a tile of columns. Along x the units, along y the chunks of n, whose
-// partial results the last block combines, as in single_pass. Whole columns: blocks of 128, along x, one thread a
-// vector.
+// partial results the last block combines, as in single_pass. Whole columns: blocks of 128, or 64 if they are
+// long, along x, one thread a vector.
 #include <cuda_runtime.h>
 
+#include "../common/dispatch.cuh"
 #include "../common/grid.cuh"
 #include "../common/launch.cuh"
 #include "../common/reduce_block.cuh"
@@ -22,6 +24,7 @@
 
 constexpr int BYTES_IN_FLIGHT = 64; // of a thread; half of them where each vector takes two loads
 constexpr int WHOLE_BLOCK = 128;    // threads of a block of whole columns
+constexpr int MANY_ROWS = 512;      // that have blocks of half as many, which divide more evenly
 template <class State, class In>
 constexpr bool reads_twice_as_many = sizeof(In) == 4 && sizeof(State) <= 8; // has registers for them
 
@@ -310,7 +313,7 @@ __global__ void __launch_bounds__(WHOLE_BLOCK, whole_blocks_at_once<typename Ope
     __shared__ __align__(16) unsigned char shared[Padded<State>::size(WHOLE_BLOCK * V) * sizeof(State)];
     const Padded<State> states = {(State *)shared};
     const int t = threadIdx.x, warp = t & ~31, lane = t % 32;
-    const int64_t vectors = (args.inner + V - 1) / V, at = (int64_t)blockIdx.x * WHOLE_BLOCK + t;
+    const int64_t vectors = (args.inner + V - 1) / V, at = (int64_t)blockIdx.x * blockDim.x + t;
     const int64_t o = args.outer > 1 ? at / vectors : 0, column = (at - o * vectors) * V;
     const int count = o < args.outer ? columns_left<V>(args.inner - column) : 0;
 
@@ -357,6 +360,33 @@ __global__ void __launch_bounds__(WHOLE_BLOCK, whole_blocks_at_once<typename Ope
     }
 }
 
+// Columns of so few rows, which are whole vectors, as their results are.
+template <class Operation, class In, int ROWS>
+__global__ void __launch_bounds__(WHOLE_BLOCK, THREADS_AN_SM / WHOLE_BLOCK)
+    reduce_few_rows(const __grid_constant__ reduce_args args)
+{
+    wait_for_earlier();
+    constexpr int BYTES = vector_bytes<typename Operation::State, In>, V = BYTES / sizeof(In);
+    const int64_t vectors = args.inner / V, at = (int64_t)blockIdx.x * WHOLE_BLOCK + threadIdx.x;
+    const int64_t o = args.outer > 1 ? at / vectors : 0, column = (at - o * vectors) * V;
+    const auto *x = (const unsigned char *)((const In *)args.x + o * args.plan.outer_step + column);
+    const int64_t pitch = args.plan.step * (int64_t)sizeof(In);
+    Vector<BYTES> loaded[ROWS];
+    RunningColumn<Operation, In> running[V];
+
+    if (o >= args.outer || column >= args.inner)
+        return;
+#pragma unroll
+    for (int u = 0; u < ROWS; u++)
+        loaded[u] = load_aligned<BYTES>(x + u * pitch);
+#pragma unroll
+    for (int u = 0; u < ROWS; u++)
+#pragma unroll
+        for (int c = 0; c < V; c++)
+            running[c].add_of(loaded[u], c, args.first + u);
+    finish_elements<In, V>(Operation(), o * args.inner + column, args, [&](int c) { return running[c].result(); });
+}
+
 // whether all columns are whole vectors of so many bytes, which begin at a multiple of them
 static bool are_whole_vectors(const reduce_args &args, int vector, int bytes)
 {
@@ -376,12 +406,17 @@ cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
         if (plan.vector != V) // the planner knows the launcher
             return cudaErrorInvalidValue;
         if (plan.lanes == REDUCE_BLOCK) {
-            const int64_t blocks = ceil_div(args->outer * ceil_div(args->inner, V), WHOLE_BLOCK);
-            return are_whole_vectors(*args, V, V * (int)sizeof(In))
-                       ? launch<reduce_whole_columns<Operation, In, true>>((unsigned)blocks, WHOLE_BLOCK, 0,
-                                                                           stream, *args)
-                       : launch<reduce_whole_columns<Operation, In, false>>((unsigned)blocks, WHOLE_BLOCK, 0,
-                                                                            stream, *args);
+            const int threads = args->count < MANY_ROWS ? WHOLE_BLOCK : WHOLE_BLOCK / 2;
+            const auto blocks = (unsigned)ceil_div(args->outer * ceil_div(args->inner, V), threads);
+
+            if (!are_whole_vectors(*args, V, V * (int)sizeof(In)))
+                return launch<reduce_whole_columns<Operation, In, false>>(blocks, threads, 0, stream, *args);
+            if constexpr (results_are_elements<Operation, In>)
+                if (are_elements(*args) && 1 < args->count && args->count <= REDUCE_FEW_ROWS)
+                    return dispatch<2, 3, REDUCE_FEW_ROWS>((int)args->count, [&](auto rows) {
+                        return launch<reduce_few_rows<Operation, In, rows>>(blocks, threads, 0, stream, *args);
+                    });
+            return launch<reduce_whole_columns<Operation, In, true>>(blocks, threads, 0, stream, *args);
         }
         const int units = REDUCE_BLOCK / (plan.lanes * plan.height); // of a block
         const int64_t tiles = ceil_div(args->inner, plan.lanes * V / plan.fold);

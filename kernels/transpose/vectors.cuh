@@ -9,14 +9,11 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 
+#include "../common/grid.cuh"
 #include "kernels.h"
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int BLOCKS_AN_SM = 4; // which has 1024 threads
-#else
-constexpr int BLOCKS_AN_SM = 6; // for which there are registers
-#endif
 constexpr int BLOCK_LOG2 = 8, BLOCK = 1 << BLOCK_LOG2;
+constexpr int BLOCKS_AN_SM = THREADS_AN_SM / BLOCK;
 constexpr int TILE_VECTORS = 1024;         // of a full tile
 constexpr int VECTOR = 16;                 // bytes
 constexpr int SPREAD = 8, LANES = 32;      // so many groups are read by a warp at once: 8 x 16 bytes are all banks
