@@ -158,41 +158,51 @@ enum {
     ROW_THREADS = 2048,  /* and these are so many a multiprocessor */
     LINE_VECTORS = 256,  /* of a row that is a warp's, where each multiprocessor has some */
     LINE_THREADS = 8,
-    WIDE_TILE = 32,      /* vectors of a tile of columns, where there are enough for all multiprocessors */
-    ROW_TILE = 80,       /* or of one that is whole rows */
-    NARROW_TILE = 8,     /* and where there are not: the rows are split, and a wide tile has more to combine */
-    FOLD_LANES = 64,     /* the most vectors of narrow rows that are made one */
-    ROWS_OF_THREAD = 8,  /* rows that a thread of `columns` should have at least */
-    WHOLE_THREADS = 384, /* a multiprocessor, that are enough for each to have whole columns */
-    SMALL_ELEMENTS = 16 << 20, /* up to so many, a thread has a single column, */
-    FEW_ROWS = 8,              /* but for whole columns that are no longer than this, */
-    WORD = 4,                  /* or whose elements have fewer bytes; */
-    NARROW = 8,                /* or up to any number, in rows of no more than this, */
-    MANY_NARROW = 50,          /* or than a warp's threads if there are so many */
-    SOME_ROWS = 12,            /* rows that go as small columns: so many at least, */
-    REGISTER_ROWS = 8 << 10,   /* more than so many short ones stay in registers, or words in any case; */
-    SMALL_ROWS = 32 << 10,     /* up to so many short ones, or */
-    UNALIGNED_ROWS = 1 << 20,  /* elements in longer ones that are no whole vectors, */
-    LONG_ROW = 1024,           /* but are not longer than this, if elements are no words; */
-    UNALIGNED_BYTES = 1024,    /* or of any size, if they are words, and so many bytes of them, */
-    LONGEST_ROW = 32 << 10,    /* up to so many of them, */
-    FEW_BYTES = 2 << 10,       /* or fewer rows, if they are no longer than this */
-    SHORTEST = 3,              /* elements of a row that is read by a thread */
-    IN_FLIGHT = 4,             /* vectors of a thread of single_pass, as it has them, or one more, */
-    MOST_IN_FLIGHT = 8,        /* or so many where there is much to read, */
-    MOST_ROUNDS = 4,           /* where it has less than so many rounds of them */
-    FEW_COLUMNS = 512,         /* that are better tiles, */
-    DEEP = 512,                /* where there are so many rows, */
-    DEEP_APART = 256,          /* or even so many, if they do not begin alike */
-    SMALL_THREADS = 256,       /* of small columns, a multiprocessor: in blocks of */
-    LEAST_THREADS = 64,        /* so many at least, */
-    LEAST_ROWS = 6,            /* with so many rows at least, */
-    MANY_ROWS_EACH = 48,       /* or up to four times as many with so many; */
-    WARP_ROWS_EACH = 32,       /* or a warp's, where rows are narrower, with so many; */
-    MOST_ROWS_EACH = 48,       /* more than that, and the rows are split, */
-    SPLIT_ROWS_EACH = 16,      /* each having so many then */
-    SECTOR = 32,               /* bytes that are read together, */
-    SCATTERED = 4 << 20,       /* where there are no more in all than so many, if each thread reads its own */
+    WIDE_TILE = 32,        /* vectors of a tile of columns, where there are enough for all multiprocessors */
+    ROW_TILE = 80,         /* or of one that is whole rows */
+    NARROW_TILE = 8,       /* and where there are not: the rows are split, and a wide tile has more to combine */
+    FOLD_LANES = 64,       /* the most vectors of narrow rows that are made one */
+    ROWS_OF_THREAD = 8,    /* rows that a thread of `columns` should have at least */
+    WHOLE_THREADS = 384,   /* a multiprocessor, that are enough for each to have whole columns; */
+    FEW_ROWS_THREADS = 12, /* or, where the kernel is made for so few rows, */
+    SMALL_ELEMENTS = 16 << 20,      /* up to so many, a thread has a single column, */
+    FEW_ROWS = 8,                   /* but for whole columns that are no longer than this, */
+    WORD = 4,                       /* or whose elements have fewer bytes; */
+    NARROW = 8,                     /* or up to any number, in rows of no more than this, */
+    MANY_NARROW = 50,               /* or than a warp's threads if there are so many */
+    SOME_ROWS = 12,                 /* rows that go as small columns: so many at least, */
+    REGISTER_ROWS = 8 << 10,        /* more than so many short ones stay in registers, or words in any case; */
+    SMALL_ROWS = 32 << 10,          /* up to so many short ones, or */
+    UNALIGNED_ROWS = 1 << 20,       /* elements in longer ones that are no whole vectors, */
+    LONG_ROW = 1024,                /* but are not longer than this, if elements are no words; */
+    UNALIGNED_BYTES = 1024,         /* or of any size, if they are words, and so many bytes of them, */
+    LONGEST_ROW = 32 << 10,         /* up to so many of them, */
+    FEW_BYTES = 2 << 10,            /* or fewer rows, if they are no longer than this */
+    SHORTEST = 3,                   /* elements of a row that is read by a thread */
+    IN_FLIGHT = 4,                  /* vectors of a thread of single_pass, as it has them, or one more, */
+    MOST_IN_FLIGHT = 8,             /* or so many, each with the next behind it: their last round costs */
+    FEWER = 2,                      /* so many less; or so many in any case, */
+    LONG = 64,                      /* where a thread has so many; */
+    MOST_ROUNDS = 4,                /* one more in a warp, where a thread has less than so many rounds */
+    WIDE_ROWS = 6 * REDUCE_BLOCK,   /* vectors of a row that is a warp's, where a block's threads would wait */
+    WIDER_ROWS = 16 * REDUCE_BLOCK, /* in vain, if there are half of WARP_ROWS, or all of them */
+    FEW_COLUMNS = 512,              /* that are better tiles, */
+    DEEP = 512,                     /* where there are so many rows, */
+    DEEP_APART = 256,               /* or even so many, if they do not begin alike */
+    NARROW_COLUMNS = 128,           /* a multiprocessor, that have a thread each where rows are narrow */
+    LEAST_THREADS = 64,             /* of a block of small columns, */
+    LEAST_ROWS = 4,                 /* and rows of each; the most of a block, where there are not very few */
+    SHORT = 8,                      /* threads below each other; */
+    ROUND = 16,                     /* rows of a thread that are under way at once, */
+    ROUND_BYTES = 64,               /* or so many bytes of them; */
+    ROUNDS = 3,                     /* more such rounds, and tiles are narrower, if all have room then; */
+    TOO_MANY_ROUNDS = 6,            /* more, and the rows are split, */
+    TOO_MANY_SECTORS = 40000,       /* or where a multiprocessor would read too many of LEAST_LANES, */
+    SPLIT_ROWS_EACH = 16,           /* each thread having so many rows at least, */
+    SPLIT_LANES = 128,              /* in wider tiles if there are so many columns */
+    WARP_ROWS_EACH = 32,            /* a warp's threads lie in several narrow rows, if each has so many */
+    LEAST_LANES = 8,                /* columns of a tile; fewer only */
+    SCATTERED = 400000,             /* where no more than so many times some are read */
     MOST_SPLITS = 65535
 };
 
@@ -281,14 +291,27 @@ static bool fits_word(const struct reduce_args *args)
     }
 }
 
+static bool is_sum(const struct reduce_args *args)
+{
+    return args->op == REDUCE_SUM || args->op == REDUCE_MEAN;
+}
+
+static bool is_first(const struct reduce_args *args)
+{
+    return args->op == REDUCE_MIN || args->op == REDUCE_MAX;
+}
+
+/* Whether results are elements as x has them, which a launcher stores as vectors. */
+static bool gives_elements(const struct reduce_args *args)
+{
+    return (is_first(args) || (is_sum(args) && args->dtype & (FLOATING | INT64 | UINT64))) &&
+           args->result == args->dtype;
+}
+
 /* Whether single_pass keeps rows in registers, if they lie so that it can; else they are short rows to it. */
 static bool stays_in_registers(const struct extent *extent, const struct reduce_args *args)
 {
-    const bool first = args->op == REDUCE_MIN || args->op == REDUCE_MAX;
-    const bool sum = (args->op == REDUCE_SUM || args->op == REDUCE_MEAN) && args->dtype & FLOATING;
-
-    return extent->n <= REDUCE_SHORTEST && extent->n * dtype_bytes(args->dtype) <= VECTOR && (first || sum) &&
-           args->result == args->dtype;
+    return extent->n <= REDUCE_SHORTEST && extent->n * dtype_bytes(args->dtype) <= VECTOR && gives_elements(args);
 }
 
 /* Whether a thread that has so many vectors has fewer rounds of loads if one more is under way in each. */
@@ -301,7 +324,48 @@ static bool saves_round(int64_t vectors)
 
 static bool is_double_sum(const struct reduce_args *args)
 {
-    return (args->op == REDUCE_SUM || args->op == REDUCE_MEAN) && args->dtype == FLOAT64;
+    return is_sum(args) && args->dtype == FLOAT64;
+}
+
+static bool has_places_or_moments(enum reduce_op op)
+{
+    return op == REDUCE_VAR || op == REDUCE_STD || op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
+}
+
+/* How many vectors a block's threads have under way in each of some rows, as the launcher has kernels for it: so
+ * many that few are left over for the last round; the most only where blocks wait for room. It takes the time of
+ * `slots` loads a thread. */
+static int in_flight_of_block(const struct device *device, const struct reduce_args *args, int64_t rows,
+                              int64_t vectors, int64_t *slots)
+{
+    const int64_t each = ceil_div(vectors, REDUCE_BLOCK);
+    const bool sum = is_sum(args) && args->dtype & FLOATING && fits_word(args);
+    int in_flight = IN_FLIGHT;
+
+    *slots = ceil_div(each, IN_FLIGHT) * IN_FLIGHT;
+    if (sum && ceil_div(each, IN_FLIGHT + 1) * (IN_FLIGHT + 1) <= *slots) {
+        in_flight = IN_FLIGHT + 1;
+        *slots = ceil_div(each, in_flight) * in_flight;
+    }
+    if (rows > FULL * (int64_t)device->multiprocessors && args->dtype == FLOAT32 && (sum || is_first(args)) &&
+        (each >= LONG || ceil_div(each, MOST_IN_FLIGHT) * MOST_IN_FLIGHT - FEWER <= *slots)) {
+        in_flight = MOST_IN_FLIGHT;
+        *slots = ceil_div(each, in_flight) * in_flight - FEWER;
+    }
+    return in_flight;
+}
+
+/* Whether many rows that are longer than a warp's otherwise are one nevertheless: a block would have a fifth of
+ * its loads for nothing, or its states take long to combine. */
+static bool takes_warps(const struct device *device, const struct reduce_args *args, int64_t rows, int64_t vectors)
+{
+    const int64_t enough = WARP_ROWS * (int64_t)device->multiprocessors;
+    int64_t slots;
+
+    if (rows < (vectors <= WIDE_ROWS ? enough / 2 : enough) || vectors <= WARP_VECTORS || vectors > WIDER_ROWS)
+        return false;
+    in_flight_of_block(device, args, rows, vectors, &slots);
+    return has_places_or_moments(args->op) || 5 * vectors < 4 * slots * REDUCE_BLOCK;
 }
 
 /* Into how many chunks a row that is alone is cut at least, so that all multiprocessors have as many blocks: two,
@@ -328,7 +392,7 @@ static void split_rows(const struct device *device, const struct extent *extent,
     const int element = dtype_bytes(args->dtype), per_vector = VECTOR / element;
     const int64_t rows = extent->outer * extent->inner, bytes = extent->n * element;
     const int64_t sms = device->multiprocessors;
-    int64_t splits = splits_of(device, rows, bytes, fits_word(args) ? 1 : FEW, MANY_ROWS), blocks;
+    int64_t splits = splits_of(device, rows, bytes, fits_word(args) ? 1 : FEW, MANY_ROWS), blocks, slots;
 
     if (rows == 1)
         splits = most(splits, even_splits(device, args, bytes));
@@ -337,7 +401,9 @@ static void split_rows(const struct device *device, const struct extent *extent,
     plan->chunk = ceil_div(plan->chunk, LINE) * LINE * per_vector;
     plan->splits = ceil_div(extent->n, plan->chunk);
     blocks = rows * plan->splits;
-    if (plan->splits > 1 && blocks >= MUCH * sms)
+    if (plan->splits == 1)
+        plan->in_flight = in_flight_of_block(device, args, rows, extent->n / per_vector, &slots);
+    else if (blocks >= MUCH * sms)
         plan->in_flight = MOST_IN_FLIGHT;
     plan->overlaps = plan->splits > 1 && (fits_word(args) || is_double_sum(args)) &&
                      (blocks <= FEW * sms || fill_all(device, blocks));
@@ -365,6 +431,8 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
                                     rows * plan->group < ROW_THREADS * device->multiprocessors))
             plan->group *= 2;
         plan->in_flight += saves_round(ceil_div(vectors, plan->group));
+    } else if (takes_warps(device, args, rows, vectors)) {
+        plan->group = WARP;
     } else if (vectors <= SHORT_VECTORS) {
         plan->group = power_of_two(most(vectors, per_vector));
     } else if (vectors <= LINE_VECTORS && rows >= device->multiprocessors) {
@@ -372,11 +440,6 @@ static void plan_rows(const struct device *device, const struct extent *extent, 
     } else {
         split_rows(device, extent, args, plan);
     }
-}
-
-static bool has_places_or_moments(enum reduce_op op)
-{
-    return op == REDUCE_VAR || op == REDUCE_STD || op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
 }
 
 /* How many columns a thread has, as the launcher has it: it has registers for so many states. */
@@ -396,32 +459,48 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return b ? common_divisor(b, a % b) : a;
 }
 
-/* A thread a column, and threads one below the other until all multiprocessors have enough, but for a few rows
- * each; tiles that are no wider than that all of them have one, but not so narrow that much is read in vain. Where
- * rows are narrow, a warp's threads should lie side by side in several of them. */
-static void plan_small_columns(const struct device *device, const struct extent *extent, int element,
-                               struct reduce_plan *plan)
+/* A thread a column, and threads one below the other, in blocks that make one for each multiprocessor: tiles are
+ * so wide. They are narrower, and there are more of them, where threads would have many rows. Narrow tiles read in
+ * vain what lies beside them, which not too much may be. Where that is not enough, the rows are split. */
+static void plan_small_columns(const struct device *device, const struct extent *extent,
+                               const struct reduce_args *args, struct reduce_plan *plan)
 {
-    const int64_t n = extent->n, columns = extent->outer * extent->inner, sms = device->multiprocessors;
-    const int64_t enough = SMALL_THREADS * sms; /* threads; or more, rather than many rows each */
-    int64_t height =
-        most(least(enough / columns, n / LEAST_ROWS), least(4 * enough / columns, n / MANY_ROWS_EACH));
-    int64_t threads, lanes = 1, tiles, splits = 1;
+    const int element = dtype_bytes(args->dtype);
+    const int64_t n = extent->n, inner = extent->inner, columns = extent->outer * inner;
+    const int64_t sms = device->multiprocessors, round = element > WORD ? ROUND_BYTES / element : ROUND;
+    const int64_t room = sms * (has_places_or_moments(args->op) || args->dtype & COMPLEX ? FULL - 1 : FULL);
+    int64_t height = 1, splits = 1, threads, lanes, tiles;
 
-    height = most(height, least(ceil_div(WARP, extent->inner), n / WARP_ROWS_EACH));
-    height = most(1, least(height, REDUCE_BLOCK));
-    threads = most(LEAST_THREADS, least(columns * height / sms, REDUCE_BLOCK));
-    while (2 * lanes * height <= threads || (lanes * element < SECTOR && columns * n / lanes > SCATTERED / SECTOR))
+    while (2 * height * LEAST_ROWS <= n && height < REDUCE_BLOCK)
+        height *= 2;
+    threads = columns * height / sms * (height < SHORT ? 1 : FULL);
+    threads = most(LEAST_THREADS, most(height, power_of_two(least(threads, REDUCE_BLOCK))));
+    lanes = most(power_of_two(least(ceil_div(columns, sms), threads)), threads / height);
+    while (lanes < (inner > 2 * WARP ? 2 : 1) ||
+           (lanes < least(LEAST_LANES, inner) && columns * n / lanes > SCATTERED))
         lanes *= 2;
-    tiles = ceil_div(extent->inner, lanes);
+    while (lanes > least(LEAST_LANES, inner) && n * lanes > ROUNDS * round * threads &&
+           ceil_div(columns, lanes / 2) <= room)
+        lanes /= 2;
+    height = threads / lanes;
+    if (n > TOO_MANY_ROUNDS * round * height || n * least(LEAST_LANES, inner) > TOO_MANY_SECTORS) {
+        const int64_t wide = least(inner, inner < SPLIT_LANES ? LEAST_LANES : 2 * LEAST_LANES);
+
+        tiles = extent->outer * ceil_div(inner, wide);
+        splits = least(room / tiles, n / (REDUCE_BLOCK / wide * SPLIT_ROWS_EACH));
+        if (splits > 1) {
+            lanes = wide;
+            height = REDUCE_BLOCK / wide;
+        }
+    }
+    height = most(height, least(ceil_div(WARP, inner), n / WARP_ROWS_EACH));
+    tiles = ceil_div(inner, lanes);
     if (tiles == 1)
-        lanes = extent->inner;
+        lanes = inner;
     else /* as wide as the others, but for whole warps */
-        lanes = least(lanes, ceil_div(ceil_div(extent->inner, tiles), WARP) * WARP);
+        lanes = least(lanes, ceil_div(ceil_div(inner, tiles), WARP) * WARP);
     height = least(height, REDUCE_BLOCK / lanes);
-    if (n > height * MOST_ROWS_EACH)
-        splits = most(least(FEW * sms / (extent->outer * tiles), n / (height * SPLIT_ROWS_EACH)),
-                      ceil_div(n, height * REDUCE_MOST_ROWS));
+    splits = most(1, most(splits, ceil_div(n, height * REDUCE_MOST_ROWS)));
     plan->vector = plan->fold = 1;
     plan->lanes = (int)lanes;
     plan->height = (int)height;
@@ -476,24 +555,28 @@ static int64_t fold_of(const struct extent *extent, int vector)
 
 /* Whether there are vectors of columns enough for all threads, and rows not to be made one; many rows are better
  * left to tiles, if they are narrow or their vectors apart. */
-static bool takes_whole_columns(const struct device *device, const struct extent *extent, int vector)
+static bool takes_whole_columns(const struct device *device, const struct extent *extent,
+                                const struct reduce_args *args, int vector)
 {
+    const bool few =
+        1 < extent->n && extent->n <= REDUCE_FEW_ROWS && extent->inner % vector == 0 && gives_elements(args);
+    const int64_t enough = few ? FEW_ROWS_THREADS : WHOLE_THREADS;
     const int64_t vectors = ceil_div(extent->inner, vector);
     const bool deep =
         extent->inner % vector ? extent->n >= DEEP_APART : extent->n >= DEEP && extent->inner <= FEW_COLUMNS;
 
     return fold_of(extent, vector) == 1 && extent->n <= REDUCE_MOST_ROWS && !deep &&
-           extent->outer * vectors >= WHOLE_THREADS * (int64_t)device->multiprocessors;
+           extent->outer * vectors >= enough * (int64_t)device->multiprocessors;
 }
 
-static void plan_columns(const struct device *device, const struct extent *extent, int element, int vector,
-                         struct reduce_plan *plan)
+static void plan_columns(const struct device *device, const struct extent *extent, const struct reduce_args *args,
+                         int vector, struct reduce_plan *plan)
 {
     plan->vector = vector;
-    if (takes_whole_columns(device, extent, vector))
+    if (takes_whole_columns(device, extent, args, vector))
         plan_whole_columns(extent, plan);
     else
-        plan_tiles(device, extent, element, fold_of(extent, vector), plan);
+        plan_tiles(device, extent, dtype_bytes(args->dtype), fold_of(extent, vector), plan);
 }
 
 /* Whether there are columns enough for all threads, in such narrow rows that vectors of them would be whole rows,
@@ -501,18 +584,20 @@ static void plan_columns(const struct device *device, const struct extent *exten
 static bool takes_narrow_columns(const struct device *device, const struct extent *extent)
 {
     return extent->inner <= (extent->n < MANY_NARROW ? NARROW : WARP) &&
-           2 * extent->outer * extent->inner >= SMALL_THREADS * (int64_t)device->multiprocessors;
+           extent->outer * extent->inner >= NARROW_COLUMNS * (int64_t)device->multiprocessors;
 }
 
 /* Whether a thread is to have a column rather than a vector of them: that has fewer threads, and takes two loads
  * where rows do not begin at a multiple of it. */
-static bool takes_small_columns(const struct device *device, const struct extent *extent, int element, int vector)
+static bool takes_small_columns(const struct device *device, const struct extent *extent,
+                                const struct reduce_args *args, int vector)
 {
-    const bool loads_once = extent->inner % vector == 0 || extent->n <= FEW_ROWS || element < WORD;
+    const bool loads_once =
+        extent->inner % vector == 0 || extent->n <= FEW_ROWS || dtype_bytes(args->dtype) < WORD;
 
     if (extent->outer * extent->n * extent->inner > SMALL_ELEMENTS)
         return extent->n > FEW_ROWS && takes_narrow_columns(device, extent);
-    return !(loads_once && takes_whole_columns(device, extent, vector));
+    return !(loads_once && takes_whole_columns(device, extent, args, vector));
 }
 
 /* Whether rows are best kept in registers: a thread that has rows of fewer bytes has more of them. */
@@ -572,14 +657,14 @@ static void plan_reduce(struct call *call, const struct extent *extent, struct r
     if (choice->chosen && extent->inner == 1)
         choice->row = find_row(OP_reduce, rung_of_rows(extent, args, layout_is_contiguous(&call->as[0], element)));
     else if (choice->chosen)
-        choice->row = find_row(OP_reduce,
-                               takes_small_columns(device, extent, element, vector) ? "small_columns" : "columns");
+        choice->row =
+            find_row(OP_reduce, takes_small_columns(device, extent, args, vector) ? "small_columns" : "columns");
     if (is_rung(choice->row, "single_pass"))
         plan_rows(device, extent, args, &args->plan);
     if (is_rung(choice->row, "columns"))
-        plan_columns(device, extent, element, vector, &args->plan);
+        plan_columns(device, extent, args, vector, &args->plan);
     if (is_rung(choice->row, "small_columns"))
-        plan_small_columns(device, extent, element, &args->plan);
+        plan_small_columns(device, extent, args, &args->plan);
 }
 
 /* The one rung that takes no partial results wider than what an atomic can change. */

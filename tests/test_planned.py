@@ -34,11 +34,13 @@ ROWS = [  # reduced along axis 1
     (40, 128),
     (40, 129),
     (2200, 140),  # some lanes of a warp a row
+    (1057, 4101),
     (2113, 131),
     (2112, 301),
     (7, 1025),
     (1, 4096),  # a block
     (1, 4097),
+    (530, 6001),
     (3, 20_011),  # several
     (1, 100_003),
 ]
@@ -58,6 +60,10 @@ COLUMNS = [  # along axis 0
     (16, 4100),
     (2047, 256),
     (16, 4001),
+    (2, 6400),
+    (3, 6404),
+    (4, 6401),
+    (6000, 130),
     (3, 203_000),  # a thread a vector, from top to bottom
     (3, 203_001),
     (2, 815_000),
@@ -363,10 +369,13 @@ PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of c
     ((3000, 512), 1, None, "reduce_rows", False),
     ((4000, 3), 0, None, "reduce_small_columns", False),
     ((40_000, 3), 0, None, "reduce_small_columns", True),
-    ((3, 9000), 0, None, "reduce_small_columns", False),
+    ((3, 9001), 0, None, "reduce_small_columns", False),
+    ((3, 9000), 0, None, "reduce_few_rows", False),
     ((300, 4, 8), 1, None, "reduce_small_columns", False),
     ((1, 300), 0, None, "reduce_shortest_rows", False),
-    ((2, 205_000), 0, None, "reduce_whole_columns", False),
+    ((2, 205_000), 0, None, "reduce_few_rows", False),
+    ((5, 205_000), 0, None, "reduce_whole_columns", False),
+    ((40, 4, 5200), 1, None, "reduce_few_rows", False),
     ((40, 11, 5200), 1, None, "reduce_whole_columns", False),
     ((20_000, 3), 0, "columns", "reduce_columns", True),
     ((1000, 300), 0, "columns", "reduce_columns", True),
@@ -402,20 +411,17 @@ def test_the_shortest_rows_are_read_where_they_lie(device, dtype):
         assert_array_equal(result.numpy(), exact("sum", x, 1).astype(result.dtype))
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float16", "bfloat16", "float32", "int64", "float64"])
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8])
-def test_the_shortest_rows_from_anywhere(device, dtype, n):
-    """The bits of a result do not tell where its row and itself lay."""
-    rows = 70_003
-    x = integers((rows, n), dtype)
+def same_from_anywhere(device, shape, dtype, axis, gap):
+    """Results are right, and their bits do not tell where x and `out` lay."""
+    x = integers(shape, dtype)
     if x.dtype.kind in "fV":
-        x = (x / np.arange(7, 7 + n)).astype(dtype)
+        x = (x / (7 + np.arange(shape[-1]) % 13)).astype(dtype)
     base = on(device, np.concatenate([x.ravel()[:1], x.ravel()]))
-    wide = on(device, np.concatenate([x, x[:, :1]], axis=1))
-    views = [on(device, x), base[1:].reshape(rows, n), wide[:, :n]]
+    wide = on(device, np.concatenate([x, x[..., :gap]], axis=-1))
+    views = [on(device, x), base[1:].reshape(shape), wide[..., : shape[-1]]]
     for op in ("sum", "mean", "min", "max"):
-        expected = exact(op, x, 1)
-        results = [smemkit.asnumpy(smemkit.reduce(view, op, 1)) for view in views]
+        expected = exact(op, x, axis)
+        results = [smemkit.asnumpy(smemkit.reduce(view, op, axis)) for view in views]
         if np.dtype(dtype).kind in "fV" and op in ("sum", "mean"):
             error = 2 * np.finfo(dtype).eps if dtype != "bfloat16" else 2.0**-7
             np.testing.assert_allclose(
@@ -425,9 +431,28 @@ def test_the_shortest_rows_from_anywhere(device, dtype, n):
             assert_array_equal(results[0], expected.astype(results[0].dtype))
         for result in results[1:]:
             assert_array_equal(result.view(np.uint8), results[0].view(np.uint8))
-        out = smemkit.empty(rows + 1, results[0].dtype, device=device)[1:]
-        smemkit.reduce(views[0], op, 1, out=out)
+        out = smemkit.empty(expected.size + 1, results[0].dtype, device=device)[1:].reshape(expected.shape)
+        smemkit.reduce(views[0], op, axis, out=out)
         assert_array_equal(out.numpy().view(np.uint8), results[0].view(np.uint8))
+
+
+EVERY_SIZE = pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "float16", "bfloat16", "float32", "int64", "float64"]
+)
+
+
+@EVERY_SIZE
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8])
+def test_the_shortest_rows_from_anywhere(device, dtype, n):
+    same_from_anywhere(device, (70_003, n), dtype, 1, 1)
+
+
+@EVERY_SIZE
+@pytest.mark.parametrize("rows", [2, 3, 4, 5])
+def test_a_few_rows_from_anywhere(device, dtype, rows):
+    """As many whole vectors of columns as all threads take, of two matrices."""
+    width = 26_000 * 16 // np.dtype(dtype).itemsize
+    same_from_anywhere(device, (2, rows, width), dtype, 1, 16)
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((70_003, 3), 1), ((3, 203_000), 0)], ids=str)
