@@ -158,13 +158,13 @@ enum {
     ROW_THREADS = 2048,  /* and these are so many a multiprocessor */
     LINE_VECTORS = 256,  /* of a row that is a warp's, where each multiprocessor has some */
     LINE_THREADS = 8,
-    WIDE_TILE = 32,        /* vectors of a tile of columns, where there are enough for all multiprocessors */
-    ROW_TILE = 80,         /* or of one that is whole rows */
-    NARROW_TILE = 8,       /* and where there are not: the rows are split, and a wide tile has more to combine */
-    FOLD_LANES = 64,       /* the most vectors of narrow rows that are made one */
-    ROWS_OF_THREAD = 8,    /* rows that a thread of `columns` should have at least */
-    WHOLE_THREADS = 384,   /* a multiprocessor, that are enough for each to have whole columns; */
-    FEW_ROWS_THREADS = 12, /* or, where the kernel is made for so few rows, */
+    WIDE_TILE = 32,      /* vectors of a tile of columns, where there are enough for all multiprocessors */
+    ROW_TILE = 80,       /* or of one that is whole rows */
+    NARROW_TILE = 8,     /* and where there are not: the rows are split, and a wide tile has more to combine */
+    FOLD_LANES = 64,     /* the most vectors of narrow rows that are made one */
+    ROWS_OF_THREAD = 8,  /* rows that a thread of `columns` should have at least */
+    WHOLE_THREADS = 384, /* a multiprocessor, that are enough for each to have whole columns; */
+    KERNEL_THREADS = 12, /* or, where a kernel is made for so few rows */
     SMALL_ELEMENTS = 16 << 20,      /* up to so many, a thread has a single column, */
     FEW_ROWS = 8,                   /* but for whole columns that are no longer than this, */
     WORD = 4,                       /* or whose elements have fewer bytes; */
@@ -183,26 +183,26 @@ enum {
     MOST_IN_FLIGHT = 8,             /* or so many, each with the next behind it: their last round costs */
     FEWER = 2,                      /* so many less; or so many in any case, */
     LONG = 64,                      /* where a thread has so many; */
-    MOST_ROUNDS = 4,                /* one more in a warp, where a thread has less than so many rounds */
+    WARP_ROUNDS = 4,                /* one more in a warp, where a thread has less than so many rounds */
     WIDE_ROWS = 6 * REDUCE_BLOCK,   /* vectors of a row that is a warp's, where a block's threads would wait */
     WIDER_ROWS = 16 * REDUCE_BLOCK, /* in vain, if there are half of WARP_ROWS, or all of them */
     FEW_COLUMNS = 512,              /* that are better tiles, */
     DEEP = 512,                     /* where there are so many rows, */
     DEEP_APART = 256,               /* or even so many, if they do not begin alike */
     NARROW_COLUMNS = 128,           /* a multiprocessor, that have a thread each where rows are narrow */
-    LEAST_THREADS = 64,             /* of a block of small columns, */
-    LEAST_ROWS = 4,                 /* and rows of each; the most of a block, where there are not very few */
-    SHORT = 8,                      /* threads below each other; */
-    ROUND = 16,                     /* rows of a thread that are under way at once, */
-    ROUND_BYTES = 64,               /* or so many bytes of them; */
-    ROUNDS = 3,                     /* more such rounds, and tiles are narrower, if all have room then; */
-    TOO_MANY_ROUNDS = 6,            /* more, and the rows are split, */
-    TOO_MANY_SECTORS = 40000,       /* or where a multiprocessor would read too many of LEAST_LANES, */
-    SPLIT_ROWS_EACH = 16,           /* each thread having so many rows at least, */
-    SPLIT_LANES = 128,              /* in wider tiles if there are so many columns */
-    WARP_ROWS_EACH = 32,            /* a warp's threads lie in several narrow rows, if each has so many */
-    LEAST_LANES = 8,                /* columns of a tile; fewer only */
-    SCATTERED = 400000,             /* where no more than so many times some are read */
+    LEAST_THREADS = 64,             /* of a block of small columns */
+    LEAST_ROWS = 4,                 /* of a thread of these, before there are more threads one below the other: */
+    SHORT = 8,            /* where that are less than so many, blocks have no more threads than they need */
+    ROUND = 16,           /* rows of a thread that are under way at once, */
+    ROUND_BYTES = 64,     /* or so many bytes of them: */
+    ROUNDS = 3,           /* more such rounds, and tiles are narrower, if all have room then; */
+    MOST_ROUNDS = 6,      /* more, and the rows are split, */
+    MOST_OF_TILE = 40000, /* or more elements in a narrow tile, which is a multiprocessor's alone, */
+    SPLIT_ROWS_EACH = 16, /* into chunks of which a thread has so many rows at least, */
+    SPLIT_LANES = 128,    /* in tiles twice as wide if there are so many columns */
+    WARP_ROWS_EACH = 32,  /* a warp's threads lie in several narrow rows, if each has so many */
+    NARROW_LANES = 8,     /* columns of a narrow tile: of elements that are words, what is read at once; */
+    SCATTERED = 400000,   /* even fewer only while all tiles have no more rows together than this */
     MOST_SPLITS = 65535
 };
 
@@ -319,7 +319,7 @@ static bool saves_round(int64_t vectors)
 {
     const int64_t rounds = ceil_div(vectors, IN_FLIGHT);
 
-    return rounds < MOST_ROUNDS && ceil_div(vectors, IN_FLIGHT + 1) < rounds;
+    return rounds < WARP_ROUNDS && ceil_div(vectors, IN_FLIGHT + 1) < rounds;
 }
 
 static bool is_double_sum(const struct reduce_args *args)
@@ -355,8 +355,8 @@ static int in_flight_of_block(const struct device *device, const struct reduce_a
     return in_flight;
 }
 
-/* Whether many rows that are longer than a warp's otherwise are one nevertheless: a block would have a fifth of
- * its loads for nothing, or its states take long to combine. */
+/* Whether each of many rows is a warp's, though it is longer than these are otherwise: a fifth of a block's loads
+ * would be none, or its states take long to combine. */
 static bool takes_warps(const struct device *device, const struct reduce_args *args, int64_t rows, int64_t vectors)
 {
     const int64_t enough = WARP_ROWS * (int64_t)device->multiprocessors;
@@ -402,7 +402,7 @@ static void split_rows(const struct device *device, const struct extent *extent,
     plan->splits = ceil_div(extent->n, plan->chunk);
     blocks = rows * plan->splits;
     if (plan->splits == 1)
-        plan->in_flight = in_flight_of_block(device, args, rows, extent->n / per_vector, &slots);
+        plan->in_flight = in_flight_of_block(device, args, rows, ceil_div(extent->n, per_vector), &slots);
     else if (blocks >= MUCH * sms)
         plan->in_flight = MOST_IN_FLIGHT;
     plan->overlaps = plan->splits > 1 && (fits_word(args) || is_double_sum(args)) &&
@@ -447,8 +447,8 @@ static int vector_of_columns(const struct reduce_args *args, int element)
 {
     const enum reduce_op op = args->op;
     const bool moments = op == REDUCE_VAR || op == REDUCE_STD, place = op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
-    const bool compensated = (op == REDUCE_SUM || op == REDUCE_MEAN) && args->dtype & (FLOATING | COMPLEX) &&
-                             args->result & (FLOAT64 | COMPLEX128);
+    const bool compensated =
+        is_sum(args) && args->dtype & (FLOATING | COMPLEX) && args->result & (FLOAT64 | COMPLEX128);
     const int bytes = (moments ? 2 : place || compensated ? 4 : VECTOR) * element;
 
     return (bytes < 4 ? 4 : bytes > VECTOR ? VECTOR : bytes) / element;
@@ -459,6 +459,21 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return b ? common_divisor(b, a % b) : a;
 }
 
+/* Into how many chunks the rows of small columns are cut, in tiles that are as wide as is read at once; 1, and the
+ * tile as it is, if there are blocks enough, or rows too few. */
+static int64_t split_small_columns(const struct extent *extent, int64_t room, int64_t *lanes, int64_t *height)
+{
+    const int64_t wide = least(extent->inner, extent->inner < SPLIT_LANES ? NARROW_LANES : 2 * NARROW_LANES);
+    const int64_t units = extent->outer * ceil_div(extent->inner, wide), deep = REDUCE_BLOCK / wide;
+    const int64_t splits = least(room / units, extent->n / (deep * SPLIT_ROWS_EACH));
+
+    if (splits <= 1)
+        return 1;
+    *lanes = wide;
+    *height = deep;
+    return splits;
+}
+
 /* A thread a column, and threads one below the other, in blocks that make one for each multiprocessor: tiles are
  * so wide. They are narrower, and there are more of them, where threads would have many rows. Narrow tiles read in
  * vain what lies beside them, which not too much may be. Where that is not enough, the rows are split. */
@@ -467,6 +482,7 @@ static void plan_small_columns(const struct device *device, const struct extent 
 {
     const int element = dtype_bytes(args->dtype);
     const int64_t n = extent->n, inner = extent->inner, columns = extent->outer * inner;
+    const int64_t narrow = least(NARROW_LANES, inner), narrowest = inner > 2 * WARP ? 2 : 1;
     const int64_t sms = device->multiprocessors, round = element > WORD ? ROUND_BYTES / element : ROUND;
     const int64_t room = sms * (has_places_or_moments(args->op) || args->dtype & COMPLEX ? FULL - 1 : FULL);
     int64_t height = 1, splits = 1, threads, lanes, tiles;
@@ -476,31 +492,20 @@ static void plan_small_columns(const struct device *device, const struct extent 
     threads = columns * height / sms * (height < SHORT ? 1 : FULL);
     threads = most(LEAST_THREADS, most(height, power_of_two(least(threads, REDUCE_BLOCK))));
     lanes = most(power_of_two(least(ceil_div(columns, sms), threads)), threads / height);
-    while (lanes < (inner > 2 * WARP ? 2 : 1) ||
-           (lanes < least(LEAST_LANES, inner) && columns * n / lanes > SCATTERED))
+    while (lanes < narrowest || (lanes < narrow && columns * n / lanes > SCATTERED))
         lanes *= 2;
-    while (lanes > least(LEAST_LANES, inner) && n * lanes > ROUNDS * round * threads &&
-           ceil_div(columns, lanes / 2) <= room)
+    while (lanes > narrow && n * lanes > ROUNDS * round * threads && ceil_div(columns, lanes / 2) <= room)
         lanes /= 2;
     height = threads / lanes;
-    if (n > TOO_MANY_ROUNDS * round * height || n * least(LEAST_LANES, inner) > TOO_MANY_SECTORS) {
-        const int64_t wide = least(inner, inner < SPLIT_LANES ? LEAST_LANES : 2 * LEAST_LANES);
-
-        tiles = extent->outer * ceil_div(inner, wide);
-        splits = least(room / tiles, n / (REDUCE_BLOCK / wide * SPLIT_ROWS_EACH));
-        if (splits > 1) {
-            lanes = wide;
-            height = REDUCE_BLOCK / wide;
-        }
-    }
+    if (n > MOST_ROUNDS * round * height || n * narrow > MOST_OF_TILE)
+        splits = split_small_columns(extent, room, &lanes, &height);
     height = most(height, least(ceil_div(WARP, inner), n / WARP_ROWS_EACH));
     tiles = ceil_div(inner, lanes);
     if (tiles == 1)
         lanes = inner;
     else /* as wide as the others, but for whole warps */
         lanes = least(lanes, ceil_div(ceil_div(inner, tiles), WARP) * WARP);
-    height = least(height, REDUCE_BLOCK / lanes);
-    splits = most(1, most(splits, ceil_div(n, height * REDUCE_MOST_ROWS)));
+    splits = most(splits, ceil_div(n, height * REDUCE_MOST_ROWS));
     plan->vector = plan->fold = 1;
     plan->lanes = (int)lanes;
     plan->height = (int)height;
@@ -553,14 +558,15 @@ static int64_t fold_of(const struct extent *extent, int vector)
     return fold * extent->inner / vector <= FOLD_LANES && fold <= extent->n ? fold : 1;
 }
 
-/* Whether there are vectors of columns enough for all threads, and rows not to be made one; many rows are better
- * left to tiles, if they are narrow or their vectors apart. */
+/* Whether there are vectors of columns enough for all threads, or some and so few rows that these have a kernel of
+ * their own, and rows not to be made one; many rows are better left to tiles, if they are narrow or their vectors
+ * apart. */
 static bool takes_whole_columns(const struct device *device, const struct extent *extent,
                                 const struct reduce_args *args, int vector)
 {
     const bool few =
         1 < extent->n && extent->n <= REDUCE_FEW_ROWS && extent->inner % vector == 0 && gives_elements(args);
-    const int64_t enough = few ? FEW_ROWS_THREADS : WHOLE_THREADS;
+    const int64_t enough = few ? KERNEL_THREADS : WHOLE_THREADS;
     const int64_t vectors = ceil_div(extent->inner, vector);
     const bool deep =
         extent->inner % vector ? extent->n >= DEEP_APART : extent->n >= DEEP && extent->inner <= FEW_COLUMNS;

@@ -91,7 +91,8 @@ struct reduce_plan {
     int short_rows; /* 0, or how many a block has that pass through shared memory: whole vectors together, and
                        REDUCE_SHORT_BYTES at most; the launcher keeps the shortest in registers where it can */
     unsigned char in_flight;   /* vectors of a thread: 4; of sums of floats 5, and of float32's sums, least and
-                                  greatest 8, where fewer of them are left over for the last round then */
+                                  greatest 8, where fewer of them are left over for the last round then,
+                                  or there is much to read */
     bool overlaps;             /* the next launch's blocks may come as soon as this one's have */
     unsigned char state_words; /* that there is room for in `words` */
     /* columns, small_columns */

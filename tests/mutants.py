@@ -138,6 +138,13 @@ MUTANTS = [
         "tests/test_planned.py",
     ),
     Mutant(
+        "half-a-block-has-the-columns-of-a-whole-one",
+        "kernels/reduce/90_columns.cu",
+        "at = (int64_t)blockIdx.x * blockDim.x + t;",
+        "at = (int64_t)blockIdx.x * WHOLE_BLOCK + t;",
+        "tests/test_planned.py",
+    ),
+    Mutant(
         "results-are-taken-for-elements",
         "kernels/common/reduce_finish.cuh",
         "return args.result == args.dtype && ",

@@ -34,13 +34,13 @@ ROWS = [  # reduced along axis 1
     (40, 128),
     (40, 129),
     (2200, 140),  # some lanes of a warp a row
-    (1057, 4101),
     (2113, 131),
     (2112, 301),
     (7, 1025),
     (1, 4096),  # a block
     (1, 4097),
     (530, 6001),
+    (1057, 4180),  # or a warp, where a block would have a round of loads for a few vectors
     (3, 20_011),  # several
     (1, 100_003),
 ]
@@ -54,6 +54,7 @@ COLUMNS = [  # along axis 0
     (20_000, 16),
     (3000, 33),
     (700, 63),
+    (6000, 130),
     (300, 129),
     (500, 300),
     (70, 1027),
@@ -63,7 +64,6 @@ COLUMNS = [  # along axis 0
     (2, 6400),
     (3, 6404),
     (4, 6401),
-    (6000, 130),
     (3, 203_000),  # a thread a vector, from top to bottom
     (3, 203_001),
     (2, 815_000),
@@ -319,6 +319,16 @@ def test_whole_columns_with_gaps_are_read_where_they_lie(device, width):
     assert_array_equal(smemkit.max(view, 0).numpy(), memory[:, :width].max(0))
 
 
+def test_long_whole_columns(device):
+    """They have smaller blocks, whose number is another one than that of their threads."""
+    x = np.resize(integers(1009 * 811, "int8"), (513, 811_008))
+    array = on(device, x)
+    for op in ("min", "sum"):
+        with launching(1):
+            result = smemkit.reduce(array, op, 0)
+        assert_array_equal(result.numpy(), getattr(np, op)(x, 0))
+
+
 @pytest.mark.parametrize(
     ("op", "dtype", "n"),
     [
@@ -359,6 +369,7 @@ PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of c
     ((33_000, 5), 1, None, "reduce_short_rows", False),
     ((22_000, 3), 1, None, "reduce_shortest_rows", False),
     ((22_000, 3), 1, "rowwise", "reduce_rowwise", False),
+    ((1057, 4180), 1, None, "reduce_rows", False),
     ((40, 3), 1, None, "reduce_shortest_rows", False),
     ((4000, 7), 1, None, "reduce_small_columns", False),
     ((300, 37), 1, None, "reduce_small_columns", False),
@@ -450,7 +461,7 @@ def test_the_shortest_rows_from_anywhere(device, dtype, n):
 @EVERY_SIZE
 @pytest.mark.parametrize("rows", [2, 3, 4, 5])
 def test_a_few_rows_from_anywhere(device, dtype, rows):
-    """As many whole vectors of columns as all threads take, of two matrices."""
+    """Of two matrices, with so many columns that five rows are whole columns, too."""
     width = 26_000 * 16 // np.dtype(dtype).itemsize
     same_from_anywhere(device, (2, rows, width), dtype, 1, 16)
 

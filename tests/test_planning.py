@@ -58,6 +58,8 @@ def test_as_many_launches_as_the_call_makes(device, name, n):
         (("sum", (np.ones((40_000, 3), np.int32), 1), {}), ["reduce rowwise"]),
         (("sum", (np.ones((30_000, 3), np.int32), 1), {}), ["reduce small_columns"]),
         (("sum", (np.ones((30_000, 3), np.float32), 1), {}), ["reduce single_pass"]),
+        (("sum", (np.ones((70_000, 2), np.int64), 1), {}), ["reduce single_pass"]),
+        (("sum", (np.ones((70_000, 2), np.int32), 1), {}), ["reduce rowwise"]),
         (("sum", (np.ones((9000, 2), np.float16), 1), {}), ["reduce single_pass"]),
         (("sum", (np.ones((8000, 2), np.float16), 1), {}), ["reduce small_columns"]),
         (("var", (np.zeros((5000, 301), np.float32), 1), {}), ["reduce single_pass"]),

@@ -1,5 +1,6 @@
-// Grids of tiles over arrays of any size. CUDA allows 2^31 - 1 blocks along x, but 65535 along y and z: what has
-// more rows of tiles than that, or more matrices, takes several launches.
+// What a launcher asks of a device: threads that there is room for, and grids of tiles over arrays of any size.
+// CUDA allows 2^31 - 1 blocks along x, but 65535 along y and z: what has more rows of tiles than that, or more
+// matrices, takes several launches.
 #pragma once
 
 #include <cuda_runtime.h>

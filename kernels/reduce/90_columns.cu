@@ -5,8 +5,9 @@
 // combined in shared memory at the end. Where rows are narrow, some of them make one that is as long as whole
 // vectors: then a thread still meets the same columns all the way, and a warp still reads what lies side by side.
 // What the rungs below wasted: they read columns an element a thread, or had to have the matrix turned first.
-// Where there are vectors enough for all threads, each has all of its own columns, and nothing is combined. If
-// these are two to four rows, all of a thread's loads are under way at once, in a kernel that knows how many.
+// Where there are vectors enough for all threads, each has all of its own columns, and nothing is combined. Two to
+// four rows have a kernel that knows how many they are, with all of a thread's loads under way at once; so they
+// are read even where there are fewer vectors.
 // Launch: blocks of 256 threads, which are `lanes` along the columns by `height` down the rows; what is left of
 // the 256 makes further such units, each for a tile of columns. Along x the units, along y the chunks of n, whose
 // partial results the last block combines, as in single_pass. Whole columns: blocks of 128, or 64 if they are
@@ -24,7 +25,7 @@
 
 constexpr int BYTES_IN_FLIGHT = 64; // of a thread; half of them where each vector takes two loads
 constexpr int WHOLE_BLOCK = 128;    // threads of a block of whole columns
-constexpr int MANY_ROWS = 512;      // that have blocks of half as many, which divide more evenly
+constexpr int LONG_COLUMN = 512;    // rows, which have blocks of half as many: these divide more evenly
 template <class State, class In>
 constexpr bool reads_twice_as_many = sizeof(In) == 4 && sizeof(State) <= 8; // has registers for them
 
@@ -367,7 +368,7 @@ __global__ void __launch_bounds__(WHOLE_BLOCK, THREADS_AN_SM / WHOLE_BLOCK)
 {
     wait_for_earlier();
     constexpr int BYTES = vector_bytes<typename Operation::State, In>, V = BYTES / sizeof(In);
-    const int64_t vectors = args.inner / V, at = (int64_t)blockIdx.x * WHOLE_BLOCK + threadIdx.x;
+    const int64_t vectors = args.inner / V, at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     const int64_t o = args.outer > 1 ? at / vectors : 0, column = (at - o * vectors) * V;
     const auto *x = (const unsigned char *)((const In *)args.x + o * args.plan.outer_step + column);
     const int64_t pitch = args.plan.step * (int64_t)sizeof(In);
@@ -406,7 +407,7 @@ cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
         if (plan.vector != V) // the planner knows the launcher
             return cudaErrorInvalidValue;
         if (plan.lanes == REDUCE_BLOCK) {
-            const int threads = args->count < MANY_ROWS ? WHOLE_BLOCK : WHOLE_BLOCK / 2;
+            const int threads = args->count < LONG_COLUMN ? WHOLE_BLOCK : WHOLE_BLOCK / 2;
             const auto blocks = (unsigned)ceil_div(args->outer * ceil_div(args->inner, V), threads);
 
             if (!are_whole_vectors(*args, V, V * (int)sizeof(In)))
