@@ -192,17 +192,17 @@ enum {
     NARROW_COLUMNS = 128,           /* a multiprocessor, that have a thread each where rows are narrow */
     LEAST_THREADS = 64,             /* of a block of small columns */
     LEAST_ROWS = 4,                 /* of a thread of these, before there are more threads one below the other: */
-    SHORT = 8,            /* where that are less than so many, blocks have no more threads than they need */
-    ROUND = 16,           /* rows of a thread that are under way at once, */
-    ROUND_BYTES = 64,     /* or so many bytes of them: */
-    ROUNDS = 3,           /* more such rounds, and tiles are narrower, if all have room then; */
-    MOST_ROUNDS = 6,      /* more, and the rows are split, */
-    MOST_OF_TILE = 40000, /* or more elements in a narrow tile, which is a multiprocessor's alone, */
-    SPLIT_ROWS_EACH = 16, /* into chunks of which a thread has so many rows at least, */
-    SPLIT_LANES = 128,    /* in tiles twice as wide if there are so many columns */
-    WARP_ROWS_EACH = 32,  /* a warp's threads lie in several narrow rows, if each has so many */
-    NARROW_LANES = 8,     /* columns of a narrow tile: of elements that are words, what is read at once; */
-    SCATTERED = 400000,   /* even fewer only while all tiles have no more rows together than this */
+    SHORT = 8,                      /* while these are fewer, blocks have no more threads than they need */
+    ROUND = 16,                     /* rows of a thread that are under way at once, */
+    ROUND_BYTES = 64,               /* or so many bytes of them: */
+    ROUNDS = 3,                     /* more such rounds, and tiles are narrower, if all have room then; */
+    MOST_ROUNDS = 6,                /* more, and the rows are split, */
+    MOST_OF_TILE = 40000,           /* or more elements in a narrow tile, which is a multiprocessor's alone, */
+    SPLIT_ROWS_EACH = 16,           /* into chunks of which a thread has so many rows at least, */
+    SPLIT_LANES = 128,              /* in tiles twice as wide if there are so many columns */
+    WARP_ROWS_EACH = 32,            /* a warp's threads lie in several narrow rows, if each has so many */
+    NARROW_LANES = 8,   /* columns of a narrow tile: of elements that are words, what is read at once; */
+    SCATTERED = 400000, /* even fewer only while all tiles have no more rows together than this */
     MOST_SPLITS = 65535
 };
 

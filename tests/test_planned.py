@@ -40,7 +40,7 @@ ROWS = [  # reduced along axis 1
     (1, 4096),  # a block
     (1, 4097),
     (530, 6001),
-    (1057, 4180),  # or a warp, where a block would have a round of loads for a few vectors
+    (1057, 4180),  # or a warp, by operation and dtype
     (3, 20_011),  # several
     (1, 100_003),
 ]
@@ -369,7 +369,6 @@ PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of c
     ((33_000, 5), 1, None, "reduce_short_rows", False),
     ((22_000, 3), 1, None, "reduce_shortest_rows", False),
     ((22_000, 3), 1, "rowwise", "reduce_rowwise", False),
-    ((1057, 4180), 1, None, "reduce_rows", False),
     ((40, 3), 1, None, "reduce_shortest_rows", False),
     ((4000, 7), 1, None, "reduce_small_columns", False),
     ((300, 37), 1, None, "reduce_small_columns", False),
@@ -409,6 +408,14 @@ def test_the_plan_and_the_checker(shape, axis, rung, kernel, split):
     assert sum(line.sectors for line in loads) <= most * sum(line.ideal_sectors for line in loads)
     shared = [line for line in launch.lines if line.space == "shared"]
     assert sum(line.conflicts for line in shared) <= 0.25 * sum(line.wavefronts for line in shared)
+
+
+@pytest.mark.parametrize(("n", "blocks"), [(4180, 133), (4096, 1057), (8192, 1057)])
+def test_a_row_is_a_warp_where_a_block_has_few_vectors_left_over(n, blocks):
+    """Eight rows a block, whose threads would load four vectors more for 21 that are left over; else one."""
+    report = smemkit.check(smemkit.sum, np.ones((1057, n), np.int32), 1)
+    assert report.ok, report
+    assert report.launches[0].grid == (blocks, 1, 1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
