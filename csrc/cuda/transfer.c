@@ -15,6 +15,7 @@
  */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +71,7 @@ struct piece {
     struct job *job;
     size_t begin, end; /* of the job's bytes */
     size_t at;         /* in all that has ever been in the ring */
-    bool filled;
+    atomic_bool filled;
 };
 
 /* What the link was asked for in one call. */
@@ -98,7 +99,8 @@ struct crew {
     int threads;
     pthread_t ids[16];
     pthread_mutex_t lock;
-    pthread_cond_t work;
+    sem_t work;               /* where threads sleep that have nothing to do */
+    int asleep;               /* of them, those that nobody has roused */
     atomic_int waiting;       /* copies with chunks that nobody has taken */
     atomic_int wanting;       /* of these, those for which a thread can do something now */
     struct job *first, *last; /* these, and memory to be brought in */
@@ -203,6 +205,19 @@ static void empty_slot(const struct job *job, char *slot, size_t begin, size_t e
 
 /* ---- a crew ---- */
 
+/* Who has the lock gives it back before a thread could be put to sleep and woken again. */
+static void lock_crew(struct crew *crew)
+{
+    enum { TRIES = 200 };
+
+    for (int i = 0; i < TRIES; i++) {
+        if (pthread_mutex_trylock(&crew->lock) == 0)
+            return;
+        pause_briefly();
+    }
+    pthread_mutex_lock(&crew->lock);
+}
+
 /* A thread that is woken takes longer than many a copy: for a moment after its last chunk it looks out for more,
  * if not enough others do. */
 static void look_out(struct crew *crew)
@@ -213,6 +228,37 @@ static void look_out(struct crew *crew)
                                      now() < start + (atomic_load(&crew->waiting) ? PATIENCE : MOMENT);)
         pause_briefly();
     atomic_fetch_sub(&crew->looking, 1);
+}
+
+/* Whether a thread could do nothing for it now. */
+static bool is_left_to_others(const struct crew *crew, const struct job *job)
+{
+    return job->faults ? crew->faulting >= FAULTING : !job->open && job->watched;
+}
+
+/* How many of those that sleep could do something now, beside those that look out for it. They are roused without
+ * the lock, for that takes time. With the lock held. */
+static int count_sleepers(struct crew *crew)
+{
+    size_t copying = 0, faulting = 0, looking = (size_t)atomic_load(&crew->looking), count;
+
+    for (const struct job *job = crew->first; job; job = job->next) {
+        if (!is_left_to_others(crew, job))
+            *(job->faults ? &faulting : &copying) += job->faults ? FAULTING
+                                                     : job->open ? job->chunks - job->taken
+                                                                 : 1;
+    }
+    count = faulting + (copying > looking ? copying - looking : 0);
+    if (count > (size_t)crew->asleep)
+        count = (size_t)crew->asleep;
+    crew->asleep -= (int)count;
+    return (int)count;
+}
+
+static void rouse(struct crew *crew, int sleepers)
+{
+    while (sleepers-- > 0)
+        (void)sem_post(&crew->work);
 }
 
 /* One thread waits, asleep if it takes long, for the memory that a download is to come from: the kernel that
@@ -232,17 +278,14 @@ static void watch(struct crew *crew, struct job *job)
             (void)nanosleep(&moment, NULL);
     }
     (void)cudaGetLastError();
-    pthread_mutex_lock(&crew->lock);
+    lock_crew(crew);
     job->when.from = now();
     job->open = true; /* an error comes back with the first chunk */
     atomic_fetch_add(&crew->wanting, 1);
-    pthread_cond_broadcast(&crew->work);
-}
-
-/* Whether a thread could do nothing for it now. */
-static bool is_left_to_others(const struct crew *crew, const struct job *job)
-{
-    return job->faults ? crew->faulting >= FAULTING : !job->open && job->watched;
+    const int sleepers = count_sleepers(crew);
+    pthread_mutex_unlock(&crew->lock);
+    rouse(crew, sleepers);
+    lock_crew(crew);
 }
 
 /* The oldest copy with chunks to be taken, with the lock held. NULL if there is none now. */
@@ -294,7 +337,7 @@ static void await_room(struct crew *crew)
     ring->awaiting = true;
     pthread_mutex_unlock(&crew->lock);
     (void)cudaEventSynchronize(oldest->over); /* where it fails, so does what is asked next */
-    pthread_mutex_lock(&crew->lock);
+    lock_crew(crew);
     ring->awaiting = false;
     ring->tail = oldest->until;
     ring->over++;
@@ -309,7 +352,7 @@ static struct job *take_chunk(struct crew *crew, bool wait, size_t *index, struc
 
     if (wait)
         look_out(crew);
-    pthread_mutex_lock(&crew->lock);
+    lock_crew(crew);
     for (;;) {
         job = crew->closing ? NULL : find_job(crew, &before);
         if (job && job->open) {
@@ -322,10 +365,15 @@ static struct job *take_chunk(struct crew *crew, bool wait, size_t *index, struc
             job = NULL;
             break;
         }
-        if (job)
+        if (job) {
             watch(crew, job);
-        else
-            pthread_cond_wait(&crew->work, &crew->lock);
+            continue;
+        }
+        crew->asleep++;
+        pthread_mutex_unlock(&crew->lock);
+        while (sem_wait(&crew->work) != 0) {
+        }
+        lock_crew(crew);
     }
     if (job) {
         *index = job->taken++;
@@ -351,8 +399,6 @@ static void count_chunk(struct crew *crew, struct job *job, cudaError_t code, co
         job->call = call;
     }
     if (atomic_fetch_sub(&job->left, 1) == 1) {
-        if (job->sent != NULL && job->code == cudaSuccess)
-            job->code = cudaEventRecord(job->sent, crew->stream);
         job->when.to = now();
         pthread_cond_signal(&job->over); /* with the lock held: the job ends with its owner's wait */
     }
@@ -360,7 +406,7 @@ static void count_chunk(struct crew *crew, struct job *job, cudaError_t code, co
 
 static void end_chunk(struct crew *crew, struct job *job, cudaError_t code, const char *call)
 {
-    pthread_mutex_lock(&crew->lock);
+    lock_crew(crew);
     count_chunk(crew, job, code, call);
     pthread_mutex_unlock(&crew->lock);
 }
@@ -378,7 +424,7 @@ static void send_pieces(struct crew *crew)
     for (; ring->sent + count < ring->taken; count++) {
         const struct piece *next = &ring->pieces[(ring->sent + count) % PIECES];
 
-        if (!next->filled || next->job != job || next->begin != last->end ||
+        if (!atomic_load(&next->filled) || next->job != job || next->begin != last->end ||
             place_in_ring(ring, next) != place_in_ring(ring, last) + (last->end - last->begin))
             break;
         last = next;
@@ -391,7 +437,9 @@ static void send_pieces(struct crew *crew)
         cudaMemcpyAsync(job->memory + begin, from, end - begin, cudaMemcpyHostToDevice, crew->stream);
     if (code == cudaSuccess)
         code = cudaEventRecord(sending->over, crew->stream);
-    pthread_mutex_lock(&crew->lock);
+    if (code == cudaSuccess && end == job->bytes)
+        code = cudaEventRecord(job->sent, crew->stream);
+    lock_crew(crew);
     ring->sent += count;
     ring->asked++;
     while (count--)
@@ -404,9 +452,9 @@ static void upload_piece(struct crew *crew, struct piece *piece)
     struct ring *ring = &crew->ring;
 
     fill_slot(piece->job, place_in_ring(ring, piece), piece->begin, piece->end);
-    pthread_mutex_lock(&crew->lock);
-    piece->filled = true;
-    while (!ring->sending && ring->sent < ring->taken && ring->pieces[ring->sent % PIECES].filled) {
+    atomic_store(&piece->filled, true); /* who has the lock sends it */
+    lock_crew(crew);
+    while (!ring->sending && ring->sent < ring->taken && atomic_load(&ring->pieces[ring->sent % PIECES].filled)) {
         if (ring->asked - ring->over == SENDINGS) {
             await_room(crew);
             continue;
@@ -424,11 +472,9 @@ static cudaError_t fetch_chunk(struct worker *worker, struct job *job, size_t in
     cudaError_t code;
     size_t begin, end;
 
-    chunk_range(job, index, &begin, &end);
-    code = cudaStreamWaitEvent(worker->stream, job->ready, 0);
-    if (code == cudaSuccess)
-        code = cudaMemcpyAsync(worker->slot[turn], job->memory + begin, end - begin, cudaMemcpyDeviceToHost,
-                               worker->stream);
+    chunk_range(job, index, &begin, &end); /* the device's memory is written: a thread has seen `ready` */
+    code = cudaMemcpyAsync(worker->slot[turn], job->memory + begin, end - begin, cudaMemcpyDeviceToHost,
+                           worker->stream);
     return code == cudaSuccess ? cudaEventRecord(worker->moved[turn], worker->stream) : code;
 }
 
@@ -615,7 +661,7 @@ static struct crew *find_crew(struct device *device, enum direction direction)
         crew->direction = direction;
         crew->ordinal = device->ordinal;
         pthread_mutex_init(&crew->lock, NULL);
-        pthread_cond_init(&crew->work, NULL);
+        sem_init(&crew->work, 0, 0);
         pthread_cond_init(&crew->ring.room, NULL);
         const enum cudaStreamCaptureMode mode = gpu_relax();
         ok = (direction == DOWN || make_ring(crew)) && start_threads(crew) > 0;
@@ -636,11 +682,11 @@ void cuda_close_crews(void)
 
         if (crew == NULL || crew->closing)
             continue;
-        pthread_mutex_lock(&crew->lock);
+        lock_crew(crew);
         crew->closing = true;
-        pthread_cond_broadcast(&crew->work);
         pthread_cond_broadcast(&crew->ring.room);
         pthread_mutex_unlock(&crew->lock);
+        rouse(crew, crew->threads);
         for (int t = 0; t < crew->threads; t++)
             pthread_join(crew->ids[t], NULL);
     }
@@ -686,7 +732,7 @@ static void make_job(struct job *job, enum direction direction, const struct run
 
 static void hand_over(struct crew *crew, struct job *job)
 {
-    pthread_mutex_lock(&crew->lock);
+    lock_crew(crew);
     job->when.from = now();
     if (crew->last)
         crew->last->next = job;
@@ -695,14 +741,9 @@ static void hand_over(struct crew *crew, struct job *job)
     crew->last = job;
     atomic_fetch_add(&crew->waiting, !job->faults);
     atomic_fetch_add(&crew->wanting, !job->faults);
-    if (job->faults)
-        for (int i = 0; i < FAULTING; i++)
-            pthread_cond_signal(&crew->work);
-    else if (job->chunks == 1)
-        pthread_cond_signal(&crew->work);
-    else
-        pthread_cond_broadcast(&crew->work);
+    const int sleepers = count_sleepers(crew);
     pthread_mutex_unlock(&crew->lock);
+    rouse(crew, sleepers);
 }
 
 /* Until every chunk has been dealt with. False with the failure of the first that failed. */
@@ -710,7 +751,7 @@ static bool wait_for(struct device *device, struct crew *crew, struct job *job, 
 {
     for (const double end = now() + PATIENCE; atomic_load(&job->left) > 0 && now() < end;)
         pause_briefly();
-    pthread_mutex_lock(&crew->lock);
+    lock_crew(crew);
     while (atomic_load(&job->left) > 0)
         pthread_cond_wait(&job->over, &crew->lock);
     pthread_mutex_unlock(&crew->lock);
