@@ -148,7 +148,7 @@ static void cut_matmul(struct call *call, int batches)
         ROWS = 32,
         MANY_ROWS = 256,
         DEPTH = 3,
-        LEAST = 16 << 20 /* bytes of an operand; an eighth of less is not worth a launch */
+        LEAST = 8 << 20 /* bytes of an operand; an eighth of less is not worth a launch */
     };
     const struct layout *a = &call->as[0], *b = &call->as[1], *made = &call->made;
     const npy_intp m = made->shape[batches], n = made->shape[batches + 1], k = a->shape[a->ndim - 1];
