@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -353,6 +354,23 @@ def test_calls(run):
     assert [row.op for row in rows] == ["matmul", "reduce", "transpose", "reduce"]
     assert all(set(row.peers) == {"torch"} for row in rows)
     assert rows[-1].case == "sum, to a Python float"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not say where a thread runs")
+def test_calls_are_measured_on_every_core(run, monkeypatch):
+    cores, set_affinity, seen = os.sched_getaffinity(0), os.sched_setaffinity, []
+    if len(cores) == 1:
+        pytest.skip("there is one core")
+
+    def note(who, where):
+        seen.append(set(where))
+        set_affinity(who, where)
+
+    monkeypatch.setattr(os, "sched_setaffinity", note)
+    run.measure(["call"])
+    turns = seen[: seen.index(cores)]
+    assert turns == [{core} for core in sorted(cores) * len(turns)][: len(turns)]
+    assert seen.count(cores) == 4 and seen[-1] == os.sched_getaffinity(0) == cores
 
 
 def test_a_wrong_peer_is_left_out_and_noted(run, monkeypatch):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import starmap
+from itertools import cycle, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -393,10 +394,16 @@ class Run:
         self, ours: Callable[[], Any], peers: dict[str, Callable[[], Any] | None], inner: int = 200
     ) -> tuple[Benchmark, dict[str, Benchmark]]:
         """What one of `inner` calls costs the host; the device is drained between samples, not in them. Ours and
-        the peers take turns: hosts have seconds in which all is slower."""
+        the peers take turns, and each turn has the next of the process's cores: on one that runs somebody else's
+        threads too, all takes half as long again, for seconds or minutes."""
         device, contestants = self.device.name, {"ours": ours} | {name: c for name, c in peers.items() if c}
+        pins = self.device.is_cuda and hasattr(os, "sched_setaffinity")  # the CPU device wants all cores
+        cores = os.sched_getaffinity(0) if pins else set()
+        places = cycle(sorted(cores))
 
         def sample(call: Callable[[], Any]) -> float:
+            for _ in range(inner // 10):  # a core's caches fill
+                call()
             start = time.perf_counter()
             for _ in range(inner):
                 call()
@@ -405,10 +412,17 @@ class Run:
             return seconds / inner
 
         def turn() -> list[float]:
+            if pins:
+                os.sched_setaffinity(0, {next(places)})
             return [sample(call) for call in contestants.values()]
 
-        turn()
-        samples = zip(*collect(turn, None, len(contestants) * self.seconds), strict=True)
+        for call in contestants.values():  # the threads that a first one starts have all cores
+            call()
+        try:
+            samples = zip(*collect(turn, None, len(contestants) * self.seconds), strict=True)
+        finally:
+            if pins:
+                os.sched_setaffinity(0, cores)
         timed = {
             name: Benchmark(own, "host", None, inner, device)
             for name, own in zip(contestants, samples, strict=True)
