@@ -280,7 +280,9 @@ static void watch(struct crew *crew, struct job *job)
     (void)cudaGetLastError();
     lock_crew(crew);
     job->when.from = now();
-    job->open = true; /* an error comes back with the first chunk */
+    job->open = true;
+    job->code = code; /* a failure is told once all chunks are done with */
+    job->call = "cudaEventQuery";
     atomic_fetch_add(&crew->wanting, 1);
     const int sleepers = count_sleepers(crew);
     pthread_mutex_unlock(&crew->lock);
