@@ -441,6 +441,8 @@ static void send_pieces(struct crew *crew)
         code = cudaEventRecord(sending->over, crew->stream);
     if (code == cudaSuccess && end == job->bytes)
         code = cudaEventRecord(job->sent, crew->stream);
+    if (code != cudaSuccess) /* the link may be at the ring for all that is known */
+        (void)cudaStreamSynchronize(crew->stream);
     lock_crew(crew);
     ring->sent += count;
     ring->asked++;
@@ -489,6 +491,8 @@ static void empty_chunk(struct worker *worker, struct job *job, size_t index, in
         code = cudaEventSynchronize(worker->moved[turn]);
     if (code == cudaSuccess)
         empty_slot(job, worker->slot[turn], begin, end);
+    else /* the link may be at the slot for all that is known */
+        (void)cudaStreamSynchronize(worker->stream);
     end_chunk(worker->crew, job, code, "cudaMemcpyAsync to the host");
 }
 
