@@ -144,19 +144,13 @@ static void make_matrices(struct call *call, int batches, npy_intp m, npy_intp n
  * element of the result comes out the same in any case, for no part knows less of its row and its column. */
 static void cut_matmul(struct call *call, int batches)
 {
-    enum {
-        ROWS = 32,
-        MANY_ROWS = 256,
-        DEPTH = 3,
-        LEAST = 8 << 20 /* bytes of an operand; an eighth of less is not worth a launch */
-    };
+    enum { ROWS = 32, MANY_ROWS = 256, DEPTH = 3 };
     const struct layout *a = &call->as[0], *b = &call->as[1], *made = &call->made;
     const npy_intp m = made->shape[batches], n = made->shape[batches + 1], k = a->shape[a->ndim - 1];
     const npy_intp element = dtype_bytes(call->result);
     npy_intp matrices = (m * k + k * n + m * n) * element;
-    const npy_intp sides = (m > n ? m : n) * k * element, all = m * n * element,
-                   larger = sides > all ? sides : all;
-    const npy_intp part = call_part_bytes(call, larger > LEAST ? larger : LEAST);
+    const npy_intp sides = (m > n ? m : n) * k * element, all = m * n * element;
+    const npy_intp part = call_part_bytes(call, sides > all ? sides : all);
     struct cut *inner = &call->cuts[1], *outer = &call->cuts[0];
     npy_intp rows = step_of(part, (k > n ? k : n) * element, ROWS);
 
