@@ -20,6 +20,7 @@ import subprocess
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +33,9 @@ OLDEST_TOOLKIT = (12, 4)
 COMPILER_WHEELS = [  # one minor; nvcc, cicc, its headers, cudart and libcu++ each come in a wheel of their own
     f"nvidia-{part}==13.0.*" for part in ("cuda-nvcc", "nvvm", "cuda-crt", "cuda-runtime", "cuda-cccl")
 ]
+# our own kernels: a launcher that drops the error of a launch does not compile, and no watchdog ends a slow block
+OUR_KERNELS = ("-Werror=unused-result", "-DSMEMKIT_UNWATCHED")
+NVCC_UNUSED_RESULT = ("-diag-error", "2809")
 # folders outside smemkit/ that are installed as packages of data: the kernels' text, and the executor's headers
 BESIDE_CORE = ("_checked.so", "_hooks.o")  # made by the build, too
 DATA_FOLDERS = {"smemkit._kernels": "kernels", "smemkit._dialect": "csrc/cpu"}
@@ -326,32 +330,40 @@ class Build(build_ext):
 
     def cpu_jobs(self):
         """The kernels for the CPU executor, and their launchers' table."""
-        return self.dialect_jobs("cpu", "cpu_launchers", ["-O2", "-DSMEMKIT_BESIDE_CUDA"], words("CXXFLAGS"))
+        return self.dialect_jobs("cpu", "cpu_launchers", ["-DSMEMKIT_BESIDE_CUDA"], words("CXXFLAGS"))
 
     def checked_jobs(self):
         """The same kernels for checking, and before them the hooks. These are no place for a sanitizer's own."""
-        dialect = load_dialect()
-        flags = dialect.checked_flags(lambda flag: accepts(words("CXX", "c++"), flag))
         hooks = [*words("CC", "cc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fno-builtin"]
         hooks += ["-Icsrc", "-Icsrc/cpu"]
         yield Path("csrc/cpu/hooks.c"), self.temp / "checked/hooks.o", hooks
         export = '-DSMEMKIT_EXPORT=__attribute__((visibility("default")))'
-        yield from self.dialect_jobs("checked", "smemkit_checked_launchers", [*flags, export], [])
+        yield from self.dialect_jobs("checked", "smemkit_checked_launchers", [export], [], checked=True)
 
-    def dialect_jobs(self, folder, table, options, more):
+    def dialect_jobs(self, folder, table, options, more, *, checked=False):
         """The table's kernels through the dialect, and the launchers as the table of this name."""
         dialect = load_dialect()
         compiler = words("CXX", "c++")
-        command = [*compiler, *options, "-fPIC", "-fvisibility=hidden", *dialect.FLAGS]
-        command += [flag for flag in dialect.FLAGS_IF_KNOWN if accepts(compiler, flag)]
-        command += ["-Icsrc/cpu/include", "-Icsrc/cpu", "-Icsrc", "-Ikernels"]
+        flags = dialect.compile_flags(partial(accepts, compiler), checked=checked, more=more)
+        command = [*compiler, *options, *flags, *OUR_KERNELS, "-fPIC", "-fvisibility=hidden"]
+        rewritten = self.temp / folder
+        command += [f"-I{rewritten}", "-Icsrc/cpu/include", "-Icsrc/cpu", "-Icsrc", "-Ikernels"]
+
+        def rewrite(name, target):
+            text = dialect.rewrite(Path("kernels", name).read_text(), str(name))
+            if not target.exists() or target.read_text() != text:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text)
+            return target
+
+        for header in Path("kernels").glob("*/*.cuh"):
+            name = header.relative_to("kernels")
+            changed = rewrite(name, rewritten / name).stat().st_mtime
+            self.newest_header = max(self.newest_header, changed)  # what includes it finds it here
         for row in self.rows:
             if row.needs != "HOST" and row.cpu:
-                source = self.temp / folder / Path(row.source).with_suffix(".cpp")
-                text = dialect.rewrite(Path("kernels", row.source).read_text(), row.source)
-                if not source.exists() or source.read_text() != text:
-                    source.parent.mkdir(parents=True, exist_ok=True)
-                    source.write_text(text)
+                source = rewritten / Path(row.source).with_suffix(".cpp")
+                rewrite(row.source, source)
                 quoted = ["-iquote", f"kernels/{row.op}"]
                 yield source, source.with_suffix(".o"), [*command, *quoted, *more]
         command += [f"-DSMEMKIT_LAUNCHERS={table}", "-DSMEMKIT_TARGET_CPU", *more]
@@ -360,7 +372,7 @@ class Build(build_ext):
     def cuda_jobs(self, toolkit, archs):
         """The kernels for GPUs, and their launchers' table, which is told of the rows that got no object."""
         command = [toolkit.nvcc, "-std=c++17", "-O3", "-Xfatbin=-compress-all", "-Ikernels"]
-        command += ["-Xcompiler=-fPIC,-fvisibility=hidden"]
+        command += ["-Xcompiler=-fPIC,-fvisibility=hidden", *NVCC_UNUSED_RESULT]
         if words("CXX"):
             command += ["-ccbin", words("CXX")[0]]
         absent = set()

@@ -644,13 +644,13 @@ static bool read_value(const struct kernel_row *row, const char *name, const int
         PyErr_Format(PyExc_ValueError, "%s: kernel '%s' has none, expected None, got %R", name, row->name, object);
         return false;
     }
-    number = PyNumber_Index(object);
-    if (!number) {
-        if (PyErr_ExceptionMatches(PyExc_TypeError))
-            PyErr_Format(PyExc_TypeError, "%s: expected an integer or None, got %s", name,
-                         Py_TYPE(object)->tp_name);
+    if (PyBool_Check(object) || !PyIndex_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "%s: expected an integer or None, got %s", name, Py_TYPE(object)->tp_name);
         return false;
     }
+    number = PyNumber_Index(object);
+    if (!number)
+        return blame(name);
     asked = PyLong_AsLong(number);
     Py_DECREF(number);
     PyErr_Clear(); /* too large a number is none of them either */
@@ -726,7 +726,7 @@ static bool read_descr(PyObject *object, PyArray_Descr **descr)
     return PyArray_DescrConverter(object, descr) || blame("dtype");
 }
 
-bool read_dtype(PyObject *object, unsigned allowed, enum dtype *dtype)
+bool read_dtype(PyObject *object, unsigned allowed, enum dtype *dtype, int *number)
 {
     PyArray_Descr *descr = NULL;
     enum dtype asked;
@@ -736,10 +736,12 @@ bool read_dtype(PyObject *object, unsigned allowed, enum dtype *dtype)
     if (!read_descr(object, &descr))
         return false;
     asked = PyArray_ISNBO(descr->byteorder) ? dtype_of(descr) : 0;
-    if (asked & allowed)
+    if (asked & allowed) {
         *dtype = asked;
-    else
+        *number = descr->type_num;
+    } else {
         refuse_dtype("dtype", allowed, (PyObject *)descr);
+    }
     Py_DECREF(descr);
     return !PyErr_Occurred();
 }
@@ -791,12 +793,12 @@ bool read_reduce_op(PyObject *object, enum reduce_op *op)
     return false;
 }
 
-static void refuse_axis(const char *name, Py_ssize_t axis, int ndim)
+static void refuse_axis(const char *name, PyObject *axis, int ndim)
 {
     PyObject *module = PyImport_ImportModule("numpy.exceptions"), *type, *error;
 
     type = module ? PyObject_GetAttrString(module, "AxisError") : NULL;
-    error = type ? PyObject_CallFunction(type, "nis", axis, ndim, name) : NULL;
+    error = type ? PyObject_CallFunction(type, "Ois", axis, ndim, name) : NULL;
     if (error)
         PyErr_SetObject(type, error);
     Py_XDECREF(error);
@@ -813,13 +815,13 @@ static int one_axis(PyObject *object, const char *name, int ndim, int limit)
         PyErr_Format(PyExc_TypeError, "%s: expected an integer, got %R", name, object);
         return -1;
     }
-    axis = PyNumber_AsSsize_t(object, NULL);
+    axis = PyNumber_AsSsize_t(object, NULL); /* a huge one becomes the most there is */
     if (axis == -1 && PyErr_Occurred()) {
         blame(name);
         return -1;
     }
     if (axis < -limit || axis >= limit) {
-        refuse_axis(name, axis, ndim);
+        refuse_axis(name, object, ndim);
         return -1;
     }
     return (int)(axis < 0 ? axis + limit : axis);
@@ -913,23 +915,18 @@ PyArrayObject *read_initial(PyObject *object, enum dtype dtype, struct scalar *s
 {
     const bool integer = dtype & (BOOL | SIGNED | UNSIGNED);
     PyArray_Descr *descr = dtype_descr(dtype);
-    PyArrayObject *initial = descr ? (PyArrayObject *)PyArray_FromAny(
-                                         object, descr, 0, 0, NPY_ARRAY_FORCECAST | NPY_ARRAY_CARRAY_RO, NULL)
-                                   : NULL;
-    PyArrayObject *wide = NULL;
+    PyArrayObject *initial = descr ? (PyArrayObject *)PyArray_Zeros(0, NULL, descr, 0) : NULL, *wide = NULL;
+    PyObject *everything = initial ? PyTuple_New(0) : NULL;
 
-    if (!initial) {
-        blame("initial");
-        return NULL;
-    }
-    if (PyArray_NDIM(initial) != 0)
-        PyErr_Format(PyExc_ValueError, "initial: expected a scalar, got %R", object);
-    else
+    /* NumPy reads its `initial` as it does a value that is assigned, and refuses what the dtype does not hold */
+    if (everything && PyObject_SetItem((PyObject *)initial, everything, object) == 0)
         wide = (PyArrayObject *)PyArray_Cast(initial, !integer           ? NPY_COMPLEX128
                                                       : dtype & UNSIGNED ? NPY_UINT64
                                                                          : NPY_INT64);
+    Py_XDECREF(everything);
     if (!wide) {
-        Py_DECREF(initial);
+        blame("initial");
+        Py_XDECREF(initial);
         return NULL;
     }
     if (integer)
@@ -950,17 +947,18 @@ bool read_none(PyObject *object, const char *name, const char *op)
 
 bool read_one_of(PyObject *object, const char *name, const int *values, const char *expected, int *value)
 {
+    const bool is_integer = PyIndex_Check(object) && !PyBool_Check(object);
     Py_ssize_t number = 0;
 
-    if (PyIndex_Check(object) && (number = PyNumber_AsSsize_t(object, NULL)) == -1 && PyErr_Occurred())
+    if (is_integer && (number = PyNumber_AsSsize_t(object, NULL)) == -1 && PyErr_Occurred())
         return false;
     for (; *values; values++)
         if (number == *values)
             break;
     *value = *values;
     if (!*values)
-        PyErr_Format(PyIndex_Check(object) ? PyExc_ValueError : PyExc_TypeError, "%s: expected %s, got %R", name,
-                     expected, object);
+        PyErr_Format(is_integer ? PyExc_ValueError : PyExc_TypeError, "%s: expected %s, got %R", name, expected,
+                     object);
     return *values != 0;
 }
 

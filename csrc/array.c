@@ -1,5 +1,5 @@
 /* smemkit.Array: an array in a device's memory. Here is its life, how it is made and what it says of itself;
- * view.c has the indexing, values.c the ways to the host, operators.c + and @. */
+ * view.c has the indexing, values.c the ways to the host, operators.c +, @, == and !=. */
 #include "smemkit.h"
 
 #include <structmember.h>
@@ -229,6 +229,14 @@ static PyObject *get_itemsize(PyObject *self, void *unused)
     return PyLong_FromSsize_t(PyDataType_ELSIZE(((struct array *)self)->descr));
 }
 
+static PyObject *get_base(PyObject *self, void *unused)
+{
+    const struct array *array = (struct array *)self;
+
+    (void)unused;
+    return Py_NewRef(array->base && array_check(array->base) ? array->base : self);
+}
+
 static PyObject *get_readonly(PyObject *self, void *unused)
 {
     (void)unused;
@@ -290,18 +298,10 @@ static PyObject *array_iterator(PyObject *self)
     return PySeqIter_New(self);
 }
 
-/* What == would be asked for each element; it knows identity alone. */
-static int array_contains(PyObject *self, PyObject *value)
-{
-    (void)self;
-    (void)value;
-    PyErr_SetString(PyExc_TypeError, "in: an Array compares no elements; .numpy() makes an array that does");
-    return -1;
-}
-
 /* ---- how arrays are made ---- */
 
-PyObject *array_from(const struct module_state *state, struct device *device, PyObject *object, enum dtype dtype)
+PyObject *array_from(const struct module_state *state, struct device *device, PyObject *object, enum dtype dtype,
+                     int number)
 {
     struct call call = {.device = device, .inputs = 1};
     PyObject *stream_owner = NULL, *out = NULL, *result = NULL;
@@ -312,7 +312,8 @@ PyObject *array_from(const struct module_state *state, struct device *device, Py
         goto done;
     call.as[0] = call.in[0].layout;
     call.result = dtype ? dtype : call.in[0].dtype;
-    descr = warn_complex(call.in[0].dtype, call.result) ? dtype_descr(call.result) : NULL;
+    call.number = dtype ? number : call.in[0].descr->type_num;
+    descr = warn_complex(call.in[0].dtype, call.result) ? dtype_descr_as(call.result, call.number) : NULL;
     out = descr ? (PyObject *)array_new(state, device, call.stream, stream_owner, descr, call.as[0].ndim,
                                         call.as[0].shape)
                 : NULL;
@@ -331,7 +332,7 @@ done:
 static PyObject *array_copy(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return array_from(PyType_GetModuleState(Py_TYPE(self)), ((struct array *)self)->device, self, 0);
+    return array_from(PyType_GetModuleState(Py_TYPE(self)), ((struct array *)self)->device, self, 0, 0);
 }
 
 static PyObject *array_deepcopy(PyObject *self, PyObject *memo)
@@ -346,14 +347,14 @@ static PyObject *array_astype(PyObject *self, PyObject *args, PyObject *kwargs)
     struct array *array = (struct array *)self;
     PyObject *wanted = NULL;
     enum dtype dtype = 0;
-    int copy = true;
+    int copy = true, number = 0;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$p:astype", names, &wanted, &copy) ||
-        !read_dtype(wanted, EVERY, &dtype))
+        !read_dtype(wanted, EVERY, &dtype, &number))
         return NULL;
-    if (!copy && (!dtype || dtype == array->dtype))
+    if (!copy && (!dtype || (dtype == array->dtype && number == array->descr->type_num)))
         return Py_NewRef(self);
-    return array_from(PyType_GetModuleState(Py_TYPE(self)), array->device, self, dtype);
+    return array_from(PyType_GetModuleState(Py_TYPE(self)), array->device, self, dtype, number);
 }
 
 static PyObject *array_to(PyObject *self, PyObject *name)
@@ -368,7 +369,7 @@ static PyObject *array_to(PyObject *self, PyObject *name)
     if (device == array->device)
         return Py_NewRef(self);
     host = array_numpy(self, NULL);
-    result = host ? array_from(state, device, host, 0) : NULL;
+    result = host ? array_from(state, device, host, 0, 0) : NULL;
     Py_XDECREF(host);
     return result;
 }
@@ -384,11 +385,13 @@ static struct array *read_array(const struct module_state *state, PyObject *obje
 
 /* `object`, of which `array` is what there is on a device, if any, as an Array with all that is wanted. */
 static PyObject *as_wanted(struct module_state *state, PyObject *object, struct array *array,
-                           struct device *device, enum dtype dtype, PyObject *copy)
+                           struct device *device, enum dtype dtype, int number, PyObject *copy)
 {
     PyObject *source, *result;
 
-    if (array && array->device == device && (!dtype || dtype == array->dtype) && copy != Py_True)
+    const bool is_its_type = array && (!dtype || (dtype == array->dtype && number == array->descr->type_num));
+
+    if (is_its_type && array->device == device && copy != Py_True)
         return Py_NewRef((PyObject *)array);
     if (copy == Py_False) {
         PyErr_SetString(PyExc_ValueError,
@@ -399,7 +402,7 @@ static PyObject *as_wanted(struct module_state *state, PyObject *object, struct 
         source = array_numpy((PyObject *)array, NULL);
     else
         source = Py_NewRef(array ? (PyObject *)array : object);
-    result = source ? array_from(state, device, source, dtype) : NULL;
+    result = source ? array_from(state, device, source, dtype, number) : NULL;
     Py_XDECREF(source);
     return result;
 }
@@ -411,8 +414,9 @@ PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count
     struct device *device = NULL;
     PyObject *result = NULL;
     enum dtype dtype = 0;
+    int number = 0;
 
-    if (!read_count("asarray", count, 4) || !read_dtype(args[1], EVERY, &dtype))
+    if (!read_count("asarray", count, 4) || !read_dtype(args[1], EVERY, &dtype, &number))
         return NULL;
     if (args[3] != Py_None && !PyBool_Check(args[3]))
         return PyErr_Format(PyExc_TypeError, "copy: expected True, False or None, got %R", args[3]);
@@ -424,7 +428,7 @@ PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count
     if (!device)
         device = array ? array->device : default_device(state);
     if (device)
-        result = as_wanted(state, args[0], array, device, dtype, args[3]);
+        result = as_wanted(state, args[0], array, device, dtype, number, args[3]);
     Py_XDECREF(array);
     return result;
 }
@@ -450,9 +454,10 @@ static struct array *read_new(struct module_state *state, PyObject *const *args)
     struct device *device;
     struct array *result = NULL;
     enum dtype dtype = FLOAT32;
+    int number = 0;
 
-    if (PyArray_IntpConverter(args[0], &shape) && read_dtype(args[1], EVERY, &dtype) &&
-        (descr = dtype_descr(dtype))) {
+    if (PyArray_IntpConverter(args[0], &shape) && read_dtype(args[1], EVERY, &dtype, &number) &&
+        (descr = dtype_descr_as(dtype, number))) {
         device = args[2] == Py_None ? default_device(state) : device_named(state, args[2]);
         if (device)
             result = new_here(state, device, descr, &shape);
@@ -508,6 +513,9 @@ static PyMethodDef methods[] = {
      "A view where strides can express it, else a copy."},
     {"ravel", array_ravel, METH_NOARGS,
      DOC("ravel($self, /)", "The elements in C order in one dimension: reshape(-1).")},
+    {"__array_ufunc__", (PyCFunction)(void (*)(void))array_ufunc, KEYWORDS,
+     DOC("__array_ufunc__($self, ufunc, method, /, *inputs, **keywords)",
+         "The operators of NumPy's scalars beside it; refuses NumPy's arrays and other functions.")},
     {"__array__", (PyCFunction)(void (*)(void))array_array, KEYWORDS,
      DOC("__array__($self, /, dtype=None, copy=None)",
          "For numpy.asarray: a view of the CPU device's memory, a copy of a GPU's.")},
@@ -534,6 +542,7 @@ static PyGetSetDef attributes[] = {
     {"ndim", get_ndim, NULL, "Dimensions.", NULL},
     {"device", get_device, NULL, "The device's name: 'cuda:0', 'cpu'.", NULL},
     {"address", get_address, NULL, "Where the device has element 0, …, 0; 0 where there may be none.", NULL},
+    {"_base", get_base, NULL, "The Array that it is a view of; itself, if it is none.", NULL},
     {"_home", get_home, NULL, "The handle of the stream in whose order its memory is used.", NULL},
     {"readonly", get_readonly, NULL, "Whether the elements may not be changed.", NULL},
     {"is_contiguous", get_is_contiguous, NULL, "Whether the elements lie side by side in C order.", NULL},
@@ -556,15 +565,14 @@ PyDoc_STRVAR(
     "views of the same memory (also integers alone: an array without dimensions, not a number), and\n"
     "``x[...] = value`` changes it. Arrays, lists and truths as indices are not supported.\n"
     "\n"
-    "``+`` adds arrays on one device, with NumPy's broadcasting and dtypes, or a number; Python's numbers have "
-    "no\n"
-    "dtype of their own, as in NumPy 2. ``@`` is `smemkit.matmul`. Beside a NumPy array both raise TypeError, "
-    "and\n"
-    "NumPy's functions do not take an Array for an operand of theirs: nothing is copied between devices unless\n"
-    "`asarray`, `numpy`, `to` or `numpy.asarray` ask for it.\n"
+    "``+``, ``==`` and ``!=`` take arrays on one device, with NumPy's broadcasting and dtypes, or a number;\n"
+    "Python's numbers have no dtype of their own, as in NumPy 2. ``@`` is `smemkit.matmul`. Beside a NumPy array\n"
+    "all of them raise TypeError, as do NumPy's ufuncs but for those that are operators here; its other "
+    "functions\n"
+    "make a NumPy array of it first, as `numpy.asarray` does.\n"
     "\n"
     "On the CPU device its memory is the host's: `numpy.asarray` and `memoryview` share it. From a GPU,\n"
-    "`numpy.asarray` copies. ``==`` and hash() go by identity and look at no element.\n"
+    "`numpy.asarray` copies. Like NumPy's arrays it has no hash.\n"
     "\n"
     "Examples\n"
     "--------\n"
@@ -591,6 +599,8 @@ static PyType_Slot slots[] = {
     {Py_sq_length, array_length},
     {Py_sq_item, array_item_at},
     {Py_sq_contains, array_contains},
+    {Py_tp_richcompare, array_compare},
+    {Py_tp_hash, PyObject_HashNotImplemented},
     {Py_mp_length, array_length},
     {Py_mp_subscript, array_select},
     {Py_mp_ass_subscript, array_assign},
@@ -612,12 +622,3 @@ PyType_Spec array_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
-
-/* __array_ufunc__ = None: NumPy's operators leave an Array beside them to us, and its functions refuse one. */
-int array_type_ready(PyTypeObject *type)
-{
-    if (PyDict_SetItemString(type->tp_dict, "__array_ufunc__", Py_None) < 0)
-        return -1;
-    PyType_Modified(type);
-    return 0;
-}

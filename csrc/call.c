@@ -432,12 +432,21 @@ void call_count_launch(void)
 bool call_launch(struct call *call, const struct kernel_row *row, const void *args)
 {
     if (is_rehearsal())
-        rehearsal_note(row, &call->kernel);
+        rehearsal_note(row, &call->kernel, args);
     else
         call_count_launch();
     if (call->note)
         plan_note_launch(call->note, row, args);
-    return call->device->type->launch(call->device, row, args, call->stream, &call->failure);
+    const bool ok = call->device->type->launch(call->device, row, args, call->stream, &call->failure);
+
+    call->ran = call->ran || ok || call->failure.ran;
+    return ok;
+}
+
+/* To be said once a kernel was launched that writes to `memory`, whether or not it has come to its end. */
+static void note_writing(struct call *part, const void *memory)
+{
+    part->touched = part->touched || (part->ran && part->out.device && memory == part->out.data);
 }
 
 /* ---- after ---- */
@@ -470,6 +479,7 @@ static bool deliver(struct call *part)
     struct runs runs;
     npy_intp first = 0;
     char *memory = part->out.data;
+    bool ok;
 
     if (part->out.device && part->out_memory == part->out.data)
         return mark(part, COMPUTED);
@@ -485,13 +495,20 @@ static bool deliver(struct call *part)
             !(memory = call_allocate(part, bytes_of(layout_size(&part->made), part->out.dtype))))
             return false;
         to = strided_side(memory + first, part->out.dtype, &there, part->out.swapped);
-        if (!launch_convert(part, &made, &to, &there))
+        part->ran = false;
+        ok = launch_convert(part, &made, &to, &there);
+        note_writing(part, memory);
+        if (!ok)
             return false;
     }
-    return mark(part, COMPUTED) &&
-           (part->out.device || (part->device->type->copy_out(part->device, &runs, memory, part->stream,
-                                                              &part->download, &part->failure) &&
-                                 mark(part, FETCHED)));
+    if (!mark(part, COMPUTED))
+        return false;
+    if (part->out.device)
+        return true;
+    part->touched = true;
+    return part->device->type->copy_out(part->device, &runs, memory, part->stream, &part->download,
+                                        &part->failure) &&
+           mark(part, FETCHED);
 }
 
 static void add_span(double *seconds, double *until, const struct interval *span)
@@ -573,7 +590,6 @@ static bool end_part(struct call *part, device_event *before)
                                               &failure) &&
             ok) {
             part->failure = failure;
-            part->partly_written = true;
             ok = false;
         }
         part->delivered = false;
@@ -633,7 +649,9 @@ static bool finish_part(struct call *part, struct call *keeper, struct way *way,
         part->out_memory = keeper->out_memory;
         part->scratch = keeper->scratch;
     }
+    part->ran = false;
     ok = ok && (!launch || launch(part, context));
+    note_writing(part, part->out_memory);
     if (is_folded(part) && !is_last(part))
         return ok && mark(part, COMPUTED);
     if (is_folded(part))
@@ -681,7 +699,6 @@ struct line {
     int next; /* the slot whose part has been on its way longest */
     struct call keeper;
     device_event computed; /* the last part that was timed */
-    long long written;     /* parts whose result is on its way to where it belongs, or there */
 };
 
 /* Memory for the operands of a slot's parts, of which the first has most. */
@@ -718,6 +735,7 @@ static bool end_slot(struct call *call, struct line *line, struct slot *slot)
         slot->busy = false;
         ok = await_operands(&slot->part, &slot->way);
         ok = end_part(&slot->part, &line->computed) && ok;
+        call->touched = call->touched || slot->part.touched;
         if (!ok && call->failure.kind == FAILURE_NONE)
             call->failure = slot->part.failure;
     }
@@ -750,7 +768,6 @@ static bool finish_slot(struct call *call, struct line *line, struct slot *slot,
 
     if (!finish_part(part, &line->keeper, &slot->way, part->at[1] == 0, launch, context))
         return false;
-    line->written += part->delivered;
     expect_result(call);
     type->drop(call->device, slot->computed);
     slot->computed = NULL;
@@ -850,7 +867,6 @@ static void run_parts(struct call *call, call_launcher launch, void *context)
         call->device->type->drop(call->device, line->computed);
         ok = rejoin(call) && ok;
         release_temporaries(&line->keeper);
-        call->partly_written = !ok && line->written > 0;
     }
     release_temporaries(call);
     free(line);
@@ -939,7 +955,7 @@ static void retire_owners(struct call *call)
 static const char IN_PART[] = "out has been written in part";
 
 /* Adds it to what a signal's handler has raised. */
-static void tell_interrupted(void)
+static void add_in_part(void)
 {
     PyObject *type, *error, *traceback, *args, *done = NULL;
 
@@ -959,26 +975,32 @@ static void tell_interrupted(void)
     PyErr_Restore(type, error, traceback);
 }
 
+void raise_failure_of(const struct module_state *state, struct failure *failure, bool touched)
+{
+    const bool raised = PyErr_Occurred() || failure->kind == FAILURE_INTERRUPTED;
+
+    if (touched && !raised) {
+        const size_t length = strlen(failure->text);
+
+        snprintf(failure->text + length, sizeof failure->text - length, "; %s", IN_PART);
+    }
+    raise_failure(state, failure);
+    if (touched && raised)
+        add_in_part();
+}
+
 static PyObject *result_of(const struct module_state *state, struct call *call, bool own_out)
 {
-    const bool partly = call->partly_written && own_out && !call->landing;
     PyObject *result;
 
     if (call->failure.kind != FAILURE_NONE) {
-        if (partly) {
-            const size_t length = strlen(call->failure.text);
-
-            snprintf(call->failure.text + length, sizeof call->failure.text - length, "; %s", IN_PART);
-        }
-        raise_failure(state, &call->failure);
-        if (partly && call->failure.kind == FAILURE_INTERRUPTED)
-            tell_interrupted();
+        raise_failure_of(state, &call->failure, call->touched && own_out && !call->landing);
         return call_refused(call);
     }
     if (call->landing && !is_rehearsal() && PyArray_CopyInto((PyArrayObject *)call->out.owner, call->landing) < 0)
         return call_refused(call);
     result = Py_NewRef(call->out.given ? call->out.given : call->out.owner);
-    if (!call->out.device && !own_out)
+    if (!call->out.device && !own_out && !call->keeps_array)
         result = PyArray_Return((PyArrayObject *)result);
     drop(call);
     return result;

@@ -62,14 +62,14 @@ static PyObject *place_tuple(const struct trace *trace, const struct place *plac
 static PyObject *fault_dict(const struct trace *trace, const struct checked_fault *fault)
 {
     static const char *const kinds[] = {"race",       "barrier", "out_of_bounds", "uninitialised",
-                                        "misaligned", "hang",    "trap"};
+                                        "misaligned", "hang",    "trap",          "shuffle"};
     static const char *const hazards[] = {"", "RAW", "WAR", "WAW"};
     static const char *const accesses[] = {"load", "store", "atomic"};
     static const char *const spaces[] = {"shared", "shared", "global", ""};
 
     return Py_BuildValue(
         "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:N,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
-        "s:N,s:N,s:K,s:N}",
+        "s:N,s:K,s:N,s:K,s:N}",
         "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
         PyBool_FromLong(fault->warp_synchronous), "place", place_tuple(trace, &fault->place), "other",
         place_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
@@ -78,8 +78,8 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
         "space", spaces[fault->space], "variable", text(fault->variable), "offset",
         (unsigned long long)fault->offset, "extent", (unsigned long long)fault->extent, "element", fault->element,
         "dims", TRIPLE(fault->dims), "rank", fault->rank, "argument", fault->argument, "size", fault->size,
-        "before", PyBool_FromLong(fault->before), "async", PyBool_FromLong(fault->async), "count",
-        (unsigned long long)fault->count, "message", text(fault->message));
+        "before", PyBool_FromLong(fault->before), "lead", (unsigned long long)fault->lead, "async",
+        PyBool_FromLong(fault->async), "count", (unsigned long long)fault->count, "message", text(fault->message));
 }
 
 static PyObject *example_tuple(const struct site *site)
@@ -144,8 +144,8 @@ static PyObject *trace_dict(const struct trace *trace)
         return NULL;
     }
     return Py_BuildValue("{s:N,s:s,s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K}", "kernel", text(trace->kernel),
-                         "library", trace->library, "grid", TRIPLE(trace->grid), "block", TRIPLE(trace->block),
-                         "shared_bytes", (Py_ssize_t)trace->shared_bytes, "blocks_checked",
+                         "library", trace->library.name, "grid", TRIPLE(trace->grid), "block",
+                         TRIPLE(trace->block), "shared_bytes", (Py_ssize_t)trace->shared_bytes, "blocks_checked",
                          (unsigned long long)trace->blocks_checked, "blocks", (unsigned long long)trace->blocks,
                          "sites", sites, "faults", faults, "more_faults", (unsigned long long)trace->fault_more);
 }

@@ -1,8 +1,11 @@
-/* Memory of any device, counted: tests see that a call gives back what it takes, and can make an allocation fail.
+/* Memory of any device, counted: tests see that a call gives back what it takes, and can make an allocation fail,
+ * or a launch.
  */
 #include "smemkit.h"
 
 #include <stdatomic.h>
+
+#include "executor.h"
 
 /* Of the process: allocations that live, and how many from now the one is that fails; 0: none. */
 static atomic_long living, failing;
@@ -82,6 +85,17 @@ PyObject *core_fail_allocation(PyObject *module, PyObject *countdown)
         return NULL;
     before = atomic_exchange(&failing, n);
     return PyLong_FromLong(before > 0 ? before : 0);
+}
+
+PyObject *core_fail_launch(PyObject *module, PyObject *args)
+{
+    long countdown;
+    int signal = 0;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "l|i:fail_launch", &countdown, &signal))
+        return NULL;
+    return PyLong_FromLong(smemkit_fail_launch(countdown, signal));
 }
 
 /* ---- what a device's memory holds ---- */

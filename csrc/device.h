@@ -26,6 +26,7 @@ struct failure {
     enum failure_kind kind;
     int code;       /* of a CUDA error */
     bool fatal;     /* no later call on this device can succeed */
+    bool ran;       /* of a launch: some of its blocks may have run, and written */
     char name[64];  /* of a CUDA error: cudaErrorIllegalAddress */
     char text[960]; /* the call and what it says */
 };

@@ -113,11 +113,19 @@ PyArray_Descr *dtype_descr(enum dtype dtype)
     return descr;
 }
 
-enum dtype dtype_promoted(PyArray_Descr *a, PyArray_Descr *b)
+PyArray_Descr *dtype_descr_as(enum dtype dtype, int number)
+{
+    if (dtype & (INT64 | UINT64) && fixed_width(number) == dtypes[dtype_index(dtype)].numpy)
+        return PyArray_DescrFromType(number);
+    return dtype_descr(dtype);
+}
+
+enum dtype dtype_promoted(PyArray_Descr *a, PyArray_Descr *b, int *number)
 {
     PyArray_Descr *common = PyArray_PromoteTypes(a, b);
     enum dtype dtype = common ? dtype_of(common) : 0;
 
+    *number = common ? common->type_num : NPY_NOTYPE;
     Py_XDECREF(common);
     return dtype;
 }

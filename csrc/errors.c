@@ -34,10 +34,11 @@ static PyObject *raise_cuda(PyObject *type, const struct failure *failure)
 
 PyObject *raise_failure(const struct module_state *state, const struct failure *failure)
 {
+    if (PyErr_Occurred()) /* a signal's handler has raised it while the call went on: nothing else is heard */
+        return NULL;
     switch (failure->kind) {
     case FAILURE_INTERRUPTED:
-        if (!PyErr_Occurred())
-            PyErr_SetNone(PyExc_KeyboardInterrupt);
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
         break;
     case FAILURE_NO_DEVICE:
         PyErr_SetString(state->no_device_error, failure->text);

@@ -67,6 +67,28 @@ static int matmul_shape(struct call *call, struct batches *batches, npy_intp *sh
     return ndim;
 }
 
+/* How split_k shares out the k products of an element. It depends on the whole problem's shape alone: the bits of
+ * the result must not depend on the parts that it is done in. */
+struct k_split {
+    npy_intp chunk, splits;
+};
+
+static struct k_split split_k(npy_intp elements, npy_intp k)
+{
+    enum {
+        LONGEST = 8192,          /* products that one thread adds up: the errors of so many in float are small */
+        MOST_PARTIALS = 1 << 20, /* of as many elements, the tiles alone give a GPU enough to do */
+        MULTIPLE = 32,           /* of the largest tile: no tile is half empty but the last */
+    };
+    const npy_intp wanted = (k + LONGEST - 1) / LONGEST, room = MOST_PARTIALS / elements;
+    const npy_intp splits = wanted < room ? wanted : room > 1 ? room : 1;
+    struct k_split split = {.chunk = (k + splits - 1) / splits};
+
+    split.chunk = (split.chunk + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+    split.splits = (k + split.chunk - 1) / split.chunk;
+    return split;
+}
+
 /* One launch for all matrices that lie evenly; the dimensions of the batch before those are counted through. */
 static bool launch_matmul(struct call *call, struct matmul_args *args, const struct batches *batches)
 {
@@ -96,7 +118,7 @@ static bool launch_matmul(struct call *call, struct matmul_args *args, const str
     }
 }
 
-static bool run_matmul(struct call *part, void *unused)
+static bool run_matmul(struct call *part, void *context)
 {
     const struct layout *a = &part->as[0], *b = &part->as[1];
     struct batches batches;
@@ -104,6 +126,8 @@ static bool run_matmul(struct call *part, void *unused)
     struct matmul_args args = {.a = part->memory[0],
                                .b = part->memory[1],
                                .c = part->out_memory,
+                               .scratch = part->scratch,
+                               .k_chunk = ((const struct k_split *)context)->chunk,
                                .m = a->shape[a->ndim - 2],
                                .n = b->shape[b->ndim - 1],
                                .k = a->shape[a->ndim - 1],
@@ -111,7 +135,6 @@ static bool run_matmul(struct call *part, void *unused)
                                .dtype = part->result,
                                .tile = part->kernel.size};
 
-    (void)unused;
     (void)broadcast(a, b, &batches, shape);
     batches.ndim = merge_dimensions(batches.ndim, batches.shape, batches.a_steps, batches.b_steps);
     if (batches.ndim > 0) {
@@ -179,6 +202,55 @@ static void cut_matmul(struct call *call, int batches)
     }
 }
 
+/* ---- which kernel, and how ---- */
+
+/* The executor's time for all blocks with this tile, in nanoseconds: a thread is a fiber, which costs its start
+ * and a switch at each barrier, whether or not the tile has an element for it. Measured on a Zen 4; only the
+ * ratios count. */
+static double tile_cost(npy_intp batches, npy_intp m, npy_intp n, npy_intp k, int tile)
+{
+    const double BLOCK = 300, THREAD = 60, STEP = 28, PRODUCT = 1.4;
+    const double blocks = (double)batches * (double)((m + tile - 1) / tile) * (double)((n + tile - 1) / tile);
+    const double steps = (double)((k + tile - 1) / tile);
+
+    return blocks * (BLOCK + tile * tile * (THREAD + steps * (STEP + PRODUCT * tile)));
+}
+
+/* What kernel=None takes: on the CPU device, the tile of least cost; where k is long, several blocks for it. */
+static void choose_matmul(struct call *call, int batch_ndim, const struct k_split *split)
+{
+    const struct layout *made = &call->made;
+    const npy_intp m = made->shape[batch_ndim], n = made->shape[batch_ndim + 1];
+    const npy_intp k = call->as[0].shape[call->as[0].ndim - 1], batches = call->out.size / (m * n);
+    struct kernel_choice *kernel = &call->kernel;
+
+    if (!kernel->chosen)
+        return;
+    if (split->splits > 1)
+        kernel->row = find_row(OP_matmul, "split_k");
+    for (const int *tile = kernel->row->sizes; call->device->ordinal < 0 && *tile > 0; tile++)
+        if (tile_cost(batches, m, n, k, *tile) < tile_cost(batches, m, n, k, kernel->size))
+            kernel->size = *tile;
+}
+
+/* Bytes of the partial sums of the largest part. */
+static size_t split_bytes(const struct call *call, const struct k_split *split)
+{
+    const int element = dtype_bytes(call->result);
+    struct layout part = call->made;
+
+    if (call->kernel.row != find_row(OP_matmul, "split_k"))
+        return 0;
+    for (int loop = 0; loop < 2; loop++) {
+        const struct cut *cut = &call->cuts[loop];
+
+        if (cut->made >= 0 && cut->step > 0 && cut->step < cut->length)
+            part.shape[cut->made] = cut->step;
+    }
+    return (size_t)layout_size(&part) * (size_t)split->splits *
+           (size_t)(element < MATMUL_SUM_BYTES ? MATMUL_SUM_BYTES : element);
+}
+
 enum { M_X1, M_X2, M_DTYPE, M_PRECISION, M_KERNEL, M_TILE, M_OUT, M_DEVICE, M_STREAM };
 
 static bool is_highest(PyObject *precision)
@@ -186,10 +258,12 @@ static bool is_highest(PyObject *precision)
     return PyUnicode_CheckExact(precision) && PyUnicode_CompareWithASCIIString(precision, "highest") == 0;
 }
 
-static PyObject *matmul(const struct module_state *state, PyObject *const *args, struct plan_note *note)
+static PyObject *matmul(const struct module_state *state, PyObject *const *args, struct plan_note *note,
+                        size_t *scratch_bytes)
 {
     const bool own_out = args[M_OUT] != Py_None;
     struct call call = {.inputs = 2, .note = note};
+    struct k_split split = {0};
     struct batches batches;
     npy_intp shape[NPY_MAXDIMS];
     enum dtype dtype;
@@ -197,6 +271,7 @@ static PyObject *matmul(const struct module_state *state, PyObject *const *args,
 
     if (!read_operand(state, args[M_X1], "x1", args[M_STREAM], &call.in[0]) ||
         !read_operand(state, args[M_X2], "x2", args[M_STREAM], &call.in[1]) ||
+        !read_device(state, args[M_DEVICE], call.in, 2, &call.device) ||
         !read_common_dtype(&call, args[M_DTYPE], &dtype))
         return call_refused(&call);
     for (int i = 0; i < 2; i++) {
@@ -204,7 +279,7 @@ static PyObject *matmul(const struct module_state *state, PyObject *const *args,
         call.dtype[i] = dtype;
     }
     ndim = matmul_shape(&call, &batches, shape);
-    if (ndim < 0 || !read_device(state, args[M_DEVICE], call.in, 2, &call.device) ||
+    if (ndim < 0 ||
         !read_kernel(OP_matmul, args[M_KERNEL], "tile", args[M_TILE], Py_None, args[M_DEVICE], call_is_host(&call),
                      &call.device, &call.kernel) ||
         !check_kernel_dtype(&call.kernel, "x1", dtype) || !read_precision(args[M_PRECISION], &call.kernel) ||
@@ -217,15 +292,20 @@ static PyObject *matmul(const struct module_state *state, PyObject *const *args,
     if (call.out.size) {
         make_matrices(&call, batches.ndim, call.as[0].shape[call.as[0].ndim - 2],
                       call.as[1].shape[call.as[1].ndim - 1]);
+        split = split_k(call.out.size, call.as[0].shape[call.as[0].ndim - 1]);
+        choose_matmul(&call, batches.ndim, &split);
         cut_matmul(&call, batches.ndim);
+        call_choose_parts(&call);
+        *scratch_bytes = call.scratch_bytes = split_bytes(&call, &split);
     }
-    return call_run(state, &call, run_matmul, NULL, own_out);
+    return call_run(state, &call, run_matmul, &split, own_out);
 }
 
 PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     const struct module_state *state = state_of(module);
     struct plan_note note = {.launches = 0};
+    size_t scratch_bytes = 0;
     PyObject *result;
 
     if (!read_count("matmul", count, M_STREAM + 1))
@@ -235,8 +315,8 @@ PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
     PyObject *const operands[] = {args[M_X1], args[M_X2], args[M_OUT]};
     if (plain && plan_run(state, OP_matmul, operands, 3, &result))
         return result;
-    result = matmul(state, args, plain ? &note : NULL);
+    result = matmul(state, args, plain ? &note : NULL, &scratch_bytes);
     if (plain && result)
-        plan_keep(state, OP_matmul, operands, 3, &note, 0, result);
+        plan_keep(state, OP_matmul, operands, 3, &note, scratch_bytes, result);
     return result;
 }

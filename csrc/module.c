@@ -209,11 +209,12 @@ static PyObject *core_synchronize(PyObject *module, PyObject *name)
 
 static PyObject *core_set_num_threads(PyObject *module, PyObject *number)
 {
-    long n = PyLong_Check(number) ? PyLong_AsLong(number) : 0;
+    const bool is_integer = PyLong_Check(number) && !PyBool_Check(number);
+    long n = is_integer ? PyLong_AsLong(number) : 0;
 
     (void)module;
     PyErr_Clear(); /* too large a number is out of the range too */
-    if (!PyLong_Check(number)) {
+    if (!is_integer) {
         PyErr_Format(PyExc_TypeError, "n: expected an integer, got %s", Py_TYPE(number)->tp_name);
         return NULL;
     }
@@ -264,6 +265,8 @@ static PyMethodDef methods[] = {
     FAST(reverse),
     FAST(add_one),
     FAST(add),
+    FAST(equal),
+    FAST(not_equal),
     FAST(convert),
     FAST(wavefronts),
     FAST(checked),
@@ -281,6 +284,7 @@ static PyMethodDef methods[] = {
     {"close", core_close, METH_NOARGS, NULL},
     {"set_part_bytes", core_set_part_bytes, METH_O, NULL},
     {"fail_allocation", core_fail_allocation, METH_O, NULL},
+    {"fail_launch", core_fail_launch, METH_VARARGS, NULL},
     {"device_names", core_device_names, METH_NOARGS, NULL},
     {"device_properties", core_device_properties, METH_O, NULL},
     {"cuda_unavailable", core_cuda_unavailable, METH_NOARGS, NULL},
@@ -342,12 +346,22 @@ static int add_type(PyObject *module, PyTypeObject **slot, PyType_Spec *spec)
     return *slot ? PyModule_AddType(module, *slot) : -1;
 }
 
+/* What smemkit shares among its calls, and NumPy too, is the process's: it belongs to the main interpreter. It is
+ * asked before NumPy is imported, which another interpreter would keep from the main one. */
+static bool is_main_interpreter(void)
+{
+    if (PyInterpreterState_Get() == PyInterpreterState_Main())
+        return true;
+    PyErr_SetString(PyExc_ImportError, "smemkit: expected the main interpreter, got a subinterpreter");
+    return false;
+}
+
 static int module_exec(PyObject *module)
 {
     struct module_state *state = state_of(module);
 
-    if (PyArray_ImportNumPyAPI() < 0 || add_exceptions(module, state) < 0 ||
-        add_type(module, &state->array_type, &array_spec) < 0 || array_type_ready(state->array_type) < 0 ||
+    if (!is_main_interpreter() || PyArray_ImportNumPyAPI() < 0 || add_exceptions(module, state) < 0 ||
+        add_type(module, &state->array_type, &array_spec) < 0 ||
         add_type(module, &state->stream_type, &stream_spec) < 0 ||
         add_type(module, &state->event_type, &event_spec) < 0 ||
         add_type(module, &state->graph_type, &graph_spec) < 0)

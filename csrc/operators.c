@@ -1,5 +1,6 @@
-/* The operators of an Array: + and @, whose other side is an Array too, or for + a number. NumPy's arrays are
- * refused: which side would be copied, and to where, is for the caller to say. */
+/* The operators of an Array: +, ==, != and @. The other side is an Array too or, but for @, a number. NumPy's
+ * arrays are refused by the operations: which side would be copied, and to where, is for the caller to say. (NumPy
+ * itself makes scalars of arrays without dimensions that stand to the left of == and !=.) */
 #include "smemkit.h"
 
 /* What a Python number becomes beside an array, by NumPy 2's rules: the array's dtype, if that can hold its kind.
@@ -22,41 +23,45 @@ static PyArray_Descr *descr_beside(struct array *array, PyObject *object)
 {
     PyArray_Descr *descr;
 
-    if (PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
-        PyComplex_CheckExact(object))
-        return dtype_descr(beside(array->dtype, object));
     if (!PyArray_IsScalar(object, Generic))
-        return NULL;
+        return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object)
+                   ? dtype_descr(beside(array->dtype, object))
+                   : NULL;
     descr = PyArray_DescrFromScalar(object);
     if (descr && !dtype_of(descr))
         Py_CLEAR(descr);
     return descr;
 }
 
-/* A number as an array without dimensions on the array's device. NULL, without an exception, for what is none. */
-static PyObject *as_array(struct array *array, PyObject *object)
+/* The other side of an operator: an array as it is, a number as an array without dimensions on the device of
+ * `array`. NULL, without an exception, for what is neither. */
+static PyObject *as_operand(struct array *array, PyObject *object)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(array));
-    PyArray_Descr *descr = descr_beside(array, object);
-    PyObject *number = descr ? PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL) : NULL, *result;
+    PyObject *number, *result;
+    PyArray_Descr *descr;
 
-    result = number ? array_from(state, array->device, number, 0) : NULL;
+    if (array_check(object) || PyArray_Check(object))
+        return Py_NewRef(object);
+    descr = descr_beside(array, object);
+    number = descr ? PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL) : NULL;
+    result = number ? array_from(state, array->device, number, 0, 0) : NULL;
     Py_XDECREF(number);
     return result;
 }
 
-/* x + y into `out`, or a new array where it is None. */
-static PyObject *add(PyObject *x, PyObject *y, PyObject *out)
+typedef PyObject *(*operation)(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
+/* An operation on x and y, one of which is an Array, into `out`, or a new array where it is None. */
+static PyObject *elementwise(operation compute, PyObject *x, PyObject *y, PyObject *out)
 {
     struct array *array = (struct array *)(array_check(x) ? x : y);
-    PyObject *a = array_check(x) ? Py_NewRef(x) : as_array(array, x), *b = NULL, *result = NULL;
+    PyObject *a = as_operand(array, x), *b = a ? as_operand(array, y) : NULL, *result = NULL;
 
-    if (a)
-        b = array_check(y) ? Py_NewRef(y) : as_array(array, y);
     if (b) {
         PyObject *const args[] = {a, b, out, Py_None, Py_None};
 
-        result = core_add(PyType_GetModule(Py_TYPE(array)), args, 5);
+        result = compute(PyType_GetModule(Py_TYPE(array)), args, 5);
     } else if (!PyErr_Occurred()) {
         result = Py_NewRef(Py_NotImplemented);
     }
@@ -67,25 +72,26 @@ static PyObject *add(PyObject *x, PyObject *y, PyObject *out)
 
 PyObject *array_add(PyObject *x, PyObject *y)
 {
-    return add(x, y, Py_None);
+    return elementwise(core_add, x, y, Py_None);
 }
 
 PyObject *array_add_to(PyObject *x, PyObject *y)
 {
-    return add(x, y, x);
+    return elementwise(core_add, x, y, x);
 }
 
 static PyObject *matmul(PyObject *x, PyObject *y, PyObject *out)
 {
+    PyTypeObject *type = Py_TYPE(array_check(x) ? x : y);
     PyObject *precision, *result;
 
-    if (!array_check(x) || !array_check(y))
+    if (!(array_check(x) || PyArray_Check(x)) || !(array_check(y) || PyArray_Check(y)))
         Py_RETURN_NOTIMPLEMENTED;
     if (!(precision = PyUnicode_InternFromString("highest")))
         return NULL;
     PyObject *const args[] = {x, y, Py_None, precision, Py_None, Py_None, out, Py_None, Py_None};
 
-    result = core_matmul(PyType_GetModule(Py_TYPE(x)), args, 9);
+    result = core_matmul(PyType_GetModule(type), args, 9);
     Py_DECREF(precision);
     return result;
 }
@@ -98,4 +104,138 @@ PyObject *array_matmul(PyObject *x, PyObject *y)
 PyObject *array_matmul_to(PyObject *x, PyObject *y)
 {
     return matmul(x, y, x);
+}
+
+/* Whether a Python integer has been found too large for an array of integers, which none of them equals then. */
+static bool fits_no_element(PyObject *x, PyObject *number)
+{
+    const bool integral = ((struct array *)x)->dtype & (BOOL | SIGNED | UNSIGNED);
+
+    if (!integral || !PyLong_Check(number) || !PyErr_ExceptionMatches(PyExc_OverflowError))
+        return false;
+    PyErr_Clear();
+    return true;
+}
+
+/* What an object whose class has written its own == or != says of itself and x; NotImplemented for others. */
+static PyObject *ask_other(PyObject *x, PyObject *y, int comparison)
+{
+    const PyTypeObject *type = Py_TYPE(y);
+
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_richcompare == PyBaseObject_Type.tp_richcompare)
+        Py_RETURN_NOTIMPLEMENTED;
+    return type->tp_richcompare(y, x, comparison);
+}
+
+PyObject *array_compare(PyObject *x, PyObject *y, int comparison)
+{
+    const operation same = comparison == Py_EQ ? core_equal : core_not_equal;
+    const operation opposite = comparison == Py_EQ ? core_not_equal : core_equal;
+    PyObject *result;
+
+    if (comparison != Py_EQ && comparison != Py_NE)
+        Py_RETURN_NOTIMPLEMENTED;
+    result = elementwise(same, x, y, Py_None);
+    if (!result && fits_no_element(x, y))
+        return elementwise(opposite, x, x, Py_None); /* as no element differs from itself */
+    if (result == Py_NotImplemented)
+        Py_SETREF(result, ask_other(x, y, comparison));
+    if (result == Py_NotImplemented) { /* Python would go by identity */
+        Py_DECREF(result);
+        return PyErr_Format(PyExc_TypeError, "%s: expected an Array on %s or a number, got %s; asarray() converts",
+                            comparison == Py_EQ ? "==" : "!=", ((struct array *)x)->device->name,
+                            Py_TYPE(y)->tp_name);
+    }
+    return result;
+}
+
+/* Whether an element equals the value. */
+int array_contains(PyObject *self, PyObject *value)
+{
+    PyObject *equal = array_compare(self, value, Py_EQ), *op = equal ? PyUnicode_FromString("any") : NULL;
+    PyObject *ddof = op ? PyLong_FromLong(0) : NULL, *found = NULL;
+    int result = -1;
+
+    if (ddof) {
+        PyObject *const args[] = {equal, op,      Py_None, Py_None, Py_False, Py_None,
+                                  ddof,  Py_None, Py_None, Py_None, Py_None,  Py_None};
+
+        found = core_reduce(PyType_GetModule(Py_TYPE(self)), args, 12);
+    }
+    if (found)
+        result = PyObject_IsTrue(found);
+    Py_XDECREF(found);
+    Py_XDECREF(ddof);
+    Py_XDECREF(op);
+    Py_XDECREF(equal);
+    return result;
+}
+
+/* == or != of an Array and the other side, in either order. NumPy makes arrays without dimensions of its scalars
+ * here.
+ */
+static PyObject *compare_with(PyObject *x, PyObject *y, int comparison)
+{
+    PyObject *array = array_check(x) ? x : y, *other = array == x ? y : x, *result;
+
+    other = PyArray_Check(other) ? PyArray_Return((PyArrayObject *)Py_NewRef(other)) : Py_NewRef(other);
+    result = other ? array_compare(array, other, comparison) : NULL;
+    Py_XDECREF(other);
+    return result;
+}
+
+/* The function of NumPy's that is an operator; NotImplemented for others. */
+static PyObject *operate(PyObject *ufunc_name, PyObject *x, PyObject *y)
+{
+    if (PyUnicode_CompareWithASCIIString(ufunc_name, "add") == 0)
+        return array_add(x, y);
+    if (PyUnicode_CompareWithASCIIString(ufunc_name, "matmul") == 0)
+        return array_matmul(x, y);
+    if (PyUnicode_CompareWithASCIIString(ufunc_name, "equal") == 0)
+        return compare_with(x, y, Py_EQ);
+    if (PyUnicode_CompareWithASCIIString(ufunc_name, "not_equal") == 0)
+        return compare_with(x, y, Py_NE);
+    Py_RETURN_NOTIMPLEMENTED;
+}
+
+/* Whether an operand of another library has its own answer to NumPy's functions. */
+static bool another_answers(PyObject *args)
+{
+    bool another = false;
+
+    for (Py_ssize_t i = 2; i < PyTuple_GET_SIZE(args); i++) {
+        PyObject *operand = PyTuple_GET_ITEM(args, i);
+
+        another = another || (!array_check(operand) && !PyArray_Check(operand) &&
+                              PyObject_HasAttrString((PyObject *)Py_TYPE(operand), "__array_ufunc__"));
+    }
+    return another;
+}
+
+/* NumPy's scalars and arrays leave their operators to its functions, which ask this method where there is an Array
+ * among the operands: x + y comes as numpy.add(x, y), and x += y as numpy.add(x, y, out=x). */
+PyObject *array_ufunc(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    PyObject *ufunc, *method, *name, *result;
+
+    if (PyTuple_GET_SIZE(args) < 2)
+        return PyErr_Format(PyExc_TypeError, "__array_ufunc__: expected a ufunc and a method, got %R", args);
+    ufunc = PyTuple_GET_ITEM(args, 0);
+    method = PyTuple_GET_ITEM(args, 1);
+    if (!(name = PyObject_GetAttrString(ufunc, "__name__")))
+        return NULL;
+    const bool plain = PyUnicode_Check(name) && PyUnicode_Check(method) && PyTuple_GET_SIZE(args) == 4 &&
+                       !(keywords && PyDict_GET_SIZE(keywords)) &&
+                       PyUnicode_CompareWithASCIIString(method, "__call__") == 0 &&
+                       (PyTuple_GET_ITEM(args, 2) == self || PyTuple_GET_ITEM(args, 3) == self);
+
+    result =
+        plain ? operate(name, PyTuple_GET_ITEM(args, 2), PyTuple_GET_ITEM(args, 3)) : Py_NewRef(Py_NotImplemented);
+    if (result == Py_NotImplemented && !another_answers(args)) {
+        Py_DECREF(result);
+        result = PyErr_Format(PyExc_TypeError,
+                              "numpy.%S: takes no smemkit.Array here; asarray() and .numpy() convert", name);
+    }
+    Py_DECREF(name);
+    return result;
 }

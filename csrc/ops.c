@@ -31,7 +31,8 @@ void want_natural(struct call *call, int i)
 bool call_out(const struct module_state *state, struct call *call, PyObject *object, enum dtype dtype, int ndim,
               const npy_intp *shape, PyObject *stream)
 {
-    PyArray_Descr *descr = call->bytes_only ? (PyArray_Descr *)Py_NewRef(call->in[0].descr) : dtype_descr(dtype);
+    PyArray_Descr *descr =
+        call->bytes_only ? (PyArray_Descr *)Py_NewRef(call->in[0].descr) : dtype_descr_as(dtype, call->number);
     bool ok =
         descr && read_out(state, object, call->device, call_is_host(call), descr, ndim, shape, stream, &call->out);
 
@@ -71,12 +72,12 @@ bool refuse_shapes(const struct operand *a, const struct operand *b, const char 
 bool read_common_dtype(struct call *call, PyObject *object, enum dtype *dtype)
 {
     if (object == Py_None) {
-        *dtype = dtype_promoted(call->in[0].descr, call->in[1].descr);
+        *dtype = dtype_promoted(call->in[0].descr, call->in[1].descr, &call->number);
         if (!*dtype && !PyErr_Occurred())
             PyErr_Format(PyExc_TypeError, "%S and %S have no common dtype", call->in[0].descr, call->in[1].descr);
         return *dtype || blame("x1, x2");
     }
-    if (!read_dtype(object, EVERY, dtype))
+    if (!read_dtype(object, EVERY, dtype, &call->number))
         return false;
     for (int i = 0; i < 2; i++) {
         if (!dtype_casts(call->in[i].dtype, *dtype)) {
@@ -141,6 +142,7 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
     if (!read_count("add_one", count, ARGUMENTS) || !read_operand(state, args[X], "x", args[STREAM], &call.in[0]))
         return call_refused(&call);
     want_natural(&call, 0);
+    call.number = call.in[0].descr->type_num;
     if (call.dtype[0] == BOOL) /* one more than True is 2 */
         call.dtype[0] = INT64;
     if (!read_device(state, args[DEVICE], call.in, 1, &call.device) ||
@@ -168,7 +170,8 @@ PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count
         return call_refused(&call);
     want_natural(&call, 0);
     dtype = call.in[0].dtype;
-    if (!read_dtype(args[DTYPE], EVERY, &dtype) || !warn_complex(call.in[0].dtype, dtype) ||
+    call.number = call.in[0].descr->type_num;
+    if (!read_dtype(args[DTYPE], EVERY, &dtype, &call.number) || !warn_complex(call.in[0].dtype, dtype) ||
         !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
         !read_kernel(OP_convert, Py_None, "size", Py_None, Py_None, args[DEVICE], call_is_host(&call),
                      &call.device, &call.kernel) ||
@@ -179,7 +182,7 @@ PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count
     return call_run_convert(state, &call, own_out);
 }
 
-/* ---- add, the + of Array ---- */
+/* ---- the operators of Array: add, compare ---- */
 
 /* The shape that NumPy's broadcasting gives the two, and both of them repeated to it. -1 with an exception. */
 static int broadcast_both(struct call *call, npy_intp *shape)
@@ -206,6 +209,31 @@ static int broadcast_both(struct call *call, npy_intp *shape)
     return call->as[0].ndim = call->as[1].ndim = ndim;
 }
 
+/* An operation on two arrays, element by element. `read_dtypes` says what they are cast to, and what comes out. */
+static PyObject *elementwise(PyObject *module, enum op op, PyObject *const *args, Py_ssize_t count,
+                             bool (*read_dtypes)(struct call *), call_launcher launch, void *context)
+{
+    enum { X1, X2, OUT, DEVICE, STREAM, ARGUMENTS };
+    struct module_state *state = state_of(module);
+    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
+    struct call call = {.inputs = 2};
+    npy_intp shape[NPY_MAXDIMS];
+    int ndim;
+
+    if (!read_count(op_names[op], count, ARGUMENTS) ||
+        !read_operand(state, args[X1], "x1", args[STREAM], &call.in[0]) ||
+        !read_operand(state, args[X2], "x2", args[STREAM], &call.in[1]) ||
+        !read_device(state, args[DEVICE], call.in, 2, &call.device) || !read_dtypes(&call) ||
+        (ndim = broadcast_both(&call, shape)) < 0 ||
+        !read_kernel(op, Py_None, "size", Py_None, Py_None, args[DEVICE], call_is_host(&call), &call.device,
+                     &call.kernel) ||
+        !read_stream(state, args[STREAM], call.device, &call.stream) ||
+        !call_out(state, &call, args[OUT], call.result, ndim, shape, args[STREAM]))
+        return call_refused(&call);
+
+    return call_run(state, &call, launch, context, own_out);
+}
+
 static bool run_add(struct call *part, void *unused)
 {
     struct add_args args = {.a = part->memory[0],
@@ -218,26 +246,56 @@ static bool run_add(struct call *part, void *unused)
     return call_launch(part, part->kernel.row, &args);
 }
 
+static bool read_summands(struct call *call)
+{
+    const bool ok = read_common_dtype(call, Py_None, &call->result);
+
+    call->dtype[0] = call->dtype[1] = call->result;
+    return ok;
+}
+
 PyObject *core_add(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    enum { X1, X2, OUT, DEVICE, STREAM, ARGUMENTS };
-    struct module_state *state = state_of(module);
-    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
-    struct call call = {.inputs = 2};
-    npy_intp shape[NPY_MAXDIMS];
-    enum dtype dtype;
-    int ndim;
+    return elementwise(module, OP_add, args, count, read_summands, run_add, NULL);
+}
 
-    if (!read_count("add", count, ARGUMENTS) || !read_operand(state, args[X1], "x1", args[STREAM], &call.in[0]) ||
-        !read_operand(state, args[X2], "x2", args[STREAM], &call.in[1]) ||
-        !read_common_dtype(&call, Py_None, &dtype) || (ndim = broadcast_both(&call, shape)) < 0 ||
-        !read_device(state, args[DEVICE], call.in, 2, &call.device) ||
-        !read_kernel(OP_add, Py_None, "size", Py_None, Py_None, args[DEVICE], call_is_host(&call), &call.device,
-                     &call.kernel) ||
-        !read_stream(state, args[STREAM], call.device, &call.stream) ||
-        !call_out(state, &call, args[OUT], dtype, ndim, shape, args[STREAM]))
-        return call_refused(&call);
+static bool run_compare(struct call *part, void *context)
+{
+    const enum comparison *comparison = context;
+    struct compare_args args = {.a = part->memory[0],
+                                .b = part->memory[1],
+                                .out = part->out_memory,
+                                .n = layout_size(&part->as[0]),
+                                .dtype = {part->dtype[0], part->dtype[1]},
+                                .comparison = *comparison};
 
-    call.dtype[0] = call.dtype[1] = dtype;
-    return call_run(state, &call, run_add, NULL, own_out);
+    return call_launch(part, part->kernel.row, &args);
+}
+
+/* As NumPy's common dtype has them, but for signed integers beside uint64: it would be float64, which rounds. */
+static bool read_compared(struct call *call)
+{
+    const unsigned both = call->in[0].dtype | call->in[1].dtype;
+    enum dtype common = 0;
+    const bool integers = both & UINT64 && both & SIGNED && !(both & ~(SIGNED | UINT64));
+    const bool ok = integers || read_common_dtype(call, Py_None, &common);
+
+    for (int i = 0; i < 2; i++)
+        call->dtype[i] = !integers ? common : call->in[i].dtype == UINT64 ? UINT64 : INT64;
+    call->result = BOOL;
+    return ok;
+}
+
+PyObject *core_equal(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    enum comparison comparison = COMPARE_EQUAL;
+
+    return elementwise(module, OP_compare, args, count, read_compared, run_compare, &comparison);
+}
+
+PyObject *core_not_equal(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    enum comparison comparison = COMPARE_NOT_EQUAL;
+
+    return elementwise(module, OP_compare, args, count, read_compared, run_compare, &comparison);
 }

@@ -61,6 +61,12 @@ void plan_note_launch(struct plan_note *note, const struct kernel_row *row, cons
         note->launches++; /* it is no plan */
 }
 
+/* One of NumPy's two types of integers of 8 bytes is not told from the other by a key. */
+static bool has_other_type(const struct array *array)
+{
+    return array->descr->type_num == NPY_LONGLONG || array->descr->type_num == NPY_ULONGLONG;
+}
+
 /* The operands and, last, out as a key; out is NULL where it is to be made. False where they are not what a plan
  * is for. */
 static bool make_key(const struct module_state *state, unsigned what, PyObject *const *operands, int count,
@@ -75,7 +81,7 @@ static bool make_key(const struct module_state *state, unsigned what, PyObject *
     for (int i = 0; i < count - !out; i++) {
         struct array *array = (struct array *)operands[i];
 
-        if (!Py_IS_TYPE(operands[i], state->array_type) || array->home || !array->size ||
+        if (!Py_IS_TYPE(operands[i], state->array_type) || array->home || has_other_type(array) || !array->size ||
             !array_is_contiguous(array) || dimensions + array->ndim > MOST_DIMENSIONS ||
             (i && array->device != key->device))
             return false;
@@ -172,7 +178,7 @@ bool plan_run(const struct module_state *state, unsigned what, PyObject *const *
         *result = out;
     } else {
         Py_DECREF(out);
-        raise_failure(state, &failure);
+        raise_failure_of(state, &failure, failure.ran && given[count - 1]);
     }
     return true;
 }

@@ -47,7 +47,7 @@ static void sum_types(struct call *call, enum dtype asked, struct reduce_args *a
     const bool as_accumulated =
         widest && ((in & FLOATING && asked == FLOAT64) || (in & COMPLEX && asked == COMPLEX128));
 
-    if (asked == BOOL && args->op != REDUCE_PROD) { /* the sum of truths is their "or"; so is their mean, cast */
+    if (asked == BOOL && args->op == REDUCE_SUM) { /* the sum of truths is their "or" */
         args->op = REDUCE_ANY;
         args->result = BOOL;
         return;
@@ -63,13 +63,11 @@ static void sum_types(struct call *call, enum dtype asked, struct reduce_args *a
     args->result = asked ? asked : in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in;
 }
 
-/* The dtype that holds the elements and those of `out`; 0 where there is none, no out, or one that cannot take it.
- */
-static enum dtype dtype_with_out(const struct module_state *state, const struct operand *x, PyObject *out)
+/* The dtype of `out`: a new reference. NULL where there is none, or no array, which is refused later. */
+static PyArray_Descr *descr_of_out(const struct module_state *state, PyObject *out)
 {
     struct operand other = {NULL};
     PyArray_Descr *descr = NULL;
-    enum dtype dtype = 0;
 
     if (PyArray_Check(out))
         descr = PyArray_DESCR((PyArrayObject *)out);
@@ -77,48 +75,69 @@ static enum dtype dtype_with_out(const struct module_state *state, const struct 
         descr = ((struct array *)out)->descr;
     else if (out != Py_None && read_foreign(state, out, "out", Py_None, &other) > 0)
         descr = other.descr;
-    if (descr && dtype_of(descr))
-        dtype = dtype_promoted(x->descr, descr);
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
-        PyErr_Clear(); /* what is no out at all is refused later */
-    if (dtype && !dtype_casts(dtype, dtype_of(descr)))
-        dtype = 0;
+        PyErr_Clear();
+    Py_XINCREF(descr);
     drop_operand(&other);
-    return dtype;
+    return descr;
 }
 
-static bool reduce_types(const struct module_state *state, struct call *call, const char *op, PyObject *dtype,
-                         PyObject *out, struct reduce_args *args)
+/* The dtype that holds the elements and those of `out`; 0 where there is none, no out, or one that cannot take it.
+ */
+static enum dtype dtype_with_out(const struct operand *x, PyArray_Descr *out)
+{
+    int number;
+    enum dtype dtype = out && dtype_of(out) ? dtype_promoted(x->descr, out, &number) : 0;
+
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Clear();
+    return dtype && dtype_casts(dtype, dtype_of(out)) ? dtype : 0;
+}
+
+/* NumPy adds a mean up in the dtype that is asked for, and divides where the sum is: in `out`. */
+static bool divides_in_out(enum dtype asked, const PyArray_Descr *out)
+{
+    return asked & (BOOL | SIGNED | UNSIGNED) && out && dtype_of(out) & (FLOATING | COMPLEX);
+}
+
+static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyArray_Descr *out,
+                         struct reduce_args *args)
 {
     static const unsigned moments = FLOATING | COMPLEX;
     enum dtype asked = 0, with_out;
+    int unused;
 
+    call->number = call->in[0].descr->type_num;
     switch (args->op) {
     case REDUCE_SUM:
     case REDUCE_PROD:
     case REDUCE_MEAN:
         if (args->op != REDUCE_MEAN || call->in[0].dtype & moments)
-            asked = dtype_with_out(state, &call->in[0], out); /* as NumPy, which adds up in it */
+            asked = dtype_with_out(&call->in[0], out); /* as NumPy, which adds up in it */
         if (!(call->in[0].dtype & COMPLEX))
             asked = real_part(asked);
-        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked))
+        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked, &call->number))
             return false;
         sum_types(call, asked, args);
+        if (args->op == REDUCE_MEAN && divides_in_out(asked, out))
+            args->result = FLOAT64;
         break;
     case REDUCE_VAR:
     case REDUCE_STD:
-        if (!read_dtype(dtype, moments, &asked))
+        if (!read_dtype(dtype, moments, &asked, &unused))
             return false;
         if (asked && !(asked == FLOAT64 && call->in[0].dtype & ~moments))
             call->dtype[0] = asked;
         args->result = asked ? asked : call->in[0].dtype & ~moments ? FLOAT64 : real_part(call->in[0].dtype);
-        with_out = asked ? 0 : dtype_with_out(state, &call->in[0], out);
+        with_out = asked ? 0 : dtype_with_out(&call->in[0], out);
         if (with_out & FLOATING && args->result & FLOATING) /* it is computed in double anyway */
             args->result = with_out;
         break;
     case REDUCE_MIN:
     case REDUCE_MAX:
-        if (!read_dtype(dtype, EVERY, &asked))
+        if (args->has_initial) /* which may be none of x's dtype, but one of the dtype of `out` */
+            asked = dtype_with_out(&call->in[0], out) & call->kernel.row->dtypes;
+        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked, &call->number))
             return false;
         call->dtype[0] = args->result = asked ? asked : call->in[0].dtype;
         break;
@@ -126,6 +145,7 @@ static bool reduce_types(const struct module_state *state, struct call *call, co
         if (!read_none(dtype, "dtype", op))
             return false;
         args->result = args->op == REDUCE_ANY || args->op == REDUCE_ALL ? BOOL : INT64;
+        call->number = NPY_NOTYPE;
     }
     args->dtype = call->dtype[0];
     if (!args->accumulator)
@@ -651,20 +671,34 @@ static const char *rung_of_rows(const struct extent *extent, const struct reduce
                : "single_pass";
 }
 
-/* For a choice that is left to smemkit: by how the elements lie. It depends on shape, dtype and device alone, so
- * that the bits are the same every time; of the shortest rows, which two rungs add up in the same order, also on
- * whether they are dense. */
+/* Whether it matters that a product begins with its `initial`: after a 0, factors that are too large together come
+ * to 0, and before it to a NaN; infinities likewise. One thread per result multiplies in that order, which is slow
+ * where rows are long. (Of finite ones the order is left open: 1e-300 times many tens may come to inf.) */
+static bool order_decides(const struct reduce_args *args)
+{
+    const struct scalar *x = &args->initial;
+
+    return args->op == REDUCE_PROD && args->has_initial && args->accumulator & (FLOATING | COMPLEX) &&
+           ((x->re == 0 && x->im == 0) || isinf(x->re) || isinf(x->im));
+}
+
+/* For a choice that is left to smemkit: by how the elements lie. It depends on shape, dtype, device and `initial`
+ * alone, so that the bits are the same every time; of the shortest rows, which two rungs add up in the same order,
+ * also on whether they are dense. */
 static void plan_reduce(struct call *call, const struct extent *extent, struct reduce_args *args)
 {
     struct kernel_choice *choice = &call->kernel;
     const struct device *device = call->device;
     const int element = dtype_bytes(args->dtype), vector = vector_of_columns(args, element);
 
-    if (choice->chosen && extent->inner == 1)
+    if (choice->chosen && order_decides(args))
+        choice->row = find_row(OP_reduce, "rowwise");
+    else if (choice->chosen && extent->inner == 1)
         choice->row = find_row(OP_reduce, rung_of_rows(extent, args, layout_is_contiguous(&call->as[0], element)));
     else if (choice->chosen)
         choice->row =
             find_row(OP_reduce, takes_small_columns(device, extent, args, vector) ? "small_columns" : "columns");
+    args->begins_with_initial = is_rung(choice->row, "rowwise") && args->op == REDUCE_PROD && args->has_initial;
     if (is_rung(choice->row, "single_pass"))
         plan_rows(device, extent, args, &args->plan);
     if (is_rung(choice->row, "columns"))
@@ -944,12 +978,18 @@ static bool read_axes_of(struct call *call, PyObject *const *args, struct reduct
 
 static bool read_initial_of(PyObject *object, struct reduction *reduction)
 {
-    if (object == Py_None)
+    struct reduce_args *args = &reduction->args;
+
+    if (object == Py_None) {
+        /* a sum begins with 0, which makes 0 of a row of -0 */
+        args->has_initial =
+            (args->op == REDUCE_SUM || args->op == REDUCE_MEAN) && args->accumulator & (FLOATING | COMPLEX);
         return true;
+    }
     if (!reduction->folds)
         return read_none(object, "initial", reduction->op);
-    reduction->initial = read_initial(object, reduction->args.result, &reduction->args.initial);
-    reduction->args.has_initial = true;
+    reduction->initial = read_initial(object, args->result, &args->initial);
+    args->has_initial = true;
     return reduction->initial != NULL;
 }
 
@@ -964,18 +1004,40 @@ static bool read_op(PyObject *object, struct reduction *reduction)
     return reduction->op != NULL;
 }
 
+static bool read_ddof(PyObject *object, struct reduction *reduction)
+{
+    struct reduce_args *args = &reduction->args;
+
+    if (!read_double(object, "ddof", &args->ddof))
+        return false;
+    if (args->ddof == 0 || args->op == REDUCE_VAR || args->op == REDUCE_STD)
+        return true;
+    PyErr_Format(PyExc_TypeError, "ddof: '%s' takes none, expected 0, got %R", reduction->op, object);
+    return false;
+}
+
+static bool read_types(const struct module_state *state, struct call *call, PyObject *const *args,
+                       struct reduction *reduction)
+{
+    PyArray_Descr *out = descr_of_out(state, args[R_OUT]);
+
+    reduction->args.has_initial = args[R_INITIAL] != Py_None;
+    const bool ok = !PyErr_Occurred() && reduce_types(call, reduction->op, args[R_DTYPE], out, &reduction->args);
+
+    Py_XDECREF(out);
+    return ok;
+}
+
 static bool read_reduction(const struct module_state *state, PyObject *const *args, struct call *call,
                            struct reduction *reduction)
 {
-    struct reduce_args *reduce = &reduction->args;
-
     return read_operand(state, args[R_X], "x", args[R_STREAM], &call->in[0]) && read_op(args[R_OP], reduction) &&
-           read_axes_of(call, args, reduction) && read_double(args[R_DDOF], "ddof", &reduce->ddof) &&
+           read_axes_of(call, args, reduction) && read_ddof(args[R_DDOF], reduction) &&
            read_device(state, args[R_DEVICE], call->in, 1, &call->device) &&
            read_kernel(OP_reduce, args[R_KERNEL], "block_size", args[R_BLOCK_SIZE], Py_None, args[R_DEVICE],
                        call_is_host(call), &call->device, &call->kernel) &&
-           reduce_types(state, call, reduction->op, args[R_DTYPE], args[R_OUT], reduce) &&
-           read_initial_of(args[R_INITIAL], reduction) && check_rung(&call->kernel, reduce, reduction->op) &&
+           read_types(state, call, args, reduction) && read_initial_of(args[R_INITIAL], reduction) &&
+           check_rung(&call->kernel, &reduction->args, reduction->op) &&
            read_stream(state, args[R_STREAM], call->device, &call->stream);
 }
 
@@ -1021,7 +1083,8 @@ static bool warn_freedom(const struct reduction *reduction)
 {
     const bool moments = reduction->args.op == REDUCE_VAR || reduction->args.op == REDUCE_STD;
 
-    return !moments || (double)reduction->extent.n > reduction->args.ddof ||
+    return !moments ||
+           !((double)reduction->extent.n <= reduction->args.ddof) || /* nor is it where ddof is a NaN */
            warn(PyExc_RuntimeWarning, "Degrees of freedom <= 0 for slice.");
 }
 
@@ -1174,7 +1237,7 @@ static bool reduce_out(const struct module_state *state, struct call *call, PyOb
             return call_out(state, call, Py_None, result, reduction->ndim, reduction->shape, args[R_STREAM]);
     if (!one)
         return call_out(state, call, args[R_OUT], result, reduction->ndim, reduction->shape, args[R_STREAM]);
-    descr = dtype_descr(result);
+    descr = dtype_descr_as(result, call->number);
     array = descr ? array_new_result(state, call->device, descr, reduction->ndim, reduction->shape) : NULL;
     ok = array &&
          call_out(state, call, (PyObject *)array, result, reduction->ndim, reduction->shape, args[R_STREAM]);

@@ -11,7 +11,8 @@
 struct note {
     const struct kernel_row *row;
     int size, pad;
-    long long times; /* in a row */
+    const char *precision; /* of a product of float32; else NULL */
+    long long times;       /* in a row */
 };
 
 struct rehearsal {
@@ -162,13 +163,22 @@ struct device *rehearsal_device(struct device *real)
     return &rehearsing->device;
 }
 
-void rehearsal_note(const struct kernel_row *row, const struct kernel_choice *choice)
+/* All kernels of matmul multiply and add float32 in float32 or more. */
+static const char *precision_of(const struct kernel_row *row, const void *args)
+{
+    return row->op == OP_matmul && ((const struct matmul_args *)args)->dtype == FLOAT32 ? "highest" : NULL;
+}
+
+void rehearsal_note(const struct kernel_row *row, const struct kernel_choice *choice, const void *args)
 {
     struct rehearsal *of = rehearsing;
-    const struct note note = {row, row == choice->row ? choice->size : 0, row == choice->row ? choice->pad : 0, 1};
+    const bool chosen = row == choice->row;
+    const struct note note = {row, chosen ? choice->size : 0, chosen ? choice->pad : 0, precision_of(row, args),
+                              1};
     struct note *last = of->count ? &of->notes[of->count - 1] : NULL;
 
-    if (last && last->row == row && last->size == note.size && last->pad == note.pad) {
+    if (last && last->row == row && last->size == note.size && last->pad == note.pad &&
+        last->precision == note.precision) {
         last->times++;
         return;
     }
@@ -192,8 +202,8 @@ static PyObject *told(const struct rehearsal *of)
 
     for (size_t i = 0; list && i < of->count; i++) {
         const struct note *note = &of->notes[i];
-        PyObject *item =
-            Py_BuildValue("(ssiiL)", op_names[note->row->op], note->row->name, note->size, note->pad, note->times);
+        PyObject *item = Py_BuildValue("(ssiizL)", op_names[note->row->op], note->row->name, note->size, note->pad,
+                                       note->precision, note->times);
 
         if (!item)
             Py_CLEAR(list);

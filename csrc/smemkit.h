@@ -40,8 +40,11 @@ const char *dtype_name(enum dtype);
 PyObject *dtype_list(unsigned set);         /* "int8, int16 or int32" */
 enum dtype dtype_of(const PyArray_Descr *); /* 0 where smemkit has none; the byte order is not looked at */
 PyArray_Descr *dtype_descr(enum dtype);     /* in native byte order */
-/* The dtype that holds both, by NumPy's rules. 0 with an exception, or without one where smemkit has none. */
-enum dtype dtype_promoted(PyArray_Descr *, PyArray_Descr *);
+/* NumPy has two types of integers of 8 bytes: the one with this number, if it is one of that dtype. */
+PyArray_Descr *dtype_descr_as(enum dtype, int number);
+/* The dtype that holds both, by NumPy's rules, and the number of its type. 0 with an exception, or without one
+ * where smemkit has none. */
+enum dtype dtype_promoted(PyArray_Descr *, PyArray_Descr *, int *number);
 /* Whether NumPy's "same_kind" casting allows it: to the same kind, or to a wider one. */
 bool dtype_casts(enum dtype from, enum dtype to);
 
@@ -110,8 +113,6 @@ static inline npy_intp *array_strides(struct array *array)
 }
 
 extern PyType_Spec array_spec;
-/* What a PyType_Spec cannot say; to be called once with the new type. */
-int array_type_ready(PyTypeObject *);
 
 /* A new array with memory that holds anything, at home on the stream that `owner` keeps; on the default one if
  * that is NULL. NULL with an exception. */
@@ -132,8 +133,9 @@ static inline void array_settle(struct array *array)
 struct array *array_new_result(const struct module_state *, struct device *, PyArray_Descr *descr, int ndim,
                                const npy_intp *shape);
 bool array_check(PyObject *); /* whether it is one */
-/* A new array with the elements of `object` in `dtype`, or their own if it is 0. NULL with an exception. */
-PyObject *array_from(const struct module_state *, struct device *, PyObject *object, enum dtype);
+/* A new array with the elements of `object` in `dtype`, as NumPy's type of that number, or in their own if it is
+ * 0. NULL with an exception. */
+PyObject *array_from(const struct module_state *, struct device *, PyObject *object, enum dtype, int number);
 
 PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_empty(PyObject *module, PyObject *const *args, Py_ssize_t count);
@@ -189,12 +191,15 @@ PyObject *array_repr(PyObject *self);
 PyObject *array_str(PyObject *self);
 PyObject *array_reduce(PyObject *self, PyObject *unused);
 
-/* ---- operators.c: what + and @ do ---- */
+/* ---- operators.c: what +, @, == and != do ---- */
 
 PyObject *array_add(PyObject *, PyObject *);
 PyObject *array_add_to(PyObject *, PyObject *);
 PyObject *array_matmul(PyObject *, PyObject *);
 PyObject *array_matmul_to(PyObject *, PyObject *);
+PyObject *array_compare(PyObject *, PyObject *, int operation);
+int array_contains(PyObject *self, PyObject *value);
+PyObject *array_ufunc(PyObject *self, PyObject *args, PyObject *keywords);
 
 /* ---- arguments.c: the only validator ---- */
 
@@ -254,8 +259,8 @@ bool read_kernel(enum op, PyObject *kernel, const char *size_name, PyObject *siz
 bool check_kernel_dtype(const struct kernel_choice *, const char *name, enum dtype);
 const struct kernel_row *find_row(enum op, const char *name);
 
-/* None, or one of a set in native byte order. *dtype keeps its value for None. */
-bool read_dtype(PyObject *, unsigned allowed, enum dtype *);
+/* None, or one of a set in native byte order, and NumPy's number for it. For None both keep their value. */
+bool read_dtype(PyObject *, unsigned allowed, enum dtype *, int *number);
 bool read_precision(PyObject *, const struct kernel_choice *);
 bool read_reduce_op(PyObject *, enum reduce_op *);
 bool find_reduce_op(PyObject *, enum reduce_op *); /* without an exception where it is none */
@@ -266,7 +271,8 @@ bool read_axis(PyObject *, int ndim, bool tuples, bool scalars, bool *reduced);
 bool read_axes(PyObject *, int ndim, int *axes);
 bool read_flag(PyObject *, const char *name, bool *);
 bool read_double(PyObject *, const char *name, double *);
-/* A scalar, cast to a dtype: as an array without dimensions, and as kernels take it. NULL with an exception. */
+/* A scalar as an element of a dtype: an array without dimensions, and what kernels take. NULL with an exception.
+ */
 PyArrayObject *read_initial(PyObject *, enum dtype, struct scalar *);
 bool read_none(PyObject *, const char *name, const char *op);
 /* An integer that is one of `values`, which end with 0; `expected` is what a message calls them. */
@@ -327,7 +333,9 @@ struct call {
     struct layout as[MAX_INPUTS]; /* the order in which the kernel wants the elements of `in` */
     enum dtype dtype[MAX_INPUTS]; /* and the dtype */
     bool bytes_only;              /* it moves them, so that their byte order may stay */
+    bool keeps_array;             /* a NumPy array without dimensions is no scalar in the end */
     enum dtype result;            /* what it makes; in the operand's byte order if bytes_only */
+    int number;                   /* NumPy's for the type of that, if it is one of its dtype */
     struct layout made;           /* out, in the order in which the kernel makes it */
     bool as_it_lies;              /* the kernel is `convert`, which takes the operand as it is */
     /* Whether the kernel takes its operand when it lies so on the device, which `as` tells then; NULL: only
@@ -354,7 +362,8 @@ struct call {
     struct transfer *coming;     /* its memory, which is brought in meanwhile */
     struct transfer *download;   /* which goes on, if */
     bool delivered;              /* the result is where it belongs, or on the way */
-    bool partly_written;         /* and the rest will not come */
+    bool ran;                    /* kernels that were launched since somebody has cleared it */
+    bool touched;                /* out is not what it was, or may not be */
     device_event stages[STAGES]; /* where timed() listens */
     struct interval up[MAX_INPUTS], down;
     struct plan_note *note; /* of its launches, or NULL */
@@ -380,6 +389,8 @@ PyObject *call_run_copy(const struct module_state *, struct call *, bool own_out
 PyObject *call_filled(const struct module_state *, struct call *, PyObject *value, bool own_out);
 PyObject *call_refused(struct call *call);
 bool call_launch(struct call *, const struct kernel_row *, const void *args);
+/* Raises what the failure of a call says, and that its `out` was written to, where it was. */
+void raise_failure_of(const struct module_state *, struct failure *, bool touched);
 /* Device memory that ends with the call; NULL with a failure. */
 void *call_allocate(struct call *, size_t bytes);
 unsigned long long launch_count(void);
@@ -398,6 +409,7 @@ void device_release_result(struct device *, void *memory, bool unused);
 bool device_read(struct device *, void *to, const void *from, size_t bytes, device_stream, struct failure *);
 PyObject *core_allocations(PyObject *module, PyObject *unused);
 PyObject *core_fail_allocation(PyObject *module, PyObject *countdown);
+PyObject *core_fail_launch(PyObject *module, PyObject *args); /* countdown, signal=0 */
 PyObject *core_memory_stats(PyObject *module, PyObject *name);
 PyObject *core_empty_cache(PyObject *module, PyObject *name);
 PyObject *core_pinned_copy_seconds(PyObject *module, PyObject *args);
@@ -412,6 +424,8 @@ PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count
 PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_add(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *core_equal(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *core_not_equal(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 bool warn(PyObject *category, const char *text);
 /* Warns, as NumPy does, where a cast loses the imaginary part. */
@@ -436,7 +450,7 @@ npy_intp step_of(npy_intp part, npy_intp bytes_a_step, npy_intp multiple);
 bool is_rehearsal(void); /* in this thread, now */
 /* Where nothing happens, if it is one; else the device itself. */
 struct device *rehearsal_device(struct device *);
-void rehearsal_note(const struct kernel_row *, const struct kernel_choice *);
+void rehearsal_note(const struct kernel_row *, const struct kernel_choice *, const void *args);
 PyObject *core_rehearse(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 /* ---- checker.c ---- */

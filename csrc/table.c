@@ -34,5 +34,5 @@ const int kernel_row_count = ROW_COUNT;
 
 const kernel_launcher *checked_launchers;
 
-const char *const op_names[OP_COUNT] = {"matmul",  "reduce", "transpose", "reverse",
-                                        "add_one", "add",    "convert",   "ceiling"};
+const char *const op_names[OP_COUNT] = {"matmul", "reduce",  "transpose", "reverse", "add_one",
+                                        "add",    "compare", "convert",   "ceiling"};

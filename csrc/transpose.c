@@ -420,7 +420,8 @@ enum { T_X, T_AXES, T_KERNEL, T_TILE, T_PAD, T_OUT, T_DEVICE, T_STREAM };
 static PyObject *transpose(const struct module_state *state, PyObject *const *args, struct plan_note *note)
 {
     const bool own_out = args[T_OUT] != Py_None;
-    struct call call = {.inputs = 1, .bytes_only = true, .note = note};
+    struct call call = {
+        .inputs = 1, .bytes_only = true, .keeps_array = !PyArray_IsScalar(args[T_X], Generic), .note = note};
     const struct layout *layout = &call.in[0].layout;
     npy_intp shape[NPY_MAXDIMS];
     int axes[NPY_MAXDIMS];

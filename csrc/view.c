@@ -409,7 +409,7 @@ static PyObject *reshaped(struct array *array, const PyArray_Dims *asked)
         return refuse_reshape(array, asked);
     if (find_strides(&old, element, &wanted))
         return (PyObject *)array_view(array, 0, &wanted);
-    copy = array_from(state, array->device, (PyObject *)array, 0);
+    copy = array_from(state, array->device, (PyObject *)array, 0, 0);
     if (!copy)
         return NULL;
     fill_dense_strides(&wanted, element);

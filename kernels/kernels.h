@@ -45,11 +45,21 @@ enum dtype {
 struct matmul_args {
     const void *a, *b;
     void *c;
+    void *scratch; /* split_k: MATMUL_SUM_BYTES, or an element's if that is more, for each partial sum */
     int64_t batches, m, n, k;
     int64_t a_step, b_step; /* elements from one matrix to the next; 0: it is the same one for all */
+    int64_t k_chunk;        /* split_k: of the k products of an element of c, those that one thread adds up */
     enum dtype dtype;       /* of all three */
     int tile;
 };
+
+enum { MATMUL_SUM_BYTES = 4 };
+
+/* split_k: partial sums of an element of c */
+static inline int64_t matmul_splits(const struct matmul_args *args)
+{
+    return (args->k + args->k_chunk - 1) / args->k_chunk;
+}
 
 enum reduce_op {
     REDUCE_SUM,
@@ -130,10 +140,11 @@ struct reduce_args {
      * FLOAT32 or FLOAT64; complex: COMPLEX64 or COMPLEX128; never narrower than x. For the others it is x's dtype.
      */
     enum dtype accumulator;
-    enum dtype result;     /* of out */
-    double ddof;           /* var and std divide by n - ddof */
-    bool has_initial;      /* sum, prod, min, max, any: one more element */
-    struct scalar initial; /* of the accumulator's kind */
+    enum dtype result;        /* of out */
+    double ddof;              /* var and std divide by n - ddof */
+    bool has_initial;         /* sum, prod, min, max, any: one more element; sums of floats have one, be it 0 */
+    bool begins_with_initial; /* `rowwise`: a product has it as its first factor, and not as the last */
+    struct scalar initial;    /* of the accumulator's kind */
     int block_size;
     struct reduce_plan plan; /* of `single_pass`, `columns` and `small_columns` */
 };
@@ -247,6 +258,17 @@ struct add_args {
     void *out;
     int64_t n;
     enum dtype dtype; /* of all three */
+};
+
+enum comparison { COMPARE_EQUAL, COMPARE_NOT_EQUAL };
+
+/* out (n,), BOOL, = whether a (n,) and b (n,) compare so */
+struct compare_args {
+    const void *a, *b;
+    void *out;
+    int64_t n;
+    enum dtype dtype[2]; /* of a and of b: the same, or INT64 and UINT64 */
+    enum comparison comparison;
 };
 
 #endif

@@ -1,8 +1,7 @@
 """GPU shared memory: fast operations, the ladders that lead to them, and a laboratory for kernels."""
 
-import atexit as _atexit
-from importlib.metadata import version as _version
-
+# The extension is imported first: it refuses a subinterpreter before that has imported anything else. (`datetime`,
+# imported there, crashes the main interpreter of CPython 3.12 later.)
 try:
     from smemkit import _core
     from smemkit._core import (
@@ -23,6 +22,9 @@ except ModuleNotFoundError as error:
         "smemkit. In a source tree: build it with `pip install -e .`. To use a smemkit that is installed: "
         "start Python in another folder."
     ) from error
+
+import atexit as _atexit
+from importlib.metadata import version as _version
 
 from smemkit.arrays import Array, asarray, asnumpy, empty, from_dlpack, zeros
 from smemkit.ceilings import Ceilings, ceilings

@@ -451,6 +451,13 @@ _FAULTS = {
         "A vector access needs an address that is a multiple of its size; a GPU ends the launch with an error.",
         "Start at a multiple of the vector (4 floats for float4) and give rows a multiple of it, or load scalars.",
     ),
+    "shuffle": (
+        "The lane that is read brings no value: the mask does not name it, it has exited, or the block lacks it. "
+        "On a GPU the reader gets any value; where the program never uses it, that is luck.",
+        "Let all 32 lanes reach the shuffle, those without work with a neutral value (0 for a sum), in blocks of "
+        "whole warps; or narrow it to the lanes that take part: the mask names them, and the width, or the first "
+        "distance of a loop, keeps sources among them.",
+    ),
     "hang": (
         "The launch does not come to an end: it waits for something that does not happen.",
         "Look at what the loop waits for: a flag that nobody sets, a lock that a thread of the same warp holds, a "

@@ -450,7 +450,7 @@ def _faults(faults: Sequence[Mapping[str, Any]], source: _Source) -> tuple[Fault
                 other_block=fault["other_block"] if between_blocks else None,
             )
         )
-    order = ["out_of_bounds", "misaligned", "trap", "barrier", "race", "uninitialised", "hang"]
+    order = ["out_of_bounds", "misaligned", "trap", "barrier", "shuffle", "race", "uninitialised", "hang"]
     return tuple(
         sorted(_merged(reports), key=lambda fault: (order.index(fault.kind), fault.file, fault.line or 0))
     )
@@ -472,10 +472,11 @@ def _variable(fault: Mapping[str, Any], source: _Source) -> str:
     """tile[3][5], x[1000], or "" where nothing is known."""
     if fault["space"] == "shared":
         name, element = fault["variable"], fault["element"] or fault["size"] or 1
+        offset = -fault["offset"] if fault["before"] else fault["offset"]
         if not name:
-            return f"byte {fault['offset']} of the shared memory" if fault["size"] else ""
-        index = fault["offset"] // element
-        if fault["rank"] == 0:
+            return f"byte {offset} of the shared memory" if fault["size"] else ""
+        index = offset // element
+        if fault["rank"] == 0 and index == 0:
             return name
         indices = []
         for extent in reversed(fault["dims"][1 : fault["rank"]]):
@@ -527,7 +528,7 @@ def _message(fault: Mapping[str, Any], source: _Source, other_line: int) -> str:
 
 def _out_of_bounds(fault: Mapping[str, Any], source: _Source, what: str) -> str:
     if fault["message"]:  # an index past an array, of which only the type is known
-        return f"uses {fault['message']}"
+        return fault["message"] + (f": {what}" if fault["variable"] else "")
     acts = _ACTS[fault["access"]]
     if fault["space"] == "":
         null = fault["offset"] < 65536
@@ -535,7 +536,13 @@ def _out_of_bounds(fault: Mapping[str, Any], source: _Source, what: str) -> str:
             "a null pointer" if null else "which belongs to no array"
         )
     if fault["space"] == "shared":
-        return f"{acts} {what}, past the {fault['extent']} bytes of shared memory that the launch gave"
+        where = "before" if fault["before"] else "past"
+        static = fault["rank"] == 0 or fault["dims"][0] > 0
+        whole = f"of {fault['variable']}" if static else "of shared memory that the launch gave"
+        return f"{acts} {what}, {where} the {fault['extent']} bytes {whole}"
     size = fault["size"]
     name = source.parameter(fault["argument"]) or "the array"
-    return f"{acts} {what}, and {name} has {fault['extent'] // size} elements of {size} bytes"
+    text = f"{acts} {what}, and {name} has {fault['extent'] // size} elements of {size} bytes"
+    if fault["lead"]:
+        text += f", with {fault['lead'] // size} more before them in the array that it is a view of"
+    return text

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -73,11 +74,7 @@ def _accepts(compiler: tuple[str, ...], flag: str) -> bool:
 def _command(compiler: list[str], checked: bool) -> list[str]:
     """How a kernel is compiled, without its file."""
 
-    def accepts(flag: str) -> bool:
-        return _accepts(tuple(compiler), flag)
-
-    flags = dialect.checked_flags(accepts) if checked else ["-O2"]
-    flags += [*dialect.FLAGS, *filter(accepts, dialect.FLAGS_IF_KNOWN)]
+    flags = dialect.compile_flags(partial(_accepts, tuple(compiler)), checked=checked)
     return [*compiler, *flags, "-fPIC", "-fvisibility=hidden", "-w", f"-I{INCLUDE}"]
 
 

@@ -98,10 +98,11 @@ class CpuModule:
         fields = (ctypes.c_longlong * (1 + FIELDS * count)).in_dll(self._library, symbol)
         return [fields[1 + FIELDS * i : 1 + FIELDS * (i + 1)] for i in range(count)]
 
-    def launch(self, kernel: str, grid, block, shared_bytes: int, arguments, **_for_gpus) -> None:
-        """Runs it and waits. `arguments` is a ctypes array of the addresses of their values."""
+    def launch(self, kernel: str, grid, block, shared_bytes: int, arguments, *, closed=False, **_for_gpus) -> None:
+        """Runs it and waits. `arguments` is a ctypes array of the addresses of their values; `closed` where the
+        host cannot reach their memory meanwhile."""
         enter = _Enter((f"smemkit_enter_{self._numbers[kernel]}", self._library))
-        shape = (ctypes.c_uint * 6)(*grid, *block)
+        shape = (ctypes.c_uint * 7)(*grid, *block, closed)
         try:
             error = enter(kernel.encode(), shape, shared_bytes, arguments)
         except SystemError as wrapper:  # Ctrl-C was noticed inside, and ctypes cannot know

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
@@ -18,11 +17,12 @@ from rich.text import Text
 
 from smemkit import ops
 from smemkit.arrays import asarray
-from smemkit.bench import REFERENCE
 from smemkit.checker import check
 from smemkit.devices import Device
 from smemkit.kernel import Kernel
 from smemkit.ladder import BIG, SMALL
+from smemkit.records import Records
+from smemkit.records import recorded as records_of
 from smemkit.table import KernelInfo, kernels
 from smemkit.timing import benchmark, format_number, format_seconds, timed
 
@@ -48,6 +48,12 @@ class Rung:
     info: KernelInfo
     speed: float
     note: str = ""
+    options: str = ""  # that are not the default ones: "tile 16"
+
+    @property
+    def label(self) -> str:
+        """The kernel and its options."""
+        return f"{self.info.name}, {self.options}" if self.options else self.info.name
 
 
 @dataclass(frozen=True)
@@ -73,10 +79,10 @@ class Ladder:
         yield Text(f"\n{self.title}", style="bold")
         for rung in self.rungs:
             color = "yellow" if rung.info.ceiling else "green" if rung.speed == self.top else "cyan"
-            name = f"{rung.info.name} (ceiling)" if rung.info.ceiling else rung.info.name
-            line = Text.assemble(f"{name:<16}", (f"{bar(rung.speed / self.top):<36}", color))
+            name = f"{rung.label} (ceiling)" if rung.info.ceiling else rung.label
+            line = Text.assemble(f"{name:<18}", (f"{bar(rung.speed / self.top):<36}", color))
             yield line.append(f" {format_number(rung.speed / scale):>9} {unit}")
-            yield Padding(Text(rung.info.summary + rung.note, style="dim"), (0, 0, 0, 16))
+            yield Padding(Text(rung.info.summary + rung.note, style="dim"), (0, 0, 0, 18))
 
 
 def bar(fraction: float, width: int = 36) -> str:
@@ -190,22 +196,27 @@ def speed_of(result: Any) -> float:
 
 
 def recorded() -> list[Ladder]:
-    """The ladders in the reference files, each rung at its best."""
-    ladders = []
-    for path in sorted(REFERENCE.glob("*.json")):
-        report = json.loads(path.read_text(encoding="utf-8"))
-        environment = report["environment"]
-        for op, shape in BIG.items():
-            rungs = []
-            for info in kernels(op):
-                rows = [r for r in report["rows"] if r["suite"] == op and r["kernel"] == info.name]
-                values = [r["value"] for r in rows if r["shape"] == list(shape)]
-                if values:
-                    rungs.append(Rung(info, max(values) * (1000 if op == "matmul" else 1)))
-            if rungs:
-                where = f"recorded on {environment['gpu']}, {environment['date'][:10]}, not here"
-                ladders.append(Ladder(op, f"{op}, {size(op, shape)}, float32, {where}", rungs))
-    return ladders
+    """The ladders in the reference files: float32, L2 warm, each rung with its default options, and with others
+    too where these are much faster."""
+    return [
+        Ladder(
+            records.op,
+            f"{records.op}, {size(records.op, records.shape)}, float32, recorded on {records.where}, not here",
+            [rung for info in kernels(records.op) for rung in recorded_rungs(records, info)],
+        )
+        for op, shape in BIG.items()
+        for records in records_of(op, shape)
+    ]
+
+
+def recorded_rungs(records: Records, info: KernelInfo) -> Iterator[Rung]:
+    """A kernel with its default options, if it was measured, and with much faster ones, if there are some."""
+    scale = 1000 if records.op == "matmul" else 1
+    if row := records.row(info.name):
+        yield Rung(info, row["value"] * scale)
+    if found := records.faster(info.name):
+        options, row = found
+        yield Rung(info, row["value"] * scale, f"; with {options}", options)
 
 
 def checked() -> tuple[str, bool]:
@@ -228,7 +239,7 @@ def save_png(ladders: list[Ladder], path: str) -> None:
     axes = figure.subplots(len(ladders), gridspec_kw={"height_ratios": heights}, squeeze=False)
     for axis, ladder in zip(chain.from_iterable(axes), ladders, strict=True):
         scale, unit = ladder.unit
-        names = [rung.info.name for rung in ladder.rungs]
+        names = [rung.label for rung in ladder.rungs]
         speeds = [rung.speed / scale for rung in ladder.rungs]
         colors = ["goldenrod" if rung.info.ceiling else "teal" for rung in ladder.rungs]
         bars = axis.barh(names, speeds, color=colors)

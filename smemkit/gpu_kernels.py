@@ -172,7 +172,17 @@ class GpuModule:
         return self._signatures[kernel]
 
     def launch(
-        self, kernel: str, grid, block, shared_bytes: int, arguments, *, stream: Any, homes: set[int], carveout
+        self,
+        kernel: str,
+        grid,
+        block,
+        shared_bytes: int,
+        arguments,
+        *,
+        stream: Any,
+        homes: set[int],
+        carveout,
+        **_for_the_cpu,
     ) -> None:
         """Puts it on the stream. `arguments` is a ctypes array of the addresses of their values; `homes` are the
         streams in whose order the arrays among them are used."""

@@ -174,6 +174,8 @@ class Launch:
     It is called with NumPy arrays, which are copied to the device and, where the kernel's pointer is not to const,
     back; with `Array`, which are used where they are; with None for a null pointer; with numbers; and for structs
     with what has their bytes, such as a scalar of a structured dtype. For ``float4 *`` an array of float32 serves.
+    A view of a NumPy array, such as ``x[3:]``, comes with the whole array: the kernel finds x[0] before it, and
+    two views share their memory. ``x[3:].copy()`` comes alone, as does a view with gaps, which is packed.
 
     Parameters
     ----------
@@ -227,9 +229,8 @@ class Launch:
 
     def _checked_call(self, *args: Any) -> None:
         """Runs the build for the checker on the CPU device, with copies of the arguments and of the variables."""
-        copies = {id(arg): arg.numpy() for arg in args if isinstance(arg, Array)}
         with _checking:
-            self._run([copies.get(id(arg), arg) for arg in args], "cpu", checked=True)
+            self._run(_on_host(args), "cpu", checked=True)
 
     def _run(self, args: Sequence[Any], device: str, *, checked: bool) -> None:
         kernel, program = self.kernel, self.kernel._program
@@ -248,6 +249,7 @@ class Launch:
             stream=self.stream,
             homes={arg._home for arg in args if isinstance(arg, Array)},
             carveout=kernel.carveout,
+            closed=arguments.closed,
         )
         if not checked:
             arguments.copy_back()
@@ -255,6 +257,25 @@ class Launch:
     def __repr__(self) -> str:
         shared = f", {self.shared_bytes}" if self.shared_bytes else ""
         return f"<smemkit.Launch {self.kernel.name}[{self.grid}, {self.block}{shared}]>"
+
+
+def _on_host(args: Sequence[Any]) -> list[Any]:
+    """The arguments with copies in place of Arrays: views of one Array become views of one copy."""
+    copies: dict[tuple, np.ndarray] = {}
+
+    def copied(array: Array) -> np.ndarray:
+        base = array._base
+        if not array.size or not base.is_contiguous:
+            base = array
+        key = base.address, base.shape, base.strides, base.dtype
+        if key not in copies:
+            copies[key] = base.numpy()
+        if base is array:
+            return copies[key]
+        content = copies[key].reshape(-1).view(np.uint8)
+        return np.ndarray(array.shape, array.dtype, content, array.address - base.address, array.strides)
+
+    return [copied(arg) if isinstance(arg, Array) else arg for arg in args]
 
 
 class Constants(Mapping):

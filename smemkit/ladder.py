@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from smemkit.arrays import asarray, empty
 from smemkit.ceilings import Ceilings, ceilings
 from smemkit.checker import check
 from smemkit.devices import Device
+from smemkit.records import Records, recorded
 from smemkit.table import KernelInfo, kernels
 from smemkit.timing import Benchmark, format_number, format_seconds, measure, measure_host, operation_work
 
@@ -31,7 +31,6 @@ BIG = {"matmul": (4096, 4096, 4096), "reduce": (16_777_216,), "transpose": (8192
 SMALL = {"matmul": (256, 256, 256), "reduce": (262_144,), "transpose": (1024, 1024)}  # for the CPU
 COUNTED = {"matmul": (128, 128, 128), "reduce": (65_536,), "transpose": (512, 512)}  # for the checker, at most
 SECONDS = 0.15  # for each rung
-REFERENCE = Path(__file__).parent / "reference"
 
 
 @dataclass(frozen=True)
@@ -303,7 +302,7 @@ def ladder(
     given = _shape(op, shape)
     shape = given or (BIG if on.is_cuda else SMALL)[op]
     limits = ceilings(on.name) if on.is_cuda else None
-    records = None if on.is_cuda else _Records.find(op, dtype, given)
+    records = None if on.is_cuda else _records(op, dtype, given)
     climb = _Climb(op, shape, dtype, on, limits, records)
     rungs = [climb.rung(row) for row in rows if dtype in row.dtypes]
     without = [row.name for row in rows if dtype not in row.dtypes]
@@ -314,15 +313,17 @@ def ladder(
         f"{rung.name} is measured on {size(op, rung.here.shape)}." for rung in rungs if _is_other(rung, shape)
     ]
     work = operation_work(op, *_operands(op, tuple(1 for _ in shape), dtype))
+    unit = "TFLOP/s" if op == "matmul" else "GB/s"
+    notes += _faster_options(records, unit) if records else []
     return Ladder(
         op,
         dtype,
         shape,
-        "TFLOP/s" if op == "matmul" else "GB/s",
+        unit,
         on.description,
         "device clock, warm caches" if on.is_cuda else "the executor's own times, no measure of a GPU",
         _limit(limits, work["ceiling"]),
-        records and records.text,
+        records and f"{records.where}, {size(op, records.shape)}",
         records and _limit(records.limits, work["ceiling"]),
         tuple(_with_speedups(_with_speedups(rungs, "here"), "recorded")),
         tuple(notes),
@@ -362,6 +363,15 @@ def _limit(limits: Ceilings | None, name: str | None) -> float | None:
     return rate / (1e9 if "bandwidth" in name else 1e12) if rate else None
 
 
+def _faster_options(records: Records, unit: str) -> list[str]:
+    """The recorded rungs that other options than the default ones make much faster."""
+    found = ((info.name, records.faster(info.name)) for info in kernels(records.op))
+    return [
+        f"with {options}, {name} is recorded at {format_number(row['value'])} {unit}."
+        for name, (options, row) in ((name, faster) for name, faster in found if faster)
+    ]
+
+
 def _is_other(rung: Rung, shape: tuple[int, ...]) -> bool:
     return rung.here is not None and rung.here.shape != shape
 
@@ -388,7 +398,7 @@ class _Climb:
         dtype: str,
         device: Device,
         limits: Ceilings | None,
-        records: _Records | None,
+        records: Records | None,
     ) -> None:
         self.op, self.shape, self.dtype, self.device = op, shape, dtype, device
         self.limits, self.records, self.operation = limits, records, getattr(ops, op)
@@ -397,14 +407,14 @@ class _Climb:
 
     def rung(self, row: KernelInfo) -> Rung:
         """All that there is to know of a kernel."""
-        here, recorded, counts = None, self.records and self.records.speed(row), None
+        here, there, counts = None, _recorded_speed(self.records, row.name), None
         if ("cuda" if self.device.is_cuda else "cpu") in row.devices:
             here = self.measure(row)
         elif row.needs == "host":
             here = self.measure_on_host(row)
         if "cpu" in row.devices and row.needs != "host":
             counts = self.count(row)
-        return Rung(row.name, row.summary, row.choice, row.ceiling, here, recorded, counts)
+        return Rung(row.name, row.summary, row.choice, row.ceiling, here, there, counts)
 
     def measure(self, row: KernelInfo) -> Speed:
         """By the clock of the device."""
@@ -449,35 +459,15 @@ class _Climb:
         return Counts(self.counted, lanes=lanes, **{name: total / per for name, total in of.items()})
 
 
-@dataclass(frozen=True)
-class _Records:
-    """The rows of a reference file that are of one op, dtype and shape."""
+def _records(op: str, dtype: str, wanted: tuple[int, ...] | None) -> Records | None:
+    """Of the shape that is wanted, where that was recorded; else of the usual one."""
+    for shape in dict.fromkeys((wanted or BIG[op], BIG[op])):
+        for records in recorded(op, shape, dtype=dtype):
+            return records
+    return None
 
-    text: str
-    limits: Ceilings | None
-    rows: list[dict[str, Any]]
 
-    @classmethod
-    def find(cls, op: str, dtype: str, wanted: tuple[int, ...] | None) -> _Records | None:
-        """Of the shape that is wanted, where that was recorded; else of the usual one."""
-        for shape in dict.fromkeys((wanted or BIG[op], BIG[op])):
-            for path in sorted(REFERENCE.glob("*.json")):
-                report = json.loads(path.read_text(encoding="utf-8"))
-                same = (op, op, dtype, list(shape), None, False)
-                fields = ("suite", "op", "dtype", "shape", "axis", "cold")
-                rows = [
-                    row for row in report["rows"] if tuple(row[name] for name in fields) == same and row["kernel"]
-                ]
-                if rows:
-                    environment, limits = report["environment"], report["environment"].get("ceilings")
-                    text = f"{environment['gpu']}, {environment['date'][:10]}, {size(op, shape)}"
-                    return cls(text, Ceilings(**limits) if limits else None, rows)
-        return None
-
-    def speed(self, row: KernelInfo) -> Speed | None:
-        """Of a kernel with its default options, which come first."""
-        for record in self.rows:
-            if record["kernel"] == row.name:
-                shape, fraction = tuple(record["shape"]), record["ceiling_fraction"]
-                return Speed(shape, record["us"] / 1e6, record["value"], fraction=fraction)
-        return None
+def _recorded_speed(records: Records | None, kernel: str) -> Speed | None:
+    """Of a kernel with its default options."""
+    row = records and records.row(kernel)
+    return row and Speed(records.shape, row["us"] / 1e6, row["value"], fraction=row["ceiling_fraction"])

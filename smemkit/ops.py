@@ -66,7 +66,9 @@ def matmul(
     dtype : dtype, optional
         To which the operands are cast ("same_kind"), and of the result; if None, the one that both promote to.
     precision : {"highest", "high", "medium"}
-        The least that float32 operands are multiplied in: float32, TF32, bfloat16.
+        The least that float32 operands are multiplied in: float32, TF32, bfloat16. All kernels so far multiply
+        them in float32: "high" and "medium" give more precision than they ask for, and are no faster.
+        `smemkit.plan` tells the precision in use.
     kernel : str, optional
         A rung of the ladder, as `smemkit.kernels("matmul")` lists them; the fastest for this device if None.
     tile : int, optional
@@ -142,9 +144,10 @@ def reduce(
     keepdims : bool
         Whether the axes that are reduced stay, with length 1.
     initial : scalar, optional
-        For "sum", "prod", "min" and "max": one more element, cast to the dtype of the result.
+        For "sum", "prod", "min" and "max": one more element, before the others, of the dtype of the result; a
+        value that it cannot hold is refused, as by NumPy.
     ddof : float
-        For "var" and "std": the sum of squares is divided by n - ddof.
+        For "var" and "std": the sum of squares is divided by n - ddof. For the others it has to be 0.
     kernel : str, optional
         A rung of the ladder, as `smemkit.kernels("reduce")` lists them; the fastest for this device if None.
     block_size : int, optional
@@ -164,7 +167,7 @@ def reduce(
 
     Raises
     ------
-    TypeError, ValueError, numpy.exceptions.AxisError
+    TypeError, ValueError, OverflowError, numpy.exceptions.AxisError
         An argument is not what is required, or `x` is empty and `op` has no identity; the message says which.
     NoDeviceError
         `device` is not here.
@@ -179,7 +182,9 @@ def reduce(
     Notes
     -----
     NaN is the least and the largest of all that has one, and argmin and argmax give the first. Complex numbers
-    are ordered by their real parts, then by their imaginary ones. ``kernel=None`` takes "single_pass" where the
+    are ordered by their real parts, then by their imaginary ones. Products are multiplied in an order of the
+    kernel's own, which decides where they overflow on the way; with an `initial` of 0 or infinity ``kernel=None``
+    keeps NumPy's, by "rowwise". Otherwise it takes "single_pass" where the
     elements of a result lie side by side, or "small_columns" or "rowwise" where these are few; and else "columns"
     or "small_columns". Named, the first has them put so before, by one more kernel. ``None`` gives the same bits
     on every run, from any address, and adds float32 up with an error of at most half an ulp of the result and

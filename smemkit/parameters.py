@@ -21,6 +21,9 @@ from smemkit._core import Array
 __all__ = ["FIELDS", "Arguments", "Parameter", "describe_value"]
 
 _BOUNDARY = 64
+_VECTOR = 16  # bytes of the longest access
+_ADDRESS = 8  # bytes of a pointer, which a struct may hold
+_MOST_REACHED = 1 << 30  # bytes of an array that a view of it brings along
 FIELDS = 9  # of struct described in describe.h: pointer, constant, kind, size, lanes, extent[4]
 
 
@@ -272,6 +275,8 @@ class Arguments:
     ----------
     addresses : ctypes array of void pointers
         Where each argument's value lies.
+    closed : bool
+        Whether the host cannot reach the memory that the kernel uses: there are only copies of NumPy's arrays.
     """
 
     def __init__(self, kernel: str, parameters: Sequence[Parameter], args: Sequence[Any], device: str):
@@ -281,37 +286,46 @@ class Arguments:
             raise TypeError(f"{kernel}: expected {takes}, got {len(args)}")
         pairs = list(zip(parameters, args, strict=True))
         values = [p.check_array(arg) if p.pointer else p.pack(arg) for p, arg in pairs]
-        self._host: dict[tuple, tuple[np.ndarray, Array]] = {}  # NumPy's arrays, and their copies on the device
-        self._written: set[tuple] = set()
+        self.closed = not any(
+            isinstance(arg, Array) if p.pointer else p.kind == "V" and p.bytes >= _ADDRESS for p, arg in pairs
+        )
+        self._memories: dict[tuple, _Memory] = {}
+        self._pointers: dict[tuple, int] = {}  # where NumPy's arrays are on the device, by parameter and array
         self._place_arrays([(p, value) for p, value in zip(parameters, values, strict=True) if p.pointer], device)
         self._pack(
-            [self._pointer(value) if p.pointer else value for p, value in zip(parameters, values, strict=True)]
+            [self._pointer(p, value) if p.pointer else value for p, value in zip(parameters, values, strict=True)]
         )
 
     def _place_arrays(self, pairs: list[tuple[Parameter, np.ndarray | Array | None]], device: str) -> None:
-        """Copies NumPy's arrays to the device: one that is given twice once, as its kernel may rely on it."""
-        pairs = [(p, array) for p, array in pairs if isinstance(array, np.ndarray)]
-        for number, (p, array) in enumerate(pairs):
-            for other, earlier in pairs[:number]:
+        """Copies NumPy's arrays to the device: memory that several share once, as the kernel may rely on it."""
+        placed = [(p, array, _reach(array, p)) for p, array in pairs if isinstance(array, np.ndarray)]
+        for number, (p, array, reach) in enumerate(placed):
+            for other, earlier, reached in placed[:number]:
                 if (
-                    _key(earlier) != _key(array)
+                    _key(reached) != _key(reach)
                     and not (p.constant and other.constant)
                     and _overlap(earlier, array)
                 ):
                     raise ValueError(
-                        f"{other.name} and {p.name}: expected the same array, or two that do not overlap"
+                        f"{other.name} and {p.name}: expected the same array, two views of one without gaps, or "
+                        "two that do not overlap"
                     )
-        for p, array in pairs:
-            if _key(array) not in self._host:
-                content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-                self._host[_key(array)] = array, _core.asarray(content, None, device, True)
+        for p, array, reach in placed:
+            memory = self._memories.setdefault(_key(reach), _Memory(reach))
             if not p.constant:
-                self._written.add(_key(array))
+                memory.written.setdefault(_key(array), array)
+        for memory in self._memories.values():
+            memory.copy_to(device)
+        for p, array, reach in placed:
+            memory = self._memories[_key(reach)]
+            self._pointers[p.name, _key(array)] = memory.on_device.address + memory.offset(array)
 
-    def _pointer(self, array: np.ndarray | Array | None) -> bytes:
+    def _pointer(self, parameter: Parameter, array: np.ndarray | Array | None) -> bytes:
         if isinstance(array, np.ndarray):
-            array = self._host[_key(array)][1]
-        return (0 if array is None else array.address).to_bytes(8, "little")
+            address = self._pointers[parameter.name, _key(array)]
+        else:
+            address = 0 if array is None else array.address
+        return address.to_bytes(8, "little")
 
     def _pack(self, values: list[bytes]) -> None:
         """Lays the values out, each on a boundary that any type may want."""
@@ -326,14 +340,78 @@ class Arguments:
 
     def copy_back(self) -> None:
         """Fetches what the kernel may have written into NumPy's arrays."""
-        for key in self._written:
-            array, on_device = self._host[key]
-            array[...] = on_device.numpy().view(array.dtype).reshape(array.shape)
+        for memory in self._memories.values():
+            if memory.written:
+                memory.copy_back()
+
+
+class _Memory:
+    """Memory of NumPy's that pointers of a launch reach, and its copy on the device.
+
+    Attributes
+    ----------
+    written : dict
+        The arrays in it that the kernel may write through, by `_key`.
+    on_device : Array
+        The bytes of `reach`.
+    """
+
+    def __init__(self, reach: np.ndarray):
+        self.reach = reach
+        self.written: dict[tuple, np.ndarray] = {}
+
+    def copy_to(self, device: str) -> None:
+        content = _bytes_of(np.ascontiguousarray(self.reach))
+        self._before = None
+        if any(array.nbytes < content.size for array in self.written.values()):
+            self._before = content = content.copy()
+        self.on_device = _core.asarray(content, None, device, True)
+
+    def offset(self, array: np.ndarray) -> int:
+        return _address(array) - _address(self.reach)
+
+    def copy_back(self) -> None:
+        content = self.on_device.numpy()
+        if self._before is not None:  # beside a view only what changed: another thread may be at work there
+            changed = np.flatnonzero(content != self._before)
+            self.reach[changed] = content[changed]
+        for array in self.written.values():
+            part = content[self.offset(array) : self.offset(array) + array.nbytes]
+            array[...] = part.view(array.dtype).reshape(array.shape)
+
+
+def _reach(array: np.ndarray, parameter: Parameter) -> np.ndarray:
+    """What a pointer to `array` reaches: the bytes of the array that it is a view of; its own, if it is misaligned
+    there for the parameter's elements; or itself, if it has gaps and is packed for the kernel. A file that is
+    mapped, or an array of more than _MOST_REACHED bytes, is not copied for the sake of a view."""
+    if not array.flags.c_contiguous:
+        return array
+    reach = above = array
+    boundary = min(parameter.bytes & -parameter.bytes, _VECTOR) or 1
+    while array.size and isinstance(above := above.base, np.ndarray):
+        if isinstance(above, np.memmap) or above.nbytes > _MOST_REACHED:
+            break
+        first = _address(array) - _address(above)
+        whole = above.flags.c_contiguous or above.flags.f_contiguous
+        inside = 0 <= first <= above.nbytes - array.nbytes
+        usable = not above.dtype.hasobject and (parameter.constant or above.flags.writeable)
+        if whole and inside and usable and first % boundary == 0:
+            reach = above
+    return _bytes_of(reach)
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    """The memory of an array without gaps, in one dimension."""
+    return array.view(np.ndarray).reshape(-1, order="A").view(np.uint8)
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
 
 
 def _key(array: np.ndarray) -> tuple:
     """The same for arrays with the same elements."""
-    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+    return _address(array), array.shape, array.strides, array.dtype
 
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:

@@ -24,16 +24,20 @@ class PlannedLaunch:
         Its `tile`, `block_size` or `pad`, if it has any.
     times : int
         How often, in a row: for the parts of a large NumPy array, or the matrices of a batch.
+    precision : str or None
+        In which float32 is multiplied, a value of matmul's `precision`; None where nothing of the kind is done.
     """
 
     op: str
     kernel: str
     options: dict[str, int]
     times: int = 1
+    precision: str | None = None
 
     def __str__(self) -> str:
         options = "".join(f", {name} {value}" for name, value in self.options.items())
-        return f"{self.op} {self.kernel}{options}" + (f", {self.times} times" if self.times > 1 else "")
+        precision = f", precision {self.precision}" if self.precision else ""
+        return f"{self.op} {self.kernel}{options}{precision}" + (f", {self.times} times" if self.times > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class Plan:
         """The kernels' names, ``convert`` left out."""
         return tuple(launch.kernel for launch in self.launches if launch.op != "convert")
 
+    @property
+    def precision(self) -> str | None:
+        """In which float32 is multiplied, a value of matmul's `precision`; None where none is multiplied."""
+        return next((launch.precision for launch in self.launches if launch.precision), None)
+
     def __str__(self) -> str:
         return "\n".join(map(str, self.launches)) or "no launch"
 
@@ -61,13 +70,13 @@ def _row(op: str, name: str) -> KernelInfo:
     return next(row for row in kernels(op) if row.name == name)
 
 
-def _launch(op: str, name: str, size: int, pad: int, times: int) -> PlannedLaunch:
+def _launch(op: str, name: str, size: int, pad: int, precision: str | None, times: int) -> PlannedLaunch:
     row, options = _row(op, name), {}
     if row.sizes:
         options[row.size_name] = size
     if row.pads:
         options["pad"] = pad
-    return PlannedLaunch(op, name, options, times)
+    return PlannedLaunch(op, name, options, times, precision)
 
 
 def plan(op: Callable[..., Any] | str, *args: Any, **kw: Any) -> Plan:
@@ -103,7 +112,7 @@ def plan(op: Callable[..., Any] | str, *args: Any, **kw: Any) -> Plan:
     ('single_pass',)
     >>> print(smemkit.plan("matmul", x.T, x, tile=16, device="cpu"))
     convert strided
-    matmul tiled, tile 16
+    matmul tiled, tile 16, precision highest
     """
     if isinstance(op, str):
         from smemkit import ops

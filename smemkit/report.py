@@ -31,6 +31,7 @@ KINDS = {
     "out_of_bounds": "out of bounds",
     "uninitialised": "uninitialised read",
     "misaligned": "misaligned access",
+    "shuffle": "undefined shuffle",
     "hang": "endless wait",
     "trap": "trap",
 }
@@ -119,7 +120,7 @@ class Fault:
 
     Attributes
     ----------
-    kind : {"race", "barrier", "out_of_bounds", "uninitialised", "misaligned", "hang", "trap"}
+    kind : {"race", "barrier", "out_of_bounds", "uninitialised", "misaligned", "shuffle", "hang", "trap"}
     line, other_line : int or None
         Where; for a race, the earlier access's line is `other_line`.
     block : tuple of int

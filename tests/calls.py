@@ -9,11 +9,17 @@ how far from that a result may be, and of an Out. Its repr is Python that makes 
 values are the answer's, or the exception is; it warns as NumPy does; `out` is returned; no byte of the operands,
 nor between and around the elements of `out`, has changed, and none of `out` where the call is refused; kernels
 were launched exactly where there is something to compute.
+
+A call may be given a Fault: its n-th launch or allocation fails, or Ctrl-C comes with its n-th launch. Then that
+has to be raised, nothing else, no operand may have changed, and `out` only where the exception says so; and the
+same call has to be right afterwards.
 """
 
 import functools
 import itertools
 import math
+import operator
+import signal
 import warnings
 from dataclasses import dataclass, field, replace
 
@@ -39,7 +45,7 @@ DTYPES = {
         "complex64",
         "complex128",
     )
-}
+} | {"longlong": np.dtype(np.longlong), "ulonglong": np.dtype(np.ulonglong)}  # of 8 bytes, and other types yet
 RANKS = {"b": 0, "u": 1, "i": 2, "f": 3, "c": 4}  # same_kind casting goes up
 PRECISIONS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits, with the hidden one
 SMALLEST = {"float16": -14, "bfloat16": -126, "float32": -126, "float64": -1022}  # exponents of normal numbers
@@ -70,13 +76,23 @@ FAMILIES = {
     "transpose": ("transpose",),
     "first": ("add_one", "reverse"),
     "casts": ("convert", "asarray"),
+    "operators": ("+", "@", "==", "!="),
 }
+OPERATORS = {"+": operator.add, "@": operator.matmul, "==": operator.eq, "!=": operator.ne}
+INITIAL = (  # of every kind: what a dtype holds, and what it does not
+    *(True, 2, -1, 300, 2**63, 2**70, 1.5, -0.0, math.nan, math.inf, 1e300, 1 + 1j, "x", None),
+    *(np.float64("nan"), np.float64("inf"), np.float64(1e300), np.float64(-0.0), np.float32(1.5), np.float16(3)),
+    *(np.int8(-1), np.int64(300), np.uint64(2**63), np.longlong(5), np.bool_(True), np.complex64(1 + 1j)),
+)
 NEEDS = {
     "any": lambda capability: True,
     "sm_80": lambda capability: capability >= (8, 0),
     "sm_90a": lambda capability: capability == (9, 0),
 }
 WARNINGS = ("Mean of empty slice", "Degrees of freedom <= 0 for slice", "Casting complex values to real")
+
+
+IN_PART = "out has been written in part"
 
 
 class MismatchError(AssertionError):
@@ -218,12 +234,24 @@ class Operand:
         if self.form == "number":
             return self.plain.item()
         if self.form == "Array":
-            return smemkit.asarray(self.plain, device=device)
+            return self._view(smemkit, device)
         x = self.layout.over(memory, self.shape, self.dtype)
         x[...] = self.plain
         if self.layout.read_only:
             x.flags.writeable = False
         return x.view(Tagged) if self.form == "Tagged" else Boxed(x) if self.form == "Boxed" else x
+
+    def _view(self, smemkit, device):
+        """An Array that lies as the layout's steps and leads say, in the memory of a larger one."""
+        if self.layout == PLAIN:
+            return smemkit.asarray(self.plain, device=device)
+        steps, leads = (self.layout.steps or (1,) * 99), (self.layout.leads or (0,) * 99)
+        axes = list(zip(self.shape, steps, leads, strict=False))
+        whole = np.zeros([lead + n * abs(step) for n, step, lead in axes], DTYPES[self.dtype])
+        slices = tuple(slice(lead, None, abs(step)) for _, step, lead in axes)
+        turned = tuple(slice(None, None, -1 if step < 0 else 1) for _, step, _ in axes)
+        whole[slices][turned] = self.plain
+        return smemkit.asarray(whole, device=device)[slices][turned]
 
 
 @dataclass(frozen=True)
@@ -292,7 +320,13 @@ def _extreme(rng, shape, dtype):
     return np.where(at < 0.1, limits.min, np.where(at < 0.2, limits.max, x)).astype(dtype)
 
 
+def _zeros(rng, shape, dtype):
+    """Zeros, and half of the time negative ones alone."""
+    return np.where(rng.random(shape) < rng.choice([0.0, 0.5]), 0.0, -0.0)
+
+
 VALUES = {
+    "zeros": _complex(_zeros),
     "small": _complex(lambda rng, shape, dtype: _integers(-9, 2 if kind(dtype) == "b" else 10)(rng, shape, dtype)),
     "few": _complex(lambda rng, shape, dtype: _integers(-1, 2)(rng, shape, dtype)),
     "rare": _complex(lambda rng, shape, dtype: (rng.random(shape) < 0.02).astype(int)),
@@ -320,6 +354,7 @@ class Answer:
     scalar: bool = False  # a NumPy scalar rather than an array
     warnings: frozenset = frozenset()
     loose: np.ndarray = None  # where any number that is not finite is right
+    negative: np.ndarray = None  # where a zero has to be -0; None where the sign of none matters
 
     @property
     def shape(self):
@@ -345,12 +380,16 @@ class Answer:
         """Whether NumPy's array `x` holds the values."""
         require(x.shape == self.shape, f"expected shape {self.shape}, got {x.shape}")
         require(x.dtype == self.dtype, f"expected dtype {self.dtype}, got {x.dtype}")
+        letter = self.dtype.char  # of two types of 8 bytes that are equal
+        require(x.dtype.char == letter, f"expected a dtype with the letter {letter}, got {x.dtype.char}")
         if self.bound is None:
             right = _same(x, self.values)
         else:
             right = _near(x.astype(wide(x.dtype)), self.values, self.bound)
         if self.loose is not None:
             right |= self.loose & ~np.isfinite(x)
+        if self.negative is not None:
+            right &= (x != 0) | (np.signbit(x.real) == self.negative)
         if np.all(right):
             return
         at = tuple(map(int, np.argwhere(~right)[0]))
@@ -400,6 +439,17 @@ class Problem:
         return self.keywords.get(name)
 
     @property
+    def arrays(self):
+        """How many operands are smemkit's Arrays."""
+        return [operand.form for operand in self.operands].count("Array")
+
+    @property
+    def mixes(self):
+        """Whether an Array meets what is no Array, nor, beside an operator but @, a number."""
+        numbers = ("number", "scalar") if self.function in OPERATORS and self.function != "@" else ()
+        return 0 < self.arrays < sum(operand.form not in numbers for operand in self.operands)
+
+    @property
     def op(self):
         """What is computed: a name of REDUCTIONS, also where the function is `reduce`."""
         return self.keywords.get("op", "sum") if self.function == "reduce" else self.function
@@ -411,12 +461,15 @@ class Problem:
 
     @functools.cached_property
     def answer(self):
-        compute = _reduction if self.op in REDUCTIONS else globals()[f"_{self.op}"]
+        if self.mixes:
+            return Answer((TypeError,))
+        name = "operator" if self.op in OPERATORS and self.op != "@" else "matmul" if self.op == "@" else self.op
+        compute = _reduction if self.op in REDUCTIONS else globals()[f"_{name}"]
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 answer = compute(self, *(operand.plain for operand in self.operands))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             return Answer((_family(error),))
         answer.warnings = _warned(caught)
         if (
@@ -428,7 +481,7 @@ class Problem:
 
 def _family(error):
     """What a caller has to catch: NumPy's own specialisations are not promised."""
-    families = (np.exceptions.AxisError, TypeError, ValueError)
+    families = (np.exceptions.AxisError, TypeError, ValueError, OverflowError)
     return next((family for family in families if isinstance(error, family)), type(error))
 
 
@@ -478,6 +531,12 @@ def _reduction(problem, x):
     if op in ("min", "max", "any", "all", "argmin", "argmax", "count_nonzero") or kind(dtype) in "bui":
         return Answer((), numpys, None, dtype, scalar)
 
+    negative = None
+    if op == "sum" and kind(dtype) == "f":  # the sum of zeros has the sign of all of them
+        zeros = np.sum(x != 0, axis=axis, keepdims=keepdims) == 0
+        negative = zeros & np.signbit(numpys) if np.all(zeros) else None
+    if "initial" in options:
+        options["initial"] = wide(dtype)(_as_element(options["initial"], dtype))
     x = cast(x, options.pop("dtype", dtype if kind(x.dtype) in "bui" else x.dtype))
     unit, dtype_of_x = _unit(x.dtype, problem.named), x.dtype
     x = x.astype(wide(x.dtype))
@@ -490,7 +549,26 @@ def _reduction(problem, x):
     values = _limited(values, dtype)
     if unit < 2.0 ** -PRECISIONS[PARTS.get(dtype.name, dtype.name)]:  # it is rounded at the end
         bound = bound + half_ulp(_abs(values) + bound, dtype)
-    return Answer((), values, bound, dtype, scalar, loose=loose)
+    return Answer((), values, bound, dtype, scalar, loose=loose, negative=negative)
+
+
+def _as_element(value, dtype):
+    """A value as NumPy assigns it to an element of a dtype."""
+    element = np.zeros((), dtype)
+    element[()] = value
+    return element[()]
+
+
+def _operator(problem, x, y):
+    """What NumPy's operator makes of arrays without layouts, and of numbers."""
+    sides = [
+        operand.plain.item() if operand.form == "number" else z
+        for operand, z in zip(problem.operands, (x, y), strict=True)
+    ]
+    if not any(operand.form == "number" for operand in problem.operands):
+        np.promote_types(x.dtype, y.dtype)  # ml_dtypes has operators for what has no dtype in common
+    result = np.asarray(OPERATORS[problem.op](*sides))
+    return Answer((), result, None, result.dtype)
 
 
 def _abs(x):
@@ -519,6 +597,8 @@ def _prod_bound(x, values, count, unit, dtype, problem, options):
         return 3 * count * unit * np.abs(values) * (1 + 1j), None
     # in another order factors may be too large together, and their product with a 0 is a NaN then
     largest = {"initial": max(abs(options["initial"]), 1)} if "initial" in options else {}
+    if not problem.named and "initial" in options and (options["initial"] == 0 or np.isinf(options["initial"])):
+        return 1.01 * count * unit * np.abs(values), None  # whose place among the factors is kept
     sizes = np.prod(np.maximum(np.abs(x), 1), **options | largest)
     loose = sizes > np.finfo(np.float32 if unit == 2.0**-24 else np.float64).max
     return 1.01 * count * unit * np.abs(values), loose
@@ -562,7 +642,10 @@ BOUNDS = {
 
 def _moved(problem, values):
     """The answer where only bytes are moved: also their order stays, but in a scalar, which has none."""
-    operand, scalar = problem.operands[0], values.ndim == 0
+    operand = problem.operands[0]
+    scalar = values.ndim == 0 and (
+        problem.op != "transpose" or operand.form == "scalar"
+    )  # np.transpose keeps arrays
     return Answer(
         (), values, None, DTYPES[operand.dtype] if scalar else operand.layout.dtype(operand.dtype), scalar
     )
@@ -625,6 +708,21 @@ def _numpys_out(problem, out):
     return written
 
 
+def _divides_in_out(problem, out):
+    """Whether NumPy adds integers up, but divides what is an `out` of floats then."""
+    return problem.op == "mean" and kind(problem["dtype"] or "f8") in "bui" and kind(out.dtype) in "fc"
+
+
+def _mean_in_out(problem, out):
+    """What such a mean is: the sum rounded to the dtype of `out`, and divided there."""
+    (x,), dtype = (operand.plain for operand in problem.operands), DTYPES[out.dtype]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sums = np.sum(x, problem["axis"], DTYPES[problem["dtype"]], keepdims=bool(problem["keepdims"]))
+    values = np.asarray(sums.astype(wide(dtype)) / max(x.size // max(np.size(sums), 1), 1))
+    return Answer((), values, 3 * half_ulp(values, dtype), dtype, warnings=problem.answer.warnings)
+
+
 @dataclass(frozen=True)
 class Call:
     """A call of smemkit."""
@@ -639,6 +737,10 @@ class Call:
         if out is None or problem.answer.errors:
             return problem.answer
         answer = _computed_in(problem, out).answer
+        if answer.errors:  # of an `initial` that the dtype of `out` does not hold
+            return answer
+        if _divides_in_out(problem, out):
+            answer = _mean_in_out(problem, out)
         wrong = [(out.shape != answer.shape, ValueError), (out.layout.read_only, ValueError)]
         kinds = "i" if self.problem.op in ("argmin", "argmax") else "buifc"
         wrong += [(not casts(answer.dtype, out.dtype) or kind(out.dtype) not in kinds, TypeError)]
@@ -646,29 +748,39 @@ class Call:
             return Answer(errors)
         into = answer.into(out.layout.dtype(out.dtype))
         exact = problem.op in ("sum", "prod", "min", "max", "any", "all") and into.bound is None
-        if exact and _common(problem, out) == DTYPES[out.dtype]:  # a narrower one NumPy casts to on the way, too
+        first = problem.op in ("min", "max") and "initial" in problem.keywords  # which is read for `out`
+        if exact and (first or _common(problem, out) == DTYPES[out.dtype]):  # to a narrower one NumPy casts, too
             into.values = _numpys_out(problem, out)
         return Answer((), into.values, into.bound, into.dtype, False, answer.warnings, into.loose)
 
     @property
     def arrays(self):
         """Whether the operands are smemkit's Arrays."""
-        return self.problem.operands[0].form == "Array"
+        return self.problem.arrays > 0 and not self.problem.mixes
 
-    def verify(self, smemkit, device):
+    def verify(self, smemkit, device, fault=None):
         """Runs it on the device. Raises a MismatchError that says what is wrong, and how to repeat the call."""
+        during = ""
         try:
+            if fault:
+                during = f", with {fault}"
+                if not self._verify(smemkit, device, fault):
+                    return
+                during = f", after {fault}"
             self._verify(smemkit, device)
         except MismatchError as mismatch:
-            raise MismatchError(f"{mismatch}\non {device}: {self!r}") from None
+            raise MismatchError(f"{mismatch}\non {device}{during}: {self!r}") from None
 
-    def _verify(self, smemkit, device):
+    def _verify(self, smemkit, device, fault=None):
+        """Whether the fault has struck."""
         memories, out = [np.full(operand.bytes, 0xA5, np.uint8) for operand in self.problem.operands], None
         if self.out is not None:
             out, memories = self._place_out(memories, smemkit, device)
         made = zip(self.problem.operands, memories, strict=False)  # the last memory may be out's
         operands = [operand.make(memory, smemkit, device) for operand, memory in made]
-        keywords = self.problem.keywords | ({} if self.arrays else {"device": device})
+        function = OPERATORS.get(self.problem.function) or getattr(smemkit, self.problem.function)
+        is_operator = self.problem.function in OPERATORS
+        keywords = self.problem.keywords | ({} if self.arrays or is_operator else {"device": device})
         if keywords.get("dtype"):
             keywords["dtype"] = DTYPES[keywords["dtype"]]
         if out is not None:
@@ -680,21 +792,39 @@ class Call:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                result = getattr(smemkit, self.problem.function)(*operands, **keywords)
+                if fault:
+                    fault.arm(smemkit)
+                result = function(*operands, **keywords)
+            except KeyboardInterrupt as error:
+                if not fault or fault.kind != "interrupt":
+                    raise
+                raised = error
             except Exception as error:
                 raised = error
+            struck = fault.disarm(smemkit) if fault else False
         launches = smemkit.launches() - launches
 
+        if struck and not (fault.may_be_overcome and raised is None):
+            fault.check(smemkit, raised)
+            told = IN_PART in " ".join([str(raised), *getattr(raised, "__notes__", ())])
+            require(not told or out is not None, "an `out` that there is not has been written")
+            if self.arrays:
+                self._check_arrays(operands, None if told else out, out_before)
+            else:
+                _check_memories(memories, before, out if told else None)
+            return True
         self._check_result(result, raised, out, smemkit, launches, _warned(caught))
         if self.arrays:
             self._check_arrays(operands, out if raised else None, out_before)
         else:
             _check_memories(memories, before, None if raised else out)
+        return struck
 
     def _check_arrays(self, operands, out, out_before):
         """The operands are as they were; `out` too, if there is one that may not be written."""
         for operand, x in zip(self.problem.operands, operands, strict=True):
-            require(x.numpy().tobytes() == operand.plain.tobytes(), "an operand was written")
+            same = operand.form != "Array" or x.numpy().tobytes() == operand.plain.tobytes()
+            require(same, "an operand was written")
         same = out is None or out.numpy().tobytes() == out_before
         require(same, "`out` was written, although the call was refused")
 
@@ -748,6 +878,47 @@ class Call:
         answer.check(np.asarray(result))
 
 
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong in a call: its n-th launch or allocation fails, or Ctrl-C comes with its n-th launch."""
+
+    kind: str  # one of FAULTS
+    n: int
+
+    def arm(self, smemkit):
+        if self.kind == "allocation":
+            smemkit._core.fail_allocation(self.n)
+        else:
+            smemkit._core.fail_launch(self.n, int(signal.SIGINT) if self.kind == "interrupt" else 0)
+
+    def disarm(self, smemkit):
+        """Whether it has struck."""
+        fail = smemkit._core.fail_allocation if self.kind == "allocation" else smemkit._core.fail_launch
+        return fail(0) == 0
+
+    @property
+    def may_be_overcome(self):
+        """Whether a call may do without what it could not have."""
+        return self.kind == "allocation"
+
+    def check(self, smemkit, raised):
+        error, words = {
+            "launch": (smemkit.Error, "as a test wants it"),
+            "allocation": (smemkit.OutOfMemoryError, "as a test wants it"),
+            "interrupt": (KeyboardInterrupt, ""),
+        }[self.kind]
+        right = type(raised) is error and words in str(raised)
+        require(right, f"expected {error.__name__}, got {type(raised).__name__}: {raised}")
+
+
+FAULTS = ("launch", "interrupt", "allocation")
+
+
+def draw_fault(choose):
+    """A Fault, every other time."""
+    return Fault(choose(FAULTS), choose((1, 1, 2, 3, 4))) if choose(range(2)) else None
+
+
 def _check_memories(memories, before, out):
     """The memories are as they were, but for the elements of `out`, if there is one that may be written."""
     for memory, copy in zip(memories, before, strict=True):
@@ -786,11 +957,13 @@ def chance(choose, n):
 
 def draw(choose, rows, family=None):
     """A random Call. `rows`: those that are `launchable`; None for no rungs by name."""
-    family = family or choose(("reduce",) * 5 + ("matmul",) * 2 + ("transpose", "first", "casts"))
+    family = family or choose(("reduce",) * 5 + ("matmul",) * 2 + ("transpose", "first", "casts", "operators"))
     function = choose(FAMILIES[family])
-    problem = {"matmul": _draw_matmul, "reduce": _draw_reduction}.get(family, _draw_move)(choose, rows, function)
+    drawers = {"matmul": _draw_matmul, "reduce": _draw_reduction, "operators": _draw_operator}
+    problem = drawers.get(family, _draw_move)(choose, rows, function)
     out = None
-    if function != "asarray" and not problem.answer.errors and choose(range(3)) == 2:
+    no_out = function == "asarray" or function in OPERATORS or problem.answer.errors
+    if not no_out and choose(range(3)) == 2:
         out = _draw_out(choose, problem)
     return Call(problem, out)
 
@@ -833,7 +1006,8 @@ def _draw_layout(choose, shape, dtype, writeable=False):
 def _draw_operand(choose, dtype, shape, values, arrays):
     seed = choose(range(2**16))
     if arrays:
-        return Operand(dtype, shape, values, seed, "Array")
+        layout = _draw_layout(choose, shape, dtype, writeable=True) if chance(choose, 2) else PLAIN
+        return Operand(dtype, shape, values, seed, "Array", Layout(steps=layout.steps, leads=layout.leads))
     form = choose(("array",) * 8 + ("Tagged", "Boxed", "list", "scalar"))
     if form == "list" and (dtype not in LISTS or not shape or 0 in shape):
         form = "array"
@@ -845,7 +1019,8 @@ def _draw_operand(choose, dtype, shape, values, arrays):
 
 def _draw_kernel(choose, rows, op, *dtypes):
     """A kernel by its name, by an option, or none."""
-    rows = [row for row in rows or () if row.op == op and all(dtype in row.dtypes for dtype in dtypes)]
+    names = [dtype and DTYPES[dtype].name for dtype in dtypes]
+    rows = [row for row in rows or () if row.op == op and all(name in row.dtypes for name in names)]
     row = choose((None, None, *rows))
     if row is None:
         return {}
@@ -884,7 +1059,8 @@ def _draw_matmul(choose, rows, function):
     arrays = chance(choose, 8)
     floats = kind(keywords.get("dtype", "int8")) in "fc" or any(kind(dtype) in "fc" for dtype in dtypes)
     operands = []
-    for dtype, shape in zip(dtypes, (first, second), strict=True):
+    for i, (dtype, shape) in enumerate(zip(dtypes, (first, second), strict=True)):
+        arrays = arrays or (i == 1 and chance(choose, 16))  # beside what is none
         values = ["small"]
         if kind(dtype) in "fc":
             values += ["normal", "wild", "special"] if kind(dtype) == "f" else ["normal"]
@@ -937,7 +1113,7 @@ def _draw_reduction(choose, rows, op):
         target = None
     values = _values_for(op, dtype, target)
     if op in ("var", "std") and chance(choose, 2):
-        keywords["ddof"] = choose((1, 0, 2, 0.5))
+        keywords["ddof"] = choose((1, 0, 2, 0.5, math.nan, math.inf))
     if op in KERNELS_BY_NAME and chance(choose, 4):
         kinds = kind(target or dtype)
         if op in ("min", "max") or kinds in "bui":
@@ -948,6 +1124,12 @@ def _draw_reduction(choose, rows, op):
             keywords["initial"] = math.nan
         if kinds == "b":
             keywords["initial"] = bool(keywords["initial"])
+        if chance(choose, 2):
+            keywords["initial"] = choose(INITIAL)
+            if kinds == "c" and isinstance(keywords["initial"], float | np.floating):
+                keywords["initial"] = 2.5  # what is not finite makes a NaN of the bound's other part
+        if op == "sum" and chance(choose, 4):
+            keywords["initial"] = choose((-0.0, np.float64(-0.0)))
     arrays = chance(choose, 8)
     operand = _draw_operand(choose, dtype, shape, choose(values), arrays)
     function = "reduce" if chance(choose, 3) else op
@@ -971,18 +1153,51 @@ def _values_for(op, dtype, target):
         return ["few" if kind(dtype) == "c" and kind(target or dtype) == "f" else "factors"]
     narrow = {"float16", "bfloat16"} & {dtype, target}
     if kind(dtype) in "bui":
-        if op == "mean" and target in ("int64", "uint64"):
+        if op == "mean" and target and DTYPES[target].name in ("int64", "uint64"):
             return ["natural"]  # NumPy divides as float64, and C does not say what more than 2⁶³ of those are
         exact = kind(dtype) != "b" and kind(target or dtype) in "bui" and op not in ("var", "std")
         return ["small", "few", "rare", *(["extreme"] if exact and not narrow else [])]
     if op in ("min", "max", "argmin", "argmax", "any", "all", "count_nonzero"):
         return ["small", "normal", "few", "rare", "special", "wild"]
-    values = ["small", "normal"] + (["wild"] if not narrow else [])
+    values = ["small", "normal"] + (["wild"] if not narrow else []) + (["zeros"] if op == "sum" else [])
     if kind(dtype) == "f" and kind(target or dtype) == "f":
         values += ["special"]
     if op in ("var", "std") and not narrow:
         values += ["shifted"]
     return values
+
+
+def _draw_operator(choose, rows, function):
+    if function == "@":
+        first, second = _draw_matmul(choose, None, "@").operands
+        return Problem("@", (replace(first, form="Array", layout=PLAIN), second))
+    shape = _draw_shape(choose, choose((1, 2, 0, 3)), 200)
+    operands = []
+    for _ in range(2):
+        dtype = choose(tuple(DTYPES))
+        values = ["small", "few"] + (["normal", "special"] if kind(dtype) in "fc" else [])
+        values += ["extreme"] if kind(dtype) in "ui" else []
+        own = tuple(1 if chance(choose, 8) else n for n in shape[choose(range(len(shape) + 1)) :])
+        form = choose(("Array", "Array", "scalar", "number", "array", "list"))
+        if form in ("scalar", "number"):
+            own = ()
+        if form == "array" and not own:  # which NumPy makes of its scalars, too
+            form = "scalar"
+        if (form == "number" and dtype not in LISTS) or (
+            form == "list" and (dtype not in LISTS or 0 in own or not own)
+        ):
+            form = "Array"
+        operand = _draw_operand(choose, dtype, own, choose(values), form == "Array")
+        operands.append(operand if form == "Array" else replace(operand, form=form, layout=PLAIN))
+    if not any(operand.form == "Array" for operand in operands):
+        operands[choose((0, 1))] = Operand(choose(tuple(DTYPES)), shape, "small", 3, "Array")
+    if chance(choose, 16):
+        operands[0] = replace(operands[0], shape=(*operands[0].shape, 7), form="Array", layout=PLAIN)
+    if "number" in (x.form for x in operands) and "bfloat16" in (x.dtype for x in operands):
+        operands = [
+            replace(x, dtype="float32") if x.dtype == "bfloat16" else x for x in operands
+        ]  # it would widen
+    return Problem(function, tuple(operands))
 
 
 def _draw_move(choose, rows, function):
@@ -1023,8 +1238,10 @@ def _draw_out(choose, problem):
             name = native(answer.dtype).name
         if name in ("float16", "bfloat16") and answer.bound is not None:
             name = native(answer.dtype).name  # else it may be near where they end
-        if problem.op == "mean" and kind(answer.dtype) in "bui":
-            name = answer.dtype.name  # into a wider `out` NumPy divides without cutting off what is no integer
+        if problem.op == "mean" and kind(answer.dtype) in "bui" and DTYPES[name].itemsize < 4:
+            name = answer.dtype.name  # in which NumPy's sum may be infinite before it is divided
+    if problem.named and problem.op in ("min", "max"):
+        name = native(answer.dtype).name  # a rung may not take the dtype that `out` and an `initial` ask for
     if chance(choose, 16):
         shape = choose(((*shape, 1), (1, *shape), tuple(n + 1 for n in shape) or (2,)))
     if first.form == "Array":

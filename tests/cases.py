@@ -40,8 +40,9 @@ class Kernel:
     default: bool = False
 
     def __call__(self, *operands, **keywords):
-        if self.row.op == "add":  # the + of Array, which is no function of smemkit's
-            return _core.add(*operands, keywords.get("out"), keywords.get("device"), keywords.get("stream"))
+        if self.row.op in ("add", "compare"):  # the + and == of Array, which are no functions of smemkit's
+            operator = {"add": _core.add, "compare": _core.equal}[self.row.op]
+            return operator(*operands, keywords.get("out"), keywords.get("device"), keywords.get("stream"))
         if self.row.op not in ("add_one", "convert"):  # which have one kernel and no choice
             keywords["kernel"] = None if self.default else self.row.name
         return getattr(smemkit, self.row.op)(*operands, **dict(self.options), **keywords)
@@ -159,6 +160,7 @@ def small_problem(op, dtype):
         "reverse": lambda: ((x.ravel(),), x.ravel()[::-1].copy()),
         "add_one": lambda: ((x,), x + x.dtype.type(1)),
         "add": lambda: ((x, x), x + x),
+        "compare": lambda: ((x, x[:, ::-1].copy()), x == x[:, ::-1]),
         "convert": lambda: ((x,), x),
     }[op]()
 

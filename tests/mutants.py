@@ -40,6 +40,64 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
+        "a-launch-that-failed-counts-as-success",
+        "kernels/common/launch.cuh",
+        "(arguments...);\n    return cudaGetLastError();",
+        "(arguments...);\n    (void)cudaGetLastError();\n    return cudaSuccess;",
+        "tests/test_launch_failures.py -k told",
+    ),
+    Mutant(
+        "a-grid-of-launches-goes-on-after-one-that-failed",
+        "kernels/common/grid.cuh",
+        "if (cudaError_t error = launch(grid, z, corner{y * tile_rows, x * tile_columns}))\n"
+        "                    return error;",
+        "(void)launch(grid, z, corner{y * tile_rows, x * tile_columns});",
+        "tests/test_launch_failures.py -k told",
+    ),
+    Mutant(
+        "a-tree-goes-on-after-a-launch-that-failed",
+        "kernels/common/reduce_launches.cuh",
+        "if (cudaError_t error = launch(grid, x, Rows{part, inner, o, i, first}, left))\n"
+        "                        return error;",
+        "(void)launch(grid, x, Rows{part, inner, o, i, first}, left);",
+        "tests/test_launch_failures.py -k told",
+    ),
+    Mutant(
+        "an-out-that-was-written-is-passed-over-in-silence",
+        "csrc/call.c",
+        "(part->ran && part->out.device && memory == part->out.data)",
+        "false",
+        "tests/test_launch_failures.py",
+    ),
+    Mutant(
+        "a-warm-call-keeps-silent-about-its-out",
+        "csrc/plans.c",
+        "failure.ran && given[count - 1]",
+        "false",
+        "tests/test_launch_failures.py",
+    ),
+    Mutant(
+        "a-watchdog-ends-kernels-of-ours",
+        "csrc/cpu/include/smemkit/host.h",
+        "constexpr int watched = 0;",
+        "constexpr int watched = 1;",
+        "tests/test_launch_failures.py -k watchdog",
+    ),
+    Mutant(
+        "long-products-are-summed-by-one-thread",
+        "csrc/matmul.c",
+        "if (split->splits > 1)",
+        "if (false)",
+        "tests/test_matmul.py",
+    ),
+    Mutant(
+        "split-products-forget-the-last-piece",
+        "kernels/matmul/30_split_k.cu",
+        "min((piece + 1) * chunk, k)",
+        "min((piece + 1) * chunk, k / chunk * chunk)",
+        "tests/test_matmul.py",
+    ),
+    Mutant(
         "matmul-drops-the-tail-of-k",
         "kernels/matmul/20_tiled.cu",
         "row < m && t + tx < k ?",
@@ -171,6 +229,48 @@ MUTANTS = [
         "if (site->round != t->round) {",
         "if (false) {",
         "tests/test_textbook.py",
+    ),
+    Mutant(
+        "a-shuffle-from-nowhere-is-no-fault",
+        "csrc/cpu/block.c",
+        "if (first->collective == SMEMKIT_SHUFFLE)",
+        "if (false)",
+        "tests/test_kernel.py -k has_exited",
+    ),
+    Mutant(
+        "what-lands-beside-shared-memory-is-not-looked-for",
+        "csrc/cpu/block.c",
+        "if (w->tracer || shared_intact(w, where, sizeof where))",
+        "if (true)",
+        "tests/test_kernel.py -k left_nowhere",
+    ),
+    Mutant(
+        "a-lambda-copies-shared-memory",
+        "smemkit/dialect.py",
+        "elif not by_reference and hidden",
+        "elif False and hidden",
+        "tests/test_shared.py -k lambda",
+    ),
+    Mutant(
+        "constant-memory-can-be-written",
+        "csrc/cpu/trace.c",
+        "(trace_constant(address) && kind == ACCESS_LOAD)",
+        "trace_constant(address)",
+        "tests/test_faulty.py -k writes_constant",
+    ),
+    Mutant(
+        "an-atomic-is-not-held-against-loads",
+        "csrc/cpu/races.c",
+        "if (now->kind != ACCESS_LOAD || cell->atomics)",
+        "if (now->kind == ACCESS_STORE)",
+        "tests/test_races.py",
+    ),
+    Mutant(
+        "a-view-comes-without-its-array",
+        "smemkit/parameters.py",
+        "if whole and inside and usable and first % boundary == 0:",
+        "if False:",
+        "tests/test_views.py",
     ),
     Mutant(
         "keepdims-is-ignored",

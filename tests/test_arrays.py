@@ -3,6 +3,8 @@
 import contextlib
 import copy
 import doctest
+import enum
+import math
 import operator
 import os
 import pickle
@@ -442,10 +444,12 @@ def test_iteration(device):
     assert list(smemkit.zeros((0, 2), device=device)) == []
     with pytest.raises(TypeError, match="iteration over an array without dimensions"):
         iter(smemkit.zeros((), device=device))
-    with pytest.raises(
-        TypeError, match=r"in: an Array compares no elements; \.numpy\(\) makes an array that does"
-    ):
-        1 in on(device, x)  # noqa: B015
+    assert 6 in on(device, x)
+    assert np.int8(6) in on(device, x)
+    assert 7 not in on(device, x)
+    assert 1 not in smemkit.zeros((0, 2), device=device)
+    with pytest.raises(TypeError, match=r"==: expected an Array on .* or a number, got str"):
+        "a" in on(device, x)  # noqa: B015
 
 
 BASIC = "integers, slices, ... and None, and tuples of them"
@@ -732,18 +736,164 @@ def test_products(device):
         on(device, x) @ on(device, x)
 
 
-@pytest.mark.parametrize("op", [operator.add, operator.matmul, operator.iadd, operator.imatmul])
-def test_operators_do_not_mix_with_numpy(device, op):
+OPERATORS = [operator.add, operator.matmul, operator.iadd, operator.imatmul, operator.eq, operator.ne]
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("shape", [(3, 3), (3,), (1,), (0, 3)], ids=str)
+def test_operators_do_not_mix_with_numpy_arrays(device, op, shape):
+    x, other = on(device, numbered((3, 3), np.float32)), numbered(shape, np.float32)
+    for left, right in ((x, other), (other, x)):
+        with launching(0), pytest.raises(TypeError, match=r"asarray\(\) and \.numpy\(\) convert"):
+            op(left, right)
+    assert_array_equal(x.numpy(), numbered((3, 3), np.float32))
+    assert_array_equal(other, numbered(shape, np.float32))
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_operators_refuse_what_is_no_number(device, op):
     x = on(device, numbered((3, 3), np.float32))
-    for other in (np.ones((3, 3), np.float32), [[1.0] * 3] * 3, "a", None):
+    for other in ([[1.0] * 3] * 3, (1.0,), "a", None, object()):
         sides = [(x, other), (other, x)]
         if op is operator.iadd and isinstance(other, list):  # which += appends the rows to
             sides.pop()
         for operands in sides:
-            with pytest.raises(TypeError, match=r"unsupported operand|not support ufuncs|concatenate"):
+            with (
+                launching(0),
+                pytest.raises(TypeError, match=r"unsupported operand|concatenate|[=!]=: expected an"),
+            ):
                 op(*operands)
-    with pytest.raises(TypeError, match="__array_ufunc__"):
-        np.add(np.ones(3), x)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.subtract(np.ones(3), x),
+        lambda x: np.negative(x),
+        lambda x: np.add.reduce(x),
+        lambda x: np.add(x, x, dtype=np.float64),
+        lambda x: np.add(np.ones(3), np.ones(3), out=x),
+        lambda x: np.ones(3) < x,
+        lambda x: np.ones(3) - x,
+        lambda x: x.__array_ufunc__(np.add, "reduce", x, x),
+    ],
+)
+def test_other_functions_of_numpy_refuse_an_array(device, call):
+    with (
+        launching(0),
+        pytest.raises(TypeError, match=r"numpy\.\w+: takes no smemkit.Array here; asarray\(\) and \.numpy"),
+    ):
+        call(smemkit.zeros(3, device=device))
+    with pytest.raises(TypeError, match="__array_ufunc__: expected a ufunc and a method"):
+        smemkit.zeros(3, device=device).__array_ufunc__()
+
+
+# ---- == and != --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_comparison_of_every_dtype(device, dtype):
+    x = integers((3, 40), dtype, 1)
+    for other in DTYPES:
+        y = integers((3, 40), other, 2)
+        try:
+            np.promote_types(dtype, other)
+        except TypeError:
+            with pytest.raises(TypeError, match="x1, x2: "):
+                on(device, x) == on(device, y)  # noqa: B015
+            continue
+        assert_array_equal((on(device, x) == on(device, y)).numpy(), x == y, strict=True)
+        assert_array_equal((on(device, x) != on(device, y)).numpy(), x != y, strict=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_comparison_with_a_number(device, dtype):
+    x = integers((3, 40), dtype)
+    numbers = [True, 1, 2.5, 1 + 0j, 1 + 1j, math.nan, math.inf, np.bool_(True), np.int8(1), np.float32(1.5)]
+    for number in [*numbers, np.float64(1), np.uint8(1), np.complex64(1)]:
+        array = on(device, x)
+        for result, expected in (
+            (array == number, x == number),
+            (number == array, number == x),
+            (array != number, x != number),
+            (number != array, number != x),
+        ):
+            assert isinstance(result, smemkit.Array)
+            assert_array_equal(result.numpy(), expected, strict=True)
+
+
+@pytest.mark.parametrize("number", [300, -1, 128, -129, 2**31, 2**63, 2**64, -(2**63) - 1, 2**70, -(10**40)])
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if np.dtype(dtype).kind in "biu"])
+def test_a_number_that_the_dtype_cannot_hold_equals_no_element(device, dtype, number):
+    x = integers((5,), dtype)
+    assert_array_equal((on(device, x) == number).numpy(), [int(v) == number for v in x])
+    assert_array_equal((number != on(device, x)).numpy(), [int(v) != number for v in x])
+    assert (on(device, x[:0]) == number).shape == (0,)
+
+
+def test_an_integer_that_no_float_holds(device):
+    with pytest.raises(OverflowError):
+        smemkit.zeros(3, device=device) == 10**400  # noqa: B015
+
+
+def test_signed_and_unsigned_integers_compare_exactly(device):
+    near = [0, 1, 2**53, 2**53 + 1, 2**62 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, -1, -(2**63), -(2**53) - 1]
+    for name in ("int64", "int32", "int8"):
+        limits = np.iinfo(name)
+        signed = np.array([n for n in near if limits.min <= n <= limits.max], name)
+        unsigned = np.array([n for n in near if n >= 0], np.uint64)
+        expected = np.array([[int(a) == int(b) for b in unsigned] for a in signed])
+        a, b = on(device, signed[:, None]), on(device, unsigned)
+        assert_array_equal((a == b).numpy(), expected)
+        assert_array_equal((b == a).numpy(), expected)
+        assert_array_equal((a != b).numpy(), ~expected)
+        assert_array_equal((np.uint64(2**63) == a).numpy(), np.zeros((signed.size, 1), bool))
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if np.dtype(dtype).kind in "fcV"])
+def test_nan_equals_nothing_and_zeros_are_equal(device, dtype):
+    x = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf], dtype)
+    array = on(device, x)
+    assert_array_equal((array[:, None] == array).numpy(), x[:, None] == x)
+    assert_array_equal((array[:, None] != array).numpy(), x[:, None] != x)
+    assert np.nan not in array
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3, 4), (4,)), ((3, 1), (1, 4)), ((), (2, 3)), ((0, 3), (3,)), ((), ())], ids=str
+)
+def test_comparison_broadcasts(device, shapes):
+    x, y = (numbered(shape, np.float32) for shape in shapes)
+    assert_array_equal((on(device, x) == on(device, y)).numpy(), np.asarray(x == y), strict=True)
+    with pytest.raises(ValueError, match="x1, x2: expected shapes that can be broadcast"):
+        smemkit.zeros(3, device=device) == smemkit.zeros(4, device=device)  # noqa: B015
+
+
+def test_comparison_of_views_is_one_kernel_of_its_own(device):
+    x = integers((6, 6), np.int32)
+    array = on(device, x)
+    assert_array_equal((array[::2, 1:4] == array[::-2, ::2].T).numpy(), x[::2, 1:4] == x[::-2, ::2].T)
+    with launching(1):
+        array != array  # noqa: B015
+    with launching(0):
+        array[:0] == array[:0]  # noqa: B015
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+def test_comparison_stays_on_one_device(device):
+    with pytest.raises(ValueError, match="on one device, got cuda:0 and cpu"):
+        smemkit.zeros(3, device=device) == smemkit.zeros(3, device="cpu")  # noqa: B015
+
+
+def test_an_array_that_compares_by_element_has_no_hash(device):
+    x, y = smemkit.zeros(3, device=device), smemkit.zeros(3, device=device)
+    for use in (hash, lambda x: {x}, lambda x: {x: 1}):
+        with pytest.raises(TypeError, match=r"unhashable type: 'smemkit.Array'"):
+            use(x)
+    assert bool((x == y)[0])
+    with pytest.raises((TypeError, ValueError)):  # like NumPy's: more than one truth
+        bool(x == y)
 
 
 def test_addition_is_one_launch(device):
@@ -871,13 +1021,6 @@ def test_weak_references(device):
     assert gone == [reference]
 
 
-def test_identity_is_equality(device):
-    x, y = smemkit.zeros(3, device=device), smemkit.zeros(3, device=device)
-    assert x == x
-    assert x != y
-    assert len({x, y, x}) == 2
-
-
 # ---- text -------------------------------------------------------------------------------------------------------
 
 
@@ -967,7 +1110,11 @@ def walk_through(x, y):
         lambda: operator.setitem(x, 9, 0),
         lambda: operator.delitem(x, 0),
         lambda: operator.iadd(x, 1j),
-        lambda: operator.contains(x, 0),
+        lambda: operator.contains(x, "a"),
+        lambda: x == [1],
+        lambda: np.ones(3) == x,
+        lambda: np.negative(x),
+        lambda: hash(x),
         lambda: x.astype("U3"),
         lambda: x.__array__("nonsense"),
         lambda: x[0].mT,
@@ -1089,3 +1236,39 @@ def test_the_truth_of_one_element(device):
     assert not smemkit.zeros((1, 1), device=device)
     with pytest.raises(ValueError, match="item: expected an array of one element, got 3"):
         bool(smemkit.zeros(3, device=device))
+
+
+# ---- what others answer -----------------------------------------------------------------------------------------
+
+
+class Sure:
+    """An object with an == and a ufunc of its own."""
+
+    def __eq__(self, other):
+        return "equal"
+
+    def __ne__(self, other):
+        return "not equal"
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
+        return ufunc.__name__
+
+
+class Undecided(Sure):
+    def __eq__(self, other):
+        return NotImplemented
+
+
+def test_an_object_with_an_answer_of_its_own_is_asked(device):
+    x = on(device, numbered((3,), "int32"))
+    assert (x == Sure(), x != Sure()) == ("equal", "not equal")
+    assert (np.add(x, Sure()), np.multiply(x, Sure())) == ("add", "multiply")
+    with pytest.raises(TypeError, match=r"==: expected an Array on .* or a number, got Undecided"):
+        x == Undecided()  # noqa: B015
+
+
+def test_numbers_of_subclasses_compare_as_their_values(device):
+    class Number(enum.IntEnum):
+        TWO = 2
+
+    assert_array_equal((on(device, numbered((3,), "int32")) == Number.TWO).numpy(), [False, True, False])

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from setuptools import Distribution
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "kernels"
@@ -173,6 +174,48 @@ def test_nvcc_is_asked(tmp_path):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "libcudart_static.a").touch()
         assert toolkit.folder_of("libcudart_static.a") == (tmp_path / folder).resolve()
+
+
+def test_a_header_that_is_rewritten_otherwise_is_a_new_header(tmp_path, monkeypatch):
+    """What includes a .cuh includes what the dialect makes of it: if that changes, objects are stale."""
+
+    class Dialect:
+        text = "first"
+
+        def rewrite(self, source, name):
+            return self.text
+
+        def compile_flags(self, accepts, **options):
+            return []
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(build, "load_dialect", Dialect)
+    job = build.Build(Distribution())
+    job.temp, job.rows, job.newest_header = tmp_path, [], 0.0
+    list(job.dialect_jobs("cpu", "table", [], []))
+    headers = list(tmp_path.glob("cpu/*/*.cuh"))
+    for header in headers:
+        os.utime(header, (1000, 1000))
+    job.newest_header = 0.0
+    list(job.dialect_jobs("cpu", "table", [], []))
+    assert headers and job.newest_header == 1000  # as they were
+    Dialect.text = "second"
+    list(job.dialect_jobs("cpu", "table", [], []))
+    assert job.newest_header > 1000
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_other_undefined_behaviour_is_reported_by_a_sanitizer(newer):
+    """gcc before 13 can only trap at all that UndefinedBehaviorSanitizer looks for."""
+
+    def accepts(flag):
+        return flag == "-fsanitize-trap=return" and newer
+
+    flags = build.load_dialect().compile_flags
+    every = "-fsanitize-undefined-trap-on-error"
+    assert (every in flags(accepts)) != newer
+    assert every not in flags(accepts, more=["-fsanitize=address,undefined", "-O1"])
+    assert ("-fsanitize-trap=return" in flags(accepts)) == newer
 
 
 def test_what_is_missing_is_named(tmp_path, monkeypatch):

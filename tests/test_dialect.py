@@ -3,6 +3,7 @@ test_kernel.py does that.
 """
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -352,3 +353,57 @@ def test_ptx_keeps_lines():
 def test_refusals_are_not_in_comments_or_strings():
     source = '// asm("x y;") <<< wmma:: tex2D\nconst char *s = "k<<<1, 1>>>() wmma::";\n'
     assert dialect.REFUSED not in dialect.rewrite(source, "k.cu", host=False)
+
+
+# ---- shared variables -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("declaration", "types", "names"),
+    [
+        ("__shared__ float a[32][33], b;", "typedef float a[32][33], b;", ["a", "b"]),
+        ("static __shared__ volatile int a;", "typedef volatile int a;", ["a"]),
+        ("float __shared__ a[2 < 3 ? 1 : 2], b[3];", "typedef float a[2 < 3 ? 1 : 2], b[3];", ["a", "b"]),
+        ("__shared__ std::pair<int, float> a[2], *b;", "typedef std::pair<int, float> a[2], *b;", ["a", "b"]),
+        ("__shared__ struct { int x, y[2]; } a[3];", "typedef struct { int x, y[2]; } a[3];", ["a"]),
+        ("__shared__ int (*a)[3], (*b)(int);", "typedef int (*a)[3], (*b)(int);", ["a", "b"]),
+        ("case 1: __shared__ int a;", "case 1: typedef int a;", ["a"]),
+        ("\n#pragma unroll\n__shared__ int a;", "#pragma unroll typedef int a;", ["a"]),
+    ],
+)
+def test_shared_variables_become_references(declaration, types, names):
+    text = dialect.rewrite(f"__global__ void k() {{ {declaration} }}", "k.cu")
+    inside = text[text.index("{") + 1 : text.rindex("}")]
+    plain = " ".join(re.sub(r"SMEMKIT_SHARED_TYPE\((\w+)\)", r"\1", inside).split())
+    assert plain == types + "".join(f" SMEMKIT_SHARED({name}, 0);" for name in names)
+    assert text.count("\n") == declaration.count("\n") + 2  # lines stay the author's
+
+
+def test_alignments_of_shared_variables_are_kept():
+    text = dialect.rewrite("__global__ void k() { __align__(64) __shared__ alignas(T) char a[9]; }", "k.cu")
+    assert "struct __align__(64) alignas(T) smemkit_alignment_of_a { }" in text
+    assert "SMEMKIT_SHARED(a, alignof(smemkit_alignment_of_a))" in text
+
+
+@pytest.mark.parametrize(
+    ("captures", "own"),
+    [("", True), ("=", True), ("n", True), ("&n", True), ("=, p = x[3]", True), ("&", False), ("&, n", False)],
+)
+def test_lambdas_do_not_copy_shared_variables(captures, own):
+    text = dialect.rewrite(
+        f"__global__ void k(int n) {{ __shared__ int s[3]; auto f = [{captures}] {{ return s[n]; }}; }}", "k.cu"
+    )
+    body = "{ SMEMKIT_SHARED_AGAIN(s); { return s[n]; }}" if own else "{ return s[n]; }"
+    assert f"auto f = [{captures}] {body};" in text
+
+
+def test_what_is_no_shared_variables_business_stays():
+    source = (
+        "__global__ void k(int *x) { __shared__ int s; auto f = [=] { return x[0]; }; x[2](s); decltype(x) y; }"
+    )
+    text = dialect.rewrite(
+        source + " __device__ void f(int s) { decltype(s) t; auto g = [=] { return s; }; }", "k.cu"
+    )
+    assert "[=] { return x[0]; }" in text
+    assert "decltype(x) y" in text
+    assert text.endswith("__device__ void f(int s) { decltype(s) t; auto g = [=] { return s; }; }")

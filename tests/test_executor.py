@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,11 @@ TOOLCHAINS = {
         c_flags=("-DSMEMKIT_PORTABLE_FIBERS",),
     ),
     "sanitized": Toolchain(
-        "gcc", "g++", ("barriers", "warp", "faults/early_return"), c_flags=("-g", *SANITIZE), link=SANITIZE
+        "gcc",
+        "g++",
+        ("barriers", "warp", "faults/early_return"),
+        c_flags=("-g", *SANITIZE),
+        link=(*SANITIZE, "-lubsan"),  # which g++ leaves out where the kernels' own checks trap
     ),
     "aarch64": Toolchain(
         "aarch64-linux-gnu-gcc",
@@ -83,6 +88,11 @@ def _compile(*command):
     done = _run(command)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stdout}")
+
+
+@cache
+def _accepts(compiler, flag):
+    return _run([compiler, "-Werror", flag, "-fsyntax-only", "-x", "c++", os.devnull]).returncode == 0
 
 
 class Builder:
@@ -123,7 +133,8 @@ class Builder:
         for job, _ in objects:
             job.result()
         _compile(
-            *(toolchain.cxx, "-O2", "-I", CPU / "include", "-I", CPU, *DIALECT.FLAGS, "-fstack-clash-protection"),
+            *(toolchain.cxx, *DIALECT.compile_flags(partial(_accepts, toolchain.cxx))),
+            *("-I", CPU / "include", "-I", CPU),
             *("-x", "c++", source, "-x", "none", *(target for _, target in objects)),
             *(*toolchain.link, "-lpthread", "-o", target),
         )

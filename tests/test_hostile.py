@@ -690,6 +690,30 @@ def test_any_interface(junk):
         assert not GONE and 0 in junk["shape"]
 
 
+# ---- interpreters -----------------------------------------------------------------------------------------------
+
+INTERPRETERS = """
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+another = interpreters.create()
+try:
+    failed = str(interpreters.run_string(another, "import smemkit"))  # from CPython 3.13 on it is returned
+except interpreters.RunFailedError as error:
+    failed = str(error)
+assert "interpreter" in failed, failed  # CPython 3.12 and later have words of their own
+interpreters.destroy(another)
+import numpy, smemkit
+assert smemkit.sum(numpy.arange(4.0), device="cpu") == 6
+"""
+
+
+def test_a_subinterpreter_is_refused_and_leaves_the_main_one_alone():
+    done = run_python("-W", "error", "-c", INTERPRETERS)
+    assert done.returncode == 0, done.stderr
+
+
 # ---- threads and lifetimes --------------------------------------------------------------------------------------
 
 

@@ -407,12 +407,63 @@ def test_a_failed_kernel_leaves_arrays_alone():
     assert x == 0
 
 
+SPILL = """
+__global__ void k(int *x, int where, int bytes)
+{
+    __shared__ int first[61];
+    __shared__ short second[11];
+    extern __shared__ int third[];
+    first[0] = 1, second[0] = 2, third[0] = 3;
+    char *const arrays[] = {(char *)first, (char *)second, (char *)third};
+    const int sizes[] = {sizeof first, sizeof second, 200};
+    if (where < 3)
+        arrays[where][bytes < 0 ? bytes : sizes[where] + bytes] = 5;
+    x[0] = first[0] + second[0] + third[0];
+}"""
+
+
+@pytest.mark.parametrize("where", range(3))
+@pytest.mark.parametrize("bytes", [-20000, -1000, -17, -1, 0, 1, 15, 16, 4095, 30000])
+def test_shared_memory_is_left_nowhere(where, bytes):
+    """A write beside an array of shared memory, near or far, ends the launch; the next one runs."""
+    kernel = kernel_on("cpu", SPILL)
+    x = np.zeros(1, np.int32)
+    end = "before" if bytes < 0 else "past the end of"
+    name = ["shared variable first of 244", "shared variable second of 22", "dynamic shared memory of 200"][where]
+    away = abs(bytes)
+    with pytest.raises(
+        smemkit.Error, match=rf"^illegal write: {away} bytes {end} the {name} bytes in kernel k, block"
+    ):
+        kernel[1, 1, 200](x, where, bytes)
+    kernel[1, 1, 200](x, 3, 0)
+    assert x == 6
+
+
+def test_too_much_static_shared_memory_is_refused():
+    kernel = kernel_on("cpu", "__global__ void k(int *x) { __shared__ int a[9999], b[9999]; a[0] = b[0] = 1; }")
+    with pytest.raises(smemkit.Error, match="too much static shared memory: 79992 bytes with b"):
+        kernel[1, 1](np.zeros(1, np.int32))
+
+
+def test_a_shuffle_from_a_lane_that_has_exited():
+    kernel = kernel_on(
+        "cpu", "__global__ void k(int *x) {\nif (threadIdx.x < 20)\n*x = __shfl_sync(~0u, 1, 25); }"
+    )
+    with pytest.raises(
+        smemkit.Error,
+        match=r"^undefined shuffle at kernel.cu:3: lane \d+ reads lane 25, which has exited in kernel k, "
+        r"block \(0, 0, 0\), thread \(\d+, 0, 0\)$",
+    ):
+        kernel[1, 32](np.zeros(1, np.int32))
+
+
 def test_ctrl_c():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
     kernel = kernel_on("cpu", "__global__ void k(int *x) { while (!*(volatile int *)x) __threadfence(); }")
+    x = smemkit.zeros(1, np.int32, device="cpu")  # which this thread could set: no endless wait
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        kernel[1, 1](np.zeros(1, np.int32))
+        kernel[1, 1](x)
 
 
 def test_other_threads_run_during_a_launch():
@@ -642,8 +693,10 @@ def test_one_array_twice(device):
     kernel_on(device, ADD)[1, 6](x, x, 6)
     assert_array_equal(x, 2 * np.arange(6))
     kernel_on(device, ADD)[1, 6](x[::2], x[1::2], 3)  # side by side, and yet apart
-    with pytest.raises(ValueError, match="a and b: expected the same array, or two that do not overlap"):
-        kernel_on(device, ADD)[1, 6](x[1:], x[:-1], 5)
+    kernel_on(device, ADD)[1, 1](x[1:], x[:-1], 1)  # two views of one array
+    assert_array_equal(x, [2, 2, 4, 10, 8, 18])
+    with pytest.raises(ValueError, match="a and b: expected the same array, two views of one without gaps, or"):
+        kernel_on(device, ADD)[1, 6](x[::2], x[:3], 3)
 
 
 def test_arrays_of_the_device(device):

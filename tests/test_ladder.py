@@ -10,6 +10,7 @@ import pytest
 
 import smemkit
 from smemkit import ladder as climb
+from smemkit import records
 from smemkit.timing import Benchmark
 
 module = importlib.import_module("smemkit.ladder")  # smemkit.ladder is the function
@@ -38,7 +39,7 @@ def reference(monkeypatch, tmp_path):
     rows += [row | {"kernel": None, "value": 9e9} for row in rows] + [row | {"value": 9e9} for row in rows]
     environment = {"gpu": "NVIDIA H200", "date": "2026-11-22T01:02:03", "ceilings": H200}
     (tmp_path / "gpu.json").write_text(json.dumps({"environment": environment, "rows": rows}))
-    monkeypatch.setattr(module, "REFERENCE", tmp_path)
+    monkeypatch.setattr(records, "REFERENCE", tmp_path)
     return names
 
 

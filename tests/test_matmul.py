@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import DTYPES, each_kernel, each_variant, integers, launching, on, poison
+from cases import DTYPES, each_kernel, each_variant, integers, launching, on, parts_of, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -233,3 +233,71 @@ def test_the_same_bits_on_every_run(device):
     first = smemkit.matmul(a, b, device=device)
     for _ in range(5):
         assert_array_equal(smemkit.matmul(a, b, device=device), first)
+
+
+# ---- long k, and the tile that follows the shape ----------------------------------------------------------------
+
+LONG = [(1, 40_000, 1), (3, 20_011, 2), (2, 16_385, 33), (1, 8193, 1), (17, 65_537, 1)]  # m, k, n
+
+
+@pytest.mark.parametrize("shape", LONG, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shape):
+    m, k, n = shape
+    a, b = (np.random.default_rng(6).integers(0, 2, shape).astype(dtype) for shape in ((2, m, k), (k, n)))
+    a[..., 2000:] = 0  # so that 16-bit floats hold the sum
+    a[..., -300:] = 1
+    assert_array_equal(smemkit.matmul(a, b, device=device), exact(a, b))
+    assert "matmul split_k" in str(smemkit.plan(smemkit.matmul, a, b, device=device))
+
+
+def test_a_sum_of_more_products_than_a_float_counts(device):
+    n = 17_000_000  # above 2**24, where adding ones one by one stops
+    v = np.ones(n, np.float32)
+    assert smemkit.matmul(v, v, device=device) == n
+
+
+def test_long_products_are_no_less_exact_than_float32_promises(device):
+    rng = np.random.default_rng(7)
+    for make in (rng.standard_normal, rng.random):
+        a, b = make((3, 50_000)).astype(np.float32), make((50_000, 5)).astype(np.float32)
+        result = smemkit.matmul(a, b, device=device)
+        assert within_bound(result, a, b)
+        exactly = a.astype(np.float64) @ b
+        plain = smemkit.matmul(a, b, kernel="naive", device=device)
+        assert np.linalg.norm(result - exactly) <= np.linalg.norm(plain - exactly)
+
+
+def test_long_products_have_the_same_bits_in_parts_and_whole(device):
+    a, b = np.random.default_rng(8).standard_normal((2, 40, 30_000)).astype(np.float32)
+    whole = smemkit.matmul(a, b.T, device=device)
+    with parts_of(1 << 20):
+        assert_array_equal(smemkit.matmul(a, b.T, device=device), whole)
+    x, y = on(device, a), on(device, b.T.copy())
+    for _ in range(3):  # cold, then warm
+        assert_array_equal(smemkit.matmul(x, y, out=on(device, poison((40, 40), "float32"))).numpy(), whole)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "complex64"])
+def test_a_long_product_into_its_own_operand(device, dtype):
+    x = integers((1, 20_000), dtype)
+    expected = exact(x, x.T)
+    out = x[:, :1]
+    assert_array_equal(smemkit.matmul(x, x.T, out=out, device=device), expected)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "tile"),
+    [
+        (((4096, 2), (2, 2)), 2),
+        (((500, 2, 2), (500, 2, 2)), 2),
+        (((64, 64), (64, 64)), 32),
+        (((1, 3000), (3000, 1)), 2),
+        (((3, 100), (100, 3)), 4),
+    ],
+    ids=str,
+)
+def test_the_cpus_tile_follows_the_shape(shapes, tile):
+    a, b = (np.ones(shape, np.int32) for shape in shapes)
+    assert f"tile {tile}" in str(smemkit.plan(smemkit.matmul, a, b, device="cpu"))
+    assert_array_equal(smemkit.matmul(a, b, device="cpu"), a @ b)

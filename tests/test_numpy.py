@@ -4,6 +4,7 @@ The random calls and what they have to give are calls.py's; fuzz.py runs more of
 calls.py would tell: each way to be wrong, done on purpose, must be found.
 """
 
+import math
 import types
 import warnings
 from random import Random
@@ -11,11 +12,23 @@ from random import Random
 import calls
 import numpy as np
 import pytest
-from calls import DTYPES, FAMILIES, REDUCTIONS, Call, Layout, MismatchError, Operand, Out, Problem, cast
+from calls import (
+    DTYPES,
+    FAMILIES,
+    KERNELS_BY_NAME,
+    REDUCTIONS,
+    Call,
+    Layout,
+    MismatchError,
+    Operand,
+    Out,
+    Problem,
+    cast,
+)
 from cases import each_kernel, integers, launching, poison
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import smemkit
 
@@ -46,7 +59,8 @@ def random_calls(draw, rows, family):
 )
 @given(data=st.data())
 def test_random_calls(device, family, data):
-    data.draw(random_calls(calls.launchable(smemkit, device), family)).verify(smemkit, device)
+    call = data.draw(random_calls(calls.launchable(smemkit, device), family))
+    call.verify(smemkit, device, calls.draw_fault(lambda options: data.draw(st.sampled_from(options))))
 
 
 def problem(function, *shapes, dtype="float32", values="normal", form="array", **keywords):
@@ -292,6 +306,185 @@ def test_only_the_elements_of_out_are_written(device, op, dtype):
     assert_array_equal(bits(canvas), bits(poison(canvas.shape, canvas.dtype)))
 
 
+# ---- to the letter ----------------------------------------------------------------------------------------------
+
+
+def said_by(module, call, device=None):
+    """What a call gives: type, dtype's letter and bits; or the family of its exception."""
+    options = {"device": device} if device else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = call(module, options)
+        except (TypeError, ValueError, OverflowError) as error:
+            return next(kind for kind in (OverflowError, TypeError, ValueError) if isinstance(error, kind))
+    values = (
+        np.where(result != result, np.array(np.nan, result.dtype), result) if result.dtype.kind in "fc" else result
+    )
+    return type(result), result.dtype.char, result.shape, np.asarray(values).tobytes()  # NaNs are one
+
+
+NEGATIVE = [
+    *((shape, axis) for shape in [(2, 3), (1, 3), (3, 1), (600, 70), (3, 4, 5)] for axis in (None, 0, 1, -1, ())),
+    ((7,), None),
+    ((70_000,), 0),
+    ((0,), None),
+    ((), None),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64", "complex128"])
+def test_the_sign_of_a_sum_of_negative_zeros(device, dtype):
+    for shape, axis in NEGATIVE:
+        x = np.full(shape, -0.0, dtype)
+        if x.dtype.kind == "c":
+            x.imag = -0.0
+        for initial in ({}, {"initial": -0.0}, {"initial": 0.0}):
+            call = lambda module, options: module.sum(x, axis, **initial, **options)  # noqa: B023, E731
+            assert said_by(smemkit, call, device) == said_by(np, call), (shape, axis, initial)
+
+
+@each_kernel("reduce", dtypes=("float32", "float64"))
+def test_every_rung_keeps_the_sign_of_zero(device, kernel):
+    for n in (1, 5, 300, 5000):
+        x = np.full((2, n), -0.0, kernel.dtype)
+        for initial, negative in ((-0.0, True), (0.0, False), (None, False)):
+            result = kernel(x, op="sum", axis=1, initial=initial, device=device)
+            assert_array_equal(np.signbit(result), [negative] * 2)
+        assert_array_equal(np.signbit(kernel(x, op="max", axis=1, device=device)), [True] * 2)
+
+
+LONG = np.arange(1, 7, dtype=np.longlong).reshape(2, 3)
+ULONG = LONG.astype(np.ulonglong)
+LONG_LONG = {
+    "sum": lambda m, o: m.sum(LONG, **o),
+    "sum of unsigned": lambda m, o: m.sum(ULONG, 0, **o),
+    "sum of swapped": lambda m, o: m.sum(LONG.astype(">q"), **o),
+    "prod": lambda m, o: m.prod(LONG, 1, **o),
+    "min": lambda m, o: m.min(LONG, **o),
+    "max": lambda m, o: m.max(ULONG, **o),
+    "argmax": lambda m, o: m.argmax(LONG, **o),
+    "count_nonzero": lambda m, o: m.count_nonzero(LONG, 0, **o),
+    "mean": lambda m, o: m.mean(LONG, **o),
+    "any": lambda m, o: m.any(LONG, **o),
+    "transpose": lambda m, o: m.transpose(LONG, **o),
+    "matmul": lambda m, o: m.matmul(LONG, LONG.T, **o),
+    "matmul with int64": lambda m, o: m.matmul(LONG.astype("l"), LONG.T, **o),
+    "matmul with int32": lambda m, o: m.matmul(LONG, LONG.T.astype("i"), **o),
+    "matmul with uint32": lambda m, o: m.matmul(LONG, LONG.T.astype("I"), **o),
+    "matmul with uint64": lambda m, o: m.matmul(ULONG, LONG.T.astype("L"), **o),
+    "matmul as longlong": lambda m, o: m.matmul(LONG.astype("l"), LONG.T.astype("l"), dtype="q", **o),
+    "sum as longlong": lambda m, o: m.sum(LONG.astype("f"), dtype="q", **o),
+    "sum as int64": lambda m, o: m.sum(LONG, dtype="l", **o),
+    "sum of int64": lambda m, o: m.sum(LONG.astype("l"), **o),
+    "sum of intc": lambda m, o: m.sum(LONG.astype(np.intc), **o),
+    "sum of scalar": lambda m, o: m.sum(np.longlong(3), **o),
+    "sum of nothing": lambda m, o: m.sum(LONG[:0], **o),
+}
+
+
+@pytest.mark.parametrize("what", LONG_LONG)
+def test_a_longlong_stays_one(device, what):
+    assert said_by(smemkit, LONG_LONG[what], device) == said_by(np, LONG_LONG[what])
+
+
+def test_an_array_of_longlong_stays_one(device):
+    x = smemkit.asarray(LONG, device=device)
+    for result in (x, x.T, x + 1, x + x, x @ x.T, smemkit.add_one(x), x.copy(), x.reshape(3, 2), smemkit.sum(x)):
+        assert (result.dtype.char, result.numpy().dtype.char) == ("q", "q")
+    for _ in range(3):  # the second call finds the launch of the first
+        assert smemkit.sum(smemkit.asarray(LONG.astype("l"), device=device)).dtype.char == "l"
+        assert smemkit.sum(x).dtype.char == "q"
+    assert smemkit.convert(LONG.astype("l"), "q", device=device).dtype.char == "q"
+    assert x.astype("l").dtype.char == smemkit.zeros(2, "l", device=device).dtype.char == "l"
+    assert smemkit.zeros(2, "Q", device=device).dtype.char == "Q"
+
+
+INITIAL = [
+    *(
+        math.nan,
+        math.inf,
+        1e300,
+        1.5,
+        -0.0,
+        300,
+        -1,
+        2**63,
+        2**70,
+        10**400,
+        True,
+        1j,
+        "3",
+        "x",
+        b"1",
+        [1],
+        object(),
+    ),
+    *(np.float64("nan"), np.float64("inf"), np.float64(1e300), np.float32(1e30), np.float16(3), np.uint64(2**63)),
+    *(np.int64(300), np.int64(-1), np.int8(-1), np.bool_(True), np.complex64(1j), np.str_("3"), np.longdouble(3)),
+    *(np.array(300), np.array(1.5), np.array(np.nan), np.array([1]), np.array(2**63, np.uint64)),
+]
+
+
+@pytest.mark.parametrize("op", KERNELS_BY_NAME)
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != "bfloat16"])
+def test_initial_is_read_as_numpy_reads_it(device, op, dtype):
+    x = np.ones(3, dtype)
+    for initial in INITIAL:
+        call = lambda module, options: getattr(module, op)(x, initial=initial, **options)  # noqa: B023, E731
+        assert said_by(smemkit, call, device) == said_by(np, call), initial
+
+
+PRECISE = {
+    "transpose of no dimensions": lambda m, o: m.transpose(np.array(5.0), **o),
+    "transpose of a scalar": lambda m, o: m.transpose(np.float64(5), **o),
+    "transpose of a number": lambda m, o: m.transpose(5, **o),
+    "transpose of a vector": lambda m, o: m.transpose(np.arange(3), **o),
+    "0 first": lambda m, o: m.prod(np.full(400, 10.0), initial=0, **o),
+    "-0 first": lambda m, o: m.prod(np.full(400, 10.0), initial=-0.0, **o),
+    "0 first of rows": lambda m, o: m.prod(np.full((3, 4000), 10.0), axis=1, initial=0, **o),
+    "0 first of columns": lambda m, o: m.prod(np.full((4000, 3), -10.0, "f"), axis=0, initial=0, **o),
+    "0 first and infinity": lambda m, o: m.prod([np.inf, 2.0], initial=0, **o),
+    "infinity first": lambda m, o: m.prod(np.full(400, 0.1), initial=-np.inf, **o),
+    "NaN degrees of freedom": lambda m, o: m.var([1.0, 2, 3], ddof=np.nan, **o),
+    "NaN degrees of freedom of rows": lambda m, o: m.std(np.ones((2, 40)), axis=1, ddof=np.nan, **o),
+    "infinite degrees of freedom": lambda m, o: m.var([1.0, 2, 3], ddof=-np.inf, **o),
+    "no degrees of freedom": lambda m, o: m.var([1.0, 2, 3], ddof=np.inf, **o),
+    "mean of integers in out": lambda m, o: m.mean([1, 2], dtype=int, out=np.array(0.0), **o),
+    "mean of int8 in out": lambda m, o: m.mean([100, 101], dtype="i1", out=np.array(0.0, "f"), **o),
+    "mean of uint64 in out": lambda m, o: m.mean([1, 2], dtype="Q", out=np.array(0.0), **o),
+    "mean of truths in out": lambda m, o: m.mean([1, 0, 3], dtype=bool, out=np.array(0.0), **o),
+    "mean of floats as integers in out": lambda m, o: m.mean([1.5, 2.5], dtype=int, out=np.array(0j), **o),
+    "mean of truths": lambda m, o: m.mean([1, 0, 3], dtype=bool, **o),
+    "mean of integers into integers": lambda m, o: m.mean([1, 2], dtype="i1", out=np.array(0, "i8"), **o),
+}
+
+
+@pytest.mark.parametrize("what", PRECISE)
+def test_to_the_letter(device, what):
+    assert said_by(smemkit, PRECISE[what], device) == said_by(np, PRECISE[what])
+
+
+@each_kernel("reduce", dtypes=("float64",), devices=("cpu",))
+def test_what_ddof_does_on_every_rung(device, kernel):
+    if kernel.row.name in ("atomic", "divergent", "conflicting", "first_add", "shuffle", "vectorized"):
+        pytest.skip("it has no moments of its own")
+    x = np.arange(40.0).reshape(4, 10)
+    for ddof in (0, 1, 10, 11, np.nan, np.inf, -np.inf):
+        for axis in (None, 0, 1):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                expected = np.var(x, axis, ddof=ddof)
+                result = kernel(x, op="var", axis=axis, ddof=ddof, device=device)
+            assert_allclose(result, expected, rtol=1e-14)
+
+
+def test_a_ddof_that_is_a_nan_warns_of_nothing(device):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(smemkit.var([1.0, 2], ddof=np.nan, device=device))
+
+
 # ---- more than 32 bits ------------------------------------------------------------------------------------------
 
 
@@ -484,7 +677,7 @@ def test_the_checks_find_an_operand_on_the_device_that_is_written():
 def test_a_call_tells_how_to_make_it_again():
     for seed in range(50):
         call = calls.draw(Random(seed).choice, None)
-        assert repr(eval(repr(call), vars(calls) | {"nan": np.nan})) == repr(call)
+        assert repr(eval(repr(call), vars(calls) | {"nan": np.nan, "inf": np.inf})) == repr(call)
 
 
 def test_calls_of_every_kind_are_drawn():
@@ -496,6 +689,7 @@ def test_calls_of_every_kind_are_drawn():
     assert {"array", "list", "scalar", "number", "Tagged", "Boxed", "Array"} == {x.form for x in operands}
     assert {len(operand.shape) for operand in operands} >= {0, 1, 2, 3, 4, 5}
     assert {error for call in drawn for error in call.answer.errors} == {
+        OverflowError,
         TypeError,
         ValueError,
         np.exceptions.AxisError,

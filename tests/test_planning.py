@@ -51,8 +51,8 @@ def test_as_many_launches_as_the_call_makes(device, name, n):
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (CALLS["matmul"](), ["convert strided", "matmul tiled, tile 32"]),
-        (("matmul", (X, X[:9].T.copy()), {"tile": 8}), ["matmul tiled, tile 8"]),
+        (CALLS["matmul"](kernel="tiled"), ["convert strided", "matmul tiled, tile 32, precision highest"]),
+        (("matmul", (X, X[:9].T.copy()), {"tile": 8}), ["matmul tiled, tile 8, precision highest"]),
         (CALLS["sum of all"](), ["reduce single_pass"]),
         (CALLS["sum of columns"](), ["reduce small_columns"]),
         (("sum", (np.ones((40_000, 3), np.int32), 1), {}), ["reduce rowwise"]),
@@ -129,3 +129,21 @@ def test_other_threads_are_not_planned(device):
 def test_a_name_of_no_operation():
     with pytest.raises(ValueError, match=r"^op: expected one of add_one, .*, var, got 'sums'"):
         smemkit.plan("sums", X)
+
+
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
+def test_the_precision_in_use_is_told(device, precision):
+    plan = smemkit.plan("matmul", X, X.T.copy(), precision=precision, device=device)
+    assert plan.precision == plan.launches[0].precision == "highest"  # whatever is asked for: no kernel has less
+    assert str(plan).endswith(", precision highest")
+    expected = X.astype(np.float64) @ X.T.astype(np.float64)
+    result = smemkit.matmul(X, X.T.copy(), precision=precision, device=device)
+    assert np.all(np.abs(result - expected) <= (X.shape[1] + 2) * 2.0**-24 * (np.abs(X) @ np.abs(X).T))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "float16", "complex64"])
+def test_precision_concerns_float32_alone(device, dtype):
+    plan = smemkit.plan("matmul", X.astype(dtype), X.T.astype(dtype), device=device)
+    assert plan.precision is None
+    assert "precision" not in str(plan)
+    assert smemkit.plan("sum", X, device=device).precision is None

@@ -177,6 +177,8 @@ void async_finish(struct worker *w, unsigned thread)
 {
     struct queue *queue = &w->copies->queues[thread];
 
+    if (w->tracer && queue->first)
+        trace_settle(w->tracer, thread); /* what it touched without a wait came before it */
     while (queue->first)
         land_first(w, thread);
 }

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "block.h"
 
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,8 +25,14 @@ enum {
     STACK_COLOURS = 16,
     COLOUR_BYTES = 256,
     TICKS_PER_TURN = 32, /* atomics in a row before another thread gets its turn */
+    MEETINGS_PER_TURN =
+        509, /* collectives of a warp; prime, so that each one of a loop ends a turn now and then */
     MAX_GUARDS = 16384,
 };
+
+/* For what a collective calls that has arrays: inlined, these would be part of a waiting thread's stack, with
+ * whatever was there before, and no thread would ever seem to repeat itself. */
+#define NOT_ON_STACK __attribute__((noinline))
 
 SMEMKIT_THREAD_LOCAL struct worker *smemkit_worker;
 
@@ -97,10 +104,8 @@ bool worker_prepare(struct worker *w)
 
     w->page = (size_t)sysconf(_SC_PAGESIZE);
     w->stacks = map_region();
-    w->shared = mmap(NULL, SHARED_MAPPED + w->page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     w->signal_stack = malloc(SIGNAL_STACK_BYTES);
-    ok = w->stacks && w->shared != MAP_FAILED && w->signal_stack &&
-         mprotect(w->shared + SHARED_MAPPED, w->page, PROT_NONE) == 0;
+    ok = shared_prepare(w) && w->stacks && w->signal_stack;
     if (ok)
         *(struct stack_region *)w->stacks = (struct stack_region){.worker = w};
     else
@@ -114,12 +119,11 @@ void worker_dispose(struct worker *w)
         fiber_forget_stacks(w->stacks, (w->guarded + 2) * stack_stride(w));
         unmap_region(w->stacks);
     }
-    if (w->shared && w->shared != MAP_FAILED)
-        munmap(w->shared, SHARED_MAPPED + w->page);
+    shared_dispose(w);
     atomic_fetch_sub(&guards, (int)w->guarded);
     free(w->signal_stack);
     async_dispose(w);
-    w->stacks = w->shared = NULL;
+    w->stacks = NULL;
     w->signal_stack = NULL;
 }
 
@@ -227,17 +231,24 @@ void worker_leave(struct worker *w)
     abort(); /* nobody comes back here */
 }
 
-static void explain(struct worker *w, int error, const char *what, bool thread)
+static void note_fault(struct worker *w, int error, const char *what, bool thread)
 {
     w->fault.error = error;
     snprintf(w->fault.message, MESSAGE_BYTES, "%s", what);
     append_place(w, w->fault.message, thread);
+}
+
+static void explain(struct worker *w, int error, const char *what, bool thread)
+{
+    note_fault(w, error, what, thread);
     append_waiters(w, w->fault.message);
 }
 
 void worker_fail(struct worker *w, enum fault_kind kind, const char *what, const char *file, int line)
 {
-    explain(w, ERROR_LAUNCH_FAILURE, what, true);
+    note_fault(w, ERROR_LAUNCH_FAILURE, what, true);
+    if (kind != KIND_SHUFFLE) /* it is not about those who wait */
+        append_waiters(w, w->fault.message);
     if (w->tracer)
         trace_fault_message(w, kind, (struct place){.file = file, .line = line}, (struct place){0},
                             w->fault.message, true);
@@ -292,8 +303,17 @@ static int next_ready(const struct worker *w)
     return -1;
 }
 
+/* Something happened that other threads may wait for. */
+static void note_change(struct worker *w)
+{
+    _Atomic uint64_t *changes = &w->repetition.changes; /* written by this worker alone */
+
+    atomic_store_explicit(changes, atomic_load_explicit(changes, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
 static void set_ready(struct worker *w, unsigned thread)
 {
+    note_change(w);
     w->ready[thread >> 6] |= UINT64_C(1) << (thread & 63);
 }
 
@@ -307,6 +327,7 @@ static void set_all_ready(struct worker *w)
 {
     unsigned whole = w->count >> 6, rest = w->count & 63;
 
+    note_change(w);
     for (unsigned i = 0; i < whole; i++)
         w->ready[i] = ~UINT64_C(0);
     if (rest)
@@ -332,11 +353,20 @@ static void guard(struct worker *w, unsigned number)
             mprotect(w->stacks + (w->guarded + 1) * stack_stride(w), w->page, PROT_NONE);
 }
 
+static char *stack_bottom(const struct worker *w, unsigned number)
+{
+    return w->stacks + (number + 1) * stack_stride(w) + w->page; /* the first place holds the worker */
+}
+
+static char *stack_top(const struct worker *w, unsigned number)
+{
+    return stack_bottom(w, number) + STACK_BYTES - number % STACK_COLOURS * COLOUR_BYTES;
+}
+
 static void start_on_own_stack(struct worker *w, unsigned thread)
 {
     unsigned number = w->free_stacks[--w->free_count];
-    char *bottom = w->stacks + (number + 1) * stack_stride(w) + w->page; /* the first place holds the worker */
-    char *top = bottom + STACK_BYTES - number % STACK_COLOURS * COLOUR_BYTES;
+    char *bottom = stack_bottom(w, number), *top = stack_top(w, number);
 
     if (number >= w->guarded)
         guard(w, number);
@@ -415,6 +445,89 @@ static inline void give_way(struct worker *w)
     fiber_switch(&w->fibers[me], &w->fibers[next]);
 }
 
+/* ---- waits that cannot end ---- */
+
+/* What the running thread is made of: its registers, which setjmp puts on the stack, and its stack from there. */
+static __attribute__((noinline)) uint64_t thread_state(const struct worker *w)
+{
+    jmp_buf registers;
+    const char *top = stack_top(w, w->stack_of[w->current]);
+
+    memset(&registers, 0, sizeof registers);
+    (void)setjmp(registers);
+    return memory_hash(&registers, (size_t)(top - (const char *)&registers));
+}
+
+/* The lanes of a warp that exchange values are one state: all of them, where they wait, and what for. */
+static uint64_t warp_state(const struct worker *w)
+{
+    const unsigned warp = w->current >> 5, first = warp * 32;
+    const uint32_t started = (uint32_t)(w->started[warp >> 1] >> (warp & 1) * 32);
+    uint64_t state = thread_state(w) + memory_hash(&w->waiting[first], 32 * sizeof *w->waiting);
+
+    for (uint32_t lanes = started & ~w->warp_exited[warp]; lanes; lanes &= lanes - 1) {
+        const unsigned thread = first + (unsigned)__builtin_ctz(lanes);
+        const char *from = w->fibers[thread].sp;
+
+        if (thread != w->current)
+            state = state * 31 + memory_hash(&w->fibers[thread], sizeof w->fibers[thread]) +
+                    memory_hash(from, (size_t)(stack_top(w, w->stack_of[thread]) - from));
+    }
+    return state * 31 + ((uint64_t)w->warp_waiting[warp] << 32 | w->warp_converging[warp]);
+}
+
+static void begin_round(struct repetition *r, unsigned count)
+{
+    r->searched = r->changes;
+    memset(r->repeated, 0, sizeof r->repeated);
+    memset(r->turns, 0, count * sizeof *r->turns);
+}
+
+/* All threads that can run have repeated themselves. Unless the shared memory has changed, which they may have
+ * done by plain stores, the round counts. */
+static void end_round(struct worker *w)
+{
+    struct repetition *r = &w->repetition;
+    const uint64_t shared = shared_hash(w);
+
+    if (shared != r->shared)
+        note_change(w);
+    else
+        atomic_fetch_add(&r->rounds, 1);
+    r->shared = shared;
+    begin_round(r, w->count);
+}
+
+/* The running thread is about to give way where it may be waiting for others; or those of its warp's `lanes` have
+ * met, each of which has come further since they did before. */
+static void note_turn(struct worker *w, uint32_t lanes)
+{
+    struct repetition *r = &w->repetition;
+    const unsigned me = lanes ? (w->current & ~31u) + (unsigned)__builtin_ctz(lanes) : w->current;
+    const unsigned shift = me & 32;
+    uint64_t state;
+
+    if (r->changes != r->searched) {
+        begin_round(r, w->count);
+        return;
+    }
+    state = r->meetings[me >> 5] ? warp_state(w) : thread_state(w);
+    if (r->turns[me] && state == r->states[me])
+        r->repeated[me >> 6] |= lanes ? (uint64_t)lanes << shift : UINT64_C(1) << (me & 63);
+    if ((r->turns[me] & (r->turns[me] + 1)) == 0)
+        r->states[me] = state;
+    r->turns[me]++;
+    for (unsigned i = 0; i * 64 < w->count; i++) {
+        uint64_t able = w->ready[i];
+
+        if (w->tracer) /* those that wait for room in their logs will run, too */
+            able |= w->tracer->full[2 * i] | (uint64_t)w->tracer->full[2 * i + 1] << 32;
+        if (able & ~r->repeated[i])
+            return;
+    }
+    end_round(w);
+}
+
 static bool complete_collective(struct worker *w, unsigned warp, uint32_t mask);
 
 /* The running thread is no more. */
@@ -422,6 +535,7 @@ static void count_out(struct worker *w)
 {
     const unsigned me = w->current, warp = me >> 5;
 
+    note_change(w);
     w->exited++;
     w->warp_exited[warp] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
@@ -493,6 +607,7 @@ void worker_wait_for_room(struct worker *w)
 
     if (*w->abort)
         worker_leave(w);
+    note_turn(w, 0);
     w->tracer->full[me >> 5] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
     give_way(w);
@@ -540,6 +655,7 @@ static void reset(struct worker *w)
     if (w->copies_pending)
         async_forget(w);
     w->ticks = 0;
+    memset(w->repetition.meetings, 0, sizeof w->repetition.meetings);
     w->fault.error = ERROR_NONE;
     w->fault_signal = 0;
     if (w->free_count != MAX_THREADS) { /* at first, and after a block that was abandoned */
@@ -561,20 +677,18 @@ static void explain_signal(struct worker *w)
     if (w->fault_signal == SIGFPE) {
         append(w->fault.message, "integer division by zero");
     } else if (w->fault_signal == SIGILL || w->fault_signal == SIGTRAP) {
-        append(w->fault.message, "illegal instruction");
+        append(w->fault.message, "illegal instruction, as at the end of a function without its return");
     } else {
         const char *at = w->fault_address, *stack = w->stacks;
 
         w->fault.error = ERROR_ILLEGAL_ADDRESS;
-        memory_describe(at, where, sizeof where);
+        if (!shared_describe(w, at, where, sizeof where))
+            memory_describe(at, where, sizeof where);
         if (!w->fault_address_known)
             append(w->fault.message, "misaligned or non-canonical address");
         else if (at >= stack && at < stack + STACK_REGION)
             append(w->fault.message, "stack overflow: a thread has %d KB for its locals and calls",
                    STACK_BYTES / 1024);
-        else if (at >= w->shared && at < w->shared + SHARED_MAPPED + w->page)
-            append(w->fault.message, "access past the end of the dynamic shared memory (%zu bytes)",
-                   w->launch->shared_bytes);
         else
             append(w->fault.message, "illegal %s: %s", w->fault_is_store ? "write" : "access", where);
     }
@@ -586,11 +700,20 @@ static void explain_signal(struct worker *w)
 
 static void explain_abort(struct worker *w)
 {
-    if (*w->abort == ABORT_HANG) {
+    if (*w->abort == ABORT_HANG || *w->abort == ABORT_DEADLOCK) {
         w->fault.error = ERROR_LAUNCH_TIMEOUT;
-        snprintf(w->fault.message, MESSAGE_BYTES, "endless wait");
+        snprintf(w->fault.message, MESSAGE_BYTES, *w->abort == ABORT_HANG ? "no end in sight" : "endless wait");
         append_place(w, w->fault.message, true);
-        append(w->fault.message, ": it was ended by the watchdog (SMEMKIT_WATCHDOG) while this thread ran");
+        if (*w->abort == ABORT_HANG)
+            append(
+                w->fault.message,
+                ": the watchdog ended the block while this thread ran; if the kernel is right and only slow, give "
+                "it more seconds by SMEMKIT_WATCHDOG, or 0 for no limit");
+        else
+            append(w->fault.message, ": all threads that can run only read the same values again");
+        if (*w->abort == ABORT_DEADLOCK && w->unstarted)
+            append(w->fault.message, "; %llu blocks have not begun, since this device runs %d at once",
+                   (unsigned long long)w->unstarted, smemkit_workers());
         append_waiters(w, w->fault.message);
         if (w->tracer)
             trace_fault_message(w, KIND_HANG, trace_here(w->tracer, NULL), (struct place){0}, w->fault.message,
@@ -601,9 +724,17 @@ static void explain_abort(struct worker *w)
     }
 }
 
-void *worker_dynamic_shared(const struct worker *w, const struct smemkit_launch *launch)
+/* What the block has written beside its shared memory: without a line, since it is found at the end. */
+static bool shared_is_intact(struct worker *w)
 {
-    return w->shared + SHARED_MAPPED - (launch->shared_bytes + 127) / 128 * 128;
+    char where[160];
+
+    if (w->tracer || shared_intact(w, where, sizeof where)) /* a check looks at each access */
+        return true;
+    w->fault.error = ERROR_ILLEGAL_ADDRESS;
+    snprintf(w->fault.message, MESSAGE_BYTES, "illegal write: %s", where);
+    append_place(w, w->fault.message, false);
+    return false;
 }
 
 bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, struct index3 block)
@@ -619,6 +750,7 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
     smemkit_block_dim = (struct index3){launch->block[0], launch->block[1], launch->block[2]};
     smemkit_grid_dim = (struct index3){launch->grid[0], launch->grid[1], launch->grid[2]};
     reset(w);
+    w->repetition.shared = 0;
     if (w->tracer)
         trace_block_begin(w);
     if (w->tracer && w->tracer->schedule == SCHEDULE_RANDOM)
@@ -629,7 +761,7 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
 
     if (w->tracer)
         trace_block_end(w);
-    if (w->exited == w->count && !w->fault.error)
+    if (w->exited == w->count && !w->fault.error && shared_is_intact(w))
         return true;
     w->free_count = 0;
     if (!w->fault.error) {
@@ -733,6 +865,7 @@ static void complete_named(struct worker *w, struct named_barrier *b)
 {
     if (w->tracer)
         clock_join(w->tracer, b->came, b->waiting);
+    note_change(w);
     for (int i = 0; i < READY_WORDS; i++)
         w->ready[i] |= b->waiting[i];
     memset(b, 0, sizeof *b);
@@ -805,7 +938,7 @@ static uint64_t combine(enum smemkit_collective kind, uint64_t a, uint64_t b)
 }
 
 /* What each lane of `lanes` gets for what all of them brought. */
-static void exchange(struct waiting *warp, uint32_t lanes, enum smemkit_collective kind)
+static NOT_ON_STACK void exchange(struct waiting *warp, uint32_t lanes, enum smemkit_collective kind)
 {
     uint64_t brought[32], all = 0;
     bool first = true;
@@ -823,7 +956,7 @@ static void exchange(struct waiting *warp, uint32_t lanes, enum smemkit_collecti
     for (uint32_t rest = lanes; rest; rest &= rest - 1) {
         int lane = __builtin_ctz(rest), source = warp[lane].source;
 
-        if (kind == SMEMKIT_SHUFFLE) { /* from a lane that takes no part, CUDA promises nothing: its own value */
+        if (kind == SMEMKIT_SHUFFLE) {
             if (lanes >> source & 1)
                 warp[lane].value = brought[source];
         } else if (kind == SMEMKIT_MATCH) {
@@ -837,6 +970,50 @@ static void exchange(struct waiting *warp, uint32_t lanes, enum smemkit_collecti
             warp[lane].value = all;
         }
     }
+}
+
+/* A lane shuffles from one that brings no value: what it gets on a GPU is undefined. That ends the launch; in a
+ * check it is a fault, and the lane goes on with its own value. */
+static NOT_ON_STACK void undefined_shuffle(struct worker *w, unsigned warp, unsigned lane)
+{
+    const struct waiting *reader = &w->waiting[warp * 32 + lane];
+    const unsigned me = w->current, source = (unsigned)reader->source;
+    char what[MESSAGE_BYTES];
+
+    snprintf(what, sizeof what, "undefined shuffle at %.200s:%d: lane %u reads lane %u, which ", reader->file,
+             reader->line, lane, source);
+    if (!(reader->mask >> source & 1))
+        append(what, "mask 0x%08x does not name", (unsigned)reader->mask);
+    else if (warp * 32 + source >= w->count)
+        append(what, "is none of the %u threads of the block", w->count);
+    else
+        append(what, "has exited");
+    w->current = warp * 32 + lane; /* whose fault it is; the last to come is who runs */
+    if (!w->tracer)
+        worker_fail(w, KIND_SHUFFLE, what, reader->file, reader->line);
+    append_place(w, what, true);
+    trace_fault_message(w, KIND_SHUFFLE, (struct place){.file = reader->file, .line = reader->line},
+                        (struct place){0}, what, true);
+    w->current = me;
+}
+
+/* Every lane of `lanes` must shuffle from one of them; not from one that a check has ended. */
+static void check_shuffle(struct worker *w, unsigned warp, uint32_t lanes)
+{
+    for (uint32_t rest = lanes; rest && !w->ended; rest &= rest - 1) {
+        const unsigned lane = (unsigned)__builtin_ctz(rest);
+
+        if (!(lanes >> w->waiting[warp * 32 + lane].source & 1))
+            undefined_shuffle(w, warp, lane);
+    }
+}
+
+static NOT_ON_STACK void join_lanes(struct worker *w, unsigned warp, uint32_t lanes)
+{
+    uint64_t set[READY_WORDS] = {0};
+
+    set[warp >> 1] = (uint64_t)lanes << (warp & 1) * 32;
+    clock_join(w->tracer, set, set);
 }
 
 /* Lets the lanes of `mask` go if all that have not exited have come, for the same thing. */
@@ -856,16 +1033,28 @@ static bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)
         if (first->collective != SMEMKIT_SYNC && !same_site(lane, first))
             return false;
     }
+    if (first->collective == SMEMKIT_SHUFFLE)
+        check_shuffle(w, warp, lanes);
     exchange(all, lanes, first->collective);
-    if (w->tracer && first->collective == SMEMKIT_SYNC) {
-        uint64_t set[READY_WORDS] = {0};
-
-        set[warp >> 1] = (uint64_t)lanes << (warp & 1) * 32;
-        clock_join(w->tracer, set, set);
-    }
+    if (w->tracer && first->collective == SMEMKIT_SYNC)
+        join_lanes(w, warp, lanes);
     w->warp_waiting[warp] &= ~lanes;
     w->ready[warp >> 1] |= (uint64_t)lanes << (warp & 1) * 32;
+    if (++w->repetition.meetings[warp] % MEETINGS_PER_TURN == 0) {
+        if (*w->abort)
+            worker_leave(w);
+        note_turn(w, lanes);
+    }
     return true;
+}
+
+static NOT_ON_STACK void refuse_mask(struct worker *w, uint32_t mask, const char *file, int line)
+{
+    char what[160];
+
+    snprintf(what, sizeof what, "warp divergence at %s:%d: mask 0x%08x does not name the calling lane %u", file,
+             line, (unsigned)mask, w->current & 31);
+    worker_fail(w, KIND_BARRIER, what, file, line);
 }
 
 uint64_t smemkit_warp(enum smemkit_collective kind, uint32_t mask, uint64_t value, int source, const char *file,
@@ -880,13 +1069,8 @@ uint64_t smemkit_warp(enum smemkit_collective kind, uint32_t mask, uint64_t valu
         trace_settle(w->tracer, me);
         clock_arrive(w->tracer, me);
     }
-    if (!(mask >> (me & 31) & 1)) {
-        char what[160];
-
-        snprintf(what, sizeof what, "warp divergence at %s:%d: mask 0x%08x does not name the calling lane %u",
-                 file, line, (unsigned)mask, me & 31);
-        worker_fail(w, KIND_BARRIER, what, file, line);
-    }
+    if (!(mask >> (me & 31) & 1))
+        refuse_mask(w, mask, file, line);
     w->warp_waiting[warp] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
     if (!complete_collective(w, warp, mask))
@@ -908,15 +1092,38 @@ uint32_t smemkit_active_mask(const char *file, int line)
     return (uint32_t)w->waiting[me].value;
 }
 
-void smemkit_tick(void)
+void smemkit_tick(int changed)
 {
     struct worker *w = smemkit_worker;
 
-    if (!w || ++w->ticks % TICKS_PER_TURN)
+    if (!w)
+        return;
+    if (changed)
+        note_change(w);
+    if (++w->ticks % TICKS_PER_TURN)
         return;
     if (*w->abort)
         worker_leave(w);
+    note_turn(w, 0);
     give_way(w);
+}
+
+long long smemkit_clock64(void)
+{
+    smemkit_tick(1);
+#if defined(__x86_64__)
+    return (long long)__builtin_ia32_rdtsc();
+#else
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
+#endif
+}
+
+clock_t smemkit_clock(void)
+{
+    return smemkit_worker ? (clock_t)smemkit_clock64() : clock();
 }
 
 void smemkit_trap(const char *what, const char *file, int line)
@@ -934,9 +1141,32 @@ void smemkit_trap(const char *what, const char *file, int line)
     worker_end_thread(w);
 }
 
+void smemkit_overrun(const void *code)
+{
+    struct worker *w = smemkit_worker;
+
+    if (!w)
+        abort();
+    if (!w->tracer) {
+        explain(w, ERROR_ILLEGAL_ADDRESS, "illegal write: past the end of a local array", true);
+        worker_leave(w);
+    }
+    trace_fault_message(w, KIND_OUT_OF_BOUNDS, trace_here(w->tracer, (const char *)code - 1), (struct place){0},
+                        "has written past the end of a local array of the function that ends here", true);
+    worker_end_thread(w);
+}
+
 void *smemkit_dynamic_shared(void)
 {
-    const struct worker *w = own_worker();
+    return own_worker()->shared.dynamic.start;
+}
 
-    return worker_dynamic_shared(w, w->launch);
+void *smemkit_static_shared(const struct smemkit_shared *variable)
+{
+    struct worker *w = own_worker();
+
+    for (unsigned i = 0; i < w->shared.count; i++)
+        if (w->shared.slots[i].variable == variable)
+            return w->shared.slots[i].start;
+    return shared_place(w, variable);
 }

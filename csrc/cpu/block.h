@@ -9,6 +9,7 @@
 
 #include "executor.h"
 #include "fiber.h"
+#include "library.h"
 #include "trace.h"
 
 enum {
@@ -70,6 +71,36 @@ struct named_barrier {
 
 struct async_copies; /* async.c */
 
+/* The search for a wait that cannot end. A thread that gives way with the registers and the stack that it had at
+ * an earlier turn, while no memory has changed in between, does the same for ever; lanes that have exchanged
+ * values do so together, and all of the warp is their state. When all threads of the block that can run have
+ * repeated themselves, the round is complete. */
+struct repetition {
+    _Atomic uint64_t changes; /* grows when a thread does what others may wait for */
+    _Atomic uint64_t rounds;  /* complete ones */
+    uint64_t searched;        /* `changes` when this round began */
+    uint64_t shared; /* what the block's shared memory held when the last round was complete; 0: none was */
+    uint64_t repeated[READY_WORDS]; /* threads that have, in this round */
+    uint32_t meetings[MAX_WARPS];   /* completed collectives of the block's warps */
+    uint32_t turns[MAX_THREADS];
+    uint64_t states[MAX_THREADS]; /* at the last turn whose number is a power of two (Brent's algorithm) */
+};
+
+/* An array of shared memory, before a guard page: see shared.c. */
+struct shared_array {
+    const struct smemkit_shared *variable; /* NULL: the dynamic one, or a free slot */
+    char *first, *start, *end, *limit;     /* first <= start <= end <= limit, which is fixed; the rest is slack */
+};
+
+struct shared_memory {
+    char *base;   /* SHARED_SLOTS slots of 1 << shift bytes, each with its guard at its end; then a page that is
+                     never   mapped, and the dynamic array, which ends before the guard around it all */
+    size_t bytes; /* from `base` to that guard */
+    unsigned shift, count; /* slots below `count` are in use */
+    size_t static_bytes;   /* of the launch's variables */
+    struct shared_array slots[SHARED_SLOTS], dynamic;
+};
+
 struct worker {
     const struct smemkit_launch *launch;
     struct index3 block;
@@ -107,7 +138,7 @@ struct worker {
     uint16_t stack_of[MAX_THREADS];
 
     unsigned guarded; /* stacks that have their guard page */
-    char *shared;     /* dynamic shared memory, up to a guard page */
+    struct shared_memory shared;
     void *signal_stack;
     unsigned ticks;
 
@@ -123,9 +154,9 @@ struct worker {
     bool fault_address_known; /* not for what the processor refuses before it looks */
     atomic_bool in_block;
     atomic_ulong blocks_done;
-    _Atomic uint64_t
-        progress;       /* of a checked launch: grows while something happens that has not happened before */
+    struct repetition repetition;
     _Atomic int *abort; /* of the launch: nonzero where it must end */
+    uint64_t unstarted; /* blocks, when the launch was ended for a wait that cannot end */
     pthread_t thread;
     int number;
 };
@@ -138,7 +169,7 @@ extern SMEMKIT_INDEX smemkit_block_dim;
 extern SMEMKIT_INDEX smemkit_grid_dim;
 
 /* What a launch is being ended for. */
-enum abort { ABORT_NOT, ABORT_FAULT, ABORT_HANG, ABORT_INTERRUPT };
+enum abort { ABORT_NOT, ABORT_FAULT, ABORT_HANG, ABORT_DEADLOCK, ABORT_INTERRUPT };
 
 /* The worker that the running thread is; NULL on the host's threads. */
 extern SMEMKIT_THREAD_LOCAL struct worker *smemkit_worker;
@@ -163,8 +194,20 @@ void worker_end_thread(struct worker *) __attribute__((noreturn));
 void worker_yield(struct worker *);
 /* The running thread's log is full: it waits until its warp's logs have been merged. */
 void worker_wait_for_room(struct worker *);
-/* Where the dynamic shared memory of the launch's blocks begins. */
-void *worker_dynamic_shared(const struct worker *, const struct smemkit_launch *);
+
+/* Shared memory (shared.c): mapped and unmapped; before a worker's first block of a launch; a variable that the
+ * launch has not come to yet. */
+bool shared_prepare(struct worker *);
+void shared_dispose(struct worker *);
+bool shared_begin(struct worker *, const struct smemkit_launch *);
+void *shared_place(struct worker *, const struct smemkit_shared *);
+/* The array that `address` lies in, or beside; NULL where it is not near any. Writes "4 bytes past the end of the
+ * shared variable tile of 1024 bytes" or the like; false where there is none. */
+const struct shared_array *shared_near(const struct worker *, const void *address);
+bool shared_describe(const struct worker *, const void *address, char *text, size_t length);
+/* False, with a description, where a block has written beside its arrays. */
+bool shared_intact(struct worker *, char *text, size_t length);
+uint64_t shared_hash(const struct worker *); /* of what it holds */
 
 /* The copies that a thread has not waited for, at its end; the block's, when they are void; the memory for them.
  */

@@ -105,6 +105,32 @@ static bool cpu_fill(struct device *device, void *to, int byte, size_t bytes, de
     return true;
 }
 
+/* A rung of the host, as a launch of one thread: Ctrl-C ends it then as it ends a kernel, and its loops need not
+ * ask.
+ */
+struct host_rung {
+    kernel_launcher run;
+    const void *args;
+    int error;
+};
+
+static void run_host_rung(void *closure)
+{
+    struct host_rung *rung = closure;
+
+    rung->error = rung->run(rung->args, NULL);
+}
+
+static int launch_host_rung(const struct kernel_row *row, const void *args)
+{
+    struct host_rung rung = {.run = cpu_launchers[row->index], .args = args};
+    const struct smemkit_launch launch = {
+        .kernel = row->name, .grid = {1, 1, 1}, .block = {1, 1, 1}, .run = run_host_rung, .closure = &rung};
+    const int error = smemkit_run(&launch);
+
+    return error ? error : rung.error;
+}
+
 static bool cpu_launch(struct device *device, const struct kernel_row *row, const void *args, device_stream stream,
                        struct failure *failure)
 {
@@ -122,7 +148,8 @@ static bool cpu_launch(struct device *device, const struct kernel_row *row, cons
         return false;
     }
     smemkit_forget();
-    error = launchers[row->index](args, NULL);
+    error = row->needs == HOST && !check ? launch_host_rung(row, args) : launchers[row->index](args, NULL);
+    failure->ran = smemkit_ran();
     if (error == ERROR_UNKNOWN)
         failure_set(failure, FAILURE_INTERRUPTED, "interrupted");
     else if (error == ERROR_MEMORY_ALLOCATION)

@@ -77,6 +77,7 @@ void fiber_prepare(struct fiber *fiber, void *bottom, void *top, void (*entry)(v
 void fiber_switch(struct fiber *from, struct fiber *to)
 {
     from->born = true;
+    from->sp = __builtin_frame_address(0);
     if (_setjmp(from->registers) == 0) {
         ASAN_LEAVE(from, to);
         if (to->born)

@@ -32,6 +32,7 @@
 
 struct fiber {
 #ifdef SMEMKIT_PORTABLE_FIBERS
+    void *sp; /* the stack pointer when it was left */
     jmp_buf registers;
     ucontext_t birth;
     bool born;

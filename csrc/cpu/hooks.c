@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "executor.h"
 #include "trace.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -56,8 +57,6 @@ static __attribute__((noinline)) void touch_other(struct tracer *t, uintptr_t ad
 
     if (space == SPACE_UNKNOWN)
         return;
-    if (bytes == 1 && space == (uint64_t)SPACE_STATIC << SPACE_SHIFT && smemkit_trace_is_nameless(t, address))
-        return; /* a flag that a variable has been initialised */
     log_access(t, address, space, bytes, kind, code);
     if (t->yield)
         smemkit_trace_yield(t);
@@ -78,6 +77,8 @@ INLINE void touch(const volatile void *memory, unsigned bytes, enum access_kind 
     span = t->spans;
     for (int i = 1; i < SPANS && address - span->start >= span->bytes; i++)
         span++;
+    if (span == t->spans && address - span->start < span->bytes)
+        span = &t->statics[(address - span->start) >> t->static_shift];
     if (__builtin_expect(bytes > 1 && address - span->start < span->bytes &&
                              span->bytes - (address - span->start) >= bytes && !(address & (bytes - 1)) &&
                              !t->yield,
@@ -103,15 +104,6 @@ static void touch_range(const volatile void *memory, size_t bytes, enum access_k
     }
 }
 
-/* Whoever waits for another thread reads what is volatile, or atomic. */
-INLINE void wait_perhaps(void)
-{
-    struct tracer *t = own_tracer();
-
-    if (t)
-        t->waits = true;
-}
-
 #define HOOKS(bytes)                                             \
     HIDDEN void __tsan_read##bytes(void *memory)                 \
     {                                                            \
@@ -131,7 +123,6 @@ INLINE void wait_perhaps(void)
     }                                                            \
     HIDDEN void __tsan_volatile_read##bytes(void *memory)        \
     {                                                            \
-        wait_perhaps();                                          \
         touch(memory, bytes, ACCESS_LOAD, CALLER);               \
     }                                                            \
     HIDDEN void __tsan_volatile_write##bytes(void *memory)       \
@@ -233,4 +224,15 @@ HIDDEN void __ubsan_handle_out_of_bounds(const struct bounds *bounds, uintptr_t 
 
     if (t)
         smemkit_trace_bounds(t, bounds->file, (int)bounds->line, bounds->array->name, (int64_t)index);
+}
+
+/* The end of a function that has no return there */
+struct position {
+    const char *file;
+    uint32_t line, column;
+};
+
+HIDDEN void __ubsan_handle_missing_return(const struct position *position)
+{
+    smemkit_trap("the end of a function without its return", position->file, (int)position->line);
 }

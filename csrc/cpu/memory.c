@@ -171,6 +171,37 @@ bool memory_find(const void *address, uintptr_t *start, uintptr_t *end)
     return buffer != NULL;
 }
 
+/* Of a thread's stack, too, as it is. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+__attribute__((no_sanitize("address")))
+#endif
+uint64_t
+memory_hash(const void *start, size_t bytes)
+{
+    const unsigned char *at = start, *end = at + bytes;
+    uint64_t hash = bytes, word = 0;
+
+    for (; end - at >= 8; at += 8) {
+        __builtin_memcpy(&word, at, 8);
+        hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 29;
+    }
+    for (; at < end; at++)
+        hash = (hash ^ *at) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash;
+}
+
+uint64_t memory_hash_of_buffers(void)
+{
+    uint64_t hash = 0;
+
+    pthread_mutex_lock(&buffers_lock);
+    for (const struct buffer *buffer = buffers; buffer; buffer = buffer->next)
+        hash = hash * 31 + memory_hash(buffer->start, (size_t)(buffer->end - buffer->start));
+    pthread_mutex_unlock(&buffers_lock);
+    return hash;
+}
+
 void memory_describe(const void *address, char *text, size_t length)
 {
     const char *at = address;

@@ -21,6 +21,10 @@ void memory_take_back(void *loan);
 /* The buffer that `address` lies in or, by less than its guards, beside. False where there is none. */
 bool memory_find(const void *address, uintptr_t *start, uintptr_t *end);
 
+/* A hash of some memory, and of all buffers. */
+uint64_t memory_hash(const void *start, size_t bytes);
+uint64_t memory_hash_of_buffers(void);
+
 /* Where `address` lies: writes "4 bytes past the end of a buffer of 4000 bytes" or the like. */
 void memory_describe(const void *address, char *text, size_t length);
 

@@ -21,8 +21,7 @@
 enum {
     POLL_MS = 20,          /* how often the launching thread looks up */
     GRACE_POLLS = 10,      /* how long a worker has to notice an abort before it is kicked */
-    IDLE_POLLS = 100,      /* how long a checked launch may ask for the same words again and again */
-    WATCHDOG_SECONDS = 60, /* for one block, unless SMEMKIT_WATCHDOG says otherwise; 0: for ever */
+    WATCHDOG_SECONDS = 60, /* for one block of a user's kernel, unless SMEMKIT_WATCHDOG says otherwise; 0: none */
 };
 
 static const unsigned MAX_GRID_X = 2147483647;
@@ -32,6 +31,7 @@ int (*smemkit_interrupted)(void);
 
 static SMEMKIT_THREAD_LOCAL int last_error;
 static SMEMKIT_THREAD_LOCAL char last_message[MESSAGE_BYTES];
+static SMEMKIT_THREAD_LOCAL bool ran;
 static SMEMKIT_THREAD_LOCAL bool launching; /* a handler of a signal must not wait for itself */
 
 /* The process's workers. Everything is under `lock` but what is atomic, and what stays as it is while `running` is
@@ -76,6 +76,12 @@ void smemkit_forget(void)
 {
     last_error = ERROR_NONE;
     last_message[0] = '\0';
+    ran = false;
+}
+
+int smemkit_ran(void)
+{
+    return ran;
 }
 
 const char *smemkit_last_message(void)
@@ -100,6 +106,13 @@ static void work_on(struct worker *w, const struct smemkit_launch *launch)
 {
     uint64_t columns = launch->grid[0], rows = launch->grid[1], i;
 
+    if (!shared_begin(w, launch)) {
+        pthread_mutex_lock(&pool.lock);
+        pool.fault = (struct fault){ERROR_MEMORY_ALLOCATION, "no memory for the shared memory of a block"};
+        pool.abort = ABORT_FAULT;
+        pthread_mutex_unlock(&pool.lock);
+        return;
+    }
     if (pool.trace && !trace_enter(w, pool.trace)) {
         pthread_mutex_lock(&pool.lock);
         pool.trace->out_of_memory = true;
@@ -114,7 +127,7 @@ static void work_on(struct worker *w, const struct smemkit_launch *launch)
 
         if (!worker_run_block(w, launch, block) && (!pool.trace || pool.abort)) { /* a check goes on */
             pthread_mutex_lock(&pool.lock);
-            if (!pool.fault.error || pool.abort == ABORT_HANG)
+            if (!pool.fault.error || pool.abort == ABORT_HANG || pool.abort == ABORT_DEADLOCK)
                 pool.fault = w->fault;
             if (!pool.abort)
                 pool.abort = ABORT_FAULT;
@@ -289,30 +302,68 @@ static bool wait_interrupted(void)
     return interrupted;
 }
 
-/* What has happened in a checked launch so far: a number that grows while anything does. */
-static uint64_t progress(void)
-{
-    uint64_t sum = 0;
+/* What the workers have done since `changes` counted as many, for `cannot_end`. */
+struct search {
+    uint64_t changes, memory;
+    uint64_t rounds[MAX_WORKERS];
+    bool suspected; /* all repeated themselves with this `memory` */
+};
 
-    for (int i = 0; i < pool.size; i++) {
-        sum += pool.workers[i]->blocks_done;
-        sum += atomic_load_explicit(&pool.workers[i]->progress, memory_order_relaxed);
+static void begin_search(struct search *search, uint64_t changes)
+{
+    search->changes = changes;
+    for (int i = 0; i < pool.size; i++)
+        search->rounds[i] = pool.workers[i]->repetition.rounds;
+}
+
+/* With the lock held: whether no thread of the launch can ever change what the others wait for. All workers that
+ * are not done with it are in a block; each has had a complete round in which all threads repeated themselves, and
+ * that began after the search and after the memory was looked at; and nothing has changed. */
+static bool cannot_end(struct search *search)
+{
+    struct library library;
+    uint64_t changes = 0, memory;
+    int in_block = 0;
+
+    for (int i = 0; i < pool.size; i++)
+        changes += pool.workers[i]->repetition.changes;
+    if (changes != search->changes) {
+        search->suspected = false;
+        begin_search(search, changes);
+        return false;
     }
-    return sum;
+    for (int i = 0; i < pool.size; i++) {
+        if (!pool.workers[i]->in_block)
+            continue;
+        in_block++;
+        if (pool.workers[i]->repetition.rounds - search->rounds[i] < 2) /* the first one had begun already */
+            return false;
+    }
+    if (in_block < pool.running)
+        return false;
+    library = library_find((uintptr_t)pool.launch->run);
+    memory = memory_hash_of_buffers() * 31 +
+             memory_hash((const void *)library.data_start, library.data_end - library.data_start);
+    if (search->suspected && memory == search->memory)
+        return true;
+    search->suspected = true;
+    search->memory = memory;
+    begin_search(search, changes);
+    return false;
 }
 
 /* With the lock held, until no worker runs this launch. */
 static void watch(void)
 {
     unsigned long done[MAX_WORKERS] = {0};
-    double limit = watchdog_seconds();
-    int stuck[MAX_WORKERS] = {0}, aborting = 0, idle = 0;
-    uint64_t before = 0;
+    const double limit = pool.launch->watched ? watchdog_seconds() : 0;
+    int stuck[MAX_WORKERS] = {0}, aborting = 0;
+    struct search search = {0};
 
     for (int i = 0; i < pool.size; i++)
         done[i] = pool.workers[i]->blocks_done;
     while (pool.running > 0) {
-        if (wait_interrupted() && !pool.abort)
+        if (wait_interrupted()) /* whatever else has happened: its exception is set */
             pool.abort = ABORT_INTERRUPT;
         for (int i = 0; i < pool.size && !pool.abort; i++) {
             unsigned long now = pool.workers[i]->blocks_done;
@@ -322,13 +373,11 @@ static void watch(void)
             if (limit > 0 && stuck[i] * (POLL_MS / 1000.0) > limit)
                 pool.abort = ABORT_HANG;
         }
-        if (pool.trace && limit > 0) {
-            const uint64_t now = progress();
-
-            idle = now == before ? idle + 1 : 0;
-            before = now;
-            if (idle > IDLE_POLLS && !pool.abort)
-                pool.abort = ABORT_HANG;
+        if (!pool.abort && (pool.trace || pool.launch->closed) && cannot_end(&search)) {
+            for (int i = 0; i < pool.size; i++)
+                pool.workers[i]->unstarted =
+                    pool.blocks - (pool.next_block < pool.blocks ? pool.next_block : pool.blocks);
+            pool.abort = ABORT_DEADLOCK;
         }
         if (pool.abort && ++aborting > (pool.trace ? 10 * GRACE_POLLS : GRACE_POLLS))
             for (int i = 0; i < pool.size; i++)
@@ -356,6 +405,30 @@ static int check_configuration(const struct smemkit_launch *launch)
     return ERROR_NONE;
 }
 
+/* The launch that a test wants to fail, counted from now, and the signal that comes then; 0: none. */
+static atomic_long failing;
+static atomic_int failing_by;
+
+long smemkit_fail_launch(long countdown, int signal)
+{
+    const long before = atomic_exchange(&failing, countdown);
+
+    atomic_store(&failing_by, signal);
+    return before > 0 ? before : 0;
+}
+
+int smemkit_launch_failure(const char *kernel)
+{
+    const int by = atomic_load(&failing_by);
+
+    if (atomic_load(&failing) <= 0 || atomic_fetch_sub(&failing, 1) != 1)
+        return ERROR_NONE;
+    if (!by)
+        return refuse(ERROR_LAUNCH_FAILURE, "the launch of kernel %s fails, as a test wants it", kernel);
+    (void)raise(by);
+    return smemkit_interrupted && smemkit_interrupted() ? refuse(ERROR_UNKNOWN, "interrupted") : ERROR_NONE;
+}
+
 int smemkit_run(const struct smemkit_launch *launch)
 {
     static pthread_once_t registered = PTHREAD_ONCE_INIT;
@@ -364,6 +437,8 @@ int smemkit_run(const struct smemkit_launch *launch)
     struct trace *trace = NULL;
     int error = check_configuration(launch);
 
+    if (!error)
+        error = smemkit_launch_failure(launch->kernel);
     if (error)
         return error;
     if (launching)
@@ -398,20 +473,25 @@ int smemkit_run(const struct smemkit_launch *launch)
     pool.abort = ABORT_NOT;
     pool.fault = fault;
     pool.running = pool.size;
+    ran = true;
     pool.generation++;
     fault_handler_install();
     pthread_cond_broadcast(&pool.work);
     watch();
     fault_handler_remove();
     fault = pool.fault;
-    if (trace && pool.abort != ABORT_INTERRUPT) { /* it is in the report */
-        fault.error = trace->out_of_memory ? ERROR_MEMORY_ALLOCATION : ERROR_NONE;
-        snprintf(fault.message, sizeof fault.message, "no memory for the checker");
+    if (pool.abort == ABORT_INTERRUPT) {
+        fault.error = ERROR_UNKNOWN;
+        snprintf(fault.message, sizeof fault.message, "interrupted in kernel %s", launch->kernel);
+    } else if (trace && trace->out_of_memory) {
+        fault = (struct fault){ERROR_MEMORY_ALLOCATION, "no memory for the checker"};
+    } else if (trace &&
+               pool.abort != ABORT_FAULT) { /* it is in the report; but a worker that cannot begin is not */
+        fault.error = ERROR_NONE;
     } else if (!fault.error && pool.abort) { /* it ended between two blocks */
-        fault.error = pool.abort == ABORT_HANG ? ERROR_LAUNCH_TIMEOUT : ERROR_UNKNOWN;
-        snprintf(fault.message, sizeof fault.message, "%s in kernel %s",
-                 pool.abort == ABORT_HANG ? "a block took longer than SMEMKIT_WATCHDOG allows" : "interrupted",
-                 launch->kernel);
+        fault.error = ERROR_LAUNCH_TIMEOUT;
+        snprintf(fault.message, sizeof fault.message,
+                 "a block took longer than SMEMKIT_WATCHDOG allows in kernel %s", launch->kernel);
     }
     if (!memory_intact(last_message, sizeof last_message) && !fault.error) {
         fault.error = ERROR_ILLEGAL_ADDRESS;

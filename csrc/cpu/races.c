@@ -1,5 +1,13 @@
-/* Races: the shadow memory, which remembers for every word who wrote and who read it last, and the clocks, which
- * tell whether two accesses are ordered.
+/* Races: the shadow memory, which remembers the accesses of every word, and the clocks, which tell whether two
+ * accesses are ordered.
+ *
+ * Of a word the shadow keeps the last plain store, and of the loads and atomics since then the last of each
+ * thread. One access may replace another only if whatever conflicts with the old one conflicts with the new one as
+ * well: a plain store conflicts with everything and so replaces all that came before; a load replaces the loads of
+ * its own thread, an atomic the atomics; an atomic replaces neither a load nor a plain store, since other atomics
+ * conflict with those. In shared memory this is exact. In global memory a word has room for MOST_ATOMICS and
+ * MOST_LOADS different warps and epochs, of as many blocks as have used it: whichever block stores there, a load
+ * of another one is known.
  *
  * Each thread of a block counts epochs; it begins a new one whenever it synchronises. An access is known by block,
  * thread and epoch. After a barrier of the block everybody knows all earlier epochs (`base_epoch`), which is all
@@ -24,20 +32,22 @@
 #include "memory.h"
 #include "trace.h"
 
-enum { READERS = 2, STRIPES = 256, EVERY_THREAD = 0xFFFF, INTERVAL_BITS = 10 };
+enum { USES = 2, MOST_ATOMICS = 32, MOST_LOADS = 4, USES_IN_CHUNK = 1024, STRIPES = 256, INTERVAL_BITS = 10 };
 
-/* The lanes of one warp that have read a word in one epoch. Two warps are remembered, so that whoever writes it,
- * another one is among them. */
-struct reader {
-    uint32_t epoch, lanes;
+/* The lanes of one warp that have loaded a word, or done an atomic on it, in one epoch. */
+struct use {
+    uint32_t epoch, lanes; /* epoch 0: none */
     uint16_t warp;
+    bool atomic;
 };
 
 struct cell {
-    uint32_t epoch; /* of the last store; 0: none */
+    uint32_t epoch; /* of the last plain store; 0: none */
     uint16_t thread;
-    bool atomic : 1, rivals : 1, pending : 1; /* pending: a copy to it is on its way */
-    struct reader readers[READERS];
+    bool written : 1; /* by a store, an atomic or a copy */
+    bool atomics : 1; /* there may be some among the uses */
+    bool pending : 1; /* a copy to it is on its way */
+    struct use uses[USES];
 };
 
 /* Where an access of a cell was made, which is asked only when it is part of a race; and its block, which is asked
@@ -47,10 +57,22 @@ struct origin {
 };
 
 struct origins {
-    struct origin store, readers[READERS], copy;
-    struct origin rival; /* an atomic before the last, by another thread */
-    uint32_t rival_epoch;
-    uint16_t rival_thread, copier; /* threads */
+    struct origin store, uses[USES], copy;
+    struct more_uses *more; /* means something only while the cell's own uses are taken, from the first on */
+    uint16_t copier;        /* a thread */
+};
+
+/* Uses for which a cell has no room. */
+struct more_uses {
+    struct more_uses *next;
+    struct use use;
+    struct origin origin;
+};
+
+/* Their memory, which lives as long as the launch. */
+struct uses_chunk {
+    struct uses_chunk *next;
+    struct more_uses items[USES_IN_CHUNK];
 };
 
 /* One access on its way through. */
@@ -126,7 +148,10 @@ void shadow_forget(struct region *region, uintptr_t start, size_t bytes)
 
 bool shadow_map(struct region *region, uintptr_t start, size_t bytes, bool global)
 {
-    *region = (struct region){.start = start, .bytes = bytes, .shift = 2, .global = global};
+    const size_t extra = start & 3; /* cells are aligned words, whatever a borrowed array's first address is */
+
+    *region = (struct region){
+        .start = start - extra, .bytes = bytes + extra, .used = bytes + extra, .shift = 2, .global = global};
     return map_cells(region, 2);
 }
 
@@ -142,11 +167,59 @@ void shadow_free(struct region *region)
     region->origins = NULL;
 }
 
+/* ---- uses beyond a cell's own ---- */
+
+static struct more_uses *take_uses(struct tracer *t)
+{
+    struct more_uses *taken = t->free_uses;
+    struct uses_chunk *chunk;
+
+    if (!taken) {
+        chunk = calloc(1, sizeof *chunk);
+        if (!chunk) {
+            t->trace->out_of_memory = true;
+            return NULL;
+        }
+        for (int i = 0; i < USES_IN_CHUNK; i++)
+            chunk->items[i].next = i + 1 < USES_IN_CHUNK ? &chunk->items[i + 1] : NULL;
+        pthread_mutex_lock(&regions_lock);
+        chunk->next = t->trace->uses;
+        t->trace->uses = chunk;
+        pthread_mutex_unlock(&regions_lock);
+        taken = chunk->items;
+    }
+    t->free_uses = taken->next;
+    taken->next = NULL;
+    return taken;
+}
+
+static void give_uses_back(struct tracer *t, struct origins *origins)
+{
+    while (origins->more) {
+        struct more_uses *next = origins->more->next;
+
+        origins->more->next = t->free_uses;
+        t->free_uses = origins->more;
+        origins->more = next;
+    }
+}
+
+static struct more_uses *copy_uses(struct tracer *t, const struct more_uses *from)
+{
+    struct more_uses *first = NULL, **link = &first;
+
+    for (; from && (*link = take_uses(t)); from = from->next, link = &(*link)->next) {
+        (*link)->use = from->use;
+        (*link)->origin = from->origin;
+    }
+    return first;
+}
+
 /* From a cell for four bytes to one for each: somebody touches less than a word. */
-static bool refine(struct region *region)
+static bool refine(struct tracer *t, struct region *region)
 {
     struct region coarse = *region;
-    const size_t words = cells_of(region, 2), bytes = cells_of(region, 0);
+    const size_t words = (region->used + 3) / 4, bytes = cells_of(region, 0);
 
     if (!map_cells(region, 0)) {
         *region = coarse;
@@ -155,11 +228,12 @@ static bool refine(struct region *region)
     for (size_t i = 0; i < words; i++) {
         const struct cell *word = &coarse.cells[i];
 
-        if (!word->epoch && !word->readers[0].epoch && !word->readers[1].epoch)
+        if (!word->written && !word->pending && !word->uses[0].epoch)
             continue;
         for (size_t j = i * 4; j < i * 4 + 4 && j < bytes; j++) {
             region->cells[j] = *word;
             region->origins[j] = coarse.origins[i];
+            region->origins[j].more = word->uses[0].epoch ? copy_uses(t, coarse.origins[i].more) : NULL;
         }
     }
     shadow_free(&coarse);
@@ -179,9 +253,9 @@ static struct region *find_region(struct tracer *t, uintptr_t address)
         if (address - found->start < found->bytes)
             break;
     if (!found && (found = calloc(1, sizeof *found))) {
-        if (address - trace->data_start < trace->data_end - trace->data_start) {
-            start = trace->data_start;
-            end = trace->data_end;
+        if (library_has_data(&trace->library, address)) {
+            start = trace->library.data_start;
+            end = trace->library.data_end;
         } else if (!memory_find((const void *)address, &start, &end)) {
             start = end = 0;
         }
@@ -208,6 +282,12 @@ void shadow_free_all(struct trace *trace)
         shadow_free(region);
         free(region);
     }
+    while (trace->uses) {
+        struct uses_chunk *chunk = trace->uses;
+
+        trace->uses = chunk->next;
+        free(chunk);
+    }
 }
 
 /* ---- order ---- */
@@ -217,8 +297,9 @@ void shadow_free_all(struct trace *trace)
 struct release {
     uint32_t block, base[2], epoch[2]; /* for its own block, and for the device */
     uint16_t thread;
-    const struct sync_object *elsewhere; /* and then only its first `count` releases */
-    uint32_t count;
+    struct sync_object *elsewhere; /* and then only this many of its releases, as in struct seen */
+    uint32_t count, near;
+    uint64_t visited; /* by the search of this number */
 };
 
 struct sync_object {
@@ -227,32 +308,43 @@ struct sync_object {
     uint32_t block; /* for shared memory; 0: global */
     struct release *releases;
     uint32_t count, room;
-    uint64_t visited; /* by the search of this number */
+    uint64_t visited;       /* by the search of this number, which */
+    uint32_t visited_count; /* looks at all of its first so many releases */
 };
 
-/* A thread has come after the first `count` releases at a place. */
+/* A thread has come after the first `count` releases at a place; and by a fence of the block alone, after those of
+ * its own block among the first `near`. */
 struct seen {
     struct sync_object *object;
-    uint32_t count;
+    uint32_t count, near;
 };
 
+/* Each search for a chain of releases has a number. */
 static uint64_t searches;
 
-static bool released(const struct sync_object *object, uint32_t count, const struct access *by,
+/* Whether what `seen` says, of a thread of `block`, brings `by` after `earlier`. A search looks at each release
+ * once: where it leads does not depend on how the search came to it. */
+static bool released(const struct seen *seen, uint32_t block, const struct access *by,
                      const struct access *earlier, int depth)
 {
+    struct sync_object *object = seen->object;
+    const uint32_t most = seen->near > seen->count ? seen->near : seen->count;
+    const uint32_t visited = object->visited == searches ? object->visited_count : 0;
+
     if (depth > 4096)
         return false;
-    for (uint32_t i = count; i-- > 0;) {
-        const struct release *release = &object->releases[i];
+    object->visited = searches;
+    object->visited_count = visited > seen->count ? visited : seen->count;
+    for (uint32_t i = most; i-- > visited;) {
+        struct release *release = &object->releases[i];
 
+        if (release->visited == searches || (i >= seen->count && release->block != block))
+            continue;
+        release->visited = searches;
         if (release->elsewhere) {
-            struct sync_object *elsewhere = (struct sync_object *)release->elsewhere;
+            const struct seen there = {release->elsewhere, release->count, release->near};
 
-            if (elsewhere->visited == searches) /* with no fewer releases: the latest come first */
-                continue;
-            elsewhere->visited = searches;
-            if (released(elsewhere, release->count, by, earlier, depth + 1))
+            if (released(&there, release->block, by, earlier, depth + 1))
                 return true;
         } else if (release->block == earlier->block) {
             const int scope = by->block != release->block;
@@ -269,8 +361,7 @@ static bool among(const struct clock_list *list, const struct access *by, const 
 {
     for (int i = 0; i < list->count; i++) {
         searches++;
-        list->items[i].object->visited = searches;
-        if (released(list->items[i].object, list->items[i].count, by, earlier, 0))
+        if (released(&list->items[i], by->block, by, earlier, 0))
             return true;
     }
     return false;
@@ -355,28 +446,27 @@ static struct access made_at(const struct origin *origin, unsigned thread, uint3
 static void check_store(struct tracer *t, const struct cell *cell, const struct origins *origins,
                         const struct access *now)
 {
-    const enum access_kind kind = cell->atomic ? ACCESS_ATOMIC : ACCESS_STORE;
-    const struct access last = made_at(&origins->store, cell->thread, cell->epoch, kind);
-    const struct access rival =
-        made_at(&origins->rival, origins->rival_thread, origins->rival_epoch, ACCESS_ATOMIC);
+    const struct access last = made_at(&origins->store, cell->thread, cell->epoch, ACCESS_STORE);
 
-    if (!cell->epoch || (cell->atomic && now->kind == ACCESS_ATOMIC))
-        return;
-    if (!ordered(t, now, &last))
+    if (cell->epoch && !ordered(t, now, &last))
         report_race(t, now, &last);
-    else if (cell->rivals && !ordered(t, now, &rival))
-        report_race(t, now, &rival);
 }
 
-static void check_reader(struct tracer *t, const struct reader *reader, const struct origin *origin,
-                         const struct access *now)
+/* Nothing before the block's last barrier is news to the block's threads. */
+static bool is_past(const struct tracer *t, uint32_t epoch, const struct origin *origin, const struct access *now)
 {
-    struct access earlier = made_at(origin, 0, reader->epoch, ACCESS_LOAD);
+    return origin->block == now->block && epoch < t->base_epoch;
+}
 
-    if (!reader->epoch || (origin->block == now->block && reader->epoch < t->base_epoch))
+static void check_use(struct tracer *t, const struct use *use, const struct origin *origin,
+                      const struct access *now)
+{
+    struct access earlier = made_at(origin, 0, use->epoch, use->atomic ? ACCESS_ATOMIC : ACCESS_LOAD);
+
+    if (earlier.kind == now->kind || is_past(t, use->epoch, origin, now))
         return;
-    for (uint32_t lanes = reader->lanes; lanes; lanes &= lanes - 1) {
-        earlier.thread = reader->warp * 32u + (unsigned)__builtin_ctz(lanes);
+    for (uint32_t lanes = use->lanes; lanes; lanes &= lanes - 1) {
+        earlier.thread = use->warp * LANES + (unsigned)__builtin_ctz(lanes);
         if (!ordered(t, now, &earlier)) {
             report_race(t, now, &earlier);
             return;
@@ -384,41 +474,123 @@ static void check_reader(struct tracer *t, const struct reader *reader, const st
     }
 }
 
-static bool outdated(struct tracer *t, const struct reader *reader, uint32_t block, const struct access *now)
+/* Against the loads and atomics since the last store. */
+static void check_uses(struct tracer *t, const struct cell *cell, const struct origins *origins,
+                       const struct access *now)
 {
-    struct access earlier = {.block = block, .epoch = reader->epoch};
+    if (!cell->uses[0].epoch)
+        return;
+    for (int i = 0; i < USES; i++)
+        if (cell->uses[i].epoch)
+            check_use(t, &cell->uses[i], &origins->uses[i], now);
+    for (const struct more_uses *more = origins->more; more; more = more->next)
+        check_use(t, &more->use, &more->origin, now);
+}
 
-    if (!reader->epoch || (block == now->block && reader->epoch < t->base_epoch))
-        return true;
-    if (!t->known_used && !t->seen_used)
+/* Whether `now`, by some lanes of its warp, is noted with a use that there is. Where it is not, it replaces what
+ * these lanes did in an earlier epoch. */
+static bool joins(struct use *use, const struct origin *origin, uint32_t lanes, const struct access *now)
+{
+    if (use->warp != now->thread / LANES || use->atomic != (now->kind == ACCESS_ATOMIC) ||
+        origin->block != now->block)
         return false;
-    for (uint32_t lanes = reader->lanes; lanes; lanes &= lanes - 1) {
-        earlier.thread = reader->warp * 32u + (unsigned)__builtin_ctz(lanes);
+    if (use->epoch == now->epoch)
+        use->lanes |= lanes;
+    else
+        use->lanes &= ~lanes;
+    return use->epoch == now->epoch;
+}
+
+/* Whether all of a use comes before `now` in every order. */
+static bool is_outdated(struct tracer *t, const struct use *use, const struct origin *origin,
+                        const struct access *now)
+{
+    struct access earlier = {.block = origin->block, .epoch = use->epoch};
+
+    if (use->atomic != (now->kind == ACCESS_ATOMIC))
+        return false;
+    for (uint32_t lanes = use->lanes; lanes; lanes &= lanes - 1) {
+        earlier.thread = use->warp * LANES + (unsigned)__builtin_ctz(lanes);
         if (!ordered(t, now, &earlier))
             return false;
     }
     return true;
 }
 
-static void add_reader(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *now)
+/* How many uses of the kind of `now` a cell has; of any block, or of one. */
+static int count_uses(const struct cell *cell, const struct origins *origins, const struct access *now,
+                      const uint32_t *block)
 {
-    const unsigned warp = now->thread / 32, lane = now->thread % 32;
+    const bool atomic = now->kind == ACCESS_ATOMIC;
+    int count = 0;
 
-    for (int i = 0; i < READERS; i++) {
-        struct reader *reader = &cell->readers[i];
+    for (int i = 0; i < USES; i++)
+        count += cell->uses[i].atomic == atomic && (!block || origins->uses[i].block == *block);
+    for (const struct more_uses *more = origins->more; more; more = more->next)
+        count += more->use.atomic == atomic && (!block || more->origin.block == *block);
+    return count;
+}
 
-        if (reader->epoch == now->epoch && reader->warp == warp && origins->readers[i].block == now->block) {
-            reader->lanes |= UINT32_C(1) << lane;
+/* A place for a use in the list: a new one. Or in a full cell of global memory that of a use which comes before
+ * `now` in every order; or, if none of its block is there, that of one whose block is there twice. */
+static struct more_uses *more_room(struct tracer *t, const struct cell *cell, struct origins *origins,
+                                   const struct access *now)
+{
+    const bool atomic = now->kind == ACCESS_ATOMIC;
+    bool new_block;
+
+    if (now->space != SPACE_GLOBAL ||
+        count_uses(cell, origins, now, NULL) < (atomic ? MOST_ATOMICS : MOST_LOADS)) {
+        struct more_uses *taken = take_uses(t);
+
+        if (taken) {
+            taken->next = origins->more;
+            origins->more = taken;
+        }
+        return taken;
+    }
+    new_block = !count_uses(cell, origins, now, &now->block);
+    for (struct more_uses *more = origins->more; more; more = more->next)
+        if (is_outdated(t, &more->use, &more->origin, now) ||
+            (new_block && more->use.atomic == atomic && count_uses(cell, origins, now, &more->origin.block) > 1))
+            return more;
+    return NULL;
+}
+
+/* Notes a load or an atomic by some lanes of a warp. `now` has the thread of one of them. */
+static void add_use(struct tracer *t, struct cell *cell, struct origins *origins, uint32_t lanes,
+                    const struct access *now)
+{
+    const struct use use = {now->epoch, lanes, (uint16_t)(now->thread / LANES), now->kind == ACCESS_ATOMIC};
+    struct more_uses *more;
+    struct use *room = NULL;
+    struct origin *origin = NULL;
+
+    if (!cell->uses[0].epoch)
+        give_uses_back(t, origins);
+    for (int i = 0; i < USES; i++) {
+        if (cell->uses[i].epoch && joins(&cell->uses[i], &origins->uses[i], lanes, now))
             return;
+        if (!room && (!cell->uses[i].lanes || is_past(t, cell->uses[i].epoch, &origins->uses[i], now))) {
+            room = &cell->uses[i];
+            origin = &origins->uses[i];
         }
     }
-    for (int i = 0; i < READERS; i++) {
-        if (outdated(t, &cell->readers[i], origins->readers[i].block, now)) {
-            cell->readers[i] =
-                (struct reader){.epoch = now->epoch, .lanes = UINT32_C(1) << lane, .warp = (uint16_t)warp};
-            origins->readers[i] = origin_of(now);
+    for (more = origins->more; more; more = more->next) {
+        if (joins(&more->use, &more->origin, lanes, now))
             return;
+        if (!room && (!more->use.lanes || is_past(t, more->use.epoch, &more->origin, now))) {
+            room = &more->use;
+            origin = &more->origin;
         }
+    }
+    if (!room && (more = more_room(t, cell, origins, now))) {
+        room = &more->use;
+        origin = &more->origin;
+    }
+    if (room) {
+        *room = use;
+        *origin = origin_of(now);
     }
 }
 
@@ -450,35 +622,26 @@ static void check_copy(struct tracer *t, const struct origins *origins, const st
 
 static void through_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *now)
 {
-    if (cell->epoch && (origins->store.block != now->block || cell->rivals ||
-                        (cell->epoch >= t->base_epoch && cell->thread != now->thread)))
+    if (cell->epoch &&
+        (origins->store.block != now->block || (cell->epoch >= t->base_epoch && cell->thread != now->thread)))
         check_store(t, cell, origins, now);
     if (cell->pending)
         check_copy(t, origins, now);
-    if (!cell->epoch && !cell->pending && now->reads && now->space != SPACE_GLOBAL)
+    if (!cell->written && !cell->pending && now->reads && now->space != SPACE_GLOBAL)
         report_uninitialised(t, now);
-    if (now->kind == ACCESS_LOAD) {
-        if (cell->pending)
-            return;
-        add_reader(t, cell, origins, now);
+    if (now->kind != ACCESS_LOAD || cell->atomics)
+        check_uses(t, cell, origins, now);
+    if (now->kind == ACCESS_LOAD && cell->pending)
+        return;
+    if (now->kind != ACCESS_STORE) {
+        cell->written |= now->kind == ACCESS_ATOMIC;
+        cell->atomics |= now->kind == ACCESS_ATOMIC;
+        add_use(t, cell, origins, UINT32_C(1) << now->thread % LANES, now);
         return;
     }
-    for (int i = 0; i < READERS; i++)
-        if (cell->readers[i].epoch)
-            check_reader(t, &cell->readers[i], &origins->readers[i], now);
-    if (now->kind == ACCESS_STORE) {
-        cell->rivals = false;
-    } else if (cell->atomic && (cell->thread != now->thread || origins->store.block != now->block)) {
-        cell->rivals = true;
-        origins->rival = origins->store;
-        origins->rival_epoch = cell->epoch;
-        origins->rival_thread = cell->thread;
-    }
     origins->store = origin_of(now);
-    cell->epoch = now->epoch;
-    cell->thread = (uint16_t)now->thread;
-    cell->atomic = now->kind == ACCESS_ATOMIC;
-    memset(cell->readers, 0, sizeof cell->readers);
+    *cell = (struct cell){
+        .epoch = now->epoch, .thread = (uint16_t)now->thread, .written = true, .pending = cell->pending};
 }
 
 /* Interval and position in one number that grows along a thread. */
@@ -514,7 +677,7 @@ static void through_cells(struct tracer *t, struct access *now, uint64_t tagged)
         if (region->global)
             for (unsigned i = 0; i < STRIPES; i++)
                 lock_stripe(i);
-        if (region->shift && !refine(region))
+        if (region->shift && !refine(t, region))
             t->trace->out_of_memory = true;
         if (region->global)
             for (unsigned i = 0; i < STRIPES; i++)
@@ -552,31 +715,22 @@ void shadow_accesses(struct tracer *t, unsigned thread, const uint32_t *items, u
 }
 
 /* Whether the load of a word that is tracked word by word changes nothing but who has read it, which is what
- * nearly all loads of tiles do: the word was stored before the last barrier, and this warp's lanes, or two other
- * warps, have read it since. Then it is noted here. `now` has the thread of one of the lanes. */
-static inline bool is_plain_load(const struct tracer *t, const struct region *region, uint64_t tagged,
-                                 uint32_t lanes, const struct access *now)
+ * nearly all loads of tiles do: the word was stored before the last barrier. Then it is noted here. `now` has the
+ * thread of one of the lanes. */
+static inline bool is_plain_load(struct tracer *t, const struct region *region, uint64_t tagged, uint32_t lanes,
+                                 const struct access *now)
 {
     const size_t at = ((tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1)) - region->start) >> 2;
     struct cell *cell = &region->cells[at];
+    struct use *first = &cell->uses[0];
 
-    if (!cell->epoch || cell->epoch >= t->base_epoch || cell->pending || cell->rivals)
+    if (!cell->written || cell->epoch >= t->base_epoch || cell->pending || cell->atomics)
         return false;
-    for (int i = 0; i < READERS; i++) {
-        struct reader *reader = &cell->readers[i];
-
-        if (reader->epoch == now->epoch && reader->warp == now->thread / LANES) {
-            reader->lanes |= lanes;
-            return true;
-        }
-        if (reader->epoch < t->base_epoch) { /* of an earlier interval, or none: those after it are, too */
-            *reader =
-                (struct reader){.epoch = now->epoch, .lanes = lanes, .warp = (uint16_t)(now->thread / LANES)};
-            region->origins[at].readers[i] = origin_of(now);
-            return true;
-        }
-    }
-    return !t->known_used && !t->seen_used;
+    if (first->epoch == now->epoch && first->warp == now->thread / LANES)
+        first->lanes |= lanes;
+    else
+        add_use(t, cell, &region->origins[at], lanes, now);
+    return true;
 }
 
 void shadow_request(struct tracer *t, const struct site *site, unsigned warp, const uint64_t *tagged,
@@ -635,17 +789,14 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
         struct origins *origins = &region->origins[at];
 
         if (landed) {
-            cell->pending = false;
-            cell->epoch = 0; /* what came before it was looked at when the copy was asked for */
-            memset(cell->readers, 0, sizeof cell->readers);
+            *cell = (struct cell){0}; /* what came before it was looked at when the copy was asked for */
             through_cell(t, cell, origins, &now);
         } else {
             if (cell->pending)
                 check_copy(t, origins, &now);
             if (cell->epoch >= t->base_epoch && cell->thread != thread)
                 check_store(t, cell, origins, &now);
-            for (int i = 0; i < READERS; i++)
-                check_reader(t, &cell->readers[i], &origins->readers[i], &now);
+            check_uses(t, cell, origins, &now);
             cell->pending = true;
             origins->copier = (uint16_t)thread;
             origins->copy = origin_of(&now);
@@ -703,13 +854,14 @@ void clocks_block_begin(struct tracer *t)
     }
 }
 
-/* `object` has been seen up to `count` */
-static void list_add(struct tracer *t, struct clock_list *list, struct sync_object *object, uint32_t count)
+static void list_add(struct tracer *t, struct clock_list *list, const struct seen *seen)
 {
     for (int i = 0; i < list->count; i++) {
-        if (list->items[i].object == object) {
-            if (list->items[i].count < count)
-                list->items[i].count = count;
+        struct seen *item = &list->items[i];
+
+        if (item->object == seen->object) {
+            item->count = item->count < seen->count ? seen->count : item->count;
+            item->near = item->near < seen->near ? seen->near : item->near;
             return;
         }
     }
@@ -724,13 +876,13 @@ static void list_add(struct tracer *t, struct clock_list *list, struct sync_obje
         list->items = items;
         list->room = room;
     }
-    list->items[list->count++] = (struct seen){object, count};
+    list->items[list->count++] = *seen;
 }
 
 static void list_join(struct tracer *t, struct clock_list *list, struct clock_list *from)
 {
     for (int i = 0; i < from->count; i++)
-        list_add(t, list, from->items[i].object, from->items[i].count);
+        list_add(t, list, &from->items[i]);
     from->count = 0;
 }
 
@@ -793,14 +945,14 @@ void clock_join(struct tracer *t, const uint64_t *from, const uint64_t *to)
             joined[i] = thread->arrived + 1;
         if (t->seen_used)
             for (int k = 0; k < thread->seen.count; k++)
-                list_add(t, &seen, thread->seen.items[k].object, thread->seen.items[k].count);
+                list_add(t, &seen, &thread->seen.items[k]);
     }
     for (unsigned i = 0; i < count; i++) {
         if (!(to[i >> 6] >> (i & 63) & 1))
             continue;
         memcpy(&t->known[i * count], joined, count * sizeof *joined);
         for (int k = 0; k < seen.count; k++)
-            list_add(t, &t->threads[i].seen, seen.items[k].object, seen.items[k].count);
+            list_add(t, &t->threads[i].seen, &seen.items[k]);
     }
     list_free(&seen);
 }
@@ -823,14 +975,18 @@ void clock_fence(struct tracer *t, unsigned number, int scope)
     thread->plain_since = false;
     thread->fence_scope = scope > 1;
     t->fences_used = true;
-    if (thread->pending.count)
+    if (scope > 1)
         list_join(t, &thread->seen, &thread->pending);
+    for (int i = 0; i < thread->pending.count;
+         i++) /* a fence of the block; what other blocks released is pending */
+        list_add(t, &thread->seen,
+                 &(struct seen){thread->pending.items[i].object, 0, thread->pending.items[i].near});
 }
 
 static struct sync_object *object_at(struct tracer *t, uintptr_t address)
 {
     struct trace *trace = t->trace;
-    const uint32_t block = address - trace->data_start < trace->data_end - trace->data_start      ? 0
+    const uint32_t block = library_has_data(&trace->library, address)                             ? 0
                            : t->spans[0].bytes && address - t->spans[0].start < t->spans[0].bytes ? t->block_number
                            : t->spans[1].bytes && address - t->spans[1].start < t->spans[1].bytes ? t->block_number
                                                                                                   : 0;
@@ -871,12 +1027,17 @@ static void add_release(struct tracer *t, struct sync_object *object, const stru
 static void pass_on(struct tracer *t, struct sync_object *object, const struct clock_list *list)
 {
     for (int i = 0; i < list->count; i++) {
-        const struct release release = {.elsewhere = list->items[i].object, .count = list->items[i].count};
-        bool known = list->items[i].object == object;
+        const struct seen *seen = &list->items[i];
+        const struct release release = {
+            .block = t->block_number, .elsewhere = seen->object, .count = seen->count, .near = seen->near};
+        bool known = seen->object == object && seen->count >= seen->near;
 
-        for (uint32_t j = object->count; j-- > 0 && !known && object->count - j < 64;)
-            known =
-                object->releases[j].elsewhere == release.elsewhere && object->releases[j].count >= release.count;
+        for (uint32_t j = object->count; j-- > 0 && !known && object->count - j < 64;) {
+            const struct release *other = &object->releases[j];
+
+            known = other->elsewhere == release.elsewhere && other->block == release.block &&
+                    other->count >= release.count && other->near >= release.near;
+        }
         if (!known)
             add_release(t, object, &release);
     }
@@ -931,7 +1092,8 @@ void clock_atomic(struct tracer *t, unsigned number, uintptr_t address, bool wro
     object = object_at(t, address);
     if (object) {
         if (object->count) {
-            list_add(t, order & 1 ? &thread->seen : &thread->pending, object, object->count);
+            list_add(t, order & 1 ? &thread->seen : &thread->pending,
+                     &(struct seen){object, object->count, object->count});
             t->seen_used = true;
         }
         if (wrote && (order & 2 || t->fences_used))

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "trace.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +20,7 @@ enum {
     LAUNCH_FRAMES = 256 * 1024, /* of the launching thread's stack: there the kernel's arguments lie */
     LOG_GAP =
         192, /* bytes between two threads' logs: at distances of a power of two they would share cache sets */
-    LARGE_LIBRARY = 64 * 1024, /* more shared memory than a kernel can have */
-    POISON = 0xFF,             /* what shared memory holds at a block's start: NaN, and -1 */
+    POISON = 0xFF, /* what shared memory holds at a block's start: NaN, and -1 */
 };
 
 /* Faults and the sites of a launch are written by all workers. */
@@ -141,7 +138,7 @@ static void name_example(struct tracer *t, struct site *site)
     trace_name(t, &name, (uintptr_t)first, (enum space)site->space);
     memcpy(site->variable, name.variable, sizeof site->variable);
     site->argument = name.argument;
-    site->origin = first - name.offset;
+    site->origin = (name.before ? first + name.offset : first - name.offset) - name.lead; /* the buffer's start */
 }
 
 /* ---- requests ---- */
@@ -189,7 +186,7 @@ static void group_lanes(struct site *site)
     }
 }
 
-static void cost_request(struct tracer *t, struct site *site, uint32_t mask, const uint64_t *addresses)
+static void cost_request(struct site *site, uint32_t mask, const uint64_t *addresses)
 {
     struct warp_access access = {.store = site->kind != ACCESS_LOAD, .size = site->size, .mask = mask};
     uint32_t worst;
@@ -208,7 +205,6 @@ static void cost_request(struct tracer *t, struct site *site, uint32_t mask, con
         site->example_mask = mask;
         memcpy(site->example, addresses, sizeof site->example);
     }
-    t->worker->progress++;
 }
 
 /* The lanes of a request are at work. Between two barriers they might as well be lanes of one warp as of many. */
@@ -261,7 +257,7 @@ static void count_request(struct tracer *t, uint32_t item, uint32_t context, uin
             memcpy(site->steps, steps, sizeof steps);
             site->mask = mask;
             group_lanes(site);
-            cost_request(t, site, mask, addresses);
+            cost_request(site, mask, addresses);
         }
         site->requests++;
         count_lanes(t, site, mask);
@@ -574,7 +570,6 @@ void trace_merge_block(struct tracer *t)
         merge_warp(t, warp, 0);
     memset(t->position, 0, t->worker->count * sizeof *t->position);
     t->round++;
-    t->worker->progress++;
     take_up(t, current);
 }
 
@@ -582,23 +577,8 @@ uint32_t trace_make_room(struct tracer *t, unsigned warp, uint32_t lanes)
 {
     const unsigned current = t->worker->current;
     uint32_t roomy = 0;
-    uint64_t addresses = 0;
-    bool busy = false;
 
     put_back(t, current);
-    for (uint32_t rest = lanes; rest; rest &= rest - 1) {
-        const unsigned thread = warp * LANES + (unsigned)__builtin_ctz(rest);
-
-        busy |= t->address_of[thread] == addresses_of(t, thread);
-        for (const uint64_t *at = addresses_of(t, thread); at < t->address_of[thread]; at++) {
-            addresses = addresses * 31 + *at;
-            busy |= (*at >> KIND_SHIFT & 15) == ACCESS_STORE;
-        }
-    }
-    if (busy || !t->waits || addresses != t->last_addresses) /* else they ask for the same words again and again */
-        t->worker->progress++;
-    t->waits = false;
-    t->last_addresses = addresses;
     merge_warp(t, warp, lanes);
     for (uint32_t rest = lanes; rest; rest &= rest - 1) {
         const int lane = __builtin_ctz(rest);
@@ -615,7 +595,7 @@ struct place trace_here(const struct tracer *t, const void *code)
     const unsigned current = t->worker->current;
     const uintptr_t at = (uintptr_t)code;
 
-    if (at - t->trace->text_start < t->trace->text_end - t->trace->text_start)
+    if (library_holds(&t->trace->library, at))
         return (struct place){.item = (uint32_t)((at - t->base + 1) << ITEM_BITS)};
     if (t->control > controls_of(t, current))
         return (struct place){.item = t->control[-1], .context = t->context[current]};
@@ -623,75 +603,62 @@ struct place trace_here(const struct tracer *t, const void *code)
 }
 
 /* Shared memory as a block finds it. */
-static void forget_shared(struct tracer *t, int space, uintptr_t start, size_t bytes)
+static void forget_shared(struct tracer *t, int space, const struct shared_array *array)
 {
-    if (start - t->spans[space].start >= t->spans[space].bytes)
-        return;
-    memset((void *)start, POISON, bytes);
-    shadow_forget(&t->shared[space], start, bytes);
+    memset(array->start, POISON, (size_t)(array->end - array->start));
+    shadow_forget(&t->shared[space], (uintptr_t)array->start, (size_t)(array->end - array->start));
+}
+
+void trace_shared(struct tracer *t, unsigned slot)
+{
+    const struct shared_array *array = &t->worker->shared.slots[slot];
+
+    t->statics[slot] = (struct span){.start = (uintptr_t)array->start,
+                                     .bytes = array->variable->bytes,
+                                     .space = (uint64_t)SPACE_STATIC << SPACE_SHIFT};
+    t->shared[STATIC].used = (size_t)t->worker->shared.count << t->static_shift;
+    forget_shared(t, STATIC, array);
 }
 
 /* ---- names ---- */
 
-static const struct variable *variable_at(const struct variable *variables, int count, uintptr_t address)
-{
-    for (int i = 0; i < count; i++)
-        if (address - variables[i].start < variables[i].bytes)
-            return &variables[i];
-    return NULL;
-}
-
-void smemkit_checked_shared(const char *name, const void *address, size_t bytes, size_t element, int rank,
-                            const unsigned *dims)
+void smemkit_checked_dynamic(const char *name, size_t element)
 {
     struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
-    struct variable *variable;
 
-    if (!t)
+    if (t && !t->dynamic_name) {
+        t->dynamic_name = name;
+        t->dynamic_element = element;
+    }
+}
+
+/* An address in shared memory, or beside an array there. */
+static void name_shared(const struct tracer *t, struct checked_fault *fault, uintptr_t address)
+{
+    const struct shared_array *array = shared_near(t->worker, (const void *)address);
+    const struct smemkit_shared *variable = array ? array->variable : NULL;
+    const char *name = variable ? variable->name : array && t->dynamic_name ? t->dynamic_name : "";
+
+    if (!array)
         return;
-    if (!bytes) /* dynamic: what the launch gave */
-        bytes = t->spans[DYNAMIC].bytes;
-    for (int i = 0; i < t->variable_count; i++)
-        if (t->variables[i].start == (uintptr_t)address && strcmp(t->variables[i].name, name) == 0)
-            return;
-    if (t->variable_count == MAX_VARIABLES)
-        return;
-    variable = &t->variables[t->variable_count++];
-    *variable = (struct variable){.name = name, .start = (uintptr_t)address, .bytes = bytes, .element = element};
-    variable->rank = (unsigned)rank;
-    for (int i = 0; i < rank && i < 3; i++)
-        variable->dims[i] = dims[i];
-    if (t->spans[STATIC].bytes > LARGE_LIBRARY)
-        forget_shared(t, STATIC, variable->start, bytes);
+    snprintf(fault->variable, sizeof fault->variable, "%s", name);
+    fault->before = address < (uintptr_t)array->start;
+    fault->offset = fault->before ? (uintptr_t)array->start - address : address - (uintptr_t)array->start;
+    fault->extent = (uint64_t)(array->end - array->start);
+    fault->element = (unsigned)(variable ? variable->element_bytes : t->dynamic_element);
+    fault->rank = variable ? variable->rank : 1;
+    if (variable)
+        memcpy(fault->dims, variable->dims, sizeof fault->dims);
 }
 
 void trace_name(struct tracer *t, struct checked_fault *fault, uintptr_t address, enum space space)
 {
-    const struct variable *variable;
     uintptr_t start = 0, end = 0, nearest = 0;
 
     fault->space = space;
     fault->argument = -1;
     if (space == SPACE_STATIC || space == SPACE_DYNAMIC) {
-        variable = variable_at(t->variables, t->variable_count, address);
-        if (!variable && space == SPACE_DYNAMIC) { /* past its end */
-            for (int i = 0; i < t->variable_count; i++)
-                if (t->variables[i].start == t->spans[DYNAMIC].start)
-                    variable = &t->variables[i];
-            fault->extent = t->spans[DYNAMIC].bytes;
-            fault->offset = address - t->spans[DYNAMIC].start;
-        }
-        if (variable) {
-            snprintf(fault->variable, sizeof fault->variable, "%s", variable->name);
-            fault->offset = address - variable->start;
-            fault->extent = variable->bytes;
-            fault->element = (unsigned)variable->element;
-            fault->rank = variable->rank;
-            memcpy(fault->dims, variable->dims, sizeof fault->dims);
-        } else if (space == SPACE_STATIC) {
-            fault->offset = address - t->spans[STATIC].start;
-            fault->extent = t->spans[STATIC].bytes;
-        }
+        name_shared(t, fault, address);
         return;
     }
     if (trace_device_variable(address, fault))
@@ -701,18 +668,21 @@ void trace_name(struct tracer *t, struct checked_fault *fault, uintptr_t address
         fault->space = SPACE_NONE;
         return;
     }
-    fault->before = address < start;
-    fault->offset = fault->before ? start - address : address - start;
-    fault->extent = end - start;
-    for (int i = 0; i < t->trace->argument_count; i++) { /* the one that points there from the least distance */
+    for (int i = 0; i < t->trace->argument_count; i++) { /* the last before the address, else the first after it */
         const uintptr_t pointer = t->trace->arguments[i].pointer;
+        const bool nearer = pointer <= address ? pointer > nearest || nearest > address : pointer < nearest;
 
-        if (pointer >= start && pointer <= end &&
-            (fault->argument < 0 || (pointer <= address && pointer > nearest))) {
+        if (pointer >= start && pointer <= end && (fault->argument < 0 || nearer)) {
             fault->argument = t->trace->arguments[i].index;
             nearest = pointer;
         }
     }
+    if (!nearest)
+        nearest = start;
+    fault->before = address < nearest;
+    fault->offset = fault->before ? nearest - address : address - nearest;
+    fault->extent = end - nearest;
+    fault->lead = nearest - start;
 }
 
 /* ---- faults ---- */
@@ -780,17 +750,94 @@ void trace_fault_message(struct worker *w, enum fault_kind kind, struct place pl
     trace_fault_done();
 }
 
+/* ---- variables of libraries ---- */
+
+enum { MAX_GLOBALS = 1024 };
+
+/* The variables of the loaded libraries, __constant__ and __device__. Only ever added to, under the lock of
+ * traces; a library that is loaded stays. */
+static struct global {
+    char name[64];
+    uintptr_t start;
+    size_t bytes, element;
+    bool constant;
+} globals[MAX_GLOBALS];
+static _Atomic int global_count;
+
+static const struct global *global_at(uintptr_t address)
+{
+    for (int i = 0; i < global_count; i++)
+        if (address - globals[i].start < globals[i].bytes)
+            return &globals[i];
+    return NULL;
+}
+
+void smemkit_checked_global(const char *name, const void *memory, size_t bytes, size_t element, int constant)
+{
+    pthread_mutex_lock(&trace_lock);
+    if (!global_at((uintptr_t)memory) && global_count < MAX_GLOBALS) {
+        struct global *global = &globals[global_count];
+
+        snprintf(global->name, sizeof global->name, "%s", name);
+        global->start = (uintptr_t)memory;
+        global->bytes = bytes;
+        global->element = element;
+        global->constant = constant;
+        global_count++;
+    }
+    pthread_mutex_unlock(&trace_lock);
+}
+
+static bool is_constant(uintptr_t address)
+{
+    const struct global *global = global_at(address);
+
+    return global && global->constant;
+}
+
+bool trace_device_variable(uintptr_t address, struct checked_fault *fault)
+{
+    const struct global *global = global_at(address);
+
+    if (!global)
+        return false;
+    memcpy(fault->variable, global->name, sizeof fault->variable);
+    fault->offset = address - global->start;
+    fault->extent = global->bytes;
+    fault->element = (unsigned)global->element;
+    fault->rank = global->bytes > global->element;
+    return true;
+}
+
 /* ---- what the hooks find out of the ordinary ---- */
 
-/* A buffer, or the library's own data, becomes the most recent span. */
+/* The variable of the library that an address lies in; or what lies between two variables, where that is. */
+static void find_data(const struct trace *trace, uintptr_t address, uintptr_t *start, uintptr_t *end)
+{
+    *start = trace->library.data_start;
+    *end = trace->library.data_end;
+    for (int i = 0; i < global_count; i++) {
+        const uintptr_t first = globals[i].start, last = first + globals[i].bytes;
+
+        if (first <= address && first > *start)
+            *start = first;
+        if (last <= address && last > *start)
+            *start = last;
+        if (last > address && last < *end)
+            *end = last;
+        if (first > address && first < *end)
+            *end = first;
+    }
+}
+
+/* A buffer, or a variable of the library, becomes the most recent span. */
 static bool find_span(struct tracer *t, uintptr_t address)
 {
     const struct trace *trace = t->trace;
     uintptr_t start, end;
 
-    if (address - trace->data_start < trace->data_end - trace->data_start) {
-        start = trace->data_start;
-        end = trace->data_end;
+    if (library_has_data(&trace->library, address)) {
+        find_data(trace, address, &start, &end);
     } else if (!memory_find((const void *)address, &start, &end) || address < start || address >= end) {
         return false;
     }
@@ -803,13 +850,9 @@ static bool find_span(struct tracer *t, uintptr_t address)
 
 static enum space space_near(const struct tracer *t, uintptr_t address)
 {
-    const struct worker *w = t->worker;
+    const struct shared_array *array = shared_near(t->worker, (const void *)address);
 
-    if (address - t->spans[STATIC].start < t->spans[STATIC].bytes)
-        return SPACE_STATIC;
-    if (address - (uintptr_t)w->shared < SHARED_MAPPED + w->page)
-        return SPACE_DYNAMIC;
-    return SPACE_GLOBAL;
+    return !array ? SPACE_GLOBAL : array->variable ? SPACE_STATIC : SPACE_DYNAMIC;
 }
 
 /* Whether it is threadIdx or one of its kin, of which a kernel may have made a reference. */
@@ -824,10 +867,13 @@ static bool is_index(uintptr_t address)
     return false;
 }
 
-/* Whether it lies in the static shared memory, but in no array there: what the compiler keeps of its own. */
-bool smemkit_trace_is_nameless(const struct tracer *t, uintptr_t address)
+/* What is known to hold an address; NULL where nothing is. */
+static const struct span *span_at(const struct tracer *t, uintptr_t address)
 {
-    return !variable_at(t->variables, t->variable_count, address);
+    for (int i = 0; i < SPANS; i++)
+        if (address - t->spans[i].start < t->spans[i].bytes)
+            return i == STATIC ? &t->statics[(address - t->spans[STATIC].start) >> t->static_shift] : &t->spans[i];
+    return NULL;
 }
 
 uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned bytes, enum access_kind kind,
@@ -836,29 +882,30 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
     const struct trace *trace = t->trace;
     const struct place nowhere = {0};
     struct place here = {.item = item};
-    const struct span *span = NULL;
-    bool misaligned = address & (bytes - 1);
+    const struct span *span;
+    bool misaligned = address & (bytes - 1), constant;
     struct checked_fault *fault;
 
     /* the launch's arguments, tables of the compiler, and constants */
     if (kind == ACCESS_LOAD && address - trace->frame < LAUNCH_FRAMES)
         return SPACE_UNKNOWN;
-    if (address - trace->text_start < trace->text_end - trace->text_start &&
-        address - trace->data_start >= trace->data_end - trace->data_start)
+    if (library_holds(&trace->library, address) && !library_has_data(&trace->library, address))
         return SPACE_UNKNOWN;
-    if (trace_constant(address) || is_index(address))
+    if (is_index(address))
         return SPACE_UNKNOWN;
-    for (int i = 0; i < SPANS && !span; i++)
-        if (address - t->spans[i].start < t->spans[i].bytes)
-            span = &t->spans[i];
-    if (!span && find_span(t, address))
+    constant = library_has_data(&trace->library, address) && is_constant(address);
+    if (constant && kind == ACCESS_LOAD)
+        return SPACE_UNKNOWN;
+    span = span_at(t, address);
+    if (!span && !constant && find_span(t, address))
         span = &t->spans[RECENT];
-    if (!misaligned && span && address + bytes - span->start <= span->bytes)
+    if (!misaligned && span && address - span->start < span->bytes &&
+        bytes <= span->bytes - (address - span->start))
         return span->space;
     if (t->worker->tracer != t) /* the host's code */
         return SPACE_UNKNOWN;
 
-    misaligned &= span != NULL;
+    misaligned &= span && address - span->start < span->bytes;
     trace_settle(t, t->worker->current);
     here.context = t->context[t->worker->current];
     fault = trace_fault(t, misaligned ? KIND_MISALIGNED : KIND_OUT_OF_BOUNDS, here, nowhere, HAZARD_NONE);
@@ -866,6 +913,8 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
         fault->access = kind;
         fault->size = (int)bytes;
         trace_name(t, fault, address, space_near(t, address));
+        if (constant)
+            snprintf(fault->message, sizeof fault->message, "writes constant memory");
     }
     trace_fault_done();
     worker_end_thread(t->worker);
@@ -878,7 +927,7 @@ void smemkit_trace_bounds(struct tracer *t, const char *file, int line, const ch
 
     if (fault && fault->count == 1) {
         fault->space = SPACE_NONE;
-        snprintf(fault->message, sizeof fault->message, "index %lld of an array of type %s", (long long)index,
+        snprintf(fault->message, sizeof fault->message, "uses index %lld of an array of type %s", (long long)index,
                  type);
     }
     trace_fault_done();
@@ -959,11 +1008,7 @@ uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read
 
 void smemkit_checked_atomic(const volatile void *memory, unsigned bytes, int reads, const void *code)
 {
-    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
-
-    if (t)
-        t->waits = true;
-    t = note_access(memory, bytes, reads ? ACCESS_ATOMIC : ACCESS_ATOMIC_STORE, code);
+    struct tracer *t = note_access(memory, bytes, reads ? ACCESS_ATOMIC : ACCESS_ATOMIC_STORE, code);
 
     if (t) {
         trace_settle(t, t->worker->current);
@@ -1034,109 +1079,7 @@ bool trace_is_guess(const struct trace *trace, const struct checked_fault *fault
     return false;
 }
 
-/* ---- variables of libraries ---- */
-
-enum { MAX_GLOBALS = 1024 };
-
-/* The variables of the loaded libraries, __constant__ and __device__. Only ever added to, under the lock of
- * traces; a library that is loaded stays. */
-static struct global {
-    char name[64];
-    uintptr_t start;
-    size_t bytes, element;
-    bool constant;
-} globals[MAX_GLOBALS];
-static _Atomic int global_count;
-
-static const struct global *global_at(uintptr_t address)
-{
-    for (int i = 0; i < global_count; i++)
-        if (address - globals[i].start < globals[i].bytes)
-            return &globals[i];
-    return NULL;
-}
-
-void smemkit_checked_global(const char *name, const void *memory, size_t bytes, size_t element, int constant)
-{
-    pthread_mutex_lock(&trace_lock);
-    if (!global_at((uintptr_t)memory) && global_count < MAX_GLOBALS) {
-        struct global *global = &globals[global_count];
-
-        snprintf(global->name, sizeof global->name, "%s", name);
-        global->start = (uintptr_t)memory;
-        global->bytes = bytes;
-        global->element = element;
-        global->constant = constant;
-        global_count++;
-    }
-    pthread_mutex_unlock(&trace_lock);
-}
-
-bool trace_constant(uintptr_t address)
-{
-    const struct global *global = global_at(address);
-
-    return global && global->constant;
-}
-
-bool trace_device_variable(uintptr_t address, struct checked_fault *fault)
-{
-    const struct global *global = global_at(address);
-
-    if (!global)
-        return false;
-    memcpy(fault->variable, global->name, sizeof fault->variable);
-    fault->offset = address - global->start;
-    fault->extent = global->bytes;
-    fault->element = (unsigned)global->element;
-    fault->rank = global->bytes > global->element;
-    return true;
-}
-
 /* ---- launches ---- */
-
-/* The module that an address belongs to. */
-struct module {
-    uintptr_t inside;
-    struct trace *trace;
-};
-
-static int look_at_module(struct dl_phdr_info *info, size_t size, void *argument)
-{
-    struct module *module = argument;
-    struct trace *trace = module->trace;
-    uintptr_t low = UINTPTR_MAX, high = 0;
-
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-
-        if (part->p_type == PT_LOAD) {
-            const uintptr_t start = info->dlpi_addr + part->p_vaddr, end = start + part->p_memsz;
-
-            low = start < low ? start : low;
-            high = end > high ? end : high;
-        }
-    }
-    if (module->inside - low >= high - low)
-        return 0;
-    trace->base = info->dlpi_addr;
-    trace->text_start = low;
-    trace->text_end = high;
-    trace->tls_module = info->dlpi_tls_modid;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-
-        if (part->p_type == PT_LOAD && part->p_flags & PF_W) {
-            trace->data_start = info->dlpi_addr + part->p_vaddr;
-            trace->data_end = trace->data_start + part->p_memsz;
-        } else if (part->p_type == PT_TLS) {
-            trace->tls_bytes = part->p_memsz;
-        }
-    }
-    snprintf(trace->library, sizeof trace->library, "%s", info->dlpi_name);
-    return 1;
-}
 
 static void note_arguments(struct trace *trace, const struct smemkit_launch *launch)
 {
@@ -1211,7 +1154,6 @@ static bool choose_blocks(struct trace *trace, uint64_t wanted)
 struct trace *trace_begin(struct checking *check, const struct smemkit_launch *launch)
 {
     struct trace *trace = calloc(1, sizeof *trace);
-    struct module module = {.inside = (uintptr_t)launch->run, .trace = trace};
 
     if (!trace)
         return NULL;
@@ -1231,7 +1173,7 @@ struct trace *trace_begin(struct checking *check, const struct smemkit_launch *l
     snprintf(trace->kernel, sizeof trace->kernel, "%s", launch->kernel);
     trace->schedule = check->schedule;
     trace->seed = check->seed;
-    dl_iterate_phdr(look_at_module, &module);
+    trace->library = library_find((uintptr_t)launch->run);
     note_arguments(trace, launch);
     if (check->last)
         check->last->next = trace;
@@ -1271,14 +1213,10 @@ static void *reserve(size_t bytes)
 static const size_t CONTROLS_BYTES = MAX_THREADS * (LOG_ITEMS * sizeof(uint32_t) + LOG_GAP);
 static const size_t ADDRESSES_BYTES = MAX_THREADS * (LOG_ITEMS * sizeof(uint64_t) + LOG_GAP);
 
-#if defined(__linux__)
-extern void *__tls_get_addr(size_t *);
-#endif
-
 bool trace_enter(struct worker *w, struct trace *trace)
 {
     struct tracer *t = calloc(1, sizeof *t);
-    size_t tls[2] = {trace->tls_module, 0};
+    bool ok;
 
     if (!t)
         return false;
@@ -1286,27 +1224,26 @@ bool trace_enter(struct worker *w, struct trace *trace)
     t->trace = trace;
     t->controls = reserve(CONTROLS_BYTES);
     t->addresses = reserve(ADDRESSES_BYTES);
-    t->base = trace->base;
+    t->base = trace->library.base;
     t->schedule = (int)trace->schedule;
     t->yield = trace->schedule != SCHEDULE_SERIAL;
     w->tracer = t;
-    if (!t->controls || !t->addresses || !clocks_prepare(t)) {
-        trace_leave(w);
-        return false;
-    }
-    if (trace->tls_bytes)
-        t->spans[STATIC] = (struct span){.start = (uintptr_t)__tls_get_addr(tls),
-                                         .bytes = trace->tls_bytes,
-                                         .space = (uint64_t)SPACE_STATIC << SPACE_SHIFT};
-    if (t->spans[STATIC].bytes)
-        shadow_map(&t->shared[STATIC], t->spans[STATIC].start, t->spans[STATIC].bytes, false);
-    t->spans[DYNAMIC] = (struct span){.start = (uintptr_t)worker_dynamic_shared(w, trace->launch),
+    t->static_shift = w->shared.shift;
+    t->spans[STATIC] =
+        (struct span){.start = (uintptr_t)w->shared.base, .bytes = (size_t)SHARED_SLOTS << w->shared.shift};
+    t->spans[DYNAMIC] = (struct span){.start = (uintptr_t)w->shared.dynamic.start,
                                       .bytes = trace->shared_bytes,
                                       .space = (uint64_t)SPACE_DYNAMIC << SPACE_SHIFT};
-    if (trace->shared_bytes)
-        shadow_map(&t->shared[DYNAMIC], t->spans[DYNAMIC].start, trace->shared_bytes, false);
-    ((struct stack_region *)w->stacks)->tracer = t;
-    return true;
+    ok = t->controls && t->addresses && clocks_prepare(t) &&
+         shadow_map(&t->shared[STATIC], t->spans[STATIC].start, t->spans[STATIC].bytes, false) &&
+         (!trace->shared_bytes ||
+          shadow_map(&t->shared[DYNAMIC], t->spans[DYNAMIC].start, trace->shared_bytes, false));
+    t->shared[STATIC].used = 0; /* no variable has been placed yet: slots are taken in their order */
+    if (ok)
+        ((struct stack_region *)w->stacks)->tracer = t;
+    else
+        trace_leave(w);
+    return ok;
 }
 
 void trace_leave(struct worker *w)
@@ -1349,18 +1286,13 @@ void trace_block_begin(struct worker *w)
         t->last[i] = 0;
     }
     memset(t->full, 0, sizeof t->full);
-    for (int i = 0; i < 2; i++) {
-        if (t->spans[i].bytes > LARGE_LIBRARY) { /* which has many kernels' variables: this one's */
-            for (int j = 0; j < t->variable_count; j++)
-                forget_shared(t, i, t->variables[j].start, t->variables[j].bytes);
-        } else if (t->spans[i].bytes) {
-            forget_shared(t, i, t->spans[i].start, t->spans[i].bytes);
-        }
-    }
+    for (unsigned i = 0; i < w->shared.count; i++)
+        forget_shared(t, STATIC, &w->shared.slots[i]);
+    if (t->spans[DYNAMIC].bytes)
+        forget_shared(t, DYNAMIC, &w->shared.dynamic);
     t->random = mix(t->trace->seed + ((uint64_t)w->block.z << 42 ^ (uint64_t)w->block.y << 21 ^ w->block.x) * 977);
     clocks_block_begin(t);
     take_up(t, 0);
-    t->worker->progress++;
 }
 
 void trace_block_end(struct worker *w)

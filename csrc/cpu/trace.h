@@ -14,14 +14,15 @@
 #include <stdint.h>
 
 #include "analysis.h"
+#include "library.h"
 
 enum {
     LOG_ITEMS = 2048, /* of a thread, before its warp has to be merged */
-    MAX_VARIABLES = 64,
     MAX_FAULTS = 256, /* different ones, of a launch */
     MAX_CONTEXTS = 16384,
     CONTEXT_CACHE = 64,
     MESSAGE_MAX = 768,
+    SHARED_SLOTS = 64, /* static __shared__ variables of a kernel */
 };
 
 /* A control item: the code's address relative to its library, and in the lowest bits what it is. */
@@ -79,7 +80,8 @@ enum fault_kind {
     KIND_UNINITIALISED,
     KIND_MISALIGNED,
     KIND_HANG,
-    KIND_TRAP
+    KIND_TRAP,
+    KIND_SHUFFLE
 };
 enum hazard { HAZARD_NONE, HAZARD_RAW, HAZARD_WAR, HAZARD_WAW };
 
@@ -102,29 +104,25 @@ struct checked_fault {
     enum space space;
     uint64_t offset; /* in the variable, in bytes */
     int size;
-    uint64_t extent;   /* of the variable, in bytes */
+    uint64_t extent;   /* of the variable, in bytes; of a buffer, from where the argument points to its end */
     char variable[64]; /* of shared memory */
     unsigned element, dims[3], rank;
     int argument; /* of the launch, that points there; -1: none */
-    bool before;  /* the address lies `offset` bytes before the buffer */
+    bool before;  /* the address lies `offset` bytes before where the argument points */
+    size_t lead;  /* bytes of the buffer before that */
     uint64_t count;
     char message[MESSAGE_MAX]; /* of the executor, where it has one */
-};
-
-struct variable {
-    const char *name;
-    uintptr_t start;
-    size_t bytes, element;
-    unsigned rank, dims[3];
 };
 
 /* Shadow of a piece of memory: see races.c. */
 struct cell;
 struct origins;
+struct more_uses;
+struct uses_chunk;
 struct region {
     struct region *next; /* in the launch's list */
     uintptr_t start;
-    size_t bytes;
+    size_t bytes, used; /* nothing above `used` has been touched yet */
     struct cell *cells; /* one for 1 << shift bytes */
     struct origins *origins;
     int shift;
@@ -155,6 +153,8 @@ struct tracer {
     uintptr_t base; /* where the kernel's library is loaded */
     bool yield;     /* at every access */
     struct span spans[SPANS];
+    struct span statics[SHARED_SLOTS]; /* the static __shared__ variables, by their slots in spans[0] */
+    unsigned static_shift;
 
     struct worker *worker;
     struct trace *trace; /* the launch's */
@@ -175,10 +175,11 @@ struct tracer {
     struct site *sites;
     unsigned site_room, site_count;
 
-    struct variable variables[MAX_VARIABLES];
-    int variable_count;
+    const char *dynamic_name; /* of the dynamic array, as its first declaration has it */
+    size_t dynamic_element;
     struct region shared[2]; /* static, dynamic */
     struct region *recent;   /* global */
+    struct more_uses *free_uses;
 
     /* clocks of the block's threads */
     uint32_t clock, base_epoch, interval;
@@ -193,8 +194,6 @@ struct tracer {
     uint64_t round; /* between two barriers of the block */
     uint64_t random;
     int schedule;
-    uint64_t last_addresses;
-    bool waits; /* somebody has read what is volatile, or done an atomic, since logs were full */
 };
 
 struct worker;
@@ -213,8 +212,7 @@ struct argument {
 struct trace {
     struct trace *next;
     char kernel[256];
-    char library[512];
-    uintptr_t base;
+    struct library library;
     unsigned grid[3], block[3];
     size_t shared_bytes;
     uint64_t blocks, blocks_checked;
@@ -237,9 +235,8 @@ struct trace {
     /* while it runs */
     const struct smemkit_launch *launch;
     uintptr_t frame; /* of the launching thread */
-    size_t tls_module, tls_bytes;
-    uintptr_t data_start, data_end, text_start, text_end;
     struct region *regions;
+    struct uses_chunk *uses;                   /* of words that many warps use */
     struct sync_object *objects[OBJECT_LISTS]; /* by address: what was released where */
 };
 
@@ -275,7 +272,6 @@ void smemkit_trace_full(struct tracer *);
  * business. Does not return from what is a fault. */
 uint64_t smemkit_trace_unusual(struct tracer *, uintptr_t address, unsigned bytes, enum access_kind,
                                uint32_t item);
-bool smemkit_trace_is_nameless(const struct tracer *, uintptr_t address);
 /* Others run before this access, if the schedule says so. */
 void smemkit_trace_yield(struct tracer *);
 void smemkit_trace_bounds(struct tracer *, const char *file, int line, const char *type, int64_t index);
@@ -294,9 +290,6 @@ bool trace_device_variable(uintptr_t address, struct checked_fault *);
  * whether a fault is about such a load. */
 void trace_compare(struct tracer *, unsigned thread, uintptr_t address);
 bool trace_is_guess(const struct trace *, const struct checked_fault *);
-
-/* Whether it is constant memory. */
-bool trace_constant(uintptr_t address);
 
 /* Of the calling host thread; NULL where it does not check. */
 struct checking **trace_checking(void);
@@ -329,6 +322,9 @@ uint32_t trace_make_room(struct tracer *, unsigned warp, uint32_t lanes);
 void trace_settle(struct tracer *, unsigned thread);
 /* All logs of the block become requests: no lane of it can go on before others do. */
 void trace_merge_block(struct tracer *);
+
+/* A shared variable has got its place. */
+void trace_shared(struct tracer *, unsigned slot);
 
 /* The next of the block's random numbers. */
 unsigned trace_random(struct tracer *);

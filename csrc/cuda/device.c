@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "executor.h"
 #include "gpu.h"
 
 #define FORKED "CUDA was initialised before fork(); use the 'spawn' start method, or device='cpu'"
@@ -307,10 +308,16 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
         set_missing(device, row, failure);
         return false;
     }
+    if (smemkit_launch_failure(row->name) != cudaSuccess) { /* for tests */
+        failure_set(failure, smemkit_last_error(1) == cudaErrorUnknown ? FAILURE_INTERRUPTED : FAILURE_KERNEL,
+                    "%s", smemkit_last_message());
+        return false;
+    }
     if (!gpu_enter(device, &visit, failure))
         return false;
     cudaError_t code = (cudaError_t)cuda_launchers[row->index](args, stream);
     bool ok = code == cudaSuccess;
+    failure->ran = true; /* the first of several kernels, perhaps */
     if (code == cudaErrorNoKernelImageForDevice) {
         (void)cudaGetLastError();
         set_missing(device, row, failure);

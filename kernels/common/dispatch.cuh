@@ -8,7 +8,7 @@
 
 // f(std::integral_constant<int, V>) for the V among VALUES that equals `value`
 template <int... VALUES, class F>
-cudaError_t dispatch(int value, F f)
+[[nodiscard]] cudaError_t dispatch(int value, F f)
 {
     cudaError_t error = cudaErrorInvalidValue;
     ((value == VALUES ? (void)(error = f(std::integral_constant<int, VALUES>())) : (void)0), ...);
@@ -17,7 +17,7 @@ cudaError_t dispatch(int value, F f)
 
 // f(T()) for a type of `bytes`: all that a kernel needs to know which only moves elements
 template <class F>
-cudaError_t dispatch_size(int bytes, F f)
+[[nodiscard]] cudaError_t dispatch_size(int bytes, F f)
 {
     switch (bytes) {
     case 1:

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr int THREADS_AN_SM = 1024; // as many as a multiprocessor has room for
@@ -26,10 +27,13 @@ struct corner {
 
 // launch(grid, batch, first) for each grid that it takes to cover (batches, rows, columns) with tiles of
 // `tile_rows` by `tile_columns`: blockIdx.z counts the matrices from `batch` on, and `first` is the corner of the
-// grid's first tile in each
+// grid's first tile in each. The first launch that fails is the last one.
 template <class F>
-cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile_rows, int tile_columns, F launch)
+[[nodiscard]] cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile_rows, int tile_columns,
+                                F launch)
 {
+    static_assert(std::is_same_v<std::invoke_result_t<F, dim3, int64_t, corner>, cudaError_t>,
+                  "a launch that failed must be told: return what launch() or cudaGetLastError() gives");
     const int64_t right = ceil_div(columns, tile_columns), down = ceil_div(rows, tile_rows); // tiles of a matrix
 
     for (int64_t z = 0; z < batches; z += MAX_GRID_YZ)
@@ -39,8 +43,7 @@ cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile_rows,
                                 (unsigned)std::min(down - y, MAX_GRID_YZ),
                                 (unsigned)std::min(batches - z, MAX_GRID_YZ));
 
-                launch(grid, z, corner{y * tile_rows, x * tile_columns});
-                if (cudaError_t error = cudaGetLastError())
+                if (cudaError_t error = launch(grid, z, corner{y * tile_rows, x * tile_columns}))
                     return error;
             }
     return cudaSuccess;
@@ -48,7 +51,7 @@ cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile_rows,
 
 // likewise, with square tiles
 template <class F>
-cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile, F launch)
+[[nodiscard]] cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile, F launch)
 {
     return cover(batches, rows, columns, tile, tile, launch);
 }

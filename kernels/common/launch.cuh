@@ -110,8 +110,8 @@ static cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 
 }
 
 template <auto KERNEL, class... Arguments>
-static cudaError_t launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-                          const Arguments &...arguments)
+[[nodiscard]] static cudaError_t launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                                        const Arguments &...arguments)
 {
     return launch_kernel(KERNEL, grid, block, shared_bytes, stream, arguments...);
 }
@@ -141,8 +141,8 @@ static constexpr kernel_name name_of_kernel(const char *function)
 }
 
 template <auto KERNEL, class... Arguments>
-static cudaError_t launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-                          const Arguments &...arguments)
+[[nodiscard]] static cudaError_t launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                                        const Arguments &...arguments)
 {
     static constexpr kernel_name NAME = name_of_kernel(__PRETTY_FUNCTION__);
 

@@ -58,9 +58,23 @@ static __device__ T scalar_as(const scalar &x)
         return (T)x.re;
 }
 
+// What a loop over a row, in the order of its elements, begins with.
+template <class Operation>
+static __device__ typename Operation::State first_state(Operation, const reduce_args &)
+{
+    return Operation::identity();
+}
+template <class T>
+static __device__ T first_state(Prod<T>, const reduce_args &args)
+{
+    return args.begins_with_initial ? scalar_as<T>(args.initial) : T(1);
+}
+
 // a sum as the integer dtype would have kept it, which it is the mean of
 static __device__ inline double wrapped(uint64_t sum, enum dtype dtype)
 {
+    if (dtype == BOOL)
+        return sum != 0;
     const int shift = dtype & (INT8 | UINT8)     ? 56
                       : dtype & (INT16 | UINT16) ? 48
                       : dtype & (INT32 | UINT32) ? 32
@@ -78,7 +92,7 @@ static __device__ void evaluate(Operation, typename Operation::State value, cons
     using T = typename Operation::State;
     const bool mean = args.op == REDUCE_MEAN, is_unsigned = args.accumulator == UINT64;
 
-    if (args.has_initial)
+    if (args.has_initial && !args.begins_with_initial)
         value = Operation::combine(scalar_as<T>(args.initial), value);
     if constexpr (is_complex<T>::value) {
         complex<double> z(value);
@@ -88,7 +102,8 @@ static __device__ void evaluate(Operation, typename Operation::State value, cons
     } else if (std::is_same_v<T, float> && !mean) {
         give(value);
     } else if (std::is_floating_point_v<T> || mean) {
-        const double x = std::is_floating_point_v<T> ? (double)value : wrapped((uint64_t)value, args.result);
+        const enum dtype kept = args.accumulator == FLOAT64 ? INT64 : args.dtype; // as which a sum wraps around
+        const double x = std::is_floating_point_v<T> ? (double)value : wrapped((uint64_t)value, kept);
         give(mean ? x / args.n : x);
     } else if (is_unsigned) {
         give((uint64_t)value);
@@ -99,7 +114,7 @@ static __device__ void evaluate(Operation, typename Operation::State value, cons
 
 static __device__ inline double whole(double sum, double rest)
 {
-    return rest - rest == 0 ? sum + rest : sum;
+    return rest - rest == 0 && rest != 0 ? sum + rest : sum; // -0 + 0 would be 0
 }
 static __device__ inline complex<double> whole(complex<double> sum, complex<double> rest)
 {
@@ -144,7 +159,7 @@ static __device__ void evaluate(Moments<Mean>, typename Moments<Mean>::State sta
                                 Give give)
 {
     const double freedom = state.count - args.ddof;
-    const double var = (state.squares + spread_of_infinity(state.mean)) / (freedom > 0 ? freedom : 0);
+    const double var = (state.squares + spread_of_infinity(state.mean)) / (freedom <= 0 ? 0 : freedom);
 
     give(args.op == REDUCE_STD ? sqrt(var) : var);
 }

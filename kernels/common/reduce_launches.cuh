@@ -44,10 +44,10 @@ struct Left {
     }
 };
 
-// launch(grid, x, rows, left) until one result a row is left. A row of n elements is given to blocks_of(n) blocks,
-// no more than reduce_scratch() has room for. DTYPES are the row's in the table.
+// launch(grid, x, rows, left) until one result a row is left, or a launch fails. A row of n elements is given to
+// blocks_of(n) blocks, no more than reduce_scratch() has room for. DTYPES are the row's in the table.
 template <unsigned DTYPES, class Blocks, class Launch>
-cudaError_t launch_until_one(const reduce_args *args, Blocks blocks_of, Launch launch)
+[[nodiscard]] cudaError_t launch_until_one(const reduce_args *args, Blocks blocks_of, Launch launch)
 {
     return dispatch_reduce<DTYPES>(args, [&](auto operation, auto zero) {
         using Operation = decltype(operation);
@@ -57,28 +57,33 @@ cudaError_t launch_until_one(const reduce_args *args, Blocks blocks_of, Launch l
         State *states = (State *)args->scratch;
         // `part` of the n elements of each row, after the `first`
         const auto launch_rows = [&](auto x, int64_t outer, int64_t n, int64_t inner, int64_t first,
-                                     int64_t part) {
+                                     int64_t part) -> cudaError_t {
             const Left<Operation> left{states, blocks_of(n), blocks_of(first), *args};
 
             for (int64_t o = 0; o < outer; o += MAX_GRID_YZ)
-                for (int64_t i = 0; i < inner; i += MAX_GRID_YZ)
-                    launch(dim3((unsigned)blocks_of(part), (unsigned)std::min(inner - i, MAX_GRID_YZ),
-                                (unsigned)std::min(outer - o, MAX_GRID_YZ)),
-                           x, Rows{part, inner, o, i, first}, left);
+                for (int64_t i = 0; i < inner; i += MAX_GRID_YZ) {
+                    const dim3 grid((unsigned)blocks_of(part), (unsigned)std::min(inner - i, MAX_GRID_YZ),
+                                    (unsigned)std::min(outer - o, MAX_GRID_YZ));
+
+                    if (cudaError_t error = launch(grid, x, Rows{part, inner, o, i, first}, left))
+                        return error;
+                }
+            return cudaSuccess;
         };
         const int64_t rows = args->outer * args->inner;
         int64_t left = blocks_of(args->n); // of each row, side by side
 
-        launch_rows((const decltype(zero) *)args->x, args->outer, args->n, args->inner, args->first, args->count);
+        cudaError_t error = launch_rows((const decltype(zero) *)args->x, args->outer, args->n, args->inner,
+                                        args->first, args->count);
         if (args->first + args->count < args->n) // the other parts are still to come
-            return cudaGetLastError();
-        while (left > 1) {
+            return error;
+        while (left > 1 && !error) {
             const State *x = states;
 
             states += rows * left;
-            launch_rows(x, rows, left, 1, 0, left);
+            error = launch_rows(x, rows, left, 1, 0, left);
             left = blocks_of(left);
         }
-        return cudaGetLastError();
+        return error;
     });
 }

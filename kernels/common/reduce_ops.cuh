@@ -15,12 +15,23 @@
 
 // ---- sums and products; the mean is a sum until it is finished ----
 
+// What changes no number that it is added to, nor the sign of a zero: -0. A sum is finished by adding its first
+// element, which is 0 where the caller has not asked for another.
+template <class T>
+static __device__ T negative_zero()
+{
+    if constexpr (is_complex<T>::value)
+        return {-decltype(T::re)(0), -decltype(T::re)(0)};
+    else
+        return -T(0);
+}
+
 template <class T>
 struct Sum {
     using State = T;
     static __device__ T identity()
     {
-        return T(0);
+        return negative_zero<T>();
     }
     template <class In>
     static __device__ T of(In x, int64_t)
@@ -71,7 +82,7 @@ struct Compensated {
     };
     static __device__ State identity()
     {
-        return {T(0), T(0)};
+        return {negative_zero<T>(), T(0)};
     }
     template <class In>
     static __device__ State of(In x, int64_t)
@@ -308,7 +319,7 @@ constexpr unsigned accumulators()
 // f(Operation(), In()) for what the arguments ask for, In being the type of x, one of DTYPES; g(In(), is_product)
 // for sums and products, which have accumulators to choose from
 template <unsigned DTYPES, class F, class G>
-cudaError_t dispatch_operation(const reduce_args *args, F f, G g)
+[[nodiscard]] cudaError_t dispatch_operation(const reduce_args *args, F f, G g)
 {
     return dispatch_dtype<DTYPES>(args->dtype, [&](auto x) {
         using In = decltype(x);
@@ -344,7 +355,7 @@ cudaError_t dispatch_operation(const reduce_args *args, F f, G g)
 
 // with the accumulator that the arguments ask for
 template <unsigned DTYPES, class F>
-cudaError_t dispatch_reduce(const reduce_args *args, F f)
+[[nodiscard]] cudaError_t dispatch_reduce(const reduce_args *args, F f)
 {
     return dispatch_operation<DTYPES>(args, f, [&](auto x, auto is_product) {
         return dispatch_dtype<accumulators<decltype(x)>()>(without_sign(args->accumulator), [&](auto sum) {

@@ -382,7 +382,7 @@ struct RunningColumn<Sum<uint64_t>, boolean> : RunningSmallSum<boolean> {
 // f(Operation(), In()) for what the arguments ask for: where dispatch_reduce gives a rung the accumulator that its
 // caller wants, this one takes the widest, which costs no time while memory is waited for
 template <unsigned DTYPES, class F>
-cudaError_t dispatch_running(const reduce_args *args, F f)
+[[nodiscard]] cudaError_t dispatch_running(const reduce_args *args, F f)
 {
     return dispatch_operation<DTYPES>(args, f, [&](auto x, auto is_product) {
         using In = decltype(x);

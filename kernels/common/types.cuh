@@ -62,6 +62,10 @@ struct alignas(2 * sizeof(T)) complex {
     {
         return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
     }
+    friend __host__ __device__ bool operator==(complex a, complex b)
+    {
+        return a.re == b.re && a.im == b.im;
+    }
     friend __host__ __device__ bool operator!=(complex a, complex b)
     {
         return a.re != b.re || a.im != b.im;
@@ -182,7 +186,7 @@ __device__ To convert(From x)
 
 // f(T()) for the type that `dtype` names, if it is one of SET; instantiates f for those only
 template <unsigned SET, class F>
-cudaError_t dispatch_dtype(enum dtype dtype, F f)
+[[nodiscard]] cudaError_t dispatch_dtype(enum dtype dtype, F f)
 {
 #define SMEMKIT_CASE(name, type)         \
     case name:                           \

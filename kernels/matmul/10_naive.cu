@@ -46,6 +46,7 @@ cudaError_t launch_matmul_naive(const matmul_args *args, cudaStream_t stream)
                                                           (const T *)args->b + batch * args->b_step,
                                                           (T *)args->c + batch * args->m * args->n, args->m,
                                                           args->n, args->k, args->a_step, args->b_step, first);
+            return cudaGetLastError();
         });
     });
 }

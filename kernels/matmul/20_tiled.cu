@@ -58,7 +58,7 @@ cudaError_t launch_matmul_tiled(const matmul_args *args, cudaStream_t stream)
             constexpr int TILE = decltype(tile)::value;
 
             return cover(args->batches, args->m, args->n, TILE, [&](dim3 grid, int64_t batch, corner first) {
-                launch<matmul_tiled<T, TILE>>(
+                return launch<matmul_tiled<T, TILE>>(
                     grid, dim3(TILE, TILE), 0, stream, (const T *)args->a + batch * args->a_step,
                     (const T *)args->b + batch * args->b_step, (T *)args->c + batch * args->m * args->n, args->m,
                     args->n, args->k, args->a_step, args->b_step, first);

@@ -228,6 +228,9 @@ static struct number reduce_row(const struct reduce_args *args, int64_t start)
 /* A sum as the integer dtype would have kept it, which it is the mean of. */
 static double wrapped(uint64_t sum, enum dtype dtype)
 {
+    if (dtype == BOOL)
+        return sum != 0;
+
     const int shift = dtype & (INT8 | UINT8)     ? 56
                       : dtype & (INT16 | UINT16) ? 48
                       : dtype & (INT32 | UINT32) ? 32
@@ -243,12 +246,12 @@ static struct number finish(const struct reduce_args *args, struct number x)
     switch (args->op) {
     case REDUCE_MEAN:
         if (x.is_integer)
-            x.re = wrapped(x.bits, args->result);
+            x.re = wrapped(x.bits, args->dtype);
         return (struct number){.re = x.re / (double)args->n, .im = x.im / (double)args->n};
     case REDUCE_VAR:
-        return (struct number){.re = x.re / (freedom > 0 ? freedom : 0)};
+        return (struct number){.re = x.re / (freedom <= 0 ? 0 : freedom)};
     case REDUCE_STD:
-        return (struct number){.re = sqrt(x.re / (freedom > 0 ? freedom : 0))};
+        return (struct number){.re = sqrt(x.re / (freedom <= 0 ? 0 : freedom))};
     case REDUCE_ANY:
         return number_integer(args, x.bits > 0 || (args->has_initial && args->initial.bits));
     case REDUCE_ALL:

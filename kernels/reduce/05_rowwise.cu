@@ -20,7 +20,7 @@ __global__ void reduce_rowwise(const In *x, reduce_args args)
     if (row < args.outer * inner) {
         const int64_t o = inner == 1 ? row : row / inner, i = row - o * inner;
         const In *first = x + o * n * inner + i; // x[o, :, i] is the thread's row
-        typename Operation::State state = Operation::identity();
+        typename Operation::State state = first_state(Operation(), args);
 
         for (int64_t j = 0; j < n; j++)
             state = Operation::combine(state, Operation::of(first[j * inner], j));

@@ -58,8 +58,12 @@ cudaError_t launch_reduce_atomic(const reduce_args *args, cudaStream_t stream)
             State *cells = (State *)args->scratch;
 
             reduce_atomic_start<Operation><<<row_blocks, BLOCK, 0, stream>>>(cells, rows);
+            if (cudaError_t error = cudaGetLastError())
+                return error;
             reduce_atomic<Operation, In>
                 <<<blocks, BLOCK, 0, stream>>>((const In *)args->x, cells, args->outer, args->n, args->inner);
+            if (cudaError_t error = cudaGetLastError())
+                return error;
             reduce_atomic_finish<Operation><<<row_blocks, BLOCK, 0, stream>>>(cells, *args);
             return cudaGetLastError();
         } else { // argmin, argmax, var, std: no atomic is that wide

@@ -42,5 +42,6 @@ cudaError_t launch_reduce_divergent(const reduce_args *args, cudaStream_t stream
         args, [=](int64_t n) { return ceil_div(n, threads); },
         [=](dim3 grid, auto x, Rows rows, auto left) {
             reduce_divergent<<<grid, threads, threads * sizeof(*left.states), stream>>>(x, rows, left);
+            return cudaGetLastError();
         });
 }

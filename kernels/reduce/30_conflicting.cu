@@ -43,5 +43,6 @@ cudaError_t launch_reduce_conflicting(const reduce_args *args, cudaStream_t stre
         args, [=](int64_t n) { return ceil_div(n, threads); },
         [=](dim3 grid, auto x, Rows rows, auto left) {
             reduce_conflicting<<<grid, threads, threads * sizeof(*left.states), stream>>>(x, rows, left);
+            return cudaGetLastError();
         });
 }

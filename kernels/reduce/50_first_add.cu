@@ -44,5 +44,6 @@ cudaError_t launch_reduce_first_add(const reduce_args *args, cudaStream_t stream
         args, [=](int64_t n) { return ceil_div(n, 2 * threads); },
         [=](dim3 grid, auto x, Rows rows, auto left) {
             reduce_first_add<<<grid, threads, threads * sizeof(*left.states), stream>>>(x, rows, left);
+            return cudaGetLastError();
         });
 }

@@ -49,5 +49,6 @@ cudaError_t launch_reduce_shuffle(const reduce_args *args, cudaStream_t stream)
         args, [=](int64_t n) { return ceil_div(n, 2 * threads); },
         [=](dim3 grid, auto x, Rows rows, auto left) {
             reduce_shuffle<<<grid, threads, threads / 32 * sizeof(*left.states), stream>>>(x, rows, left);
+            return cudaGetLastError();
         });
 }

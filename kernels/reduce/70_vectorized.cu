@@ -89,5 +89,6 @@ cudaError_t launch_reduce_vectorized(const reduce_args *args, cudaStream_t strea
         args, [=](int64_t n) { return std::min(ceil_div(n, LEAST_ELEMENTS * threads), MOST_BLOCKS); },
         [=](dim3 grid, auto x, Rows rows, auto left) {
             reduce_vectorized<<<grid, threads, threads / 32 * sizeof(*left.states), stream>>>(x, rows, left);
+            return cudaGetLastError();
         });
 }

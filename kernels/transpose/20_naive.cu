@@ -37,6 +37,7 @@ cudaError_t launch_transpose_naive(const transpose_args *args, cudaStream_t stre
             transpose_naive<T><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>((const T *)args->x + batch * elements,
                                                                             (T *)args->out + batch * elements,
                                                                             args->rows, args->columns, first);
+            return cudaGetLastError();
         });
     });
 }

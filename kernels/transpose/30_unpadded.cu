@@ -52,6 +52,7 @@ cudaError_t launch_transpose_unpadded(const transpose_args *args, cudaStream_t s
                              transpose_unpadded<T, TILE><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
                                  (const T *)args->x + batch * elements, (T *)args->out + batch * elements,
                                  args->rows, args->columns, first);
+                             return cudaGetLastError();
                          });
         });
     });

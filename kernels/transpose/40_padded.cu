@@ -54,6 +54,7 @@ cudaError_t launch_transpose_padded(const transpose_args *args, cudaStream_t str
                                  transpose_padded<T, TILE, PAD><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
                                      (const T *)args->x + batch * elements, (T *)args->out + batch * elements,
                                      args->rows, args->columns, first);
+                                 return cudaGetLastError();
                              });
             });
         });

@@ -79,12 +79,14 @@ cudaError_t launch_transpose_swizzled(const transpose_args *args, cudaStream_t s
             return cover(args->batches, (side + 1) / 2, side, 1, [&](dim3 grid, int64_t batch, corner first) {
                 transpose_swizzled_pairs<T><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
                     (T *)args->out + batch * elements, args->rows, side, first);
+                return cudaGetLastError();
             });
         }
         return cover(args->batches, args->rows, args->columns, TILE, [&](dim3 grid, int64_t batch, corner first) {
             transpose_swizzled<T><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
                 (const T *)args->x + batch * elements, (T *)args->out + batch * elements, args->rows,
                 args->columns, first);
+            return cudaGetLastError();
         });
     });
 }

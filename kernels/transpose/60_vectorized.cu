@@ -285,7 +285,7 @@ static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
 
     return cover(args->batches, args->columns, args->rows + MOST_PAST, tile.columns, V << tile.down_log2,
                  [&](dim3 grid, int64_t batch, corner first) {
-                     launch<transpose_words<T>>(grid, BLOCK, bytes, stream, *args, tile, batch, first);
+                     return launch<transpose_words<T>>(grid, BLOCK, bytes, stream, *args, tile, batch, first);
                  });
 }
 
@@ -310,8 +310,8 @@ static cudaError_t launch_sectors(const transpose_args *args, cudaStream_t strea
 
     return cover(args->batches, args->columns, args->rows + tile::ABOVE - 1, tile::COLUMNS, tile::ROWS,
                  [&](dim3 grid, int64_t batch, corner first) {
-                     launch<transpose_sectors<T>>(grid, BLOCK, tile::BYTES, stream, *args, count_dense(args),
-                                                  batch, first);
+                     return launch<transpose_sectors<T>>(grid, BLOCK, tile::BYTES, stream, *args,
+                                                         count_dense(args), batch, first);
                  });
 }
 
@@ -357,7 +357,8 @@ static cudaError_t launch_elements(const transpose_args *args, cudaStream_t stre
 
     return dispatch<0, 1>(args->batches > 1, [&](auto batched) {
         return cover(args->batches, args->columns, args->rows, TILE, [&](dim3 grid, int64_t batch, corner first) {
-            launch<transpose_elements<T, decltype(batched)::value>>(grid, BLOCK, 0, stream, *args, batch, first);
+            return launch<transpose_elements<T, decltype(batched)::value>>(grid, BLOCK, 0, stream, *args, batch,
+                                                                           first);
         });
     });
 }
@@ -418,8 +419,8 @@ static cudaError_t launch_whole(const transpose_args *args, cudaStream_t stream)
     return dispatch<0, 1>(args->batches > 1, [&](auto batched) {
         return cover(args->batches, args->columns, args->rows, whole::SHAPE.columns, whole::SHAPE.rows,
                      [&](dim3 grid, int64_t batch, corner first) {
-                         launch<transpose_whole<T, FEW, decltype(batched)::value>>(grid, whole::THREADS, 0, stream,
-                                                                                   *args, batch, first);
+                         return launch<transpose_whole<T, FEW, decltype(batched)::value>>(
+                             grid, whole::THREADS, 0, stream, *args, batch, first);
                      });
     });
 }
@@ -447,7 +448,7 @@ static cudaError_t launch_vectors(const transpose_args *args, cudaStream_t strea
 
     return cover(args->batches, args->columns, args->rows, tile.columns, tile.rows,
                  [&](dim3 grid, int64_t batch, corner first) {
-                     launch<transpose_vectorized<T>>(grid, block, bytes, stream, *args, tile, batch, first);
+                     return launch<transpose_vectorized<T>>(grid, block, bytes, stream, *args, tile, batch, first);
                  });
 }
 
@@ -459,8 +460,8 @@ static cudaError_t launch_exchange(const transpose_args *args, cudaStream_t stre
     const int side = (int)ceil_div(args->rows, SIDE) | 1;
 
     return cover(args->batches, (side + 1) / 2, side, 1, [&](dim3 grid, int64_t batch, corner first) {
-        launch<transpose_exchanged<T>>(grid, BLOCK, 2 * SIDE / V * tile.group_vectors * VECTOR, stream, *args,
-                                       tile, side, batch, first);
+        return launch<transpose_exchanged<T>>(grid, BLOCK, 2 * SIDE / V * tile.group_vectors * VECTOR, stream,
+                                              *args, tile, side, batch, first);
     });
 }
 

@@ -431,8 +431,8 @@ static cudaError_t gather(const transpose_args *args, cudaStream_t stream)
 
     return cover(args->batches, args->columns, args->rows + V - 1, piece.few, piece.groups * V,
                  [&](dim3 grid, int64_t batch, corner first) {
-                     launch<transpose_gathered<T>>(grid, BLOCK, bytes_of<T>(piece), stream, *args, piece, batch,
-                                                   first);
+                     return launch<transpose_gathered<T>>(grid, BLOCK, bytes_of<T>(piece), stream, *args, piece,
+                                                          batch, first);
                  });
 }
 
@@ -466,8 +466,8 @@ static cudaError_t scatter(const transpose_args *args, cudaStream_t stream)
 
         return cover(args->batches, 1, args->columns, 1, piece.groups * V,
                      [&](dim3 grid, int64_t batch, corner first) {
-                         launch<transpose_scattered<T, FEW>>(grid, SCATTERING_BLOCK, bytes, stream, *args, piece,
-                                                             batch, first);
+                         return launch<transpose_scattered<T, FEW>>(grid, SCATTERING_BLOCK, bytes, stream, *args,
+                                                                    piece, batch, first);
                      });
     });
 }

@@ -18,10 +18,11 @@ from smemkit.bench import planner
 from smemkit.bench.rows import Row
 from smemkit.bench.suites import Run
 from smemkit.devices import Device
+from smemkit.ladder import BIG
+from smemkit.records import REFERENCE, Records, select
 from smemkit.table import kernels
 from smemkit.timing import format_number, format_seconds
 
-REFERENCE = Path(__file__).parents[1] / "reference"
 NAMES = {"torch": "PyTorch", "cupy": "CuPy", "cublas": "cuBLAS", "cub": "CUB", "numpy": "NumPy"}
 
 
@@ -120,7 +121,7 @@ def results(report: dict[str, Any]) -> str:
     """The README's tables, in Markdown, of a reference file's content."""
     environment, rows = report["environment"], report["rows"]
     when = f"{environment['date'][:10]}, one run of `python -m smemkit bench`"
-    lines = [f"Device time on an {environment['gpu']}, float32, warm; {when}:", "", *ladders(rows)]
+    lines = [f"Device time on an {environment['gpu']}, float32, warm; {when}:", "", *ladders(report)]
     return "\n".join([*lines, *host_table(rows)]) + "\n"
 
 
@@ -129,32 +130,26 @@ def peers_of(rows: list[dict[str, Any]]) -> list[str]:
     return [name for name in NAMES if any(name in row["peers"] for row in rows)]
 
 
-def ladders(rows: list[dict[str, Any]]) -> list[str]:
+def ladders(report: dict[str, Any]) -> list[str]:
     """The table of the ladders: the rungs up to the fastest, the planner's choice, and the peers beside them."""
-    cases = []
-    for op, shape in (("transpose", [8192, 8192]), ("reduce", [16_777_216]), ("matmul", [4096, 4096, 4096])):
-        every = [row for row in rows if (row["suite"], row["shape"], row["dtype"]) == (op, shape, "float32")]
-        cases.append(
-            (op, shape, [row for row in every if row["op"] == op and not row["cold"] and row["axis"] is None])
-        )
-    peers = peers_of([row for *_, here in cases for row in here])
+    cases = [select(report, op, BIG[op]) for op in ("transpose", "reduce", "matmul")]
+    peers = peers_of([row for records in cases for row in records.rows])
     names = " | ".join(["the ladder, up to its fastest rung here", "smemkit", *(NAMES[peer] for peer in peers)])
     lines = [
         f"| | {names} | ours is |",
         "|---|---|---|" + "---|" * len(peers) + "---|",
     ]
-    for op, shape, here in cases:
-        rungs: dict[str | None, dict[str, Any]] = {}
-        for row in here:
-            rungs.setdefault(row["kernel"], row)  # with its default tile or block size, which comes first
-        ours = rungs.pop(None)
-        ceilings = [rungs.pop(rung.name) for rung in kernels(op) if rung.ceiling]
-        climbed = list(rungs.values())
+    for records in cases:
+        op, ours = records.op, records.row(None)
+        rows = [(info, records.row(info.name)) for info in kernels(op)]
+        ceilings = [row for info, row in rows if row and info.ceiling]
+        climbed = [row for info, row in rows if row and not info.ceiling]
         del climbed[climbed.index(max(climbed, key=itemgetter("value"))) + 1 :]  # those are for other shapes
-        ladder = " → ".join(map(speed, climbed)) + "".join(f"; {speed(row)} is the ceiling" for row in ceilings)
+        ladder = " → ".join(speed(row) + faster(records, row["kernel"]) for row in climbed)
+        ladder += "".join(f"; {speed(row)} is the ceiling" for row in ceilings)
         work = ours["value"] * ours["us"]
         theirs = [format_number(work / ours["peers"][peer]) if peer in ours["peers"] else "" for peer in peers]
-        size = " × ".join(str(length) for length in shape)
+        size = " × ".join(str(length) for length in records.shape)
         numbers = " | ".join([format_number(ours["value"]), *theirs, f"{ours['ratio']:.2f} ×"])
         lines.append(f"| {op} {size}, {ours['unit']} | {ladder} | {numbers} |")
     return lines
@@ -163,6 +158,15 @@ def ladders(rows: list[dict[str, Any]]) -> list[str]:
 def speed(row: dict[str, Any]) -> str:
     """A rung and its rate: `tree` 706."""
     return f"`{row['kernel']}` {format_number(row['value'])}"
+
+
+def faster(records: Records, kernel: str) -> str:
+    """What other options than the default ones make of a rung, where that is much: (tile 16: 2,987)."""
+    found = records.faster(kernel)
+    if not found:
+        return ""
+    options, row = found
+    return f" ({options}: {format_number(row['value'])})"
 
 
 def host_table(rows: list[dict[str, Any]]) -> list[str]:

@@ -169,6 +169,53 @@ static void dynamic_in()
         EQUAL_AT(i, out[i], (i + 1) % 100);
 }
 
+// Declarations as people hide and shorten them.
+#define SMEM       __shared__
+#define TILE_OF(n) __shared__ float n[64]
+
+SMEM int of_a_file[32], count_of_a_file;
+namespace inside
+{
+__shared__ struct cell {
+    int x, y;
+} cells[32];
+} // namespace inside
+
+__global__ void forms(int *out)
+{
+    SMEM int a[2 < 3 ? 32 : 1], *pointer;
+    float __shared__ late[32];
+    __shared__ int(*rows)[32];
+    TILE_OF(hidden);
+    typedef decltype(a) same; // and not a reference to it
+    static_assert(sizeof(same) == 128 && sizeof a == 128, "32 ints");
+    const int i = threadIdx.x;
+    auto put = [](int at, int value) { a[at] = value; };
+    auto get = [=](int at) { return a[at] + i - i; }; // what is there when it is called, and no copy
+    a[i] = -1;
+    put(i, i);
+    of_a_file[i] = 10 * i;
+    inside::cells[i].y = 100 * i;
+    late[i] = hidden[i] = 1000 * i;
+    if (i == 0)
+        pointer = a, rows = &a, count_of_a_file = 5;
+    __syncthreads();
+    const int j = 31 - i;
+    out[i] = get(j) + pointer[j] + (*rows)[j] + of_a_file[j] + inside::cells[j].y + (int)late[j] + (int)hidden[j] +
+             count_of_a_file;
+    for (int k = 0; k < 3; ++k) {
+        switch (k) {
+        case 1: {
+            __shared__ int in_a_case;
+            if (i == 7)
+                in_a_case = 9;
+            __syncthreads();
+            out[i] += in_a_case;
+        }
+        }
+    }
+}
+
 int main()
 {
     Array<int> a(64 * 100);
@@ -247,6 +294,12 @@ int main()
     a.download();
     for (int i = 0; i < 32; ++i)
         EQUAL_AT(i, a[i], 32 - i);
+
+    forms<<<1, 32>>>(a.device);
+    RUNS();
+    a.download();
+    for (int i = 0; i < 32; ++i)
+        EQUAL_AT(i, a[i], (31 - i) * 2113 + 14);
 
     limits();
     return verdict();

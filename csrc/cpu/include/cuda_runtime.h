@@ -1,6 +1,6 @@
 /* The dialect: CUDA C++ as the host's C++ compiler can read it. Found as <cuda_runtime.h> by include path, so
  * that a kernel file holds nothing that is not CUDA. smemkit/dialect.py rewrites before it what C++ has no
- * words for: kernel<<<…>>>(…) and extern __shared__ arrays. What runs it: csrc/cpu/executor.h.
+ * words for: kernel<<<…>>>(…) and __shared__ variables. What runs it: csrc/cpu/executor.h.
  */
 #ifndef SMEMKIT_CUDA_RUNTIME_H
 #define SMEMKIT_CUDA_RUNTIME_H
@@ -13,7 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime> /* clock() */
+#include <ctime>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -28,12 +28,12 @@
 #endif
 #define __device__
 #define __host__
-#define __shared__ thread_local __attribute__((aligned(16)))
+#define __shared__ _Pragma("GCC error \"smemkit: a declaration of shared memory that the CPU device cannot read\"")
 #define __constant__
 #define __managed__
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__    __attribute__((noinline))
+#define __noinline__    /* nothing: the C++ library of gcc 13 writes __attribute__((__noinline__)) */
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
 #define __cluster_dims__(...)
@@ -84,10 +84,24 @@
 
 #include "vector_types.h"
 #include "smemkit/checked.h"
+#include "smemkit/shared.h"
 #include "smemkit/host.h"
 #include "smemkit/print.h"
 #include "smemkit/math.h"
 #include "smemkit/sync.h"
 #include "smemkit/atomics.h"
+
+/* Where gcc checks that a function has not written past the end of its local arrays */
+extern "C" SMEMKIT_UNSEEN __attribute__((weak, used, visibility("hidden"), noreturn)) void __stack_chk_fail()
+{
+    smemkit_overrun((const void *)__builtin_return_address(0));
+}
+
+/* In a checked build copies are calls of functions, since gcc moves 12 or 24 bytes without a hook */
+#ifdef SMEMKIT_CHECKED
+#define __builtin_memcpy  memcpy
+#define __builtin_memmove memmove
+#define __builtin_memset  memset
+#endif
 
 #endif

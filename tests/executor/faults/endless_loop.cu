@@ -1,7 +1,7 @@
 // A loop that nobody ends, without anything in it that would give another thread its turn.
 #include "fault.h"
 
-// EXPECT cudaErrorLaunchTimeout: endless wait in kernel wait_for, block (1, 0, 0), thread (4, 0, 0)*watchdog*
+// EXPECT cudaErrorLaunchTimeout: no end in sight in kernel wait_for, block (1, 0, 0), thread (4, 0, 0)*watchdog*
 __global__ void wait_for(volatile int *flag)
 {
     if (blockIdx.x == 1 && threadIdx.x == 4)

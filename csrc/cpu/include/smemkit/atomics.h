@@ -42,12 +42,13 @@ SMEMKIT_INLINE T atomic_update(T *address, const void *pc, Update update, order 
 {
     using Bits = typename bits_of<sizeof(T)>::type;
     before_atomic(address, sizeof(T), pc);
-    Bits old = __atomic_load_n((Bits *)address, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n((Bits *)address, &old, bit_copy<Bits>(update(bit_copy<T>(old))), false,
-                                        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-        ;
+    Bits old = __atomic_load_n((Bits *)address, __ATOMIC_RELAXED), updated;
+    do
+        updated = bit_copy<Bits>(update(bit_copy<T>(old)));
+    while (
+        !__atomic_compare_exchange_n((Bits *)address, &old, updated, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
     after_atomic(address, sizeof(T), true, order);
-    smemkit_tick();
+    smemkit_tick(updated != old);
     return bit_copy<T>(old);
 }
 
@@ -62,7 +63,7 @@ SMEMKIT_INLINE T atomic_compare(T *address, const void *pc, T expected, T value,
     bool swapped = __atomic_compare_exchange_n((Bits *)address, &old, bit_copy<Bits>(value), false,
                                                __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     after_atomic(address, sizeof(T), swapped, (swapped ? order : otherwise) | COMPARES);
-    smemkit_tick();
+    smemkit_tick(swapped && old != bit_copy<Bits>(value));
     return bit_copy<T>(old);
 }
 

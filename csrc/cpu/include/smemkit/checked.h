@@ -82,24 +82,7 @@ SMEMKIT_INLINE void fence(int scope)
     (void)scope;
 #endif
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    smemkit_tick();
-}
-
-/* After the declaration of a __shared__ variable: where it lies, and its shape, of which messages say tile[3][5].
- * What has more than three dimensions is an array, in three, of smaller arrays. */
-template <class T>
-SMEMKIT_INLINE void declare_shared([[maybe_unused]] const char *name, [[maybe_unused]] const volatile T &variable)
-{
-    static_assert(sizeof(T) <= 48 * 1024, "too much shared data: more than 48 KB must be dynamic");
-#ifdef SMEMKIT_CHECKED
-    constexpr int ndim = std::rank_v<T> < 3 ? (int)std::rank_v<T> : 3;
-    const unsigned dims[3] = {(unsigned)std::extent_v<T, 0>, (unsigned)std::extent_v<T, 1>,
-                              (unsigned)std::extent_v<T, 2>};
-    size_t element = sizeof(T);
-    for (int i = 0; i < ndim; i++)
-        element /= dims[i];
-    smemkit_checked_shared(name, (const void *)&variable, sizeof(T), element, ndim, dims);
-#endif
+    smemkit_tick(0);
 }
 
 /* After extern __shared__ T name[]; */
@@ -107,8 +90,7 @@ template <class T>
 SMEMKIT_INLINE void declare_dynamic_shared([[maybe_unused]] const char *name)
 {
 #ifdef SMEMKIT_CHECKED
-    const unsigned dims[3] = {0, 0, 0};
-    smemkit_checked_shared(name, smemkit_dynamic_shared(), 0, sizeof(T), 1, dims);
+    smemkit_checked_dynamic(name, sizeof(T));
 #endif
 }
 

@@ -3,18 +3,17 @@
 #ifndef SMEMKIT_HOST_H
 #define SMEMKIT_HOST_H
 
-enum cudaError {
-    cudaSuccess = 0,
-    cudaErrorInvalidValue = 1,
-    cudaErrorMemoryAllocation = 2,
-    cudaErrorInvalidConfiguration = 9,
-    cudaErrorInvalidDeviceFunction = 98,
-    cudaErrorIllegalAddress = 700,
-    cudaErrorLaunchTimeout = 702,
-    cudaErrorLaunchFailure = 719,
-    cudaErrorNotSupported = 801,
-    cudaErrorUnknown = 999
-};
+/* nodiscard: a launcher of ours that drops one does not compile (setup.py); users' code may. */
+enum [[nodiscard]] cudaError{cudaSuccess = 0,
+                             cudaErrorInvalidValue = 1,
+                             cudaErrorMemoryAllocation = 2,
+                             cudaErrorInvalidConfiguration = 9,
+                             cudaErrorInvalidDeviceFunction = 98,
+                             cudaErrorIllegalAddress = 700,
+                             cudaErrorLaunchTimeout = 702,
+                             cudaErrorLaunchFailure = 719,
+                             cudaErrorNotSupported = 801,
+                             cudaErrorUnknown = 999};
 typedef enum cudaError cudaError_t;
 
 /* Not CUDA's CUstream_st: launchers compiled for the two devices must differ in their types. */
@@ -176,6 +175,13 @@ SMEMKIT_UNSEEN void launch(smemkit_launch launch, const Call &call, Arguments...
     smemkit_run(&launch);
 }
 
+/* smemkit's own kernels end, however slow the machine is: they are built with SMEMKIT_UNWATCHED. */
+#ifdef SMEMKIT_UNWATCHED
+constexpr int watched = 0;
+#else
+constexpr int watched = 1;
+#endif
+
 /* The first half of kernel<<<configuration>>>(arguments); the second is the call of what it returns. `Call` is a
  * lambda that calls a template, so that the arguments, which are copied, decide its types; or a function. */
 SMEMKIT_UNSEEN inline smemkit_launch configuration(const char *kernel, dim3 grid, dim3 block,
@@ -186,11 +192,13 @@ SMEMKIT_UNSEEN inline smemkit_launch configuration(const char *kernel, dim3 grid
             {block.x, block.y, block.z},
             shared_bytes,
             shared_limit(),
+            watched,
             nullptr,
             nullptr,
             0,
             nullptr,
-            nullptr};
+            nullptr,
+            0};
 }
 template <class Call>
 SMEMKIT_UNSEEN auto configure(const char *kernel, Call call, dim3 grid, dim3 block, size_t shared_bytes = 0,

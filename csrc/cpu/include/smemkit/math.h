@@ -370,14 +370,10 @@ SMEMKIT_STORE(__stwt)
 
 SMEMKIT_INLINE long long clock64()
 {
-#if defined(__x86_64__)
-    return (long long)__builtin_ia32_rdtsc();
-#else
-    long long ticks;
-    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-    return ticks;
-#endif
+    return smemkit_clock64();
 }
+/* clock() is the C library's declaration, with the executor's function behind it. */
+extern "C" clock_t clock() noexcept __asm__("smemkit_clock");
 /* SIMD within a word, as far as it is met */
 SMEMKIT_INLINE int __dp4a(int x, int y, int sum)
 {

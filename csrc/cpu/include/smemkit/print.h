@@ -20,7 +20,7 @@ __attribute__((format(printf, 1, 2))) SMEMKIT_INLINE int print(const char *forma
     if (length > 0 &&
         write(STDOUT_FILENO, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1) < 0)
         length = -1;
-    smemkit_tick();
+    smemkit_tick(1);
     return length;
 }
 

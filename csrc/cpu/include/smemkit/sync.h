@@ -41,7 +41,7 @@ SMEMKIT_INLINE void __threadfence_system()
 }
 SMEMKIT_INLINE void __nanosleep(unsigned)
 {
-    smemkit_tick();
+    smemkit_tick(0);
 }
 SMEMKIT_INLINE void __trap(SMEMKIT_HERE)
 {
@@ -101,7 +101,7 @@ SMEMKIT_INLINE T __shfl_down_sync(unsigned mask, T value, unsigned delta, int wi
 template <class T>
 SMEMKIT_INLINE T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, SMEMKIT_HERE)
 {
-    int lane = smemkit::lane(), source = lane ^ bits;
+    int lane = smemkit::lane(), source = lane ^ (bits & 31);
     return smemkit::shuffle(mask, value, source > (lane | (width - 1)) ? lane : source, file, line);
 }
 

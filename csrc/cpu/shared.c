@@ -1,0 +1,196 @@
+/* A worker's shared memory: the block's dynamic array, and each static __shared__ variable, between guard pages.
+ *
+ *   | no access | slack | the array | slack | guard, no access |
+ *
+ * An array ends at its guard, or as little before it as its alignment wants. So whoever runs past it faults, and
+ * what lands in the slack is found at the block's end, instead of in another array, or in the process's own data:
+ * the slack before an array is the rest of its first page, below which nothing can be touched.
+ * A static variable gets a slot of its own when a thread first comes to its declaration, for the rest of the
+ * launch: nothing lasts longer, and so a launch finds all slack as it must be.
+ */
+#define _GNU_SOURCE
+#include "block.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "memory.h"
+
+enum {
+    STATIC_BYTES = 48 * 1024, /* of all static variables of a kernel, as nvcc has it */
+    DYNAMIC_ALIGNMENT = 128,
+    SLACK_BYTE = 0xA5,
+};
+
+static const size_t GUARD = (size_t)1 << 24; /* around all of it: address space only, as in memory.c */
+
+static char *round_down(char *at, size_t unit)
+{
+    return (char *)((uintptr_t)at & ~(uintptr_t)(unit - 1));
+}
+
+/* ---- arrays ---- */
+
+/* Puts an array of so many bytes at the end of a piece. False where the system gives no more mappings. */
+static bool fit(struct shared_array *a, size_t bytes, size_t alignment, size_t page)
+{
+    char *start = round_down(a->limit - bytes, alignment), *first = round_down(start, page);
+
+    if (first < a->first && mprotect(first, (size_t)(a->first - first), PROT_READ | PROT_WRITE) != 0)
+        return false;
+    if (first > a->first && mprotect(a->first, (size_t)(first - a->first), PROT_NONE) != 0)
+        return false;
+    a->first = first;
+    a->start = start;
+    a->end = start + bytes;
+    memset(a->first, SLACK_BYTE, (size_t)(a->start - a->first));
+    memset(a->end, SLACK_BYTE, (size_t)(a->limit - a->end));
+    return true;
+}
+
+/* The first byte in [from, to) that is not slack any more; NULL where all are. */
+static const char *spoilt(const char *from, const char *to)
+{
+    const size_t bytes = (size_t)(to - from);
+
+    if (bytes == 0 || ((unsigned char)*from == SLACK_BYTE && memcmp(from, from + 1, bytes - 1) == 0))
+        return NULL;
+    while ((unsigned char)*from == SLACK_BYTE)
+        from++;
+    return from;
+}
+
+static const char *spoilt_near(const struct shared_array *a)
+{
+    const char *at = spoilt(a->end, a->limit);
+
+    return at ? at : spoilt(a->first, a->start);
+}
+
+static void describe(const struct shared_array *a, const char *at, char *text, size_t length)
+{
+    const bool before = at < a->start;
+    const size_t bytes = (size_t)(a->end - a->start), away = (size_t)(before ? a->start - at : at - a->end);
+    const char *where = before ? "before" : "past the end of";
+
+    if (a->variable)
+        snprintf(text, length, "%zu bytes %s the shared variable %s of %zu bytes", away, where, a->variable->name,
+                 bytes);
+    else
+        snprintf(text, length, "%zu bytes %s the dynamic shared memory of %zu bytes", away, where, bytes);
+}
+
+/* ---- a worker's ---- */
+
+bool shared_prepare(struct worker *w)
+{
+    struct shared_memory *s = &w->shared;
+    char *mapped;
+
+    s->shift = w->page > 16384 ? 17 : 16; /* the first power of two that holds STATIC_BYTES and a page */
+    s->bytes = (SHARED_SLOTS << s->shift) + SHARED_MAPPED + w->page;
+    mapped = mmap(NULL, s->bytes + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED)
+        return false;
+    s->base = mapped + GUARD;
+    for (size_t i = 0; i < SHARED_SLOTS; i++)
+        s->slots[i].first = s->slots[i].limit = s->base + ((i + 1) << s->shift) - w->page;
+    s->dynamic.first = s->dynamic.limit = s->base + s->bytes;
+    return true;
+}
+
+void shared_dispose(struct worker *w)
+{
+    if (w->shared.base)
+        munmap(w->shared.base - GUARD, w->shared.bytes + 2 * GUARD);
+    w->shared.base = NULL;
+}
+
+bool shared_begin(struct worker *w, const struct smemkit_launch *launch)
+{
+    struct shared_memory *s = &w->shared;
+
+    while (s->count)
+        s->slots[--s->count].variable = NULL;
+    s->static_bytes = 0;
+    return fit(&s->dynamic, launch->shared_bytes, DYNAMIC_ALIGNMENT, w->page);
+}
+
+bool shared_intact(struct worker *w, char *text, size_t length)
+{
+    struct shared_memory *s = &w->shared;
+    const char *at = spoilt_near(&s->dynamic);
+
+    if (at)
+        describe(&s->dynamic, at, text, length);
+    for (unsigned i = 0; i < s->count && !at; i++)
+        if ((at = spoilt_near(&s->slots[i])))
+            describe(&s->slots[i], at, text, length);
+    return !at;
+}
+
+const struct shared_array *shared_near(const struct worker *w, const void *address)
+{
+    const struct shared_memory *s = &w->shared;
+    const char *at = address;
+    size_t slot;
+
+    if (!s->base || at < s->base - GUARD || at >= s->base + s->bytes + GUARD)
+        return NULL;
+    slot = at < s->base ? 0 : (size_t)(at - s->base) >> s->shift;
+    if (slot >= SHARED_SLOTS)
+        return &s->dynamic;
+    if (slot > 0 && s->slots[slot - 1].variable &&
+        (!s->slots[slot].variable || at - s->slots[slot - 1].end < s->slots[slot].start - at))
+        return &s->slots[slot - 1];
+    return s->slots[slot].variable ? &s->slots[slot] : NULL;
+}
+
+bool shared_describe(const struct worker *w, const void *address, char *text, size_t length)
+{
+    const struct shared_array *a = shared_near(w, address);
+
+    if (a)
+        describe(a, address, text, length);
+    return a != NULL;
+}
+
+/* ---- called by kernels ---- */
+
+void *shared_place(struct worker *w, const struct smemkit_shared *variable)
+{
+    struct shared_memory *s = &w->shared;
+    char what[MESSAGE_BYTES];
+    const unsigned i = s->count;
+
+    s->static_bytes += variable->bytes;
+    if (s->static_bytes > STATIC_BYTES)
+        snprintf(what, sizeof what,
+                 "too much static shared memory: %zu bytes with %s, and %d are the most; more has to be dynamic",
+                 s->static_bytes, variable->name, STATIC_BYTES);
+    else if (i == SHARED_SLOTS)
+        snprintf(what, sizeof what, "too many shared variables: %s is one more than %d", variable->name,
+                 SHARED_SLOTS);
+    else if (!fit(&s->slots[i], variable->bytes, variable->alignment, w->page))
+        snprintf(what, sizeof what, "no memory for the shared variable %s", variable->name);
+    else
+        what[0] = '\0';
+    if (what[0])
+        worker_fail(w, KIND_TRAP, what, "", 0);
+    s->slots[i].variable = variable;
+    s->count = i + 1;
+    if (w->tracer)
+        trace_shared(w->tracer, i);
+    return s->slots[i].start;
+}
+
+uint64_t shared_hash(const struct worker *w)
+{
+    const struct shared_memory *s = &w->shared;
+    uint64_t hash = memory_hash(s->dynamic.start, (size_t)(s->dynamic.end - s->dynamic.start));
+
+    for (unsigned i = 0; i < s->count; i++)
+        hash = hash * 31 + memory_hash(s->slots[i].start, (size_t)(s->slots[i].end - s->slots[i].start));
+    return hash;
+}

@@ -1,0 +1,16 @@
+// Records of 12 bytes are copied into a shared array that holds one less.
+// topic: out of bounds in shared memory
+// launch: grid 1, block 32
+// arg x: int[96] = iota
+// arg y: int[96] = zeros
+// fault: out_of_bounds
+__global__ void records(const int *x, int *y)
+{
+    __shared__ int s[93];
+    const int t = threadIdx.x;
+
+    __builtin_memcpy(s + 3 * t, x + 3 * t, 12); // HERE
+    __syncwarp();
+    if (t < 31)
+        __builtin_memcpy(y + 3 * t, s + 3 * (30 - t), 12);
+}

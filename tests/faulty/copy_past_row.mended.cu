@@ -1,0 +1,15 @@
+// Records of 12 bytes are copied into a shared array that holds them all.
+// topic: out of bounds in shared memory
+// launch: grid 1, block 32
+// arg x: int[96] = iota
+// arg y: int[96] = zeros
+__global__ void records(const int *x, int *y)
+{
+    __shared__ int s[96];
+    const int t = threadIdx.x;
+
+    __builtin_memcpy(s + 3 * t, x + 3 * t, 12);
+    __syncwarp();
+    if (t < 32)
+        __builtin_memcpy(y + 3 * t, s + 3 * (31 - t), 12);
+}

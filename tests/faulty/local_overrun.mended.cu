@@ -1,0 +1,20 @@
+// A device function fills a local array that is long enough.
+// topic: local arrays
+// launch: grid 1, block 32
+// arg y: int[32] = zeros
+// arg n: 12
+__device__ void powers(int *x, int n, int base)
+{
+    for (int i = 0, p = 1; i < n; i++, p *= base)
+        x[i] = p;
+}
+
+__global__ void sums_of_powers(int *y, int n)
+{
+    int x[12], sum = 0;
+
+    powers(x, n, threadIdx.x);
+    for (int i = 0; i < n; i++)
+        sum += x[i];
+    y[threadIdx.x] = sum;
+}

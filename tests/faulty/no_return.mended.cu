@@ -1,0 +1,17 @@
+// Every path through a function that returns a value has a return.
+// topic: undefined values
+// launch: grid 1, block 32
+// arg x: int[32] = iota
+__device__ int sign(int x)
+{
+    if (x > 0)
+        return 1;
+    if (x < 0)
+        return -1;
+    return 0;
+}
+
+__global__ void signs(int *x)
+{
+    x[threadIdx.x] = sign(x[threadIdx.x] - 3);
+}

@@ -1,0 +1,22 @@
+// A row is filled through a pointer and runs on into the array that is declared next.
+// topic: out of bounds in shared memory
+// launch: grid 1, block 64
+// arg y: float[64] = zeros
+// fault: out_of_bounds
+__device__ void fill(float *row, int n, float value)
+{
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        row[i] = value; // HERE
+}
+
+__global__ void two_rows(float *y)
+{
+    __shared__ float first[48];
+    __shared__ float second[64];
+
+    fill(second, 64, 2.0f);
+    __syncthreads();
+    fill(first, 64, 1.0f);
+    __syncthreads();
+    y[threadIdx.x] = first[threadIdx.x % 48] + second[threadIdx.x];
+}

@@ -1,0 +1,165 @@
+"""Waits that cannot end are told at once, and those that can are not: by what the threads do, not by the time."""
+
+import numpy as np
+import pytest
+
+import smemkit
+
+SCHEDULES = ("serial", "lockstep", "random")
+
+# name: grid, block, source
+ENDLESS = {
+    "a flag that nobody sets": (2, 32, "while (atomicAdd(&x[0], 0) == 0);"),
+    "a lock that is kept": (1, 64, "while (atomicCAS(&x[0], 0, 1) != 0); x[1 + threadIdx.x] = 1;"),
+    "half of a warp": (1, 32, "if (threadIdx.x < 16) while (atomicAdd(&x[0], 0) == 0); __syncthreads();"),
+}
+COLLECTIVES = {
+    "a vote on a flag": (2, 64, "while (!__any_sync(~0u, atomicAdd(&x[0], 0)));"),
+    "a vote on a plain load": (2, 32, "while (!__any_sync(~0u, *(volatile int *)&x[0]));"),
+    "two collectives": (
+        1,
+        48,
+        "unsigned mask = __activemask(); int v = threadIdx.x; do v = __shfl_xor_sync(mask, v, 1);"
+        "while (__ballot_sync(mask, atomicAdd(&x[0], 0)) == 0); x[1] = v;",
+    ),
+    "each half of a warp": (
+        1,
+        32,
+        "unsigned mask = threadIdx.x < 16 ? 0xffff : 0xffff0000; while (!__any_sync(mask, atomicAdd(&x[0], 0)));",
+    ),
+    "a flag after a shuffle": (
+        1,
+        64,
+        "int v = __shfl_down_sync(~0u, threadIdx.x, 1); while (atomicAdd(&x[0], 0) == 0); x[1] = v;",
+    ),
+}
+VOLATILE = "__global__ void wait(int *x) { while (*(volatile int *)x == 0); }"
+GRID_BARRIER = """
+__global__ void wait(int *x)
+{
+    if (threadIdx.x == 0) {
+        atomicAdd(x, 1);
+        while (atomicAdd(x, 0) < gridDim.x)
+            ;
+    }
+    __syncthreads();
+}
+"""
+RIGHT = {
+    "a counter in a register": (2, 2, "int n = 0; while (atomicAdd(&x[0], 0) == 0 && n++ < 50000);"),
+    "a counter in global memory": (
+        1,
+        32,
+        "while (atomicAdd(&x[0], 0) == 0) if (x[1 + threadIdx.x]++ == 5000) atomicExch(&x[0], 1);",
+    ),
+    "a counter in shared memory": (
+        1,
+        32,
+        "__shared__ int n[32]; n[threadIdx.x] = 0;"
+        "while (atomicAdd(&x[0], 0) == 0) if (n[threadIdx.x]++ == 5000) atomicExch(&x[0], 1);",
+    ),
+    "a variable": (
+        1,
+        32,
+        "while (atomicAdd(&x[0], 0) == 0) if (threadIdx.x == 7 && n++ == 20000) atomicExch(&x[0], 1);",
+    ),
+    "a clock": (2, 2, "auto t = clock64(); while (atomicAdd(&x[0], 0) == 0 && clock64() - t < 600000000);"),
+    "the clock of C": (2, 2, "auto t = clock(); while (atomicAdd(&x[0], 0) == 0 && clock() - t < 600000000);"),
+    "a clock and a sleep": (2, 2, "clock_t t = clock(); while (clock() - t < 600000000) __nanosleep(100);"),
+    "a vote that one lane ends": (
+        2,
+        64,
+        "int n = 0; while (!__any_sync(~0u, threadIdx.x % 32 == 0 && n > 100000)) n++; x[1 + threadIdx.x] = n;",
+    ),
+    "a vote on a flag and a counter": (
+        2,
+        32,
+        "for (int n = 0; !__any_sync(~0u, atomicAdd(&x[0], 0) || (threadIdx.x == 3 && n > 100000)); n++);",
+    ),
+    "a vote of lanes that count differently": (
+        1,
+        32,
+        "int n = 0, m = threadIdx.x ? 997 : 101; while (!__all_sync(~0u, n == m - 1)) n = n + 1 == m ? 0 : n + 1;",
+    ),
+    "a shuffled counter": (
+        1,
+        32,
+        "int n = 0; while (__shfl_sync(~0u, n, 7) < 200000 && !atomicAdd(&x[0], 0)) n += threadIdx.x == 7;",
+    ),
+    "a slow block": (
+        2,
+        1,
+        "if (blockIdx.x == 1) while (atomicAdd(&x[0], 0) == 0); else {"
+        "float a = x[1]; for (int i = 0; i < 300000; i++) a = a / 2 + x[2]; if (a > -1) atomicExch(&x[0], 1); }",
+    ),
+    "a lock that one block keeps taking": (
+        2,
+        1,
+        "for (int n = 0; n < 300;) { while (atomicCAS(&x[0], 0, 1)); __threadfence();"
+        "if (blockIdx.x == 0) n = ++x[1]; else n = x[1]; __threadfence(); atomicExch(&x[0], 0); }",
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """No wait is told by the watchdog; and two blocks run at once."""
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "0")
+    before = smemkit.get_num_threads()
+    smemkit.set_num_threads(2)
+    yield
+    smemkit.set_num_threads(before)
+
+
+def wait(body):
+    return smemkit.Kernel(f"__device__ int n; __global__ void wait(int *x) {{ {body} }}")
+
+
+def hangs(launch, schedule):
+    report = smemkit.check(launch, np.zeros(256, np.int32), schedule=schedule)
+    return [fault.message for fault in report.faults if fault.kind == "hang"]
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_wait_that_cannot_end_is_told(name):
+    grid, block, body = ENDLESS[name]
+    launch = wait(body)[grid, block]
+    for schedule in SCHEDULES:
+        assert any("only read the same values again" in message for message in hangs(launch, schedule))
+    with smemkit.Device("cpu"), pytest.raises(smemkit.Error, match="only read the same values again"):
+        launch(np.zeros(256, np.int32))
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_lanes_that_meet_for_ever_are_told(name):
+    grid, block, body = COLLECTIVES[name]
+    launch = wait(body)[grid, block]
+    with smemkit.Device("cpu"), pytest.raises(smemkit.Error, match="only read the same values again"):
+        launch(np.zeros(256, np.int32))
+    assert any("only read the same values again" in message for message in hangs(launch, "serial"))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_volatile_wait_is_told_by_a_check(schedule):
+    assert hangs(smemkit.Kernel(VOLATILE)[2, 32], schedule)
+
+
+def test_a_grid_barrier_of_more_blocks_than_run_at_once():
+    launch, message = (
+        smemkit.Kernel(GRID_BARRIER)[16, 64],
+        "14 blocks have not begun, since this device runs 2 at once",
+    )
+    assert any(message in one for one in hangs(launch, "serial"))
+    with smemkit.Device("cpu"), pytest.raises(smemkit.Error, match=message):
+        launch(np.zeros(1, np.int32))
+    assert not hangs(smemkit.Kernel(GRID_BARRIER)[2, 64], "serial")
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_wait_that_ends_is_let_be(name):
+    grid, block, body = RIGHT[name]
+    launch = wait(body)[grid, block]
+    for schedule in SCHEDULES:
+        assert not hangs(launch, schedule)
+    with smemkit.Device("cpu"):
+        launch(np.zeros(256, np.int32))

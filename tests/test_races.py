@@ -1,0 +1,170 @@
+"""Races on one word whose accesses come in an order that hides one of them, unless the shadow memory keeps it."""
+
+import numpy as np
+import pytest
+
+import smemkit
+
+SCHEDULES = ("serial", "lockstep", "random")
+SHARED = "__global__ void k(int *y) {{ __shared__ int s; const int t = threadIdx.x, w = t / 32; {} }}"
+ZEROED = "if (t == 0) s = 0; __syncthreads(); "
+
+# The statements of a block of 128 threads on a shared word, and the hazards of which one must be found.
+RACES = {
+    "an atomic after a store": ("if (t == 0) s = 0; atomicAdd(&s, 1);", {"WAW"}),
+    "an atomic after a volatile store": ("if (t == 0) *(volatile int *)&s = 0; atomicAdd(&s, 1);", {"WAW"}),
+    "an atomic after a load": (ZEROED + "if (t == 0) y[1] = s; atomicAdd(&s, 1);", {"WAR", "RAW"}),
+    "atomics of another warp after an ordered one": (
+        "if (t == 0) s = 0; __syncwarp(); atomicAdd(&s, 1);",
+        {"WAW"},
+    ),
+    "a load ordered after the last atomics only": (
+        ZEROED + "atomicAdd(&s, 1); __syncwarp(); if (t == 96) y[0] = s;",
+        {"RAW"},
+    ),
+    "a load of a third warp": (
+        ZEROED
+        + 'if (w < 3) y[t] = s; if (w != 2) asm volatile("bar.sync 1, 96;" ::: "memory"); if (t == 96) s = 5;',
+        {"WAR"},
+    ),
+    "a load before an ordered atomic": (
+        ZEROED + "if (t == 32) { y[0] = s; atomicAdd(&s, 1); } if (t == 96) atomicAdd(&s, 1);",
+        {"WAR", "RAW"},
+    ),
+    "a byte of a word": (
+        "char *c = (char *)&s; if (t == 0) s = 0; __syncthreads(); if (w < 3) y[t] = c[1]; if (t == 96) s = 1;",
+        {"WAR", "RAW"},
+    ),
+}
+RIGHT = {
+    "a barrier before the atomics": ZEROED + "atomicAdd(&s, 1); __syncthreads(); if (t == 0) *y = s;",
+    "a named barrier for all readers": ZEROED
+    + 'if (w < 3) y[t] = s; asm volatile("bar.sync 1, 128;" ::: "memory"); if (t == 96) s = 5;',
+    "a store after atomics and loads": ZEROED
+    + "atomicAdd(&s, 1); __syncthreads(); y[t] = s; __syncthreads(); if (t == 5) s = 0;",
+    "a warp's own word": "__shared__ int a[4]; if (t % 32 == 0) a[w] = 0; __syncwarp(); atomicAdd(&a[w], 1);"
+    "__syncwarp(); y[t] = a[w];",
+}
+
+
+@pytest.fixture
+def workers():
+    before = smemkit.get_num_threads()
+    yield smemkit.set_num_threads
+    smemkit.set_num_threads(before)
+
+
+def hazards(source, grid, block, schedule):
+    report = smemkit.check(smemkit.Kernel(source)[grid, block], np.zeros(8192, np.int32), schedule=schedule)
+    assert all(fault.kind == "race" for fault in report.faults), report
+    return {fault.hazard for fault in report.faults}
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_a_race_is_found_under_each_schedule(name):
+    body, expected = RACES[name]
+    for schedule in SCHEDULES:
+        found = hazards(SHARED.format(body), 1, 128, schedule)
+        assert found & expected, schedule
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_ordered_is_no_race(name):
+    for schedule in SCHEDULES:
+        assert not hazards(SHARED.format(RIGHT[name]), 1, 128, schedule), schedule
+
+
+@pytest.mark.parametrize(("grid", "block"), [(1, 64), (4, 32)])
+def test_an_atomic_after_a_store_in_global_memory(grid, block):
+    source = "__global__ void k(int *y) { if (blockIdx.x + threadIdx.x == 0) *y = 0; atomicAdd(y, 1); }"
+    for schedule in SCHEDULES:
+        assert hazards(source, grid, block, schedule) == {"WAW"}
+
+
+def test_many_warps_use_one_word():
+    """More than the shadow memory keeps of a word in global memory: what is kept is enough."""
+    source = """
+__global__ void k(int *y)
+{
+    int x = y[0];
+    atomicAdd(&y[20], 1);
+    if (blockIdx.x == 99 && threadIdx.x == x)
+        y[0] = 1;
+}
+"""
+    assert "WAR" in hazards(source, 100, 64, "serial")
+
+
+def test_a_copy_that_is_not_waited_for_is_told_at_the_thread_s_end():
+    source = """
+#include <cuda_pipeline.h>
+__global__ void k(int *y)
+{
+    __shared__ int s[32];
+    __pipeline_memcpy_async(&s[threadIdx.x], &y[threadIdx.x], sizeof(int));
+    __pipeline_commit();
+    y[64 + threadIdx.x] = s[threadIdx.x];
+}
+"""
+    assert hazards(source, 1, 32, "serial") == {"RAW"}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_two_blocks_hand_on_what_they_saw_at_one_place(threads, workers):
+    """Thread 32 hands a number to thread 0, by a fence of the block alone; thread 1 hands it to another block."""
+    source = """
+__device__ int numbers[2], first, second;
+__global__ void k(int *y)
+{
+    const int t = threadIdx.x, b = blockIdx.x;
+    if (b < 2) {
+        if (t == 32) {
+            numbers[b] = 7;
+            __threadfence();
+            atomicOr(&first, 1 << b);
+        }
+        if (t == 0) {
+            while (!(atomicOr(&first, 0) >> b & 1))
+                ;
+            __threadfence_block();
+        }
+        if (t < 32)
+            __syncwarp();
+        if (t == 1) {
+            __threadfence();
+            atomicAdd(&second, 1);
+        }
+    } else if (t == 0) {
+        while (atomicAdd(&second, 0) < 2)
+            ;
+        __threadfence();
+        y[0] = numbers[0] + numbers[1];
+    }
+}
+"""
+    workers(threads)
+    for schedule in SCHEDULES:
+        assert not hazards(source, 3, 64, schedule)
+
+
+def test_a_copy_to_fresh_memory_of_which_a_part_is_read():
+    source = """
+#include <cuda_pipeline.h>
+__global__ void k(int *y)
+{
+    __shared__ int s[32];
+    __pipeline_memcpy_async(&s[threadIdx.x], &y[threadIdx.x], sizeof(int));
+    __pipeline_commit();
+    y[64 + threadIdx.x] = ((short *)s)[2 * threadIdx.x];
+    __pipeline_wait_prior(0);
+}
+"""
+    assert hazards(source, 1, 1, "serial") == {"RAW"}
+
+
+def test_many_blocks_load_a_word_that_one_stores():
+    """Of the loads of a word in global memory few are kept; of more blocks than the one that stores."""
+    body = "y[1 + t] = y[0]; __syncthreads(); if (blockIdx.x == {}) y[0] = 1;"
+    source = "__global__ void k(int *y) {{ const int t = threadIdx.x + blockDim.x * blockIdx.x; {} }}"
+    for block in (0, 5, 15):
+        assert hazards(source.format(body.format(block)), 16, 8 * 32, "serial") & {"WAR", "RAW"}

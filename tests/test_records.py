@@ -1,0 +1,119 @@
+"""What was recorded on GPUs: one function looks it up, and all that show it show the same numbers."""
+
+import importlib
+import json
+import re
+
+import pytest
+from cases import ROOT
+
+import smemkit
+from smemkit import demo, records
+from smemkit.ladder import BIG
+from smemkit.timing import format_number
+
+ladders = importlib.import_module("smemkit.ladder")
+NAMES = {"matmul": 1000, "reduce": 1, "transpose": 1}  # what the demo's numbers are multiplied by
+
+
+def row(kernel, value, case="8192 x 8192", **changes):
+    return {
+        **{"suite": "transpose", "op": "transpose", "case": case, "dtype": "float32", "shape": [8192, 8192]},
+        **{"axis": None, "cold": False, "kernel": kernel, "us": 1.0, "value": value, "ceiling_fraction": 0.5},
+    } | changes
+
+
+REPORT = {
+    "environment": {"gpu": "NVIDIA H200", "date": "2026-11-22T01:02:03"},
+    "rows": [
+        row("unpadded", 9.0, dtype="complex128"),
+        row("unpadded", 9.0, shape=[4096, 4096]),
+        row("unpadded", 9.0, cold=True),
+        row("unpadded", 9.0, suite="call"),
+        row("unpadded", 3.0, "8192 x 8192, tile 16"),
+        row("unpadded", 2.0, "8192 x 8192, tile 32"),
+        row("padded", 4.0, "8192 x 8192, tile 32, pad 1"),
+        row("padded", 1.0, "8192 x 8192, tile 32, pad 0"),
+        row("padded", 4.1, "8192 x 8192, tile 16, pad 2"),
+        row("naive", 0.5),
+        row(None, 5.0),
+    ],
+}
+
+
+def test_a_number_is_that_of_a_problem_and_its_options():
+    found = records.select(REPORT, "transpose", (8192, 8192))
+    values = {
+        name: found.row(name)["value"] for name in ("unpadded", "padded", "naive", None)
+    }  # neither the first one nor the largest
+    assert values == {"unpadded": 2.0, "padded": 4.0, "naive": 0.5, None: 5.0}
+    assert found.row("unpadded", tile=16)["value"] == 3.0
+    assert found.row("padded", pad=0)["value"] == 1.0
+    assert found.row("padded", tile=16, pad=2)["value"] == 4.1
+    assert found.row("padded", tile=16) is found.row("swizzled") is None
+    assert records.select(REPORT, "transpose", (8192, 8192), dtype="complex128").row("unpadded")["value"] == 9.0
+    assert records.select(REPORT, "transpose", (8192, 8192), cold=True).row("unpadded")["value"] == 9.0
+
+
+def test_options_that_are_much_faster_are_told():
+    found = records.select(REPORT, "transpose", (8192, 8192))
+    options, faster = found.faster("unpadded")
+    assert (options, faster["value"]) == ("tile 16", 3.0)
+    assert found.faster("padded") is None  # by a fortieth
+    assert found.faster("naive") is found.faster("swizzled") is None
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(ladders, "SECONDS", 0.001)
+    monkeypatch.setattr(ladders, "SMALL", {"matmul": (8, 8, 8), "reduce": (500,), "transpose": (32, 32)})
+    monkeypatch.setattr(ladders, "COUNTED", ladders.SMALL)
+
+
+@pytest.mark.parametrize("op", BIG)
+def test_the_demo_the_ladder_and_the_readme_show_the_same(quick, op):
+    (reference,) = records.recorded(op, BIG[op])
+    (shown,) = (ladder for ladder in demo.recorded() if ladder.op == op)
+    climbed = smemkit.ladder(op, ladders.SMALL[op], device="cpu")
+    (line,) = re.findall(rf"^\| {op} .*`.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    in_readme = dict(re.findall(r"`(\w+)` ([\d.,]+\d)", line))
+    assert in_readme
+    for rung in climbed.rungs:
+        record = reference.row(rung.name)
+        assert (rung.recorded is None) == (record is None)
+        if not record:
+            continue
+        (speed,) = (r.speed for r in shown.rungs if r.label == rung.name)
+        assert rung.recorded.value == record["value"] == pytest.approx(speed / NAMES[op])
+        assert in_readme.get(rung.name, format_number(record["value"])) == format_number(record["value"])
+        others = [r for r in shown.rungs if r.info.name == rung.name and r.options]
+        if faster := reference.faster(rung.name):
+            options, best = faster
+            assert [(r.options, r.speed / NAMES[op]) for r in others] == [(options, pytest.approx(best["value"]))]
+            number = format_number(best["value"])
+            assert f"with {options}, {rung.name} is recorded at {number} {climbed.unit}." in climbed.notes
+            assert rung.name not in in_readme or f"({options}: {number})" in line
+        else:
+            assert not others
+
+
+def test_the_notebooks_take_their_numbers_from_there():
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text())["cells"]
+        code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        assert "recorded()" in code and "rung.label" in code, path
+        assert "json" not in code and "REFERENCE" not in code, path
+
+
+def test_what_a_notebook_says_of_padding_is_what_was_recorded():
+    (reference,) = records.recorded("transpose", BIG["transpose"])
+    text = (ROOT / "notebooks" / "30_transpose.ipynb").read_text()
+    unpadded, padded = reference.row("unpadded")["value"], reference.row("padded")["value"]
+    narrow = reference.row("unpadded", tile=16)["value"]
+    for words in (
+        f"`unpadded` moves {format_number(unpadded)} GB/s with tile 32",
+        f"and {format_number(narrow)} with tile 16",
+        f"`padded` moves {format_number(padded)}. So padding gains",
+        f"{padded / unpadded:.1f} times beside the one and {padded / narrow:.1f} beside the other",
+    ):
+        assert words in text

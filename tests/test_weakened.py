@@ -1,0 +1,70 @@
+"""Each barrier, fence, atomic and mask of the right kernels is taken away in turn (see weakened.py): the checker
+must notice under every schedule, but for those listed here."""
+
+import pytest
+import weakened
+
+BARRIER_ACQUIRES = (
+    "the block's barrier comes between this and what is read, and counts as the fence: so NVIDIA's own "
+    "threadFenceReduction has it"
+)
+
+# What is not found, and why not.
+SURVIVORS = {
+    "copy_float4:13 __syncthreads() deleted": "each thread reads the element that it has stored itself",
+    "every_thread_fences:20 __threadfence() deleted": BARRIER_ACQUIRES,
+    "every_thread_fences:20 __threadfence() of the block": BARRIER_ACQUIRES,
+    "grid_barrier:16 __threadfence() deleted": BARRIER_ACQUIRES,
+    "grid_barrier:16 __threadfence() of the block": BARRIER_ACQUIRES,
+    "group_reduction:33 block.sync() deleted": "no warp has touched another's words, and the tile's last sync() "
+    "orders each warp's own",
+    "histogram_per_warp:14 atomicAdd plain": "with these numbers, each lane of a warp has a bin of its own",
+    "message_by_flag:20 memory_order_acquire relaxed": BARRIER_ACQUIRES,
+    "reduce_unrolled:35 __syncthreads() deleted": "it is for blocks of 256, and this one has 128 threads",
+    "scan_blelloch:31 __syncthreads() deleted": "each thread has stored the two elements that it reads",
+    "shared_memory_class:35 cg::sync(cta) deleted": "the loop around it is for blocks of more than 64 threads",
+    "single_pass_all_read:16 __threadfence() deleted": BARRIER_ACQUIRES,
+    "single_pass_all_read:16 __threadfence() of the block": BARRIER_ACQUIRES,
+    "uniform_branches:16 __syncthreads() deleted": "each thread doubles the element that it has stored itself",
+}
+CASES = weakened.cases()
+QUICK = ("histogram_shared", "spin_lock", "pairs_of_a_warp", "async_copy_own")
+
+
+def expected(case):
+    labels = [case.label(number) for number in range(len(case.sites))]
+    return {label: weakened.SCHEDULES for label in labels if label in SURVIVORS}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES]
+)
+def test_what_is_weakened_is_found(name, monkeypatch):
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "10")
+    case = CASES[name]
+    for schedule in weakened.SCHEDULES:
+        report = case.check(-1, schedule)
+        assert report.ok, report
+    assert case.survivors() == expected(case)
+
+
+def test_the_list_has_no_others():
+    labels = {case.label(number) for case in CASES.values() for number in range(len(case.sites))}
+    assert labels >= SURVIVORS.keys()
+    assert len(labels) > 200
+
+
+def test_what_is_weakened_is_what_the_tool_says():
+    text = (
+        "__global__ void k(int *x) { __syncthreads(); if (atomicAdd(x, 1)) __threadfence(); /* __syncwarp() */ }"
+    )
+    whats = [site.what for site in weakened.weakenings(text, "k")]
+    assert whats == [
+        "__syncthreads() deleted",
+        "atomicAdd plain",
+        "__threadfence() deleted",
+        "__threadfence() of the block",
+    ]
+    source = weakened.weakened(text, "k")
+    assert "void k(int *x, int chosen) { weakening(chosen); (weak(0) ? (void)0 : __syncthreads());" in source
+    assert "if ((weak(1) ? plainAdd(x, 1) : atomicAdd(x, 1)))" in source
