@@ -726,7 +726,7 @@ static bool read_descr(PyObject *object, PyArray_Descr **descr)
     return PyArray_DescrConverter(object, descr) || blame("dtype");
 }
 
-bool read_dtype(PyObject *object, unsigned allowed, enum dtype *dtype, int *number)
+bool read_dtype(PyObject *object, unsigned allowed, enum dtype *dtype, int *type_num)
 {
     PyArray_Descr *descr = NULL;
     enum dtype asked;
@@ -738,7 +738,7 @@ bool read_dtype(PyObject *object, unsigned allowed, enum dtype *dtype, int *numb
     asked = PyArray_ISNBO(descr->byteorder) ? dtype_of(descr) : 0;
     if (asked & allowed) {
         *dtype = asked;
-        *number = descr->type_num;
+        *type_num = descr->type_num;
     } else {
         refuse_dtype("dtype", allowed, (PyObject *)descr);
     }

@@ -301,7 +301,7 @@ static PyObject *array_iterator(PyObject *self)
 /* ---- how arrays are made ---- */
 
 PyObject *array_from(const struct module_state *state, struct device *device, PyObject *object, enum dtype dtype,
-                     int number)
+                     int type_num)
 {
     struct call call = {.device = device, .inputs = 1};
     PyObject *stream_owner = NULL, *out = NULL, *result = NULL;
@@ -312,8 +312,8 @@ PyObject *array_from(const struct module_state *state, struct device *device, Py
         goto done;
     call.as[0] = call.in[0].layout;
     call.result = dtype ? dtype : call.in[0].dtype;
-    call.number = dtype ? number : call.in[0].descr->type_num;
-    descr = warn_complex(call.in[0].dtype, call.result) ? dtype_descr_as(call.result, call.number) : NULL;
+    call.type_num = dtype ? type_num : call.in[0].descr->type_num;
+    descr = warn_complex(call.in[0].dtype, call.result) ? dtype_descr_as(call.result, call.type_num) : NULL;
     out = descr ? (PyObject *)array_new(state, device, call.stream, stream_owner, descr, call.as[0].ndim,
                                         call.as[0].shape)
                 : NULL;
@@ -347,14 +347,14 @@ static PyObject *array_astype(PyObject *self, PyObject *args, PyObject *kwargs)
     struct array *array = (struct array *)self;
     PyObject *wanted = NULL;
     enum dtype dtype = 0;
-    int copy = true, number = 0;
+    int copy = true, type_num = 0;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$p:astype", names, &wanted, &copy) ||
-        !read_dtype(wanted, EVERY, &dtype, &number))
+        !read_dtype(wanted, EVERY, &dtype, &type_num))
         return NULL;
     if (!copy && (!dtype || (dtype == array->dtype && number == array->descr->type_num)))
         return Py_NewRef(self);
-    return array_from(PyType_GetModuleState(Py_TYPE(self)), array->device, self, dtype, number);
+    return array_from(PyType_GetModuleState(Py_TYPE(self)), array->device, self, dtype, type_num);
 }
 
 static PyObject *array_to(PyObject *self, PyObject *name)
@@ -385,7 +385,7 @@ static struct array *read_array(const struct module_state *state, PyObject *obje
 
 /* `object`, of which `array` is what there is on a device, if any, as an Array with all that is wanted. */
 static PyObject *as_wanted(struct module_state *state, PyObject *object, struct array *array,
-                           struct device *device, enum dtype dtype, int number, PyObject *copy)
+                           struct device *device, enum dtype dtype, int type_num, PyObject *copy)
 {
     PyObject *source, *result;
 
@@ -402,7 +402,7 @@ static PyObject *as_wanted(struct module_state *state, PyObject *object, struct 
         source = array_numpy((PyObject *)array, NULL);
     else
         source = Py_NewRef(array ? (PyObject *)array : object);
-    result = source ? array_from(state, device, source, dtype, number) : NULL;
+    result = source ? array_from(state, device, source, dtype, type_num) : NULL;
     Py_XDECREF(source);
     return result;
 }
@@ -414,9 +414,9 @@ PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count
     struct device *device = NULL;
     PyObject *result = NULL;
     enum dtype dtype = 0;
-    int number = 0;
+    int type_num = 0;
 
-    if (!read_count("asarray", count, 4) || !read_dtype(args[1], EVERY, &dtype, &number))
+    if (!read_count("asarray", count, 4) || !read_dtype(args[1], EVERY, &dtype, &type_num))
         return NULL;
     if (args[3] != Py_None && !PyBool_Check(args[3]))
         return PyErr_Format(PyExc_TypeError, "copy: expected True, False or None, got %R", args[3]);
@@ -428,7 +428,7 @@ PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count
     if (!device)
         device = array ? array->device : default_device(state);
     if (device)
-        result = as_wanted(state, args[0], array, device, dtype, number, args[3]);
+        result = as_wanted(state, args[0], array, device, dtype, type_num, args[3]);
     Py_XDECREF(array);
     return result;
 }
@@ -454,10 +454,10 @@ static struct array *read_new(struct module_state *state, PyObject *const *args)
     struct device *device;
     struct array *result = NULL;
     enum dtype dtype = FLOAT32;
-    int number = 0;
+    int type_num = 0;
 
-    if (PyArray_IntpConverter(args[0], &shape) && read_dtype(args[1], EVERY, &dtype, &number) &&
-        (descr = dtype_descr_as(dtype, number))) {
+    if (PyArray_IntpConverter(args[0], &shape) && read_dtype(args[1], EVERY, &dtype, &type_num) &&
+        (descr = dtype_descr_as(dtype, type_num))) {
         device = args[2] == Py_None ? default_device(state) : device_named(state, args[2]);
         if (device)
             result = new_here(state, device, descr, &shape);

@@ -113,19 +113,19 @@ PyArray_Descr *dtype_descr(enum dtype dtype)
     return descr;
 }
 
-PyArray_Descr *dtype_descr_as(enum dtype dtype, int number)
+PyArray_Descr *dtype_descr_as(enum dtype dtype, int type_num)
 {
-    if (dtype & (INT64 | UINT64) && fixed_width(number) == dtypes[dtype_index(dtype)].numpy)
-        return PyArray_DescrFromType(number);
+    if (dtype & (INT64 | UINT64) && fixed_width(type_num) == dtypes[dtype_index(dtype)].numpy)
+        return PyArray_DescrFromType(type_num);
     return dtype_descr(dtype);
 }
 
-enum dtype dtype_promoted(PyArray_Descr *a, PyArray_Descr *b, int *number)
+enum dtype dtype_promoted(PyArray_Descr *a, PyArray_Descr *b, int *type_num)
 {
     PyArray_Descr *common = PyArray_PromoteTypes(a, b);
     enum dtype dtype = common ? dtype_of(common) : 0;
 
-    *number = common ? common->type_num : NPY_NOTYPE;
+    *type_num = common ? common->type_num : NPY_NOTYPE;
     Py_XDECREF(common);
     return dtype;
 }

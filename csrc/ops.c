@@ -32,7 +32,7 @@ bool call_out(const struct module_state *state, struct call *call, PyObject *obj
               const npy_intp *shape, PyObject *stream)
 {
     PyArray_Descr *descr =
-        call->bytes_only ? (PyArray_Descr *)Py_NewRef(call->in[0].descr) : dtype_descr_as(dtype, call->number);
+        call->bytes_only ? (PyArray_Descr *)Py_NewRef(call->in[0].descr) : dtype_descr_as(dtype, call->type_num);
     bool ok =
         descr && read_out(state, object, call->device, call_is_host(call), descr, ndim, shape, stream, &call->out);
 
@@ -72,12 +72,12 @@ bool refuse_shapes(const struct operand *a, const struct operand *b, const char 
 bool read_common_dtype(struct call *call, PyObject *object, enum dtype *dtype)
 {
     if (object == Py_None) {
-        *dtype = dtype_promoted(call->in[0].descr, call->in[1].descr, &call->number);
+        *dtype = dtype_promoted(call->in[0].descr, call->in[1].descr, &call->type_num);
         if (!*dtype && !PyErr_Occurred())
             PyErr_Format(PyExc_TypeError, "%S and %S have no common dtype", call->in[0].descr, call->in[1].descr);
         return *dtype || blame("x1, x2");
     }
-    if (!read_dtype(object, EVERY, dtype, &call->number))
+    if (!read_dtype(object, EVERY, dtype, &call->type_num))
         return false;
     for (int i = 0; i < 2; i++) {
         if (!dtype_casts(call->in[i].dtype, *dtype)) {
@@ -142,7 +142,7 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
     if (!read_count("add_one", count, ARGUMENTS) || !read_operand(state, args[X], "x", args[STREAM], &call.in[0]))
         return call_refused(&call);
     want_natural(&call, 0);
-    call.number = call.in[0].descr->type_num;
+    call.type_num = call.in[0].descr->type_num;
     if (call.dtype[0] == BOOL) /* one more than True is 2 */
         call.dtype[0] = INT64;
     if (!read_device(state, args[DEVICE], call.in, 1, &call.device) ||
@@ -170,8 +170,8 @@ PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count
         return call_refused(&call);
     want_natural(&call, 0);
     dtype = call.in[0].dtype;
-    call.number = call.in[0].descr->type_num;
-    if (!read_dtype(args[DTYPE], EVERY, &dtype, &call.number) || !warn_complex(call.in[0].dtype, dtype) ||
+    call.type_num = call.in[0].descr->type_num;
+    if (!read_dtype(args[DTYPE], EVERY, &dtype, &call.type_num) || !warn_complex(call.in[0].dtype, dtype) ||
         !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
         !read_kernel(OP_convert, Py_None, "size", Py_None, Py_None, args[DEVICE], call_is_host(&call),
                      &call.device, &call.kernel) ||

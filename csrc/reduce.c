@@ -86,8 +86,8 @@ static PyArray_Descr *descr_of_out(const struct module_state *state, PyObject *o
  */
 static enum dtype dtype_with_out(const struct operand *x, PyArray_Descr *out)
 {
-    int number;
-    enum dtype dtype = out && dtype_of(out) ? dtype_promoted(x->descr, out, &number) : 0;
+    int type_num;
+    enum dtype dtype = out && dtype_of(out) ? dtype_promoted(x->descr, out, &type_num) : 0;
 
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
         PyErr_Clear();
@@ -107,7 +107,7 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyA
     enum dtype asked = 0, with_out;
     int unused;
 
-    call->number = call->in[0].descr->type_num;
+    call->type_num = call->in[0].descr->type_num;
     switch (args->op) {
     case REDUCE_SUM:
     case REDUCE_PROD:
@@ -116,7 +116,7 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyA
             asked = dtype_with_out(&call->in[0], out); /* as NumPy, which adds up in it */
         if (!(call->in[0].dtype & COMPLEX))
             asked = real_part(asked);
-        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked, &call->number))
+        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked, &call->type_num))
             return false;
         sum_types(call, asked, args);
         if (args->op == REDUCE_MEAN && divides_in_out(asked, out))
@@ -137,7 +137,7 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyA
     case REDUCE_MAX:
         if (args->has_initial) /* which may be none of x's dtype, but one of the dtype of `out` */
             asked = dtype_with_out(&call->in[0], out) & call->kernel.row->dtypes;
-        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked, &call->number))
+        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked, &call->type_num))
             return false;
         call->dtype[0] = args->result = asked ? asked : call->in[0].dtype;
         break;
@@ -145,7 +145,7 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyA
         if (!read_none(dtype, "dtype", op))
             return false;
         args->result = args->op == REDUCE_ANY || args->op == REDUCE_ALL ? BOOL : INT64;
-        call->number = NPY_NOTYPE;
+        call->type_num = NPY_NOTYPE;
     }
     args->dtype = call->dtype[0];
     if (!args->accumulator)
@@ -1237,7 +1237,7 @@ static bool reduce_out(const struct module_state *state, struct call *call, PyOb
             return call_out(state, call, Py_None, result, reduction->ndim, reduction->shape, args[R_STREAM]);
     if (!one)
         return call_out(state, call, args[R_OUT], result, reduction->ndim, reduction->shape, args[R_STREAM]);
-    descr = dtype_descr_as(result, call->number);
+    descr = dtype_descr_as(result, call->type_num);
     array = descr ? array_new_result(state, call->device, descr, reduction->ndim, reduction->shape) : NULL;
     ok = array &&
          call_out(state, call, (PyObject *)array, result, reduction->ndim, reduction->shape, args[R_STREAM]);

@@ -41,10 +41,10 @@ PyObject *dtype_list(unsigned set);         /* "int8, int16 or int32" */
 enum dtype dtype_of(const PyArray_Descr *); /* 0 where smemkit has none; the byte order is not looked at */
 PyArray_Descr *dtype_descr(enum dtype);     /* in native byte order */
 /* NumPy has two types of integers of 8 bytes: the one with this number, if it is one of that dtype. */
-PyArray_Descr *dtype_descr_as(enum dtype, int number);
+PyArray_Descr *dtype_descr_as(enum dtype, int type_num);
 /* The dtype that holds both, by NumPy's rules, and the number of its type. 0 with an exception, or without one
  * where smemkit has none. */
-enum dtype dtype_promoted(PyArray_Descr *, PyArray_Descr *, int *number);
+enum dtype dtype_promoted(PyArray_Descr *, PyArray_Descr *, int *type_num);
 /* Whether NumPy's "same_kind" casting allows it: to the same kind, or to a wider one. */
 bool dtype_casts(enum dtype from, enum dtype to);
 
@@ -135,7 +135,7 @@ struct array *array_new_result(const struct module_state *, struct device *, PyA
 bool array_check(PyObject *); /* whether it is one */
 /* A new array with the elements of `object` in `dtype`, as NumPy's type of that number, or in their own if it is
  * 0. NULL with an exception. */
-PyObject *array_from(const struct module_state *, struct device *, PyObject *object, enum dtype, int number);
+PyObject *array_from(const struct module_state *, struct device *, PyObject *object, enum dtype, int type_num);
 
 PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_empty(PyObject *module, PyObject *const *args, Py_ssize_t count);
@@ -260,7 +260,7 @@ bool check_kernel_dtype(const struct kernel_choice *, const char *name, enum dty
 const struct kernel_row *find_row(enum op, const char *name);
 
 /* None, or one of a set in native byte order, and NumPy's number for it. For None both keep their value. */
-bool read_dtype(PyObject *, unsigned allowed, enum dtype *, int *number);
+bool read_dtype(PyObject *, unsigned allowed, enum dtype *, int *type_num);
 bool read_precision(PyObject *, const struct kernel_choice *);
 bool read_reduce_op(PyObject *, enum reduce_op *);
 bool find_reduce_op(PyObject *, enum reduce_op *); /* without an exception where it is none */
@@ -335,7 +335,7 @@ struct call {
     bool bytes_only;              /* it moves them, so that their byte order may stay */
     bool keeps_array;             /* a NumPy array without dimensions is no scalar in the end */
     enum dtype result;            /* what it makes; in the operand's byte order if bytes_only */
-    int number;                   /* NumPy's for the type of that, if it is one of its dtype */
+    int type_num;                 /* NumPy's for the type of that, if it is one of its dtype */
     struct layout made;           /* out, in the order in which the kernel makes it */
     bool as_it_lies;              /* the kernel is `convert`, which takes the operand as it is */
     /* Whether the kernel takes its operand when it lies so on the device, which `as` tells then; NULL: only

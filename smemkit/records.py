@@ -71,28 +71,40 @@ class Records:
 
 
 def options_of(row: dict[str, Any]) -> dict[str, int]:
-    """The options that its case names: "8192 x 8192, tile 32, pad 1"."""
+    """The options that a row's case names: "8192 x 8192, tile 32, pad 1"."""
     named = re.findall(r"\b(tile|pad|block_size) (\d+)", row.get("case", ""))
     return {name: int(value) for name, value in named}
 
 
 def default_options(op: str, kernel: str | None) -> dict[str, int]:
-    """What a kernel's options are where none are named."""
+    """What a kernel's options are where none are named; none for kernel=None."""
     return next((dict(info.variants[0]) for info in kernels(op) if info.name == kernel), {})
 
 
 def select(
     report: dict[str, Any], op: str, shape: tuple[int, ...], *, dtype: str = "float32", cold: bool = False
 ) -> Records:
-    """What a reference file's content has of a problem."""
+    """What a reference file's content has of a problem: all its rows of that temperature of L2 (`cold`: emptied
+    before each launch), of products those in full precision.
+    """
     wanted = (op, op, dtype, list(shape), None, cold)
     fields = ("suite", "op", "dtype", "shape", "axis", "cold")
-    rows = (row for row in report["rows"] if tuple(row[name] for name in fields) == wanted)
+    rows = (
+        row
+        for row in report["rows"]
+        if tuple(row[name] for name in fields) == wanted and row.get("precision") in (None, "highest")
+    )
     return Records(report["environment"], op, tuple(shape), tuple(rows))
 
 
 def recorded(op: str, shape: tuple[int, ...], *, dtype: str = "float32", cold: bool = False) -> list[Records]:
-    """What there is of a problem, for each GPU that has some of it."""
+    """What there is of a problem, for each GPU of which it was measured, in the order of the files' names.
+
+    Examples
+    --------
+    >>> [records.environment["gpu"] for records in smemkit.records.recorded("transpose", (8192, 8192))]
+    ['NVIDIA H200']
+    """
     paths = sorted(REFERENCE.glob("*.json"))
     reports = (json.loads(path.read_text(encoding="utf-8")) for path in paths)
     found = (select(report, op, shape, dtype=dtype, cold=cold) for report in reports)

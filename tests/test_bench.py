@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -604,6 +605,8 @@ def test_the_terminal_shows_every_row():
 
 def test_without_nvcc_the_libraries_are_left_out(monkeypatch):
     monkeypatch.setattr(native, "find_nvcc", lambda: (_ for _ in ()).throw(_core.Error("there is no nvcc here")))
+    for name in ("torch", "cupy"):  # which would look for the GPU
+        monkeypatch.setitem(sys.modules, name, None)
     said = []
     found = peers.find_peers(LikeAGpu("cpu"), said.append)
     assert "numpy" in found and "cublas" not in found
