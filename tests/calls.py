@@ -750,7 +750,10 @@ class Call:
         exact = problem.op in ("sum", "prod", "min", "max", "any", "all") and into.bound is None
         first = problem.op in ("min", "max") and "initial" in problem.keywords  # which is read for `out`
         if exact and (first or _common(problem, out) == DTYPES[out.dtype]):  # to a narrower one NumPy casts, too
-            into.values = _numpys_out(problem, out)
+            try:
+                into.values = _numpys_out(problem, out)
+            except (OverflowError, ValueError) as error:  # of an `initial` that `out` does not hold
+                return Answer((type(error),))
         return Answer((), into.values, into.bound, into.dtype, False, answer.warnings, into.loose)
 
     @property
