@@ -352,7 +352,7 @@ static PyObject *array_astype(PyObject *self, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$p:astype", names, &wanted, &copy) ||
         !read_dtype(wanted, EVERY, &dtype, &type_num))
         return NULL;
-    if (!copy && (!dtype || (dtype == array->dtype && number == array->descr->type_num)))
+    if (!copy && (!dtype || (dtype == array->dtype && type_num == array->descr->type_num)))
         return Py_NewRef(self);
     return array_from(PyType_GetModuleState(Py_TYPE(self)), array->device, self, dtype, type_num);
 }
@@ -389,7 +389,7 @@ static PyObject *as_wanted(struct module_state *state, PyObject *object, struct 
 {
     PyObject *source, *result;
 
-    const bool is_its_type = array && (!dtype || (dtype == array->dtype && number == array->descr->type_num));
+    const bool is_its_type = array && (!dtype || (dtype == array->dtype && type_num == array->descr->type_num));
 
     if (is_its_type && array->device == device && copy != Py_True)
         return Py_NewRef((PyObject *)array);

@@ -697,15 +697,15 @@ def _computed_in(problem, out):
 
 
 def _numpys_out(problem, out):
-    """What NumPy itself writes into an `out` of that dtype."""
-    options = {name: problem[name] for name in ("axis", "keepdims", "initial") if name in problem.keywords}
+    """What NumPy itself writes into an `out` of that dtype, and warns of."""
+    options = {name: problem[name] for name in ("axis", "keepdims", "initial") if problem[name] is not None}
     if problem["dtype"] and problem.op in ("sum", "prod"):
         options["dtype"] = DTYPES[problem["dtype"]]
     written = np.zeros(out.shape, DTYPES[out.dtype])
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         getattr(np, problem.op)(problem.operands[0].plain, out=written, **options)
-    return written
+    return written, _warned(caught)
 
 
 def _divides_in_out(problem, out):
@@ -748,13 +748,19 @@ class Call:
             return Answer(errors)
         into = answer.into(out.layout.dtype(out.dtype))
         exact = problem.op in ("sum", "prod", "min", "max", "any", "all") and into.bound is None
-        first = problem.op in ("min", "max") and "initial" in problem.keywords  # which is read for `out`
-        if exact and (first or _common(problem, out) == DTYPES[out.dtype]):  # to a narrower one NumPy casts, too
+        common = _common(
+            problem, out
+        )  # of integers with and without sign it is float64, and those of 64 bits differ
+        first = problem.op in ("min", "max") and problem["initial"] is not None  # which is read for `out`
+        first &= common is not None and kind(common) in (kind(answer.dtype), kind(out.dtype))
+        warned = answer.warnings
+        if exact and (first or common == DTYPES[out.dtype]):  # to a narrower one NumPy casts, too
             try:
-                into.values = _numpys_out(problem, out)
+                into.values, heard = _numpys_out(problem, out)
+                warned = heard if first else warned  # a sum's loop warns of what it reads of `out`, too
             except (OverflowError, ValueError) as error:  # of an `initial` that `out` does not hold
                 return Answer((type(error),))
-        return Answer((), into.values, into.bound, into.dtype, False, answer.warnings, into.loose)
+        return Answer((), into.values, into.bound, into.dtype, False, warned, into.loose)
 
     @property
     def arrays(self):
