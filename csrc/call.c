@@ -774,11 +774,22 @@ static bool finish_slot(struct call *call, struct line *line, struct slot *slot,
     return type->mark(call->device, part->stream, &slot->computed, &part->failure);
 }
 
-static bool interrupted(struct call *call, time_t *asked)
+/* A number that is another one ten times a second. */
+static int64_t tenths(void)
 {
-    if (time(NULL) == *asked)
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 10 + now.tv_nsec / 100000000;
+}
+
+static bool interrupted(struct call *call, int64_t *asked)
+{
+    const int64_t now = tenths();
+
+    if (now == *asked)
         return false;
-    *asked = time(NULL);
+    *asked = now;
     if (smemkit_interrupted())
         failure_set(&call->failure, FAILURE_INTERRUPTED, "interrupted");
     return call->failure.kind != FAILURE_NONE;
@@ -791,7 +802,7 @@ static bool run_inner(struct call *call, struct line *line, npy_intp outer, call
     const struct cut *cut = &call->cuts[1];
     const npy_intp step = is_cut(cut) ? cut->step : 1, length = is_cut(cut) ? cut->length : 1;
     npy_intp at[2] = {outer, 0};
-    time_t asked = time(NULL);
+    int64_t asked = tenths();
     bool odd = false;
 
     /* an outer step's first part takes the largest boxes, as that of the first step did; parts end in order */

@@ -102,7 +102,8 @@ def recorded(op: str, shape: tuple[int, ...], *, dtype: str = "float32", cold: b
 
     Examples
     --------
-    >>> [records.environment["gpu"] for records in smemkit.records.recorded("transpose", (8192, 8192))]
+    >>> from smemkit.records import recorded
+    >>> [records.environment["gpu"] for records in recorded("transpose", (8192, 8192))]
     ['NVIDIA H200']
     """
     paths = sorted(REFERENCE.glob("*.json"))

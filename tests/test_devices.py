@@ -336,6 +336,7 @@ long_calls = {  # minutes, or seconds
     "sequential": lambda: smemkit.matmul(x, x, kernel="sequential", out=out, device="cpu"),
     "sequential reduce": lambda: [smemkit.reduce(bytes, "std", kernel="sequential") for _ in range(20)],
     "sequential transpose": lambda: [smemkit.transpose(bytes, kernel="sequential") for _ in range(20)],
+    "a copy": lambda: [smemkit.asarray(numpy.empty(1 << 30, numpy.float32), device="cpu") for _ in range(20)],
 }
 try:
     print("begins", flush=True)
@@ -349,7 +350,7 @@ print("goes on", flush=True)
 
 
 @pytest.mark.timeout(100)
-@pytest.mark.parametrize("call", ["naive", "sequential", "sequential reduce", "sequential transpose"])
+@pytest.mark.parametrize("call", ["naive", "sequential", "sequential reduce", "sequential transpose", "a copy"])
 def test_ctrl_c_ends_a_launch_and_the_next_one_works(call):
     command = [sys.executable, "-c", CTRL_C, call]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tempfile.gettempdir()) as process:

@@ -15,6 +15,8 @@
 #include "memory.h"
 #include "trace.h"
 
+enum { COPIED_PER_ASK = 32 << 20 }; /* a tenth of a second, where the memory is touched for the first time */
+
 static bool cpu_allocate(struct device *device, size_t bytes, device_stream stream, void **memory,
                          struct failure *failure)
 {
@@ -33,16 +35,30 @@ static void cpu_release(struct device *device, void *memory, device_stream strea
     memory_release(memory);
 }
 
+/* A large copy asks now and then whether it is to go on: one of gigabytes takes seconds. */
+static bool copy_runs(const struct runs *runs, char *dense, bool gather, struct failure *failure)
+{
+    const size_t bytes = runs_bytes(runs);
+
+    for (size_t begin = 0, end; begin < bytes; begin = end) {
+        end = bytes - begin > COPIED_PER_ASK ? begin + COPIED_PER_ASK : bytes;
+        runs_copy(runs, begin, end, dense + begin, gather);
+        if (end < bytes && smemkit_interrupted && smemkit_interrupted()) {
+            failure_set(failure, FAILURE_INTERRUPTED, "interrupted");
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool cpu_copy_in(struct device *device, void *to, const struct runs *from, device_event free_,
                         device_stream stream, struct transfer **transfer, struct failure *failure)
 {
     (void)device;
     (void)free_;
     (void)stream;
-    (void)failure;
     *transfer = NULL;
-    runs_copy(from, 0, runs_bytes(from), to, true);
-    return true;
+    return copy_runs(from, to, true, failure);
 }
 
 static bool cpu_copy_in_end(struct device *device, struct transfer *transfer, device_stream stream,
@@ -61,10 +77,8 @@ static bool cpu_copy_out(struct device *device, const struct runs *to, const voi
 {
     (void)device;
     (void)stream;
-    (void)failure;
     *transfer = NULL;
-    runs_copy(to, 0, runs_bytes(to), (char *)from, false);
-    return true;
+    return copy_runs(to, (char *)from, false, failure);
 }
 
 static bool cpu_copy_out_end(struct device *device, struct transfer *transfer, struct interval *span,
