@@ -506,9 +506,9 @@ static bool deliver(struct call *part)
     if (part->out.device)
         return true;
     part->touched = true;
-    return part->device->type->copy_out(part->device, &runs, memory, part->stream, &part->download,
-                                        &part->failure) &&
-           mark(part, FETCHED);
+    part->delivered =
+        part->device->type->copy_out(part->device, &runs, memory, part->stream, &part->download, &part->failure);
+    return part->delivered && mark(part, FETCHED);
 }
 
 static void add_span(double *seconds, double *until, const struct interval *span)
@@ -649,15 +649,14 @@ static bool finish_part(struct call *part, struct call *keeper, struct way *way,
         part->out_memory = keeper->out_memory;
         part->scratch = keeper->scratch;
     }
-    part->ran = false;
+    part->ran = part->delivered = false;
     ok = ok && (!launch || launch(part, context));
     note_writing(part, part->out_memory);
     if (is_folded(part) && !is_last(part))
         return ok && mark(part, COMPUTED);
     if (is_folded(part))
         hand_on(keeper, part);
-    part->delivered = ok && deliver(part);
-    return part->delivered;
+    return ok && deliver(part);
 }
 
 /* The memory of a new result on the host is brought in while the kernel works: before, that would take the host's
@@ -833,6 +832,8 @@ static bool rejoin(struct call *call)
 
     if (!ok && call->failure.kind == FAILURE_NONE)
         call->failure = failure;
+    if (!ok) /* what the parts on the other stream use is given back next */
+        (void)call->device->type->wait(call->device, call->beside, &failure);
     return ok;
 }
 
@@ -898,6 +899,16 @@ static bool follow_homes(struct call *call, bool before)
     return ok;
 }
 
+/* The memory of the arrays is used in the order of their own streams again. Where that cannot be said to the
+ * device, it is waited for: they may be given back next. */
+static void return_to_homes(struct call *call)
+{
+    struct failure unheard = {0};
+
+    if (!follow_homes(call, false))
+        (void)call->device->type->wait(call->device, call->stream, &unheard);
+}
+
 static void run(struct call *call, call_launcher launch, void *context, bool own_out)
 {
     struct device *device = call->device;
@@ -910,7 +921,7 @@ static void run(struct call *call, call_launcher launch, void *context, bool own
             run_parts(call, launch, context);
         else
             run_whole(call, launch, context);
-        (void)follow_homes(call, false);
+        return_to_homes(call);
     }
     if (call->coming) {
         struct failure unheard = {0};
@@ -1075,6 +1086,7 @@ static void run_copy(struct call *call)
 
     if (!follow_homes(call, true) || !mark(call, STARTED))
         return;
+    call->touched = true;
     if (in->device && out->device) {
         type->copy(call->device, out->data, in->data, bytes, call->stream, &call->failure);
     } else if (out->device) {
@@ -1087,7 +1099,7 @@ static void run_copy(struct call *call)
         type->copy_out_end(call->device, transfer, interval, &call->failure);
         (void)(call->failure.kind == FAILURE_NONE && mark(call, FETCHED));
     }
-    (void)follow_homes(call, false);
+    return_to_homes(call);
     add_times(call, NULL);
 }
 

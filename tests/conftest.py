@@ -4,10 +4,14 @@ smemkit is imported late: the executor's own tests need no package.
 """
 
 import gc
+import signal
 
 import pytest
 
 DEVICES = {"cpu": (), "cuda:0": (pytest.mark.gpu,)}
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background job of a shell; tests interrupt calls
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -117,6 +117,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop earlier, when they are over")
     parser.add_argument("--alarms", type=int, default=0, help="larger calls that are interrupted at random times")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the background job of a shell ignores it
 
     console, rows = Console(), calls.launchable(smemkit, arguments.device)
     ops, dtypes, failed_ops, failed_dtypes = (collections.Counter() for _ in range(4))

@@ -254,8 +254,8 @@ MUTANTS = [
     Mutant(
         "constant-memory-can-be-written",
         "csrc/cpu/trace.c",
-        "(trace_constant(address) && kind == ACCESS_LOAD)",
-        "trace_constant(address)",
+        "if (constant && kind == ACCESS_LOAD)",
+        "if (constant)",
         "tests/test_faulty.py -k writes_constant",
     ),
     Mutant(
@@ -377,6 +377,41 @@ MUTANTS = [
         "for (; line->next != 0; line->next",
         "for (; line->next < 0; line->next",
         "tests/test_parts.py",
+    ),
+    Mutant(
+        "a-sum-forgets-the-sign-of-zero",
+        "kernels/common/reduce_ops.cuh",
+        "return -T(0);",
+        "return T(0);",
+        "tests/test_numpy.py -k zero",
+    ),
+    Mutant(
+        "a-longlong-becomes-an-int64",
+        "csrc/dtypes.c",
+        "return PyArray_DescrFromType(type_num);\n    return dtype_descr(dtype);",
+        "return dtype_descr(dtype);\n    return dtype_descr(dtype);",
+        "tests/test_numpy.py -k longlong",
+    ),
+    Mutant(
+        "a-product-multiplies-its-initial-last",
+        "kernels/common/reduce_finish.cuh",
+        "return args.begins_with_initial ? scalar_as<T>(args.initial) : T(1);",
+        "return T(1);",
+        "tests/test_numpy.py -k letter",
+    ),
+    Mutant(
+        "a-ddof-that-is-a-nan-is-0",
+        "kernels/common/reduce_finish.cuh",
+        "(freedom <= 0 ? 0 : freedom)",
+        "(freedom > 0 ? freedom : 0)",
+        "tests/test_numpy.py -k letter",
+    ),
+    Mutant(
+        "a-large-copy-asks-nobody",
+        "csrc/cpu/device.c",
+        "smemkit_interrupted && smemkit_interrupted()",
+        "false",
+        "tests/test_devices.py -k ctrl_c",
     ),
     Mutant(
         "out-takes-any-dtype",

@@ -3,6 +3,7 @@
  * The pool keeps what is released, so that an allocation seldom costs more than a microsecond, and gives it back
  * when the device runs short, or when empty_cache() is called.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -350,8 +351,10 @@ static void *zeros_of(struct device *device, struct zeros *zeros, unsigned long 
     place->stream = stream;
     place->capture = capture;
     atomic_store(&place->unused, false);
-    if (capture && !bind_zeros(device, place, graph))
+    if (capture && !bind_zeros(device, place, graph)) {
+        place->stream = ULLONG_MAX; /* nobody's, until it is left */
         return NULL;
+    }
     zeros->streams += !capture && stream;
     return place->memory;
 }

@@ -868,9 +868,9 @@ bool cuda_copy_in_end(struct device *device, struct transfer *transfer, device_s
     bool ok = wait_for(device, transfer->crew, job, failure);
     const bool entered = gpu_enter(device, &visit, failure);
 
+    ok = ok && entered && CHECK(cudaStreamWaitEvent(stream, job->sent, 0));
     if (!ok) /* the chunks that did not fail may still be on the link, and their memory is given back next */
         (void)cudaStreamSynchronize(transfer->crew->stream);
-    ok = ok && entered && CHECK(cudaStreamWaitEvent(stream, job->sent, 0));
     if (ok && interval) { /* who asks for the time waits for the end, if it is still to come */
         const bool over = cudaEventQuery(job->sent) == cudaSuccess;
 
