@@ -175,8 +175,9 @@ def unreadable(array):
 
 
 @each_row(devices=("cpu",))  # an illegal access costs a GPU's context: test_failure.py has one
+@pytest.mark.parametrize("own_out", [False, True], ids=["new", "out"])
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
-def test_an_illegal_access_is_told(op, device, kernel, warm):
+def test_an_illegal_access_is_told(op, device, kernel, warm, own_out):
     n = 20_000
     shape = (n,) if op == "reverse" else (200, 100)
     x = on("cpu", np.ones(shape, np.float32))
@@ -184,10 +185,18 @@ def test_an_illegal_access_is_told(op, device, kernel, warm):
         op, lambda: (x,)
     )()
     keywords = {"axis": 0} if op == "reduce" and kernel.row.name in ("columns", "small_columns") else {}
-    for _ in range(2 * warm + 1):
-        expected = kernel(*operands, **keywords).numpy()
-    with unreadable(np.asarray(x)), pytest.raises(smemkit.Error, match="illegal access"):
+    expected = kernel(*operands, **keywords).numpy()
+    empty = poison(expected.shape, expected.dtype)
+    if own_out and op not in ("add", "compare", "reverse"):  # which take none
+        keywords["out"] = on("cpu", empty)
+    for _ in range(2 * warm):
         kernel(*operands, **keywords)
+    if own_out and "out" in keywords:
+        keywords["out"][...] = empty
+    with unreadable(np.asarray(x)), pytest.raises(smemkit.Error, match="illegal access") as caught:
+        kernel(*operands, **keywords)
+    if "out" in keywords and keywords["out"].numpy().tobytes() != empty.tobytes():
+        assert IN_PART in words(caught.value)
     assert_array_equal(kernel(*operands, **keywords).numpy(), expected)
 
 
