@@ -10,7 +10,18 @@
 extern "C" {
 #endif
 
-enum op { OP_matmul, OP_reduce, OP_transpose, OP_reverse, OP_add_one, OP_add, OP_compare, OP_convert, OP_ceiling, OP_COUNT };
+enum op {
+    OP_matmul,
+    OP_reduce,
+    OP_transpose,
+    OP_reverse,
+    OP_add_one,
+    OP_add,
+    OP_compare,
+    OP_convert,
+    OP_ceiling,
+    OP_COUNT
+};
 enum needs { HOST = 0, ANY = 75, SM_80 = 80, SM_90A = 90 };
 
 struct kernel_row {
