@@ -161,8 +161,8 @@ def test_a_launch_that_fails_in_a_call_in_parts_is_told(device, by):
 
 @contextlib.contextmanager
 def unreadable(array):
-    """The Array's memory, but for what is left of its first and last page, may not be touched."""
-    start, stop = array.ctypes.data, array.ctypes.data + array.nbytes
+    """The second half of the Array's memory, but for what is left of its last page, may not be touched."""
+    start, stop = array.ctypes.data + array.nbytes // 2, array.ctypes.data + array.nbytes
     first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
     length = (stop - first) // mmap.PAGESIZE * mmap.PAGESIZE
     protect, whole = ctypes.CDLL(None).mprotect, (ctypes.c_void_p(first), ctypes.c_size_t(length))
