@@ -247,6 +247,18 @@ def load_dialect():
     return module
 
 
+def is_older(target: Path, read: Path) -> bool:
+    """Whether a file that a compilation read, as its rule for make says, has changed since, or is gone."""
+    try:
+        rule = read.read_text().replace("\\\n", " ").partition(": ")[2]
+        made = target.stat().st_mtime
+        return any(
+            Path(name.replace("\\ ", " ")).stat().st_mtime > made for name in re.split(r"(?<!\\)\s+", rule.strip())
+        )
+    except FileNotFoundError:
+        return True
+
+
 class Build(build_ext):
     """Compiles every object by itself, over all cores, and links them with the C++ driver."""
 
@@ -262,8 +274,6 @@ class Build(build_ext):
 
     def build_extension(self, ext):
         self.temp = Path(self.build_temp).resolve()
-        headers = [file for file in map(Path, ext.depends) if file.suffix in (".h", ".cuh", ".def")]
-        self.newest_header = max(header.stat().st_mtime for header in headers)
         self.rows = read_table((ROOT / "kernels/kernels.def").read_text())
         os.chdir(ROOT)  # paths in messages, commands and __FILE__ are the repository's
 
@@ -358,8 +368,7 @@ class Build(build_ext):
 
         for header in Path("kernels").glob("*/*.cuh"):
             name = header.relative_to("kernels")
-            changed = rewrite(name, rewritten / name).stat().st_mtime
-            self.newest_header = max(self.newest_header, changed)  # what includes it finds it here
+            rewrite(name, rewritten / name)
         for row in self.rows:
             if row.needs != "HOST" and row.cpu:
                 source = rewritten / Path(row.source).with_suffix(".cpp")
@@ -390,11 +399,11 @@ class Build(build_ext):
         yield Path("csrc/launchers.cpp"), self.temp / "cuda/launchers.o", command
 
     def compile(self, source: Path, target: Path, command: list) -> Path:
-        """Compiles one file, unless its object is newer than it and every header, and made by the same command."""
-        command = [*command, "-c", source, "-o", target]
-        line, record = shlex.join(map(str, command)), target.with_suffix(".command")
-        changed = max(self.newest_header, source.stat().st_mtime)
-        if record.exists() and record.read_text() == line and target.stat().st_mtime > changed:
+        """Compiles one file, unless its object is newer than all that it was made of, by the same command."""
+        read, record = target.with_suffix(".d"), target.with_suffix(".command")
+        command = [*command, "-MD", "-MF", read, "-c", source, "-o", target]
+        line = shlex.join(map(str, command))
+        if record.exists() and record.read_text() == line and not is_older(target, read):
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
         record.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -177,7 +178,7 @@ def test_nvcc_is_asked(tmp_path):
 
 
 def test_a_header_that_is_rewritten_otherwise_is_a_new_header(tmp_path, monkeypatch):
-    """What includes a .cuh includes what the dialect makes of it: if that changes, objects are stale."""
+    """What includes a .cuh includes what the dialect makes of it, which is as old as what it says."""
 
     class Dialect:
         text = "first"
@@ -191,17 +192,41 @@ def test_a_header_that_is_rewritten_otherwise_is_a_new_header(tmp_path, monkeypa
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(build, "load_dialect", Dialect)
     job = build.Build(Distribution())
-    job.temp, job.rows, job.newest_header = tmp_path, [], 0.0
+    job.temp, job.rows = tmp_path, []
     list(job.dialect_jobs("cpu", "table", [], []))
     headers = list(tmp_path.glob("cpu/*/*.cuh"))
     for header in headers:
         os.utime(header, (1000, 1000))
-    job.newest_header = 0.0
     list(job.dialect_jobs("cpu", "table", [], []))
-    assert headers and job.newest_header == 1000  # as they were
+    assert headers and all(header.stat().st_mtime == 1000 for header in headers)  # as they were
     Dialect.text = "second"
     list(job.dialect_jobs("cpu", "table", [], []))
-    assert job.newest_header > 1000
+    assert all(header.stat().st_mtime > 1000 for header in headers)
+
+
+def test_an_object_is_made_again_where_something_that_it_read_has_changed(tmp_path):
+    job, ran = build.Build(Distribution()), []
+    header, source, target = tmp_path / "a b.h", tmp_path / "one.c", tmp_path / "out" / "one.o"
+    header.write_text("")
+    source.write_text('#include "a b.h"\n')
+    execute = job.execute_command
+    job.execute_command = lambda command: [ran.append(command), execute(command)]
+
+    def runs():
+        before = len(ran)
+        job.compile(source, target, ["cc"])
+        return len(ran) - before
+
+    assert [runs(), runs()] == [1, 0]
+    for path in (header, source):
+        os.utime(path, (time.time() + 5, time.time() + 5))
+        os.utime(target, (time.time(), time.time()))
+        assert runs() == 1
+        os.utime(path, (1000, 1000))
+        assert runs() == 0
+    header.rename(tmp_path / "gone.h")
+    with pytest.raises(SystemExit, match="this command failed"):
+        runs()
 
 
 @pytest.mark.parametrize("newer", [False, True])
