@@ -11,7 +11,7 @@ from pathlib import Path
 
 from smemkit import _core, dialect
 from smemkit._core import CompileError, Error, OutOfMemoryError
-from smemkit.compiler import INCLUDE, compile_library
+from smemkit.compiler import INCLUDE, PRELUDE, compile_library
 from smemkit.parameters import FIELDS, Parameter
 from smemkit.scanner import DeviceCode, have, marker
 
@@ -145,8 +145,8 @@ def _text(code: DeviceCode, filename: str, kernels: Sequence[str]) -> str:
     for number, variable in enumerate(code.variables):
         entries.append(f"#ifdef {have(variable.name)}\nSMEMKIT_VARIABLE({number}, {variable.name})\n#endif")
     # nvcc needs no header for assert; and one may say `using namespace nvcuda;` and leave it at that
-    before = ["#include <cuda_runtime.h>", "#include <assert.h>", "namespace nvcuda {}"]
-    return "\n".join([*before, text, *entries, ""])
+    before = f"{PRELUDE}namespace nvcuda {{}}"
+    return "\n".join([before, text, *entries, ""])
 
 
 _loaded: set[Path] = set()
