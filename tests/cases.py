@@ -18,7 +18,7 @@ import ml_dtypes  # noqa: F401  makes "bfloat16" a name of a dtype
 import numpy as np
 import pytest
 from calls import NEEDS
-from conftest import DEVICES
+from tiers import DEVICES
 
 import smemkit
 from smemkit import _core
@@ -51,14 +51,11 @@ class Kernel:
         options = [f"{name}{value}" for name, value in self.options]
         return "-".join(["default" if self.default else self.row.name, self.dtype, *options])
 
-    def skip_reason(self, device):
-        """Why it does not run on a device that is here; None where it does."""
-        kind = device.partition(":")[0]
-        if kind not in self.row.devices:
-            return f"this build has no {self.row.file} for {kind}"
-        if kind == "cuda" and not NEEDS[self.row.needs](smemkit.Device(device).capability):
-            return f"{self.row.file} needs {self.row.needs}"
-        return None
+    def runs_on(self, device):
+        """Whether this build has it for a device that is here, and the device what it needs."""
+        if device == "cpu":
+            return "cpu" in self.row.devices
+        return "cuda" in self.row.devices and NEEDS[self.row.needs](smemkit.Device(device).capability)
 
 
 def _parametrise(kernels, devices):
@@ -66,12 +63,12 @@ def _parametrise(kernels, devices):
         pytest.param(device, kernel, marks=DEVICES[device], id=f"{device}-{kernel}")
         for device in devices
         for kernel in kernels
-        if ("cpu" in kernel.row.devices if device == "cpu" else kernel.row.needs != "host")
+        if device in DEVICES and kernel.runs_on(device)
     ]
     return pytest.mark.parametrize(("device", "kernel"), cases, indirect=True)
 
 
-def each_kernel(op, *, dtypes=TWO_DTYPES, devices=tuple(DEVICES)):
+def each_kernel(op, *, dtypes=TWO_DTYPES, devices=DEVICES):
     """Runs a test on each device × kernel × dtype of `op`, and with kernel=None."""
     rows = [(row, dtype) for row in smemkit.kernels(op) for dtype in dtypes if dtype in row.dtypes]
     default = [Kernel(row, dtype, default=True) for row, dtype in rows if row.choice]

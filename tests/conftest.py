@@ -1,14 +1,30 @@
-"""The devices that a test runs on: every one, if it asks for `device`. What it runs there is in cases.py.
+"""A test that asks for `device` runs on every device that is here. What it runs there is in cases.py; which tests
+run at all, in tiers.py.
 
 smemkit is imported late: the executor's own tests need no package.
 """
 
 import gc
 import signal
+import sys
+from pathlib import Path
 
 import pytest
+from tiers import (  # noqa: F401  pytest looks for its hooks here
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_generate_tests,
+    pytest_runtest_logreport,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+)
 
-DEVICES = {"cpu": (), "cuda:0": (pytest.mark.gpu,)}
+ROOT = Path(__file__).resolve().parents[1]
+
+# `python -m pytest` looks for packages here first, where smemkit is sources, unless it was built in place
+if not any((ROOT / "smemkit").glob("_core.*.so")):
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background job of a shell; tests interrupt calls
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -22,20 +38,13 @@ def kept():
     gc.freeze()
 
 
-@pytest.fixture(params=[pytest.param(name, marks=marks) for name, marks in DEVICES.items()])
+@pytest.fixture
 def device(request):
     """The name of a device that is here."""
-    if request.param != "cpu":
-        from smemkit import _core
-
-        if reason := _core.cuda_unavailable():
-            pytest.skip(reason)
     return request.param
 
 
 @pytest.fixture
-def kernel(request, device):
+def kernel(request):
     """A `cases.Kernel` that the device can launch."""
-    if reason := request.param.skip_reason(device):
-        pytest.skip(reason)
     return request.param

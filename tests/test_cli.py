@@ -64,6 +64,7 @@ def test_kernels_as_markdown(capsys):
     assert capsys.readouterr().out == (ROOT / "kernels" / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_demo(device, capsys):
     assert main(["demo", "--device", device]) == 0
     out, _, report = printed(capsys).partition("A kernel with a mistake")
@@ -120,6 +121,7 @@ def test_bench_on_a_gpu(device, tmp_path):
 
 
 @pytest.mark.parametrize(("op", "n", "shape"), [("reduce", "1000", [1000]), ("transpose", "40,30", [40, 30])])
+@pytest.mark.slow
 def test_ladder(tmp_path, capsys, op, n, shape):
     path = tmp_path / "ladder.json"
     assert main(["ladder", op, "--n", n, "--device", "cpu", "--json", str(path)]) == 0

@@ -13,6 +13,7 @@ MODULES = [module.name for module in pkgutil.iter_modules(smemkit.__path__) if n
 
 
 @pytest.mark.parametrize("name", MODULES)
+@pytest.mark.covering(1)
 def test_examples(name):
     module = importlib.import_module(f"smemkit.{name}")
     with smemkit.Device("cpu"):

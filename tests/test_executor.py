@@ -157,7 +157,12 @@ def builder(request, tmp_path_factory):
 
 def _each(programs):
     return [
-        pytest.param(name, program, id=f"{program.removeprefix('faults/')}-{name}")
+        pytest.param(
+            name,
+            program,
+            id=f"{program.removeprefix('faults/')}-{name}",
+            marks=() if name == "gcc" else pytest.mark.slow,
+        )
         for name, toolchain in TOOLCHAINS.items()
         for program in toolchain.programs
         if program in programs
@@ -171,6 +176,7 @@ def _need(toolchain):
 
 
 @pytest.mark.parametrize(("toolchain", "program"), _each(TOPICS))
+@pytest.mark.covering(most=2)
 def test_program(toolchain, program, builder):
     _need(toolchain)
     done = builder.run(toolchain, program)
@@ -198,6 +204,7 @@ def _expected(source):
 
 
 @pytest.mark.parametrize(("toolchain", "program"), _each(FAULTS))
+@pytest.mark.covering(most=3)
 def test_fault(toolchain, program, builder):
     _need(toolchain)
     done = builder.run(toolchain, program, SMEMKIT_WATCHDOG="1")

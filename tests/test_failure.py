@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cases import integers, on, parts_of, poison, run_python
 from numpy.testing import assert_array_equal
+from tiers import times
 
 import smemkit
 from smemkit import _core
@@ -36,7 +37,7 @@ class Things:
 
     def held(self):
         """How often each is referred to."""
-        owned = [value for value in vars(self).values() if not isinstance(value, (np.dtype, bytes))]
+        owned = [value for value in vars(self).values() if not isinstance(value, (np.dtype, bytes, str))]
         shared = [self.x.dtype, self.wide.dtype, self.array.dtype, self.other.dtype, smemkit.Array, smemkit.Stream]
         return [sys.getrefcount(thing) for thing in (*owned, *shared)]
 
@@ -167,14 +168,17 @@ def state(t):
     return t.held(), _core.allocations(), smemkit.memory_stats(t.device).used
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in CALLS else pytest.mark.slow) for name in EVERY]
+)
+@pytest.mark.covering(most=9)
 def test_ten_thousand_calls_of_each_kind_leave_nothing_behind(device, name):
     t, call = Things(device), EVERY[name]
-    times = 1000 if name in ("in parts", "without memory") else 10_000  # which are ten calls in one
+    count = times(10_000, 1000) // (10 if name in ("in parts", "without memory") else 1)  # which are ten in one
     for _ in range(50):
         call(t)
     before, blocks = state(t), sys.getallocatedblocks()
-    for _ in range(times):
+    for _ in range(count):
         call(t)
     assert state(t) == before
     assert sys.getallocatedblocks() - blocks < 500
@@ -309,6 +313,7 @@ for n in range(1, 5):
 
 
 @pytest.mark.parametrize("name", ENDS)
+@pytest.mark.covering(most=3)
 def test_the_process_ends_well_while(device, name):
     done = run_python("-c", BEGIN + ENDS[name], device, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")

@@ -114,6 +114,7 @@ each_faulty = pytest.mark.parametrize("case", [pytest.param(case, id=case.path.s
 
 @pytest.mark.parametrize("order", ["as told", "random"])
 @each_faulty
+@pytest.mark.covering(1, most=60)
 def test_fault_is_found_at_its_line(case, order, monkeypatch):
     kind, *details = case.fault
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "1" if kind == "hang" else "20")
@@ -149,6 +150,7 @@ def test_mended_is_silent(case, monkeypatch):
 
 @pytest.mark.parametrize(("schedule", "seed"), [("serial", 0), ("random", 1), ("random", 2), ("lockstep", 0)])
 @each("right")
+@pytest.mark.covering(1, most=40)
 def test_right_is_silent(case, schedule, seed):
     operands = case.operands()
     before = {name: np.copy(value) for name, value in operands.items()}
@@ -383,6 +385,7 @@ OWN = [
 
 
 @pytest.mark.parametrize(("row", "dtype", "options"), OWN)
+@pytest.mark.covering(1, most=20)
 def test_own_kernels_are_silent(row, dtype, options):
     operands, _ = small_problem(row.op, dtype)
     if row.op in SHAPES:

@@ -44,6 +44,7 @@ def reference(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("op", SHAPES)
+@pytest.mark.covering(most=2)
 def test_every_rung_is_climbed(op):
     climbed = climb(op, SHAPES[op], device="cpu")
     rows = [row for row in smemkit.kernels(op) if "float32" in row.dtypes]
@@ -105,6 +106,7 @@ def test_recorded_times_stand_beside_those_of_the_executor(reference):
     assert "recorded" in climbed.columns and "executor's own times, no measure of a GPU" in climbed.title
 
 
+@pytest.mark.slow
 def test_the_shape_that_is_asked_for_is_looked_up_first(reference):
     assert climb("reduce", 3000, device="cpu").rungs[1].recorded.value == 2
     assert climb("reduce", 2999, device="cpu").rungs[1].recorded.value == 1

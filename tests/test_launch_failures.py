@@ -21,9 +21,9 @@ import time
 import numpy as np
 import pytest
 from cases import each_kernel, is_poison, on, parts_of, poison, small_problem
-from conftest import DEVICES
 from numpy.testing import assert_array_equal
 from test_build import ROOT, build
+from tiers import DEVICES
 
 import smemkit
 from smemkit import _core
@@ -32,7 +32,7 @@ OPS = [op for op in dict.fromkeys(row.op for row in smemkit.kernels()) if op != 
 IN_PART = "out has been written in part"
 
 
-def each_row(devices=tuple(DEVICES)):
+def each_row(devices=DEVICES):
     """Runs a test on each device × kernel of every operation that is launched; not on loops on the host."""
     marks = [(op, each_kernel(op, dtypes=("float32",), devices=devices).mark) for op in OPS]
     cases = [
@@ -177,6 +177,7 @@ def unreadable(array):
 @each_row(devices=("cpu",))  # an illegal access costs a GPU's context: test_failure.py has one
 @pytest.mark.parametrize("own_out", [False, True], ids=["new", "out"])
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
+@pytest.mark.covering(1)
 def test_an_illegal_access_is_told(op, device, kernel, warm, own_out):
     n = 20_000
     shape = (n,) if op == "reverse" else (200, 100)
@@ -236,6 +237,7 @@ print("goes on", flush=True)
 @pytest.mark.parametrize("host", ["host", "array"])
 @pytest.mark.parametrize("warm", ["cold", "warm"])
 @pytest.mark.parametrize("kernel", ["naive", "tiled", "None"])
+@pytest.mark.covering(1)
 def test_ctrl_c_in_the_middle_of_a_product(kernel, warm, host):
     command = [sys.executable, "-c", CTRL_C, kernel, warm, host]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tempfile.gettempdir()) as process:
@@ -329,6 +331,7 @@ def test_a_launcher_that_heeds_errors_compiles(tmp_path, nvcc):
 
 @pytest.mark.parametrize("nvcc", COMPILERS)
 @pytest.mark.parametrize("what", DROPPING)
+@pytest.mark.covering(1)
 def test_a_launcher_that_drops_the_error_does_not_compile(tmp_path, what, nvcc):
     code, said = compile_launcher(tmp_path, DROPPING[what], nvcc=nvcc)
     assert code != 0

@@ -242,6 +242,7 @@ LONG = [(1, 40_000, 1), (3, 20_011, 2), (2, 16_385, 33), (1, 8193, 1), (17, 65_5
 
 @pytest.mark.parametrize("shape", LONG, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.covering(1)
 def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shape):
     m, k, n = shape
     a, b = (np.random.default_rng(6).integers(0, 2, shape).astype(dtype) for shape in ((2, m, k), (k, n)))

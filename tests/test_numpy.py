@@ -29,6 +29,7 @@ from cases import each_kernel, integers, launching, poison
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from tiers import times
 
 import smemkit
 
@@ -51,7 +52,7 @@ def random_calls(draw, rows, family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(
-    max_examples=1000,
+    max_examples=times(1000, 120),
     deadline=None,
     derandomize=True,
     database=None,
@@ -142,6 +143,7 @@ def test_the_first_nan_is_the_least_and_the_greatest(device, kernel, op):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("given", DTYPES)
 @pytest.mark.parametrize("op", ["sum", "prod", "mean", "var", "std"])
+@pytest.mark.covering
 def test_reductions_cast_to_dtype(device, op, given, dtype):
     if op in ("var", "std") and given in COMPLEX and dtype in FLOATS:
         pytest.skip("NumPy takes the imaginary part off the mean, but not off the elements")

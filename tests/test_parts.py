@@ -20,6 +20,7 @@ from cases import each_kernel, in_threads, integers, is_poison, launching, numbe
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from tiers import times
 
 import smemkit
 from smemkit import _core
@@ -137,6 +138,7 @@ PRODUCTS = [  # shapes, and whether they are cut; None: it does not show
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("a", "b", "cut"), PRODUCTS, ids=str)
+@pytest.mark.covering(1)
 def test_products(device, a, b, cut, dtype):
     check(smemkit.matmul, random(a, dtype), random(b, dtype, 9), device=device, cut=cut)
 
@@ -218,6 +220,7 @@ OF_TUPLES = [
 
 @pytest.mark.parametrize(("shape", "axis", "cut"), REDUCTIONS, ids=str)
 @pytest.mark.parametrize("op", OPS)
+@pytest.mark.covering(1)
 def test_reductions(device, op, shape, axis, cut):
     x = random(shape, "float64" if op in ("mean", "argmax") else "float32")
     result = check(smemkit.reduce, x, op, axis, device=device, cut=cut)
@@ -240,6 +243,7 @@ def test_reductions_of_several_axes(device, op, shape, axis, cut):
     [((100_003,), None), ((3, 20_001), 1), ((4099, 5), 0), ((2, 1025, 3), 1), ((257,), None)],
     ids=str,
 )
+@pytest.mark.covering(1)
 def test_partial_sums_are_those_of_one_launch(device, shape, axis, block_size, dtype):
     """The sum of a row whose elements come in parts: any other order of the additions would give other bits."""
     x = random(shape, dtype) * np.exp(5 * random(shape, dtype, 5))
@@ -278,6 +282,7 @@ def test_a_row_is_cut_into_parts(device):
 
 @EACH_LAYOUT
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)], ids=str)
+@pytest.mark.covering(1)
 def test_reductions_of_every_layout(device, axis, layout):
     x = lay(random((180, 110), "float32"), layout)
     for op in ("sum", "argmax", "std"):
@@ -293,6 +298,7 @@ def test_reductions_of_every_layout_in_three_dimensions(device, axis, layout):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "bool", "float16", "complex64", "bfloat16"])
+@pytest.mark.covering(most=2)
 def test_reductions_of_other_dtypes(device, dtype):
     x = random((700, 170), "float32").astype(dtype)
     for axis in (None, 0, 1):
@@ -326,6 +332,7 @@ TURNS = [  # shape, axes, and whether float32 is cut
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "complex128"])
 @pytest.mark.parametrize(("shape", "axes", "cut"), TURNS, ids=str)
+@pytest.mark.covering(1)
 def test_transpositions(device, shape, axes, cut, dtype):
     x = random(shape, dtype)
     result = check(smemkit.transpose, x, axes, device=device, cut=cut if dtype == "float32" else None)
@@ -334,6 +341,7 @@ def test_transpositions(device, shape, axes, cut, dtype):
 
 @EACH_LAYOUT
 @pytest.mark.parametrize("shape", [(3, 270), (6, 30, 20)], ids=str)
+@pytest.mark.covering(1)
 def test_transpositions_of_every_layout(device, shape, layout):
     x = random(shape, "float32")
     if layout == "overlapping" and x.ndim > 2:
@@ -348,6 +356,7 @@ def test_transpositions_of_every_layout(device, shape, layout):
 
 @EACH_LAYOUT
 @pytest.mark.parametrize("dtype", [None, "float64", "int16", "complex64", "bool"])
+@pytest.mark.covering(1)
 def test_conversions(device, dtype, layout):
     x = lay(random((90, 70), "float32"), layout)
     result = check(smemkit.convert, x, dtype, device=device)
@@ -363,6 +372,7 @@ def test_conversions_of_every_shape(device, shape):
 
 
 @EACH_LAYOUT
+@pytest.mark.covering(most=6)
 def test_arrays_are_made_in_parts(device, layout):
     x = lay(random((90, 70), "float32"), layout)
     for dtype in (None, "float64", "int8"):
@@ -403,6 +413,7 @@ def test_products_by_every_kernel(device, kernel, n):
 
 @pytest.mark.parametrize("n", PARTS)
 @each_kernel("reduce", dtypes=("float32", "int32"))
+@pytest.mark.covering(1, most=7)
 def test_sums_by_every_kernel(device, kernel, n):
     x = integers((9, 400, 7), kernel.dtype)
     with parts_of(n):
@@ -448,6 +459,7 @@ CALLS = {
 
 @pytest.mark.parametrize("out", OUTS)
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.covering(1)
 def test_out(device, name, out):
     x = random((90, 70), "float32")
     call = CALLS[name]
@@ -502,6 +514,7 @@ OVERLAPPING = {  # what is computed of x into a part of x
 
 
 @pytest.mark.parametrize("name", OVERLAPPING)
+@pytest.mark.covering(1)
 def test_out_that_overlaps_the_operand(device, name):
     original = random((70, 70), "float32")
     apart = original.copy()
@@ -530,7 +543,9 @@ def test_views_that_lie_between_each_other_are_safe(device):
 LAYOUT = st.sampled_from([*LAYOUTS, "row", "column", "one"])
 LENGTH = st.one_of(st.integers(1, 9), st.sampled_from([16, 31, 32, 33, 65, 257, 300]))
 PART = st.one_of(st.sampled_from(PARTS), st.integers(1, 1 << 16))
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(
+    max_examples=times(60, 20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @st.composite
@@ -627,6 +642,7 @@ def walk_failures(device, call, make_out, is_untouched):
 
 @pytest.mark.parametrize("out", OUTS)
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.covering(1)
 def test_a_device_without_memory_says_what_it_has_written(device, name, out):
     x = random((90, 70), "float32")
     like = CALLS[name](x, device=device)

@@ -92,6 +92,7 @@ def exact(op, x, axis):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
+@pytest.mark.covering(1, most=36)
 def test_every_geometry(device, kernel, dtype, shape, axis):
     x = integers(shape, dtype, seed=math.prod(shape))
     array = on(device, x)
@@ -105,6 +106,7 @@ def test_every_geometry(device, kernel, dtype, shape, axis):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.covering(1)
 def test_every_dtype(device, kernel, dtype):
     for shape, axis in (((3, 9001), 1), ((900, 7), 1), ((20_000, 3), 0), ((40, 7, 33), 1)):
         x = integers(shape, dtype)
@@ -272,6 +274,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])
+@pytest.mark.covering(1)
 def test_rows_with_gaps_are_read_where_they_lie(device, name, dtype):
     for shape in ((300, 270), (41, 1033), (2000, 23)):
         x = rough(shape, "float32").clip(-100, 100).astype(dtype)
@@ -394,6 +397,7 @@ PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of c
 
 
 @pytest.mark.parametrize(("shape", "axis", "rung", "kernel", "split"), PLANS, ids=str)
+@pytest.mark.covering(most=8)
 def test_the_plan_and_the_checker(shape, axis, rung, kernel, split):
     """One launch, of the kernel for the shape; no fault, whole sectors, hardly a bank conflict. Where an element
     is read at a time, a sector comes several times, and twice where vectors lie apart."""
@@ -461,12 +465,14 @@ EVERY_SIZE = pytest.mark.parametrize(
 
 @EVERY_SIZE
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8])
+@pytest.mark.covering(1)
 def test_the_shortest_rows_from_anywhere(device, dtype, n):
     same_from_anywhere(device, (70_003, n), dtype, 1, 1)
 
 
 @EVERY_SIZE
 @pytest.mark.parametrize("rows", [2, 3, 4, 5])
+@pytest.mark.covering(1)
 def test_a_few_rows_from_anywhere(device, dtype, rows):
     """Of two matrices, with so many columns that five rows are whole columns, too."""
     width = 26_000 * 16 // np.dtype(dtype).itemsize
@@ -488,6 +494,7 @@ def test_vectors_of_results_in_parts_and_with_an_initial_value(device, shape, ax
 @pytest.mark.parametrize(
     ("shape", "axis"), [((30_000,), 0), ((900, 21), 1), ((4000, 21), 1), ((9000, 3), 0), ((50, 300), 0)], ids=str
 )
+@pytest.mark.covering(1)
 def test_other_operations_pass_the_checker(op, shape, axis):
     for dtype, rung in itertools.product(("int8", "float64"), (None, "columns") if axis == 0 else (None,)):
         report = smemkit.check(smemkit.reduce, integers(shape, dtype), op, axis, kernel=rung)
@@ -516,6 +523,7 @@ def test_a_truth_is_any_byte_but_0(device):
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+@pytest.mark.covering(most=3)
 def test_a_double_that_is_asked_for_is_one(device, dtype, axis):
     """Numbers of which a few bits more than single precision hold the sum, or double precision without care."""
     x = np.zeros((2200, 4096), dtype)

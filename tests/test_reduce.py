@@ -44,6 +44,7 @@ def bound(kernel, x, result):
 @each_kernel("reduce")
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.covering
 def test_small_integers_are_exact(device, kernel, op, shape):
     x = integers(shape, kernel.dtype)
     result = reduced(kernel, device, x, op)
@@ -62,6 +63,7 @@ def expected(op, x):
 
 @each_kernel("reduce", dtypes=DTYPES)
 @pytest.mark.parametrize("op", EVERY_OP)
+@pytest.mark.covering
 def test_every_op_of_every_dtype(device, kernel, op):
     if kernel.row.name == "atomic" and op not in FOLDED:
         pytest.skip("an atomic changes one number")
@@ -86,6 +88,7 @@ def test_every_op_of_every_dtype(device, kernel, op):
 @each_kernel("reduce")
 @pytest.mark.parametrize("op", FOLDED)
 @pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), (0, 1), (2, 1), ()], ids=str)
+@pytest.mark.covering
 def test_every_kernel_reduces_along_any_axes(device, kernel, op, axis):
     x = integers((3, 40, 5), kernel.dtype)
     if op == "prod":

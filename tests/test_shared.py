@@ -113,6 +113,7 @@ def kernel(source):
 
 
 @pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.covering(most=8)
 def test_variables_are_used_as_in_cuda(name):
     before, body = RIGHT[name]
     k, x = kernel(before + KERNEL.format(body)), np.zeros(33, np.int32)

@@ -37,6 +37,7 @@ def test_each_has_its_own_operands(device, n, dtype):
 
 
 @pytest.mark.parametrize("n", [16, 300])
+@pytest.mark.covering(most=1)
 def test_one_follows_the_other(device, n):
     """Small launches among large ones, each of which needs what the one before has made."""
     turn = np.roll(np.eye(n, dtype=np.float32), 1, axis=0)

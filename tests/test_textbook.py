@@ -33,6 +33,7 @@ def requests_of(threads):
 @pytest.mark.parametrize("kernel", TEXTBOOK)
 @pytest.mark.parametrize("op", ["sum", "argmin", "var"])
 @pytest.mark.parametrize(("shape", "axis"), [((700,), 0), ((5, 129), 1), ((129, 5), 0)], ids=str)
+@pytest.mark.covering
 def test_none_has_a_fault(kernel, op, shape, axis):
     report = smemkit.check(smemkit.reduce, integers(shape, np.float64), op, axis, kernel=kernel, blocks="all")
     assert report.ok, report
@@ -133,6 +134,7 @@ def test_the_bits_do_not_depend_on_where_the_array_lies(device, kernel):
 
 @pytest.mark.parametrize("kernel", TEXTBOOK)
 @pytest.mark.parametrize(("shape", "axis"), [((65_537, 3), 1), ((3, 65_537), 0)], ids=str)
+@pytest.mark.covering(1)
 def test_more_rows_than_a_grid_has_room_for(device, kernel, shape, axis):
     x = integers(shape, np.int32)
     with launching(1):

@@ -255,6 +255,7 @@ def test_rows_of_odd_lengths_are_read_by_sectors(device, dtype, shape, past):
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("shape", [(272, 288), (5, 160, 112), (1200, 1264), (3, 1088, 1024)], ids=str)
+@pytest.mark.covering(1)
 def test_whole_vectors_in_tiles_that_are_not_full(device, dtype, shape):
     """In the tiles for little and in those for much, the last of which reach beyond the ends of x."""
     x = scrambled(shape, dtype)
@@ -321,6 +322,7 @@ SHORT_BOTH = [  # the fastest axis of x and that of the result are short, and ot
 
 @pytest.mark.parametrize("kernel", [None, "vectorized", "narrow", "small", "boxes"])
 @pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.covering(1)
 def test_boxes_and_their_edges(device, kernel, dtype):
     for shape, axes in SHORT_BOTH:
         for begin in 0, 1:  # with gaps, and from anywhere
@@ -339,6 +341,7 @@ FEW_ROWS = [1, 2, 3, 4, 5, 7, 8, 16, 33, 46, 63, 64]
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("few", FEW_ROWS)
+@pytest.mark.covering(1)
 def test_few_rows_begin_and_end_anywhere(device, few, dtype):
     for columns in 65, 515, 4099:
         for skipped in 0, 1, 3:  # of x, and in front of what is made of it
@@ -353,6 +356,7 @@ def test_few_rows_begin_and_end_anywhere(device, few, dtype):
 
 
 @pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.covering(most=2)
 def test_few_rows_have_no_faults(dtype):
     for few in 2, 3, 7, 33:
         for columns in 300, 301:
@@ -499,6 +503,7 @@ def test_tiles_are_without_conflicts(kernel, dtype):
 
 
 @pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.covering(most=1)
 def test_much_is_without_conflicts(dtype):
     conflicts, moved, there = asked(np.zeros((1152, 1280), dtype), "vectorized")
     assert conflicts == 0
@@ -506,6 +511,7 @@ def test_much_is_without_conflicts(dtype):
 
 
 @pytest.mark.parametrize(("dtype", "shape"), [("uint8", (2101, 2003)), ("float16", (1025, 1041))])
+@pytest.mark.slow
 def test_odd_rows_are_read_by_whole_sectors(dtype, shape):
     x = np.zeros(shape, dtype)
     assert smemkit.check(smemkit.transpose, x, kernel="vectorized").launches[0].kernel == "transpose_sectors"
@@ -525,6 +531,7 @@ def test_odd_rows_cost_their_edges_alone(dtype):
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("shape", [(6000, 33), (33, 6000)], ids=str)
+@pytest.mark.covering(1)
 def test_pieces_are_read_and_written_as_they_lie(shape, dtype):
     conflicts, moved, there = asked(np.zeros(shape, dtype), "narrow")
     assert conflicts < there // 5
@@ -542,6 +549,7 @@ def test_boxes_are_read_and_written_in_runs(dtype):
 
 @pytest.mark.parametrize("kernel", ["vectorized", "runs", "narrow", "small", "boxes"])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float64"])
+@pytest.mark.covering(1)
 def test_what_reads_strides_has_no_faults(kernel, dtype):
     for shape, axes in ((67, 130), (1, 0)), ((3, 700), (1, 0)), ((700, 3), (1, 0)), ((3, 5, 40, 7), (3, 1, 0, 2)):
         whole = np.zeros([length + 1 for length in shape], dtype)

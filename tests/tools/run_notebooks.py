@@ -1,7 +1,7 @@
 """Runs the notebooks from top to bottom; any error in any cell fails.
 
-    python tests/run_notebooks.py                   each in a Jupyter kernel, in memory; needs nbclient, ipykernel
-    python tests/run_notebooks.py --write FOLDER    with nothing but Python, and writes them there with outputs
+    python tests/tools/run_notebooks.py                   in a Jupyter kernel, in memory; needs nbclient, ipykernel
+    python tests/tools/run_notebooks.py --write FOLDER    with nothing but Python; writes them there with outputs
 
 SMEMKIT_DEVICE says on which device: CI runs them on "cpu"; those that are committed were written on a GPU.
 --write needs no Jupyter, so that it works on a bare GPU machine. It knows as much of a notebook as ours need:
@@ -24,7 +24,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 CELL_SECONDS = 120  # what one cell may take in a Jupyter kernel
 
 

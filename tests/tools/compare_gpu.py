@@ -1,10 +1,10 @@
 """The checker beside the GPU's own tools: compute-sanitizer on the kernels of faulty/ and right/, Nsight Compute
 on smemkit's own.
 
-    python tests/compare_gpu.py races          the verdicts on each source file
-    python tests/compare_gpu.py counts         requests, wavefronts, bank conflicts and sectors, on all blocks
-    python tests/compare_gpu.py races counts --write tests/gpu_comparison.md --logs FOLDER
-    python tests/compare_gpu.py races counts --read --logs FOLDER       again, with what the tools said then
+    python tests/tools/compare_gpu.py races          the verdicts on each source file
+    python tests/tools/compare_gpu.py counts         requests, wavefronts, bank conflicts, sectors, on all blocks
+    python tests/tools/compare_gpu.py races counts --write tests/gpu_comparison.md --logs FOLDER
+    python tests/tools/compare_gpu.py races counts --read --logs FOLDER       again, with what the tools said then
 
 Needs a GPU, a toolkit with nvcc, compute-sanitizer, ncu and cuobjdump in PATH, and smemkit built with CUDA. What
 smemkit says is computed in the same run, on the CPU device. A difference is told with its reason where that is
@@ -27,6 +27,8 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
 
 import numpy as np
 from test_faulty import TESTS, Case, read

@@ -3,11 +3,11 @@
 # planted for it in planted/, and none where there is none. Needs a GPU, nvcc, and smemkit as the python3 in PATH
 # imports it.
 #
-#   tests/sanitize.sh                   memcheck, racecheck and synccheck
-#   tests/sanitize.sh memcheck          some of them
-#   TESTS='tiled and not wrap' tests/sanitize.sh   other tests: an expression for pytest -k
+#   tests/tools/sanitize.sh                   memcheck, racecheck and synccheck
+#   tests/tools/sanitize.sh memcheck          some of them
+#   TESTS='tiled and not wrap' tests/tools/sanitize.sh   other tests: an expression for pytest -k
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 TESTS=${TESTS:-every_variant or (test_reverse and 257) or (test_add_one and 257) or a_call_is_a_launch}
 FOUND=77 # the exit status that says: the sanitizer has found something
 declare -A planted=([memcheck]=out_of_bounds [racecheck]=race [synccheck]=divergent_barrier)
@@ -40,7 +40,7 @@ check_tool() { # the tool flags the planted fault and passes the clean kernel
 
 check_tests() { # the tests pass, some of them at least, and the tool finds nothing
     local status=0
-    sanitize "$1" python3 -m pytest -m gpu -q -p no:cacheprovider -k "$TESTS" | tee "$tmp/log" || status=$?
+    sanitize "$1" python3 -m pytest -n0 --full -m gpu -q -p no:cacheprovider -k "$TESTS" | tee "$tmp/log" || status=$?
     [ $status != $FOUND ] || fail "$1 has found something in the kernels, see above"
     [ $status = 0 ] || fail "the tests failed under $1 with exit status $status"
     grep -qE '(^|[ =])[1-9][0-9]* passed' "$tmp/log" || fail "no test ran under $1"

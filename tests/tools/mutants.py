@@ -1,8 +1,8 @@
 """Breaks the code on purpose, and demands that the tests notice.
 
-    python tests/mutants.py                    every mutant
-    python tests/mutants.py max-drops-nan …    some
-    python tests/mutants.py --list             their names
+    python tests/tools/mutants.py                    every mutant
+    python tests/tools/mutants.py max-drops-nan …    some
+    python tests/tools/mutants.py --list             their names
 
 A copy of the repository is built for the CPU device, without being installed: the Python that runs this needs
 numpy, setuptools and what the tests need. There the tests have to pass. Then one mutant after the other replaces a
@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FAILED = 1  # pytest's exit status where tests fail; a process that a signal has ended has one below 0
 
 
@@ -467,7 +467,7 @@ def build(folder):
 
 def test(folder, arguments):
     """Runs tests until one fails: the exit status, and what pytest said. They must be those of the copy."""
-    arguments = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
+    arguments = [sys.executable, "-m", "pytest", "-n0", "--full", "-x", "-q", "-p", "no:cacheprovider", *arguments]
     if "-m slow" not in " ".join(arguments):
         arguments += ["-m", "not slow"]
     return run(arguments, folder)

@@ -1,9 +1,9 @@
 """Random calls of smemkit against NumPy, as many as there is time for.
 
-    python tests/fuzz.py                                  100 000 calls on the CPU device
-    python tests/fuzz.py --device cuda:0 --minutes 20     on a GPU, until the time is over
-    python tests/fuzz.py --alarms 200                     and 200 larger ones, interrupted at any time
-    python tests/fuzz.py --seed 12345 --calls 1           one of them again: every failure tells its seed
+    python tests/tools/fuzz.py                                  100 000 calls on the CPU device
+    python tests/tools/fuzz.py --device cuda:0 --minutes 20     on a GPU, until the time is over
+    python tests/tools/fuzz.py --alarms 200                     and 200 larger ones, interrupted at any time
+    python tests/tools/fuzz.py --seed 12345 --calls 1           one of them again: every failure tells its seed
 
 The calls, and what is demanded of them, are calls.py's. Call i of a run has the seed `--seed` + i. Every other
 call is made twice: first one of its launches or allocations fails, or it is interrupted. With --alarms, larger
@@ -19,8 +19,10 @@ import signal
 import sys
 import time
 import traceback
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the products are small, and the cores are smemkit's
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
 
 import calls
 import numpy as np

@@ -1,0 +1,201 @@
+"""Which tests run, and what they may cost.
+
+`pytest` runs the default tier, in a few minutes on two cores: tests for the devices that are here, without those
+marked `slow`, and of each test marked `covering` only as many cases as it takes to have every value of every
+parameter, and every pair of values of two parameters, once; `covering(1)` leaves out the pairs,
+and `covering(most=3)` takes three that are spread over them. `pytest --full` runs all of them.
+
+Each test function of the default tier has a budget of CPU time, all its cases together. `pytest --budget` fails
+where one exceeds it, and names it. Fixtures of a wider scope than a function are no part of it.
+"""
+
+import collections
+import heapq
+import itertools
+import resource
+import time
+
+import pytest
+
+SECONDS = 2.0  # of CPU time per test function
+SLACK = 1.5  # a busy machine counts more for the same work
+
+DEVICES = {}  # the names of those that tests run on, and the marks of the tests; from `pytest_configure` on
+tier = {"full": False}  # from `pytest_configure` on
+used = collections.Counter()  # CPU seconds by test function, of all workers
+
+
+# ---- options ----------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("smemkit")
+    group.addoption("--full", action="store_true", help="every test; else those of the default tier")
+    group.addoption("--devices", help='such as "cpu" or "cpu,cuda:0"; else those that are here')
+    group.addoption("--budget", action="store_true", help=f"fail where a test function takes over {SECONDS} CPU-s")
+
+
+def devices(config):
+    """The names of the devices that tests run on."""
+    if asked := config.getoption("devices"):
+        return asked.split(",")
+    try:
+        from smemkit import _core
+    except ImportError:  # the executor's own tests need no package
+        return ["cpu"]
+    return ["cpu"] if _core.cuda_unavailable() else ["cpu", "cuda:0"]
+
+
+def pytest_generate_tests(metafunc):
+    """A test that asks for `device`, and does not say itself on which, runs on each."""
+    said = [name for mark in metafunc.definition.iter_markers("parametrize") for name in names_of(mark)]
+    if "device" in metafunc.fixturenames and "device" not in said:
+        cases = [pytest.param(name, marks=marks) for name, marks in DEVICES.items()]
+        metafunc.parametrize("device", cases, indirect=True)
+
+
+def names_of(mark):
+    """The parameters of a parametrize()."""
+    names = mark.args[0]
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+
+
+def times(full, default):
+    """How often: with `--full`, and in the default tier."""
+    return full if tier["full"] else default
+
+
+# ---- selection --------------------------------------------------------------------------------------------------
+
+
+def function_of(nodeid):
+    return nodeid.partition("[")[0]
+
+
+def levels(item):
+    """The value of each parameter, as something that can be compared: of a kernel, its name, dtype and options."""
+    for name, value in item.callspec.params.items():
+        if hasattr(value, "row") and hasattr(value, "dtype"):
+            yield f"{name}.row", (value.row.op, "default" if value.default else value.row.name)
+            yield f"{name}.dtype", value.dtype
+            yield f"{name}.options", value.options
+        else:
+            plain = isinstance(value, (str, bytes, int, float, tuple, type(None)))
+            yield name, repr(value) if plain else item.callspec.indices[name]
+
+
+def covering(items, strength=2, most=None):
+    """The fewest of the cases, found greedily, that have each combination of `strength` values that is there; or
+    `most` of them, from the first to the last."""
+    wanted = []
+    for item in items:
+        values = tuple(levels(item))
+        wanted.append({*values, *itertools.combinations(values, strength)} if strength > 1 else set(values))
+    covered, chosen = set(), set()
+    queue = [(-len(pairs), i) for i, pairs in enumerate(wanted)]
+    heapq.heapify(queue)
+    while queue:
+        count, i = heapq.heappop(queue)
+        left = len(wanted[i] - covered)
+        if left == -count:
+            chosen.add(i)
+            covered |= wanted[i]
+        elif left:
+            heapq.heappush(queue, (-left, i))
+    chosen = sorted(chosen)
+    if most is not None and most < len(chosen):
+        chosen = [chosen[i * (len(chosen) - 1) // max(most - 1, 1)] for i in range(most)]
+    return [items[i] for i in chosen]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    full, gpus = config.getoption("full"), set(DEVICES) - {"cpu"}
+    kept = [item for item in items if gpus or not item.get_closest_marker("gpu")]
+    if not full:
+        kept = [item for item in kept if not item.get_closest_marker("slow")]
+        groups = collections.defaultdict(list)
+        for item in kept:
+            groups[function_of(item.nodeid)].append(item)
+        chosen = set()
+        for group in groups.values():
+            mark = group[0].get_closest_marker("covering")
+            chosen |= set(covering(group, *mark.args, **mark.kwargs) if mark else group)
+        kept = [item for item in kept if item in chosen]
+    for item in kept:  # one process for a GPU, whose memory they share; and a file's fixtures are made once
+        group = "gpu" if item.get_closest_marker("gpu") else item.path.name
+        item.add_marker(pytest.mark.xdist_group(group))
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
+# ---- budget -----------------------------------------------------------------------------------------------------
+
+
+def cpu_seconds():
+    """Of this process and of those that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+class Meter:
+    """The CPU time of each phase of a test, without its wider fixtures."""
+
+    def __init__(self):
+        self.shared = 0.0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef, request):
+        begin, before = cpu_seconds(), self.shared
+        try:
+            return (yield)
+        finally:
+            if fixturedef.scope != "function":
+                self.shared = before + cpu_seconds() - begin
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item, nextitem):
+        self.begin, self.shared = cpu_seconds(), 0.0
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        report = yield
+        now = cpu_seconds()
+        report.cpu_seconds = now - self.begin - self.shared
+        self.begin, self.shared = now, 0.0
+        return report
+
+
+def pytest_configure(config):
+    tier["full"] = config.getoption("full")
+    for name in devices(config):
+        DEVICES[name] = () if name == "cpu" else (pytest.mark.gpu,)
+    config.pluginmanager.register(Meter())
+
+
+def pytest_runtest_logreport(report):
+    used[function_of(report.nodeid)] += getattr(report, "cpu_seconds", 0.0)
+
+
+def over_budget(config):
+    """(function, CPU seconds) of those that took too much."""
+    if not config.getoption("budget") or config.getoption("full"):
+        return []
+    return [(name, seconds) for name, seconds in used.most_common() if seconds > SLACK * SECONDS]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    if exitstatus == 0 and not hasattr(session.config, "workerinput") and over_budget(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for name, seconds in over_budget(config):
+        terminalreporter.write_line(
+            f"{name} took {seconds:.1f} CPU-s; a test function of the default tier has {SECONDS}. Mark it "
+            "`covering`, or `slow`, or make it do less",
+            red=True,
+        )
+    terminalreporter.write_line(f"{sum(used.values()):.0f} CPU-s in {len(used)} test functions")
