@@ -1,0 +1,114 @@
+"""The default tier has what it says, --full has all, and a test that costs too much is named."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = """
+import tiers
+from tiers import *
+
+tiers.SECONDS = 0.02
+"""
+TESTS = """
+import time
+import pytest
+
+@pytest.mark.covering
+@pytest.mark.parametrize("a", range(3))
+@pytest.mark.parametrize("b", "xyz")
+@pytest.mark.parametrize("c", range(3))
+def test_pairs(a, b, c): pass
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("a", range(3))
+@pytest.mark.parametrize("b", range(5))
+def test_values(a, b): pass
+
+@pytest.mark.covering(most=2)
+@pytest.mark.parametrize("a", range(7))
+def test_some(a): pass
+
+@pytest.mark.slow
+def test_slow(): pass
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda:0"])
+def test_gpu(device): pass
+
+def test_device(device): pass
+
+def busy(seconds):
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+
+@pytest.fixture(scope="module")
+def dear():
+    busy(0.2)
+
+def test_cheap(dear): pass
+"""
+DEAR = """
+@pytest.mark.parametrize("i", range(4))
+def test_dear(i): busy(0.05)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """pytest on these tests, with its options: the exit status, and what it printed."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n slow\n gpu\n covering\n")
+    (tmp_path / "conftest.py").write_text(
+        CONFTEST + "\nimport pytest\n@pytest.fixture\ndef device(request): return request.param\n"
+    )
+
+    def run(*options, more=""):
+        (tmp_path / "test_it.py").write_text(TESTS + more)
+        path = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})"
+        command = f"{path}; import pytest; sys.exit(pytest.main({[*options, '-p', 'no:cacheprovider', '-v']!r}))"
+        done = subprocess.run([sys.executable, "-c", command], cwd=tmp_path, capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    return run
+
+
+def cases(printed, name):
+    return re.findall(rf"{name}(?:\[(.*?)\])? PASSED", printed)
+
+
+def test_the_default_tier_covers(run):
+    status, printed = run("--devices", "cpu")
+    assert status == 0
+    pairs = [case.split("-") for case in cases(printed, "test_pairs")]
+    assert 9 <= len(pairs) < 15
+    for i, j in (0, 1), (0, 2), (1, 2):
+        assert len({(case[i], case[j]) for case in pairs}) == 9
+    values = [case.split("-") for case in cases(printed, "test_values")]
+    assert len(values) == 5 and len({case[1] for case in values}) == 3
+    assert cases(printed, "test_some") == ["0", "6"]
+    assert not cases(printed, "test_slow") and not cases(printed, "test_gpu")
+    assert cases(printed, "test_device") == ["cpu"]
+
+
+def test_full_is_everything_for_the_devices_that_are_asked_for(run):
+    status, printed = run("--full", "--devices", "cpu,cuda:0")
+    assert status == 0
+    assert [
+        len(cases(printed, f"test_{name}")) for name in ("pairs", "values", "some", "slow", "gpu", "device")
+    ] == [*(27, 15, 7, 1, 1, 2)]
+
+
+def test_a_test_that_costs_too_much_is_named(run):
+    assert run("--budget", "--devices", "cpu")[0] == 0  # a fixture of the module is no part of it
+    status, printed = run("--budget", "--devices", "cpu", more=DEAR)
+    assert status == 1
+    assert re.search(
+        r"test_it\.py::test_dear took 0\.[2-9] CPU-s; a test function of the default tier has 0\.02", printed
+    )
+    assert (
+        run("--devices", "cpu", more=DEAR)[0] == run("--budget", "--full", "--devices", "cpu", more=DEAR)[0] == 0
+    )
