@@ -1,4 +1,4 @@
-"""What a report's numbers mean, and what would mend them: pure functions on one line or one fault.
+"""What a report's numbers mean, and what would fix them: pure functions on one line or one fault.
 
 A line's advice is found from its example, the addresses that the lanes of one request asked for. They are fitted
 with the pattern that nearly all kernels have: rows of `period` lanes, neighbours in a row `stride` bytes apart,
@@ -148,7 +148,7 @@ def bank_map(example: Example, size: int = 4, *, store: bool = False) -> list[li
 
 
 def advise(line: LineReport) -> str:
-    """What is wrong with a line's use of memory and what would mend it; "" where nothing is."""
+    """What is wrong with a line's use of memory and what would fix it; "" where nothing is."""
     if not line.wasteful:
         advice = _advise_contention(line)
     else:
@@ -248,7 +248,7 @@ def _scattered_shared(line: LineReport) -> str:
         )
     return (
         f"the lanes ask for scattered words ({who} meet in bank {bank}) and follow no pattern that padding would "
-        "mend; if the index comes from data, sort it or keep copies of the table"
+        "fix; if the index comes from data, sort it or keep copies of the table"
     )
 
 
@@ -283,9 +283,9 @@ def _advise_global(line: LineReport) -> str:
         if step <= line.size:
             start = piece >= SECTOR and (offset or pattern.pitch % SECTOR)
             why = "and some begin inside a sector" if start else f"each less than a sector of {SECTOR} bytes"
-            mend = "start each row at a multiple of 32 bytes" if start else "make the block at least a sector wide"
+            fix = "start each row at a multiple of 32 bytes" if start else "make the block at least a sector wide"
             return (
-                f"{head}the warp takes pieces of {piece} bytes, {_bytes(abs(pattern.pitch))} apart, {why}; {mend}"
+                f"{head}the warp takes pieces of {piece} bytes, {_bytes(abs(pattern.pitch))} apart, {why}; {fix}"
             )
     if step == line.size or step == 0:
         return _advise_misaligned(head, line, offset)
@@ -377,9 +377,9 @@ def _two_subscripts(line: LineReport) -> bool:
 
 
 def explain(fault: Fault) -> tuple[str, str]:
-    """What a fault means, and what would mend it: a sentence each."""
+    """What a fault means, and what would fix it: a sentence each."""
     if fault.kind == "race":
-        return _RACE_MEANS.get(fault.hazard, _RACE_MEANS[""]), _mend_race(fault)
+        return _RACE_MEANS.get(fault.hazard, _RACE_MEANS[""]), _fix_race(fault)
     return _FAULTS.get(fault.kind, ("", ""))
 
 
@@ -396,7 +396,7 @@ def between_blocks(fault: Fault) -> bool:
     return fault.other_block is not None and fault.other_block != fault.block
 
 
-def _mend_race(fault: Fault) -> str:
+def _fix_race(fault: Fault) -> str:
     here, other, other_file = fault.line, fault.other_line, fault.other_file or fault.file
     if between_blocks(fault):
         return (
@@ -415,22 +415,22 @@ def _mend_race(fault: Fault) -> str:
         where = f"between lines {other} and {here}"
     barrier = "__syncwarp()" if fault.warp_synchronous else "__syncthreads()"
     if here is not None and here == other and fault.file == other_file:
-        mend = (
+        fix = (
             f"Line {here} reads and writes: read into a register, put {barrier} there, then write; in a loop, one "
             "more before the next pass"
         )
     else:
-        mend = f"Put {barrier} {where}"
+        fix = f"Put {barrier} {where}"
     if fault.warp_synchronous:
         return (
-            f"{mend}, or __syncthreads() if other warps touch the same data. The two threads are of one warp, but "
+            f"{fix}, or __syncthreads() if other warps touch the same data. The two threads are of one warp, but "
             "warps have not run in lock step since Volta; shuffles do not order memory either."
         )
     if here == other:
-        return f"{mend}."
+        return f"{fix}."
     if fault.hazard == "WAR":
-        return f"{mend}, so that all have read before anyone writes again."
-    return f"{mend}, where every thread of the block reaches it; or use atomics for both."
+        return f"{fix}, so that all have read before anyone writes again."
+    return f"{fix}, where every thread of the block reaches it; or use atomics for both."
 
 
 _FAULTS = {

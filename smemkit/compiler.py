@@ -131,7 +131,7 @@ def _refuse_foreign(path: Path) -> None:
     if status.st_uid != os.geteuid():
         reason = f"it belongs to user {status.st_uid}, not to user {os.geteuid()} who runs this"
     elif mode & 0o022:
-        reason = f"others may write to it (mode {mode:04o}); `chmod go-w` mends that"
+        reason = f"others may write to it (mode {mode:04o}); `chmod go-w` fixes that"
     elif not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
         reason = "it is neither a folder nor a file"
     else:

@@ -124,7 +124,7 @@ def _html_fault(fault: Fault, launch: LaunchReport | None, sources: Sources) -> 
             yield f'<td class="smk-left">{note}</td></tr>'
         yield "</table></div>"
     meaning, remedy = explain(fault)
-    yield f'<p class="smk-dim">{escape(meaning)}</p><p><b>Mend:</b> {escape(remedy)}</p></div>'
+    yield f'<p class="smk-dim">{escape(meaning)}</p><p><b>Fix:</b> {escape(remedy)}</p></div>'
 
 
 def _code(text: str) -> str:

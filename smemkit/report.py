@@ -110,7 +110,7 @@ class LineReport:
 
     @property
     def advice(self) -> str:
-        """What is wrong with it and what would mend that; "" where nothing is."""
+        """What is wrong with it and what would fix that; "" where nothing is."""
         return advise(self)
 
 
@@ -175,7 +175,7 @@ class Fault:
 
     @property
     def remedy(self) -> str:
-        """What would mend it."""
+        """What would fix it."""
         return explain(self)[1]
 
 
@@ -509,7 +509,7 @@ def _fault(fault: Fault, launch: LaunchReport | None, sources: Sources, told: se
         told.add(meaning)
         yield from _wrap(meaning, "    means  ", " " * 11)
     if remedy:
-        yield from _wrap(remedy, "    mend   ", " " * 11)
+        yield from _wrap(remedy, "    fix    ", " " * 11)
 
 
 def _index(index: Sequence[int]) -> str:

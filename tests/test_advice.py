@@ -169,7 +169,7 @@ def test_atomics_on_one_address(line):
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        (shared(SCATTERED), "follow no pattern that padding would mend"),
+        (shared(SCATTERED), "follow no pattern that padding would fix"),
         (shared(SCATTERED, access="atomic"), "as a histogram of data does; a copy of the bins"),
         (remote(SCATTERED), "follow no pattern (an index that comes from data?)"),
     ],

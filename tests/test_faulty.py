@@ -1,6 +1,6 @@
 """The checker on kernels with the mistakes that people make, and on right ones.
 
-Each faulty/NAME.cu has one mistake, and faulty/NAME.mended.cu is the same without it; right/*.cu have none. A file
+Each faulty/NAME.cu has one mistake, and faulty/NAME.fixed.cu is the same without it; right/*.cu have none. A file
 begins with what it is and how it is run:
 
     // The idea, or the mistake, in a line.
@@ -108,7 +108,7 @@ def each(folder, pattern="*.cu"):
     return pytest.mark.parametrize("case", [pytest.param(read(path), id=path.stem) for path in paths])
 
 
-FAULTY = [read(path) for path in sorted((TESTS / "faulty").glob("*.cu")) if not path.stem.endswith(".mended")]
+FAULTY = [read(path) for path in sorted((TESTS / "faulty").glob("*.cu")) if not path.stem.endswith(".fixed")]
 each_faulty = pytest.mark.parametrize("case", [pytest.param(case, id=case.path.stem) for case in FAULTY])
 
 
@@ -140,8 +140,8 @@ def test_fault_is_found_at_its_line(case, order, monkeypatch):
     assert "HERE" in found[0].text or "THERE" in found[0].text, report
 
 
-@each("faulty", "*.mended.cu")
-def test_mended_is_silent(case, monkeypatch):
+@each("faulty", "*.fixed.cu")
+def test_fixed_is_silent(case, monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "20")
     report = case.check()
     assert report.ok, report
@@ -170,10 +170,10 @@ def test_there_are_enough():
         marks = Counter(case.marks.values())
         assert marks["HERE"] == 1, case.path
         assert marks["THERE"] <= 1, case.path
-        mended = read(case.path.with_suffix(".mended.cu"))
-        assert not mended.fault, mended.path
-        assert not mended.marks, mended.path
-        assert mended.arguments == case.arguments, mended.path
+        fixed = read(case.path.with_suffix(".fixed.cu"))
+        assert not fixed.fault, fixed.path
+        assert not fixed.marks, fixed.path
+        assert fixed.arguments == case.arguments, fixed.path
 
 
 # ---- what the right ones compute --------------------------------------------------------------------------------

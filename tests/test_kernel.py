@@ -973,7 +973,7 @@ def test_cache_that_others_may_write_is_refused(fresh_cache, what):
     smemkit.Kernel(TINY % 1)
     path = fresh_cache if what == "folder" else next(fresh_cache.glob(f"*.{what}"))
     path.chmod(path.stat().st_mode | 0o020)
-    message = rf"{path} would be loaded as code, and others may write to it \(mode 0\d+\); `chmod go-w` mends"
+    message = rf"{path} would be loaded as code, and others may write to it \(mode 0\d+\); `chmod go-w` fixes"
     with pytest.raises(smemkit.Error, match=message):
         smemkit.Kernel(TINY % (1 if what in ("folder", "so") else 2))
 

@@ -89,7 +89,7 @@ def test_a_race_is_told_with_both_lines():
     ),
     ids=lambda value: value.title if not isinstance(value, list) else "",
 )
-def test_every_fault_says_what_it_means_and_what_would_mend_it(fault, words):
+def test_every_fault_says_what_it_means_and_what_would_fix_it(fault, words):
     text = flat(report(halo([fault])))
     for word in words:
         assert word in text

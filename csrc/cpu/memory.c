@@ -227,7 +227,7 @@ void memory_describe(const void *address, char *text, size_t length)
     pthread_mutex_unlock(&buffers_lock);
 }
 
-/* The first byte in [from, to) that is not slack any more; mends them all. At most ALIGNMENT bytes. */
+/* The first byte in [from, to) that is not slack any more; fixes them all. At most ALIGNMENT bytes. */
 static char *spoilt(char *from, char *to)
 {
     static const char slack[ALIGNMENT] = {[0 ... ALIGNMENT - 1] = (char)SLACK_BYTE};

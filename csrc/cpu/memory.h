@@ -28,7 +28,7 @@ uint64_t memory_hash_of_buffers(void);
 /* Where `address` lies: writes "4 bytes past the end of a buffer of 4000 bytes" or the like. */
 void memory_describe(const void *address, char *text, size_t length);
 
-/* False, with a description, where bytes next to a live buffer have been overwritten; mends them. */
+/* False, with a description, where bytes next to a live buffer have been overwritten; fixes them. */
 bool memory_intact(char *text, size_t length);
 
 /* In a forked child, where a thread that held the lock is no more. */

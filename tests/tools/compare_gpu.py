@@ -305,8 +305,8 @@ def understand(tool, stem, ended):
 
 
 def tools_for(case, faults):
-    """By the fault that it has; for a mended file, by the fault that its twin has."""
-    kind = faults.get(case.path.name.replace(".mended", ""))
+    """By the fault that it has; for a fixed file, by the fault that its twin has."""
+    kind = faults.get(case.path.name.replace(".fixed", ""))
     return EVERY if kind is None else (TOOLS.get(kind, PLAIN),)
 
 
@@ -361,11 +361,11 @@ def races(kept):
 
 def describe_races(cases, faults, verdicts, found):
     """The tables, and what they come to."""
-    tables = {"Faulty kernels": [], "Their mended twins": [], "Right kernels": []}
+    tables = {"Faulty kernels": [], "Their fixed twins": [], "Right kernels": []}
     counts = {name: Counter() for name in tables}
     differ = {}
     for case, ours, theirs in zip(cases, verdicts, found, strict=True):
-        name = "Faulty kernels" if case.fault else "Their mended twins"
+        name = "Faulty kernels" if case.fault else "Their fixed twins"
         if case.path.parent.name == "right":
             name = "Right kernels"
         same = agree(ours, theirs)
