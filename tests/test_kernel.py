@@ -991,7 +991,7 @@ def test_cache_of_another_user_is_refused(fresh_cache, what):
 
 def test_cache_that_is_a_link_is_refused(fresh_cache, tmp_path):
     smemkit.Kernel(TINY % 1)
-    entry = next(fresh_cache.iterdir())
+    entry = next(fresh_cache.glob("*.so"))
     entry.rename(tmp_path / "elsewhere.so")
     entry.symlink_to(tmp_path / "elsewhere.so")
     with pytest.raises(smemkit.Error, match="would be loaded as code, and"):
