@@ -350,7 +350,16 @@ print("goes on", flush=True)
 
 
 @pytest.mark.timeout(100)
-@pytest.mark.parametrize("call", ["naive", "sequential", "sequential reduce", "sequential transpose", "a copy"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "naive",
+        "sequential",
+        "sequential reduce",
+        "sequential transpose",
+        pytest.param("a copy", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.covering(most=2)
 def test_ctrl_c_ends_a_launch_and_the_next_one_works(call):
     command = [sys.executable, "-c", CTRL_C, call]

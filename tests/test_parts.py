@@ -544,7 +544,7 @@ LAYOUT = st.sampled_from([*LAYOUTS, "row", "column", "one"])
 LENGTH = st.one_of(st.integers(1, 9), st.sampled_from([16, 31, 32, 33, 65, 257, 300]))
 PART = st.one_of(st.sampled_from(PARTS), st.integers(1, 1 << 16))
 SETTINGS = settings(
-    max_examples=times(60, 20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=times(60, 10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

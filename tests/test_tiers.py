@@ -102,6 +102,7 @@ def test_full_is_everything_for_the_devices_that_are_asked_for(run):
     ] == [*(27, 15, 7, 1, 1, 2)]
 
 
+@pytest.mark.slow
 def test_a_test_that_costs_too_much_is_named(run):
     assert run("--budget", "--devices", "cpu")[0] == 0  # a fixture of the module is no part of it
     status, printed = run("--budget", "--devices", "cpu", more=DEAR)
