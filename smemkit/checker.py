@@ -6,19 +6,25 @@ code and in memory; here these become lines and names, and the whole a `smemkit.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import inspect
 import math
+import os
 import re
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
-from smemkit import _core, dialect, ops, table
+from smemkit import _core, compiler, dialect, ops, table
+from smemkit._core import Error
 from smemkit.report import Fault, LaunchReport, LineReport, Report
 
 __all__ = ["Access", "check", "wavefronts"]
@@ -280,18 +286,35 @@ class _Lines:
                     if offset is None:
                         continue
                     if offset not in self.units:
-                        self.units[offset] = self._read(debug, offset)
+                        self.units[offset] = self._kept(debug, offset)
                     self._find(*self.units[offset], inside)
         return {address: self.known.get(address, ("", 0)) for address in addresses}
+
+    def _kept(self, debug: Any, offset: int) -> tuple[np.ndarray, list[str]]:
+        """A compilation's line table, from the user's cache: to decode a large one takes seconds."""
+        try:
+            folder = compiler.cache_folder()
+        except Error:
+            return self._read(debug, offset)
+        name = hashlib.sha256(f"{compiler.identity(self.library)} {offset}".encode()).hexdigest()[:32]
+        entry = folder / f"{name}.npz"
+        with contextlib.suppress(OSError, ValueError, KeyError, BadZipFile), np.load(entry) as kept:
+            os.utime(entry)
+            return kept["rows"], kept["files"].tolist()
+        rows, files = self._read(debug, offset)
+        with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as new:
+            made = Path(new, entry.name)
+            np.savez_compressed(made, rows=rows, files=np.array(files))
+            made.replace(entry)
+        return rows, files
 
     @staticmethod
     def _read(debug: Any, offset: int) -> tuple[np.ndarray, list[str]]:
         program = debug.line_program_for_CU(debug.get_CU_at(offset))
         states = [entry.state for entry in program.get_entries() if entry.state]
         rows = np.array([(state.address, state.line, state.file, state.end_sequence) for state in states])
-        rows = rows[
-            np.lexsort((-rows[:, 3], rows[:, 0]))
-        ]  # where one function ends another may begin: that one counts
+        # where one function ends another may begin: that one counts
+        rows = rows[np.lexsort((-rows[:, 3], rows[:, 0]))]
         files = [entry.name.decode() for entry in program.header.file_entry]
         return rows, files if program.header.version >= 5 else ["", *files]
 

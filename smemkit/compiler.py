@@ -27,7 +27,7 @@ from pathlib import Path
 from smemkit import _core, dialect
 from smemkit._core import CompileError, Error
 
-__all__ = ["INCLUDE", "PRELUDE", "cache_folder", "compile_error", "compile_library", "find_compiler"]
+__all__ = ["INCLUDE", "PRELUDE", "cache_folder", "compile_error", "compile_library", "find_compiler", "identity"]
 
 INCLUDE = Path(str(files("smemkit._dialect").joinpath("include")))
 _LINK = ("-Wl,--no-undefined",) if sys.platform == "linux" else ()
@@ -80,7 +80,7 @@ def _command(compiler: list[str], checked: bool) -> list[str]:
     return [*compiler, *flags, "-fPIC", "-fvisibility=hidden", "-w", f"-I{INCLUDE}"]
 
 
-def _identity(path: str | Path) -> str:
+def identity(path: str | Path) -> str:
     """Changes when the file does."""
     real = Path(path).resolve()
     status = real.stat()
@@ -93,7 +93,7 @@ def _dialect_identity() -> str:
     digest = hashlib.sha256()
     for header in sorted(header for header in headers if header.is_file()):
         digest.update(f"{header.name}\n".encode() + header.read_bytes())
-    return digest.hexdigest() + _identity(dialect.__file__)
+    return digest.hexdigest() + identity(dialect.__file__)
 
 
 # ---- the cache --------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def _trim(folder: Path) -> None:
     for path in folder.iterdir():
         try:
             status = path.lstat()
-            if stat.S_ISREG(status.st_mode) and path.suffix in (".so", ".gch"):
+            if stat.S_ISREG(status.st_mode) and path.suffix in (".so", ".gch", ".npz"):
                 entries.append((status.st_mtime, status.st_size, path))
             elif path.name.startswith(".new-") and status.st_mtime < time.time() - _LEFT_BEHIND:
                 shutil.rmtree(path, ignore_errors=True)
@@ -173,7 +173,7 @@ def _run(command: list[str], folder: str) -> subprocess.CompletedProcess[bytes]:
 def _precompiled(folder: Path, compiler: list[str], command: list[str]) -> Path:
     """A header that includes the dialect's, with what the compiler made of it beside it, by the same command. To
     read that takes a fraction of the time. A compiler that cannot precompile it reads the header itself."""
-    words = [*command[len(compiler) :], _dialect_identity(), _identity(compiler[0])]
+    words = [*command[len(compiler) :], _dialect_identity(), identity(compiler[0])]
     header = folder / f"{hashlib.sha256(chr(0).join(words).encode()).hexdigest()[:32]}.h"
     compiled = header.with_name(f"{header.name}.gch")
     try:
@@ -222,7 +222,7 @@ def compile_library(
     compiler = find_compiler()
     core = Path(_core.__file__)
     parts = [core, core.with_name("_hooks.o")] if checked else [core]
-    words = [*compiler[1:], *options, str(checked), _dialect_identity(), *map(_identity, [compiler[0], *parts])]
+    words = [*compiler[1:], *options, str(checked), _dialect_identity(), *map(identity, [compiler[0], *parts])]
     key = hashlib.sha256("\0".join([*words, text]).encode()).hexdigest()[:32]
     folder = cache_folder()
     entry = folder / f"{key}.so"

@@ -4,16 +4,12 @@ import threading
 
 import numpy as np
 import pytest
+from tiers import times
 
 import smemkit
+from smemkit import checker
 
 MATRIX = np.arange(1024 * 1024, dtype=np.float32).reshape(1024, 1024)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def lines_are_known():
-    """The lines of our own kernels are read at the first check, for good."""
-    smemkit.check(smemkit.sum, np.ones(10, np.float32))
 
 
 def totals(report, space, access, what):
@@ -271,7 +267,9 @@ def test_a_loop_over_the_same_words_is_no_endless_wait():
                 a = a * c[0] + c[1];
             y[threadIdx.x] = a;
         }""")
-    report = smemkit.check(kernel[1, 64], np.ones(2, np.float32) / 2, np.zeros(64, np.float32), 1_000_000)
+    report = smemkit.check(
+        kernel[1, 64], np.ones(2, np.float32) / 2, np.zeros(64, np.float32), times(1_000_000, 500_000)
+    )
     assert report.ok, report
 
 
@@ -377,3 +375,24 @@ def test_a_check_inside_a_check_is_refused():
     with pytest.raises(RuntimeError, match="a check inside another one"):
         _core.checked(lambda: smemkit.check(smemkit.sum, np.ones(10, np.float32)), 0, 0, 0, 0)
     assert smemkit.check(smemkit.sum, np.ones(10, np.float32)).ok
+
+
+def test_line_tables_are_kept_in_the_cache(monkeypatch, tmp_path):
+    def lines():
+        checker._lines_of.cache_clear()
+        report = smemkit.check(smemkit.transpose, MATRIX[:40, :40], kernel="padded")
+        return [(line.file, line.line, line.access, line.text) for line in report.lines]
+
+    monkeypatch.setenv("SMEMKIT_CACHE", str(tmp_path / "cache"))
+    expected = lines()
+    assert len(expected) == len(set(expected)) == 4
+    (entry,) = (tmp_path / "cache").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(checker._Lines, "_read", None)  # not called
+        assert lines() == expected
+    entry.write_bytes(entry.read_bytes()[:-100])
+    assert lines() == expected
+    with np.load(entry) as written_again:
+        assert written_again["rows"].size
+    monkeypatch.setenv("SMEMKIT_CACHE", "/dev/null/nowhere")
+    assert lines() == expected
