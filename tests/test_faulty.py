@@ -385,7 +385,7 @@ OWN = [
 
 
 @pytest.mark.parametrize(("row", "dtype", "options"), OWN)
-@pytest.mark.covering(1, most=20)
+@pytest.mark.covering(1, most=16)
 def test_own_kernels_are_silent(row, dtype, options):
     operands, _ = small_problem(row.op, dtype)
     if row.op in SHAPES:

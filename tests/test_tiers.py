@@ -16,6 +16,7 @@ tiers.SECONDS = 0.02
 TESTS = """
 import time
 import pytest
+from tiers import times
 
 @pytest.mark.covering
 @pytest.mark.parametrize("a", range(3))
@@ -40,6 +41,8 @@ def test_slow(): pass
 def test_gpu(device): pass
 
 def test_device(device): pass
+
+def test_repeated(): assert times(1, 0) in (0, 1)
 
 def busy(seconds):
     until = time.process_time() + seconds
@@ -100,6 +103,17 @@ def test_full_is_everything_for_the_devices_that_are_asked_for(run):
     assert [
         len(cases(printed, f"test_{name}")) for name in ("pairs", "values", "some", "slow", "gpu", "device")
     ] == [*(27, 15, 7, 1, 1, 2)]
+
+
+def test_the_rest_is_what_full_adds(run):
+    tests = {}
+    for tier in "--full", "--rest", "--strict-markers":
+        status, printed = run(tier, "--devices", "cpu")
+        assert status == 0
+        tests[tier] = re.findall(r"(test_\w+(?:\[.*?\])?) PASSED", printed)
+    full, rest, default = tests.values()
+    assert sorted(full) == sorted({*rest, *default})
+    assert {*rest} & {*default} == {"test_repeated"}
 
 
 @pytest.mark.slow

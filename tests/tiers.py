@@ -3,7 +3,8 @@
 `pytest` runs the default tier, in a few minutes on two cores: tests for the devices that are here, without those
 marked `slow`, and of each test marked `covering` only as many cases as it takes to have every value of every
 parameter, and every pair of values of two parameters, once; `covering(1)` leaves out the pairs, and
-`covering(most=3)` takes three of those, from the first to the last. `pytest --full` runs all of them.
+`covering(most=3)` takes three of those, from the first to the last. `pytest --full` runs all of them, and
+`pytest --rest` those that `pytest` has not run, or not as often.
 
 Each test function of the default tier has a budget of CPU time, all its cases together. `pytest --budget` fails
 where one exceeds it, and names it. Fixtures of a wider scope than a function are no part of it.
@@ -11,14 +12,16 @@ where one exceeds it, and names it. Fixtures of a wider scope than a function ar
 
 import collections
 import heapq
+import inspect
 import itertools
+import re
 import resource
 import time
 
 import pytest
 
 SECONDS = 2.0  # of CPU time per test function
-SLACK = 5  # a busy machine counts up to three times as much for the same work, an old one more
+SLACK = 3  # a busy machine counts up to three times as much for the same work
 
 DEVICES = {}  # the names of those that tests run on, and the marks of the tests; from `pytest_configure` on
 tier = {"full": False}  # from `pytest_configure` on
@@ -31,6 +34,7 @@ used = collections.Counter()  # CPU seconds by test function, of all workers
 def pytest_addoption(parser):
     group = parser.getgroup("smemkit")
     group.addoption("--full", action="store_true", help="every test; else those of the default tier")
+    group.addoption("--rest", action="store_true", help="what --full adds to the default tier")
     group.addoption("--devices", help='such as "cpu" or "cpu,cuda:0"; else those that are here')
     group.addoption("--budget", action="store_true", help=f"fail where a test function takes over {SECONDS} CPU-s")
 
@@ -61,7 +65,7 @@ def names_of(mark):
 
 
 def times(full, default):
-    """How often: with `--full`, and in the default tier."""
+    """How often: with `--full`, and in the default tier. To be called by a test or its decorators."""
     return full if tier["full"] else default
 
 
@@ -108,20 +112,32 @@ def covering(items, strength=2, most=None):
     return [items[i] for i in chosen]
 
 
+def default_tier(items):
+    """Those of the default tier."""
+    groups = collections.defaultdict(list)
+    for item in items:
+        if not item.get_closest_marker("slow"):
+            groups[function_of(item.nodeid)].append(item)
+    chosen = set()
+    for group in groups.values():
+        mark = group[0].get_closest_marker("covering")
+        chosen |= set(covering(group, *mark.args, **mark.kwargs) if mark else group)
+    return chosen
+
+
+def is_rest(item, default):
+    """Whether `--full` has a test that the default tier has not, or has it do more."""
+    return item not in default or re.search(r"\btimes\(", inspect.getsource(item.function)) is not None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    full, gpus = config.getoption("full"), set(DEVICES) - {"cpu"}
+    gpus = set(DEVICES) - {"cpu"}
     kept = [item for item in items if gpus or not item.get_closest_marker("gpu")]
-    if not full:
-        kept = [item for item in kept if not item.get_closest_marker("slow")]
-        groups = collections.defaultdict(list)
-        for item in kept:
-            groups[function_of(item.nodeid)].append(item)
-        chosen = set()
-        for group in groups.values():
-            mark = group[0].get_closest_marker("covering")
-            chosen |= set(covering(group, *mark.args, **mark.kwargs) if mark else group)
-        kept = [item for item in kept if item in chosen]
+    if not config.getoption("full"):
+        default = default_tier(kept)
+        rest = config.getoption("rest")
+        kept = [item for item in kept if (not rest and item in default) or (rest and is_rest(item, default))]
     for item in kept:  # one process for a GPU, whose memory they share; and a file's fixtures are made once
         group = "gpu" if item.get_closest_marker("gpu") else item.path.name
         item.add_marker(pytest.mark.xdist_group(group))
@@ -168,7 +184,7 @@ class Meter:
 
 
 def pytest_configure(config):
-    tier["full"] = config.getoption("full")
+    tier["full"] = config.getoption("full") or config.getoption("rest")
     for name in devices(config):
         DEVICES[name] = () if name == "cpu" else (pytest.mark.gpu,)
     config.pluginmanager.register(Meter())
@@ -180,7 +196,7 @@ def pytest_runtest_logreport(report):
 
 def over_budget(config):
     """(function, CPU seconds) of those that took too much."""
-    if not config.getoption("budget") or config.getoption("full"):
+    if not config.getoption("budget") or tier["full"]:
         return []
     return [(name, seconds) for name, seconds in used.most_common() if seconds > SLACK * SECONDS]
 

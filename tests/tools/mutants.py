@@ -6,8 +6,9 @@
 
 A copy of the repository is built for the CPU device, without being installed: the Python that runs this needs
 numpy, setuptools and what the tests need. There the tests have to pass. Then one mutant after the other replaces a
-piece of text, what is affected is built again, and the tests named with it have to fail. A piece that does not
-occur as often as it should, a mutant that does not compile and one that survives are errors: exit status 1.
+piece of text, what is affected is built again, and the tests named with it have to fail, those of the default tier
+unless `--full` stands with them. A piece that does not occur as often as it should, a mutant that does not compile
+and one that survives are errors: exit status 1.
 """
 
 import argparse
@@ -355,14 +356,14 @@ MUTANTS = [
         "kernels/convert/10_strided.cu",
         "*in += i * args.x.strides[0];",
         "*in += (int)(i * args.x.strides[0]);",
-        "tests/test_numpy.py -m slow -k offsets",
+        "tests/test_numpy.py --full -k offsets",
     ),
     Mutant(
         "add-one-counts-in-32-bits",
         "kernels/add_one/10_elementwise.cu",
         "const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;",
         "const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);",
-        "tests/test_numpy.py -m slow -k elements",
+        "tests/test_numpy.py --full -k elements",
     ),
     Mutant(
         "out-may-not-be-an-operand",
@@ -411,7 +412,7 @@ MUTANTS = [
         "csrc/cpu/device.c",
         "smemkit_interrupted && smemkit_interrupted()",
         "false",
-        "tests/test_devices.py -k ctrl_c",
+        "tests/test_devices.py --full -k ends_a_copy",
     ),
     Mutant(
         "out-takes-any-dtype",
@@ -467,10 +468,7 @@ def build(folder):
 
 def test(folder, arguments):
     """Runs tests until one fails: the exit status, and what pytest said. They must be those of the copy."""
-    arguments = [sys.executable, "-m", "pytest", "-n0", "--full", "-x", "-q", "-p", "no:cacheprovider", *arguments]
-    if "-m slow" not in " ".join(arguments):
-        arguments += ["-m", "not slow"]
-    return run(arguments, folder)
+    return run([sys.executable, "-m", "pytest", "-n0", "-x", "-q", "-p", "no:cacheprovider", *arguments], folder)
 
 
 @contextlib.contextmanager
