@@ -607,6 +607,13 @@ static const struct kernel_row *row_named(enum op op, PyObject *name)
     for (int i = 0; i < kernel_row_count; i++)
         if (kernel_rows[i].op == op && PyUnicode_CompareWithASCIIString(name, kernel_rows[i].name) == 0)
             return &kernel_rows[i];
+    for (const struct kernel_rename *rename = kernel_renames; rename->name; rename++)
+        if (rename->op == op && PyUnicode_CompareWithASCIIString(name, rename->old_name) == 0) {
+            if (PyErr_WarnFormat(PyExc_DeprecationWarning, 1, "kernel: '%s' is now called '%s'", rename->old_name,
+                                 rename->name) < 0)
+                return NULL;
+            return find_row(op, rename->name);
+        }
     list = kernel_list(op);
     if (list)
         PyErr_Format(PyExc_ValueError, "kernel: expected one of %U for %s, got %R", list, op_names[op], name);

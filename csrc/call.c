@@ -260,9 +260,9 @@ static void release_temporaries(struct call *call)
 }
 
 /* Where the elements of a contiguous array lie. */
-static struct convert_side contiguous_side(void *data, enum dtype dtype, const struct layout *like)
+static struct convert_operand contiguous_side(void *data, enum dtype dtype, const struct layout *like)
 {
-    struct convert_side side = {.data = data, .dtype = dtype, .aligned = true};
+    struct convert_operand side = {.data = data, .dtype = dtype, .aligned = true};
     int64_t step = dtype_bytes(dtype);
 
     for (int d = like->ndim - 1; d >= 0; d--) {
@@ -272,10 +272,10 @@ static struct convert_side contiguous_side(void *data, enum dtype dtype, const s
     return side;
 }
 
-static struct convert_side strided_side(void *data, enum dtype dtype, const struct layout *layout, bool swapped)
+static struct convert_operand strided_side(void *data, enum dtype dtype, const struct layout *layout, bool swapped)
 {
     const int element = dtype_bytes(dtype);
-    struct convert_side side = {.data = data, .dtype = dtype, .swapped = swapped};
+    struct convert_operand side = {.data = data, .dtype = dtype, .swapped = swapped};
 
     side.aligned = (uintptr_t)data % (uintptr_t)element == 0;
     for (int d = 0; d < layout->ndim; d++) {
@@ -286,7 +286,7 @@ static struct convert_side strided_side(void *data, enum dtype dtype, const stru
 }
 
 /* Launches `convert` for elements of `shape`, in as few dimensions as can be. */
-static bool launch_convert(struct call *call, const struct convert_side *x, const struct convert_side *out,
+static bool launch_convert(struct call *call, const struct convert_operand *x, const struct convert_operand *out,
                            const struct layout *shape)
 {
     struct convert_args args = {.x = *x, .out = *out, .size = layout_size(shape)};
@@ -376,7 +376,7 @@ static bool arrange(struct call *part, struct call *keeper, int i, const struct 
 {
     const struct operand *in = &part->in[i];
     const bool swapped = reads_swapped(part, in);
-    struct convert_side x, to;
+    struct convert_operand x, to;
     void *memory;
 
     if (part->as_it_lies) {
@@ -452,9 +452,9 @@ static void note_writing(struct call *part, const void *memory)
 /* ---- after ---- */
 
 /* What is to be delivered, where it lies on the device. */
-static bool find_made(struct call *part, struct convert_side *made)
+static bool find_made(struct call *part, struct convert_operand *made)
 {
-    struct convert_side x = part->lies;
+    struct convert_operand x = part->lies;
 
     if (!part->as_it_lies) {
         *made = contiguous_side(part->out_memory, part->result, &part->made);
@@ -474,7 +474,7 @@ static bool find_made(struct call *part, struct convert_side *made)
 static bool deliver(struct call *part)
 {
     const int element = dtype_bytes(part->out.dtype);
-    struct convert_side made, to;
+    struct convert_operand made, to;
     struct layout there = part->made;
     struct runs runs;
     npy_intp first = 0;

@@ -91,7 +91,7 @@ PyObject *core_ceiling(PyObject *module, PyObject *const *args, Py_ssize_t count
     launch.x = x->data;
     launch.out = out->data;
     launch.bytes = (int64_t)x->bytes;
-    launch.in_flight = (int)in_flight;
+    launch.loads_in_flight = (int)in_flight;
     work = work_of(row->name, &launch);
     if (launch.bytes < work.read) {
         PyErr_Format(PyExc_ValueError, "x: expected %lld bytes, got %zd", (long long)work.read,

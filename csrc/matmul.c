@@ -22,7 +22,7 @@ static void as_matrix(struct layout *layout, bool column)
 /* The shapes of a and b, both matrices or batches of them, broadcast; false where they do not fit. */
 static bool broadcast(const struct layout *a, const struct layout *b, struct batches *batches, npy_intp *shape)
 {
-    npy_intp a_step = 1, b_step = 1;
+    npy_intp a_batch_stride = 1, b_batch_stride = 1;
 
     batches->ndim = (a->ndim > b->ndim ? a->ndim : b->ndim) - 2;
     for (int i = batches->ndim - 1, from_end = 3; i >= 0; i--, from_end++) {
@@ -32,10 +32,10 @@ static bool broadcast(const struct layout *a, const struct layout *b, struct bat
         if (in_a != in_b && in_a != 1 && in_b != 1)
             return false;
         shape[i] = batches->shape[i] = in_a == 1 ? in_b : in_a;
-        batches->a_steps[i] = in_a == 1 ? 0 : a_step;
-        batches->b_steps[i] = in_b == 1 ? 0 : b_step;
-        a_step *= in_a;
-        b_step *= in_b;
+        batches->a_steps[i] = in_a == 1 ? 0 : a_batch_stride;
+        batches->b_steps[i] = in_b == 1 ? 0 : b_batch_stride;
+        a_batch_stride *= in_a;
+        b_batch_stride *= in_b;
     }
     return true;
 }
@@ -127,7 +127,7 @@ static bool run_matmul(struct call *part, void *context)
                                .b = part->memory[1],
                                .c = part->out_memory,
                                .scratch = part->scratch,
-                               .k_chunk = ((const struct k_split *)context)->chunk,
+                               .k_per_slice = ((const struct k_split *)context)->chunk,
                                .m = a->shape[a->ndim - 2],
                                .n = b->shape[b->ndim - 1],
                                .k = a->shape[a->ndim - 1],
@@ -139,8 +139,8 @@ static bool run_matmul(struct call *part, void *context)
     batches.ndim = merge_dimensions(batches.ndim, batches.shape, batches.a_steps, batches.b_steps);
     if (batches.ndim > 0) {
         args.batches = batches.shape[batches.ndim - 1];
-        args.a_step = batches.a_steps[batches.ndim - 1] * args.m * args.k;
-        args.b_step = batches.b_steps[batches.ndim - 1] * args.k * args.n;
+        args.a_batch_stride = batches.a_steps[batches.ndim - 1] * args.m * args.k;
+        args.b_batch_stride = batches.b_steps[batches.ndim - 1] * args.k * args.n;
     }
     return launch_matmul(part, &args, &batches);
 }
@@ -248,7 +248,7 @@ static size_t split_bytes(const struct call *call, const struct k_split *split)
             part.shape[cut->made] = cut->step;
     }
     return (size_t)layout_size(&part) * (size_t)split->splits *
-           (size_t)(element < MATMUL_SUM_BYTES ? MATMUL_SUM_BYTES : element);
+           (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
 }
 
 enum { M_X1, M_X2, M_DTYPE, M_PRECISION, M_KERNEL, M_TILE, M_OUT, M_DEVICE, M_STREAM };

@@ -111,6 +111,25 @@ static PyObject *core_kernel_rows(PyObject *module, PyObject *unused)
     return list;
 }
 
+/* {(op, old name): name} */
+static PyObject *core_renamed_kernels(PyObject *module, PyObject *unused)
+{
+    PyObject *names = PyDict_New();
+
+    (void)module;
+    (void)unused;
+    for (const struct kernel_rename *rename = kernel_renames; names && rename->name; rename++) {
+        PyObject *old = Py_BuildValue("(ss)", op_names[rename->op], rename->old_name);
+        PyObject *name = PyUnicode_FromString(rename->name);
+
+        if (!old || !name || PyDict_SetItem(names, old, name) < 0)
+            Py_CLEAR(names);
+        Py_XDECREF(old);
+        Py_XDECREF(name);
+    }
+    return names;
+}
+
 static PyObject *core_launches(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -276,6 +295,7 @@ static PyMethodDef methods[] = {
     FAST(ceiling),
     {"load_checked", core_load_checked, METH_O, NULL},
     {"kernel_rows", core_kernel_rows, METH_NOARGS, NULL},
+    {"renamed_kernels", core_renamed_kernels, METH_NOARGS, NULL},
     {"launches", core_launches, METH_NOARGS, NULL},
     {"allocations", core_allocations, METH_NOARGS, NULL},
     {"memory_stats", core_memory_stats, METH_O, NULL},

@@ -153,7 +153,7 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyA
     return warn_complex(call->in[0].dtype, asked ? asked : call->in[0].dtype);
 }
 
-/* ---- the plan of these: all that may want tuning ---- */
+/* ---- the work of these: all that may want tuning ---- */
 
 enum {
     VECTOR = 16,           /* bytes of a load */
@@ -200,7 +200,7 @@ enum {
     FEW_BYTES = 2 << 10,            /* or fewer rows, if they are no longer than this */
     SHORTEST = 3,                   /* elements of a row that is read by a thread */
     IN_FLIGHT = 4,                  /* vectors of a thread of single_pass, as it has them, or one more, */
-    MOST_IN_FLIGHT = 8,             /* or so many, each with the next behind it: their last round costs */
+    MAX_IN_FLIGHT = 8,             /* or so many, each with the next behind it: their last round costs */
     FEWER = 2,                      /* so many less; or so many in any case, */
     LONG = 64,                      /* where a thread has so many; */
     WARP_ROUNDS = 4,                /* one more in a warp, where a thread has less than so many rounds */
@@ -277,14 +277,14 @@ static int power_of_two(int64_t n)
 
 /* Rows that go through shared memory: as many a block as it has room for, or less, so that all multiprocessors
  * have a block or two; blocks begin at a multiple of a vector. */
-static void plan_short_rows(const struct device *device, int64_t rows, int64_t bytes, int per_vector,
-                            struct reduce_plan *plan)
+static void split_short_rows(const struct device *device, int64_t rows, int64_t bytes, int per_vector,
+                             struct reduce_work *work)
 {
     const int64_t share = ceil_div(rows, FEW * device->multiprocessors);
 
-    plan->group = power_of_two(least(32, ceil_div(bytes, SHORT_BYTES)));
-    plan->short_rows =
-        (int)least(ceil_div(share, per_vector), REDUCE_SHORT_BYTES / bytes / per_vector) * per_vector;
+    work->group = power_of_two(least(32, ceil_div(bytes, SHORT_BYTES)));
+    work->short_rows_per_block =
+        (int)least(ceil_div(share, per_vector), REDUCE_SHORT_ROWS_SMEM_BYTES / bytes / per_vector) * per_vector;
 }
 
 /* Whether a partial result has no more than 8 bytes, as the launcher has it: one number, and no place or
@@ -331,7 +331,8 @@ static bool gives_elements(const struct reduce_args *args)
 /* Whether single_pass keeps rows in registers, if they lie so that it can; else they are short rows to it. */
 static bool stays_in_registers(const struct extent *extent, const struct reduce_args *args)
 {
-    return extent->n <= REDUCE_SHORTEST && extent->n * dtype_bytes(args->dtype) <= VECTOR && gives_elements(args);
+    return extent->n <= REDUCE_MAX_ROW_IN_REGISTERS && extent->n * dtype_bytes(args->dtype) <= VECTOR &&
+           gives_elements(args);
 }
 
 /* Whether a thread that has so many vectors has fewer rounds of loads if one more is under way in each. */
@@ -368,8 +369,8 @@ static int in_flight_of_block(const struct device *device, const struct reduce_a
         *slots = ceil_div(each, in_flight) * in_flight;
     }
     if (rows > FULL * (int64_t)device->multiprocessors && args->dtype == FLOAT32 && (sum || is_first(args)) &&
-        (each >= LONG || ceil_div(each, MOST_IN_FLIGHT) * MOST_IN_FLIGHT - FEWER <= *slots)) {
-        in_flight = MOST_IN_FLIGHT;
+        (each >= LONG || ceil_div(each, MAX_IN_FLIGHT) * MAX_IN_FLIGHT - FEWER <= *slots)) {
+        in_flight = MAX_IN_FLIGHT;
         *slots = ceil_div(each, in_flight) * in_flight - FEWER;
     }
     return in_flight;
@@ -407,7 +408,7 @@ static bool fill_all(const struct device *device, int64_t blocks)
 /* Rows of a block each, or several. The next launch's blocks may come while these run if there is as much room
  * beside them, or none: else they would come where there is some, many on one multiprocessor. */
 static void split_rows(const struct device *device, const struct extent *extent, const struct reduce_args *args,
-                       struct reduce_plan *plan)
+                       struct reduce_work *work)
 {
     const int element = dtype_bytes(args->dtype), per_vector = VECTOR / element;
     const int64_t rows = extent->outer * extent->inner, bytes = extent->n * element;
@@ -416,49 +417,49 @@ static void split_rows(const struct device *device, const struct extent *extent,
 
     if (rows == 1)
         splits = most(splits, even_splits(device, args, bytes));
-    plan->group = REDUCE_BLOCK;
-    plan->chunk = ceil_div(ceil_div(extent->n, per_vector), splits);
-    plan->chunk = ceil_div(plan->chunk, LINE) * LINE * per_vector;
-    plan->splits = ceil_div(extent->n, plan->chunk);
-    blocks = rows * plan->splits;
-    if (plan->splits == 1)
-        plan->in_flight = in_flight_of_block(device, args, rows, ceil_div(extent->n, per_vector), &slots);
+    work->group = REDUCE_BLOCK;
+    work->chunk = ceil_div(ceil_div(extent->n, per_vector), splits);
+    work->chunk = ceil_div(work->chunk, LINE) * LINE * per_vector;
+    work->splits = ceil_div(extent->n, work->chunk);
+    blocks = rows * work->splits;
+    if (work->splits == 1)
+        work->loads_in_flight = in_flight_of_block(device, args, rows, ceil_div(extent->n, per_vector), &slots);
     else if (blocks >= MUCH * sms)
-        plan->in_flight = MOST_IN_FLIGHT;
-    plan->overlaps = plan->splits > 1 && (fits_word(args) || is_double_sum(args)) &&
-                     (blocks <= FEW * sms || fill_all(device, blocks));
+        work->loads_in_flight = MAX_IN_FLIGHT;
+    work->early_trigger = work->splits > 1 && (fits_word(args) || is_double_sum(args)) &&
+                          (blocks <= FEW * sms || fill_all(device, blocks));
 }
 
-static void plan_rows(const struct device *device, const struct extent *extent, const struct reduce_args *args,
-                      struct reduce_plan *plan)
+static void choose_row_split(const struct device *device, const struct extent *extent,
+                             const struct reduce_args *args, struct reduce_work *work)
 {
     const int element = dtype_bytes(args->dtype), per_vector = VECTOR / element;
     const int64_t rows = extent->outer * extent->inner, vectors = ceil_div(extent->n, per_vector);
     const int64_t bytes = extent->n * element;
     const bool many = rows >= WARP_ROWS * device->multiprocessors;
 
-    plan->splits = 1;
-    plan->chunk = extent->n;
-    plan->in_flight = IN_FLIGHT;
-    plan->keep = share_to_keep(device, rows * bytes);
+    work->splits = 1;
+    work->chunk = extent->n;
+    work->loads_in_flight = IN_FLIGHT;
+    work->l2_share = share_to_keep(device, rows * bytes);
     if (stays_in_registers(extent, args) ||
-        (many &&
-         (vectors <= SHORT_VECTORS || (extent->n % per_vector && per_vector * bytes <= REDUCE_SHORT_BYTES)))) {
-        plan_short_rows(device, rows, bytes, per_vector, plan);
+        (many && (vectors <= SHORT_VECTORS ||
+                  (extent->n % per_vector && per_vector * bytes <= REDUCE_SHORT_ROWS_SMEM_BYTES)))) {
+        split_short_rows(device, rows, bytes, per_vector, work);
     } else if (many && vectors <= WARP_VECTORS) {
-        plan->group = (int)most(LINE_THREADS, per_vector);
-        while (plan->group < 32 && (vectors > plan->group * THREAD_VECTORS ||
-                                    rows * plan->group < ROW_THREADS * device->multiprocessors))
-            plan->group *= 2;
-        plan->in_flight += saves_round(ceil_div(vectors, plan->group));
+        work->group = (int)most(LINE_THREADS, per_vector);
+        while (work->group < 32 && (vectors > work->group * THREAD_VECTORS ||
+                                    rows * work->group < ROW_THREADS * device->multiprocessors))
+            work->group *= 2;
+        work->loads_in_flight += saves_round(ceil_div(vectors, work->group));
     } else if (takes_warps(device, args, rows, vectors)) {
-        plan->group = WARP;
+        work->group = WARP;
     } else if (vectors <= SHORT_VECTORS) {
-        plan->group = power_of_two(most(vectors, per_vector));
+        work->group = power_of_two(most(vectors, per_vector));
     } else if (vectors <= LINE_VECTORS && rows >= device->multiprocessors) {
-        plan->group = 32;
+        work->group = 32;
     } else {
-        split_rows(device, extent, args, plan);
+        split_rows(device, extent, args, work);
     }
 }
 
@@ -497,8 +498,8 @@ static int64_t split_small_columns(const struct extent *extent, int64_t room, in
 /* A thread a column, and threads one below the other, in blocks that make one for each multiprocessor: tiles are
  * so wide. They are narrower, and there are more of them, where threads would have many rows. Narrow tiles read in
  * vain what lies beside them, which not too much may be. Where that is not enough, the rows are split. */
-static void plan_small_columns(const struct device *device, const struct extent *extent,
-                               const struct reduce_args *args, struct reduce_plan *plan)
+static void choose_small_column_split(const struct device *device, const struct extent *extent,
+                                      const struct reduce_args *args, struct reduce_work *work)
 {
     const int element = dtype_bytes(args->dtype);
     const int64_t n = extent->n, inner = extent->inner, columns = extent->outer * inner;
@@ -525,27 +526,27 @@ static void plan_small_columns(const struct device *device, const struct extent 
         lanes = inner;
     else /* as wide as the others, but for whole warps */
         lanes = least(lanes, ceil_div(ceil_div(inner, tiles), WARP) * WARP);
-    splits = most(splits, ceil_div(n, height * REDUCE_MOST_ROWS));
-    plan->vector = plan->fold = 1;
-    plan->lanes = (int)lanes;
-    plan->height = (int)height;
-    plan->chunk = splits == 1 ? n : ceil_div(ceil_div(n, splits), height) * height;
-    plan->splits = ceil_div(n, plan->chunk);
+    splits = most(splits, ceil_div(n, height * REDUCE_MAX_ROWS_PER_THREAD));
+    work->vector = work->fold = 1;
+    work->lanes = (int)lanes;
+    work->height = (int)height;
+    work->chunk = splits == 1 ? n : ceil_div(ceil_div(n, splits), height) * height;
+    work->splits = ceil_div(n, work->chunk);
 }
 
-static void plan_whole_columns(const struct extent *extent, struct reduce_plan *plan)
+static void split_whole_columns(const struct extent *extent, struct reduce_work *work)
 {
-    plan->lanes = REDUCE_BLOCK;
-    plan->height = plan->fold = 1;
-    plan->chunk = extent->n;
-    plan->splits = 1;
+    work->lanes = REDUCE_BLOCK;
+    work->height = work->fold = 1;
+    work->chunk = extent->n;
+    work->splits = 1;
 }
 
 /* Tiles of vectors of columns; or of rows that are made one, `fold` of them, where it is not 1. */
-static void plan_tiles(const struct device *device, const struct extent *extent, int element, int64_t fold,
-                       struct reduce_plan *plan)
+static void split_tiles(const struct device *device, const struct extent *extent, int element, int64_t fold,
+                        struct reduce_work *work)
 {
-    const int vector = plan->vector;
+    const int vector = work->vector;
     const int64_t vectors = ceil_div(extent->inner, vector), rows = extent->n / fold;
     int64_t lanes = vectors <= ROW_TILE ? ROW_TILE : WIDE_TILE, tiles = 1, splits = 1;
 
@@ -557,17 +558,17 @@ static void plan_tiles(const struct device *device, const struct extent *extent,
         lanes = ceil_div(vectors, ceil_div(vectors, lanes));
         tiles = ceil_div(vectors, lanes);
     }
-    plan->fold = (int)fold;
-    plan->lanes = (int)lanes;
-    plan->height = (int)most(1, least(REDUCE_BLOCK / lanes, rows / ROWS_OF_THREAD));
-    if (REDUCE_BLOCK / (plan->lanes * plan->height) == 1)
+    work->fold = (int)fold;
+    work->lanes = (int)lanes;
+    work->height = (int)most(1, least(REDUCE_BLOCK / lanes, rows / ROWS_OF_THREAD));
+    if (REDUCE_BLOCK / (work->lanes * work->height) == 1)
         splits = most(splits_of(device, extent->outer * tiles, rows * lanes * vector * element, FEW, MANY_COLUMNS),
-                      ceil_div(rows, (int64_t)plan->height * REDUCE_MOST_ROWS));
+                      ceil_div(rows, (int64_t)work->height * REDUCE_MAX_ROWS_PER_THREAD));
     if (splits == 1) /* or more, for rows that are left when they are made one */
-        plan->chunk = ceil_div(extent->n, fold) * fold;
+        work->chunk = ceil_div(extent->n, fold) * fold;
     else
-        plan->chunk = ceil_div(ceil_div(rows, splits), plan->height) * plan->height * fold;
-    plan->splits = ceil_div(extent->n, plan->chunk);
+        work->chunk = ceil_div(ceil_div(rows, splits), work->height) * work->height * fold;
+    work->splits = ceil_div(extent->n, work->chunk);
 }
 
 /* How many rows are one, if the columns of some, side by side, are whole vectors; else 1. */
@@ -584,25 +585,25 @@ static int64_t fold_of(const struct extent *extent, int vector)
 static bool takes_whole_columns(const struct device *device, const struct extent *extent,
                                 const struct reduce_args *args, int vector)
 {
-    const bool few =
-        1 < extent->n && extent->n <= REDUCE_FEW_ROWS && extent->inner % vector == 0 && gives_elements(args);
+    const bool few = 1 < extent->n && extent->n <= REDUCE_MAX_UNROLLED_ROWS && extent->inner % vector == 0 &&
+                     gives_elements(args);
     const int64_t enough = few ? KERNEL_THREADS : WHOLE_THREADS;
     const int64_t vectors = ceil_div(extent->inner, vector);
     const bool deep =
         extent->inner % vector ? extent->n >= DEEP_APART : extent->n >= DEEP && extent->inner <= FEW_COLUMNS;
 
-    return fold_of(extent, vector) == 1 && extent->n <= REDUCE_MOST_ROWS && !deep &&
+    return fold_of(extent, vector) == 1 && extent->n <= REDUCE_MAX_ROWS_PER_THREAD && !deep &&
            extent->outer * vectors >= enough * (int64_t)device->multiprocessors;
 }
 
-static void plan_columns(const struct device *device, const struct extent *extent, const struct reduce_args *args,
-                         int vector, struct reduce_plan *plan)
+static void choose_column_split(const struct device *device, const struct extent *extent,
+                                const struct reduce_args *args, int vector, struct reduce_work *work)
 {
-    plan->vector = vector;
+    work->vector = vector;
     if (takes_whole_columns(device, extent, args, vector))
-        plan_whole_columns(extent, plan);
+        split_whole_columns(extent, work);
     else
-        plan_tiles(device, extent, dtype_bytes(args->dtype), fold_of(extent, vector), plan);
+        split_tiles(device, extent, dtype_bytes(args->dtype), fold_of(extent, vector), work);
 }
 
 /* Whether there are columns enough for all threads, in such narrow rows that vectors of them would be whole rows,
@@ -700,11 +701,11 @@ static void plan_reduce(struct call *call, const struct extent *extent, struct r
             find_row(OP_reduce, takes_small_columns(device, extent, args, vector) ? "small_columns" : "columns");
     args->begins_with_initial = is_rung(choice->row, "rowwise") && args->op == REDUCE_PROD && args->has_initial;
     if (is_rung(choice->row, "single_pass"))
-        plan_rows(device, extent, args, &args->plan);
+        choose_row_split(device, extent, args, &args->work);
     if (is_rung(choice->row, "columns"))
-        plan_columns(device, extent, args, vector, &args->plan);
+        choose_column_split(device, extent, args, vector, &args->work);
     if (is_rung(choice->row, "small_columns"))
-        plan_small_columns(device, extent, args, &args->plan);
+        choose_small_column_split(device, extent, args, &args->work);
 }
 
 /* The one rung that takes no partial results wider than what an atomic can change. */
@@ -751,8 +752,8 @@ struct reduction {
     const char *op;
     bool folds; /* one more element makes sense to it */
     struct reduce_args args;
-    size_t states; /* bytes of partial results in the scratch of a planned kernel; then come its tickets */
-    int64_t tickets;
+    size_t states; /* bytes of partial results in the scratch of a planned kernel; then come its counters */
+    int64_t counters;
     bool reduced[NPY_MAXDIMS], keepdims;
     PyArrayObject *initial;
     int ndim; /* of the result */
@@ -866,9 +867,9 @@ static bool takes_gaps(const struct layout *there, const void *context)
             return false;
     if (extent->inner > 1)
         return there->strides[inner] == element &&
-               (reduction->args.plan.fold == 1 || there->strides[n] == extent->inner * element);
-    return reduction->args.plan.vector == 1 || /* by elements */
-           (reduction->args.plan.vector == 0 && (extent->n == 1 || there->strides[n] == element));
+               (reduction->args.work.fold == 1 || there->strides[n] == extent->inner * element);
+    return reduction->args.work.vector == 1 || /* by elements */
+           (reduction->args.work.vector == 0 && (extent->n == 1 || there->strides[n] == element));
 }
 
 /* An order of the dimensions in which those that are reduced lie side by side: as the array lies, as it is, or
@@ -1090,8 +1091,8 @@ static bool warn_freedom(const struct reduction *reduction)
 
 /* The loops of a reduction that is done in parts. Rows are reduced some at a time, where one is not too much. A
  * row that is goes through in parts: those that lie side by side (inner) some columns at a time, if they are wide
- * enough; else some of its elements at a time, whole blocks of the tree or whole chunks of a plan, so that the
- * partial results are those of one launch. Rows that the plan makes one, in groups, stay as wide as they are.
+ * enough; else some of its elements at a time, whole blocks of the tree or whole chunks of the work split, so that the
+ * partial results are those of one launch. Folded rows stay as wide as they are.
  */
 static void cut_reduce(struct call *call, struct reduction *reduction)
 {
@@ -1100,8 +1101,8 @@ static void cut_reduce(struct call *call, struct reduction *reduction)
     const struct layout *as = &call->as[0];
     const npy_intp element = dtype_bytes(call->in[0].dtype), row = extent->n * extent->inner * element;
     const npy_intp bytes = extent->outer * row, part = call_part_bytes(call, bytes);
-    const struct reduce_plan *plan = &reduction->args.plan;
-    const npy_intp block = plan->splits > 1 ? plan->chunk : is_tree(call->kernel.row) ? call->kernel.size : 0;
+    const struct reduce_work *work = &reduction->args.work;
+    const npy_intp block = work->splits > 1 ? work->chunk : is_tree(call->kernel.row) ? call->kernel.size : 0;
     const int outer = 0, n = reduction->outer_ndim, inner = n + reduction->reduced_ndim;
     struct cut *cuts = call->cuts;
 
@@ -1119,7 +1120,7 @@ static void cut_reduce(struct call *call, struct reduction *reduction)
     if (block && reduction->reduced_ndim == 1 && extent->inner * element * block <= part) {
         cuts[1] = (struct cut){as->shape[n], step_of(part, extent->inner * element, block), {n, -1}, -1};
         reduction->along[1] = REDUCED;
-    } else if (inner < as->ndim && plan->fold <= 1) {
+    } else if (inner < as->ndim && work->fold <= 1) {
         cuts[1] = (struct cut){as->shape[inner], 1, {inner, -1}, reduction->outer_ndim};
         cuts[1].step = step_of(part, row / as->shape[inner], 1);
         if (cuts[1].step * (extent->inner / as->shape[inner]) * element < RUN)
@@ -1128,29 +1129,29 @@ static void cut_reduce(struct call *call, struct reduction *reduction)
     }
 }
 
-/* What the blocks of a row need to meet: words of the device, or tickets, and scratch for their partial results.
+/* What the blocks of a row need to meet: words of the device, or counters, and scratch for their partial results.
  */
 static void plan_meeting(struct call *call, struct reduction *reduction)
 {
     const struct device_type *type = call->device->type;
-    struct reduce_plan *plan = &reduction->args.plan;
-    const int64_t width = plan->lanes ? plan->lanes * plan->vector / plan->fold : 1; /* columns of a tile */
+    struct reduce_work *work = &reduction->args.work;
+    const int64_t width = work->lanes ? work->lanes * work->vector / work->fold : 1; /* columns of a tile */
     const int64_t rows = reduction->extent.outer * ceil_div(reduction->extent.inner, width);
-    const int of_state = fits_word(&reduction->args) ? 1 : REDUCE_STATE_WORDS;
-    const size_t words = (size_t)(rows * plan->splits * of_state) * REDUCE_WORD_BYTES;
+    const int of_state = fits_word(&reduction->args) ? 1 : REDUCE_MAX_STATE_WORDS;
+    const size_t words = (size_t)(rows * work->splits * of_state) * REDUCE_FLAGGED_WORD_BYTES;
     const bool in_one_launch = reduction->along[1] != REDUCED && type->zeros && !is_rehearsal();
 
     if (in_one_launch && is_rung(call->kernel.row, "single_pass") &&
-        (fits_word(&reduction->args) || fill_all(call->device, rows * plan->splits)))
-        plan->words = type->zeros(call->device, words, call->stream);
-    plan->state_words = (unsigned char)of_state;
-    if (plan->words)
+        (fits_word(&reduction->args) || fill_all(call->device, rows * work->splits)))
+        work->flagged_partials = type->zeros(call->device, words, call->stream);
+    work->words_per_state = (unsigned char)of_state;
+    if (work->flagged_partials)
         return;
     if (in_one_launch)
-        plan->tickets = type->zeros(call->device, (size_t)rows * sizeof *plan->tickets, call->stream);
-    reduction->tickets = plan->tickets ? 0 : rows;
-    reduction->states = (size_t)(rows * width * plan->splits) * REDUCE_STATE_BYTES;
-    call->scratch_bytes = reduction->states + (size_t)reduction->tickets * sizeof *plan->tickets;
+        work->counters = type->zeros(call->device, (size_t)rows * sizeof *work->counters, call->stream);
+    reduction->counters = work->counters ? 0 : rows;
+    reduction->states = (size_t)(rows * width * work->splits) * REDUCE_MAX_STATE_BYTES;
+    call->scratch_bytes = reduction->states + (size_t)reduction->counters * sizeof *work->counters;
 }
 
 /* Bytes of scratch for the largest part. */
@@ -1167,8 +1168,8 @@ static void scratch_of(struct call *call, struct reduction *reduction)
     args.outer = rows;
     args.inner = 1;
     if (args.block_size || is_atomic(call->kernel.row))
-        call->scratch_bytes = reduce_scratch(&args);
-    if (reduction->args.plan.splits > 1)
+        call->scratch_bytes = reduce_scratch_bytes(&args);
+    if (reduction->args.work.splits > 1)
         plan_meeting(call, reduction);
 }
 
@@ -1178,13 +1179,13 @@ static bool make_tickets(struct call *part, const struct reduction *reduction, s
 {
     unsigned *own = (unsigned *)((char *)part->scratch + reduction->states);
 
-    if (!reduction->tickets)
+    if (!reduction->counters)
         return true;
-    args->plan.tickets = own;
+    args->work.counters = own;
     if (part->note)
         part->note->launches++; /* another call's scratch would have to be made 0, too */
     return args->first > 0 ||
-           part->device->type->fill(part->device, own, 0, (size_t)reduction->tickets * sizeof *own, part->stream,
+           part->device->type->fill(part->device, own, 0, (size_t)reduction->counters * sizeof *own, part->stream,
                                     &part->failure);
 }
 
@@ -1193,10 +1194,10 @@ static void set_steps(const struct call *part, const struct reduction *reduction
 {
     const int n = reduction->outer_ndim, inner = n + reduction->reduced_ndim, element = dtype_bytes(args->dtype);
     const npy_intp *strides = part->as[0].strides;
-    struct reduce_plan *plan = &args->plan;
+    struct reduce_work *work = &args->work;
 
-    plan->outer_step = n ? strides[n - 1] / element : args->count * args->inner;
-    plan->step = reduction->reduced_ndim ? strides[inner - 1] / element : args->inner;
+    work->outer_stride = n ? strides[n - 1] / element : args->count * args->inner;
+    work->step = reduction->reduced_ndim ? strides[inner - 1] / element : args->inner;
 }
 
 static bool run_reduce(struct call *part, void *context)
@@ -1282,7 +1283,7 @@ static PyObject *reduce(const struct module_state *state, PyObject *const *args,
     return result;
 }
 
-/* What a plan has to know of the options; 0 where there are some of which it knows nothing. */
+/* The options as part of the launch cache's key; 0 where it does not cover them. */
 static unsigned reduce_options(PyObject *const *args)
 {
     int overflow = 0;

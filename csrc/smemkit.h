@@ -354,7 +354,7 @@ struct call {
     void *out_memory, *scratch;
 
     bool overlapping; /* out has memory in common with an operand */
-    struct convert_side lies;
+    struct convert_operand lies;
     void *temporaries[MAX_TEMPORARIES]; /* device memory that ends with the call */
     int temporary_count;
     PyArrayObject *landing;      /* host memory on the way to out */

@@ -32,6 +32,8 @@ const struct kernel_row kernel_rows[] = {
 };
 const int kernel_row_count = ROW_COUNT;
 
+const struct kernel_rename kernel_renames[] = {{OP_transpose, "runs", "segments"}, {0}};
+
 const kernel_launcher *checked_launchers;
 
 const char *const op_names[OP_COUNT] = {"matmul", "reduce",  "transpose", "reverse", "add_one",

@@ -41,6 +41,14 @@ struct kernel_row {
 
 extern const struct kernel_row kernel_rows[];
 extern const int kernel_row_count;
+
+/* A kernel's name in an earlier version, which still works, with a DeprecationWarning. Ends with a NULL name. */
+struct kernel_rename {
+    enum op op;
+    const char *old_name, *name;
+};
+extern const struct kernel_rename kernel_renames[];
+
 extern const char *const op_names[OP_COUNT];
 
 /* A launcher enqueues its kernel on a stream and returns a cudaError_t. NULL where this build has none. */

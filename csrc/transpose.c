@@ -56,17 +56,17 @@ static bool find_matrices(struct axes axes, int element, struct transpose_args *
     const int row = side_by_side(&axes, axes.out, element), column = side_by_side(&axes, axes.x, element);
 
     args->element_size = element;
-    args->batches = args->rows = args->columns = args->x_pitch = args->out_pitch = 1;
+    args->batches = args->rows = args->columns = args->x_row_stride = args->out_row_stride = 1;
     args->batch_ndim = 0;
     if (axes.ndim == 0)
         return true;
     if (row < 0 || column < 0)
         return false;
-    args->columns = args->x_pitch = axes.shape[column];
+    args->columns = args->x_row_stride = axes.shape[column];
     if (row != column) {
         args->rows = axes.shape[row];
-        args->x_pitch = axes.x[row] / element;
-        args->out_pitch = axes.out[column] / element;
+        args->x_row_stride = axes.x[row] / element;
+        args->out_row_stride = axes.out[column] / element;
         drop_axis(&axes, row);
     }
     drop_axis(&axes, side_by_side(&axes, axes.x, element));
@@ -102,10 +102,10 @@ static bool reads_strides(const struct kernel_row *row)
 static bool has_whole_vectors(const struct transpose_args *args, const void *array)
 {
     enum { VECTOR = 16 };
-    npy_intp any = (npy_intp)(uintptr_t)array | args->out_pitch * args->element_size;
+    npy_intp any = (npy_intp)(uintptr_t)array | args->out_row_stride * args->element_size;
 
     for (int d = 0; d < args->batch_ndim; d++)
-        any |= args->batch[d].out_step * args->element_size;
+        any |= args->batch[d].out_stride * args->element_size;
     return any % VECTOR == 0;
 }
 
@@ -113,16 +113,16 @@ static bool has_whole_vectors(const struct transpose_args *args, const void *arr
  */
 static const struct kernel_row *choose_in_place(const struct transpose_args *args, const void *array)
 {
-    bool alike = args->rows == args->columns && args->x_pitch == args->out_pitch;
+    bool alike = args->rows == args->columns && args->x_row_stride == args->out_row_stride;
 
     for (int d = 0; d < args->batch_ndim; d++)
-        alike = alike && args->batch[d].x_step == args->batch[d].out_step;
+        alike = alike && args->batch[d].x_stride == args->batch[d].out_stride;
     if (!alike)
         return NULL;
     if (has_whole_vectors(args, array))
         return find_row(OP_transpose, "vectorized");
-    if (args->x_pitch != args->columns || args->batch_ndim > 1 ||
-        (args->batch_ndim && args->batch[0].x_step != args->rows * args->columns))
+    if (args->x_row_stride != args->columns || args->batch_ndim > 1 ||
+        (args->batch_ndim && args->batch[0].x_stride != args->rows * args->columns))
         return NULL;
     return find_row(OP_transpose, "swizzled");
 }
@@ -215,8 +215,8 @@ static bool is_small(const struct transpose_args *args)
     enum { MOST = 8192 };
     const npy_intp matrix = args->rows * args->columns;
 
-    return args->x_pitch == args->columns && args->out_pitch == args->rows && args->batch_ndim == 1 &&
-           args->batch[0].x_step == matrix && args->batch[0].out_step == matrix &&
+    return args->x_row_stride == args->columns && args->out_row_stride == args->rows && args->batch_ndim == 1 &&
+           args->batch[0].x_stride == matrix && args->batch[0].out_stride == matrix &&
            matrix * args->element_size <= MOST;
 }
 
@@ -246,16 +246,16 @@ static const char *choose_copy(const struct axes *axes, const struct transpose_a
     const bool odd = run <= SHORT && run % VECTOR != 0;
 
     if (axes->ndim == 1 && run <= BLOCK && run % VECTOR == 0)
-        return "runs";
+        return "segments";
     if (elements <= (element >= LARGE ? 2 * FEW : odd && axes->ndim > 1 ? SOME : FEW))
         return "small";
     if (axes->ndim == 1)
-        return run <= MOST ? "runs" : "copy";
+        return run <= MOST ? "segments" : "copy";
     if (run <= VECTOR)
         return "boxes";
     if (odd && element >= LARGE)
         return "small";
-    return odd && run < 2 * VECTOR && elements > MANY ? "boxes" : "runs";
+    return odd && run < 2 * VECTOR && elements > MANY ? "boxes" : "segments";
 }
 
 /* Whether so few that are large are done one by one, where tiles of them would hardly be full. Reading runs of few
@@ -296,8 +296,8 @@ static const struct kernel_row *choose_rung(const struct axes *axes, const struc
         (element == HALF && rows >= LONGER && columns >= RUN && columns <= RUNS && elements > 3 * MORE);
     const bool vectors = fills_vectors(columns, rows, element < WORD ? VECTOR / element : WORD, element) &&
                          fills_vectors(rows, columns, TILE / 2, element);
-    const bool few_rows = is_narrow(rows, columns, args->out_pitch, element);
-    const bool narrow = few_rows || is_narrow(columns, rows, args->x_pitch, element);
+    const bool few_rows = is_narrow(rows, columns, args->out_row_stride, element);
+    const bool narrow = few_rows || is_narrow(columns, rows, args->x_row_stride, element);
     const char *name = "vectorized";
 
     if (rows == 1)
@@ -370,8 +370,8 @@ static bool run_transpose(struct call *part, void *unused)
         args.columns = as->shape[as->ndim - 1];
         args.batches = layout_size(as) / (args.rows * args.columns);
     }
-    args.x_pitch = args.columns;
-    args.out_pitch = args.rows;
+    args.x_row_stride = args.columns;
+    args.out_row_stride = args.rows;
     if (args.batches > 1) {
         args.batch_ndim = 1;
         args.batch[0] = (struct batch_dimension){args.batches, args.rows * args.columns, args.rows * args.columns};

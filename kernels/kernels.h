@@ -1,12 +1,12 @@
-/* What a launcher is given. One struct an op, read by its launchers and filled by csrc/ops.c; plain C, so
- * that the host's C, nvcc and the CPU executor's compiler see the same bytes.
+/* The arguments of launchers: one struct per op, read by its launchers and filled by csrc/ops.c. Plain C, so that
+ * the host's C compiler, nvcc and the CPU executor's compiler agree on the layout.
  *
- * A launcher is `cudaError_t launch_<op>_<name>(const struct <op>_args *, cudaStream_t)` in C++, and
- * `int launch_<op>_<name>(const struct <op>_args *)` in C for the rungs that run on the host. It enqueues
- * and returns; it never prints, exits or waits.
+ * A launcher is `cudaError_t launch_<op>_<name>(const struct <op>_args *, cudaStream_t)` in C++, and `int
+ * launch_<op>_<name>(const struct <op>_args *)` in C for the rungs that run on the host. It enqueues and returns;
+ * it never prints, exits or waits.
  *
- * All arrays are C-contiguous, aligned and in native byte order, but for what `convert` reads and writes, and
- * where steps or pitches say how far apart the elements lie; none is empty.
+ * All arrays are C-contiguous, aligned and in native byte order, except those of `convert` and where steps or
+ * pitches give the distance between elements. None is empty.
  */
 #ifndef SMEMKIT_KERNELS_H
 #define SMEMKIT_KERNELS_H
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* bits, so that a set of them is an unsigned */
+/* one bit each, so that an unsigned is a set of them */
 enum dtype {
     BOOL = 1 << 0,
     INT8 = 1 << 1,
@@ -38,27 +38,27 @@ enum dtype {
     COMPLEX = COMPLEX64 | COMPLEX128,
     REAL = BOOL | SIGNED | UNSIGNED | FLOATING,
     EVERY = REAL | COMPLEX,
-    TEXTBOOK = INT32 | INT64 | FLOAT32 | FLOAT64, /* of rungs that are there to be read: each costs binary */
+    TEXTBOOK = INT32 | INT64 | FLOAT32 | FLOAT64, /* of rungs meant to be read; more dtypes enlarge the binary */
 };
 
 /* c (batches, m, n) = a (batches, m, k) @ b (batches, k, n); k > 0 */
 struct matmul_args {
     const void *a, *b;
     void *c;
-    void *scratch; /* split_k: MATMUL_SUM_BYTES, or an element's if that is more, for each partial sum */
+    void *scratch; /* split_k: MATMUL_MIN_PARTIAL_BYTES, or an element's size if that is larger, per partial sum */
     int64_t batches, m, n, k;
-    int64_t a_step, b_step; /* elements from one matrix to the next; 0: it is the same one for all */
-    int64_t k_chunk;        /* split_k: of the k products of an element of c, those that one thread adds up */
-    enum dtype dtype;       /* of all three */
+    int64_t a_batch_stride, b_batch_stride; /* elements from one matrix to the next; 0: the same matrix for all */
+    int64_t k_per_slice;                    /* split_k: how many of an element's k products one thread adds up */
+    enum dtype dtype;                       /* of all three */
     int tile;
 };
 
-enum { MATMUL_SUM_BYTES = 4 };
+enum { MATMUL_MIN_PARTIAL_BYTES = 4 };
 
-/* split_k: partial sums of an element of c */
-static inline int64_t matmul_splits(const struct matmul_args *args)
+/* split_k: the number of partial sums per element of c */
+static inline int64_t matmul_slice_count(const struct matmul_args *args)
 {
-    return (args->k + args->k_chunk - 1) / args->k_chunk;
+    return (args->k + args->k_per_slice - 1) / args->k_per_slice;
 }
 
 enum reduce_op {
@@ -77,121 +77,124 @@ enum reduce_op {
     REDUCE_OPS
 };
 
-/* a value of an accumulator's type: `bits` of INT64 and UINT64, which wrap around alike; else re, and im */
+/* a value of an accumulator's type: `bits` for INT64 and UINT64, which wrap around the same way; otherwise re and
+ * im */
 struct scalar {
     uint64_t bits;
     double re, im;
 };
 
-/* How `single_pass`, `columns` and `small_columns` share the work out among threads; see there. It depends on
- * shapes, dtype and the number of multiprocessors alone, and so do the bits of the result.
+/* How `single_pass`, `columns` and `small_columns` divide the work among threads; see there. It depends on shapes,
+ * dtype and the number of multiprocessors alone, and therefore so do the bits of the result.
  */
-struct reduce_plan {
-    int64_t outer_step,
-        step;          /* x(o, j, i) lies o * outer_step + j * step + i elements from x; single_pass: step 1 */
-    int64_t chunk;     /* of a row's n elements, those that one block reads; a multiple of fold */
-    int64_t splits;    /* chunks of a row, in [1, 65535]; if several: group is 256, or the block one unit */
-    unsigned *tickets; /* a zero for each row, or tile of columns, if there are several chunks; or */
-    void *words;       /* single_pass: zeros for each chunk of each row, as many words as its state takes; else
-                          NULL */
+struct reduce_work {
+    /* element (o, j, i) of x is at index o * outer_stride + j * step + i; single_pass: step is 1 */
+    int64_t outer_stride, step;
+    int64_t chunk; /* elements of a row that one block reads; a multiple of fold */
+    int64_t
+        splits; /* chunks per row, in [1, 65535]; if more than one, a block works on one row or one unit only */
+    /* inter-block workspace, if splits > 1: one zeroed counter per row or tile of columns; or, single_pass only,
+     * zeroed flagged words for the partial result of each chunk of each row, else NULL */
+    unsigned *counters;
+    void *flagged_partials;
     /* single_pass */
-    float keep;     /* the share of x, in (0, 1], that L2 has room for until it is read again */
-    int group;      /* threads that share a row: a power of two up to 32, or the block's 256; as many as a vector
-                       has elements, or short rows */
-    int short_rows; /* 0, or how many a block has that pass through shared memory: whole vectors together, and
-                       REDUCE_SHORT_BYTES at most; the launcher keeps the shortest in registers where it can */
-    unsigned char in_flight;   /* vectors of a thread: 4; of sums of floats 5, and of float32's sums, least and
-                                  greatest 8, where fewer of them are left over for the last round then,
-                                  or there is much to read */
-    bool overlaps;             /* the next launch's blocks may come as soon as this one's have */
-    unsigned char state_words; /* that there is room for in `words` */
+    float l2_share; /* the share of x, in (0, 1], that stays in L2 until it is read again */
+    int group;      /* threads per row: a power of two up to 32, or the block's 256; for short rows as many as a
+                       vector has elements */
+    int short_rows_per_block;      /* rows per block that go through shared memory: whole vectors in all,
+                            REDUCE_SHORT_ROWS_SMEM_BYTES at      most; 0 for longer rows. The launcher keeps the shortest
+                            rows in registers if it can */
+    unsigned char loads_in_flight; /* vectors per thread: 4; 5 for sums of floats; 8 for float32's sum, min and max
+                                      if that leaves a fuller last round, or if there is much to read */
+    bool early_trigger;            /* allow the next kernel to start as soon as all blocks of this one have */
+    unsigned char words_per_state; /* flagged words per partial result in `flagged_partials` */
     /* columns, small_columns */
-    int vector;        /* columns of a thread; small_columns: 1 */
-    int lanes, height; /* threads side by side, and one below the other; a block has as many such as it has room
-                          for. REDUCE_BLOCK lanes: whole columns, a vector of them a thread */
-    int fold;          /* rows that are one to them, so that it is whole vectors; 1 where they lie apart */
+    int vector;        /* columns per thread; small_columns: 1 */
+    int lanes, height; /* a unit of threads: `lanes` along the columns by `height` down the rows. A block has as
+                          many units as fit. REDUCE_BLOCK lanes: one vector of whole columns per thread */
+    int fold;          /* rows treated as one, so that it has whole vectors; 1 if rows are not contiguous */
 };
 
-enum { REDUCE_BLOCK = 256 /* threads of these */, REDUCE_SHORT_BYTES = 16 << 10 };
+enum { REDUCE_BLOCK = 256 /* threads per block */, REDUCE_SHORT_ROWS_SMEM_BYTES = 16 << 10 };
 
-/* The most elements of a row that `single_pass` keeps in registers, where they are 16 bytes at most. */
-enum { REDUCE_SHORTEST = 8 };
+/* Rows of at most this many elements, and at most 16 bytes, are kept in registers by `single_pass`. */
+enum { REDUCE_MAX_ROW_IN_REGISTERS = 8 };
 
-/* The most rows of whole columns that have a kernel for their number: from two on. */
-enum { REDUCE_FEW_ROWS = 4 };
+/* Whole columns of 2 to this many rows have a kernel for each number of rows. */
+enum { REDUCE_MAX_UNROLLED_ROWS = 4 };
 
-/* Rows of a column that `columns` and `small_columns` give a thread at most, which adds small integers in 32 bits.
- */
-enum { REDUCE_MOST_ROWS = 1 << 14 };
+/* The most rows that a thread of `columns` or `small_columns` adds up: small integers are added in 32 bits. */
+enum { REDUCE_MAX_ROWS_PER_THREAD = 1 << 14 };
 
-/* out (outer, inner) = op over the n elements of x (outer, n, inner). `tree`, `single_pass` and those for columns
- * may be given x in parts, in order: `count` of the n elements from `first` on, which is a multiple of block_size,
- * or of the chunk; out is there after the last part.
+/* out (outer, inner) = op over the n elements of x (outer, n, inner). `tree`, `single_pass`, `columns` and
+ * `small_columns` may be given x in parts, in order: `count` of the n elements from `first` on, which is a
+ * multiple of block_size or of the chunk. out is complete after the last part.
  */
 struct reduce_args {
     const void *x;
     void *out;
-    void *scratch; /* reduce_scratch() bytes, which stay from one part to the next */
+    void *scratch; /* reduce_scratch_bytes() bytes, kept from one part to the next */
     int64_t outer, n, inner;
-    int64_t first, count; /* 0 and n, where x is whole */
+    int64_t first, count; /* 0 and n unless x is given in parts */
     enum reduce_op op;
     enum dtype dtype; /* of x */
-    /* what sum, prod and mean are computed in. Integers and bool: INT64 or UINT64, and FLOAT64 for means; floats:
-     * FLOAT32 or FLOAT64; complex: COMPLEX64 or COMPLEX128; never narrower than x. For the others it is x's dtype.
+    /* the type in which sum, prod and mean are computed. Integers and bool: INT64 or UINT64, and FLOAT64 for
+     * means; floats: FLOAT32 or FLOAT64; complex: COMPLEX64 or COMPLEX128; never narrower than x. For other
+     * operations it is x's dtype.
      */
     enum dtype accumulator;
     enum dtype result;        /* of out */
     double ddof;              /* var and std divide by n - ddof */
-    bool has_initial;         /* sum, prod, min, max, any: one more element; sums of floats have one, be it 0 */
-    bool begins_with_initial; /* `rowwise`: a product has it as its first factor, and not as the last */
+    bool has_initial;         /* sum, prod, min, max, any: one more element; always set for sums of floats */
+    bool begins_with_initial; /* `rowwise`: the initial value is the first factor of a product, not the last */
     struct scalar initial;    /* of the accumulator's kind */
     int block_size;
-    struct reduce_plan plan; /* of `single_pass`, `columns` and `small_columns` */
+    struct reduce_work work; /* `single_pass`, `columns`, `small_columns` */
 };
 
 enum {
-    REDUCE_STATE_BYTES = 32, /* the largest partial result: count, complex mean, sum of squares */
-    REDUCE_WORD_BYTES = 16,  /* up to 8 bytes of one, and that they are there */
-    REDUCE_STATE_WORDS = 4,  /* that the largest one takes */
+    REDUCE_MAX_STATE_BYTES = 32,    /* the largest partial result: count, complex mean, sum of squares */
+    REDUCE_FLAGGED_WORD_BYTES = 16, /* of a flagged word: up to 8 bytes of a partial result, and a flag */
+    REDUCE_MAX_STATE_WORDS = 4,     /* flagged words of the largest partial result */
 };
 
-/* Bytes for the partial results of a tree: one for each block of each launch, while there are several a row. */
-static inline uint64_t reduce_scratch(const struct reduce_args *args)
+/* Bytes for the partial results of a tree: one per block of each launch that has several blocks per row. */
+static inline uint64_t reduce_scratch_bytes(const struct reduce_args *args)
 {
     uint64_t states = 0, rows = (uint64_t)(args->outer * args->inner), block = (uint64_t)args->block_size;
     uint64_t blocks = (uint64_t)args->n;
 
-    if (!block) /* one cell a row */
-        return rows * REDUCE_STATE_BYTES;
+    if (!block) /* `atomic`: one cell per row */
+        return rows * REDUCE_MAX_STATE_BYTES;
     for (blocks = (blocks + block - 1) / block; blocks > 1; blocks = (blocks + block - 1) / block)
         states += blocks;
-    return states * rows * REDUCE_STATE_BYTES;
+    return states * rows * REDUCE_MAX_STATE_BYTES;
 }
 
 enum { MAX_BATCH_DIMENSIONS = 5 };
 
-/* A dimension of a batch: how many matrices, and how far apart they lie in x and in out, in elements. */
+/* A dimension of a batch: the number of matrices, and their distance in x and in out, in elements. */
 struct batch_dimension {
-    int64_t count, x_step, out_step;
+    int64_t count, x_stride, out_stride;
 };
 
 /* out[b][column][row] = x[b][row][column] for every matrix b of a batch; `copy` keeps x's shape. The rungs up to
- * `swizzled` are given x (batches, rows, columns) and out (batches, columns, rows), both contiguous. To those
- * above them only the elements of a row lie side by side, those of x's rows and those of out's.
+ * `swizzled` get x (batches, rows, columns) and out (batches, columns, rows), both contiguous. For those above,
+ * only the elements within a row of x and within a row of out are contiguous.
  */
 struct transpose_args {
     const void *x;
     void *out;
     int64_t batches, rows, columns;
-    int64_t x_pitch, out_pitch; /* elements from one row to the next, of any sign */
-    int element_size;           /* bytes: 1, 2, 4, 8, 16 */
+    int64_t x_row_stride, out_row_stride; /* elements from one row to the next, of any sign */
+    int element_size;                     /* bytes: 1, 2, 4, 8, 16 */
     int tile, pad;
-    int batch_ndim;                                     /* of those dimensions, whose product is batches */
+    int batch_ndim;                                     /* number of batch dimensions; their product is batches */
     struct batch_dimension batch[MAX_BATCH_DIMENSIONS]; /* the last one is the innermost */
 };
 
-/* Whether tiles of 32 by 32 elements hold most of what they can, or are few: it takes as long to turn one as to
- * move half as many elements one by one, in blocks of which a GPU has room for some. */
+/* Whether 32 x 32 tiles would be mostly full, or are few. Transposing one tile takes as long as moving half as
+ * many elements one by one, and a GPU has slots for only so many blocks. */
 static inline bool transpose_fills_tiles(const struct transpose_args *args)
 {
     enum { TILE = 32, MOST = 576, FEW = 1 << 15 };
@@ -202,8 +205,8 @@ static inline bool transpose_fills_tiles(const struct transpose_args *args)
 
 enum { MAX_DIMENSIONS = 64 };
 
-/* Where the elements of an array lie. */
-struct convert_side {
+/* An array with any strides. */
+struct convert_operand {
     void *data;                      /* element 0, …, 0 */
     int64_t strides[MAX_DIMENSIONS]; /* bytes, of any sign; 0 repeats */
     enum dtype dtype;
@@ -211,16 +214,17 @@ struct convert_side {
     bool aligned; /* every element lies at a multiple of its size */
 };
 
-/* out = the elements of x, converted. Between equal dtypes every bit stays. */
+/* out = the elements of x, converted. Between equal dtypes all bits are kept. */
 struct convert_args {
-    struct convert_side x, out;
+    struct convert_operand x, out;
     int64_t size;
     int ndim; /* 0: one element */
     int64_t shape[MAX_DIMENSIONS];
 };
 
-/* Not an operation, but what bounds one: x is read, copied or multiplied as fast as the machine can.
- *   read  out (blocks, 256): uint32 sums of x's words, 256 threads a block
+/* The ceilings of operations: reads, copies or multiplies x as fast as the machine can.
+ *
+ *   read  out (blocks, 256): uint32 sums of x's words, 256 threads per block
  *   copy  out = x
  *   fma   x: float32, 32 of them; out (blocks, 256): float32, see there
  *   mma   x (128 + 256, 128 bytes): the rows of a, then of b; out (blocks, 128, 256) = rounds * (a @ b^T), float32
@@ -230,11 +234,11 @@ struct ceiling_args {
     void *out;
     int64_t bytes; /* of x: a multiple of 16 */
     int64_t blocks, rounds;
-    int in_flight;    /* read, copy: loads of a thread under way: 1, 2, 4 */
-    enum dtype dtype; /* mma: of x */
+    int loads_in_flight; /* read, copy: loads in flight per thread: 1, 2, 4 */
+    enum dtype dtype;    /* mma: of x */
 };
 
-enum { CEILING_BLOCK = 256, CEILING_FMAS = 256 /* a thread and round */, CEILING_M = 128, CEILING_N = 256 };
+enum { CEILING_BLOCK = 256, CEILING_FMAS = 256 /* per thread and round */, CEILING_M = 128, CEILING_N = 256 };
 
 /* out (n,) = x (n,), last element first */
 struct reverse_args {
@@ -252,7 +256,7 @@ struct add_one_args {
     enum dtype dtype; /* not BOOL */
 };
 
-/* out (n,) = a (n,) + b (n,); of BOOL it is "or" */
+/* out (n,) = a (n,) + b (n,); for BOOL, "or" */
 struct add_args {
     const void *a, *b;
     void *out;
@@ -262,7 +266,7 @@ struct add_args {
 
 enum comparison { COMPARE_EQUAL, COMPARE_NOT_EQUAL };
 
-/* out (n,), BOOL, = whether a (n,) and b (n,) compare so */
+/* out (n,), BOOL: the comparison of a (n,) and b (n,) */
 struct compare_args {
     const void *a, *b;
     void *out;

@@ -104,6 +104,9 @@ def checked(
 def load_checked(path: str) -> None:
     """The library of the kernels that were compiled for checking."""
 
+def renamed_kernels() -> dict[tuple[str, str], str]:
+    """Former names of kernels: {(op, old name): name}."""
+
 def kernel_rows() -> list[dict[str, Any]]:
     """A dict a row of the table, in its order: op, name, order, needs ("host", "any", "sm_80", "sm_90a"),
     devices (tuple of "cuda", "cpu": where this build can launch it), dtypes (tuple of NumPy names), sizes,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from smemkit import _core
 from smemkit.ceilings import Ceilings
 from smemkit.table import kernels
 
@@ -89,8 +90,9 @@ def select(
     """
     wanted = (op, op, dtype, list(shape), None, cold)
     fields = ("suite", "op", "dtype", "shape", "axis", "cold")
+    renamed = _core.renamed_kernels()
     rows = (
-        row
+        row | {"kernel": renamed.get((op, row["kernel"]), row["kernel"])}
         for row in report["rows"]
         if tuple(row[name] for name in fields) == wanted and row.get("precision") in (None, "highest")
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import warnings
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby, product
@@ -140,6 +141,9 @@ def source(op: str, name: str) -> str:
     True
     """
     ladder = {row.name: row for row in _ladder(kernels(), op)}
+    if renamed := _core.renamed_kernels().get((op, name)):
+        warnings.warn(f"name: {name!r} is now called {renamed!r}", DeprecationWarning, stacklevel=2)
+        name = renamed
     if name not in ladder:
         raise ValueError(f"name: expected one of {op}'s kernels, {', '.join(ladder)}; got {name!r}")
     return importlib.resources.files("smemkit._kernels").joinpath(ladder[name].file).read_text(encoding="utf-8")

@@ -335,4 +335,4 @@ def test_a_launcher_that_heeds_errors_compiles(tmp_path, nvcc):
 def test_a_launcher_that_drops_the_error_does_not_compile(tmp_path, what, nvcc):
     code, said = compile_launcher(tmp_path, DROPPING[what], nvcc=nvcc)
     assert code != 0
-    assert re.search(r"unused-result|nodiscard|a launch that failed must be told", said)
+    assert re.search(r"unused-result|nodiscard|a failed launch must be reported", said)

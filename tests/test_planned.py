@@ -371,9 +371,9 @@ PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of c
     ((4000, 16), 1, None, "reduce_short_rows", False),
     ((14_000, 5), 1, None, "reduce_small_columns", False),
     ((33_000, 5), 1, None, "reduce_short_rows", False),
-    ((22_000, 3), 1, None, "reduce_shortest_rows", False),
+    ((22_000, 3), 1, None, "reduce_rows_in_registers", False),
     ((22_000, 3), 1, "rowwise", "reduce_rowwise", False),
-    ((40, 3), 1, None, "reduce_shortest_rows", False),
+    ((40, 3), 1, None, "reduce_rows_in_registers", False),
     ((4000, 7), 1, None, "reduce_small_columns", False),
     ((300, 37), 1, None, "reduce_small_columns", False),
     ((3, 313), 1, None, "reduce_small_columns", False),
@@ -386,7 +386,7 @@ PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of c
     ((3, 9001), 0, None, "reduce_small_columns", False),
     ((3, 9000), 0, None, "reduce_few_rows", False),
     ((300, 4, 8), 1, None, "reduce_small_columns", False),
-    ((1, 300), 0, None, "reduce_shortest_rows", False),
+    ((1, 300), 0, None, "reduce_rows_in_registers", False),
     ((2, 205_000), 0, None, "reduce_few_rows", False),
     ((5, 205_000), 0, None, "reduce_whole_columns", False),
     ((40, 4, 5200), 1, None, "reduce_few_rows", False),
@@ -408,7 +408,7 @@ def test_the_plan_and_the_checker(shape, axis, rung, kernel, split):
     assert launch.kernel.split("<")[0] == kernel
     assert (launch.grid[1] > 1) is split
     loads = [line for line in launch.lines if line.space == "global" and line.access == "load"]
-    several = {"reduce_small_columns": 8 if axis else 3, "reduce_rowwise": 8, "reduce_shortest_rows": 2}
+    several = {"reduce_small_columns": 8 if axis else 3, "reduce_rowwise": 8, "reduce_rows_in_registers": 2}
     most = several.get(kernel, 1.25)
     assert sum(line.sectors for line in loads) <= most * sum(line.ideal_sectors for line in loads)
     shared = [line for line in launch.lines if line.space == "shared"]

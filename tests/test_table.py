@@ -8,6 +8,7 @@ from cases import DTYPES, ROOT, each_kernel, launching, run_python, small_proble
 from numpy.testing import assert_array_equal
 
 import smemkit
+from smemkit import records
 from smemkit.table import reading_order
 
 ROWS = smemkit.kernels()
@@ -121,3 +122,26 @@ def test_a_call_is_a_launch(device, kernel):
     with launching(1):
         result = kernel(*operands, device=device)
     assert_array_equal(result, operands[0] if kernel.row.ceiling else expected)
+
+
+def test_a_kernel_keeps_its_old_name_for_a_while():
+    x = np.arange(24).reshape(2, 3, 4)
+    with pytest.warns(DeprecationWarning, match="kernel: 'runs' is now called 'segments'"):
+        result = smemkit.transpose(x, (1, 0, 2), kernel="runs", device="cpu")
+    np.testing.assert_array_equal(result, x.transpose(1, 0, 2))
+    with pytest.warns(DeprecationWarning, match="name: 'runs' is now called 'segments'"):
+        assert smemkit.source("transpose", "runs") == smemkit.source("transpose", "segments")
+
+
+def test_reference_files_may_have_old_names():
+    environment = {"gpu": "G"}
+    row = {
+        "suite": "transpose",
+        "op": "transpose",
+        "dtype": "float32",
+        "shape": [4, 4],
+        "axis": None,
+        "cold": False,
+    }
+    report = {"environment": environment, "rows": [row | {"kernel": "runs", "value": 1.0}]}
+    assert records.select(report, "transpose", (4, 4)).row("segments")["value"] == 1.0

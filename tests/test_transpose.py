@@ -382,7 +382,7 @@ RUNS = [
 def test_runs_are_counted_right(device, dtype):
     for shape in RUNS:
         x = scrambled((2, *shape, 5), dtype)
-        result = smemkit.transpose(on(device, x), (2, 1, 0, 3), kernel="runs")
+        result = smemkit.transpose(on(device, x), (2, 1, 0, 3), kernel="segments")
         assert_array_equal(smemkit.asnumpy(result), x.transpose(2, 1, 0, 3), err_msg=str(shape), strict=True)
 
 
@@ -408,7 +408,7 @@ def test_blocks_take_several_boxes_of_several_sizes(device):
 CHOICES = [  # shape, dtype, axes, the rung that is taken
     ((100, 100), "float32", (0, 1), "small"),
     ((2000, 2000), "float32", (0, 1), "copy"),
-    ((600, 700, 9), "float32", (1, 0, 2), "runs"),
+    ((600, 700, 9), "float32", (1, 0, 2), "segments"),
     ((800, 900, 3), "float32", (1, 0, 2), "boxes"),
     ((3, 16384), "float16", (1, 0), "small"),
     ((1000, 1000), "float32", (1, 0), "vectorized"),
@@ -436,7 +436,7 @@ def permutations(draw):
     return shape, begin, draw(st.permutations(range(ndim)))
 
 
-@pytest.mark.parametrize("kernel", [None, "vectorized", "runs", "narrow", "small", "boxes"])
+@pytest.mark.parametrize("kernel", [None, "vectorized", "segments", "narrow", "small", "boxes"])
 @given(permutations(), st.sampled_from(SIZES))
 def test_random_permutations_of_views(kernel, case, dtype):
     shape, begin, axes = case
@@ -548,7 +548,7 @@ def test_boxes_are_read_and_written_in_runs(dtype):
     assert moved < 3 * (2 * x.nbytes // 32)  # in words, each of which asks for a sector
 
 
-@pytest.mark.parametrize("kernel", ["vectorized", "runs", "narrow", "small", "boxes"])
+@pytest.mark.parametrize("kernel", ["vectorized", "segments", "narrow", "small", "boxes"])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float64"])
 @pytest.mark.covering(1)
 def test_what_reads_strides_has_no_faults(kernel, dtype):

@@ -1,7 +1,7 @@
-// out = a + b, one thread an element.
+// out = a + b, one thread per element.
 //
-// The idea: what add_one does with one array, done with two. The kernel moves three elements for one addition, so
-// that memory alone decides how fast it is. Arrays of different shapes and dtypes have been made alike before it.
+// The idea: add_one, with two arrays. The kernel moves three elements per addition, so that it is memory-bound.
+// Operands of different shapes or dtypes have been converted before.
 // Launch: blocks of 256 threads.
 #include <cuda_runtime.h>
 

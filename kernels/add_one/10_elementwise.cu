@@ -1,7 +1,7 @@
-// out = x + 1, one thread an element.
+// out = x + 1, one thread per element.
 //
-// The idea: the grid is cut into blocks, a block into threads; from its block's index and its own, a thread
-// computes which element is its. The last block has threads to spare, and the guard keeps them quiet.
+// The idea: a grid consists of blocks, a block of threads; a thread computes the index of its element from its
+// block's index and its own. The last block has surplus threads, which the guard keeps idle.
 // Launch: blocks of 256 threads.
 #include <cuda_runtime.h>
 

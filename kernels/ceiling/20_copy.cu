@@ -1,8 +1,8 @@
-// Copies memory: the ceiling of whatever reads its operand once and writes as much.
+// Copies memory: the ceiling of every kernel that reads its operand once and writes as much.
 //
-// The idea: 16 bytes a load and a store, IN_FLIGHT loads of a thread under way before its first store, and nothing
-// else. How many loads and how many blocks are best is a matter of the GPU, so both are the caller's to try.
-// Launch: `blocks` of 256 threads, which go over x together: a thread's loads lie a block's width apart.
+// The idea: 16-byte loads and stores, IN_FLIGHT loads in flight per thread before its first store, and nothing
+// else. The best number of loads and blocks depends on the GPU, so the caller tries both.
+// Launch: `blocks` of 256 threads, which stride over x together; a thread's loads are a block's width apart.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -24,13 +24,13 @@ __global__ void ceiling_copy(const uint4 *__restrict__ x, uint4 *__restrict__ ou
         for (int j = 0; j < IN_FLIGHT; j++)
             out[next + j * CEILING_BLOCK] = moving[j];
     }
-    for (; next < vectors; next += CEILING_BLOCK) // the last of x: fewer than IN_FLIGHT
+    for (; next < vectors; next += CEILING_BLOCK) // the rest of x: fewer than IN_FLIGHT vectors
         out[next] = x[next];
 }
 
 cudaError_t launch_ceiling_copy(const ceiling_args *args, cudaStream_t stream)
 {
-    return dispatch<1, 2, 4>(args->in_flight, [&](auto in_flight) {
+    return dispatch<1, 2, 4>(args->loads_in_flight, [&](auto in_flight) {
         ceiling_copy<in_flight()><<<(unsigned)args->blocks, CEILING_BLOCK, 0, stream>>>(
             (const uint4 *)args->x, (uint4 *)args->out, args->bytes / 16);
         return cudaGetLastError();

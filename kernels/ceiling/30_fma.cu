@@ -1,9 +1,9 @@
-// Multiplies and adds in registers: the ceiling of every matmul in native FP32.
+// Fused multiply-adds in registers: the ceiling of every matmul in native FP32.
 //
-// The idea: CHAINS sums a thread that do not wait for one another hide the latency of a fused multiply-add, and
-// what is in registers costs no memory. The numbers come from memory, so that the compiler knows none of them, and
-// the sums go there, so that it can leave none out.
-// Launch: `blocks` of 256 threads; a round is CEILING_FMAS fused multiply-adds a thread.
+// The idea: CHAINS independent sums per thread hide the latency of a fused multiply-add, and registers cost no
+// memory traffic. The operands come from memory, so that the compiler does not know them, and the sums are stored,
+// so that it cannot drop them.
+// Launch: `blocks` of 256 threads; a round is CEILING_FMAS fused multiply-adds per thread.
 #include <cuda_runtime.h>
 
 #include "kernels.h"
@@ -11,7 +11,7 @@
 constexpr int CHAINS = 16;
 static_assert(CEILING_FMAS % CHAINS == 0, "a round is whole steps of all chains");
 
-// x: at least 2 + CHAINS values; sum j becomes sum * x[0] + x[1], over and over, from x[2 + j] on
+// x: at least 2 + CHAINS values. Sum j starts at x[2 + j] and repeatedly becomes sum * x[0] + x[1]
 __global__ void ceiling_fma(const float *x, float *out, int64_t rounds)
 {
     const float factor = x[0], term = x[1];

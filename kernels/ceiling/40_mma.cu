@@ -1,10 +1,10 @@
 // Multiplies on the tensor cores: the ceiling of every matmul in float16, bfloat16 and TF32.
 //
-// The idea: a block adds the product of the same two tiles to its sums, over and over; the operands stay in shared
-// memory and the sums in registers, so nothing but the tensor cores can be waited for. On Hopper only the
-// multiplication of four warps, wgmma, reaches what they can do; elsewhere it is mma.sync, a warp's.
-// Operands should be random: zeros take less power, so that the clock stays higher.
-// Launch: `blocks` of 256 threads; a round is (128, K) @ (256, K)^T, K elements being 128 bytes.
+// The idea: a block repeatedly adds the product of the same two tiles to its accumulators. Operands stay in shared
+// memory and accumulators in registers, so that only the tensor cores limit the speed. On Hopper only the
+// warpgroup's instruction, wgmma, reaches their peak; elsewhere it is the warp's, mma.sync.
+// Operands should be random: zeros need less power, so that the clock stays higher.
+// Launch: `blocks` of 256 threads; a round is (128, K) @ (256, K)^T, where K elements are 128 bytes.
 #include "../common/mma.cuh"
 #include "../common/wgmma.cuh"
 #include "kernels.h"
@@ -16,7 +16,7 @@ struct tiles {
     uint4 a[M][PIECES], b[N][PIECES];
 };
 
-// x: the rows of a, then those of b; piece p of row r goes where p ^ (r % 8) would, see wgmma.cuh
+// x: the rows of a, then those of b; chunk c of row r is stored at c ^ r % 8, see wgmma.cuh
 static __device__ void load(tiles &shared, const uint4 *x)
 {
     for (int i = threadIdx.x; i < (M + N) * PIECES; i += CEILING_BLOCK) {
@@ -28,18 +28,18 @@ static __device__ void load(tiles &shared, const uint4 *x)
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// a group of four warps has 64 rows
+// a warpgroup has 64 rows
 template <class T>
 static __device__ void multiply(const tiles &shared, float *out, int64_t rounds)
 {
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const uint64_t a = wgmma_operand(shared.a[64 * group]), b = wgmma_operand(shared.b);
+    const uint64_t a = wgmma_descriptor(shared.a[64 * group]), b = wgmma_descriptor(shared.b);
     float sums[128] = {};
 
-    wgmma_stored();
-    __syncthreads(); // now the tensor cores may read what all threads have stored
+    fence_proxy_async();
+    __syncthreads(); // the tensor cores may read what all threads have stored
     for (int64_t round = 0; round < rounds; round++) {
-        wgmma_begin();
+        wgmma_fence();
 #pragma unroll
         for (int step = 0; step < STEPS; step++)
             wgmma(sums, a + 2 * step, b + 2 * step, T()); // 32 bytes on
@@ -58,7 +58,7 @@ static __device__ void multiply(const tiles &shared, float *out, int64_t rounds)
 
 #else
 
-// the word that is this lane's of a row's 32 bytes: its place, and 16 bytes on
+// this lane's word of a row's 32 bytes: its offset; the second one is 16 bytes further
 static __device__ uint2 fragment(const uint4 (*tile)[PIECES], int row, int step)
 {
     const int lane = threadIdx.x % 32, r = row + lane / 4;

@@ -1,5 +1,4 @@
-// An atomic for any operation of a reduction: compare-and-swap until nobody has come between. The sums, for
-// which the hardware has an instruction, use that.
+// An atomic for any reduction operation, by a compare-and-swap loop. Sums use the hardware's atomic add.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +9,7 @@
 #include "reduce_ops.cuh"
 
 template <class To, class From>
-static __device__ To bits_as(From from)
+static __device__ To bit_cast(From from)
 {
     static_assert(sizeof(To) == sizeof(From), "the same bits");
     To to;
@@ -28,9 +27,9 @@ __device__ void atomic_combine(Operation, typename Operation::State *cell, typen
 
     do {
         expected = seen;
-        wanted = bits_as<Word>(Operation::combine(bits_as<State>(expected), value));
+        wanted = bit_cast<Word>(Operation::combine(bit_cast<State>(expected), value));
         if (wanted == expected)
-            return; // a new least element is rare: most threads need not queue for the cell
+            return; // the cell would not change: most threads stop here and do not contend for it
         seen = atomicCAS(word, expected, wanted);
     } while (seen != expected);
 }

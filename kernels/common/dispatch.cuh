@@ -1,5 +1,5 @@
-// From run-time values to template arguments: a launcher knows a tile and a size when it is called, its kernel
-// when it is compiled. For dtypes there is types.cuh.
+// Turns run-time values into template arguments: a launcher gets tile and element size at run time, but its kernel
+// needs them at compile time. types.cuh does the same for dtypes.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@ template <int... VALUES, class F>
     return error;
 }
 
-// f(T()) for a type of `bytes`: all that a kernel needs to know which only moves elements
+// f(T()) for an unsigned type of `bytes` bytes: enough for a kernel that only moves elements
 template <class F>
 [[nodiscard]] cudaError_t dispatch_size(int bytes, F f)
 {

@@ -1,6 +1,5 @@
-// What a launcher asks of a device: threads that there is room for, and grids of tiles over arrays of any size.
-// CUDA allows 2^31 - 1 blocks along x, but 65535 along y and z: what has more rows of tiles than that, or more
-// matrices, takes several launches.
+// Grids of tiles over arrays of any size. CUDA allows 2^31 - 1 blocks along x, but only 65535 along y and z, so
+// more rows of tiles or more matrices than that take several launches.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,9 +8,9 @@
 #include <type_traits>
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int THREADS_AN_SM = 1024; // as many as a multiprocessor has room for
+constexpr int THREADS_PER_SM = 1024; // the maximum of these multiprocessors
 #else
-constexpr int THREADS_AN_SM = 1536; // or as have 40 registers each
+constexpr int THREADS_PER_SM = 1536; // leaves each thread 40 registers
 #endif
 constexpr int64_t MAX_GRID_X = INT32_MAX, MAX_GRID_YZ = 65535;
 
@@ -20,20 +19,20 @@ inline int64_t ceil_div(int64_t n, int64_t d)
     return (n + d - 1) / d;
 }
 
-// an element of a matrix
+// the position of an element in a matrix
 struct corner {
     int64_t row, column;
 };
 
-// launch(grid, batch, first) for each grid that it takes to cover (batches, rows, columns) with tiles of
-// `tile_rows` by `tile_columns`: blockIdx.z counts the matrices from `batch` on, and `first` is the corner of the
-// grid's first tile in each. The first launch that fails is the last one.
+// Calls launch(grid, batch, first) for each grid that it takes to cover (batches, rows, columns) with tiles of
+// `tile_rows` by `tile_columns`. blockIdx.z counts the matrices from `batch` on, and `first` is the corner of the
+// grid's first tile in each. Stops at the first launch that fails.
 template <class F>
 [[nodiscard]] cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile_rows, int tile_columns,
                                 F launch)
 {
     static_assert(std::is_same_v<std::invoke_result_t<F, dim3, int64_t, corner>, cudaError_t>,
-                  "a launch that failed must be told: return what launch() or cudaGetLastError() gives");
+                  "a failed launch must be reported: return the result of launch() or cudaGetLastError()");
     const int64_t right = ceil_div(columns, tile_columns), down = ceil_div(rows, tile_rows); // tiles of a matrix
 
     for (int64_t z = 0; z < batches; z += MAX_GRID_YZ)
@@ -49,20 +48,20 @@ template <class F>
     return cudaSuccess;
 }
 
-// likewise, with square tiles
+// the same, with square tiles
 template <class F>
 [[nodiscard]] cudaError_t cover(int64_t batches, int64_t rows, int64_t columns, int tile, F launch)
 {
     return cover(batches, rows, columns, tile, tile, launch);
 }
 
-// of the running block's tile
-static __device__ inline corner corner_of_block(corner first, int tile_rows, int tile_columns)
+// the corner of this block's tile
+static __device__ inline corner block_tile_origin(corner first, int tile_rows, int tile_columns)
 {
     return {first.row + (int64_t)blockIdx.y * tile_rows, first.column + (int64_t)blockIdx.x * tile_columns};
 }
 
-static __device__ inline corner corner_of_block(corner first, int tile)
+static __device__ inline corner block_tile_origin(corner first, int tile)
 {
-    return corner_of_block(first, tile, tile);
+    return block_tile_origin(first, tile, tile);
 }

@@ -1,8 +1,10 @@
-// The tensor cores as a warp has them since sm_80: d (16, 8) += a (16, K) @ b (K, 8), K elements being 32 bytes.
+// Tensor-core multiply-add of one warp, sm_80 and above: d (16, 8) += a (16, K) @ b (K, 8), where K elements are
+// 32 bytes.
 //
-// Of lane t's words, row t / 4 and word t % 4 are: a[0]; a[1], 8 rows below; a[2], 16 bytes to the right; a[3],
-// both. b likewise, of the columns of b: b[0], and b[1] 16 bytes on. d[0] and d[1] lie in row t / 4 at columns
-// 2 (t % 4) and the next, d[2] and d[3] 8 rows below.
+// Fragments: lane t holds four words of a, all at row t / 4 and word t % 4 of a quadrant: a[0] of the upper left,
+// a[1] of the lower left (8 rows below), a[2] of the upper right (16 bytes on), a[3] of the lower right. For b it
+// holds two words of column t / 4: b[0], and b[1] 16 bytes further. d[0] and d[1] are row t / 4, columns 2 (t % 4)
+// and the next; d[2] and d[3] are 8 rows below.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,7 +1,8 @@
-// What threads make of their states together: a group of a warp's threads, a block, the blocks of a launch. The
-// blocks have two ways. With tickets any of them may be the last, on any device. By words it is the one with the
-// highest number, which waits for the others': a trip through memory instead of three (store, ticket, load), but
-// only where blocks run at once, and begin in the order of their numbers.
+// Combines the states of several threads: of a group of lanes, of a block, or of all blocks of a row. Blocks have
+// two ways to do the last. With a counter the block that increments it last combines the partial results; this
+// works on any device. With flagged partials the block with the highest number waits for the others' partial
+// results: one trip through memory in place of three (store, counter, load), but only where all blocks run
+// concurrently and start in the order of their numbers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,8 +12,8 @@
 #include "kernels.h"
 #include "shuffle.cuh"
 
-// The states of `group` lanes side by side, a power of two up to 32, in the first of them. What the others get is
-// of no use.
+// Combines the states of `group` consecutive lanes, a power of two up to 32. The first of them gets the result;
+// the other lanes' values are meaningless.
 template <class Operation>
 static __device__ typename Operation::State combine_lanes(typename Operation::State state, int group)
 {
@@ -21,48 +22,50 @@ static __device__ typename Operation::State combine_lanes(typename Operation::St
     return state;
 }
 
-// The states of a block of REDUCE_BLOCK threads, in thread 0; `of_warp` has room for one a warp.
+// Combines the states of a block of REDUCE_BLOCK threads; thread 0 gets the result. `warp_states` holds one state
+// per warp.
 template <class Operation>
 static __device__ typename Operation::State combine_block(typename Operation::State state,
-                                                          typename Operation::State *of_warp)
+                                                          typename Operation::State *warp_states)
 {
     constexpr int WARPS = REDUCE_BLOCK / 32;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
     state = combine_lanes<Operation>(state, 32);
-    __syncthreads(); // what was there has been read
+    __syncthreads(); // earlier contents of warp_states have been read
     if (lane == 0)
-        of_warp[warp] = state;
-    __syncthreads(); // all warps' states are there
+        warp_states[warp] = state;
+    __syncthreads(); // all warps have stored their states
     if (warp == 0)
-        state = combine_lanes<Operation>(of_warp[lane % WARPS], WARPS);
+        state = combine_lanes<Operation>(warp_states[lane % WARPS], WARPS);
     return state;
 }
 
-// Whether this block is the last of `blocks` that come here with the same ticket; the whole block calls. What each
-// of them has written before can be read by the last one. The ticket, which was 0, is 0 again then.
-static __device__ bool is_last_block(unsigned *ticket, unsigned blocks)
+// Whether this block is the last of `blocks` blocks to call this with the same counter; all threads of a block
+// call it. The last block sees everything that the others wrote before. The counter must be 0 at first, and is 0
+// again afterwards.
+static __device__ bool is_last_block(unsigned *counter, unsigned blocks)
 {
     __shared__ bool last;
 
-    __syncthreads(); // what the block's threads have written comes before the fence
+    __syncthreads(); // the block's writes precede the fence
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
         __threadfence();
-        last = atomicInc(ticket, blocks - 1) == blocks - 1;
+        last = atomicInc(counter, blocks - 1) == blocks - 1;
         __threadfence();
     }
-    __syncthreads(); // the answer is there
+    __syncthreads(); // `last` is set
     return last;
 }
 
-#ifdef __CUDA_ARCH_LIST__ // a GPU's code, or its host's
+#ifdef __CUDA_ARCH_LIST__ // compiled by nvcc, for device or host
 
-// Eight bytes of a state, and that they are there: both come by one store. Between launches it is 0.
-struct alignas(16) Word {
-    uint64_t bits, here;
+// Eight bytes of a state and a flag that they are valid, written by one 16-byte store. All zero between launches.
+struct alignas(16) FlaggedWord {
+    uint64_t bits, ready;
 };
 
-static __device__ inline void put_word(Word *to, uint64_t bits)
+static __device__ inline void store_flagged(FlaggedWord *to, uint64_t bits)
 {
     asm volatile("{ .reg .b128 word; mov.b128 word, {%1, %2}; st.relaxed.gpu.global.b128 [%0], word; }"
                  :
@@ -70,69 +73,70 @@ static __device__ inline void put_word(Word *to, uint64_t bits)
                  : "memory");
 }
 
-static __device__ inline Word get_word(const Word *from)
+static __device__ inline FlaggedWord load_flagged(const FlaggedWord *from)
 {
-    Word word;
+    FlaggedWord word;
 
     asm volatile("{ .reg .b128 word; ld.relaxed.gpu.global.b128 word, [%2]; mov.b128 {%0, %1}, word; }"
-                 : "=l"(word.bits), "=l"(word.here)
+                 : "=l"(word.bits), "=l"(word.ready)
                  : "l"(from)
                  : "memory");
     return word;
 }
 
-// A state in as many words as it takes.
+// A state as flagged words.
 template <class State>
-struct Words {
-    static constexpr int COUNT = (sizeof(State) + sizeof Word::bits - 1) / sizeof Word::bits;
-    static_assert(COUNT <= REDUCE_STATE_WORDS && sizeof(Word) == REDUCE_WORD_BYTES, "the planner has room for it");
-    Word word[COUNT];
+struct FlaggedState {
+    static constexpr int COUNT = (sizeof(State) + sizeof FlaggedWord::bits - 1) / sizeof FlaggedWord::bits;
+    static_assert(COUNT <= REDUCE_MAX_STATE_WORDS && sizeof(FlaggedWord) == REDUCE_FLAGGED_WORD_BYTES,
+                  "the workspace must hold it");
+    FlaggedWord word[COUNT];
 
-    __device__ bool are_here() const
+    __device__ bool is_ready() const
     {
-        bool here = true;
+        bool ready = true;
 
 #pragma unroll
         for (int i = 0; i < COUNT; i++)
-            here = here && word[i].here;
-        return here;
+            ready = ready && word[i].ready;
+        return ready;
     }
 };
 
-// Thread 0 leaves the state of its block, which is not the row's last.
+// Publishes the state of a block that is not the row's last; called by thread 0.
 template <class State>
-static __device__ void leave_state(const State &state, Words<State> *to)
+static __device__ void publish_state(const State &state, FlaggedState<State> *to)
 {
-    uint64_t bits[Words<State>::COUNT] = {};
+    uint64_t bits[FlaggedState<State>::COUNT] = {};
 
     memcpy(bits, &state, sizeof state);
 #pragma unroll
-    for (int i = 0; i < Words<State>::COUNT; i++)
-        put_word(&to->word[i], bits[i]);
+    for (int i = 0; i < FlaggedState<State>::COUNT; i++)
+        store_flagged(&to->word[i], bits[i]);
 }
 
 template <class State>
-static __device__ Words<State> get_words(const Words<State> *from)
+static __device__ FlaggedState<State> load_flagged_state(const FlaggedState<State> *from)
 {
-    Words<State> words;
+    FlaggedState<State> words;
 
 #pragma unroll
-    for (int i = 0; i < Words<State>::COUNT; i++)
-        words.word[i] = get_word(&from->word[i]);
+    for (int i = 0; i < FlaggedState<State>::COUNT; i++)
+        words.word[i] = load_flagged(&from->word[i]);
     return words;
 }
 
-// What a block has left in its words, which have been read once; they are 0 again then.
+// Waits for the state of a block; `from` is what a first load has returned. Resets the words to 0.
 template <class State>
-static __device__ State await_state(Words<State> from, Words<State> *words)
+static __device__ State wait_for_state(FlaggedState<State> from, FlaggedState<State> *words)
 {
-    uint64_t bits[Words<State>::COUNT];
+    uint64_t bits[FlaggedState<State>::COUNT];
     State state;
 
-    while (!from.are_here())
-        from = get_words(words);
+    while (!from.is_ready())
+        from = load_flagged_state(words);
 #pragma unroll
-    for (int i = 0; i < Words<State>::COUNT; i++) {
+    for (int i = 0; i < FlaggedState<State>::COUNT; i++) {
         words->word[i] = {0, 0};
         bits[i] = from.word[i].bits;
     }
@@ -140,82 +144,83 @@ static __device__ State await_state(Words<State> from, Words<State> *words)
     return state;
 }
 
-// The states of `blocks` blocks in thread 0 of the last one, whose own is there in thread 0: combined as they
-// would be after a ticket. The words are 0 again. Few are read without a loop: its code is to be fetched first.
+// Combines the states of `blocks` blocks in the last one, whose own state is in its thread 0, in the same order as
+// the version with a counter does; thread 0 gets the result. Resets the words to 0. Up to REDUCE_BLOCK blocks are
+// read without a loop, which saves instruction fetches.
 template <class Operation>
-static __device__ typename Operation::State await_states(const typename Operation::State &own,
-                                                         Words<typename Operation::State> *words, int blocks,
-                                                         typename Operation::State *of_warp)
+static __device__ typename Operation::State wait_for_states(const typename Operation::State &own,
+                                                            FlaggedState<typename Operation::State> *words,
+                                                            int blocks, typename Operation::State *warp_states)
 {
     using State = typename Operation::State;
-    constexpr int AT_ONCE = Words<State>::COUNT > 2 ? 2 : 4;
+    constexpr int LOADS_IN_FLIGHT = FlaggedState<State>::COUNT > 2 ? 2 : 4;
     const int t = threadIdx.x;
     State state = Operation::identity();
 
     if (t == 0)
-        of_warp[0] = own;
-    __syncthreads(); // the thread whose turn it is reads it
+        warp_states[0] = own;
+    __syncthreads(); // warp_states[0] is written before another thread reads it
     if (blocks <= REDUCE_BLOCK) {
         if (t < blocks - 1)
-            state = await_state<State>(get_words(words + t), words + t);
+            state = wait_for_state<State>(load_flagged_state(words + t), words + t);
         else if (t == blocks - 1)
-            state = of_warp[0];
-        return combine_block<Operation>(state, of_warp);
+            state = warp_states[0];
+        return combine_block<Operation>(state, warp_states);
     }
-    for (int first = t; first < blocks; first += AT_ONCE * REDUCE_BLOCK) {
-        Words<State> from[AT_ONCE];
+    for (int first = t; first < blocks; first += LOADS_IN_FLIGHT * REDUCE_BLOCK) {
+        FlaggedState<State> from[LOADS_IN_FLIGHT];
 
 #pragma unroll
-        for (int u = 0; u < AT_ONCE; u++)
+        for (int u = 0; u < LOADS_IN_FLIGHT; u++)
             if (first + u * REDUCE_BLOCK < blocks - 1)
-                from[u] = get_words(words + first + u * REDUCE_BLOCK);
+                from[u] = load_flagged_state(words + first + u * REDUCE_BLOCK);
 #pragma unroll
-        for (int u = 0; u < AT_ONCE; u++) {
+        for (int u = 0; u < LOADS_IN_FLIGHT; u++) {
             const int block = first + u * REDUCE_BLOCK;
 
             if (block < blocks - 1)
-                state = Operation::combine(state, await_state<State>(from[u], words + block));
+                state = Operation::combine(state, wait_for_state<State>(from[u], words + block));
             else if (block == blocks - 1)
-                state = Operation::combine(state, of_warp[0]);
+                state = Operation::combine(state, warp_states[0]);
         }
     }
-    return combine_block<Operation>(state, of_warp);
+    return combine_block<Operation>(state, warp_states);
 }
 
 #endif
 
-// The states of a row's blocks, which are in their threads 0: all of them in thread 0 of the block where it is
-// true; `block` is the number in the row, and args has the plan.
+// Combines the states that the blocks of a row hold in their thread 0. Returns true in one of the blocks, whose
+// thread 0 has the result. `block` is the block's number within the row.
 template <class Operation>
 static __device__ bool combine_blocks(typename Operation::State &state, int64_t row, int64_t block,
-                                      const reduce_args &args, typename Operation::State *of_warp)
+                                      const reduce_args &args, typename Operation::State *warp_states)
 {
     using State = typename Operation::State;
-    const reduce_plan &plan = args.plan;
+    const reduce_work &work = args.work;
 
 #ifdef __CUDA_ARCH_LIST__
-    auto *words = (Words<State> *)plan.words + row * plan.splits;
+    auto *words = (FlaggedState<State> *)work.flagged_partials + row * work.splits;
 
-    if (plan.words && block == plan.splits - 1) {
-        state = await_states<Operation>(state, words, (int)plan.splits, of_warp);
+    if (work.flagged_partials && block == work.splits - 1) {
+        state = wait_for_states<Operation>(state, words, (int)work.splits, warp_states);
         return true;
     }
-    if (plan.words) {
+    if (work.flagged_partials) {
         if (threadIdx.x == 0)
-            leave_state(state, words + block);
+            publish_state(state, words + block);
         return false;
     }
 #endif
-    State *partials = (State *)args.scratch + row * plan.splits;
+    State *partials = (State *)args.scratch + row * work.splits;
 
     if (threadIdx.x == 0)
         partials[block] = state;
-    if (!is_last_block(&plan.tickets[row], (unsigned)plan.splits))
+    if (!is_last_block(&work.counters[row], (unsigned)work.splits))
         return false;
     state = Operation::identity();
 #pragma unroll 4
-    for (int64_t i = threadIdx.x; i < plan.splits; i += REDUCE_BLOCK)
+    for (int64_t i = threadIdx.x; i < work.splits; i += REDUCE_BLOCK)
         state = Operation::combine(state, partials[i]);
-    state = combine_block<Operation>(state, of_warp);
+    state = combine_block<Operation>(state, warp_states);
     return true;
 }

@@ -1,4 +1,5 @@
-// The end of a reduction, the same on every rung: out[row], from the state of the whole row; or several of them.
+// The last step of a reduction, shared by all rungs: computes out[row], or several of them, from the state of the
+// whole row.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,14 +12,14 @@
 #include "types.cuh"
 #include "vector.cuh"
 
-// a call, so that no kernel holds a conversion to each dtype
+// not inlined, so that kernels do not contain a conversion to every dtype
 template <class Value>
 static __device__ __noinline__ void store_any(void *out, int64_t row, enum dtype dtype, Value value)
 {
     store_as(out, row, dtype, value);
 }
 
-// the dtypes that most results have are stored without
+// the common result dtypes are stored without that call
 template <class Value>
 static __device__ void store_result(void *out, int64_t row, enum dtype dtype, Value value)
 {
@@ -58,19 +59,19 @@ static __device__ T scalar_as(const scalar &x)
         return (T)x.re;
 }
 
-// What a loop over a row, in the order of its elements, begins with.
+// The initial state of a sequential loop over a row.
 template <class Operation>
-static __device__ typename Operation::State first_state(Operation, const reduce_args &)
+static __device__ typename Operation::State initial_state(Operation, const reduce_args &)
 {
     return Operation::identity();
 }
 template <class T>
-static __device__ T first_state(Prod<T>, const reduce_args &args)
+static __device__ T initial_state(Prod<T>, const reduce_args &args)
 {
     return args.begins_with_initial ? scalar_as<T>(args.initial) : T(1);
 }
 
-// a sum as the integer dtype would have kept it, which it is the mean of
+// An integer sum wrapped around to the width of `dtype`: NumPy's mean divides this sum.
 static __device__ inline double wrapped(uint64_t sum, enum dtype dtype)
 {
     if (dtype == BOOL)
@@ -83,9 +84,9 @@ static __device__ inline double wrapped(uint64_t sum, enum dtype dtype)
     return dtype & UNSIGNED ? (double)(sum << shift >> shift) : (double)((int64_t)(sum << shift) >> shift);
 }
 
-// What a state comes to, which `give` is called with: a double, an integer, a complex number, … .
-// sum, prod, min, max, mean: the state is the value, or will be when it is divided; what has another state comes
-// below
+// Calls give(value) with the result of a state: a double, an integer, a complex number, ... This overload is for
+// sum, prod, min, max and mean, whose state is the value itself; the mean is divided here. Overloads for other
+// states follow.
 template <class Operation, class Give>
 static __device__ void evaluate(Operation, typename Operation::State value, const reduce_args &args, Give give)
 {
@@ -102,7 +103,7 @@ static __device__ void evaluate(Operation, typename Operation::State value, cons
     } else if (std::is_same_v<T, float> && !mean) {
         give(value);
     } else if (std::is_floating_point_v<T> || mean) {
-        const enum dtype kept = args.accumulator == FLOAT64 ? INT64 : args.dtype; // as which a sum wraps around
+        const enum dtype kept = args.accumulator == FLOAT64 ? INT64 : args.dtype; // the width at which a sum wraps
         const double x = std::is_floating_point_v<T> ? (double)value : wrapped((uint64_t)value, kept);
         give(mean ? x / args.n : x);
     } else if (is_unsigned) {
@@ -114,7 +115,7 @@ static __device__ void evaluate(Operation, typename Operation::State value, cons
 
 static __device__ inline double whole(double sum, double rest)
 {
-    return rest - rest == 0 && rest != 0 ? sum + rest : sum; // -0 + 0 would be 0
+    return rest - rest == 0 && rest != 0 ? sum + rest : sum; // -0 + 0 would lose the sign
 }
 static __device__ inline complex<double> whole(complex<double> sum, complex<double> rest)
 {
@@ -129,8 +130,8 @@ static __device__ void evaluate(Compensated<T>, typename Compensated<T>::State s
 }
 
 template <class Order, class Give>
-static __device__ void evaluate(IndexOfFirst<Order>, typename IndexOfFirst<Order>::State first,
-                                const reduce_args &, Give give)
+static __device__ void evaluate(ArgExtremum<Order>, typename ArgExtremum<Order>::State first, const reduce_args &,
+                                Give give)
 {
     give(first.index);
 }
@@ -145,21 +146,21 @@ static __device__ void evaluate(Count, Count::State nonzero, const reduce_args &
                                  : count);
 }
 
-static __device__ inline double spread_of_infinity(double mean)
+static __device__ inline double nan_if_infinite(double mean)
 {
-    return mean - mean; // 0, but NaN where an element was infinite, or a NaN
+    return mean - mean; // 0, or NaN if an element was infinite or NaN
 }
-static __device__ inline double spread_of_infinity(complex<double> mean)
+static __device__ inline double nan_if_infinite(complex<double> mean)
 {
     return (mean.re - mean.re) + (mean.im - mean.im);
 }
 
 template <class Mean, class Give>
-static __device__ void evaluate(Moments<Mean>, typename Moments<Mean>::State state, const reduce_args &args,
+static __device__ void evaluate(Variance<Mean>, typename Variance<Mean>::State state, const reduce_args &args,
                                 Give give)
 {
     const double freedom = state.count - args.ddof;
-    const double var = (state.squares + spread_of_infinity(state.mean)) / (freedom <= 0 ? 0 : freedom);
+    const double var = (state.squares + nan_if_infinite(state.mean)) / (freedom <= 0 ? 0 : freedom);
 
     give(args.op == REDUCE_STD ? sqrt(var) : var);
 }
@@ -171,18 +172,18 @@ static __device__ void finish(Operation operation, const typename Operation::Sta
     evaluate(operation, state, args, [&](auto value) { store_result(args.out, row, args.result, value); });
 }
 
-// Whether results have the dtype of x, so that as many as a vector of x has elements are a vector, too.
-static __device__ __host__ inline bool are_elements(const reduce_args &args)
+// Whether results have x's dtype and out is aligned, so that consecutive results can be stored as vectors.
+static __device__ __host__ inline bool can_store_result_vectors(const reduce_args &args)
 {
     return args.result == args.dtype && (uintptr_t)args.out % 16 == 0;
 }
 
-// COUNT results that are elements, side by side from `row` on, a multiple of COUNT, and stored as a vector:
-// state_of(c) is the state of the c-th.
+// Stores COUNT consecutive results of x's dtype as one vector. `row` is a multiple of COUNT; state_of(c) returns
+// the state of row + c.
 template <class In, int COUNT, class Operation, class StateOf>
-static __device__ void finish_elements(Operation operation, int64_t row, const reduce_args &args, StateOf state_of)
+static __device__ void finish_vector(Operation operation, int64_t row, const reduce_args &args, StateOf state_of)
 {
-    typename Operation::State states[COUNT]; // all of them before one is divided, which may be a call
+    typename Operation::State states[COUNT]; // computed before any division, which may be a function call
     In results[COUNT];
     Vector<sizeof results> vector;
 

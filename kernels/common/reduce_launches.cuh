@@ -1,5 +1,6 @@
-// The launches of a reduction whose blocks leave a partial result each: one of x, then one of what the last one
-// left, until that is one a row. The rungs that work so share them, and differ in their kernels alone.
+// The launches of a reduction in several levels: every block writes one partial result, and further launches
+// reduce these, until one result per row is left. The rungs that work this way share this file and differ only in
+// their kernels.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,28 +12,28 @@
 #include "reduce_finish.cuh"
 #include "reduce_ops.cuh"
 
-// The rows x[o, :, i] of x (outer, n, inner) in one launch: the blocks of a row along the grid's x, some of the i
-// along its y, from first_i on, and some of the o along its z, from first_o on. Where x comes in parts, n elements
-// of each row, `first` came with the parts before.
+// The rows x[o, :, i] of x (outer, n, inner) that one launch reduces. The blocks of a row are along the grid's x,
+// the i from first_inner on along y, the o from first_outer on along z. If x arrives in parts, n is the row length
+// of this part, and `first` elements of each row were in earlier parts.
 struct Rows {
-    int64_t n, inner, first_o, first_i, first;
+    int64_t n, inner, first_outer, first_inner, first;
 
-    // where in x the block's row begins: n elements, `inner` apart
+    // index in x of the first element of the block's row; its elements are `inner` apart
     __device__ int64_t begin() const
     {
-        return (first_o + blockIdx.z) * n * inner + first_i + blockIdx.y;
+        return (first_outer + blockIdx.z) * n * inner + first_inner + blockIdx.y;
     }
-    __device__ int64_t number() const // [0, outer * inner)
+    __device__ int64_t number() const // of the row, [0, outer * inner)
     {
-        return (first_o + blockIdx.z) * inner + first_i + blockIdx.y;
+        return (first_outer + blockIdx.z) * inner + first_inner + blockIdx.y;
     }
 };
 
-// What a launch's blocks leave: partial results, or the results where one block has all of its row.
+// Where a block stores its result: as a partial result, or as the final one if the row has a single block.
 template <class Operation>
-struct Left {
+struct PartialSink {
     typename Operation::State *states; // (rows, blocks)
-    int64_t blocks, first_block;       // of a row, in all parts and in those before
+    int64_t blocks, first_block;       // per row: in all parts, and in the parts before this one
     reduce_args args;
 
     __device__ void put(const Rows &rows, typename Operation::State state) const
@@ -44,25 +45,27 @@ struct Left {
     }
 };
 
-// launch(grid, x, rows, left) until one result a row is left, or a launch fails. A row of n elements is given to
-// blocks_of(n) blocks, no more than reduce_scratch() has room for. DTYPES are the row's in the table.
+// Calls launch(grid, x, rows, sink) until one result per row is left or a launch fails. A row of n elements gets
+// blocks_for(n) blocks, and reduce_scratch_bytes() has memory for their partial results. DTYPES is the set of the
+// kernel's row in the table.
 template <unsigned DTYPES, class Blocks, class Launch>
-[[nodiscard]] cudaError_t launch_until_one(const reduce_args *args, Blocks blocks_of, Launch launch)
+[[nodiscard]] cudaError_t launch_until_one_per_row(const reduce_args *args, Blocks blocks_for, Launch launch)
 {
     return dispatch_reduce<DTYPES>(args, [&](auto operation, auto zero) {
         using Operation = decltype(operation);
         using State = typename Operation::State;
-        static_assert(sizeof(State) <= REDUCE_STATE_BYTES, "reduce_scratch() has room for it");
+        static_assert(sizeof(State) <= REDUCE_MAX_STATE_BYTES,
+                      "a partial result must fit into its scratch memory");
 
         State *states = (State *)args->scratch;
-        // `part` of the n elements of each row, after the `first`
-        const auto launch_rows = [&](auto x, int64_t outer, int64_t n, int64_t inner, int64_t first,
+        // `part` of the n elements of each row, from element `first` on
+        const auto launch_pass = [&](auto x, int64_t outer, int64_t n, int64_t inner, int64_t first,
                                      int64_t part) -> cudaError_t {
-            const Left<Operation> left{states, blocks_of(n), blocks_of(first), *args};
+            const PartialSink<Operation> left{states, blocks_for(n), blocks_for(first), *args};
 
             for (int64_t o = 0; o < outer; o += MAX_GRID_YZ)
                 for (int64_t i = 0; i < inner; i += MAX_GRID_YZ) {
-                    const dim3 grid((unsigned)blocks_of(part), (unsigned)std::min(inner - i, MAX_GRID_YZ),
+                    const dim3 grid((unsigned)blocks_for(part), (unsigned)std::min(inner - i, MAX_GRID_YZ),
                                     (unsigned)std::min(outer - o, MAX_GRID_YZ));
 
                     if (cudaError_t error = launch(grid, x, Rows{part, inner, o, i, first}, left))
@@ -71,18 +74,18 @@ template <unsigned DTYPES, class Blocks, class Launch>
             return cudaSuccess;
         };
         const int64_t rows = args->outer * args->inner;
-        int64_t left = blocks_of(args->n); // of each row, side by side
+        int64_t left = blocks_for(args->n); // of each row, side by side
 
-        cudaError_t error = launch_rows((const decltype(zero) *)args->x, args->outer, args->n, args->inner,
+        cudaError_t error = launch_pass((const decltype(zero) *)args->x, args->outer, args->n, args->inner,
                                         args->first, args->count);
-        if (args->first + args->count < args->n) // the other parts are still to come
+        if (args->first + args->count < args->n) // later parts are still missing
             return error;
         while (left > 1 && !error) {
             const State *x = states;
 
             states += rows * left;
-            error = launch_rows(x, rows, left, 1, 0, left);
-            left = blocks_of(left);
+            error = launch_pass(x, rows, left, 1, 0, left);
+            left = blocks_for(left);
         }
         return error;
     });

@@ -1,8 +1,8 @@
-// What a reduction does with its elements: the operations.
+// The operations of a reduction.
 //
-// An operation is a type with a State, what is known of some elements of a row, and three functions: identity(),
-// the state of no element; of(x, j), the state of element j alone, whose value is x; combine(a, b), the state of
-// all that are in a or in b. It does not matter in which order states are combined, but for rounding.
+// An operation is a type with a State, which summarises some elements of a row, and three functions: identity(),
+// the state of no elements; of(x, j), the state of the single element j with value x; combine(a, b), the state of
+// all elements in a and b. The order in which states are combined affects rounding only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,10 +13,10 @@
 #include "kernels.h"
 #include "types.cuh"
 
-// ---- sums and products; the mean is a sum until it is finished ----
+// ---- sums and products; a mean is a sum that is divided at the end ----
 
-// What changes no number that it is added to, nor the sign of a zero: -0. A sum is finished by adding its first
-// element, which is 0 where the caller has not asked for another.
+// -0, the only identity of addition that preserves the sign of zeros. The initial value of a sum (0 by default) is
+// added at the end.
 template <class T>
 static __device__ T negative_zero()
 {
@@ -62,17 +62,17 @@ struct Prod {
     }
 };
 
-// A sum and what rounding has taken from it, so that its error does not grow with the number of elements (D. E.
-// Knuth, The Art of Computer Programming, volume 2, 4.2.2). Where the sum is infinite or a NaN, so may the rest
-// be: it is left out then.
-__device__ inline double lost(double a, double b, double sum)
+// A compensated sum: the sum and its accumulated rounding errors, so that the error does not grow with the number
+// of elements (D. E. Knuth, The Art of Computer Programming, volume 2, 4.2.2). If the sum is infinite or NaN, the
+// compensation may be too, and is ignored.
+__device__ inline double rounding_error(double a, double b, double sum)
 {
     const double of_b = sum - a;
     return (a - (sum - of_b)) + (b - of_b);
 }
-__device__ inline complex<double> lost(complex<double> a, complex<double> b, complex<double> sum)
+__device__ inline complex<double> rounding_error(complex<double> a, complex<double> b, complex<double> sum)
 {
-    return {lost(a.re, b.re, sum.re), lost(a.im, b.im, sum.im)};
+    return {rounding_error(a.re, b.re, sum.re), rounding_error(a.im, b.im, sum.im)};
 }
 
 template <class T>
@@ -92,11 +92,11 @@ struct Compensated {
     static __device__ State combine(State a, State b)
     {
         const T sum = a.sum + b.sum;
-        return {sum, a.rest + b.rest + lost(a.sum, b.sum, sum)};
+        return {sum, a.rest + b.rest + rounding_error(a.sum, b.sum, sum)};
     }
 };
 
-// ---- the least and the greatest element, and where it is; a NaN comes before all numbers, as in NumPy ----
+// ---- minimum and maximum, and their indices; NaN comes before all numbers, as in NumPy ----
 
 template <class T>
 static __device__ bool is_nan(T x)
@@ -104,7 +104,7 @@ static __device__ bool is_nan(T x)
     return x != x;
 }
 
-// Never true of a NaN. Complex numbers are in lexicographic order, and NaNs if one part is.
+// False if one is NaN. Complex numbers compare lexicographically, and are NaN if one part is.
 template <class T>
 static __device__ bool less(T a, T b)
 {
@@ -116,7 +116,7 @@ static __device__ bool less(complex<T> a, complex<T> b)
     return (a.re < b.re && a.im == a.im && b.im == b.im) || (a.re == b.re && a.im < b.im);
 }
 
-// the values before and after all others: infinities, where there are any
+// the least and the greatest value of a type: infinities where it has them
 template <class T>
 struct ends {
     using Limits = std::numeric_limits<T>;
@@ -145,7 +145,7 @@ struct ends<complex<T>> {
 };
 
 template <class T>
-struct Least {
+struct MinOrder {
     using Value = T;
     static __device__ bool before(T a, T b)
     {
@@ -158,7 +158,7 @@ struct Least {
 };
 
 template <class T>
-struct Greatest {
+struct MaxOrder {
     using Value = T;
     static __device__ bool before(T a, T b)
     {
@@ -172,7 +172,7 @@ struct Greatest {
 
 // min and max
 template <class Order>
-struct First {
+struct Extremum {
     using State = typename Order::Value;
     static __device__ State identity()
     {
@@ -189,9 +189,9 @@ struct First {
     }
 };
 
-// argmin and argmax: of equals, and of NaNs, the one with the lowest index
+// argmin and argmax: among equal values, and among NaNs, the lowest index
 template <class Order>
-struct IndexOfFirst {
+struct ArgExtremum {
     struct State {
         typename Order::Value value;
         int64_t index;
@@ -217,7 +217,7 @@ struct IndexOfFirst {
     }
 };
 
-// ---- count_nonzero; any and all are counts until they are finished ----
+// ---- count_nonzero; any and all are counts that are compared at the end ----
 
 struct Count {
     struct State {
@@ -261,12 +261,12 @@ __device__ inline double dot(complex<double> x, complex<double> y)
     return x.re * y.re + x.im * y.im;
 }
 
-// How many, their mean, and the sum of |x - mean|^2: no number is squared before the mean is taken off, so that a
-// small variance far from zero is not lost. Two states give a third by T. F. Chan, G. H. Golub and R. J. LeVeque,
-// Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979; with one element in b that is
-// B. P. Welford's method, 1962.
+// Count, mean, and sum of |x - mean|^2. The mean is subtracted before squaring, so that a small variance far from
+// zero is not lost. Two states combine by T. F. Chan, G. H. Golub and R. J. LeVeque, Updating Formulae and a
+// Pairwise Algorithm for Computing Sample Variances, 1979; with one element in b this is B. P. Welford's method,
+// 1962.
 template <class Mean>
-struct Moments {
+struct Variance {
     struct State {
         Mean mean;
         double count, squares;
@@ -295,9 +295,9 @@ struct Moments {
     }
 };
 
-// ---- from run-time arguments to an operation ----
+// ---- from run-time arguments to an operation's type ----
 
-// what the least and the greatest of such elements is found in
+// the type in which elements of type In are compared
 template <class In>
 using wide = std::conditional_t<
     std::is_same_v<In, boolean> || (std::is_unsigned_v<In> && sizeof(In) < 4), uint32_t,
@@ -305,7 +305,7 @@ using wide = std::conditional_t<
         std::is_integral_v<In> && (sizeof(In) < 4), int32_t,
         std::conditional_t<std::is_same_v<In, __half> || std::is_same_v<In, __nv_bfloat16>, float, In>>>;
 
-// the accumulators of such elements; integers are added as UINT64, for which no sign matters
+// the accumulators for elements of type In; integers are added as UINT64, signed or not
 template <class In>
 constexpr unsigned accumulators()
 {
@@ -316,8 +316,8 @@ constexpr unsigned accumulators()
     return sizeof(In) == 8 ? FLOAT64 : FLOAT32 | FLOAT64;
 }
 
-// f(Operation(), In()) for what the arguments ask for, In being the type of x, one of DTYPES; g(In(), is_product)
-// for sums and products, which have accumulators to choose from
+// f(Operation(), In()) for the operation in args, where In is the type of x, one of DTYPES; g(In(), is_product)
+// for sums and products, which have several accumulators to choose from
 template <unsigned DTYPES, class F, class G>
 [[nodiscard]] cudaError_t dispatch_operation(const reduce_args *args, F f, G g)
 {
@@ -333,27 +333,27 @@ template <unsigned DTYPES, class F, class G>
         case REDUCE_PROD:
             return g(x, std::true_type());
         case REDUCE_MIN:
-            return f(First<Least<Value>>(), x);
+            return f(Extremum<MinOrder<Value>>(), x);
         case REDUCE_MAX:
-            return f(First<Greatest<Value>>(), x);
+            return f(Extremum<MaxOrder<Value>>(), x);
         case REDUCE_ARGMIN:
-            return f(IndexOfFirst<Least<Value>>(), x);
+            return f(ArgExtremum<MinOrder<Value>>(), x);
         case REDUCE_ARGMAX:
-            return f(IndexOfFirst<Greatest<Value>>(), x);
+            return f(ArgExtremum<MaxOrder<Value>>(), x);
         case REDUCE_ANY:
         case REDUCE_ALL:
         case REDUCE_COUNT_NONZERO:
             return f(Count(), x);
         case REDUCE_VAR:
         case REDUCE_STD:
-            return f(Moments<Mean>(), x);
+            return f(Variance<Mean>(), x);
         default:
             return cudaErrorInvalidValue;
         }
     });
 }
 
-// with the accumulator that the arguments ask for
+// the same, with the accumulator given in args
 template <unsigned DTYPES, class F>
 [[nodiscard]] cudaError_t dispatch_reduce(const reduce_args *args, F f)
 {

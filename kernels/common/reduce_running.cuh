@@ -1,8 +1,8 @@
-// What a thread makes of the elements that it reads, one after the other: the fast way to a State.
+// The state of the elements that a thread has read so far, updated the fast way.
 //
-// A kernel at the memory's speed has about seven instructions a byte for everything, so that elements of one byte
-// are combined four at a time where that can be, numbers are converted late and a division is made once for many
-// elements. What comes out is what Operation::combine would have made of them, but for rounding.
+// A memory-bound kernel can afford about seven instructions per byte. So elements of one byte are combined four at
+// a time where possible, conversions are delayed, and one division serves many elements. The result is that of
+// Operation::combine, except for rounding.
 #pragma once
 
 #include "reduce_ops.cuh"
@@ -12,21 +12,21 @@
 template <class In>
 constexpr bool is_small_integer = sizeof(In) <= 2 && (std::is_integral_v<In> || std::is_same_v<In, boolean>);
 
-// a word's bytes as truths: bit 7 of those that are not 0
-static __device__ inline uint32_t truths_of(uint32_t word)
+// bit 7 of each byte of `word` that is not 0
+static __device__ inline uint32_t nonzero_byte_mask(uint32_t word)
 {
     return (((word & 0x7f7f7f7f) + 0x7f7f7f7f) | word) & 0x80808080;
 }
 
-// how many bytes of a word are not 0
-static __device__ inline unsigned nonzero_bytes(uint32_t word)
+// the number of nonzero bytes of a word
+static __device__ inline unsigned count_nonzero_bytes(uint32_t word)
 {
-    return __popc(truths_of(word));
+    return __popc(nonzero_byte_mask(word));
 }
 
-// the sum of a word's four bytes, and of their products, on top of `sum`
+// sum plus the dot product of the four bytes of x and y
 template <class In>
-static __device__ int add_bytes(uint32_t x, uint32_t y, int sum)
+static __device__ int dot4(uint32_t x, uint32_t y, int sum)
 {
     if constexpr (std::is_signed_v<In>)
         return __dp4a((int)x, (int)y, sum);
@@ -35,24 +35,24 @@ static __device__ int add_bytes(uint32_t x, uint32_t y, int sum)
 }
 
 template <class Operation>
-struct is_first : std::false_type {
+struct is_extremum : std::false_type {
 };
 template <class O>
-struct is_first<First<O>> : std::true_type {
+struct is_extremum<Extremum<O>> : std::true_type {
     using Order = O;
 };
 
-// The least or the greatest of COUNT elements of a vector, from FIRST on, as a value of its operation's type.
-// Words of small integers compare by their uppermost elements: the others are shifted there.
+// The minimum or maximum of COUNT elements of a vector, from FIRST on, in the type in which they are compared.
+// Words of small integers are compared by their highest element: the others are shifted there.
 template <class Order, class In, int FIRST, int COUNT, int BYTES>
-static __device__ typename Order::Value first_of(const Vector<BYTES> &x)
+static __device__ typename Order::Value extremum_of(const Vector<BYTES> &x)
 {
     using Value = typename Order::Value;
     constexpr int WORDS = BYTES / 4;
 
     if constexpr (COUNT > 1)
-        return First<Order>::combine(first_of<Order, In, FIRST, COUNT / 2>(x),
-                                     first_of<Order, In, FIRST + COUNT / 2, COUNT / 2>(x));
+        return Extremum<Order>::combine(extremum_of<Order, In, FIRST, COUNT / 2>(x),
+                                        extremum_of<Order, In, FIRST + COUNT / 2, COUNT / 2>(x));
     else if constexpr (std::is_integral_v<In> && sizeof(In) < 4)
         return (Value)(x.word[FIRST % WORDS] << (FIRST / WORDS * 8 * (int)sizeof(In)));
     else
@@ -60,7 +60,7 @@ static __device__ typename Order::Value first_of(const Vector<BYTES> &x)
 }
 
 template <class Order, class In, int BYTES>
-static __device__ typename Order::Value first_of(const Vector<BYTES> &x)
+static __device__ typename Order::Value extremum_of(const Vector<BYTES> &x)
 {
     using Value = typename Order::Value;
 
@@ -69,15 +69,15 @@ static __device__ typename Order::Value first_of(const Vector<BYTES> &x)
         Pair first = element<Pair>(x, 0);
 #pragma unroll
         for (int i = 1; i < BYTES / 4; i++)
-            if constexpr (std::is_same_v<Order, Greatest<Value>>)
+            if constexpr (std::is_same_v<Order, MaxOrder<Value>>)
                 first = __hmax2_nan(first, element<Pair>(x, i));
             else
                 first = __hmin2_nan(first, element<Pair>(x, i));
-        return First<Order>::combine((Value)first.x, (Value)first.y);
+        return Extremum<Order>::combine((Value)first.x, (Value)first.y);
     } else if constexpr (std::is_integral_v<In> && sizeof(In) < 4) {
-        return first_of<Order, In, 0, BYTES / (int)sizeof(In)>(x) >> (32 - 8 * (int)sizeof(In));
+        return extremum_of<Order, In, 0, BYTES / (int)sizeof(In)>(x) >> (32 - 8 * (int)sizeof(In));
     } else {
-        return first_of<Order, In, 0, BYTES / (int)sizeof(In)>(x);
+        return extremum_of<Order, In, 0, BYTES / (int)sizeof(In)>(x);
     }
 }
 
@@ -102,16 +102,16 @@ struct Running {
             unsigned count = 0;
 #pragma unroll
             for (int i = 0; i < BYTES / 4; i++)
-                count += nonzero_bytes(x.word[i]);
+                count += count_nonzero_bytes(x.word[i]);
             state.count += count;
         } else if constexpr (std::is_same_v<Operation, Sum<uint64_t>> && is_small_integer<In>) {
             state += (uint64_t)(int64_t)small_sum(x);
         } else if constexpr (std::is_same_v<Operation, Sum<double>> && std::is_same_v<In, __half>) {
-            state += in_pairs<float, 0, COUNT>(x); // of float16, no sum of a vector is too large for a float
+            state += pairwise_sum<float, 0, COUNT>(x); // the sum of a vector of float16 fits into a float
         } else if constexpr (std::is_same_v<Operation, Sum<double>>) {
-            state += in_pairs<double, 0, COUNT>(x); // each waits for two others, and not for all before it
-        } else if constexpr (is_first<Operation>::value) {
-            state = Operation::combine(state, first_of<typename is_first<Operation>::Order, In>(x));
+            state += pairwise_sum<double, 0, COUNT>(x); // a tree of additions has a shorter dependency chain
+        } else if constexpr (is_extremum<Operation>::value) {
+            state = Operation::combine(state, extremum_of<typename is_extremum<Operation>::Order, In>(x));
         } else {
 #pragma unroll
             for (int i = 0; i < COUNT; i++)
@@ -133,11 +133,11 @@ struct Running {
         if constexpr (std::is_same_v<In, boolean>) {
 #pragma unroll
             for (int i = 0; i < BYTES / 4; i++)
-                sum += nonzero_bytes(x.word[i]);
+                sum += count_nonzero_bytes(x.word[i]);
         } else if constexpr (sizeof(In) == 1) {
 #pragma unroll
             for (int i = 0; i < BYTES / 4; i++)
-                sum = add_bytes<In>(x.word[i], 0x01010101, sum);
+                sum = dot4<In>(x.word[i], 0x01010101, sum);
         } else {
 #pragma unroll
             for (int i = 0; i < BYTES / 2; i++)
@@ -147,24 +147,25 @@ struct Running {
     }
 
     template <class Wide, int FIRST, int COUNT, int BYTES>
-    static __device__ Wide in_pairs(const Vector<BYTES> &x)
+    static __device__ Wide pairwise_sum(const Vector<BYTES> &x)
     {
         if constexpr (COUNT == 1)
             return convert<Wide>(element<In>(x, FIRST));
         else
-            return in_pairs<Wide, FIRST, COUNT / 2>(x) + in_pairs<Wide, FIRST + COUNT / 2, COUNT / 2>(x);
+            return pairwise_sum<Wide, FIRST, COUNT / 2>(x) + pairwise_sum<Wide, FIRST + COUNT / 2, COUNT / 2>(x);
     }
 };
 
-// The first of some elements is found among their values. The vector that has it is kept, and its place in there
-// looked for in the end: no branch is taken meanwhile. Elements have to come in the order of their indices.
+// argmin and argmax: only values are compared on the way. The vector with the best value is kept, and the
+// element's position in it is searched at the end, so that the loop has no branches. Elements have to be added in
+// the order of their indices.
 template <class Order, class In>
-struct Running<IndexOfFirst<Order>, In> {
-    using Operation = IndexOfFirst<Order>;
+struct Running<ArgExtremum<Order>, In> {
+    using Operation = ArgExtremum<Order>;
     using State = typename Operation::State;
     using Value = typename Order::Value;
-    State state = Operation::identity(); // of elements that came one by one
-    Value first = Order::last();         // of the vectors', in `kept`: elements begin, begin + 1, …
+    State state = Operation::identity(); // of elements that were added singly
+    Value first = Order::last(); // the best value of the vectors; `kept` has it: elements begin, begin + 1, …
     Vector<16> kept;
     int64_t begin = -1;
 
@@ -179,14 +180,14 @@ struct Running<IndexOfFirst<Order>, In> {
     template <int BYTES>
     __device__ void add(const Vector<BYTES> &x, int64_t j)
     {
-        const Value value = first_of<Order, In>(x);
+        const Value value = extremum_of<Order, In>(x);
 
         if (comes_before(value, first) || begin < 0) {
             first = value;
             begin = j;
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                kept.word[i] = x.word[i % (BYTES / 4)]; // of equals the first is looked for
+                kept.word[i] = x.word[i % (BYTES / 4)]; // repeated: of equal values the first counts
         }
     }
 
@@ -213,13 +214,13 @@ struct Running<IndexOfFirst<Order>, In> {
     }
 };
 
-// The moments of up to CHUNK elements around the first of them, and then those of all. An element that lies far
-// from the others is the one that the others are measured from in its own chunk at most.
+// var and std: sums over chunks of up to CHUNK elements, relative to the first element of the chunk, which are
+// then combined. So an outlier serves as the origin of its own chunk only.
 template <class Mean, class In>
-struct Running<Moments<Mean>, In> {
-    using Operation = Moments<Mean>;
+struct Running<Variance<Mean>, In> {
+    using Operation = Variance<Mean>;
     using State = typename Operation::State;
-    static constexpr bool EXACT = is_small_integer<In>; // in integers, then
+    static constexpr bool EXACT = is_small_integer<In>; // sums are computed in integers
     static constexpr int CHUNK = EXACT ? 1 << 13 : sizeof(In) <= 4 ? 512 : 64;
     State state = Operation::identity();
     Mean origin = Mean(0);
@@ -257,8 +258,8 @@ struct Running<Moments<Mean>, In> {
             int of_vector = 0, squares_of_vector = 0;
 #pragma unroll
             for (int i = 0; i < BYTES / 4; i++) {
-                of_vector = add_bytes<In>(x.word[i], 0x01010101, of_vector);
-                squares_of_vector = add_bytes<In>(x.word[i], x.word[i], squares_of_vector);
+                of_vector = dot4<In>(x.word[i], 0x01010101, of_vector);
+                squares_of_vector = dot4<In>(x.word[i], x.word[i], squares_of_vector);
             }
             sum += of_vector;
             squares += squares_of_vector;
@@ -299,7 +300,7 @@ struct Running<Moments<Mean>, In> {
             } else {
                 const Mean mean = times(sum, 1.0 / count);
                 const double spread = squares - dot(sum, mean);
-                // what overflows is infinite, and not the difference of two infinities
+                // an overflow gives infinity, not NaN from the difference of two infinities
                 state = Operation::combine(
                     state, {origin + mean, (double)count, squares - squares == 0 ? spread : squares});
             }
@@ -310,8 +311,8 @@ struct Running<Moments<Mean>, In> {
     }
 };
 
-// f(u) for the first `left` of ROWS rows, from FIRST on, all of them unrolled: those beyond are left out four at a
-// time.
+// Calls f(u) for the first `left` of ROWS rows, from FIRST on, fully unrolled; rows beyond `left` are skipped four
+// at a time.
 template <int ROWS, int FIRST = 0, class F>
 static __device__ void each_row(int left, F f)
 {
@@ -326,20 +327,20 @@ static __device__ void each_row(int left, F f)
             each_row<ROWS, END>(left, f);
 }
 
-// Running, for a column: of each vector it takes element c.
+// Running for one column: takes element c of each vector.
 template <class Operation, class In>
 struct RunningColumn : Running<Operation, In> {
     template <int BYTES>
-    __device__ void add_of(const Vector<BYTES> &x, int c, int64_t j)
+    __device__ void add_element(const Vector<BYTES> &x, int c, int64_t j)
     {
         this->add(element<In>(x, c), j);
     }
 };
 
-// The sum of integers of one or two bytes, in 32 bits: an instruction each, or two.
+// The sum of integers of one or two bytes in 32 bits: one or two instructions per element.
 template <class In>
 struct RunningSmallSum {
-    static_assert((int64_t)REDUCE_MOST_ROWS * UINT16_MAX <= INT32_MAX);
+    static_assert((int64_t)REDUCE_MAX_ROWS_PER_THREAD * UINT16_MAX <= INT32_MAX);
     int sum = 0;
 
     __device__ void add(In x, int64_t)
@@ -348,12 +349,12 @@ struct RunningSmallSum {
     }
 
     template <int BYTES>
-    __device__ void add_of(const Vector<BYTES> &x, int c, int64_t)
+    __device__ void add_element(const Vector<BYTES> &x, int c, int64_t)
     {
         if constexpr (std::is_same_v<In, boolean>)
-            sum = add_bytes<uint8_t>(truths_of(x.word[c / 4]) >> 7, 1u << 8 * (c % 4), sum);
+            sum = dot4<uint8_t>(nonzero_byte_mask(x.word[c / 4]) >> 7, 1u << 8 * (c % 4), sum);
         else if constexpr (sizeof(In) == 1)
-            sum = add_bytes<In>(x.word[c / 4], 1u << 8 * (c % 4), sum);
+            sum = dot4<In>(x.word[c / 4], 1u << 8 * (c % 4), sum);
         else
             sum += (int)element<In>(x, c);
     }
@@ -379,10 +380,10 @@ template <>
 struct RunningColumn<Sum<uint64_t>, boolean> : RunningSmallSum<boolean> {
 };
 
-// f(Operation(), In()) for what the arguments ask for: where dispatch_reduce gives a rung the accumulator that its
-// caller wants, this one takes the widest, which costs no time while memory is waited for
+// f(Operation(), In()) for the operation in args. dispatch_reduce takes the accumulator that the caller asks for;
+// this takes the widest, which costs no time in a memory-bound kernel.
 template <unsigned DTYPES, class F>
-[[nodiscard]] cudaError_t dispatch_running(const reduce_args *args, F f)
+[[nodiscard]] cudaError_t dispatch_reduce_widest(const reduce_args *args, F f)
 {
     return dispatch_operation<DTYPES>(args, f, [&](auto x, auto is_product) {
         using In = decltype(x);
@@ -394,20 +395,20 @@ template <unsigned DTYPES, class F>
             return f(Prod<Wide>(), x);
         else if constexpr (std::is_same_v<In, Wide> && !INTEGER)
             return f(Compensated<In>(), x);
-        else if constexpr (!INTEGER) // as exact as what it is stored as
+        else if constexpr (!INTEGER) // compensated only if the result is a double
             return args->result & (FLOAT64 | COMPLEX128) ? f(Compensated<Wide>(), x) : f(Sum<Wide>(), x);
         else if constexpr (INTEGER && sizeof(In) == 8)
             return args->accumulator == FLOAT64 ? f(Compensated<double>(), x)
-                                                : f(Sum<Wide>(), x); // a mean overflows not
+                                                : f(Sum<Wide>(), x); // a mean must not overflow
         else
             return f(Sum<Wide>(), x);
     });
 }
 
-// whether results of x's dtype are made by this: the least and the greatest; sums of integers of 8 bytes, and of
-// floats, as exact as these are
+// Whether a result of x's dtype can be stored directly: minimum and maximum; sums of 8-byte integers; sums of
+// floats, whose accumulator is exact enough
 template <class Operation, class In>
-constexpr bool results_are_elements =
-    is_first<Operation>::value ||
+constexpr bool result_may_have_x_dtype =
+    is_extremum<Operation>::value ||
     std::is_same_v<Operation, std::conditional_t<std::is_same_v<In, double>, Compensated<double>,
                                                  Sum<std::conditional_t<sizeof(In) == 8, uint64_t, double>>>>;

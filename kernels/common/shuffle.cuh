@@ -1,11 +1,11 @@
-// Shuffles of what is wider than a register: a warp exchanges 4 bytes a lane at a time.
+// Shuffles for types wider than a register: a warp shuffle exchanges 4 bytes per lane at a time.
 #pragma once
 
 #include <cuda_runtime.h>
 #include <cstdint>
 #include <cstring>
 
-// the value of the lane `delta` above, of a warp whose lanes all take part; of the last lanes their own
+// The value of lane `lane + delta`; the last `delta` lanes get their own value. All 32 lanes must take part.
 template <class T>
 static __device__ inline T shuffle_down(T value, int delta)
 {

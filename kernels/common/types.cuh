@@ -1,5 +1,4 @@
-// The C++ type behind each dtype, and what C++ has not: NumPy's bool, complex numbers, and conversions that round
-// once.
+// The C++ type of each dtype, and what C++ lacks: NumPy's bool, complex numbers, and conversions that round once.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,7 +9,7 @@
 
 #include "kernels.h"
 
-// One byte, true unless it is 0. Its sum is "or", its product "and".
+// NumPy's bool: one byte, true unless it is 0. Addition is "or", multiplication is "and".
 struct boolean {
     uint8_t byte;
 
@@ -79,8 +78,8 @@ template <class T>
 struct is_complex<complex<T>> : std::true_type {
 };
 
-// the nearest float, but where that is not exact the neighbour whose last bit is 1: rounding it once more gives
-// what rounding the double would have given ("round to odd")
+// Rounds to odd: the nearest float if that is exact, else the neighbouring float whose last bit is 1. Rounding the
+// result to a narrower type then gives what rounding the double directly would have given.
 __device__ inline float round_to_odd(double x)
 {
     const float near = (float)x;
@@ -89,14 +88,14 @@ __device__ inline float round_to_odd(double x)
 
     if (back == x || x != x)
         return near;
-    if ((back > x) == (x > 0)) // rounded away from zero, to infinity perhaps
+    if ((back > x) == (x > 0)) // rounded away from zero, perhaps to infinity
         bits--;
     return __uint_as_float(bits | 1);
 }
 
-// ---- conversions, by NumPy's rules: integers wrap around, the imaginary part is dropped. What an integer does
-// not hold is undefined in C; here it is what x86-64 makes of it, through 32 bits for the integers that are no
-// longer ----
+// ---- conversions by NumPy's rules: integers wrap around, the imaginary part is dropped. A float that the integer
+// type cannot hold is undefined in C; here it gives what x86-64 gives, by way of 32 bits for integers of up to 32
+// bits ----
 
 __device__ inline int32_t to_int32(double x)
 {
@@ -129,7 +128,7 @@ __device__ To from_double(double x)
     else if constexpr (std::is_same_v<To, __half>)
         return __float2half_rn(round_to_odd(x));
     else if constexpr (std::is_same_v<To, __nv_bfloat16>)
-        return __float2bfloat16_rn((float)x); // twice, as ml_dtypes does
+        return __float2bfloat16_rn((float)x); // rounds twice, as ml_dtypes does
     else if constexpr (is_complex<To>::value)
         return To((decltype(To::re))x);
     else
@@ -161,7 +160,7 @@ __device__ To convert(From x)
         return __float2bfloat16_rn((float)x);
     else if constexpr (std::is_same_v<From, float> && narrow)
         return (To)x;
-    else // exact, but for integers beyond 2^53, which are larger than any float16
+    else // exact, except for integers beyond 2^53, which exceed float16 anyway
         return from_double<To>((double)x);
 }
 
@@ -184,7 +183,7 @@ __device__ To convert(From x)
     CASE(COMPLEX64, complex<float>) \
     CASE(COMPLEX128, complex<double>)
 
-// f(T()) for the type that `dtype` names, if it is one of SET; instantiates f for those only
+// f(T()) for the C++ type of `dtype`, which must be one of SET; instantiates f for those only
 template <unsigned SET, class F>
 [[nodiscard]] cudaError_t dispatch_dtype(enum dtype dtype, F f)
 {
@@ -202,7 +201,7 @@ template <unsigned SET, class F>
 #undef SMEMKIT_CASE
 }
 
-// the unsigned dtype of a signed one's size: what wraps around does not tell them apart
+// the unsigned dtype of the same size: wrapping arithmetic is the same for both
 inline enum dtype without_sign(enum dtype dtype)
 {
     return dtype & SIGNED ? (enum dtype)(dtype << 4) : dtype;

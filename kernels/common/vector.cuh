@@ -1,9 +1,9 @@
-// Elements that lie side by side, loaded some at a time: 4, 8 or 16 bytes from any address, by aligned loads.
+// Vector loads of contiguous elements: 4, 8 or 16 bytes from any address, by aligned loads only.
 //
-// A load has to begin at a multiple of its size. One that would not is made of the two aligned ones in which its
-// bytes lie: what they have in common with the neighbours' is read from memory once, and then from the L1 cache.
-// The two are issued first, `low` and `high`, and put together when they are needed, so that others are under way
-// meanwhile.
+// A vector load must be aligned to its size. An unaligned vector is assembled from the two aligned ones that
+// contain its bytes; neighbouring threads share these, so that each is read from memory once and then from the L1
+// cache. Both loads, `low` and `high`, are issued first and combined when the value is needed, so that several can
+// be in flight.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -30,13 +30,13 @@ static __device__ In element(const Vector<BYTES> &vector, int i) // [0, BYTES / 
     return x;
 }
 
-// The bytes of an array: nothing outside of it is read.
-struct Extent {
+// The address range of an array. Nothing outside is read.
+struct ByteRange {
     const unsigned char *begin, *end;
 };
 
-// what lies in the array of the 16 bytes at a multiple of 16, the rest 0; a call, since it is rare
-static __device__ __noinline__ uint4 load_edge(const unsigned char *from, Extent array)
+// 16 bytes at a multiple of 16, with 0 for bytes outside the array; not inlined, because it is rare
+static __device__ __noinline__ uint4 load_partly_in_bounds(const unsigned char *from, ByteRange array)
 {
     uint32_t word[4] = {0, 0, 0, 0};
 
@@ -61,18 +61,18 @@ static __device__ Vector<BYTES> load_aligned(const unsigned char *from)
     }
 }
 
-// Where loads leave what they read in L2: a share `keep` of it as it would be, the rest as the first to go, so
-// that a part of what is larger than L2 is there when it is read again. It tells by the address which.
-static __device__ inline uint64_t policy_for(float keep)
+// An L2 cache policy: a fraction `l2_share` of the addresses gets normal eviction priority, the others are evicted
+// first. So part of an array larger than L2 is still cached when it is read again.
+static __device__ inline uint64_t l2_policy(float l2_share)
 {
     uint64_t policy = 0;
 
 #if defined(__CUDA_ARCH_LIST__) && __CUDA_ARCH__ >= 800
     asm volatile("createpolicy.fractional.L2::evict_normal.L2::evict_first.b64 %0, %1;"
                  : "=l"(policy)
-                 : "f"(keep));
+                 : "f"(l2_share));
 #else
-    (void)keep;
+    (void)l2_share;
 #endif
     return policy;
 }
@@ -92,7 +92,7 @@ static __device__ inline Vector<16> load_aligned(const unsigned char *from, uint
 #endif
 }
 
-// 16 bytes from any address on, and no others; a call, since it is rare
+// exactly 16 bytes from any address; not inlined, because it is rare
 static __device__ __noinline__ Vector<16> load_bytes(const unsigned char *from)
 {
     Vector<16> vector;
@@ -105,35 +105,35 @@ static __device__ __noinline__ Vector<16> load_bytes(const unsigned char *from)
 }
 
 template <int BYTES>
-static __device__ Vector<BYTES> load_inside(const unsigned char *from, Extent array)
+static __device__ Vector<BYTES> load_in_bounds(const unsigned char *from, ByteRange array)
 {
     if (from >= array.begin && from + BYTES <= array.end)
         return load_aligned<BYTES>(from);
-    const uint4 edge = load_edge(from, array);
+    const uint4 edge = load_partly_in_bounds(from, array);
     Vector<BYTES> vector;
     memcpy(&vector, &edge, sizeof vector);
     return vector;
 }
 
-// BYTES from any address on, where an element begins: on their way
+// A load of BYTES from any element's address, in flight between begin() and end().
 template <class In, int BYTES>
-struct Loading {
-    Vector<BYTES> low, high; // the aligned ones; high only where they are not one
-    unsigned shift;          // bytes from `low` on, [0, BYTES)
+struct UnalignedLoad {
+    Vector<BYTES> low, high; // the two aligned vectors; `high` is unused if one contains all bytes
+    unsigned shift;          // offset of the first byte in `low`, [0, BYTES)
 
-    // `count` of them matter, all in the array
-    __device__ void begin(const unsigned char *from, int count, Extent array)
+    // Only `count` bytes matter; they lie inside the array.
+    __device__ void begin(const unsigned char *from, int count, ByteRange array)
     {
         shift = (unsigned)((uintptr_t)from & (BYTES - 1));
         if (shift == 0 && count == BYTES) {
             low = load_aligned<BYTES>(from);
         } else {
-            low = load_inside<BYTES>(from - shift, array);
-            high = shift + count > BYTES ? load_inside<BYTES>(from - shift + BYTES, array) : low;
+            low = load_in_bounds<BYTES>(from - shift, array);
+            high = shift + count > BYTES ? load_in_bounds<BYTES>(from - shift + BYTES, array) : low;
         }
     }
 
-    // Likewise all of them, where BYTES before them and behind them may be read as well.
+    // The same for all BYTES, where BYTES before and after them may be read as well.
     __device__ void begin(const unsigned char *from)
     {
         shift = (unsigned)((uintptr_t)from & (BYTES - 1));
@@ -141,8 +141,8 @@ struct Loading {
         high = load_aligned<BYTES>(from - shift + BYTES);
     }
 
-    // Likewise, and nothing else.
-    __device__ void begin_alone(const unsigned char *from)
+    // The same, reading no other byte.
+    __device__ void issue_bytewise(const unsigned char *from)
     {
         shift = 0;
         low = load_bytes(from);

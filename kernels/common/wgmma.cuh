@@ -1,10 +1,10 @@
-// The tensor cores as four warps have them on sm_90a: d (64, 256) += a (64, K) @ b (256, K)^T, K elements being 32
-// bytes, both operands in shared memory and the sums in registers.
+// Tensor-core multiply-add of a warpgroup (four warps) on sm_90a: d (64, 256) += a (64, K) @ b (256, K)^T, where K
+// elements are 32 bytes. Both operands are in shared memory, the accumulators in registers.
 //
-// An operand's rows are 128 bytes, of which 32 are one multiplication's; the 16-byte piece p of row r lies where
-// piece p ^ (r % 8) would, so that no two of eight rows meet in a bank ("128-byte swizzle"). The first row begins
-// at a multiple of 1024 bytes. Of d lane t of warp w has, at 4 n + 2 h + c with h and c in [0, 2): row 16 w + t /
-// 4 + 8 h, column 8 n + 2 (t % 4) + c.
+// Layout of an operand: rows of 128 bytes, of which one multiplication uses 32. The 16-byte chunk c of row r is
+// stored at chunk c ^ (r % 8) ("128-byte swizzle"), so that eight rows have no bank conflicts. The first row
+// starts at a multiple of 1024 bytes. Accumulators: lane t of warp w holds in d[4 n + 2 h + c], with h and c in
+// [0, 2), row 16 w + t / 4 + 8 h and column 8 n + 2 (t % 4) + c.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -12,19 +12,19 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 
-// where it lies, for the hardware; eight rows are 1024 bytes
-static __device__ inline uint64_t wgmma_operand(const void *shared)
+// the matrix descriptor of an operand; eight rows are 1024 bytes
+static __device__ inline uint64_t wgmma_descriptor(const void *shared)
 {
     return (uint64_t)((uint32_t)__cvta_generic_to_shared(shared) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 
-// orders what threads have stored in shared memory before what the tensor cores read there
-static __device__ inline void wgmma_stored()
+// orders the threads' stores to shared memory before the tensor cores' reads (proxy fence)
+static __device__ inline void fence_proxy_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-static __device__ inline void wgmma_begin()
+static __device__ inline void wgmma_fence()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -34,14 +34,14 @@ static __device__ inline void wgmma_commit()
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// all but the last PENDING groups are done
+// waits until all but the last PENDING groups are complete
 template <int PENDING>
 static __device__ inline void wgmma_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-#define WGMMA_SUMS                                                                                 \
+#define WGMMA_ACCUMULATORS                                                                         \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
@@ -53,10 +53,10 @@ static __device__ inline void wgmma_wait()
 #define WGMMA_4(i)  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define WGMMA_16(i) WGMMA_4(i), WGMMA_4(i + 4), WGMMA_4(i + 8), WGMMA_4(i + 12)
 #define WGMMA_64(i) WGMMA_16(i), WGMMA_16(i + 16), WGMMA_16(i + 32), WGMMA_16(i + 48)
-#define WGMMA(shape, type, more)                                                                   \
-    asm volatile("wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" WGMMA_SUMS "}, " \
-                 "%128, %129, 1, 1, 1" more ";"                                                    \
-                 : WGMMA_64(0), WGMMA_64(64)                                                       \
+#define WGMMA(shape, type, more)                                                                           \
+    asm volatile("wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" WGMMA_ACCUMULATORS "}, " \
+                 "%128, %129, 1, 1, 1" more ";"                                                            \
+                 : WGMMA_64(0), WGMMA_64(64)                                                               \
                  : "l"(a), "l"(b))
 
 static __device__ inline void wgmma(float (&d)[128], uint64_t a, uint64_t b, __half)

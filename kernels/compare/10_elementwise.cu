@@ -1,8 +1,8 @@
 // out = (a == b), or (a != b), one thread per element.
 //
-// The idea: what add does, with a truth as the result: a NaN equals nothing, not even itself. Arrays of different
-// shapes and dtypes have been made alike before it; only int64 and uint64 have no integer in common that holds
-// both, and are compared as they are.
+// The idea: add, with a bool as the result. A NaN equals nothing, not even itself. Operands of different shapes or
+// dtypes have been converted before, except int64 and uint64: no integer type holds both, so they are compared as
+// they are.
 // Launch: blocks of 256 threads.
 #include <cuda_runtime.h>
 

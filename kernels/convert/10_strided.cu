@@ -1,8 +1,7 @@
-// An array of any strides, byte order and dtype, converted into another one.
+// Converts an array of any strides, byte order and dtype into another.
 //
-// The idea: one thread an element. Its index along each dimension, times the stride, tells where the element lies
-// in x, and where it goes. What has no address that the hardware could load from or store to, or has its bytes the
-// other way round, is moved byte by byte.
+// The idea: one thread per element. Its index along each dimension, times the stride, gives its address in x and
+// in out. Unaligned and byte-swapped elements are moved byte by byte.
 // Launch: blocks of 256 threads over the elements.
 #include <cuda_runtime.h>
 
@@ -12,7 +11,7 @@
 
 constexpr int BLOCK = 256;
 
-// bytes from element 0, …, 0 to element i in C order
+// byte offset of element i, in C order, from element 0, …, 0
 static __device__ void offsets(const convert_args &args, int64_t i, int64_t *in, int64_t *out)
 {
     *in = *out = 0;
@@ -29,7 +28,7 @@ static __device__ void offsets(const convert_args &args, int64_t i, int64_t *in,
     }
 }
 
-// UNIT bytes at a time are in the other order; it is a power of two
+// reverses every UNIT bytes; UNIT is a power of two
 template <int BYTES, int UNIT>
 static __device__ void copy_bytes(char *to, const char *from, bool swapped)
 {
@@ -38,9 +37,9 @@ static __device__ void copy_bytes(char *to, const char *from, bool swapped)
 }
 
 template <class T>
-static __device__ T load(const convert_side &x, int64_t offset)
+static __device__ T load(const convert_operand &x, int64_t offset)
 {
-    constexpr int UNIT = is_complex<T>::value ? sizeof(T) / 2 : sizeof(T); // a complex number is two
+    constexpr int UNIT = is_complex<T>::value ? sizeof(T) / 2 : sizeof(T); // a complex number has two
     const char *address = (const char *)x.data + offset;
     T value;
 
@@ -50,7 +49,7 @@ static __device__ T load(const convert_side &x, int64_t offset)
     return value;
 }
 
-// of any dtype, from a place that is aligned for all
+// an element of any dtype, from memory that is aligned for all
 static __device__ void store_bytewise(char *to, const char *from, enum dtype dtype, bool swapped)
 {
     const int bytes = dtype & (BOOL | INT8 | UINT8)                   ? 1

@@ -1,58 +1,58 @@
-/* C = A @ B on one core of the host: three nested loops, in the order in which the definition is written, and one
- * around them over the matrices of a batch. */
+/* C = A @ B on one core of the host: three nested loops, as in the definition, inside a loop over the matrices of
+ * a batch. */
 #include "kernels.h"
 #include "smemkit/narrow_bits.h"
 
-/* Of 0 and all products, `add` makes the sum and `result` an element of c. */
-#define MATMUL(name, type, sum_type, add, result)                          \
-    static void name(const struct matmul_args *args)                       \
-    {                                                                      \
-        const int64_t m = args->m, n = args->n, k = args->k;               \
-                                                                           \
-        for (int64_t batch = 0; batch < args->batches; batch++) {          \
-            const type *a = (const type *)args->a + batch * args->a_step;  \
-            const type *b = (const type *)args->b + batch * args->b_step;  \
-            type *c = (type *)args->c + batch * m * n;                     \
-                                                                           \
-            for (int64_t row = 0; row < m; row++) {                        \
-                for (int64_t column = 0; column < n; column++) {           \
-                    sum_type sum = {0};                                    \
-                    for (int64_t i = 0; i < k; i++)                        \
-                        sum = add(sum, a[row * k + i], b[i * n + column]); \
-                    c[row * n + column] = result(sum);                     \
-                }                                                          \
-            }                                                              \
-        }                                                                  \
+/* `add` adds one product to the sum, which starts at 0; `result` converts the sum to an element of c. */
+#define MATMUL(name, type, sum_type, add, result)                                 \
+    static void name(const struct matmul_args *args)                              \
+    {                                                                             \
+        const int64_t m = args->m, n = args->n, k = args->k;                      \
+                                                                                  \
+        for (int64_t batch = 0; batch < args->batches; batch++) {                 \
+            const type *a = (const type *)args->a + batch * args->a_batch_stride; \
+            const type *b = (const type *)args->b + batch * args->b_batch_stride; \
+            type *c = (type *)args->c + batch * m * n;                            \
+                                                                                  \
+            for (int64_t row = 0; row < m; row++) {                               \
+                for (int64_t column = 0; column < n; column++) {                  \
+                    sum_type sum = {0};                                           \
+                    for (int64_t i = 0; i < k; i++)                               \
+                        sum = add(sum, a[row * k + i], b[i * n + column]);        \
+                    c[row * n + column] = result(sum);                            \
+                }                                                                 \
+            }                                                                     \
+        }                                                                         \
     }
 
-/* sum + a * b in one type, to which the operands are converted */
+/* sum + a * b, computed in one type */
 #define ADD(name, type)                               \
     static inline type name(type sum, type a, type b) \
     {                                                 \
         return sum + a * b;                           \
     }
-ADD(add_uint32, uint32_t) /* unsigned, which wraps; signed must not overflow */
-ADD(add_uint64, uint64_t)
-ADD(add_float32, float)
-ADD(add_float64, double)
+ADD(multiply_add_uint32, uint32_t) /* unsigned arithmetic wraps; signed overflow is undefined */
+ADD(multiply_add_uint64, uint64_t)
+ADD(multiply_add_float32, float)
+ADD(multiply_add_float64, double)
 
-static inline bool add_bool(bool sum, bool a, bool b)
+static inline bool multiply_add_bool(bool sum, bool a, bool b)
 {
     return sum || (a && b);
 }
 
-static inline float add_float16(float sum, uint16_t a, uint16_t b)
+static inline float multiply_add_float16(float sum, uint16_t a, uint16_t b)
 {
-    return add_float32(sum, float16_to_float(a), float16_to_float(b));
+    return multiply_add_float32(sum, float16_to_float(a), float16_to_float(b));
 }
 
-static inline float add_bfloat16(float sum, uint16_t a, uint16_t b)
+static inline float multiply_add_bfloat16(float sum, uint16_t a, uint16_t b)
 {
-    return add_float32(sum, bfloat16_to_float(a), bfloat16_to_float(b));
+    return multiply_add_float32(sum, bfloat16_to_float(a), bfloat16_to_float(b));
 }
 
-/* not C's own complex numbers, whose product treats infinities as no GPU and no BLAS does */
-#define ADD_COMPLEX(name, type, part)                 \
+/* not C's own complex numbers: their product treats infinities unlike GPUs and BLAS */
+#define MULTIPLY_ADD_COMPLEX(name, type, part)        \
     typedef struct {                                  \
         part re, im;                                  \
     } type;                                           \
@@ -62,25 +62,25 @@ static inline float add_bfloat16(float sum, uint16_t a, uint16_t b)
         sum.im += a.re * b.im + a.im * b.re;          \
         return sum;                                   \
     }
-ADD_COMPLEX(add_complex64, complex64, float)
-ADD_COMPLEX(add_complex128, complex128, double)
+MULTIPLY_ADD_COMPLEX(multiply_add_complex64, complex64, float)
+MULTIPLY_ADD_COMPLEX(multiply_add_complex128, complex128, double)
 
-#define AS_IT_IS(sum) (sum)
-#define LAST_8(sum)   ((uint8_t)(sum))
-#define LAST_16(sum)  ((uint16_t)(sum))
+#define UNCHANGED(sum)   (sum)
+#define LOW_8_BITS(sum)  ((uint8_t)(sum))
+#define LOW_16_BITS(sum) ((uint16_t)(sum))
 
-/* integers of one size have one function: what wraps around does not tell signed from unsigned */
-MATMUL(matmul_bool, uint8_t, bool, add_bool, AS_IT_IS)
-MATMUL(matmul_int8, uint8_t, uint32_t, add_uint32, LAST_8)
-MATMUL(matmul_int16, uint16_t, uint32_t, add_uint32, LAST_16)
-MATMUL(matmul_int32, uint32_t, uint32_t, add_uint32, AS_IT_IS)
-MATMUL(matmul_int64, uint64_t, uint64_t, add_uint64, AS_IT_IS)
-MATMUL(matmul_float16, uint16_t, float, add_float16, float16_from_float)
-MATMUL(matmul_bfloat16, uint16_t, float, add_bfloat16, bfloat16_from_float)
-MATMUL(matmul_float32, float, float, add_float32, AS_IT_IS)
-MATMUL(matmul_float64, double, double, add_float64, AS_IT_IS)
-MATMUL(matmul_complex64, complex64, complex64, add_complex64, AS_IT_IS)
-MATMUL(matmul_complex128, complex128, complex128, add_complex128, AS_IT_IS)
+/* signed and unsigned integers of one size share a function: wrapping arithmetic is the same */
+MATMUL(matmul_bool, uint8_t, bool, multiply_add_bool, UNCHANGED)
+MATMUL(matmul_int8, uint8_t, uint32_t, multiply_add_uint32, LOW_8_BITS)
+MATMUL(matmul_int16, uint16_t, uint32_t, multiply_add_uint32, LOW_16_BITS)
+MATMUL(matmul_int32, uint32_t, uint32_t, multiply_add_uint32, UNCHANGED)
+MATMUL(matmul_int64, uint64_t, uint64_t, multiply_add_uint64, UNCHANGED)
+MATMUL(matmul_float16, uint16_t, float, multiply_add_float16, float16_from_float)
+MATMUL(matmul_bfloat16, uint16_t, float, multiply_add_bfloat16, bfloat16_from_float)
+MATMUL(matmul_float32, float, float, multiply_add_float32, UNCHANGED)
+MATMUL(matmul_float64, double, double, multiply_add_float64, UNCHANGED)
+MATMUL(matmul_complex64, complex64, complex64, multiply_add_complex64, UNCHANGED)
+MATMUL(matmul_complex128, complex128, complex128, multiply_add_complex128, UNCHANGED)
 
 int launch_matmul_sequential(const struct matmul_args *args)
 {

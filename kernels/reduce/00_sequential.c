@@ -1,6 +1,6 @@
-/* A reduction on one core of the host: for each row a loop over its elements, one after the other.
+/* A reduction on one core of the host: for each row, a loop over its elements.
  *
- * REDUCTIONS writes these loops down once; below it they are made for each dtype.
+ * REDUCTIONS defines these loops; it is instantiated below for each dtype.
  */
 #include <complex.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 typedef float complex complex64;
 typedef double complex complex128;
 
-/* what C11 calls CMPLXF and CMPLX, which not every library has */
+/* C11's CMPLXF and CMPLX, which not every C library has */
 static inline complex64 make_complex64(float re, float im)
 {
     const float parts[] = {re, im};
@@ -47,7 +47,7 @@ static inline bool less_complex(complex128 a, complex128 b) /* in lexicographic 
 #define times_uint64_t(a, b) ((a) * (b))
 #define times_float(a, b)    ((a) * (b))
 #define times_double(a, b)   ((a) * (b))
-/* as the definition says; C's own product makes infinities of what it gives as NaN + NaN i */
+/* by the definition; C's own product turns NaN + NaN i into infinities */
 static inline complex64 times_complex64(complex64 a, complex64 b)
 {
     return make_complex64(crealf(a) * crealf(b) - cimagf(a) * cimagf(b),
@@ -111,8 +111,8 @@ static struct number number_complex(const struct reduce_args *args, complex128 z
         return product;                                                                                 \
     }
 
-/* Elements are found and compared as a `value` of the `kind` integer, real or complex; summed in a `sum_type` or,
- * if the arguments say so, in a `wide` one. */
+/* Elements are loaded and compared as a `value` of the `kind` integer, real or complex; summed in a `sum_type` or,
+ * if the arguments say so, in a `wide` type. */
 #define REDUCTIONS(name, type, load, kind, value, sum_type, wide)                                        \
     SUMS(name, type, load, sum_type)                                                                     \
     SUMS(name##_wide, type, load, wide)                                                                  \
@@ -152,18 +152,18 @@ static struct number number_complex(const struct reduce_args *args, complex128 z
     {                                                                                                    \
         const type *x = (const type *)args->x + start;                                                   \
         const int64_t n = args->n, step = args->inner;                                                   \
-        const bool widely = args->accumulator & (FLOAT64 | COMPLEX128);                                  \
+        const bool use_wide = args->accumulator & (FLOAT64 | COMPLEX128);                                \
         const bool greatest = args->op == REDUCE_MAX || args->op == REDUCE_ARGMAX;                       \
         value first;                                                                                     \
                                                                                                          \
         switch (args->op) {                                                                              \
         case REDUCE_SUM:                                                                                 \
         case REDUCE_MEAN:                                                                                \
-            return widely ? number_complex(args, name##_wide_sum(args, x, n, step))                      \
-                          : number_##kind(args, name##_sum(args, x, n, step));                           \
+            return use_wide ? number_complex(args, name##_wide_sum(args, x, n, step))                    \
+                            : number_##kind(args, name##_sum(args, x, n, step));                         \
         case REDUCE_PROD:                                                                                \
-            return widely ? number_complex(args, name##_wide_prod(args, x, n, step))                     \
-                          : number_##kind(args, name##_prod(args, x, n, step));                          \
+            return use_wide ? number_complex(args, name##_wide_prod(args, x, n, step))                   \
+                            : number_##kind(args, name##_prod(args, x, n, step));                        \
         case REDUCE_MIN:                                                                                 \
         case REDUCE_MAX:                                                                                 \
             first = load_##load(x[name##_first(x, n, step, greatest) * step]);                           \
@@ -225,7 +225,7 @@ static struct number reduce_row(const struct reduce_args *args, int64_t start)
 
 /* ---- from a row's number to its result ---- */
 
-/* A sum as the integer dtype would have kept it, which it is the mean of. */
+/* An integer sum wrapped around to the width of the dtype: NumPy's mean divides this sum. */
 static double wrapped(uint64_t sum, enum dtype dtype)
 {
     if (dtype == BOOL)
@@ -261,9 +261,10 @@ static struct number finish(const struct reduce_args *args, struct number x)
     }
 }
 
-/* as NumPy converts: integers wrap around, NaN and what no int64 (or uint64, if that is wanted) holds become -2^63
+/* NumPy's conversion: integers wrap around; NaN, and values that int64 (or uint64, if that is wanted) cannot hold,
+ * become -2^63
  */
-static uint64_t integer_of(struct number x, enum dtype wanted)
+static uint64_t number_to_integer(struct number x, enum dtype wanted)
 {
     if (x.is_integer)
         return x.bits;
@@ -274,7 +275,7 @@ static uint64_t integer_of(struct number x, enum dtype wanted)
 
 static void store(const struct reduce_args *args, int64_t row, struct number x)
 {
-    const uint64_t bits = integer_of(x, args->result);
+    const uint64_t bits = number_to_integer(x, args->result);
     void *out = args->out;
 
     switch (args->result) {
@@ -301,9 +302,9 @@ static void store(const struct reduce_args *args, int64_t row, struct number x)
         ((uint16_t *)out)[row] = float16_from_float(round_to_odd(x.re));
         break;
     case BFLOAT16:
-        ((uint16_t *)out)[row] = bfloat16_from_float((float)x.re); /* twice, as ml_dtypes does */
+        ((uint16_t *)out)[row] = bfloat16_from_float((float)x.re); /* rounds twice, as ml_dtypes does */
         break;
-    case FLOAT32: /* not by way of a double, so that an integer is rounded once */
+    case FLOAT32: /* not through a double, so that an integer is rounded once */
         ((float *)out)[row] = !x.is_integer ? (float)x.re : x.is_unsigned ? (float)bits : (float)(int64_t)bits;
         break;
     case FLOAT64:

@@ -1,10 +1,11 @@
-// A reduction, one thread a result.
+// A reduction, one thread per result.
 //
-// The idea: a row of x becomes one element of the result, and rows have nothing to do with each other. So each
-// thread walks along a row of its own, and no thread waits for another. Where rows lie side by side (a reduction
-// down the columns of a matrix), the threads of a warp read side by side, too. What the rung below wasted: all
-// cores but one. With few rows this one wastes them as well: a sum of everything is one thread's work. Launch:
-// blocks of 256 threads over the rows.
+// The idea: a row of x becomes one element of the result, and rows are independent. So each thread loops over its
+// own row, and no thread waits for another. For a reduction down the columns of a matrix, consecutive threads read
+// consecutive elements.
+// What the rung below wasted: all cores but one. With few rows this rung wastes them as well: a sum over all
+// elements is the work of one thread.
+// Launch: blocks of 256 threads over the rows.
 #include <cuda_runtime.h>
 
 #include "../common/grid.cuh"
@@ -20,7 +21,7 @@ __global__ void reduce_rowwise(const In *x, reduce_args args)
     if (row < args.outer * inner) {
         const int64_t o = inner == 1 ? row : row / inner, i = row - o * inner;
         const In *first = x + o * n * inner + i; // x[o, :, i] is the thread's row
-        typename Operation::State state = first_state(Operation(), args);
+        typename Operation::State state = initial_state(Operation(), args);
 
         for (int64_t j = 0; j < n; j++)
             state = Operation::combine(state, Operation::of(first[j * inner], j));

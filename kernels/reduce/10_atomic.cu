@@ -1,10 +1,11 @@
-// A reduction through atomics.
+// A reduction with atomics.
 //
-// The idea: one thread an element, and each adds its element to its row's cell in global memory. An atomic makes
-// the read, the addition and the write one step, so that no addition is lost. What the rung below wasted: all
-// threads but one a row. With few rows this one does not do much better: n atomics on one address stand in one
-// queue. Launch: blocks of 256 threads over the elements, after a launch that sets the cells, and before one that
-// stores the results in their own type, both with one thread a row.
+// The idea: one thread per element, and each adds its element to its row's cell in global memory. An atomic makes
+// the read, the addition and the write one step, so that no addition is lost.
+// What the rung below wasted: all threads but one per row. With few rows this rung is hardly better: n atomics on
+// one address are serialised.
+// Launch: blocks of 256 threads over the elements. A launch before it sets the cells, and one after it stores the
+// results in their own dtype, both with one thread per row.
 #include <cuda_runtime.h>
 
 #include "../common/atomics.cuh"
@@ -14,7 +15,7 @@
 #include "kernels.h"
 
 template <class Operation>
-__global__ void reduce_atomic_start(typename Operation::State *cells, int64_t rows)
+__global__ void reduce_atomic_init(typename Operation::State *cells, int64_t rows)
 {
     const int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 
@@ -57,7 +58,7 @@ cudaError_t launch_reduce_atomic(const reduce_args *args, cudaStream_t stream)
             const unsigned row_blocks = (unsigned)ceil_div(rows, BLOCK);
             State *cells = (State *)args->scratch;
 
-            reduce_atomic_start<Operation><<<row_blocks, BLOCK, 0, stream>>>(cells, rows);
+            reduce_atomic_init<Operation><<<row_blocks, BLOCK, 0, stream>>>(cells, rows);
             if (cudaError_t error = cudaGetLastError())
                 return error;
             reduce_atomic<Operation, In>

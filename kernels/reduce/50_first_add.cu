@@ -1,17 +1,17 @@
-// A reduction by blocks, whose threads add once before they store.
+// A reduction by blocks whose threads add two elements before they store.
 //
-// The idea: in a tree half of the threads never add anything: they load, store, and wait. So there are half as
-// many, and each adds two elements on their way to shared memory.
-// What the rung below wasted: half of its threads, and a step of its tree with a barrier.
-// Launch: one thread two elements, a block's width apart so that a warp loads what lies side by side; blocks of a
-// power of two, as many along x as a row needs; the rows x[o, :, i] have their i along y and their o along z. Then
-// the same on the partial results.
+// The idea: in a tree, half of the threads never add anything: they load, store, and wait. So there are half as
+// many, and each adds two elements before it stores to shared memory.
+// What the rung below wasted: half of its threads, and one step of its tree with a barrier.
+// Launch: one thread per two elements, which are a block's width apart so that a warp's loads are coalesced;
+// blocks of a power of two, as many along x as a row needs; of the rows x[o, :, i], i is along y and o along z.
+// Then the same on the partial results.
 #include <cuda_runtime.h>
 
 #include "../common/reduce_launches.cuh"
 
 template <class Operation, class In>
-__global__ void __launch_bounds__(1024) reduce_first_add(const In *x, Rows rows, Left<Operation> left)
+__global__ void __launch_bounds__(1024) reduce_first_add(const In *x, Rows rows, PartialSink<Operation> sink)
 {
     extern __shared__ __align__(16) unsigned char shared[];
     auto partial = (typename Operation::State *)shared; // (threads)
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(1024) reduce_first_add(const In *x, Rows rows,
     const auto second = k < rows.n ? Operation::of(row[k * rows.inner], k) : Operation::identity();
 
     partial[t] = Operation::combine(first, second);
-    __syncthreads(); // all first sums are there before a partner is read
+    __syncthreads(); // all first sums are stored before another thread reads them
 
     for (int stride = threads / 2; stride > 0; stride /= 2) {
         if (t < stride)
@@ -33,17 +33,17 @@ __global__ void __launch_bounds__(1024) reduce_first_add(const In *x, Rows rows,
     }
 
     if (t == 0)
-        left.put(rows, partial[0]);
+        sink.put(rows, partial[0]);
 }
 
 cudaError_t launch_reduce_first_add(const reduce_args *args, cudaStream_t stream)
 {
     const int threads = args->block_size;
 
-    return launch_until_one<TEXTBOOK>(
+    return launch_until_one_per_row<TEXTBOOK>(
         args, [=](int64_t n) { return ceil_div(n, 2 * threads); },
-        [=](dim3 grid, auto x, Rows rows, auto left) {
-            reduce_first_add<<<grid, threads, threads * sizeof(*left.states), stream>>>(x, rows, left);
+        [=](dim3 grid, auto x, Rows rows, auto sink) {
+            reduce_first_add<<<grid, threads, threads * sizeof(*sink.states), stream>>>(x, rows, sink);
             return cudaGetLastError();
         });
 }

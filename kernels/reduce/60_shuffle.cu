@@ -1,18 +1,18 @@
-// A reduction by blocks, whose warps add in registers.
+// A reduction by blocks whose warps add in registers.
 //
-// The idea: a warp's lanes read each other's registers by shuffles, which need no memory and no barrier. Five of
-// them bring a warp's 32 sums to one. Shared memory takes one sum a warp, and the first warp adds those the same
-// way.
+// The idea: the lanes of a warp read each other's registers by shuffles, which need neither memory nor barriers.
+// Five of them reduce a warp's 32 sums to one. Shared memory holds one sum per warp, and the first warp adds those
+// the same way.
 // What the rung below wasted: a round trip through shared memory and a barrier for every step.
-// Launch: one thread two elements; blocks of whole warps, at most 32; as many along x as a row needs; the rows
-// x[o, :, i] have their i along y and their o along z. Then the same on the partial results.
+// Launch: one thread per two elements; blocks of whole warps, at most 32; as many along x as a row needs; of the
+// rows x[o, :, i], i is along y and o along z. Then the same on the partial results.
 #include <cuda_runtime.h>
 
 #include "../common/reduce_launches.cuh"
 #include "../common/shuffle.cuh"
 
 template <class Operation, class In>
-__global__ void __launch_bounds__(1024) reduce_shuffle(const In *x, Rows rows, Left<Operation> left)
+__global__ void __launch_bounds__(1024) reduce_shuffle(const In *x, Rows rows, PartialSink<Operation> sink)
 {
     extern __shared__ __align__(16) unsigned char shared[];
     auto partial = (typename Operation::State *)shared; // (threads / 32)
@@ -26,29 +26,29 @@ __global__ void __launch_bounds__(1024) reduce_shuffle(const In *x, Rows rows, L
 
     auto state = Operation::combine(first, second);
 
-    for (int delta = 16; delta > 0; delta /= 2) // all lanes shuffle; lane 0's sum is that of the warp
+    for (int delta = 16; delta > 0; delta /= 2) // all lanes shuffle; lane 0 gets the warp's sum
         state = Operation::combine(state, shuffle_down(state, delta));
     if (t % 32 == 0)
         partial[t / 32] = state;
-    __syncthreads(); // all warps' sums are there before the first warp reads them
+    __syncthreads(); // all warps' sums are stored before the first warp reads them
 
-    if (t < 32) { // one warp, whole
+    if (t < 32) { // one whole warp
         state = t < threads / 32 ? partial[t] : Operation::identity();
         for (int delta = 16; delta > 0; delta /= 2)
             state = Operation::combine(state, shuffle_down(state, delta));
     }
     if (t == 0)
-        left.put(rows, state);
+        sink.put(rows, state);
 }
 
 cudaError_t launch_reduce_shuffle(const reduce_args *args, cudaStream_t stream)
 {
     const int threads = args->block_size;
 
-    return launch_until_one<TEXTBOOK>(
+    return launch_until_one_per_row<TEXTBOOK>(
         args, [=](int64_t n) { return ceil_div(n, 2 * threads); },
-        [=](dim3 grid, auto x, Rows rows, auto left) {
-            reduce_shuffle<<<grid, threads, threads / 32 * sizeof(*left.states), stream>>>(x, rows, left);
+        [=](dim3 grid, auto x, Rows rows, auto sink) {
+            reduce_shuffle<<<grid, threads, threads / 32 * sizeof(*sink.states), stream>>>(x, rows, sink);
             return cudaGetLastError();
         });
 }

@@ -1,19 +1,19 @@
-// A reduction by blocks that stride over the rows, 16 bytes a load.
+// A reduction by blocks that stride over the rows with 16-byte loads.
 //
-// The idea: memory is fast where many bytes are under way at once. So a thread loads 16 bytes at a time and issues
-// several loads before it adds what the first one brought. And there are only so many blocks as fill a GPU: each
-// goes on to the next elements when it has done its own, so that the end of a block is paid for once.
-// What the rung below wasted: threads with two small loads each, most of whose time was their start and their end.
-// Launch: blocks of whole warps, at most 32; up to MOST_BLOCKS of them along x; the rows x[o, :, i] have their i
-// along y and their o along z. Then one block a row for the partial results.
+// The idea: memory is fast when many bytes are in flight. So a thread loads 16 bytes at a time and issues several
+// loads before it adds the first one's elements. There are only as many blocks as fill a GPU: each continues with
+// further elements, so that the final steps of a block are paid once.
+// What the rung below wasted: threads with two small loads each spent most of their time on starting and ending.
+// Launch: blocks of whole warps, at most 32; up to MOST_BLOCKS of them along x; of the rows x[o, :, i], i is along
+// y and o along z. Then one block per row for the partial results.
 #include <cuda_runtime.h>
 
 #include "../common/reduce_launches.cuh"
 #include "../common/shuffle.cuh"
 
-constexpr int LOADS = 4;             // of 16 bytes, that a thread has under way
-constexpr int LEAST_ELEMENTS = 16;   // a thread, if a row has more than one block
-constexpr int64_t MOST_BLOCKS = 528; // of a row
+constexpr int LOADS = 4;                    // 16-byte loads in flight per thread
+constexpr int MIN_ELEMENTS_PER_THREAD = 16; // per thread, if a row has more than one block
+constexpr int64_t MOST_BLOCKS = 528;        // per row
 
 template <class In, int WIDTH>
 static __device__ void load_16_bytes(In (&into)[WIDTH], const In *from)
@@ -25,19 +25,19 @@ static __device__ void load_16_bytes(In (&into)[WIDTH], const In *from)
 }
 
 template <class Operation, class In>
-__global__ void __launch_bounds__(1024) reduce_vectorized(const In *x, Rows rows, Left<Operation> left)
+__global__ void __launch_bounds__(1024) reduce_vectorized(const In *x, Rows rows, PartialSink<Operation> sink)
 {
     extern __shared__ __align__(16) unsigned char shared[];
     auto partial = (typename Operation::State *)shared; // (threads / 32)
 
-    constexpr int WIDTH = 16 % sizeof(In) ? 1 : 16 / sizeof(In); // elements a vector
+    constexpr int WIDTH = 16 % sizeof(In) ? 1 : 16 / sizeof(In); // elements per vector
     const int t = threadIdx.x, threads = blockDim.x;             // t in [0, threads)
     const int64_t thread = (int64_t)blockIdx.x * threads + t, step = (int64_t)gridDim.x * threads;
     const int64_t n = rows.n, inner = rows.inner, begin = rows.begin();
     const In *row = x + begin;
 
-    // Vectors begin at multiples of WIDTH in x, whatever x's address: `head` elements come before the first one of
-    // the row, and fewer than WIDTH after the last.
+    // Vectors start at multiples of WIDTH in x, whatever x's address. `head` elements of the row precede the first
+    // vector, and fewer than WIDTH follow the last.
     const int64_t head = inner > 1 ? 0 : min(n, (WIDTH - begin % WIDTH) % WIDTH);
     const int64_t vectors = (n - head) / WIDTH, tail = head + vectors * WIDTH;
     const bool aligned = inner == 1 && (uintptr_t)(row + head) % 16 == 0;
@@ -60,35 +60,35 @@ __global__ void __launch_bounds__(1024) reduce_vectorized(const In *x, Rows rows
                 for (int k = 0; k < WIDTH && v + l * step < vectors; k++)
                     add(loaded[l][k], head + (v + l * step) * WIDTH + k);
         }
-    for (; v < vectors; v += step) // where they are not aligned or do not lie side by side: in the same order
+    for (; v < vectors; v += step) // unaligned or strided elements, in the same order
         for (int64_t j = head + v * WIDTH; j < head + (v + 1) * WIDTH; j++)
             add(row[j * inner], j);
     if (thread < n - tail)
         add(row[(tail + thread) * inner], tail + thread);
 
-    for (int delta = 16; delta > 0; delta /= 2) // all lanes shuffle; lane 0's sum is that of the warp
+    for (int delta = 16; delta > 0; delta /= 2) // all lanes shuffle; lane 0 gets the warp's sum
         state = Operation::combine(state, shuffle_down(state, delta));
     if (t % 32 == 0)
         partial[t / 32] = state;
-    __syncthreads(); // all warps' sums are there before the first warp reads them
+    __syncthreads(); // all warps' sums are stored before the first warp reads them
 
-    if (t < 32) { // one warp, whole
+    if (t < 32) { // one whole warp
         state = t < threads / 32 ? partial[t] : Operation::identity();
         for (int delta = 16; delta > 0; delta /= 2)
             state = Operation::combine(state, shuffle_down(state, delta));
     }
     if (t == 0)
-        left.put(rows, state);
+        sink.put(rows, state);
 }
 
 cudaError_t launch_reduce_vectorized(const reduce_args *args, cudaStream_t stream)
 {
     const int threads = args->block_size;
 
-    return launch_until_one<TEXTBOOK>(
-        args, [=](int64_t n) { return std::min(ceil_div(n, LEAST_ELEMENTS * threads), MOST_BLOCKS); },
-        [=](dim3 grid, auto x, Rows rows, auto left) {
-            reduce_vectorized<<<grid, threads, threads / 32 * sizeof(*left.states), stream>>>(x, rows, left);
+    return launch_until_one_per_row<TEXTBOOK>(
+        args, [=](int64_t n) { return std::min(ceil_div(n, MIN_ELEMENTS_PER_THREAD * threads), MOST_BLOCKS); },
+        [=](dim3 grid, auto x, Rows rows, auto sink) {
+            reduce_vectorized<<<grid, threads, threads / 32 * sizeof(*sink.states), stream>>>(x, rows, sink);
             return cudaGetLastError();
         });
 }

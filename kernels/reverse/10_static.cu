@@ -1,8 +1,8 @@
-// Reverse an array through a __shared__ array whose size the compiler knows.
+// Reverses an array through a __shared__ array whose size is a compile-time constant.
 //
-// The idea: a block brings its 64 elements into shared memory in order and takes them out backwards, so that
-// both sides of global memory see neighbours. The array belongs to the block; every block has its own.
-// Launch: blocks of 64 threads, one an element; block b writes the mirror image of block b.
+// The idea: a block loads its 64 elements into shared memory in order and stores them in reverse order, so that
+// both global accesses are coalesced. Every block has its own array.
+// Launch: blocks of 64 threads, one thread per element; block b writes the mirror image of block b.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -22,7 +22,7 @@ __global__ void reverse_static(const T *x, T *out, int64_t n)
 
     if (t < count)
         s[t] = x[first + t];
-    __syncthreads(); // all elements are there before thread t reads its partner's
+    __syncthreads(); // all elements are stored before thread t reads another thread's
 
     if (t < count)
         out[n - first - count + t] = s[count - 1 - t];

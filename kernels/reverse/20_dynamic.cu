@@ -1,9 +1,9 @@
-// Reverse an array through an extern __shared__ array whose size the launch gives.
+// Reverses an array through an extern __shared__ array whose size the launch gives.
 //
-// The idea: `extern __shared__` names the memory and the third number in <<<grid, block, bytes>>> gives its
-// size, so that one kernel serves every block size. There is one such memory a block, whatever its name and
-// type: a template declares it as what has the largest alignment and casts.
-// Launch: blocks of 256 threads, one an element, with 256 elements of dynamic shared memory.
+// The idea: `extern __shared__` names the memory and the third number in <<<grid, block, bytes>>> gives its size,
+// so that one kernel serves every block size. A block has one such allocation, whatever its name and type: a
+// template declares it with the largest alignment and casts.
+// Launch: blocks of 256 threads, one thread per element, with 256 elements of dynamic shared memory.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -24,7 +24,7 @@ __global__ void reverse_dynamic(const T *x, T *out, int64_t n)
 
     if (t < count)
         s[t] = x[first + t];
-    __syncthreads(); // all elements are there before thread t reads its partner's
+    __syncthreads(); // all elements are stored before thread t reads another thread's
 
     if (t < count)
         out[n - first - count + t] = s[count - 1 - t];

@@ -1,11 +1,12 @@
-// Reverse an array through one dynamic allocation that is cut into three arrays.
+// Reverses an array through one dynamic allocation that is split into three arrays.
 //
-// The idea: a block has one dynamic allocation, so several arrays are cut out of it one behind the other, and the
-// launch asks for the sum of their sizes. Each must begin at a multiple of its type's alignment: it does where the
-// larger types come first, or where, as with 128 elements of any type, every length is such a multiple. Here a
-// slot holds an element, where it came from, as a float, and whether it is filled, as a char; thread t empties the
+// The idea: a block has one dynamic allocation, so several arrays are laid out in it one after the other, and the
+// launch asks for the sum of their sizes. Each must start at a multiple of its type's alignment: it does if larger
+// types come first, or if, as with 128 elements of any type, every array's size is such a multiple. Here a slot
+// holds an element, its original offset as a float, and a flag that it is filled, as a char; thread t reads the
 // slot that mirrors its own.
-// Launch: blocks of 128 threads, one an element, with 128 * (sizeof(T) + sizeof(float) + sizeof(char)) bytes.
+// Launch: blocks of 128 threads, one thread per element, with 128 * (sizeof(T) + sizeof(float) + sizeof(char))
+// bytes.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"

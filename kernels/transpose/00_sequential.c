@@ -1,5 +1,5 @@
-/* The transpose on one core of the host: two nested loops, and one around them over the matrices of a batch.
- * Elements are moved, not computed, so their size is all that counts. */
+/* The transpose on one core of the host: two nested loops, inside a loop over the matrices of a batch. Elements
+ * are only moved, so their size is all that matters. */
 #include "kernels.h"
 
 struct bytes_16 {

@@ -1,8 +1,8 @@
 // A copy: the ceiling of every transpose.
 //
-// The idea: a transpose must read every byte once and write it once. This kernel does that and nothing else, 16
-// bytes at a time where both arrays begin at a multiple of 16, so no transpose can be faster than it is.
-// Launch: blocks of 256 threads, each of which moves 4 words that lie a block's width apart.
+// The idea: a transpose must read every byte once and write it once. This kernel does only that, 16 bytes at a
+// time where both arrays are 16-byte aligned, so no transpose can be faster.
+// Launch: blocks of 256 threads, each of which moves 4 words, a block's width apart.
 #include <cuda_runtime.h>
 
 #include "../common/grid.cuh"
@@ -17,7 +17,7 @@ __global__ void transpose_copy(const Word *x, Word *out, int64_t words, int64_t 
     Word moving[LOADS];
 
 #pragma unroll
-    for (int j = 0; j < LOADS; j++) // all loads are on their way before the first store waits for one
+    for (int j = 0; j < LOADS; j++) // all loads are issued before the first store
         if (first + j * BLOCK < words)
             moving[j] = x[first + j * BLOCK];
 #pragma unroll
@@ -26,7 +26,7 @@ __global__ void transpose_copy(const Word *x, Word *out, int64_t words, int64_t 
             out[first + j * BLOCK] = moving[j];
 
     const int64_t tail =
-        words * sizeof(Word) + threadIdx.x; // the last bytes, fewer than a word, of the first block
+        words * sizeof(Word) + threadIdx.x; // the last bytes, fewer than a word, moved by the first block
     if (blockIdx.x == 0 && tail < bytes)
         ((char *)out)[tail] = ((const char *)x)[tail];
 }

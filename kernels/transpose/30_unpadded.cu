@@ -1,10 +1,10 @@
 // The transpose through a tile in shared memory.
 //
-// The idea: a block reads a tile of x row by row into shared memory and writes it to out column by column, so
-// that the lanes of a warp read and write neighbours in global memory.
-// What the rung below wasted: each of its stores touched 32 lines for 128 bytes. This one wastes something
-// else: the lanes that read a column of the tile all ask the same bank, since a row of 32 words spans all 32.
-// Launch: blocks of TILE x 8 threads, one for each TILE x TILE tile of each x.
+// The idea: a block reads a tile of x row by row into shared memory and writes it to out column by column, so that
+// the lanes of a warp read and write consecutive elements of global memory.
+// What the rung below wasted: each of its stores touched 32 lines for 128 bytes. This one wastes something else:
+// all lanes that read a column of the tile hit the same bank, because a row of 32 words spans all 32 banks.
+// Launch: blocks of TILE x 8 threads, one block per TILE x TILE tile of each x.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -16,12 +16,12 @@ constexpr int BLOCK_ROWS = 8;
 template <class T, int TILE>
 __global__ void transpose_unpadded(const T *x, T *out, int64_t rows, int64_t columns, corner first)
 {
-    static_assert(TILE % BLOCK_ROWS == 0, "a thread takes TILE / BLOCK_ROWS elements");
+    static_assert(TILE % BLOCK_ROWS == 0, "a thread moves TILE / BLOCK_ROWS elements");
     __shared__ T tile[TILE][TILE];
 
     const int tx = threadIdx.x, ty = threadIdx.y; // [0, TILE), [0, BLOCK_ROWS)
-    const corner at = corner_of_block(first, TILE);
-    const int64_t row = at.row + ty, column = at.column + tx; // of x, to read
+    const corner at = block_tile_origin(first, TILE);
+    const int64_t row = at.row + ty, column = at.column + tx; // of x, where the thread reads
 
     x += blockIdx.z * rows * columns;
     out += blockIdx.z * rows * columns;
@@ -29,7 +29,7 @@ __global__ void transpose_unpadded(const T *x, T *out, int64_t rows, int64_t col
     for (int j = 0; j < TILE; j += BLOCK_ROWS)
         if (row + j < rows && column < columns)
             tile[ty + j][tx] = x[(row + j) * columns + column];
-    __syncthreads(); // the tile is complete before anyone reads a column of it
+    __syncthreads(); // the tile is complete before any thread reads a column of it
 
     const int64_t out_row = at.column + ty, out_column = at.row + tx;
     for (int j = 0; j < TILE; j += BLOCK_ROWS)
@@ -39,7 +39,7 @@ __global__ void transpose_unpadded(const T *x, T *out, int64_t rows, int64_t col
 
 cudaError_t launch_transpose_unpadded(const transpose_args *args, cudaStream_t stream)
 {
-    const int64_t elements = args->rows * args->columns; // of a matrix
+    const int64_t elements = args->rows * args->columns; // per matrix
 
     return dispatch_size(args->element_size, [&](auto zero) {
         using T = decltype(zero);

@@ -1,9 +1,11 @@
 // The transpose through a swizzled tile in shared memory.
 //
-// The idea: column c of row r is kept at c ^ r. Those of a row still fill the row, and the words of a column fall
-// into as many banks as there are rows, for elements of any size: what the column's number has in common, the
-// row's tells apart. What the rung below wasted: a column of the tile, and with it the alignment of the rows,
-// which vectors need. Launch: blocks of 32 x 8 threads, one for each 32 x 32 tile of each x.
+// The idea: column c of row r is stored at c ^ r. A row is still permuted within itself, but the words of a column
+// fall into as many banks as there are rows, for elements of any size: equal column numbers are XORed with
+// different row numbers.
+// What the rung below wasted: one column of the tile, and with it the alignment of the rows, which vector accesses
+// need.
+// Launch: blocks of 32 x 8 threads, one block per 32 x 32 tile of each x.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -15,11 +17,11 @@ constexpr int TILE = 32, BLOCK_ROWS = 8;
 template <class T>
 __global__ void transpose_swizzled(const T *x, T *out, int64_t rows, int64_t columns, corner first)
 {
-    __shared__ T tile[TILE][TILE]; // column c of row r lies at c ^ r
+    __shared__ T tile[TILE][TILE]; // column c of row r is at c ^ r
 
     const int tx = threadIdx.x, ty = threadIdx.y; // [0, TILE), [0, BLOCK_ROWS)
-    const corner at = corner_of_block(first, TILE);
-    const int64_t row = at.row + ty, column = at.column + tx; // of x, to read
+    const corner at = block_tile_origin(first, TILE);
+    const int64_t row = at.row + ty, column = at.column + tx; // of x, where the thread reads
 
     x += blockIdx.z * rows * columns;
     out += blockIdx.z * rows * columns;
@@ -27,7 +29,7 @@ __global__ void transpose_swizzled(const T *x, T *out, int64_t rows, int64_t col
     for (int j = 0; j < TILE; j += BLOCK_ROWS)
         if (row + j < rows && column < columns)
             tile[ty + j][tx ^ (ty + j)] = x[(row + j) * columns + column];
-    __syncthreads(); // the tile is complete before anyone reads a column of it
+    __syncthreads(); // the tile is complete before any thread reads a column of it
 
     const int64_t out_row = at.column + ty, out_column = at.row + tx;
     for (int j = 0; j < TILE; j += BLOCK_ROWS)
@@ -35,15 +37,15 @@ __global__ void transpose_swizzled(const T *x, T *out, int64_t rows, int64_t col
             out[(out_row + j) * rows + out_column] = tile[tx][(ty + j) ^ tx];
 }
 
-// In place: a block exchanges a tile with the one on the other side of the diagonal. The tiles of the half above
-// it, whose rows have `side` of them, which is odd, are folded to a rectangle of (side + 1) / 2 rows.
+// In place: a block exchanges a tile with its mirror image across the diagonal. The tiles on and above the
+// diagonal, with an odd number `side` of tiles per row, are folded into a rectangle of (side + 1) / 2 rows.
 template <class T>
-__global__ void transpose_swizzled_pairs(T *x, int64_t n, int side, corner first)
+__global__ void transpose_swizzled_in_place(T *x, int64_t n, int side, corner first)
 {
     __shared__ T upper[TILE][TILE], lower[TILE][TILE];
 
     const int tx = threadIdx.x, ty = threadIdx.y; // [0, TILE), [0, BLOCK_ROWS)
-    const corner block = corner_of_block(first, 1);
+    const corner block = block_tile_origin(first, 1);
     const bool folded = block.column < block.row;
     const int64_t row = (folded ? side - block.row : block.row) * TILE;
     const int64_t column = (folded ? side - 1 - block.column : block.column) * TILE;
@@ -68,7 +70,7 @@ __global__ void transpose_swizzled_pairs(T *x, int64_t n, int side, corner first
 
 cudaError_t launch_transpose_swizzled(const transpose_args *args, cudaStream_t stream)
 {
-    const int64_t elements = args->rows * args->columns; // of a matrix
+    const int64_t elements = args->rows * args->columns; // per matrix
 
     return dispatch_size(args->element_size, [&](auto zero) {
         using T = decltype(zero);
@@ -77,7 +79,7 @@ cudaError_t launch_transpose_swizzled(const transpose_args *args, cudaStream_t s
             const int side = (int)ceil_div(args->rows, TILE) | 1;
 
             return cover(args->batches, (side + 1) / 2, side, 1, [&](dim3 grid, int64_t batch, corner first) {
-                transpose_swizzled_pairs<T><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
+                transpose_swizzled_in_place<T><<<grid, dim3(TILE, BLOCK_ROWS), 0, stream>>>(
                     (T *)args->out + batch * elements, args->rows, side, first);
                 return cudaGetLastError();
             });

@@ -1,14 +1,16 @@
-// The transpose of matrices of few columns, or of few rows, as pieces.
+// The transpose of matrices with few columns or few rows, in packed chunks.
 //
-// The idea: some whole rows of few columns are one piece of x, which a block loads as it lies. V of its rows fill
-// `columns` words, whatever their number: they are a group. Out has few and long rows, for which words are
-// gathered from the piece as from any tile. Of few rows, a block loads the same columns of each, by vectors; V
-// columns are a group, and its words are turned in registers into those of a piece of out, which is stored as it
-// lies. Of a matrix that has many of both, strips of columns are taken for matrices; their pieces are brought
-// together element by element. What the rungs below waste on it: the part of each tile that is empty, and the ends
-// of short rows, which are no whole words. Launch: of few columns, blocks of 256 threads, one for each piece of up
-// to 24 KB, or 33 of the largest elements; of 1 KB at least, where there is little. Of few rows, blocks of 128
-// threads, one for each piece of up to 9 KB, or 256 bytes of each row.
+// The idea, for few columns: some whole rows are one contiguous chunk of x, which a block loads in memory order. V
+// of its rows fill `columns` words exactly: they are a group. Out has few, long rows, whose words are gathered
+// from the chunk as from a tile.
+// For few rows: a block loads the same columns of each row by vectors. V columns are a group, whose words are
+// transposed in registers into those of a chunk of out, which is stored in memory order.
+// A matrix with many rows and columns is divided into strips of columns, which are treated as matrices; their
+// chunks are loaded element by element.
+// What the rungs below waste on it: the empty part of each tile, and partial words at the ends of short rows.
+// Launch: for few columns, blocks of 256 threads, one block per chunk of up to 24 KB, or 33 KB for 16-byte
+// elements; at least 1 KB for small arrays. For few rows, blocks of 128 threads, one block per chunk of up to 9
+// KB, or of 256 bytes of each row.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <algorithm>
@@ -20,23 +22,24 @@
 #include "vectors.cuh"
 #include "words.cuh"
 
-constexpr int NARROW = 64;         // few
-constexpr int PIECE_BYTES = 24576; // unless the 32 groups that it has at least are more
-constexpr int LEAST_PIECE = 1024;  // bytes, where there are few
-constexpr int64_t MANY_PIECES = 256;
+constexpr int NARROW = 64;         // at most this many columns or rows are few
+constexpr int CHUNK_BYTES = 24576; // unless 32 groups, the minimum, are larger
+constexpr int LEAST_CHUNK = 1024;  // bytes, for small arrays
+constexpr int64_t MANY_CHUNKS = 256;
 
-// of few rows
-constexpr int SCATTERING_BLOCK = 128;
-constexpr int SCATTERING_BLOCKS = 2 * BLOCKS_AN_SM - 2; // of a multiprocessor, for the registers that they need
-constexpr int SCATTERED_BYTES = 9216, LONG_ROW = 256;   // of a piece, or of each row, if that is more
-constexpr int LEAST_SCATTERED = 2048, SHORT_ROW = 128;  // the same, where there are few pieces
-constexpr int64_t MANY_SCATTERED = 512;
-constexpr int KNOWN = 4; // fewer rows than these are known where this is compiled
+// for few rows
+constexpr int FEW_ROWS_BLOCK = 128;
+constexpr int FEW_ROWS_BLOCKS_PER_SM = 2 * BLOCKS_PER_SM - 2; // per multiprocessor, as many as the registers allow
+constexpr int FEW_ROWS_TILE_BYTES = 9216, LONG_ROW = 256;     // per chunk, or per row, whichever is larger
+constexpr int FEW_ROWS_MIN_TILE_BYTES = 2048,
+              FEW_ROWS_MIN_ROW_BYTES = 128; // the same, where there are few chunks
+constexpr int64_t FEW_ROWS_TARGET_BLOCKS = 512;
+constexpr int UNROLLED_ROWS = 4; // fewer rows than this are a compile-time constant
 
-// t / few by a multiplication with inverse_of(few), for t < 8192; few: (1, NARROW]
+// t / few, by a multiplication by fixed_point_reciprocal(few), for t < 8192; few: (1, NARROW]
 constexpr int INVERSE_BITS = 20;
 
-static inline unsigned inverse_of(int few)
+static inline unsigned fixed_point_reciprocal(int few)
 {
     return (1u << INVERSE_BITS) / few + 1;
 }
@@ -47,104 +50,106 @@ static __device__ inline int divide(int t, unsigned inverse)
 }
 
 template <class T>
-constexpr int WORDS_LOG2 = word_of<T>::W == 4   ? 2
-                           : word_of<T>::W == 8 ? 1
-                                                : 0; // of a vector
+constexpr int WORDS_PER_VECTOR_LOG2 = word_traits<T>::W == 4   ? 2
+                                      : word_traits<T>::W == 8 ? 1
+                                                               : 0; // of the words per vector
 
-// A piece: `groups` of V rows of x, or columns, by `few`.
-struct piece_shape {
+// A chunk: `groups` groups of V rows (or columns) of x, each of `few` elements.
+struct chunk_shape {
     int groups, few;
-    int side_log2;    // so many groups, a power of two, are worked on side by side
-    unsigned inverse; // of few
-    int gap;          // words between its groups, where they can have one
-    bool flat;        // the few lie one behind the other, and so do their rows, or columns
+    int parallel_groups_log2; // groups worked on at the same time, a power of two
+    unsigned inverse;         // of few
+    int gap;                  // words of padding between groups, where possible
+    bool flat;                // the chunk is contiguous in memory
 };
 
-// How a piece lies in shared memory: one element behind the other, as in global memory, where it begins `past`
-// elements behind a vector. Groups have a gap of one word behind them, where they can: to be gathered from, those
-// of an even number of words; to be scattered into, of a multiple of 8. A warp takes the same place of 32 groups,
-// which are in different banks if an odd number of words lies between them.
-struct piece_place {
+// The layout of a chunk in shared memory: as in global memory, starting `past` elements past a vector boundary.
+// Groups are padded by one word where possible: for gathering, groups of an even number of words; for scattering,
+// groups of a multiple of 8 words. A warp accesses the same position of 32 groups, which are in different banks if
+// they are an odd number of words apart.
+struct chunk_layout {
     int past;
     int gap;
 };
 
 template <class T>
-static __device__ piece_place place_of(const piece_shape &piece, const T *begin)
+static __device__ chunk_layout layout_of(const chunk_shape &chunk, const T *begin)
 {
-    if (piece.gap && elements_past_word(begin) == 0)
-        return {0, piece.gap};
-    return {elements_past(begin), 0};
+    if (chunk.gap && word_misalignment(begin) == 0)
+        return {0, chunk.gap};
+    return {vector_misalignment(begin), 0};
 }
 
-// where row `q` of a group begins, or column q, in elements
+// offset of row (or column) q of a group, in elements
 template <class T>
-static __device__ int find_place(const piece_shape &piece, const piece_place &place, int group, int q)
+static __device__ int offset_in_chunk(const chunk_shape &chunk, const chunk_layout &layout, int group, int q)
 {
-    return group * (piece.few + place.gap) * word_of<T>::V + q * piece.few + place.past;
+    return group * (chunk.few + layout.gap) * word_traits<T>::V + q * chunk.few + layout.past;
 }
 
-// element e of a word; e is known where this is compiled
+// element e of a word; e is a compile-time constant
 template <class T>
-static __device__ T element_of(typename word_of<T>::type word, int e)
+static __device__ T element_of(typename word_traits<T>::type word, int e)
 {
-    if constexpr (word_of<T>::V > 1)
-        return (T)(word >> e * (32 / word_of<T>::V));
+    if constexpr (word_traits<T>::V > 1)
+        return (T)(word >> e * (32 / word_traits<T>::V));
     else
         return word;
 }
 
-// What there is of a piece, elements [low, high) of it, Unit by Unit as they lie in global memory: move(Unit(),
-// at, to) those from `at` on that are whole, from or to unit `to` of shared memory, and others element by element.
+// Moves elements [low, high) of a chunk, Unit by Unit in memory order: move(Unit(), at, to) moves the whole unit
+// that starts at element `at` from or to unit `to` of shared memory; move_element does the same for single
+// elements at both ends.
 template <class Unit, class T, class F, class G>
-static __device__ void for_units(const piece_shape &piece, const piece_place &place, int low, int high, F move,
-                                 G move_element)
+static __device__ void for_each_unit(const chunk_shape &chunk, const chunk_layout &layout, int low, int high,
+                                     F move, G move_element)
 {
     constexpr int N = sizeof(Unit) / sizeof(T);
-    const auto unit_place = [&](int t) { return place.gap ? t + divide(t, piece.inverse) : t; };
-    const int begin = (place.past + low + N - 1) / N, end = (place.past + high) / N; // of whole units
+    const auto unit_place = [&](int t) { return layout.gap ? t + divide(t, chunk.inverse) : t; };
+    const int begin = (layout.past + low + N - 1) / N, end = (layout.past + high) / N; // of the whole units
 
     for (int t = begin + threadIdx.x; t < end; t += blockDim.x)
-        move(Unit(), t * N - place.past, unit_place(t));
-    if (threadIdx.x < 2 * N) { // a thread an element, not to wait for one after the other
+        move(Unit(), t * N - layout.past, unit_place(t));
+    if (threadIdx.x < 2 * N) { // one thread per element, so that the loads overlap
         const int f = (threadIdx.x < N ? begin - 1 : max(begin, end)) * N + threadIdx.x % N;
 
-        if (f >= place.past + low && f < place.past + high)
-            move_element(f - place.past, unit_place(f / N) * N + f % N);
+        if (f >= layout.past + low && f < layout.past + high)
+            move_element(f - layout.past, unit_place(f / N) * N + f % N);
     }
 }
 
 template <class T, class F, class G>
-static __device__ void for_flat(const piece_shape &piece, const piece_place &place, int low, int high, F move,
-                                G move_element)
+static __device__ void for_each_packed_unit(const chunk_shape &chunk, const chunk_layout &layout, int low,
+                                            int high, F move, G move_element)
 {
-    if (place.gap)
-        for_units<typename word_of<T>::type, T>(piece, place, low, high, move, move_element);
+    if (layout.gap)
+        for_each_unit<typename word_traits<T>::type, T>(chunk, layout, low, high, move, move_element);
     else
-        for_units<uint4, T>(piece, place, low, high, move, move_element);
+        for_each_unit<uint4, T>(chunk, layout, low, high, move, move_element);
 }
 
 template <class T>
-__global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
-    transpose_gathered(const __grid_constant__ transpose_args args, piece_shape piece, int64_t batch, corner first)
+__global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
+    transpose_few_columns(const __grid_constant__ transpose_args args, chunk_shape chunk, int64_t batch,
+                          corner first)
 {
-    wait_for_earlier();
-    constexpr int V = word_of<T>::V, ABOVE = word_of<T>::MORE * V;
-    extern __shared__ uint4 memory[]; // a group above the piece, and the piece
+    pdl_wait();
+    constexpr int V = word_traits<T>::V, HALO_ROWS = word_traits<T>::MORE * V;
+    extern __shared__ uint4 memory[]; // the group above the chunk, and the chunk
 
-    const plane begin = plane_of(args, batch + blockIdx.z);
-    const corner turned = corner_of_block(first, piece.few, piece.groups * V);
-    const int64_t row = turned.column, column = turned.row; // of the piece
-    const int64_t from = (row - ABOVE) * args.x_pitch + column;
+    const matrix_origin begin = matrix_origin_of(args, batch + blockIdx.z);
+    const corner transposed = block_tile_origin(first, chunk.few, chunk.groups * V);
+    const int64_t row = transposed.column, column = transposed.row; // of the chunk
+    const int64_t from = (row - HALO_ROWS) * args.x_row_stride + column;
     const T *x = (const T *)args.x + begin.x + from; // the group above
-    const piece_place place = place_of(piece, piece.flat ? x : (const T *)nullptr);
-    const int low = row > 0 ? 0 : ABOVE; // rows of these that there are
-    const int high = (int)min((int64_t)ABOVE + piece.groups * V, args.rows - row + ABOVE);
-    const int few = (int)min((int64_t)piece.few, args.columns - column);
+    const chunk_layout layout = layout_of(chunk, chunk.flat ? x : (const T *)nullptr);
+    const int low = row > 0 ? 0 : HALO_ROWS; // [low, high): the rows that exist
+    const int high = (int)min((int64_t)HALO_ROWS + chunk.groups * V, args.rows - row + HALO_ROWS);
+    const int few = (int)min((int64_t)chunk.few, args.columns - column);
 
-    if (piece.flat) {
-        for_flat<T>(
-            piece, place, low * few, high * few,
+    if (chunk.flat) {
+        for_each_packed_unit<T>(
+            chunk, layout, low * few, high * few,
             [&](auto unit, int at, int to) {
                 __pipeline_memcpy_async((decltype(unit) *)memory + to, x + at, sizeof unit);
             },
@@ -155,73 +160,74 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_AN_SM)
         for (int t = low * few + threadIdx.x; t < high * few; t += BLOCK) {
             const int i = t / few, c = t % few;
 
-            ((T *)memory)[find_place<T>(piece, place, i / V, i % V) + c] = x[i * args.x_pitch + c];
+            ((T *)memory)[offset_in_chunk<T>(chunk, layout, i / V, i % V) + c] = x[i * args.x_row_stride + c];
         }
     }
-    __syncthreads(); // the piece is complete before anyone reads a column of it
+    __syncthreads(); // the chunk is complete before any thread reads a column of it
 
-    const int c = threadIdx.x >> piece.side_log2, side = 1 << piece.side_log2;
-    const int step_log2 = BLOCK_LOG2 - piece.side_log2;
-    T *out = (T *)args.out + begin.out + (column + c) * args.out_pitch + row;
-    const int past = elements_past_word(out);
+    const int c = threadIdx.x >> chunk.parallel_groups_log2, side = 1 << chunk.parallel_groups_log2;
+    const int step_log2 = BLOCK_LOG2 - chunk.parallel_groups_log2;
+    T *out = (T *)args.out + begin.out + (column + c) * args.out_row_stride + row;
+    const int past = word_misalignment(out);
 
-    const int group0 = threadIdx.x & (side - 1), count = count_steps(c, few, step_log2);
-    const T *places[V];
+    const int group0 = threadIdx.x & (side - 1), count = steps_below(c, few, step_log2);
+    const T *sources[V];
 
 #pragma unroll
-    for (int q = 0; q < V; q++) // of the group itself, or of the one above
-        places[q] = (const T *)memory + find_place<T>(piece, place, group0 + (V > 1 && q + past < V), q) + c;
-    for (int group = group0; group < piece.groups; group += side) {
+    for (int q = 0; q < V; q++) // row q of the group itself, or of the one above
+        sources[q] =
+            (const T *)memory + offset_in_chunk<T>(chunk, layout, group0 + (V > 1 && q + past < V), q) + c;
+    for (int group = group0; group < chunk.groups; group += side) {
         const int up = group * V - past;
 
-        store_windows(args, out + up, row + up, past, places, count, step_log2);
+        store_windows(args, out + up, row + up, past, sources, count, step_log2);
 #pragma unroll
         for (int q = 0; q < V; q++)
-            places[q] += side * (piece.few + place.gap) * V;
+            sources[q] += side * (chunk.few + layout.gap) * V;
     }
 }
 
-// Few rows in shared memory, `columns` elements of each: element 0 of row r is `past + r * step` bytes behind the
-// begin, which is as far behind a vector as it is in global memory.
+// Few rows in shared memory, `columns` elements of each. Element 0 of row r is `past + r * step` bytes from the
+// start, so that it has the same offset from a vector boundary as in global memory.
 struct strip {
     int past, step;
     int few, columns;
-    int vectors_log2; // that a row has, if its first element begins one
-    bool inside;      // all vectors that its rows fall into may be read
+    int vectors_log2; // vectors per row, if the row is aligned
+    bool inside;      // all vectors that contain elements of the rows may be read
 };
 
-// bytes from one row to the next, with room for the vectors that a row begins and ends in
+// bytes from one row to the next, including partial vectors at both ends
 template <class T>
-static __host__ __device__ int step_of_rows(const piece_shape &piece, int64_t pitch)
+static __host__ __device__ int strip_row_bytes(const chunk_shape &chunk, int64_t pitch)
 {
-    return piece.groups * word_of<T>::W + 2 * VECTOR + (int)(pitch * (int64_t)sizeof(T) & (VECTOR - 1));
+    return chunk.groups * word_traits<T>::W + 2 * VECTOR + (int)(pitch * (int64_t)sizeof(T) & (VECTOR - 1));
 }
 
-// The columns, from element 0 of a row on, that may be read: x's, and if one row begins where another ends,
-// theirs.
+// The range of columns, relative to element 0 of a row, that may be read: those of x's row and, if rows are
+// contiguous, of its neighbours.
 struct limits {
     int64_t low, high;
 };
 
-static __device__ inline limits limits_of(const transpose_args &args, int64_t column, int r)
+static __device__ inline limits readable_columns(const transpose_args &args, int64_t column, int r)
 {
-    const int64_t more = args.x_pitch == args.columns ? args.columns : 0;
+    const int64_t more = args.x_row_stride == args.columns ? args.columns : 0;
 
     return {-column - r * more, args.columns - column + (args.rows - 1 - r) * more};
 }
 
-// Vector v of row r, if all of it may be read.
+// Loads vector v of row r if all of it may be read.
 template <class T>
 static __device__ void fetch_vector(const transpose_args &args, const strip &strip, const T *x, int64_t column,
                                     int r, int v, char *memory)
 {
-    constexpr int V = pieces<T>::V;
-    const T *row = x + r * args.x_pitch;
-    const int c = v * V - elements_past(row);
+    constexpr int V = vector_traits<T>::V;
+    const T *row = x + r * args.x_row_stride;
+    const int c = v * V - vector_misalignment(row);
     bool all = strip.inside;
 
     if (!strip.inside) {
-        const limits limits = limits_of(args, column, r);
+        const limits limits = readable_columns(args, column, r);
 
         all = c < strip.columns && c >= limits.low && c + V <= limits.high;
     }
@@ -229,39 +235,39 @@ static __device__ void fetch_vector(const transpose_args &args, const strip &str
         __pipeline_memcpy_async((T *)(memory + strip.past + r * strip.step) + c, row + c, VECTOR);
 }
 
-// Of x from `column` on.
+// Loads a strip of x from `column` on.
 template <class T>
 static __device__ void fetch_strip(const transpose_args &args, const strip &strip, const T *x, int64_t column,
                                    char *memory)
 {
-    constexpr int V = pieces<T>::V, BOTH = 2 * V;
+    constexpr int V = vector_traits<T>::V, BOTH = 2 * V;
     const int vectors = 1 << strip.vectors_log2;
 
     for (int t = threadIdx.x; t < strip.few << strip.vectors_log2; t += blockDim.x)
         fetch_vector(args, strip, x, column, t >> strip.vectors_log2, t & (vectors - 1), memory);
-    for (int r = threadIdx.x; r < strip.few; r += blockDim.x) // the rest of rows that begin inside of a vector
-        if (elements_past(x + r * args.x_pitch))
+    for (int r = threadIdx.x; r < strip.few; r += blockDim.x) // the last vector of unaligned rows
+        if (vector_misalignment(x + r * args.x_row_stride))
             fetch_vector(args, strip, x, column, r, vectors, memory);
     __pipeline_commit();
-    if (!strip.inside) // what is left of them: a thread an element
+    if (!strip.inside) // partial vectors at both ends: one thread per element
 #pragma unroll 4
         for (int t = threadIdx.x; t < strip.few * BOTH; t += blockDim.x) {
             const int r = t / BOTH;
-            const T *row = x + r * args.x_pitch;
-            const limits limits = limits_of(args, column, r);
-            const int begin = -elements_past(row), end = begin + (strip.columns - 1 - begin) / V * V;
+            const T *row = x + r * args.x_row_stride;
+            const limits limits = readable_columns(args, column, r);
+            const int begin = -vector_misalignment(row), end = begin + (strip.columns - 1 - begin) / V * V;
             const int vector = t % BOTH < V ? begin : end, c = vector + t % V;
 
             if ((vector < limits.low || vector + V > limits.high) && (t % BOTH < V || end > begin))
                 ((T *)(memory + strip.past + r * strip.step))[c] =
                     c >= limits.low && c < limits.high ? row[c] : T();
         }
-    __pipeline_wait_prior(0); // for this thread's; a barrier is still to come
+    __pipeline_wait_prior(0); // for this thread's copies; the caller adds a barrier
 }
 
-// element e of each of V words; e is known where this is compiled
+// element e of each of V words; e is a compile-time constant
 template <int V, class Word>
-static __device__ Word column_of(const Word *words, int e)
+static __device__ Word extract_column(const Word *words, int e)
 {
     if constexpr (V == 4)
         return __byte_perm(__byte_perm(words[0], words[1], e | (4 + e) << 4),
@@ -272,15 +278,15 @@ static __device__ Word column_of(const Word *words, int e)
         return words[0];
 }
 
-// The words that a group's V columns are in out, V rows a step, from `step` on: write(at, word) the one that
-// begins at element `at` of the group. It belongs to the column that it ends in: those of column e begin at its
-// rows -e * few modulo V, the first one in the column before. REST: few modulo V; read(r): the group's word of row
-// r.
+// Transposes a group of V columns into words of out, V rows per step, steps [step, end): write(at, word) stores
+// the word that starts at element `at` of the group's part of out. A word belongs to the column in which it ends;
+// the first one of a column may start in the previous column. Words of column e start at its rows -e * few modulo
+// V. REST: few modulo V; read(r): the group's word of row r.
 template <class T, int REST, class F, class G>
-static __device__ void turn_group(int few, int step, int end, F read, G write)
+static __device__ void transpose_group(int few, int step, int end, F read, G write)
 {
-    constexpr int V = word_of<T>::V, BEFORE = V - 1;
-    using word = typename word_of<T>::type;
+    constexpr int V = word_traits<T>::V, BEFORE = V - 1;
+    using word = typename word_traits<T>::type;
     word rows[BEFORE + V]; // from row step * V - BEFORE on
 
     if constexpr (V > 1)
@@ -295,13 +301,13 @@ static __device__ void turn_group(int few, int step, int end, F read, G write)
     for (; step < end; step++) {
 #pragma unroll
         for (int i = 0; i < V; i++)
-            rows[BEFORE + i] = read(min(step * V + i, few - 1)); // no word has what is not there
+            rows[BEFORE + i] = read(min(step * V + i, few - 1)); // rows past the end are not used
 #pragma unroll
         for (int e = 0; e < V; e++) {
             const int above = e * REST % V, r = step * V - above;
 
             if (V == 1 || r + V <= few)
-                write(e * few + r, column_of<V>(rows + BEFORE - above, e));
+                write(e * few + r, extract_column<V>(rows + BEFORE - above, e));
         }
 #pragma unroll
         for (int i = 0; i < BEFORE; i++)
@@ -309,54 +315,54 @@ static __device__ void turn_group(int few, int step, int end, F read, G write)
     }
 }
 
-// FEW: few, if that is less than KNOWN; else KNOWN + few % V
+// FEW: few, if that is less than UNROLLED_ROWS; otherwise UNROLLED_ROWS + few % V
 template <class T, int FEW>
-__global__ void __launch_bounds__(SCATTERING_BLOCK, SCATTERING_BLOCKS)
-    transpose_scattered(const __grid_constant__ transpose_args args, piece_shape piece, int64_t batch,
-                        corner first)
+__global__ void __launch_bounds__(FEW_ROWS_BLOCK, FEW_ROWS_BLOCKS_PER_SM)
+    transpose_few_rows(const __grid_constant__ transpose_args args, chunk_shape chunk, int64_t batch, corner first)
 {
-    wait_for_earlier();
-    constexpr int V = word_of<T>::V, W = word_of<T>::W;
-    static_assert(KNOWN % V == 0, "FEW tells few modulo V");
-    using word = typename word_of<T>::type;
-    extern __shared__ uint4 memory[]; // the strip, and behind it the piece
+    pdl_wait();
+    constexpr int V = word_traits<T>::V, W = word_traits<T>::W;
+    static_assert(UNROLLED_ROWS % V == 0, "FEW determines few modulo V");
+    using word = typename word_traits<T>::type;
+    extern __shared__ uint4 memory[]; // the strip, then the chunk
 
-    const plane begin = plane_of(args, batch + blockIdx.z);
-    const int few = FEW < KNOWN ? FEW : piece.few;
-    const int64_t column = first.column + (int64_t)blockIdx.x * piece.groups * V; // of the piece
-    const int columns = (int)min((int64_t)piece.groups * V, args.columns - column);
+    const matrix_origin begin = matrix_origin_of(args, batch + blockIdx.z);
+    const int few = FEW < UNROLLED_ROWS ? FEW : chunk.few;
+    const int64_t column = first.column + (int64_t)blockIdx.x * chunk.groups * V; // of the chunk
+    const int columns = (int)min((int64_t)chunk.groups * V, args.columns - column);
     const T *x = (const T *)args.x + begin.x + column;
     T *out = (T *)args.out + begin.out + column * few;
     const strip strip = {(int)((uintptr_t)x % VECTOR),
-                         step_of_rows<T>(piece, args.x_pitch),
+                         strip_row_bytes<T>(chunk, args.x_row_stride),
                          few,
                          columns,
-                         piece.side_log2 - WORDS_LOG2<T>,
-                         column >= VECTOR && args.columns - column >= piece.groups * V + VECTOR};
+                         chunk.parallel_groups_log2 - WORDS_PER_VECTOR_LOG2<T>,
+                         column >= VECTOR && args.columns - column >= chunk.groups * V + VECTOR};
     char *rows = (char *)memory;
-    T *turned = (T *)(memory + few * strip.step / VECTOR + 2);
+    T *transposed = (T *)(memory + few * strip.step / VECTOR + 2);
 
     fetch_strip(args, strip, x, column, rows);
-    __syncthreads(); // all rows are there before anyone reads them
+    __syncthreads(); // all rows are loaded before they are read
 
-    const piece_place place = place_of(piece, (const T *)out);
-    const bool whole = place.past % V == 0;                                          // words of out
-    const int parts = FEW < KNOWN ? 1 : max(1, SCATTERING_BLOCK >> piece.side_log2); // of a group
-    const int part = threadIdx.x >> piece.side_log2;
+    const chunk_layout layout = layout_of(chunk, (const T *)out);
+    const bool whole = layout.past % V == 0; // out has whole words
+    const int parts = FEW < UNROLLED_ROWS ? 1 : max(1, FEW_ROWS_BLOCK >> chunk.parallel_groups_log2); // per group
+    const int part = threadIdx.x >> chunk.parallel_groups_log2;
     const int steps = (few + V - 1) / V, share = (steps + parts - 1) / parts;
-    const int step = FEW < KNOWN ? 0 : part * share, end = FEW < KNOWN ? steps : min(steps, step + share);
+    const int step = FEW < UNROLLED_ROWS ? 0 : part * share,
+              end = FEW < UNROLLED_ROWS ? steps : min(steps, step + share);
 
     if (part < parts && step < end)
-        for (int group = threadIdx.x & (piece.groups - 1); group < columns / V; group += SCATTERING_BLOCK) {
+        for (int group = threadIdx.x & (chunk.groups - 1); group < columns / V; group += FEW_ROWS_BLOCK) {
             const char *from = rows + strip.past + group * W;
-            T *to = turned + find_place<T>(piece, place, group, 0);
+            T *to = transposed + offset_in_chunk<T>(chunk, layout, group, 0);
 
             if (whole && (strip.past | strip.step) % W == 0)
-                turn_group<T, FEW % V>(
+                transpose_group<T, FEW % V>(
                     few, step, end, [&](int r) { return *(const word *)(from + r * strip.step); },
-                    [&](int at, word turned_word) { *(word *)(to + at) = turned_word; });
+                    [&](int at, word transposed_word) { *(word *)(to + at) = transposed_word; });
             else
-                turn_group<T, FEW % V>(
+                transpose_group<T, FEW % V>(
                     few, step, end,
                     [&](int r) {
                         const uintptr_t at = (uintptr_t)(from + r * strip.step);
@@ -367,114 +373,119 @@ __global__ void __launch_bounds__(SCATTERING_BLOCK, SCATTERING_BLOCKS)
                         else
                             return *two;
                     },
-                    [&](int at, word turned_word) {
+                    [&](int at, word transposed_word) {
                         if (whole) {
-                            *(word *)(to + at) = turned_word;
+                            *(word *)(to + at) = transposed_word;
                         } else {
 #pragma unroll
                             for (int e = 0; e < V; e++)
-                                to[at + e] = element_of<T>(turned_word, e);
+                                to[at + e] = element_of<T>(transposed_word, e);
                         }
                     });
         }
-    for (int t = threadIdx.x; t < columns % V * few; t += SCATTERING_BLOCK) { // columns that fill no group
+    for (int t = threadIdx.x; t < columns % V * few; t += FEW_ROWS_BLOCK) { // columns that do not fill a group
         const int c = columns / V * V + t % (columns % V), r = t / (columns % V);
 
-        turned[find_place<T>(piece, place, c / V, c % V) + r] =
+        transposed[offset_in_chunk<T>(chunk, layout, c / V, c % V) + r] =
             ((const T *)(rows + strip.past + r * strip.step))[c];
     }
-    __syncthreads(); // the piece is complete before anyone stores a vector of it
+    __syncthreads(); // the chunk is complete before vectors of it are stored
 
-    for_flat<T>(
-        piece, place, 0, columns * few,
-        [&](auto unit, int at, int to) { *(decltype(unit) *)(out + at) = ((const decltype(unit) *)turned)[to]; },
-        [&](int at, int to) { out[at] = turned[to]; });
+    for_each_packed_unit<T>(
+        chunk, layout, 0, columns * few,
+        [&](auto unit, int at, int to) {
+            *(decltype(unit) *)(out + at) = ((const decltype(unit) *)transposed)[to];
+        },
+        [&](int at, int to) { out[at] = transposed[to]; });
 }
 
-// The piece of matrices with `many` rows of `few` columns. A thread's rows of out are a multiple of V apart, or it
-// has one: they are shifted alike.
+// The chunk for matrices with `many` rows of `few` columns. A thread stores rows of out that are a multiple of V
+// apart, or just one, so that they have the same misalignment.
 template <class T>
-static piece_shape shape_of_piece(int64_t batches, int64_t many, int few, bool flat)
+static chunk_shape gathered_shape(int64_t batches, int64_t many, int few, bool flat)
 {
-    constexpr int V = word_of<T>::V, WARP_LOG2 = 5;
-    const int group = few * word_of<T>::W; // bytes
-    const int64_t share = batches * many * few * (int)sizeof(T) / MANY_PIECES;
-    const int room = (int)std::max<int64_t>(LEAST_PIECE, std::min<int64_t>(PIECE_BYTES, share));
-    int side_log2 = WARP_LOG2;
+    constexpr int V = word_traits<T>::V, WARP_LOG2 = 5;
+    const int group = few * word_traits<T>::W; // bytes
+    const int64_t share = batches * many * few * (int)sizeof(T) / MANY_CHUNKS;
+    const int fitting = (int)std::max<int64_t>(LEAST_CHUNK, std::min<int64_t>(CHUNK_BYTES, share));
+    int parallel_groups_log2 = WARP_LOG2;
 
-    while (BLOCK >> (side_log2 + 1) >= std::min(V, few) && group << (side_log2 + 1) <= room &&
-           V << side_log2 < many)
-        side_log2++;
+    while (BLOCK >> (parallel_groups_log2 + 1) >= std::min(V, few) &&
+           group << (parallel_groups_log2 + 1) <= fitting && V << parallel_groups_log2 < many)
+        parallel_groups_log2++;
 
-    const int64_t most = std::max(1, room / (group << side_log2));
-    return {(int)std::min(most, ceil_div(many + V, V << side_log2)) << side_log2,
+    const int64_t most = std::max(1, fitting / (group << parallel_groups_log2));
+    return {(int)std::min(most, ceil_div(many + V, V << parallel_groups_log2)) << parallel_groups_log2,
             few,
-            side_log2,
-            inverse_of(few),
+            parallel_groups_log2,
+            fixed_point_reciprocal(few),
             few % 2 == 0,
             flat};
 }
 
 template <class T>
-static int bytes_of(const piece_shape &piece)
+static int bytes_of(const chunk_shape &chunk)
 {
-    return (piece.groups + word_of<T>::MORE) * (piece.few | 1) * word_of<T>::W + VECTOR;
+    return (chunk.groups + word_traits<T>::MORE) * (chunk.few | 1) * word_traits<T>::W + VECTOR;
 }
 
 template <class T>
 static cudaError_t gather(const transpose_args *args, cudaStream_t stream)
 {
-    constexpr int V = word_of<T>::V;
-    const piece_shape piece =
-        shape_of_piece<T>(args->batches, args->rows, (int)std::min<int64_t>(args->columns, NARROW),
-                          args->columns <= NARROW && args->x_pitch == args->columns);
+    constexpr int V = word_traits<T>::V;
+    const chunk_shape chunk =
+        gathered_shape<T>(args->batches, args->rows, (int)std::min<int64_t>(args->columns, NARROW),
+                          args->columns <= NARROW && args->x_row_stride == args->columns);
 
-    return cover(args->batches, args->columns, args->rows + V - 1, piece.few, piece.groups * V,
+    return cover(args->batches, args->columns, args->rows + V - 1, chunk.few, chunk.groups * V,
                  [&](dim3 grid, int64_t batch, corner first) {
-                     return launch<transpose_gathered<T>>(grid, BLOCK, bytes_of<T>(piece), stream, *args, piece,
-                                                          batch, first);
+                     return launch<transpose_few_columns<T>>(grid, BLOCK, bytes_of<T>(chunk), stream, *args, chunk,
+                                                             batch, first);
                  });
 }
 
-// The piece of matrices with few rows of `many` columns.
+// The chunk for matrices with few rows of `many` columns.
 template <class T>
-static piece_shape shape_of_scattered(int64_t batches, int64_t many, int few)
+static chunk_shape scattered_shape(int64_t batches, int64_t many, int few)
 {
-    constexpr int V = word_of<T>::V, W = word_of<T>::W;
-    const int64_t share = batches * many * few * (int)sizeof(T) / MANY_SCATTERED;
-    const int most = std::max(SCATTERED_BYTES, few * LONG_ROW);
-    const int room = (int)std::max<int64_t>(LEAST_SCATTERED, std::min<int64_t>(most, share));
-    int side_log2 = 0;
+    constexpr int V = word_traits<T>::V, W = word_traits<T>::W;
+    const int64_t share = batches * many * few * (int)sizeof(T) / FEW_ROWS_TARGET_BLOCKS;
+    const int most = std::max(FEW_ROWS_TILE_BYTES, few * LONG_ROW);
+    const int fitting = (int)std::max<int64_t>(FEW_ROWS_MIN_TILE_BYTES, std::min<int64_t>(most, share));
+    int parallel_groups_log2 = 0;
 
-    while (W << side_log2 < SHORT_ROW || (few * W << (side_log2 + 1) <= room && V << side_log2 < many))
-        side_log2++;
-    return {1 << side_log2, few, side_log2, inverse_of(few), few % 8 == 0, true};
+    while (W << parallel_groups_log2 < FEW_ROWS_MIN_ROW_BYTES ||
+           (few * W << (parallel_groups_log2 + 1) <= fitting && V << parallel_groups_log2 < many))
+        parallel_groups_log2++;
+    return {1 << parallel_groups_log2, few, parallel_groups_log2, fixed_point_reciprocal(few), few % 8 == 0, true};
 }
 
 template <class T>
 static cudaError_t scatter(const transpose_args *args, cudaStream_t stream)
 {
-    constexpr int V = word_of<T>::V, W = word_of<T>::W;
+    constexpr int V = word_traits<T>::V, W = word_traits<T>::W;
     const int few = (int)args->rows;
-    const piece_shape piece = shape_of_scattered<T>(args->batches, args->columns, few);
+    const chunk_shape chunk = scattered_shape<T>(args->batches, args->columns, few);
     const int bytes =
-        few * step_of_rows<T>(piece, args->x_pitch) + piece.groups * (few + piece.gap) * W + 4 * VECTOR;
+        few * strip_row_bytes<T>(chunk, args->x_row_stride) + chunk.groups * (few + chunk.gap) * W + 4 * VECTOR;
 
-    return dispatch<1, 2, 3, 4, 5, 6, 7>(V > 1 && few < KNOWN ? few : KNOWN + few % V, [&](auto value) {
-        constexpr int VALUE = decltype(value)::value;
-        constexpr int FEW = V > 1 && VALUE < KNOWN + V ? VALUE : KNOWN; // of others there are none
+    return dispatch<1, 2, 3, 4, 5, 6, 7>(
+        V > 1 && few < UNROLLED_ROWS ? few : UNROLLED_ROWS + few % V, [&](auto value) {
+            constexpr int VALUE = decltype(value)::value;
+            constexpr int FEW =
+                V > 1 && VALUE < UNROLLED_ROWS + V ? VALUE : UNROLLED_ROWS; // other values do not occur
 
-        return cover(args->batches, 1, args->columns, 1, piece.groups * V,
-                     [&](dim3 grid, int64_t batch, corner first) {
-                         return launch<transpose_scattered<T, FEW>>(grid, SCATTERING_BLOCK, bytes, stream, *args,
-                                                                    piece, batch, first);
-                     });
-    });
+            return cover(args->batches, 1, args->columns, 1, chunk.groups * V,
+                         [&](dim3 grid, int64_t batch, corner first) {
+                             return launch<transpose_few_rows<T, FEW>>(grid, FEW_ROWS_BLOCK, bytes, stream, *args,
+                                                                       chunk, batch, first);
+                         });
+        });
 }
 
 cudaError_t launch_transpose_narrow(const transpose_args *args, cudaStream_t stream)
 {
-    const bool few_rows = args->rows <= NARROW && args->rows < args->columns && args->out_pitch == args->rows;
+    const bool few_rows = args->rows <= NARROW && args->rows < args->columns && args->out_row_stride == args->rows;
 
     return dispatch_size(args->element_size, [&](auto zero) {
         using T = decltype(zero);

@@ -75,7 +75,7 @@ MUTANTS = [
         "csrc/plans.c",
         "failure.ran && given[count - 1]",
         "false",
-        "tests/test_launch_failures.py",
+        "tests/test_launch_failures.py --full",
     ),
     Mutant(
         "a-watchdog-ends-kernels-of-ours",
@@ -108,15 +108,15 @@ MUTANTS = [
     Mutant(
         "matmul-ignores-the-step-of-a-batch",
         "kernels/matmul/20_tiled.cu",
-        "a += blockIdx.z * a_step;",
+        "a += blockIdx.z * a_batch_stride;",
         "a += blockIdx.z * m * k;",
         "tests/test_matmul.py tests/test_numpy.py",
     ),
     Mutant(
         "matmul-adds-16-bit-floats-in-16-bits",
-        "kernels/matmul/sum_of.cuh",
-        "std::conditional_t<is_16_bit_float<T>, float,",
-        "std::conditional_t<is_16_bit_float<T>, T,",
+        "kernels/matmul/20_tiled.cu",
+        "using Sum = accumulator_type<T>;",
+        "using Sum = T;",
         "tests/test_numpy.py -k random_calls",
     ),
     Mutant(
@@ -192,15 +192,15 @@ MUTANTS = [
     Mutant(
         "a-few-rows-are-all-the-first",
         "kernels/reduce/90_columns.cu",
-        "running[c].add_of(loaded[u], c, args.first + u)",
-        "running[c].add_of(loaded[0], c, args.first + u)",
+        "running[c].add_element(loaded[u], c, args.first + u)",
+        "running[c].add_element(loaded[0], c, args.first + u)",
         "tests/test_planned.py",
     ),
     Mutant(
         "half-a-block-has-the-columns-of-a-whole-one",
         "kernels/reduce/90_columns.cu",
         "at = (int64_t)blockIdx.x * blockDim.x + t;",
-        "at = (int64_t)blockIdx.x * WHOLE_BLOCK + t;",
+        "at = (int64_t)blockIdx.x * WHOLE_COLUMNS_BLOCK + t;",
         "tests/test_planned.py",
     ),
     Mutant(
@@ -213,14 +213,14 @@ MUTANTS = [
     Mutant(
         "the-shortest-rows-are-taken-for-dense",
         "kernels/reduce/80_single_pass.cu",
-        "args.plan.outer_step == args.n && (uintptr_t)args.x",
+        "args.plan.outer_stride == args.n && (uintptr_t)args.x",
         "(uintptr_t)args.x",
         "tests/test_planned.py",
     ),
     Mutant(
         "a-second-grid-begins-at-the-first-row",
         "kernels/common/reduce_launches.cuh",
-        "return (first_o + blockIdx.z) * n * inner + first_i + blockIdx.y;",
+        "return (first_outer + blockIdx.z) * n * inner + first_inner + blockIdx.y;",
         "return blockIdx.z * n * inner + blockIdx.y;",
         "tests/test_textbook.py",
     ),
@@ -333,7 +333,7 @@ MUTANTS = [
     Mutant(
         "squares-in-place-are-wider-than-high",
         "csrc/transpose.c",
-        "bool alike = args->rows == args->columns && args->x_pitch == args->out_pitch;",
+        "bool alike = args->rows == args->columns && args->x_row_stride == args->out_row_stride;",
         "bool alike = args->rows <= args->columns;",
         "tests/test_transpose.py",
     ),
