@@ -1,5 +1,5 @@
-/* The reading of arguments, and the only place that refuses them. A message names the argument, what was required
- * and what came; nothing has been launched or written when it is raised. */
+/* Validation of arguments. A message names the argument, what was required and what came; nothing has been
+ * launched or written when it is raised. */
 #include "smemkit.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void fill_from_array(struct operand *operand, struct array *array)
 {
     operand->owner = Py_NewRef((PyObject *)array);
     operand->device = array->device;
-    operand->home = array->home;
+    operand->owning_stream = array->owning_stream;
     operand->data = array->data;
     operand->descr = array->descr;
     operand->readonly = array->readonly;
@@ -53,7 +53,7 @@ static void fill_from_array(struct operand *operand, struct array *array)
     memcpy(operand->layout.strides, array_strides(array), (size_t)array->ndim * sizeof(npy_intp));
 }
 
-/* Takes over the reference. */
+/* Steals the reference. */
 static void fill_from_numpy(struct operand *operand, PyArrayObject *numpy)
 {
     operand->owner = (PyObject *)numpy;
@@ -70,13 +70,13 @@ static void fill_from_numpy(struct operand *operand, PyArrayObject *numpy)
 
 static void fill_dtype(struct operand *operand)
 {
-    Py_INCREF(operand->descr); /* the owner may be given another one */
+    Py_INCREF(operand->descr); /* the array's descr may be replaced later */
     operand->dtype = dtype_of(operand->descr);
     operand->swapped = !PyArray_ISNBO(operand->descr->byteorder);
 }
 
-/* While the call runs without the GIL another thread may ask NumPy to resize the caller's array, which then would
- * move its memory: with refcheck=False it heeds neither references nor buffers, but it does heed weak references.
+/* Prevents a resize: while the call runs without the GIL, another thread may resize the caller's array, which
+ * moves its memory. With refcheck=False NumPy ignores references and buffers, but not weak references.
  */
 static bool pin(struct operand *operand)
 {
@@ -103,7 +103,7 @@ bool blame(const char *name)
     return false;
 }
 
-/* NULL without an exception where there is no such attribute. */
+/* NULL without an exception if there is no such attribute. */
 static PyObject *attribute(PyObject *object, const char *name)
 {
     PyObject *value = PyObject_GetAttrString(object, name);
@@ -113,7 +113,7 @@ static PyObject *attribute(PyObject *object, const char *name)
     return value;
 }
 
-/* What hides elements from NumPy's functions would be computed with here. */
+/* Refuses masked arrays, whose masked elements would be used. */
 static bool check_mask(PyArrayObject *numpy, const char *name)
 {
     PyObject *mask = PyArray_CheckExact(numpy) ? NULL : attribute((PyObject *)numpy, "mask");
@@ -127,7 +127,7 @@ static bool check_mask(PyArrayObject *numpy, const char *name)
     return !masked && !PyErr_Occurred();
 }
 
-/* What is neither an array of ours nor of another library is NumPy's to read. */
+/* Anything that is neither an Array nor another library's array is read by NumPy. */
 static bool read_any(PyObject *object, const char *name, struct operand *operand)
 {
     PyArrayObject *numpy = (PyArrayObject *)PyArray_FromAny(object, NULL, 0, 0, 0, NULL);
@@ -143,8 +143,8 @@ static bool read_any(PyObject *object, const char *name, struct operand *operand
     return true;
 }
 
-/* The types of which it is known that they have neither __dlpack__ nor __cuda_array_interface__, or that NumPy has
- * the better way. */
+/* Types that are known to have neither __dlpack__ nor __cuda_array_interface__, or for which NumPy's protocol is
+ * better. */
 static bool is_numpys(PyObject *object)
 {
     return PyArray_Check(object) || PyArray_IsScalar(object, Generic) || PyFloat_CheckExact(object) ||
@@ -159,7 +159,7 @@ bool read_operand(const struct module_state *state, PyObject *object, const char
 
     memset(operand, 0, sizeof *operand);
     if (Py_IS_TYPE(object, state->array_type)) {
-        array_settle((struct array *)object); /* what reads it may come after its end */
+        array_settle((struct array *)object); /* pending work may read it after it is overwritten */
         fill_from_array(operand, (struct array *)object);
         fill_dtype(operand);
         return true;
@@ -235,7 +235,7 @@ static bool check_out(const struct operand *out, PyArray_Descr *descr, int ndim,
     return true;
 }
 
-/* A new result; NULL with an exception */
+/* A new result. NULL with an exception. */
 static PyObject *new_out(const struct module_state *state, struct device *device, bool host, PyArray_Descr *descr,
                          int ndim, const npy_intp *shape, PyObject *stream)
 {
@@ -246,14 +246,15 @@ static PyObject *new_out(const struct module_state *state, struct device *device
         Py_INCREF(descr);
         return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, NULL, NULL, 0, NULL);
     }
-    if (!read_home(state, stream, device, &handle, &owner))
+    if (!read_stream_and_owner(state, stream, device, &handle, &owner))
         return NULL;
     array = (PyObject *)array_new(state, device, handle, owner, descr, ndim, shape);
     Py_XDECREF(owner);
     return array;
 }
 
-/* The caller's `out`, which is what it is given back: NumPy's where the operands are the host's, else on a device.
+/* The caller's `out`, which is also the return value: a NumPy array if the operands are on the host, otherwise an
+ * array on the device.
  */
 static bool find_out(const struct module_state *state, PyObject *object, const struct device *device, bool host,
                      PyObject *stream, struct operand *out)
@@ -317,7 +318,7 @@ bool read_out(const struct module_state *state, PyObject *object, struct device 
 
 /* ---- devices and streams ---- */
 
-/* Each thread may have a default of its own: `with smemkit.Device(…)`. */
+/* This thread's default device, set by `with smemkit.Device(…)`. */
 static _Thread_local struct device *thread_device;
 
 /* The N of "cuda:N", 0 for "cuda", -1 for anything else */
@@ -334,13 +335,13 @@ static int cuda_ordinal(const char *name)
     return *end == '\0' && ordinal < 10000 ? (int)ordinal : -1;
 }
 
-/* `source` is what a message blames: the argument `device`, or the environment. */
+/* `source` names the origin in messages: the argument `device`, or the environment variable. */
 static struct device *find_device(const struct module_state *state, PyObject *object, const char *source)
 {
     PyObject *name = PyUnicode_Check(object) ? Py_NewRef(object) : attribute(object, "name");
     Py_ssize_t length = 0;
     const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &length) : NULL, *why = NULL;
-    const bool whole = text && (size_t)length == strlen(text); /* no zero in the middle */
+    const bool whole = text && (size_t)length == strlen(text); /* no embedded NUL */
     const int ordinal = whole ? cuda_ordinal(text) : -1;
     struct device *device = NULL;
     int count;
@@ -411,7 +412,7 @@ PyObject *core_set_default_device(PyObject *module, PyObject *name)
     return before;
 }
 
-/* Of what the caller gave, as far as it is known still. */
+/* The type name of what the caller passed, if still known. */
 static const char *type_name(const struct operand *operand)
 {
     return Py_TYPE(operand->given ? operand->given : operand->owner)->tp_name;
@@ -452,7 +453,7 @@ bool read_device(const struct module_state *state, PyObject *object, const struc
     return *device != NULL;
 }
 
-/* An integer as CUDA has it, ctypes or a class of its own: a new reference; None stands for 0. */
+/* An integer, also as a ctypes object or a class with __int__: a new reference; None means 0. */
 static PyObject *number_of(PyObject *object)
 {
     PyObject *value, *number;
@@ -470,7 +471,7 @@ static PyObject *number_of(PyObject *object)
     return number;
 }
 
-/* The handle in `__cuda_stream__`, which is a method, or was a property: (0, handle). */
+/* The handle in `__cuda_stream__`, (0, handle): a method, in older versions a property. */
 static PyObject *number_in_interface(PyObject *interface)
 {
     PyObject *pair = PyCallable_Check(interface) ? PyObject_CallNoArgs(interface) : Py_NewRef(interface);
@@ -478,7 +479,7 @@ static PyObject *number_in_interface(PyObject *interface)
 
     if (tuple && (PyTuple_GET_SIZE(tuple) != 2 || !PyLong_Check(PyTuple_GET_ITEM(tuple, 0)) ||
                   PyLong_AsLong(PyTuple_GET_ITEM(tuple, 0)) != 0)) {
-        PyErr_Clear(); /* of a version that is too large */
+        PyErr_Clear(); /* an overflow of the version */
         PyErr_Format(PyExc_ValueError, "expected (0, handle) of __cuda_stream__, got %R", pair);
     } else if (tuple) {
         number = number_of(PyTuple_GET_ITEM(tuple, 1));
@@ -488,7 +489,7 @@ static PyObject *number_in_interface(PyObject *interface)
     return number;
 }
 
-/* A stream's handle as a Python integer: the object itself, or where CuPy, torch and Numba have it. */
+/* A stream's handle as a Python integer: the object itself, or an attribute, as in CuPy, torch and Numba. */
 static PyObject *find_handle(PyObject *object, const char *name)
 {
     static const char *const names[] = {"__cuda_stream__", "ptr", "cuda_stream", "handle"};
@@ -537,8 +538,8 @@ bool read_handle(PyObject *object, const char *name, const struct device *device
     return !PyErr_Occurred();
 }
 
-bool read_home(const struct module_state *state, PyObject *object, const struct device *device,
-               device_stream *stream, PyObject **owner)
+bool read_stream_and_owner(const struct module_state *state, PyObject *object, const struct device *device,
+                           device_stream *stream, PyObject **owner)
 {
     struct stream *ours = NULL;
 
@@ -570,7 +571,7 @@ bool read_stream(const struct module_state *state, PyObject *object, const struc
                  device_stream *stream)
 {
     PyObject *owner;
-    const bool ok = read_home(state, object, device, stream, &owner);
+    const bool ok = read_stream_and_owner(state, object, device, stream, &owner);
 
     Py_XDECREF(owner);
     return ok;
@@ -626,7 +627,7 @@ const struct kernel_row *find_row(enum op op, const char *name)
     for (int i = 0; i < kernel_row_count; i++)
         if (kernel_rows[i].op == op && strcmp(kernel_rows[i].name, name) == 0)
             return &kernel_rows[i];
-    Py_UNREACHABLE(); /* the callers' names are those of the table, as tests see */
+    Py_UNREACHABLE(); /* tests check that callers use names of the table */
 }
 
 static const struct kernel_row *row_chosen(enum op op)
@@ -634,10 +635,10 @@ static const struct kernel_row *row_chosen(enum op op)
     for (int i = 0; i < kernel_row_count; i++)
         if (kernel_rows[i].op == op && kernel_rows[i].choice)
             return &kernel_rows[i];
-    Py_UNREACHABLE(); /* a test sees to it that each op has one */
+    Py_UNREACHABLE(); /* a test checks that each op has one */
 }
 
-/* One of a row's values, or the first where none is asked for. */
+/* One of a row's values; the first if the argument is None. */
 static bool read_value(const struct kernel_row *row, const char *name, const int *values, PyObject *object,
                        int *value)
 {
@@ -660,7 +661,7 @@ static bool read_value(const struct kernel_row *row, const char *name, const int
         return blame(name);
     asked = PyLong_AsLong(number);
     Py_DECREF(number);
-    PyErr_Clear(); /* too large a number is none of them either */
+    PyErr_Clear(); /* a too large number is not among them */
     list = PyList_New(0);
     for (const int *v = values; list && *v >= 0; v++) {
         PyObject *item = PyLong_FromLong(*v);
@@ -678,7 +679,7 @@ static bool read_value(const struct kernel_row *row, const char *name, const int
     return !PyErr_Occurred();
 }
 
-/* The rung that `tile`, `block_size` or `pad` alone selects. */
+/* The rung that is selected by `tile`, `block_size` or `pad` without `kernel`. */
 static const char *const named_by_size[OP_COUNT] = {
     [OP_matmul] = "tiled", [OP_reduce] = "tree", [OP_transpose] = "padded"};
 
@@ -721,9 +722,9 @@ bool check_kernel_dtype(const struct kernel_choice *choice, const char *name, en
     return false;
 }
 
-/* ---- the small ones ---- */
+/* ---- other arguments ---- */
 
-/* numpy.dtype("bfloat16") is known from the moment at which ml_dtypes is imported. */
+/* numpy.dtype("bfloat16") requires that ml_dtypes has been imported. */
 static bool read_descr(PyObject *object, PyArray_Descr **descr)
 {
     if (PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, "bfloat16") == 0) {
@@ -764,7 +765,7 @@ bool read_precision(PyObject *object, const struct kernel_choice *choice)
         PyErr_Format(PyExc_ValueError, "precision: expected 'highest', 'high' or 'medium', got %R", object);
         return false;
     }
-    if (choice->chosen) /* a permission, of which no kernel makes use yet */
+    if (choice->chosen) /* permits lower precision, which no kernel uses yet */
         return true;
     PyErr_Format(PyExc_ValueError, "precision: kernel '%s' has its own, expected 'highest', got %R",
                  choice->row->name, object);
@@ -813,7 +814,7 @@ static void refuse_axis(const char *name, PyObject *axis, int ndim)
     Py_XDECREF(module);
 }
 
-/* An axis of an array made positive, below `limit`; -1 with an exception */
+/* A normalised axis in [0, limit). -1 with an exception. */
 static int one_axis(PyObject *object, const char *name, int ndim, int limit)
 {
     Py_ssize_t axis;
@@ -822,7 +823,7 @@ static int one_axis(PyObject *object, const char *name, int ndim, int limit)
         PyErr_Format(PyExc_TypeError, "%s: expected an integer, got %R", name, object);
         return -1;
     }
-    axis = PyNumber_AsSsize_t(object, NULL); /* a huge one becomes the most there is */
+    axis = PyNumber_AsSsize_t(object, NULL); /* clamps huge values */
     if (axis == -1 && PyErr_Occurred()) {
         blame(name);
         return -1;
@@ -874,8 +875,7 @@ bool read_axes(PyObject *object, int ndim, int *axes)
     if (object == Py_None)
         return true;
     tuple = PySequence_Tuple(object);
-    if (!tuple && PyIndex_Check(object) &&
-        PyErr_ExceptionMatches(PyExc_TypeError)) { /* the one axis of a vector */
+    if (!tuple && PyIndex_Check(object) && PyErr_ExceptionMatches(PyExc_TypeError)) { /* a single axis */
         PyErr_Clear();
         tuple = PyTuple_Pack(1, object);
     }
@@ -925,7 +925,7 @@ PyArrayObject *read_initial(PyObject *object, enum dtype dtype, struct scalar *s
     PyArrayObject *initial = descr ? (PyArrayObject *)PyArray_Zeros(0, NULL, descr, 0) : NULL, *wide = NULL;
     PyObject *everything = initial ? PyTuple_New(0) : NULL;
 
-    /* NumPy reads its `initial` as it does a value that is assigned, and refuses what the dtype does not hold */
+    /* like NumPy, converts `initial` by assignment, which raises if the dtype cannot hold it */
     if (everything && PyObject_SetItem((PyObject *)initial, everything, object) == 0)
         wide = (PyArrayObject *)PyArray_Cast(initial, !integer           ? NPY_COMPLEX128
                                                       : dtype & UNSIGNED ? NPY_UINT64
@@ -1008,7 +1008,7 @@ bool read_addresses(PyObject *object, struct warp_access *access)
         return blame("addresses");
     ok = PyTuple_GET_SIZE(lanes) <= LANES;
     if (!ok)
-        PyErr_Format(PyExc_ValueError, "addresses: expected no more than %d, one a lane, got %zd", LANES,
+        PyErr_Format(PyExc_ValueError, "addresses: expected no more than %d, one per lane, got %zd", LANES,
                      PyTuple_GET_SIZE(lanes));
     for (int lane = 0; ok && lane < PyTuple_GET_SIZE(lanes); lane++)
         ok = read_address(PyTuple_GET_ITEM(lanes, lane), lane, access);

@@ -1,5 +1,5 @@
-/* smemkit.Array: an array in a device's memory. Here is its life, how it is made and what it says of itself;
- * view.c has the indexing, values.c the ways to the host, operators.c +, @, == and !=. */
+/* smemkit.Array: an array in device memory. This file has creation, attributes and the type; view.c has indexing,
+ * values.c conversion to host objects, operators.c +, @, == and !=. */
 #include "smemkit.h"
 
 #include <structmember.h>
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static void refuse_shape(int ndim, const npy_intp *shape)
 {
@@ -19,7 +19,7 @@ static void refuse_shape(int ndim, const npy_intp *shape)
     Py_XDECREF(came);
 }
 
-/* Without shape, strides and memory. NULL with an exception. */
+/* An Array whose shape, strides and memory are not set. NULL with an exception. */
 static struct array *array_blank(PyTypeObject *type, struct device *device, PyArray_Descr *descr, int ndim)
 {
     struct array *array = (struct array *)type->tp_alloc(type, 2 * (Py_ssize_t)ndim);
@@ -45,7 +45,7 @@ static struct array *array_alloc(const struct module_state *state, struct device
     if (!array)
         return NULL;
     array->bytes = (size_t)PyDataType_ELSIZE(descr);
-    for (int i = 0; i < ndim; i++) { /* what a length of 0 leaves out is counted too, so that there are strides */
+    for (int i = 0; i < ndim; i++) { /* a length of 0 counts as 1, so that strides are defined */
         array_shape(array)[i] = shape[i];
         if (shape[i] < 0 || __builtin_mul_overflow(array->bytes, shape[i] ? (size_t)shape[i] : 1, &array->bytes) ||
             array->bytes > PY_SSIZE_T_MAX) {
@@ -53,7 +53,7 @@ static struct array *array_alloc(const struct module_state *state, struct device
             Py_DECREF(array);
             return NULL;
         }
-        array->size *= shape[i]; /* no more than there are bytes */
+        array->size *= shape[i]; /* cannot overflow: not larger than the bytes */
     }
     step = PyDataType_ELSIZE(descr);
     for (int i = ndim - 1; i >= 0; i--) {
@@ -65,7 +65,7 @@ static struct array *array_alloc(const struct module_state *state, struct device
     return array;
 }
 
-/* One whose memory is still to come. */
+/* An array whose memory is not allocated yet. */
 static struct array *array_to_be(const struct module_state *state, struct device *device, device_stream stream,
                                  PyArray_Descr *descr, int ndim, const npy_intp *shape)
 {
@@ -84,10 +84,10 @@ struct array *array_new(const struct module_state *state, struct device *device,
     array = array_to_be(state, device, stream, descr, ndim, shape);
     if (!array)
         return NULL;
-    array->home = owner ? stream : NULL;
-    array->home_owner = Py_XNewRef(owner);
+    array->owning_stream = owner ? stream : NULL;
+    array->owning_stream_object = Py_XNewRef(owner);
     Py_BEGIN_ALLOW_THREADS
-    ok = device_allocate(device, array->bytes, array->home, &array->memory, &failure);
+    ok = device_allocate(device, array->bytes, array->owning_stream, &array->memory, &failure);
     Py_END_ALLOW_THREADS
     if (!ok) {
         Py_DECREF(array);
@@ -133,8 +133,8 @@ struct array *array_view(struct array *of, npy_intp offset, const struct layout 
     array->bytes = (size_t)array->size * (size_t)PyDataType_ELSIZE(of->descr);
     array->data = array->size ? of->data + offset : of->data;
     array->base = Py_NewRef(of->base && array_check(of->base) ? of->base : (PyObject *)of);
-    array->home = of->home;
-    array->home_owner = Py_XNewRef(of->home_owner);
+    array->owning_stream = of->owning_stream;
+    array->owning_stream_object = Py_XNewRef(of->owning_stream_object);
     array->readonly = of->readonly;
     array_settle((struct array *)array->base);
     array->result = ((struct array *)array->base)->result;
@@ -174,14 +174,14 @@ static void array_dealloc(PyObject *self)
         if (array->result != NO_RESULT)
             device_release_result(array->device, array->memory, array->result == ARRIVED);
         else
-            device_release(array->device, array->memory, array->home);
+            device_release(array->device, array->memory, array->owning_stream);
         Py_END_ALLOW_THREADS
     }
     if (array->base && array->device->ordinal >= 0 && PyCapsule_CheckExact(array->base)) {
-        foreign_retire(array->device, array->home, &array->base, 1);
+        foreign_retire(array->device, array->owning_stream, &array->base, 1);
         array->base = NULL;
     }
-    Py_XDECREF(array->home_owner);
+    Py_XDECREF(array->owning_stream_object);
     Py_XDECREF(array->base);
     Py_XDECREF(array->descr);
     type->tp_free(self);
@@ -270,7 +270,7 @@ static PyObject *get_device(PyObject *self, void *unused)
 static PyObject *get_home(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyLong_FromVoidPtr(((struct array *)self)->home);
+    return PyLong_FromVoidPtr(((struct array *)self)->owning_stream);
 }
 
 static PyObject *get_address(PyObject *self, void *unused)
@@ -298,7 +298,7 @@ static PyObject *array_iterator(PyObject *self)
     return PySeqIter_New(self);
 }
 
-/* ---- how arrays are made ---- */
+/* ---- functions that make arrays ---- */
 
 PyObject *array_from(const struct module_state *state, struct device *device, PyObject *object, enum dtype dtype,
                      int type_num)
@@ -307,7 +307,7 @@ PyObject *array_from(const struct module_state *state, struct device *device, Py
     PyObject *stream_owner = NULL, *out = NULL, *result = NULL;
     PyArray_Descr *descr = NULL;
 
-    if (!read_home(state, Py_None, device, &call.stream, &stream_owner) ||
+    if (!read_stream_and_owner(state, Py_None, device, &call.stream, &stream_owner) ||
         !read_operand(state, object, "obj", Py_None, &call.in[0]))
         goto done;
     call.as[0] = call.in[0].layout;
@@ -374,7 +374,7 @@ static PyObject *array_to(PyObject *self, PyObject *name)
     return result;
 }
 
-/* An Array as it is, and what another library has on a GPU as an Array on its memory: a new reference. NULL for
+/* Returns an Array itself, or an Array that shares another library's GPU memory: a new reference. NULL for
  * anything else, with or without an exception. */
 static struct array *read_array(const struct module_state *state, PyObject *object, PyObject *copy)
 {
@@ -383,7 +383,7 @@ static struct array *read_array(const struct module_state *state, PyObject *obje
     return PyArray_Check(object) ? NULL : (struct array *)array_from_foreign(state, object, "obj", copy);
 }
 
-/* `object`, of which `array` is what there is on a device, if any, as an Array with all that is wanted. */
+/* Converts `object` to an Array on the requested device and dtype; `array` is its device array, or NULL. */
 static PyObject *as_wanted(struct module_state *state, PyObject *object, struct array *array,
                            struct device *device, enum dtype dtype, int type_num, PyObject *copy)
 {
@@ -433,7 +433,7 @@ PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count
     return result;
 }
 
-/* On the thread's current stream, as all that is done without another one. */
+/* A new array on the thread's current stream. */
 static struct array *new_here(struct module_state *state, struct device *device, PyArray_Descr *descr,
                               const PyArray_Dims *shape)
 {
@@ -441,7 +441,7 @@ static struct array *new_here(struct module_state *state, struct device *device,
     PyObject *owner = NULL;
     struct array *result = NULL;
 
-    if (read_home(state, Py_None, device, &stream, &owner))
+    if (read_stream_and_owner(state, Py_None, device, &stream, &owner))
         result = array_new(state, device, stream, owner, descr, shape->len, shape->ptr);
     Py_XDECREF(owner);
     return result;
@@ -482,7 +482,7 @@ PyObject *core_zeros(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (!read_count("zeros", count, 3) || !(array = read_new(state, args)))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    ok = array->device->type->fill(array->device, array->memory, 0, array->bytes, array->home, &failure);
+    ok = array->device->type->fill(array->device, array->memory, 0, array->bytes, array->owning_stream, &failure);
     Py_END_ALLOW_THREADS
     if (!ok) {
         Py_DECREF(array);
@@ -498,30 +498,30 @@ PyObject *core_zeros(PyObject *module, PyObject *const *args, Py_ssize_t count)
 static PyMethodDef methods[] = {
     {"numpy", array_numpy, METH_NOARGS, DOC("numpy($self, /)", "A NumPy array with a copy of the elements.")},
     {"item", (PyCFunction)(void (*)(void))array_item, METH_FASTCALL,
-     "item($self, /, *index)\n--\n\nThe only element, or the one at an index, as a Python number.\n\n"
-     "An index is one number, which counts the elements in C order, or one for each dimension."},
+     "item($self, /, *index)\n--\n\nThe only element, or the element at an index, as a Python number.\n\n"
+     "The index is one integer, into the elements in C order, or one integer per dimension."},
     {"to", array_to, METH_O,
      DOC("to($self, device, /)", "The elements on `device`: itself if they are there already, else a copy.")},
     {"astype", (PyCFunction)(void (*)(void))array_astype, KEYWORDS,
-     DOC("astype($self, /, dtype, *, copy=True)",
-         "A copy in another dtype, converted on the device; with copy=False itself where it has that dtype.")},
+     DOC("astype($self, /, dtype, *, copy=True)", "A copy in another dtype, converted on the device; with "
+                                                  "copy=False the array itself if it has that dtype.")},
     {"copy", array_copy, METH_NOARGS,
      DOC("copy($self, /)", "A C-contiguous copy in memory of its own, on the same device.")},
     {"reshape", array_reshape, METH_VARARGS,
-     "reshape($self, /, *shape)\n--\n\nThe elements in C order in another shape, one length of which may be "
+     "reshape($self, /, *shape)\n--\n\nThe elements, in C order, in another shape; one length may be "
      "-1.\n\n"
-     "A view where strides can express it, else a copy."},
+     "A view if strides can express it, otherwise a copy."},
     {"ravel", array_ravel, METH_NOARGS,
      DOC("ravel($self, /)", "The elements in C order in one dimension: reshape(-1).")},
     {"__array_ufunc__", (PyCFunction)(void (*)(void))array_ufunc, KEYWORDS,
      DOC("__array_ufunc__($self, ufunc, method, /, *inputs, **keywords)",
-         "The operators of NumPy's scalars beside it; refuses NumPy's arrays and other functions.")},
+         "Implements operators with NumPy scalars; refuses NumPy arrays and other ufuncs.")},
     {"__array__", (PyCFunction)(void (*)(void))array_array, KEYWORDS,
      DOC("__array__($self, /, dtype=None, copy=None)",
-         "For numpy.asarray: a view of the CPU device's memory, a copy of a GPU's.")},
+         "For numpy.asarray: a view of CPU device memory, a copy of GPU memory.")},
     {"__dlpack__", (PyCFunction)(void (*)(void))array_dlpack, KEYWORDS,
      DOC("__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)",
-         "A DLPack capsule, of the array API standard.")},
+         "A DLPack capsule, as in the array API standard.")},
     {"__dlpack_device__", array_dlpack_device, METH_NOARGS,
      DOC("__dlpack_device__($self, /)", "DLPack's type and number of the device.")},
     {"__complex__", array_complex, METH_NOARGS, DOC("__complex__($self, /)", "complex(self), of one element.")},
@@ -559,20 +559,20 @@ static PyMemberDef members[] = {
 
 PyDoc_STRVAR(
     documentation,
-    "An array in a device's memory. Made by `asarray`, `empty`, `zeros` and the operations.\n"
+    "An array in device memory, made by `asarray`, `empty`, `zeros` and the operations.\n"
     "\n"
     "It has NumPy's attributes and basic indexing: integers, slices, ``...`` and None, and tuples of them, give\n"
-    "views of the same memory (also integers alone: an array without dimensions, not a number), and\n"
-    "``x[...] = value`` changes it. Arrays, lists and truths as indices are not supported.\n"
+    "views of the same memory (integers alone give a 0-dimensional array, not a number), and\n"
+    "``x[...] = value`` assigns. Arrays, lists and bools as indices are not supported.\n"
     "\n"
-    "``+``, ``==`` and ``!=`` take arrays on one device, with NumPy's broadcasting and dtypes, or a number;\n"
-    "Python's numbers have no dtype of their own, as in NumPy 2. ``@`` is `smemkit.matmul`. Beside a NumPy array\n"
+    "``+``, ``==`` and ``!=`` take Arrays on the same device, with NumPy's broadcasting and dtypes, or a number;\n"
+    "Python numbers have no dtype of their own, as in NumPy 2. ``@`` is `smemkit.matmul`. With a NumPy array\n"
     "all of them raise TypeError, as do NumPy's ufuncs but for those that are operators here; its other "
     "functions\n"
     "make a NumPy array of it first, as `numpy.asarray` does.\n"
     "\n"
-    "On the CPU device its memory is the host's: `numpy.asarray` and `memoryview` share it. From a GPU,\n"
-    "`numpy.asarray` copies. Like NumPy's arrays it has no hash.\n"
+    "On the CPU device the memory is host memory: `numpy.asarray` and `memoryview` share it. From a GPU,\n"
+    "`numpy.asarray` copies. Like NumPy arrays it has no hash.\n"
     "\n"
     "Examples\n"
     "--------\n"

@@ -1,14 +1,13 @@
-/* The way of the data, the same for every operation: to the device, into the order, dtype and byte order that the
- * kernel wants, through the kernel, and back.
+/* The data path of a call, the same for every operation: upload, conversion to the layout, dtype and byte order
+ * that the kernel wants, launch, download.
  *
- * Layouts, byte orders and casts are handled here, by one kernel, `convert`; the kernels of the operations see
- * contiguous arrays of one dtype, but for those that take strides. The host only moves bytes: a NumPy array
- * travels in the order in which it lies, without the gaps between its elements where that is quicker, and is put
- * in order on the device.
+ * One kernel, `convert`, handles layouts, byte orders and casts; the operations' kernels see contiguous arrays of
+ * one dtype, except those that accept strides. The host only moves bytes: a NumPy array is uploaded in memory
+ * order, without the gaps between its elements where that is faster, and is reordered on the device.
  *
- * A call with large arrays of the host is done in parts, if its operation says how: while the kernel works on one
- * part, the next is on its way to the device and the one before on its way back, so that a call takes as long as
- * the slowest of the three, and as much of the device's memory as a few parts.
+ * A call with large host arrays is done in parts if its operation says how: while the kernel works on one part,
+ * the next is being uploaded and the previous one downloaded. So a call takes as long as the slowest of the three,
+ * and needs device memory for a few parts only.
  */
 #include "smemkit.h"
 
@@ -19,7 +18,7 @@
 
 #include "executor.h"
 
-/* How many launchers have been called in this process. */
+/* The number of launches of this process. */
 static atomic_ullong launches;
 
 unsigned long long launch_count(void)
@@ -32,7 +31,7 @@ bool call_is_host(const struct call *call)
     return call->in[0].device == NULL;
 }
 
-/* Whether anything of it comes from the host or goes there. */
+/* Whether an operand or the result is in host memory. */
 static bool touches_host(const struct call *call)
 {
     bool host = !call->out.device;
@@ -42,7 +41,7 @@ static bool touches_host(const struct call *call)
     return host;
 }
 
-/* More than any device has, where a cast of an array that repeats its elements would overflow. */
+/* SIZE_MAX, more than any device has, if the product overflows: an array may repeat its elements. */
 static size_t bytes_of(npy_intp elements, enum dtype dtype)
 {
     size_t bytes;
@@ -52,8 +51,8 @@ static size_t bytes_of(npy_intp elements, enum dtype dtype)
 
 /* ---- parts ---- */
 
-/* Of the process, for tests: how many bytes a part has, on the CPU device too; 0: what is best on a GPU. If it is
- * negative, what is slow is not done in parts, as it is on a GPU. */
+/* For tests: the bytes per part, also on the CPU device; 0: the default for a GPU. Negative: the same, but calls
+ * that would be slow in parts are done whole, as on a GPU. */
 static atomic_llong part_bytes_asked;
 
 PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes)
@@ -77,27 +76,28 @@ npy_intp call_part_bytes(const struct call *call, npy_intp bytes)
     return bytes / 8 < least ? least : bytes / 8 > most ? most : bytes / 8;
 }
 
-static bool is_cut(const struct cut *cut)
+static bool is_partitioned(const struct partition *partition)
 {
-    return cut->step > 0 && cut->step < cut->length;
+    return partition->step > 0 && partition->step < partition->length;
 }
 
-/* Whether all parts of the inner loop see the same elements of an operand. */
-static bool is_held(const struct call *call, int i)
+/* Whether all parts of the inner loop read the same elements of an operand. */
+static bool is_invariant(const struct call *call, int i)
 {
-    return !is_cut(&call->cuts[1]) || call->cuts[1].in[i] < 0;
+    return !is_partitioned(&call->partitions[1]) || call->partitions[1].in[i] < 0;
 }
 
-/* Whether the parts of the inner loop make one result, which is there with the last of them. */
-static bool is_folded(const struct call *call)
+/* Whether the parts of the inner loop contribute to one result, which is complete after the last of them. */
+static bool is_accumulated(const struct call *call)
 {
-    return is_cut(&call->cuts[1]) && call->cuts[1].made < 0;
+    return is_partitioned(&call->partitions[1]) && call->partitions[1].made < 0;
 }
 
-/* Whether no part comes after it in the inner loop. */
+/* Whether it is the last part of the inner loop. */
 static bool is_last(const struct call *part)
 {
-    return !is_cut(&part->cuts[1]) || part->at[1] + part->taken[1] == part->cuts[1].length;
+    return !is_partitioned(&part->partitions[1]) ||
+           part->at[1] + part->extent_of_part[1] == part->partitions[1].length;
 }
 
 static void slice(struct layout *layout, char **data, int dimension, npy_intp at, npy_intp length)
@@ -108,72 +108,73 @@ static void slice(struct layout *layout, char **data, int dimension, npy_intp at
     *data += at * layout->strides[dimension];
 }
 
-/* One loop's share of what a part sees of the operands and of out. */
-static void cut_part(struct call *part, int loop, npy_intp at)
+/* Restricts a part to one step of a loop: its share of the operands and of the result. */
+static void slice_part(struct call *part, int loop, npy_intp at)
 {
-    const struct cut *cut = &part->cuts[loop];
+    const struct partition *partition = &part->partitions[loop];
 
-    if (!is_cut(cut)) {
+    if (!is_partitioned(partition)) {
         part->at[loop] = 0;
-        part->taken[loop] = cut->length;
+        part->extent_of_part[loop] = partition->length;
         return;
     }
     part->at[loop] = at;
-    part->taken[loop] = cut->length - at < cut->step ? cut->length - at : cut->step;
+    part->extent_of_part[loop] =
+        partition->length - at < partition->step ? partition->length - at : partition->step;
     for (int i = 0; i < part->inputs; i++)
-        slice(&part->as[i], &part->in[i].data, cut->in[i], at, part->taken[loop]);
-    slice(&part->made, &part->out.data, cut->made, at, part->taken[loop]);
+        slice(&part->as[i], &part->in[i].data, partition->in[i], at, part->extent_of_part[loop]);
+    slice(&part->made, &part->out.data, partition->made, at, part->extent_of_part[loop]);
 }
 
-/* Whether the elements of a part would travel in runs that are too short to be copied fast. */
+/* Whether a part consists of contiguous segments that are too short to be copied fast. */
 static bool is_slow(const struct layout *layout, const struct operand *operand, bool with_gaps)
 {
     enum { SHORT = 256 };
     struct layout there;
-    struct runs runs;
+    struct segments segments;
     npy_intp first;
 
     return !operand->device &&
-           layout_travel(layout, dtype_bytes(operand->dtype), NULL, with_gaps, &runs, &there, &first) &&
-           runs.ndim && runs.run < SHORT;
+           layout_segments(layout, dtype_bytes(operand->dtype), NULL, with_gaps, &segments, &there, &first) &&
+           segments.ndim && segments.segment_bytes < SHORT;
 }
 
-size_t call_room(const struct call *call, size_t enough)
+size_t call_free_memory(const struct call *call, size_t enough)
 {
-    size_t room;
+    size_t free_memory;
 
     Py_BEGIN_ALLOW_THREADS
-    room = call->device->type->room(call->device, enough);
+    free_memory = call->device->type->free_memory(call->device, enough);
     Py_END_ALLOW_THREADS
-    return room;
+    return free_memory;
 }
 
-/* Takes back what the operation has said of parts where a call does better without: where the parts of an array
- * lie in small pieces, unless there is no room for all of it at once. */
+/* Cancels the operation's partition where the call is faster whole: if the parts of an array consist of short
+ * segments, unless the whole arrays do not fit on the device. */
 void call_choose_parts(struct call *call)
 {
     size_t bytes = bytes_of(call->out.size, call->result);
     struct call *part;
     bool slow = false;
 
-    if ((!is_cut(&call->cuts[0]) && !is_cut(&call->cuts[1])) || atomic_load(&part_bytes_asked) > 0 ||
-        !(part = malloc(sizeof *part)))
+    if ((!is_partitioned(&call->partitions[0]) && !is_partitioned(&call->partitions[1])) ||
+        atomic_load(&part_bytes_asked) > 0 || !(part = malloc(sizeof *part)))
         return;
     *part = *call;
     for (int loop = 0; loop < 2; loop++)
-        cut_part(part, loop, 0);
+        slice_part(part, loop, 0);
     for (int i = 0; i < call->inputs; i++) {
         bytes += bytes_of(call->in[i].size, call->in[i].dtype);
         slow = slow || is_slow(&part->as[i], &part->in[i], true);
     }
     slow = slow || is_slow(&part->made, &part->out, false);
     free(part);
-    /* what is converted is there twice */
-    if (slow && bytes < call_room(call, bytes < SIZE_MAX / 4 ? 4 * bytes : SIZE_MAX) / 3)
-        call->cuts[0].step = call->cuts[1].step = 0;
+    /* a converted operand takes memory twice */
+    if (slow && bytes < call_free_memory(call, bytes < SIZE_MAX / 4 ? 4 * bytes : SIZE_MAX) / 3)
+        call->partitions[0].step = call->partitions[1].step = 0;
 }
 
-/* ---- before ---- */
+/* ---- preparation ---- */
 
 static PyArrayObject *numpy_like(PyArray_Descr *descr, const struct layout *layout)
 {
@@ -187,7 +188,7 @@ static bool is_host_memory(const struct operand *operand)
     return !operand->device || operand->device->ordinal < 0;
 }
 
-/* Whether an operand and out have memory in common. */
+/* Whether an operand and out overlap in memory. */
 static bool overlap(const struct operand *in, const struct operand *out)
 {
     npy_intp low[2], high[2];
@@ -208,15 +209,15 @@ static bool overlaps(const struct call *call)
     return any;
 }
 
-/* With the GIL, before anything is launched. A result that is made in parts must not be written over what is still
- * to be read: it lands in memory of its own first. */
+/* Called with the GIL, before any launch. A result that is made in parts must not overwrite operands that are
+ * still to be read: it goes to a bounce buffer first. */
 static bool prepare(struct call *call)
 {
     npy_intp step = dtype_bytes(call->out.dtype);
-    struct runs runs;
+    struct segments segments;
     struct layout there;
     npy_intp first;
-    const bool parts = is_cut(&call->cuts[0]) || is_cut(&call->cuts[1]);
+    const bool parts = is_partitioned(&call->partitions[0]) || is_partitioned(&call->partitions[1]);
 
     for (int i = 0; i < call->inputs; i++)
         if (!operand_unchanged(&call->in[i]))
@@ -224,12 +225,12 @@ static bool prepare(struct call *call)
     if (!operand_unchanged(&call->out))
         return false;
     if (call->out.device || (!(parts && call->overlapping) &&
-                             layout_travel(&call->made, (int)step, NULL, false, &runs, &there, &first)))
+                             layout_segments(&call->made, (int)step, NULL, false, &segments, &there, &first)))
         return true;
-    call->landing = numpy_like(call->out.descr, &call->out.layout);
-    if (!call->landing)
+    call->bounce_buffer = numpy_like(call->out.descr, &call->out.layout);
+    if (!call->bounce_buffer)
         return false;
-    call->out.data = PyArray_BYTES(call->landing);
+    call->out.data = PyArray_BYTES(call->bounce_buffer);
     for (int d = call->made.ndim - 1; d >= 0; d--) {
         call->made.strides[d] = step;
         step *= call->made.shape[d];
@@ -259,7 +260,7 @@ static void release_temporaries(struct call *call)
         device_release(call->device, call->temporaries[--call->temporary_count], call->stream);
 }
 
-/* Where the elements of a contiguous array lie. */
+/* The description of a contiguous array of the shape of `like`. */
 static struct convert_operand contiguous_side(void *data, enum dtype dtype, const struct layout *like)
 {
     struct convert_operand side = {.data = data, .dtype = dtype, .aligned = true};
@@ -285,7 +286,7 @@ static struct convert_operand strided_side(void *data, enum dtype dtype, const s
     return side;
 }
 
-/* Launches `convert` for elements of `shape`, in as few dimensions as can be. */
+/* Launches `convert` for elements of `shape`, merged into as few dimensions as possible. */
 static bool launch_convert(struct call *call, const struct convert_operand *x, const struct convert_operand *out,
                            const struct layout *shape)
 {
@@ -301,66 +302,70 @@ static bool launch_convert(struct call *call, const struct convert_operand *x, c
     return call_launch(call, find_row(OP_convert, "strided"), &args);
 }
 
-/* The operands of a part on their way to the device. */
-struct way {
-    struct layout there[MAX_INPUTS]; /* how they lie on the device, where `memory` has element 0, …, 0 */
+/* The uploads of a part's operands. */
+struct uploads_in_flight {
+    struct layout there[MAX_INPUTS]; /* their layouts on the device, from element 0, …, 0 at part->memory */
     struct transfer *uploads[MAX_INPUTS];
 };
 
-/* Memory for an operand that comes from the host. */
-struct box {
-    void *memory; /* NULL: to be taken */
+/* Device memory for the upload of an operand. */
+struct staging_buffer {
+    void *memory; /* NULL: not yet allocated */
     size_t bytes;
-    device_event free; /* when it may be written; NULL: as the stream has it */
+    device_event free; /* after which it may be overwritten; NULL: in stream order */
 };
 
-/* Sends an operand on its way to the device, if it is not there. */
-static bool send_operand(struct call *part, struct call *keeper, struct way *way, int i, const struct box *box)
+/* Starts the upload of an operand that is in host memory. `invariants` owns memory that is allocated here. */
+static bool send_operand(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
+                         int i, const struct staging_buffer *staging_buffer)
 {
     const struct operand *in = &part->in[i];
     const int element = dtype_bytes(in->dtype);
-    void *memory = box ? box->memory : NULL;
-    struct runs runs;
+    void *memory = staging_buffer ? staging_buffer->memory : NULL;
+    struct segments segments;
     npy_intp first;
 
-    way->there[i] = part->as[i];
+    uploads_in_flight->there[i] = part->as[i];
     part->memory[i] = in->data;
     if (in->device)
         return true;
-    (void)layout_travel(&part->as[i], element, in->data, true, &runs, &way->there[i], &first);
-    if (memory && runs_bytes(&runs) > box->bytes) /* with gaps, which others left out */
-        (void)layout_travel(&part->as[i], element, in->data, false, &runs, &way->there[i], &first);
-    if (!memory && !(memory = call_allocate(keeper, runs_bytes(&runs)))) {
-        part->failure = keeper->failure;
+    (void)layout_segments(&part->as[i], element, in->data, true, &segments, &uploads_in_flight->there[i], &first);
+    if (memory && segments_bytes(&segments) >
+                      staging_buffer->bytes) /* the staging buffer was sized for a layout without gaps */
+        (void)layout_segments(&part->as[i], element, in->data, false, &segments, &uploads_in_flight->there[i],
+                              &first);
+    if (!memory && !(memory = call_allocate(invariants, segments_bytes(&segments)))) {
+        part->failure = invariants->failure;
         return false;
     }
     part->memory[i] = (char *)memory + first;
-    return part->device->type->copy_in(part->device, memory, &runs, box ? box->free : NULL, part->stream,
-                                       &way->uploads[i], &part->failure);
+    return part->device->type->copy_in(part->device, memory, &segments,
+                                       staging_buffer ? staging_buffer->free : NULL, part->stream,
+                                       &uploads_in_flight->uploads[i], &part->failure);
 }
 
-/* What comes on the stream waits for the operands; the host's memory is not needed any more. */
-static bool await_operands(struct call *part, struct way *way)
+/* Makes the stream wait for the uploads; the host memory is not needed afterwards. */
+static bool wait_for_uploads(struct call *part, struct uploads_in_flight *uploads_in_flight)
 {
     bool ok = part->failure.kind == FAILURE_NONE;
 
     for (int i = 0; i < part->inputs; i++) {
         struct failure failure = {0};
 
-        if (!way->uploads[i])
+        if (!uploads_in_flight->uploads[i])
             continue;
-        if (!part->device->type->copy_in_end(part->device, way->uploads[i], part->stream,
+        if (!part->device->type->copy_in_end(part->device, uploads_in_flight->uploads[i], part->stream,
                                              current_timing() ? &part->up[i] : NULL, &failure) &&
             ok) {
             part->failure = failure;
             ok = false;
         }
-        way->uploads[i] = NULL;
+        uploads_in_flight->uploads[i] = NULL;
     }
     return ok;
 }
 
-/* Whether the bytes of an operand have to be turned round. */
+/* Whether an operand's bytes have to be swapped. */
 static bool reads_swapped(const struct call *call, const struct operand *in)
 {
     return in->swapped && !call->bytes_only;
@@ -371,28 +376,28 @@ static bool is_aligned(const void *memory, enum dtype dtype)
     return (uintptr_t)memory % (uintptr_t)dtype_bytes(dtype) == 0;
 }
 
-/* One operand in the order and the dtype that are wanted, from where the device has it. */
-static bool arrange(struct call *part, struct call *keeper, int i, const struct layout *there)
+/* Converts one operand, from its layout on the device, to the layout and dtype that the kernel wants. */
+static bool to_wanted_layout(struct call *part, struct call *invariants, int i, const struct layout *there)
 {
     const struct operand *in = &part->in[i];
     const bool swapped = reads_swapped(part, in);
     struct convert_operand x, to;
     void *memory;
 
-    if (part->as_it_lies) {
-        part->lies = strided_side(part->memory[i], in->dtype, there, in->swapped);
+    if (part->native_layout) {
+        part->native_operand = strided_side(part->memory[i], in->dtype, there, in->swapped);
         return true;
     }
     part->as[i].ndim = there->ndim;
     memcpy(part->as[i].strides, there->strides, sizeof there->strides);
     if (in->dtype == part->dtype[i] && !swapped && is_aligned(part->memory[i], in->dtype) &&
         (layout_is_contiguous(there, dtype_bytes(in->dtype)) ||
-         (part->takes && part->takes(there, part->takes_context))))
+         (part->accepts_layout && part->accepts_layout(there, part->accepts_context))))
         return true;
     x = strided_side(part->memory[i], in->dtype, there, swapped);
-    memory = call_allocate(keeper, bytes_of(layout_size(there), part->dtype[i]));
+    memory = call_allocate(invariants, bytes_of(layout_size(there), part->dtype[i]));
     if (!memory) {
-        part->failure = keeper->failure;
+        part->failure = invariants->failure;
         return false;
     }
     to = contiguous_side(memory, part->dtype[i], there);
@@ -401,7 +406,7 @@ static bool arrange(struct call *part, struct call *keeper, int i, const struct 
     return launch_convert(part, &x, &to, there);
 }
 
-/* Whether the kernel can write its result where it belongs. */
+/* Whether the kernel can write its result directly to out. */
 static bool writes_through(const struct call *call)
 {
     return call->out.device && call->result == call->out.dtype && is_aligned(call->out.data, call->result) &&
@@ -410,17 +415,17 @@ static bool writes_through(const struct call *call)
            (!call->overlapping || call->in_place);
 }
 
-static bool make_room(struct call *part, struct call *keeper)
+static bool allocate_result_and_scratch(struct call *part, struct call *invariants)
 {
-    if (part->as_it_lies)
+    if (part->native_layout)
         return true;
     if (writes_through(part))
         part->out_memory = part->out.data;
     else
-        part->out_memory = call_allocate(keeper, bytes_of(layout_size(&part->made), part->result));
-    if (keeper->failure.kind == FAILURE_NONE && part->scratch_bytes)
-        part->scratch = call_allocate(keeper, part->scratch_bytes);
-    part->failure = keeper->failure;
+        part->out_memory = call_allocate(invariants, bytes_of(layout_size(&part->made), part->result));
+    if (invariants->failure.kind == FAILURE_NONE && part->scratch_bytes)
+        part->scratch = call_allocate(invariants, part->scratch_bytes);
+    part->failure = invariants->failure;
     return part->failure.kind == FAILURE_NONE;
 }
 
@@ -431,32 +436,32 @@ void call_count_launch(void)
 
 bool call_launch(struct call *call, const struct kernel_row *row, const void *args)
 {
-    if (is_rehearsal())
-        rehearsal_note(row, &call->kernel, args);
+    if (is_dry_run())
+        dry_run_note(row, &call->kernel, args);
     else
         call_count_launch();
     if (call->note)
-        plan_note_launch(call->note, row, args);
+        launch_record_add(call->note, row, args);
     const bool ok = call->device->type->launch(call->device, row, args, call->stream, &call->failure);
 
     call->ran = call->ran || ok || call->failure.ran;
     return ok;
 }
 
-/* To be said once a kernel was launched that writes to `memory`, whether or not it has come to its end. */
-static void note_writing(struct call *part, const void *memory)
+/* To be called after the launch of a kernel that writes to `memory`, whether or not it succeeded. */
+static void note_out_written(struct call *part, const void *memory)
 {
-    part->touched = part->touched || (part->ran && part->out.device && memory == part->out.data);
+    part->out_written = part->out_written || (part->ran && part->out.device && memory == part->out.data);
 }
 
-/* ---- after ---- */
+/* ---- the result ---- */
 
-/* What is to be delivered, where it lies on the device. */
-static bool find_made(struct call *part, struct convert_operand *made)
+/* The result on the device. */
+static bool locate_result(struct call *part, struct convert_operand *made)
 {
-    struct convert_operand x = part->lies;
+    struct convert_operand x = part->native_operand;
 
-    if (!part->as_it_lies) {
+    if (!part->native_layout) {
         *made = contiguous_side(part->out_memory, part->result, &part->made);
         made->swapped = part->bytes_only && part->in[0].swapped;
         return true;
@@ -464,32 +469,32 @@ static bool find_made(struct call *part, struct convert_operand *made)
     *made = x;
     if (part->result == part->out.dtype && !part->overlapping)
         return true;
-    /* it goes through memory of its own */
+    /* through a temporary */
     part->out_memory = call_allocate(part, bytes_of(layout_size(&part->made), part->result));
     *made = contiguous_side(part->out_memory, part->result, &part->made);
     return part->out_memory && launch_convert(part, &x, made, &part->made);
 }
 
-/* What the kernel has made, brought to where it belongs, or on its way there. */
-static bool deliver(struct call *part)
+/* Moves the kernel's result to out, or starts its download. */
+static bool deliver_result(struct call *part)
 {
     const int element = dtype_bytes(part->out.dtype);
     struct convert_operand made, to;
     struct layout there = part->made;
-    struct runs runs;
+    struct segments segments;
     npy_intp first = 0;
     char *memory = part->out.data;
     bool ok;
 
     if (part->out.device && part->out_memory == part->out.data)
         return mark(part, COMPUTED);
-    if (!find_made(part, &made))
+    if (!locate_result(part, &made))
         return false;
     if (!part->out.device) {
-        (void)layout_travel(&part->made, element, part->out.data, false, &runs, &there, &first);
+        (void)layout_segments(&part->made, element, part->out.data, false, &segments, &there, &first);
         memory = part->out_memory;
     }
-    if (part->as_it_lies || part->out.device || made.dtype != part->out.dtype ||
+    if (part->native_layout || part->out.device || made.dtype != part->out.dtype ||
         made.swapped != part->out.swapped || !layout_is_contiguous(&there, element)) {
         if (!part->out.device &&
             !(memory = call_allocate(part, bytes_of(layout_size(&part->made), part->out.dtype))))
@@ -497,7 +502,7 @@ static bool deliver(struct call *part)
         to = strided_side(memory + first, part->out.dtype, &there, part->out.swapped);
         part->ran = false;
         ok = launch_convert(part, &made, &to, &there);
-        note_writing(part, memory);
+        note_out_written(part, memory);
         if (!ok)
             return false;
     }
@@ -505,13 +510,13 @@ static bool deliver(struct call *part)
         return false;
     if (part->out.device)
         return true;
-    part->touched = true;
-    part->delivered =
-        part->device->type->copy_out(part->device, &runs, memory, part->stream, &part->download, &part->failure);
+    part->out_written = true;
+    part->delivered = part->device->type->copy_out(part->device, &segments, memory, part->stream, &part->download,
+                                                   &part->failure);
     return part->delivered && mark(part, FETCHED);
 }
 
-static void add_span(double *seconds, double *until, const struct interval *span)
+static void add_interval(double *seconds, double *until, const struct interval *span)
 {
     const double from = span->from > *until ? span->from : *until;
 
@@ -537,8 +542,8 @@ static double stage_seconds(struct call *part, enum stage stage)
     return seconds_between(part, part->stages[stage], part->stages[stage + 1]);
 }
 
-/* How long a part was computed, but for the time that it shares with those before it. `before` has the end of
- * them, and of this one from then on. */
+/* The kernel time of a part, without the time in which earlier parts were still running. `before` is the event at
+ * the end of those; it becomes the end of this part. */
 static double kernel_seconds(struct call *part, device_event *before)
 {
     const double seconds = stage_seconds(part, BEGUN);
@@ -552,23 +557,24 @@ static double kernel_seconds(struct call *part, device_event *before)
     return since < seconds ? since : seconds;
 }
 
-/* A copy that took a way beside the stream has told its own time. `before`: of the parts of one call; else NULL.
+/* Adds a part's times to timed()'s. A copy that did not go through the stream reports its own interval. `before`:
+ * for one of several parts; NULL otherwise.
  */
 static void add_times(struct call *part, device_event *before)
 {
     struct timing *timing = current_timing();
-    bool beside = false;
+    bool second_stream = false;
 
     if (!timing)
         return;
     for (int i = 0; i < part->inputs; i++) {
-        beside = beside || part->up[i].to > 0;
-        add_span(&timing->upload, &timing->uploaded, &part->up[i]);
+        second_stream = second_stream || part->up[i].to > 0;
+        add_interval(&timing->upload, &timing->uploaded, &part->up[i]);
     }
-    if (!beside)
+    if (!second_stream)
         timing->upload += stage_seconds(part, STARTED);
     if (part->down.to > 0)
-        add_span(&timing->download, &timing->downloaded, &part->down);
+        add_interval(&timing->download, &timing->downloaded, &part->down);
     else
         timing->download += stage_seconds(part, COMPUTED);
     timing->kernel += before ? kernel_seconds(part, before) : stage_seconds(part, BEGUN);
@@ -578,7 +584,7 @@ static void add_times(struct call *part, device_event *before)
     memset(part->stages, 0, sizeof part->stages);
 }
 
-/* Waits for what is on its way to the host, and gives the memory back. False where something failed. */
+/* Waits for the download and releases the part's temporaries. False if something failed. */
 static bool end_part(struct call *part, device_event *before)
 {
     bool ok = part->failure.kind == FAILURE_NONE;
@@ -599,181 +605,184 @@ static bool end_part(struct call *part, device_event *before)
     return ok;
 }
 
-/* ---- one part, and all of them ---- */
+/* ---- one part, and the pipeline of parts ---- */
 
-/* `keeper` has the memory of what the next part needs too: of the operands that it sees all of, and of a result
- * that the parts make together. `first` are those that bring it. */
-static bool begin_part(struct call *part, struct call *keeper, struct way *way, bool first,
-                       const struct box *boxes)
+/* Starts the uploads of a part. `invariants` owns the memory that later parts need as well: operands that all
+ * parts of the inner loop read, and a result that the parts accumulate; the `first` part uploads them. */
+static bool begin_part(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
+                       bool first, const struct staging_buffer *staging)
 {
     bool ok = mark(part, STARTED);
 
     for (int i = 0; ok && i < part->inputs; i++) {
-        if (is_held(part, i))
-            ok = !first || send_operand(part, keeper, way, i, NULL);
+        if (is_invariant(part, i))
+            ok = !first || send_operand(part, invariants, uploads_in_flight, i, NULL);
         else
-            ok = send_operand(part, part, way, i, boxes ? &boxes[i] : NULL);
+            ok = send_operand(part, part, uploads_in_flight, i, staging ? &staging[i] : NULL);
     }
     return ok && mark(part, SENT);
 }
 
-/* The memory of a result that the parts made together: on its way to the host it is the last part's. */
-static void hand_on(struct call *keeper, struct call *part)
+/* Gives the accumulated result's memory to the last part, which downloads it. */
+static void hand_over_invariants(struct call *invariants, struct call *part)
 {
-    while (keeper->temporary_count)
-        part->temporaries[part->temporary_count++] = keeper->temporaries[--keeper->temporary_count];
+    while (invariants->temporary_count)
+        part->temporaries[part->temporary_count++] = invariants->temporaries[--invariants->temporary_count];
 }
 
-static bool finish_part(struct call *part, struct call *keeper, struct way *way, bool first, call_launcher launch,
-                        void *context)
+static bool finish_part(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
+                        bool first, call_launcher launch, void *context)
 {
-    bool ok = await_operands(part, way) && mark(part, BEGUN);
+    bool ok = wait_for_uploads(part, uploads_in_flight) && mark(part, BEGUN);
 
     for (int i = 0; ok && i < part->inputs; i++) {
-        if (!is_held(part, i)) {
-            ok = arrange(part, part, i, &way->there[i]);
+        if (!is_invariant(part, i)) {
+            ok = to_wanted_layout(part, part, i, &uploads_in_flight->there[i]);
         } else if (first) {
-            ok = arrange(part, keeper, i, &way->there[i]);
-            keeper->memory[i] = part->memory[i];
+            ok = to_wanted_layout(part, invariants, i, &uploads_in_flight->there[i]);
+            invariants->memory[i] = part->memory[i];
         } else {
-            part->memory[i] = keeper->memory[i];
+            part->memory[i] = invariants->memory[i];
         }
     }
-    if (first) /* what stands on the stream until here is every part's */
-        ok = ok && part->device->type->follow(part->device, part->beside, part->stream, &part->failure);
-    if (first || !is_folded(part)) {
-        ok = ok && make_room(part, is_folded(part) ? keeper : part);
-        keeper->out_memory = part->out_memory;
-        keeper->scratch = part->scratch;
+    if (first) /* the second stream needs everything enqueued so far */
+        ok = ok && part->device->type->follow(part->device, part->second_stream, part->stream, &part->failure);
+    if (first || !is_accumulated(part)) {
+        ok = ok && allocate_result_and_scratch(part, is_accumulated(part) ? invariants : part);
+        invariants->out_memory = part->out_memory;
+        invariants->scratch = part->scratch;
     } else {
-        part->out_memory = keeper->out_memory;
-        part->scratch = keeper->scratch;
+        part->out_memory = invariants->out_memory;
+        part->scratch = invariants->scratch;
     }
     part->ran = part->delivered = false;
     ok = ok && (!launch || launch(part, context));
-    note_writing(part, part->out_memory);
-    if (is_folded(part) && !is_last(part))
+    note_out_written(part, part->out_memory);
+    if (is_accumulated(part) && !is_last(part))
         return ok && mark(part, COMPUTED);
-    if (is_folded(part))
-        hand_on(keeper, part);
-    return ok && deliver(part);
+    if (is_accumulated(part))
+        hand_over_invariants(invariants, part);
+    return ok && deliver_result(part);
 }
 
-/* The memory of a new result on the host is brought in while the kernel works: before, that would take the host's
- * memory's time from the operands. */
-static void expect_result(struct call *call)
+/* Faults in the memory of a new result on the host while the kernel runs; earlier, it would take host memory
+ * bandwidth from the uploads. */
+static void prefault_result(struct call *call)
 {
-    if (call->fresh && !call->coming && !call->as_it_lies && !call->out.device && call->device->type->expect)
-        call->device->type->expect(call->device, call->out.data, bytes_of(call->out.size, call->out.dtype),
-                                   &call->coming);
+    if (call->out_is_new && !call->prefault && !call->native_layout && !call->out.device &&
+        call->device->type->prefault)
+        call->device->type->prefault(call->device, call->out.data, bytes_of(call->out.size, call->out.dtype),
+                                     &call->prefault);
 }
 
 static void run_whole(struct call *call, call_launcher launch, void *context)
 {
-    struct way way = {.uploads = {NULL, NULL}};
+    struct uploads_in_flight uploads_in_flight = {.uploads = {NULL, NULL}};
 
     for (int loop = 0; loop < 2; loop++) {
         call->at[loop] = 0;
-        call->taken[loop] = call->cuts[loop].length;
+        call->extent_of_part[loop] = call->partitions[loop].length;
     }
-    if (begin_part(call, call, &way, true, NULL) && finish_part(call, call, &way, true, launch, context))
-        expect_result(call);
-    (void)await_operands(call, &way);
+    if (begin_part(call, call, &uploads_in_flight, true, NULL) &&
+        finish_part(call, call, &uploads_in_flight, true, launch, context))
+        prefault_result(call);
+    (void)wait_for_uploads(call, &uploads_in_flight);
     (void)end_part(call, NULL);
 }
 
-/* How many parts are on their way at once. */
+/* Parts in flight at the same time. */
 enum { DEPTH = 3 };
 
 struct slot {
     struct call part;
-    struct way way;
-    struct box boxes[MAX_INPUTS];
-    device_event computed; /* the boxes are free again */
+    struct uploads_in_flight uploads_in_flight;
+    struct staging_buffer staging[MAX_INPUTS];
+    device_event computed; /* after which the staging buffers may be overwritten */
     bool busy;
 };
 
-struct line {
+struct pipeline {
     struct slot slots[DEPTH];
-    int next; /* the slot whose part has been on its way longest */
-    struct call keeper;
-    device_event computed; /* the last part that was timed */
+    int next; /* the slot of the oldest part */
+    struct call invariants;
+    device_event computed; /* the end of the last part that was timed */
 };
 
-/* Memory for the operands of a slot's parts, of which the first has most. */
-static bool make_boxes(struct call *call, struct slot *slot)
+/* Allocates staging buffers for a slot's parts; its first part is the largest. */
+static bool make_staging(struct call *call, struct slot *slot)
 {
     for (int i = 0; i < call->inputs; i++) {
         const struct operand *in = &slot->part.in[i];
-        struct box *box = &slot->boxes[i];
-        struct runs runs;
+        struct staging_buffer *staging_buffer = &slot->staging[i];
+        struct segments segments;
         struct layout there;
         npy_intp first;
 
-        if (is_held(call, i) || in->device || box->memory)
+        if (is_invariant(call, i) || in->device || staging_buffer->memory)
             continue;
-        (void)layout_travel(&slot->part.as[i], dtype_bytes(in->dtype), in->data, true, &runs, &there, &first);
-        box->bytes = runs_bytes(&runs);
-        box->memory = call_allocate(call, box->bytes);
-        if (!box->memory)
+        (void)layout_segments(&slot->part.as[i], dtype_bytes(in->dtype), in->data, true, &segments, &there,
+                              &first);
+        staging_buffer->bytes = segments_bytes(&segments);
+        staging_buffer->memory = call_allocate(call, staging_buffer->bytes);
+        if (!staging_buffer->memory)
             return false;
     }
     if (!slot->computed && !call->device->type->mark(call->device, call->stream, &slot->computed, &call->failure))
         return false;
     for (int i = 0; i < call->inputs; i++)
-        slot->boxes[i].free = slot->computed;
+        slot->staging[i].free = slot->computed;
     return true;
 }
 
-/* Waits for the part that is in a slot. False where it failed, which is the call's failure then. */
-static bool end_slot(struct call *call, struct line *line, struct slot *slot)
+/* Waits for the part in a slot. If it failed, sets the call's failure and returns false. */
+static bool end_slot(struct call *call, struct pipeline *pipeline, struct slot *slot)
 {
     bool ok = true;
 
     if (slot->busy) {
         slot->busy = false;
-        ok = await_operands(&slot->part, &slot->way);
-        ok = end_part(&slot->part, &line->computed) && ok;
-        call->touched = call->touched || slot->part.touched;
+        ok = wait_for_uploads(&slot->part, &slot->uploads_in_flight);
+        ok = end_part(&slot->part, &pipeline->computed) && ok;
+        call->out_written = call->out_written || slot->part.out_written;
         if (!ok && call->failure.kind == FAILURE_NONE)
             call->failure = slot->part.failure;
     }
     return ok;
 }
 
-/* A part takes a slot of the line, once the part that was there before is done, and is on its way to the device;
- * to be computed on the stream. */
-static bool begin_slot(struct call *call, struct line *line, struct slot *slot, const npy_intp at[2],
+/* Puts a part into a slot, after the slot's previous part has ended, and starts its uploads. It will be computed
+ * on `stream`. */
+static bool begin_slot(struct call *call, struct pipeline *pipeline, struct slot *slot, const npy_intp at[2],
                        device_stream stream)
 {
-    if (!end_slot(call, line, slot))
+    if (!end_slot(call, pipeline, slot))
         return false;
     slot->part = *call;
     slot->part.stream = stream;
     slot->part.temporary_count = 0;
     for (int loop = 0; loop < 2; loop++)
-        cut_part(&slot->part, loop, at[loop]);
-    if (!make_boxes(call, slot))
+        slice_part(&slot->part, loop, at[loop]);
+    if (!make_staging(call, slot))
         return false;
     slot->busy = true;
-    return begin_part(&slot->part, &line->keeper, &slot->way, at[1] == 0, slot->boxes);
+    return begin_part(&slot->part, &pipeline->invariants, &slot->uploads_in_flight, at[1] == 0, slot->staging);
 }
 
-static bool finish_slot(struct call *call, struct line *line, struct slot *slot, call_launcher launch,
+static bool finish_slot(struct call *call, struct pipeline *pipeline, struct slot *slot, call_launcher launch,
                         void *context)
 {
     const struct device_type *type = call->device->type;
     struct call *part = &slot->part;
 
-    if (!finish_part(part, &line->keeper, &slot->way, part->at[1] == 0, launch, context))
+    if (!finish_part(part, &pipeline->invariants, &slot->uploads_in_flight, part->at[1] == 0, launch, context))
         return false;
-    expect_result(call);
+    prefault_result(call);
     type->drop(call->device, slot->computed);
     slot->computed = NULL;
     return type->mark(call->device, part->stream, &slot->computed, &part->failure);
 }
 
-/* A number that is another one ten times a second. */
+/* A number that changes ten times per second. */
 static int64_t tenths(void)
 {
     struct timespec now;
@@ -794,139 +803,143 @@ static bool interrupted(struct call *call, int64_t *asked)
     return call->failure.kind != FAILURE_NONE;
 }
 
-/* The inner loop: a part is sent before the one ahead of it is worked on. The last blocks of a part leave much of
- * the device to the next one, where that is on the other stream. */
-static bool run_inner(struct call *call, struct line *line, npy_intp outer, call_launcher launch, void *context)
+/* The inner loop: each part's uploads start before the previous part is computed. Parts alternate between two
+ * streams, so that the last blocks of one part overlap with the next part. */
+static bool run_inner(struct call *call, struct pipeline *pipeline, npy_intp outer, call_launcher launch,
+                      void *context)
 {
-    const struct cut *cut = &call->cuts[1];
-    const npy_intp step = is_cut(cut) ? cut->step : 1, length = is_cut(cut) ? cut->length : 1;
+    const struct partition *partition = &call->partitions[1];
+    const npy_intp step = is_partitioned(partition) ? partition->step : 1,
+                   length = is_partitioned(partition) ? partition->length : 1;
     npy_intp at[2] = {outer, 0};
     int64_t asked = tenths();
     bool odd = false;
 
-    /* an outer step's first part takes the largest boxes, as that of the first step did; parts end in order */
-    for (; line->next != 0; line->next = (line->next + 1) % DEPTH)
-        if (!end_slot(call, line, &line->slots[line->next]))
+    /* each outer step starts in slot 0, whose staging buffers are the largest; parts end in order */
+    for (; pipeline->next != 0; pipeline->next = (pipeline->next + 1) % DEPTH)
+        if (!end_slot(call, pipeline, &pipeline->slots[pipeline->next]))
             return false;
-    if (!begin_slot(call, line, &line->slots[0], at, call->stream))
+    if (!begin_slot(call, pipeline, &pipeline->slots[0], at, call->stream))
         return false;
     while (at[1] < length) {
-        struct slot *slot = &line->slots[line->next];
+        struct slot *slot = &pipeline->slots[pipeline->next];
 
         at[1] += step;
-        line->next = (line->next + 1) % DEPTH;
+        pipeline->next = (pipeline->next + 1) % DEPTH;
         odd = !odd;
-        if ((at[1] < length &&
-             !begin_slot(call, line, &line->slots[line->next], at, odd ? call->beside : call->stream)) ||
-            !finish_slot(call, line, slot, launch, context) || interrupted(call, &asked))
+        if ((at[1] < length && !begin_slot(call, pipeline, &pipeline->slots[pipeline->next], at,
+                                           odd ? call->second_stream : call->stream)) ||
+            !finish_slot(call, pipeline, slot, launch, context) || interrupted(call, &asked))
             return false;
     }
     return true;
 }
 
-/* What stands on the call's stream comes after all parts again. */
-static bool rejoin(struct call *call)
+/* Makes the call's stream wait for the parts on the second stream. */
+static bool join_streams(struct call *call)
 {
     struct failure failure = {0};
-    const bool ok = call->device->type->follow(call->device, call->stream, call->beside, &failure);
+    const bool ok = call->device->type->follow(call->device, call->stream, call->second_stream, &failure);
 
     if (!ok && call->failure.kind == FAILURE_NONE)
         call->failure = failure;
-    if (!ok) /* what the parts on the other stream use is given back next */
-        (void)call->device->type->wait(call->device, call->beside, &failure);
+    if (!ok) /* memory that these parts use is released next */
+        (void)call->device->type->wait(call->device, call->second_stream, &failure);
     return ok;
 }
 
-/* The outer loop. What the parts of the inner one have in common is given back after each step of it. */
-static bool run_outer(struct call *call, struct line *line, call_launcher launch, void *context)
+/* The outer loop. Loop invariants of the inner loop are released after each step. */
+static bool run_outer(struct call *call, struct pipeline *pipeline, call_launcher launch, void *context)
 {
-    const struct cut *cut = &call->cuts[0];
-    const npy_intp step = is_cut(cut) ? cut->step : 1, length = is_cut(cut) ? cut->length : 1;
+    const struct partition *partition = &call->partitions[0];
+    const npy_intp step = is_partitioned(partition) ? partition->step : 1,
+                   length = is_partitioned(partition) ? partition->length : 1;
 
     for (npy_intp at = 0; at < length; at += step) {
-        if (!run_inner(call, line, at, launch, context) || !rejoin(call))
+        if (!run_inner(call, pipeline, at, launch, context) || !join_streams(call))
             return false;
-        release_temporaries(&line->keeper);
+        release_temporaries(&pipeline->invariants);
     }
     return true;
 }
 
 static void run_parts(struct call *call, call_launcher launch, void *context)
 {
-    struct line *line = calloc(1, sizeof *line);
-    device_stream beside = NULL;
+    struct pipeline *pipeline = calloc(1, sizeof *pipeline);
+    device_stream second_stream = NULL;
     bool ok = false;
 
-    if (!line) {
+    if (!pipeline) {
         failure_set(&call->failure, FAILURE_MEMORY, "out of memory on the host");
     } else {
-        line->keeper.device = call->device;
-        line->keeper.stream = call->stream;
-        if (call->apart && call->device->type->beside)
-            beside = call->device->type->beside(call->device);
-        if (beside)
-            call->beside = beside;
-        ok = run_outer(call, line, launch, context);
-        for (int i = 0; i < DEPTH; i++) /* in any case: what is on its way uses the host's memory */
-            if (line->slots[i].busy && !ok && call->failure.kind == FAILURE_NONE)
-                call->failure = line->slots[i].part.failure;
+        pipeline->invariants.device = call->device;
+        pipeline->invariants.stream = call->stream;
+        if (call->independent_parts && call->device->type->second_stream)
+            second_stream = call->device->type->second_stream(call->device);
+        if (second_stream)
+            call->second_stream = second_stream;
+        ok = run_outer(call, pipeline, launch, context);
+        for (int i = 0; i < DEPTH; i++) /* also after a failure: copies in flight use host memory */
+            if (pipeline->slots[i].busy && !ok && call->failure.kind == FAILURE_NONE)
+                call->failure = pipeline->slots[i].part.failure;
         for (int i = 0; i < DEPTH; i++) {
-            struct slot *slot = &line->slots[(line->next + i) % DEPTH];
+            struct slot *slot = &pipeline->slots[(pipeline->next + i) % DEPTH];
 
-            ok = end_slot(call, line, slot) && ok;
+            ok = end_slot(call, pipeline, slot) && ok;
             call->device->type->drop(call->device, slot->computed);
         }
-        call->device->type->drop(call->device, line->computed);
-        ok = rejoin(call) && ok;
-        release_temporaries(&line->keeper);
+        call->device->type->drop(call->device, pipeline->computed);
+        ok = join_streams(call) && ok;
+        release_temporaries(&pipeline->invariants);
     }
     release_temporaries(call);
-    free(line);
+    free(pipeline);
 }
 
-/* The device's memory is used in the order of the streams that it belongs to. */
-static bool follow_homes(struct call *call, bool before)
+/* Orders the call's stream after the streams that own the operands' memory (`before`), or those after the call's
+ * stream. */
+static bool order_after_owning_streams(struct call *call, bool before)
 {
     bool ok = true;
 
     for (int i = 0; i <= call->inputs; i++) {
         const struct operand *operand = i < call->inputs ? &call->in[i] : &call->out;
 
-        if (operand->device && operand->home != call->stream)
-            ok = ok && call->device->type->follow(call->device, before ? call->stream : operand->home,
-                                                  before ? operand->home : call->stream, &call->failure);
+        if (operand->device && operand->owning_stream != call->stream)
+            ok = ok && call->device->type->follow(call->device, before ? call->stream : operand->owning_stream,
+                                                  before ? operand->owning_stream : call->stream, &call->failure);
     }
     return ok;
 }
 
-/* The memory of the arrays is used in the order of their own streams again. Where that cannot be said to the
- * device, it is waited for: they may be given back next. */
-static void return_to_homes(struct call *call)
+/* Orders the owning streams after the call. If that fails, waits for the call, because the memory may be released
+ * next. */
+static void return_to_owning_streams(struct call *call)
 {
-    struct failure unheard = {0};
+    struct failure ignored = {0};
 
-    if (!follow_homes(call, false))
-        (void)call->device->type->wait(call->device, call->stream, &unheard);
+    if (!order_after_owning_streams(call, false))
+        (void)call->device->type->wait(call->device, call->stream, &ignored);
 }
 
 static void run(struct call *call, call_launcher launch, void *context, bool own_out)
 {
     struct device *device = call->device;
 
-    call->device = rehearsal_device(device);
-    call->beside = call->stream;
-    call->fresh = !own_out;
-    if (follow_homes(call, true)) {
-        if (is_cut(&call->cuts[0]) || is_cut(&call->cuts[1]))
+    call->device = dry_run_device(device);
+    call->second_stream = call->stream;
+    call->out_is_new = !own_out;
+    if (order_after_owning_streams(call, true)) {
+        if (is_partitioned(&call->partitions[0]) || is_partitioned(&call->partitions[1]))
             run_parts(call, launch, context);
         else
             run_whole(call, launch, context);
-        return_to_homes(call);
+        return_to_owning_streams(call);
     }
-    if (call->coming) {
-        struct failure unheard = {0};
+    if (call->prefault) {
+        struct failure ignored = {0};
 
-        (void)call->device->type->copy_out_end(call->device, call->coming, NULL, &unheard);
+        (void)call->device->type->copy_out_end(call->device, call->prefault, NULL, &ignored);
     }
     call->device = device;
 }
@@ -937,7 +950,7 @@ static void drop(struct call *call)
 {
     for (int i = 0; i < call->inputs; i++)
         drop_operand(&call->in[i]);
-    Py_CLEAR(call->landing);
+    Py_CLEAR(call->bounce_buffer);
     drop_operand(&call->out);
 }
 
@@ -947,7 +960,7 @@ PyObject *call_refused(struct call *call)
     return NULL;
 }
 
-/* The host waits for what comes from it and goes to it, and no graph can. */
+/* A call with host arrays synchronises, which is not allowed during graph capture. */
 static bool check_capture(const struct module_state *state, const struct call *call)
 {
     return !touches_host(call) ||
@@ -955,7 +968,8 @@ static bool check_capture(const struct module_state *state, const struct call *c
                           "nothing can come from the host or go there; expected arrays on the device");
 }
 
-/* The owners of other libraries' arrays, who cannot know of the work on them. */
+/* Keeps the owners of other libraries' arrays alive until the call's work is done, where those libraries do not
+ * know of it. */
 static void retire_owners(struct call *call)
 {
     PyObject *owners[MAX_RETIRED];
@@ -976,7 +990,7 @@ static void retire_owners(struct call *call)
 
 static const char IN_PART[] = "out has been written in part";
 
-/* Adds it to what a signal's handler has raised. */
+/* Adds IN_PART to the exception that a signal handler has raised. */
 static void add_in_part(void)
 {
     PyObject *type, *error, *traceback, *args, *done = NULL;
@@ -989,7 +1003,7 @@ static void add_in_part(void)
         if (args)
             (void)PyObject_SetAttrString(error, "args", args);
     } else if (args) {
-        done = PyObject_CallMethod(error, "add_note", "s", IN_PART); /* which CPython 3.10 has not */
+        done = PyObject_CallMethod(error, "add_note", "s", IN_PART); /* not in CPython 3.10 */
     }
     PyErr_Clear();
     Py_XDECREF(done);
@@ -997,17 +1011,17 @@ static void add_in_part(void)
     PyErr_Restore(type, error, traceback);
 }
 
-void raise_failure_of(const struct module_state *state, struct failure *failure, bool touched)
+void raise_failure_of(const struct module_state *state, struct failure *failure, bool out_written)
 {
     const bool raised = PyErr_Occurred() || failure->kind == FAILURE_INTERRUPTED;
 
-    if (touched && !raised) {
+    if (out_written && !raised) {
         const size_t length = strlen(failure->text);
 
         snprintf(failure->text + length, sizeof failure->text - length, "; %s", IN_PART);
     }
     raise_failure(state, failure);
-    if (touched && raised)
+    if (out_written && raised)
         add_in_part();
 }
 
@@ -1016,10 +1030,11 @@ static PyObject *result_of(const struct module_state *state, struct call *call, 
     PyObject *result;
 
     if (call->failure.kind != FAILURE_NONE) {
-        raise_failure_of(state, &call->failure, call->touched && own_out && !call->landing);
+        raise_failure_of(state, &call->failure, call->out_written && own_out && !call->bounce_buffer);
         return call_refused(call);
     }
-    if (call->landing && !is_rehearsal() && PyArray_CopyInto((PyArrayObject *)call->out.owner, call->landing) < 0)
+    if (call->bounce_buffer && !is_dry_run() &&
+        PyArray_CopyInto((PyArrayObject *)call->out.owner, call->bounce_buffer) < 0)
         return call_refused(call);
     result = Py_NewRef(call->out.given ? call->out.given : call->out.owner);
     if (!call->out.device && !own_out && !call->keeps_array)
@@ -1044,9 +1059,9 @@ PyObject *call_run(const struct module_state *state, struct call *call, call_lau
     return result_of(state, call, own_out);
 }
 
-/* ---- copies and conversions, which need no kernel but `convert` ---- */
+/* ---- copies and conversions: no kernel but `convert` ---- */
 
-/* `as` and `made`, in as few dimensions as both have in common. */
+/* Merges the dimensions of `as` and `made` as far as both allow. */
 static void merge_both(struct call *call)
 {
     struct layout *as = &call->as[0], *made = &call->made;
@@ -1065,41 +1080,41 @@ PyObject *call_run_convert(const struct module_state *state, struct call *call, 
         npy_intp bytes = call->out.size * dtype_bytes(in->dtype), part = call_part_bytes(call, bytes);
 
         merge_both(call);
-        call->as_it_lies = true;
+        call->native_layout = true;
         if (call->made.ndim)
-            call->cuts[1] = (struct cut){.length = call->made.shape[0],
-                                         .step = step_of(part, bytes / call->made.shape[0], 1),
-                                         .in = {0, -1}};
+            call->partitions[1] = (struct partition){.length = call->made.shape[0],
+                                                     .step = step_of(part, bytes / call->made.shape[0], 1),
+                                                     .in = {0, -1}};
     }
     return call_run(state, call, NULL, NULL, own_out);
 }
 
-/* Only bytes are moved, without a kernel. */
+/* A plain copy of bytes, without a kernel. */
 static void run_copy(struct call *call)
 {
     const struct operand *in = &call->in[0], *out = &call->out;
     const size_t bytes = bytes_of(out->size, out->dtype);
     const struct device_type *type = call->device->type;
-    struct runs runs = {.data = in->device ? out->data : in->data, .run = bytes};
+    struct segments segments = {.data = in->device ? out->data : in->data, .segment_bytes = bytes};
     struct interval *interval = current_timing() ? (out->device ? &call->up[0] : &call->down) : NULL;
     struct transfer *transfer;
 
-    if (!follow_homes(call, true) || !mark(call, STARTED))
+    if (!order_after_owning_streams(call, true) || !mark(call, STARTED))
         return;
-    call->touched = true;
+    call->out_written = true;
     if (in->device && out->device) {
         type->copy(call->device, out->data, in->data, bytes, call->stream, &call->failure);
     } else if (out->device) {
-        if (type->copy_in(call->device, out->data, &runs, NULL, call->stream, &transfer, &call->failure) &&
+        if (type->copy_in(call->device, out->data, &segments, NULL, call->stream, &transfer, &call->failure) &&
             transfer)
             type->copy_in_end(call->device, transfer, call->stream, interval, &call->failure);
         (void)(call->failure.kind == FAILURE_NONE && mark(call, SENT));
     } else if (mark(call, COMPUTED) &&
-               type->copy_out(call->device, &runs, in->data, call->stream, &transfer, &call->failure)) {
+               type->copy_out(call->device, &segments, in->data, call->stream, &transfer, &call->failure)) {
         type->copy_out_end(call->device, transfer, interval, &call->failure);
         (void)(call->failure.kind == FAILURE_NONE && mark(call, FETCHED));
     }
-    return_to_homes(call);
+    return_to_owning_streams(call);
     add_times(call, NULL);
 }
 
@@ -1115,7 +1130,7 @@ PyObject *call_run_copy(const struct module_state *state, struct call *call, boo
         if (!check_capture(state, call) || !operand_unchanged(in) || !operand_unchanged(out))
             return call_refused(call);
         Py_BEGIN_ALLOW_THREADS
-        if (!is_rehearsal())
+        if (!is_dry_run())
             run_copy(call);
         Py_END_ALLOW_THREADS
         retire_owners(call);
@@ -1123,7 +1138,7 @@ PyObject *call_run_copy(const struct module_state *state, struct call *call, boo
     return result_of(state, call, own_out);
 }
 
-/* `value`, any scalar, as out's dtype has it; in native byte order, which CopyInto turns where it has to. */
+/* The scalar `value` in out's dtype and native byte order; CopyInto swaps bytes if necessary. */
 static PyArrayObject *as_out(const struct call *call, PyObject *value)
 {
     PyArrayObject *scalar = value ? (PyArrayObject *)PyArray_FromAny(value, NULL, 0, 0, 0, NULL) : NULL;
@@ -1146,13 +1161,13 @@ PyObject *call_filled(const struct module_state *state, struct call *call, PyObj
         target = (PyArrayObject *)Py_NewRef(call->out.owner);
     else
         target = numpy_like(call->out.descr, &call->out.layout);
-    if (target && (is_rehearsal() || PyArray_CopyInto(target, scalar) == 0)) {
+    if (target && (is_dry_run() || PyArray_CopyInto(target, scalar) == 0)) {
         if (!call->out.device)
             result = result_of(state, call, own_out);
         else if (read_operand(state, (PyObject *)target, "value", Py_None, &copy.in[0])) {
             copy.as[0] = copy.in[0].layout;
             copy.result = copy.in[0].dtype;
-            copy.out = call->out; /* and its references */
+            copy.out = call->out; /* with its references */
             memset(&call->out, 0, sizeof call->out);
             result = call_run_copy(state, &copy, own_out);
         }

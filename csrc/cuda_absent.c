@@ -50,7 +50,7 @@ bool cuda_empty_cache(struct device *device, struct failure *failure)
     return false;
 }
 
-void cuda_close_crews(void)
+void cuda_close_copy_pools(void)
 {
 }
 

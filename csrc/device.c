@@ -61,7 +61,7 @@ void device_release_result(struct device *device, void *memory, bool unused)
 bool device_read(struct device *device, void *to, const void *from, size_t bytes, device_stream stream,
                  struct failure *failure)
 {
-    const struct runs runs = {.data = to, .run = bytes};
+    const struct segments runs = {.data = to, .segment_bytes = bytes};
     struct transfer *download;
 
     return device->type->copy_out(device, &runs, from, stream, &download, failure) &&
@@ -170,7 +170,7 @@ PyObject *core_close(PyObject *module, PyObject *unused)
     (void)module;
     (void)unused;
     Py_BEGIN_ALLOW_THREADS
-    cuda_close_crews();
+    cuda_close_copy_pools();
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }

@@ -1,8 +1,8 @@
-/* The one interface between the operations and the machines that run them. Two implementations:
- * csrc/cuda/device.c on the CUDA runtime, csrc/cpu/device.c on the executor.
+/* The interface between the operations and the devices. Two implementations: csrc/cuda/device.c on the CUDA
+ * runtime, csrc/cpu/device.c on the executor; a third, for dry runs, in csrc/dry_run.c.
  *
- * No function here touches Python, so all are called with the GIL released. A function that can fail takes
- * a `struct failure *`, fills it, and returns false; csrc/errors.c turns it into an exception afterwards.
+ * No function here touches Python, so all are called with the GIL released. A function that can fail takes a
+ * `struct failure *`, fills it, and returns false; csrc/errors.c turns it into an exception afterwards.
  */
 #ifndef SMEMKIT_DEVICE_H
 #define SMEMKIT_DEVICE_H
@@ -16,9 +16,9 @@
 enum failure_kind {
     FAILURE_NONE,
     FAILURE_NO_DEVICE,   /* NoDeviceError */
-    FAILURE_CUDA,        /* CudaError, or FatalCudaError where the context is lost */
+    FAILURE_CUDA,        /* CudaError, or FatalCudaError if the context is lost */
     FAILURE_MEMORY,      /* OutOfMemoryError */
-    FAILURE_KERNEL,      /* Error: the executor ended the launch, and says why */
+    FAILURE_KERNEL,      /* Error: the executor aborted the launch; the text says why */
     FAILURE_INTERRUPTED, /* a Python exception is set already: Ctrl-C */
 };
 
@@ -26,9 +26,9 @@ struct failure {
     enum failure_kind kind;
     int code;       /* of a CUDA error */
     bool fatal;     /* no later call on this device can succeed */
-    bool ran;       /* of a launch: some of its blocks may have run, and written */
+    bool ran;       /* of a launch: some blocks may have run and written memory */
     char name[64];  /* of a CUDA error: cudaErrorIllegalAddress */
-    char text[960]; /* the call and what it says */
+    char text[960]; /* the failed call and its message */
 };
 
 /* A stream is the backend's own handle; NULL is the default stream. */
@@ -39,18 +39,18 @@ struct device;
 
 enum { RESULT_BYTES = 8 };
 
-/* Host memory as a copy reads or writes it: runs of so many bytes, at the strides of an array; none is empty. On
- * the device they lie side by side, in C order. */
-struct runs {
+/* Strided host memory: contiguous segments of `segment_bytes` bytes, at the strides of an array; not empty. On the
+ * device the segments are contiguous, in C order. */
+struct segments {
     char *data;
-    size_t run;
+    size_t segment_bytes;
     int ndim;
     int64_t shape[MAX_DIMENSIONS], strides[MAX_DIMENSIONS];
 };
 
-size_t runs_bytes(const struct runs *);
-/* Copies [begin, end) of the bytes, counted without the gaps: to `dense`, or from there if not `gather`. */
-void runs_copy(const struct runs *, size_t begin, size_t end, char *dense, bool gather);
+size_t segments_bytes(const struct segments *);
+/* Copies bytes [begin, end) of the segments, counted without gaps, to `dense` if `gather`, otherwise from it. */
+void segments_copy(const struct segments *, size_t begin, size_t end, char *dense, bool gather);
 
 /* Seconds of the host's clock. */
 struct interval {
@@ -59,62 +59,64 @@ struct interval {
 
 /* Bytes of a device's memory. */
 struct memory_stats {
-    size_t used;     /* by live arrays and calls */
-    size_t peak;     /* the most that were used at once */
-    size_t reserved; /* taken from the device: used, and kept for what comes next */
+    size_t used;     /* by live arrays and running calls */
+    size_t peak;     /* the maximum of `used` */
+    size_t reserved; /* allocated from the device: used or cached */
 };
 
-struct transfer; /* the backend's own: a copy that goes on by itself */
+struct transfer; /* a copy in progress; defined by the backend */
 
 struct device_type {
     bool (*allocate)(struct device *, size_t bytes, device_stream, void **memory, struct failure *);
     void (*release)(struct device *, void *memory, device_stream);
-    /* Between the host and the device, in the order of the stream, but for what `free` says: the memory at `to`
-     * may be written once that event has come (NULL: as the stream has it). A copy goes on by itself until its end
-     * is asked for, which waits for the host's memory to be done with, and must be asked for, but where copy_in
-     * has left NULL: that one is over. After copy_in_end the stream waits for the bytes. `interval`, if not NULL,
-     * tells when a copy that took a way beside the stream went on; it stays as it is otherwise. */
-    bool (*copy_in)(struct device *, void *to, const struct runs *from, device_event free, device_stream,
+    /* Copies between host and device, in stream order, except that with `free` the memory at `to` may be written
+     * as soon as that event has occurred (NULL: in stream order). A copy continues in the background until its end
+     * function is called, which waits until host memory is no longer accessed; it must be called unless copy_in
+     * has set the transfer to NULL. After copy_in_end the stream waits for the bytes. `interval`, if not NULL, is
+     * set if the copy did not go through the stream. */
+    bool (*copy_in)(struct device *, void *to, const struct segments *from, device_event free, device_stream,
                     struct transfer **, struct failure *);
     bool (*copy_in_end)(struct device *, struct transfer *, device_stream, struct interval *, struct failure *);
-    bool (*copy_out)(struct device *, const struct runs *to, const void *from, device_stream, struct transfer **,
-                     struct failure *);
+    bool (*copy_out)(struct device *, const struct segments *to, const void *from, device_stream,
+                     struct transfer **, struct failure *);
     bool (*copy_out_end)(struct device *, struct transfer *, struct interval *, struct failure *);
-    /* Has memory of the host that is fresh from the system, and that a copy_out is to fill later, brought in
-     * meanwhile. It goes on by itself, until copy_out_end; leaves NULL where it would not pay. May be NULL. */
-    void (*expect)(struct device *, void *memory, size_t bytes, struct transfer **);
-    /* Memory for one number of at most RESULT_BYTES, on the default stream, which the host can read as soon as a
-     * kernel has written it, if that is the first to write it and does so with one store (`awaited`), or else once
-     * the stream is done. NULL where the device has none: then its other memory is to be taken. */
+    /* Starts to fault in new host memory that a copy_out will fill later. Runs in the background until
+     * copy_out_end; leaves NULL if it would not pay. May be NULL. */
+    void (*prefault)(struct device *, void *memory, size_t bytes, struct transfer **);
+    /* Memory for one number of at most RESULT_BYTES on the default stream, which the host can read directly: as
+     * soon as a kernel has written it, if it is the first to do so and uses a single store (`awaited`), otherwise
+     * after synchronising the stream. NULL if the device has no such memory. */
     void *(*allocate_result)(struct device *);
     void (*release_result)(struct device *, void *memory, bool unused);
     bool (*read_result)(struct device *, const void *memory, size_t bytes, bool awaited, void *to,
                         struct failure *);
-    /* Bytes that can still be allocated, or nearly: not all of them where there are `enough`. */
-    size_t (*room)(struct device *, size_t enough);
-    /* So many bytes that are 0, for kernels that come on the stream one after the other, if each leaves them 0:
-     * the stream's own, or under capture the graph's. NULL where there are none to be had; the device that has
-     * none at all, whose blocks need not run at once, sets this to NULL. */
+    /* About how many bytes can still be allocated; any number from `enough` on if there are that many. */
+    size_t (*free_memory)(struct device *, size_t enough);
+    /* Zeroed memory for consecutive kernels on a stream, each of which leaves it zeroed: the stream's own, or the
+     * graph's during capture. NULL if there is none left. A device whose blocks need not run concurrently sets
+     * this to NULL. */
     void *(*zeros)(struct device *, size_t bytes, device_stream);
     bool (*copy)(struct device *, void *to, const void *from, size_t bytes, device_stream, struct failure *);
     bool (*fill)(struct device *, void *to, int byte, size_t bytes, device_stream, struct failure *);
     bool (*launch)(struct device *, const struct kernel_row *, const void *args, device_stream, struct failure *);
     bool (*wait)(struct device *, device_stream, struct failure *);
-    /* A stream of the device's own, for what may be done beside what stands on the caller's: one for all calls, so
-     * that a call whose own stream waits long keeps others waiting. NULL where there is none. May be NULL. */
-    device_stream (*beside)(struct device *);
-    /* what comes on `later` waits for what stands on `earlier` now; under capture it does nothing */
+    /* A second stream, for work that may run concurrently with the caller's stream; shared by all calls, so a call
+     * that waits long delays others. NULL if there is none. May be NULL. */
+    device_stream (*second_stream)(struct device *);
+    /* work enqueued on `later` from now on waits for the work that is on `earlier` now; does nothing during
+     * capture */
     bool (*follow)(struct device *, device_stream later, device_stream earlier, struct failure *);
     bool (*wait_all)(struct device *, struct failure *);
-    bool (*capturing)(struct device *, device_stream); /* into a graph; true also where nobody can tell */
+    bool (*capturing)(struct device *, device_stream); /* into a graph; true also if that is unknown */
 
-    /* whether all that stands on the stream is done */
+    /* whether the stream has no pending work */
     bool (*stream_done)(struct device *, device_stream, bool *done, struct failure *);
-    /* what comes on the stream waits for the event, which is any device's of the same kind; under capture too */
+    /* work enqueued on the stream from now on waits for the event, which may belong to another device of the same
+     * kind; also during capture */
     bool (*stream_wait_event)(struct device *, device_stream, device_event, struct failure *);
 
-    /* events: `mark` makes one and records it, `record` records it anew; `event_wait` keeps the host waiting;
-     * `seconds_between` waits for both */
+    /* Events: `mark` creates and records one, `record` records it again, `event_wait` blocks the host until it has
+     * occurred, `seconds_between` waits for both. */
     bool (*mark)(struct device *, device_stream, device_event *, struct failure *);
     bool (*record)(struct device *, device_stream, device_event, struct failure *);
     bool (*event_done)(struct device *, device_event, bool *done, struct failure *);
@@ -126,9 +128,9 @@ struct device_type {
 struct device {
     char name[16];       /* "cuda:0", "cpu" */
     int ordinal;         /* of the GPU; -1 on the CPU */
-    int multiprocessors; /* that work is shared out for; on the CPU as many as an H200 has, so that it is shared
-                            alike */
-    size_t l2_bytes;     /* likewise */
+    int multiprocessors; /* for which work is divided; the CPU device has an H200's number, so that it divides
+                            work the same way */
+    size_t l2_bytes;     /* the same */
     const struct device_type *type;
 };
 
@@ -136,39 +138,38 @@ struct device {
 struct device_properties {
     char description[256]; /* "NVIDIA H200", "AMD EPYC 9654" */
     int capability_major, capability_minor;
-    int multiprocessors; /* cores the executor uses, on the CPU */
+    int multiprocessors; /* CPU: cores that the executor uses */
     int max_threads_per_block, max_threads_per_multiprocessor, warp_size;
     size_t shared_per_block, shared_per_block_optin, shared_per_multiprocessor;
     int registers_per_multiprocessor, max_blocks_per_multiprocessor;
-    size_t shared_reserved_per_block; /* the driver's, beside what a block asks for */
+    size_t shared_reserved_per_block; /* by the driver, in addition to what a block asks for */
     size_t l2_bytes, memory_bytes, free_bytes;
     int driver_version, runtime_version; /* 13000 for 13.0 */
     int clock_khz, memory_clock_khz, memory_bus_bits;
 };
 
-/* the CPU device; there is one, always */
+/* the CPU device, which always exists */
 struct device *cpu_device(void);
 bool cpu_properties(struct device_properties *, struct failure *);
 void cpu_memory_stats(struct memory_stats *);
 
-/* The CUDA devices. cuda_devices returns how many work and never fails; where it returns 0, *why says which
- * of the four it is: not built, no driver, driver too old, no GPU. The first call initialises CUDA. */
+/* The CUDA devices. cuda_devices returns how many work and never fails; if it returns 0, *why says which of four
+ * reasons it is: not built, no driver, driver too old, no GPU. The first call initialises CUDA. */
 int cuda_devices(const char **why);
 struct device *cuda_device(int ordinal);
 bool cuda_properties(struct device *, struct device_properties *, struct failure *);
 bool cuda_memory_stats(struct device *, struct memory_stats *, struct failure *);
 bool cuda_empty_cache(struct device *, struct failure *);
-void cuda_close_crews(void); /* at the interpreter's end */
-/* Seconds of one copy between pinned host memory and the device. */
+void cuda_close_copy_pools(void); /* at interpreter exit */
+/* The seconds of one copy between pinned host memory and the device. */
 bool cuda_pinned_copy(struct device *, size_t bytes, bool to_device, double *seconds, struct failure *);
 
-/* Whose memory a pointer is in. False, with a failure that has no code of CUDA's, where it is in no CUDA device's.
+/* The CUDA device whose memory a pointer is in. False with a failure without CUDA's code if there is none.
  */
 bool cuda_owner_of(const void *pointer, struct device **, struct failure *);
 
-/* Graph capture, for timing only: what `call` enqueues on the stream that it is handed is captured
- * `inner` times between two events, after `flush_bytes` of memory have been written once (0: none), and
- * replayed; see csrc/timing.c. */
+/* Graph capture, for timing only: what `call` enqueues on the given stream is captured `inner` times between two
+ * events, after `flush_bytes` of memory have been written once (0: none), and replayed; see csrc/timing.c. */
 struct cuda_graph;
 bool cuda_stream_create(struct device *, device_stream *, struct failure *);
 void cuda_stream_destroy(struct device *, device_stream);

@@ -1,11 +1,11 @@
-/* The dtypes: what smemkit's enum, NumPy's type numbers and the names say of each other. */
+/* Conversions between smemkit's dtype enum, NumPy's type numbers and names. */
 #include "smemkit.h"
 
 #include <string.h>
 
 static const struct {
     enum dtype dtype;
-    int numpy; /* NPY_NOTYPE for bfloat16, whose number ml_dtypes is given when it is imported */
+    int numpy; /* NPY_NOTYPE for bfloat16, whose number NumPy assigns when ml_dtypes is imported */
     const char *name;
     int bytes;
 } dtypes[DTYPES] = {
@@ -67,7 +67,7 @@ static bool is_bfloat16(const PyArray_Descr *descr)
     return PyTypeNum_ISUSERDEF(descr->type_num) && strcmp(dot ? dot + 1 : name, "bfloat16") == 0;
 }
 
-/* NumPy has a number for each of C's types, two of which are as long as each other. */
+/* NumPy has a type number per C type; two C types may have the same width. */
 static int fixed_width(int type_num)
 {
     switch (type_num) {
@@ -132,7 +132,7 @@ enum dtype dtype_promoted(PyArray_Descr *a, PyArray_Descr *b, int *type_num)
 
 bool dtype_casts(enum dtype from, enum dtype to)
 {
-    /* the kinds, in NumPy's order: what comes later takes what comes before */
+    /* kinds in NumPy's order: each can be cast to the later ones */
     static const unsigned kinds[] = {BOOL, UNSIGNED, SIGNED, FLOATING, COMPLEX};
     int rank[2] = {0, 0};
 

@@ -1,4 +1,4 @@
-/* From a failure, filled without the GIL, to a Python exception. */
+/* Converts a failure, filled without the GIL, to a Python exception. */
 #include "smemkit.h"
 
 #include <stdarg.h>
@@ -34,7 +34,7 @@ static PyObject *raise_cuda(PyObject *type, const struct failure *failure)
 
 PyObject *raise_failure(const struct module_state *state, const struct failure *failure)
 {
-    if (PyErr_Occurred()) /* a signal's handler has raised it while the call went on: nothing else is heard */
+    if (PyErr_Occurred()) /* raised by a signal handler during the call; takes precedence */
         return NULL;
     switch (failure->kind) {
     case FAILURE_INTERRUPTED:

@@ -1,6 +1,5 @@
-/* Arrays of other libraries, taken without a copy: by DLPack, or else by the CUDA Array Interface. What their
- * owners say of them is checked before it is used, as far as it can be: that a pointer into the host's memory is
- * good has to be believed. csrc/interchange.c hands ours to others. */
+/* Imports arrays of other libraries without a copy: by DLPack, else by the CUDA Array Interface. Their metadata is
+ * validated as far as possible; a host pointer has to be trusted. csrc/interchange.c exports Arrays. */
 #include "smemkit.h"
 
 #include <pthread.h>
@@ -10,18 +9,18 @@
 #include "dlpack_abi.h"
 #include "memory.h"
 
-/* ---- who keeps the memory ---- */
+/* ---- owners of the memory ---- */
 
 static const char owner_name[] = "smemkit.foreign";
 
-/* In a capsule of this name: what a DLPack capsule held, for whose deleter we answer, or the object that has the
- * memory. */
+/* The content of a capsule of this name: what a DLPack capsule held, whose deleter we must call, or the object
+ * that owns the memory. */
 struct foreign {
     PyObject *object; /* strong reference, or NULL */
     void *managed;    /* a dl_managed, or a dl_versioned, or NULL */
     bool versioned;
-    struct device *waits; /* all its work is to be done before the deleter is called; or NULL */
-    void *loan;           /* to the CPU device; or NULL */
+    struct device *waits; /* synchronised before the deleter is called; or NULL */
+    void *loan;           /* registration with the CPU device; or NULL */
 };
 
 static void call_deleter(const struct foreign *foreign)
@@ -59,7 +58,7 @@ static struct foreign *foreign_of(PyObject *owner)
     return PyCapsule_GetPointer(owner, owner_name);
 }
 
-/* A capsule of ours, with nothing in it. NULL with an exception. */
+/* An empty owner capsule. NULL with an exception. */
 static PyObject *new_owner(void)
 {
     struct foreign *foreign = PyMem_Calloc(1, sizeof *foreign);
@@ -70,7 +69,7 @@ static PyObject *new_owner(void)
     return owner;
 }
 
-/* ---- owners that are kept until the work is done ---- */
+/* ---- owners that are kept alive until their work is done ---- */
 
 struct retired {
     struct retired *next;
@@ -80,12 +79,12 @@ struct retired {
     PyObject *owners[MAX_RETIRED];
 };
 
-/* Of the process, oldest first, under the lock; and some that are empty, with events to be recorded anew. */
+/* Of the process, oldest first, protected by the lock; and spare ones, whose events are reused. */
 static struct retired *first_retired, **last_retired = &first_retired, *spare_retired;
 static int spares;
 static pthread_mutex_t retiring = PTHREAD_MUTEX_INITIALIZER;
 
-/* One that is empty, with an event of the device recorded on the stream; NULL if there can be none. */
+/* A new entry with an event recorded on the stream; NULL on failure. */
 static struct retired *new_retired(struct device *device, device_stream stream)
 {
     struct retired *retired, **link = &spare_retired;
@@ -117,7 +116,7 @@ static struct retired *new_retired(struct device *device, device_stream stream)
     return NULL;
 }
 
-/* Empties it, and keeps it with its event as a spare one, if there are not many. */
+/* Releases the entry's owners, and keeps it as a spare if there are few. */
 static void release_retired(struct retired *retired)
 {
     enum { MOST_SPARES = 32 };
@@ -146,7 +145,7 @@ static void release_retired(struct retired *retired)
     }
 }
 
-/* The oldest whose work is done, or whose device is lost; NULL if there is none. */
+/* Removes the oldest entry if its work is done or its device is lost; NULL otherwise. */
 static struct retired *take_retired(void)
 {
     struct failure ignored = {0};
@@ -176,7 +175,8 @@ void foreign_sweep(void)
 
 void foreign_retire(struct device *device, device_stream stream, PyObject *const *owners, int count)
 {
-    const bool captured = device->type->capturing(device, stream); /* whoever replays the graph keeps the arrays */
+    const bool captured =
+        device->type->capturing(device, stream); /* the caller who replays the graph keeps the arrays alive */
     struct failure ignored = {0};
     struct retired *retired = NULL;
 
@@ -200,7 +200,7 @@ void foreign_retire(struct device *device, device_stream stream, PyObject *const
     pthread_mutex_unlock(&retiring);
 }
 
-/* Takes what is in the capsule, whatever it is worth: from here on the deleter is called once, by us. */
+/* Takes ownership of the capsule's content, valid or not: from now on we call the deleter, once. */
 static PyObject *take_capsule(PyObject *capsule, const char *name)
 {
     const bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
@@ -227,7 +227,7 @@ static PyObject *take_capsule(PyObject *capsule, const char *name)
     return owner;
 }
 
-/* ---- what it is said to be ---- */
+/* ---- metadata ---- */
 
 static bool refuse(const char *name, const char *what)
 {
@@ -245,7 +245,7 @@ static void contiguous_strides(struct operand *operand, npy_intp step)
     }
 }
 
-/* Lengths that are none, more elements than there can be, and addresses that there are not. */
+/* Checks for negative lengths, overflowing sizes and invalid addresses. */
 static bool check_layout(const char *name, struct operand *operand, bool strided)
 {
     const npy_intp element = dtype_bytes(operand->dtype);
@@ -290,7 +290,7 @@ static enum dtype dtype_of_dl(struct dl_dtype dl)
     return 0;
 }
 
-/* The strides become bytes. One that is never stepped along may be anything. */
+/* Converts strides to bytes; the stride of a dimension of length 1 is ignored. */
 static bool read_dl_layout(const struct dl_tensor *tensor, const char *name, struct operand *operand)
 {
     const npy_intp element = dtype_bytes(operand->dtype);
@@ -325,7 +325,7 @@ static bool is_host(int type)
     return type == DL_CPU || type == DL_CUDA_HOST;
 }
 
-/* What the owner has taken; NULL with an exception where it is of a version that we cannot read. */
+/* The owner's tensor; NULL with an exception if its DLPack version is not supported. */
 static const struct dl_tensor *tensor_of(const struct foreign *foreign, const char *name)
 {
     const struct dl_versioned *versioned = foreign->versioned ? foreign->managed : NULL;
@@ -339,7 +339,7 @@ static const struct dl_tensor *tensor_of(const struct foreign *foreign, const ch
     return NULL;
 }
 
-/* The same, for a device that has been announced; NULL is the host. */
+/* Reads the tensor, which must be on `device`; NULL is the host. */
 static bool read_tensor(PyObject *owner, const struct device *device, const char *name, struct operand *operand)
 {
     const struct foreign *foreign = foreign_of(owner);
@@ -379,12 +379,12 @@ static bool read_tensor(PyObject *owner, const struct device *device, const char
 /* ---- DLPack ---- */
 
 enum use {
-    AS_OPERAND, /* of one call, on its stream; on the host a NumPy array */
-    AS_ARRAY,   /* an Array that lives on, in the order of the default stream; on the host one of the CPU device */
-    AS_GPU_ARRAY /* the same, but not of what is on the host */
+    AS_OPERAND,  /* of one call, on its stream; a NumPy array if on the host */
+    AS_ARRAY,    /* an Array on the default stream; of the CPU device if on the host */
+    AS_GPU_ARRAY /* the same, but not for host arrays */
 };
 
-/* object.__dlpack__(stream=…, max_version=…), or without the version where that is not known yet. */
+/* object.__dlpack__(stream=…, max_version=…), or without max_version for older producers. */
 static PyObject *ask_capsule(PyObject *object, const struct device *device, device_stream stream)
 {
     PyObject *method = PyObject_GetAttrString(object, "__dlpack__"), *capsule = NULL;
@@ -410,7 +410,7 @@ static PyObject *ask_capsule(PyObject *object, const struct device *device, devi
     return capsule;
 }
 
-/* The operand as a NumPy array on the memory. */
+/* Wraps the operand's host memory as a NumPy array. */
 static bool wrap_host(struct operand *operand)
 {
     struct layout *layout = &operand->layout;
@@ -422,7 +422,8 @@ static bool wrap_host(struct operand *operand)
         operand->size ? operand->data : NULL, operand->readonly ? 0 : NPY_ARRAY_WRITEABLE, NULL);
     if (!numpy)
         return false;
-    if (operand->size && PyArray_SetBaseObject(numpy, Py_NewRef(operand->owner)) < 0) { /* which drops it */
+    if (operand->size && PyArray_SetBaseObject(numpy, Py_NewRef(operand->owner)) <
+                             0) { /* which steals the reference even on failure */
         Py_DECREF(numpy);
         return false;
     }
@@ -435,7 +436,7 @@ static bool wrap_host(struct operand *operand)
     return true;
 }
 
-/* With an exception, which it clears if so: what one way refuses may come by the other one, that method of its. */
+/* Whether the object has the other protocol as well, given by its method; clears the current exception if so. */
 static bool has_another_way(PyObject *object, const char *method)
 {
     PyObject *type, *value, *traceback;
@@ -450,7 +451,7 @@ static bool has_another_way(PyObject *object, const char *method)
     return has;
 }
 
-/* The operand in what the owner has taken, whose reference it takes over. 1, or -1 with an exception. */
+/* Fills the operand from the owner, whose reference it steals. 1, or -1 with an exception. */
 static int fill_operand(PyObject *object, const char *name, PyObject *owner, struct device *device, enum use use,
                         struct operand *operand)
 {
@@ -466,7 +467,7 @@ static int fill_operand(PyObject *object, const char *name, PyObject *owner, str
     return 1;
 }
 
-/* What find_foreign says of an object with DLPack on a device that is announced; NULL is the host. */
+/* find_foreign for an object with DLPack on a known device; NULL is the host. */
 static int read_dlpack(PyObject *object, const char *name, struct device *device, device_stream stream,
                        enum use use, struct operand *operand)
 {
@@ -479,17 +480,17 @@ static int read_dlpack(PyObject *object, const char *name, struct device *device
         return -1;
     }
     owner = take_capsule(capsule, name);
-    PyErr_Fetch(&type, &value, &traceback); /* its destructor may be code that an exception would disturb */
+    PyErr_Fetch(&type, &value, &traceback); /* the destructor may run code that requires no pending exception */
     Py_DECREF(capsule);
     PyErr_Restore(type, value, traceback);
     if (!owner || fill_operand(object, name, owner, device, use, operand) < 0)
         return -1;
-    operand->home = stream; /* the producer has seen to it that this one may read */
+    operand->owning_stream = stream; /* the producer has synchronised this stream */
     operand->retire = device != NULL;
     return 1;
 }
 
-/* The CUDA device of this number; NULL with an exception */
+/* The CUDA device with this ordinal. NULL with an exception. */
 static struct device *cuda_numbered(const struct module_state *state, const char *name, int ordinal)
 {
     const char *why = NULL;
@@ -516,9 +517,9 @@ static void refuse_device(const char *name, int type, int id)
                  id);
 }
 
-/* ---- DLPack's functions in C, by which nothing of Python runs ---- */
+/* ---- DLPack's C exchange API, which runs no Python code ---- */
 
-enum { ASK_DLPACK = 2 }; /* as find_foreign's answer: it is to be asked for a capsule */
+enum { ASK_DLPACK = 2 }; /* a result of find_foreign: try __dlpack__ */
 
 /* The attribute of that name; NULL without an exception if there is none. */
 static PyObject *attribute(PyObject *object, const char *name)
@@ -531,7 +532,7 @@ static PyObject *attribute(PyObject *object, const char *name)
     return value;
 }
 
-/* 1: it has that attribute and it is true, or a method that says so; 0: not; -1 with an exception */
+/* 1: the attribute is true, or a method that returns true; 0: not; -1 with an exception */
 static int says(PyObject *object, const char *name)
 {
     PyObject *value = attribute(object, name);
@@ -549,7 +550,7 @@ static int says(PyObject *object, const char *name)
     return truth;
 }
 
-/* The table that the type has in this capsule, of our major version and whole; NULL if there is none. */
+/* The type's API table in this capsule, if it is complete and of our major version; otherwise NULL. */
 static const struct dl_exchange_api *table_in(PyObject *capsule)
 {
     enum { MOST_OLDER = 16 };
@@ -566,7 +567,7 @@ static const struct dl_exchange_api *table_in(PyObject *capsule)
     return api->from_object && api->work_stream ? api : NULL;
 }
 
-/* The array that the table's function makes of the object. NULL with an exception. */
+/* Exports the object by the table's function. NULL with an exception. */
 static PyObject *take_exchanged(const struct dl_exchange_api *api, PyObject *object, const char *name)
 {
     PyObject *owner = new_owner();
@@ -589,7 +590,7 @@ static PyObject *take_exchanged(const struct dl_exchange_api *api, PyObject *obj
     return NULL;
 }
 
-/* The stream on which the producer has made the array, and will use it. */
+/* The producer's current stream, on which it made and will use the array. */
 static bool read_work_stream(const struct dl_exchange_api *api, struct dl_device place, const char *name,
                              device_stream *stream)
 {
@@ -604,7 +605,7 @@ static bool read_work_stream(const struct dl_exchange_api *api, struct dl_device
     return blame(name);
 }
 
-/* Whether the elements are those that lie in memory: torch has tensors of which DLPack cannot say what they are.
+/* Whether memory holds the elements themselves: torch has lazily conjugated and negated tensors, which DLPack
  */
 static int is_plain(PyObject *object, const char *name, enum dtype dtype)
 {
@@ -619,7 +620,7 @@ static int is_plain(PyObject *object, const char *name, enum dtype dtype)
     return conjugate < 0 || negative ? -1 : !conjugate;
 }
 
-/* The operand in the array that the owner, which it takes over, has got by the table. */
+/* Fills the operand from the exchange API's tensor in owner, whose reference it steals. */
 static int read_exchanged(const struct module_state *state, PyObject *object, const char *name,
                           const struct dl_exchange_api *api, PyObject *owner, enum use use,
                           struct operand *operand)
@@ -627,12 +628,12 @@ static int read_exchanged(const struct module_state *state, PyObject *object, co
     const struct dl_tensor *tensor = tensor_of(foreign_of(owner), name);
     const struct dl_device place = tensor ? tensor->device : (struct dl_device){0, 0};
     struct device *device = is_cuda(place.type) ? cuda_numbered(state, name, place.id) : NULL;
-    device_stream home = NULL;
+    device_stream owning_stream = NULL;
     int plain;
 
     if (tensor && !is_cuda(place.type) && !is_host(place.type))
         refuse_device(name, place.type, place.id);
-    if (PyErr_Occurred() || (device && !read_work_stream(api, place, name, &home))) {
+    if (PyErr_Occurred() || (device && !read_work_stream(api, place, name, &owning_stream))) {
         Py_DECREF(owner);
         return -1;
     }
@@ -642,7 +643,7 @@ static int read_exchanged(const struct module_state *state, PyObject *object, co
     }
     if (fill_operand(object, name, owner, device, use, operand) < 0)
         return -1;
-    operand->home = home; /* where it is released as well, after our use */
+    operand->owning_stream = owning_stream; /* on which its memory is released, after our use */
     plain = is_plain(object, name, operand->dtype);
     if (plain > 0)
         return 1;
@@ -651,8 +652,8 @@ static int read_exchanged(const struct module_state *state, PyObject *object, co
     return plain < 0 ? -1 : ASK_DLPACK;
 }
 
-/* What find_foreign says of an object whose type has such functions. What they refuse is asked for a capsule,
- * which tells the reason. */
+/* find_foreign for an object whose type has the exchange API. If that refuses, __dlpack__ is tried, which reports
+ * the reason. */
 static int find_exchanged(const struct module_state *state, PyObject *object, const char *name, enum use use,
                           struct operand *operand)
 {
@@ -672,7 +673,7 @@ static int find_exchanged(const struct module_state *state, PyObject *object, co
     return found;
 }
 
-/* 1: it has DLPack, and is on that device; 0: it has none; -1 with an exception */
+/* 1: it has DLPack, on that device; 0: it has not; -1 with an exception */
 static int read_dl_device(PyObject *object, const char *name, int *type, int *id)
 {
     PyObject *class = (PyObject *)Py_TYPE(object), *pair;
@@ -686,7 +687,7 @@ static int read_dl_device(PyObject *object, const char *name, int *type, int *id
         return -1;
     }
     for (int i = 0; i < 2 && PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2; i++)
-        values[i] = PyNumber_AsSsize_t(PyTuple_GET_ITEM(pair, i), NULL); /* a huge one becomes the most there is */
+        values[i] = PyNumber_AsSsize_t(PyTuple_GET_ITEM(pair, i), NULL); /* clamps huge values */
     PyErr_Clear();
     if (values[0] <= 0 || values[0] > INT32_MAX || values[1] < 0 || values[1] > INT32_MAX) {
         PyErr_Format(PyExc_TypeError, "%s: expected __dlpack_device__ to return a type and a number, got %R", name,
@@ -702,7 +703,7 @@ static int read_dl_device(PyObject *object, const char *name, int *type, int *id
 
 /* ---- the CUDA Array Interface ---- */
 
-/* A tuple of integers into at most NPY_MAXDIMS numbers; how many they are, -1 with an exception. */
+/* Reads a tuple of at most NPY_MAXDIMS integers. Returns their number, -1 with an exception. */
 static int read_lengths(PyObject *tuple, const char *name, const char *key, npy_intp *lengths)
 {
     if (!tuple || !PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) > NPY_MAXDIMS) {
@@ -772,12 +773,12 @@ static bool read_interface_data(PyObject *pair, const char *name, struct operand
         operand->readonly = readonly != 0;
         return readonly >= 0 || blame(name);
     }
-    PyErr_Format(PyExc_TypeError, "%s: expected an address and a truth as 'data', got %R", name,
+    PyErr_Format(PyExc_TypeError, "%s: expected an address and a bool as 'data', got %R", name,
                  pair ? pair : Py_None);
     return false;
 }
 
-/* The stream that its work is on: `home` keeps its value where it names none. */
+/* The interface's stream; owning_stream is unchanged if it names none. */
 static bool read_interface_stream(PyObject *stream, const char *name, struct operand *operand)
 {
     unsigned long long handle;
@@ -786,17 +787,17 @@ static bool read_interface_stream(PyObject *stream, const char *name, struct ope
     if (operand->retire)
         return true;
     handle = PyLong_Check(stream) && !PyBool_Check(stream) ? PyLong_AsUnsignedLongLong(stream) : 0;
-    PyErr_Clear(); /* too large a number, or a negative one, is none either */
+    PyErr_Clear(); /* a negative or too large number is invalid as well */
     if (handle == 0 || handle == ULLONG_MAX) {
         PyErr_Format(PyExc_ValueError, "%s: expected None or the handle of a stream as 'stream', got %R", name,
                      stream);
         return false;
     }
-    operand->home = handle == 1 ? NULL : (device_stream)(uintptr_t)handle;
+    operand->owning_stream = handle == 1 ? NULL : (device_stream)(uintptr_t)handle;
     return true;
 }
 
-/* Whose memory it is. An array without elements has none, and belongs to any device. */
+/* Finds the device that owns the memory. An empty array has none, and fits any device. */
 static bool find_owner(const struct module_state *state, const char *name, struct operand *operand)
 {
     struct device *device = operand->size ? cuda_numbered(state, name, 0) : default_device(state);
@@ -826,7 +827,7 @@ static bool check_interface(PyObject *dict, const char *name)
     PyObject *version = PyDict_GetItemString(dict, "version"), *mask = PyDict_GetItemString(dict, "mask");
     const long number = version && PyLong_Check(version) ? PyLong_AsLong(version) : 0;
 
-    PyErr_Clear(); /* too large a number is no version either */
+    PyErr_Clear(); /* a too large number is invalid as well */
     if (number < 1 || number > 3) {
         PyErr_Format(PyExc_ValueError, "%s: expected version 1, 2 or 3 of the CUDA Array Interface, got %R", name,
                      version ? version : Py_None);
@@ -840,7 +841,7 @@ static bool check_interface(PyObject *dict, const char *name)
     return true;
 }
 
-/* The dict is looked at in a copy: what is in it may run code that changes the owner's. */
+/* Reads a copy of the dict, because its values may run code that changes the original. */
 static bool read_interface(const struct module_state *state, PyObject *interface, const char *name,
                            PyObject *stream_argument, enum use use, struct operand *operand)
 {
@@ -854,7 +855,7 @@ static bool read_interface(const struct module_state *state, PyObject *interface
          read_interface_dtype(PyDict_GetItemString(dict, "typestr"), name, operand) &&
          read_interface_data(PyDict_GetItemString(dict, "data"), name, operand) &&
          read_interface_layout(dict, name, operand) && find_owner(state, name, operand) &&
-         (use != AS_OPERAND || read_stream(state, stream_argument, operand->device, &operand->home)) &&
+         (use != AS_OPERAND || read_stream(state, stream_argument, operand->device, &operand->owning_stream)) &&
          read_interface_stream(PyDict_GetItemString(dict, "stream"), name, operand);
     Py_XDECREF(dict);
     if (!ok)
@@ -862,10 +863,10 @@ static bool read_interface(const struct module_state *state, PyObject *interface
     return ok;
 }
 
-/* ---- together ---- */
+/* ---- all protocols ---- */
 
 /* 1: it is one, and is the operand now; 0: it is none; -1 with an exception */
-/* Whether it has the CUDA Array Interface; keeps the exception that is set. */
+/* Whether the object has the CUDA Array Interface; keeps the current exception. */
 static bool has_interface(PyObject *object)
 {
     PyObject *type, *value, *traceback;
@@ -897,7 +898,7 @@ static int find_foreign(const struct module_state *state, PyObject *object, cons
         device = cuda_numbered(state, name, id);
         ok = device && (use != AS_OPERAND || read_stream(state, stream_argument, device, &stream));
         found = ok ? read_dlpack(object, name, device, stream, use, operand) : -1;
-        /* CuPy 14 says the wrong strides here, where they are negative, and the right ones there */
+        /* CuPy 14 reports wrong negative strides by DLPack, and right ones by the CUDA Array Interface */
         if (found >= 0 || !PyErr_ExceptionMatches(PyExc_ValueError) || !has_interface(object))
             return found;
         PyErr_Clear();
@@ -933,9 +934,9 @@ int read_foreign(const struct module_state *state, PyObject *object, const char 
     return found;
 }
 
-/* ---- Arrays on the memory of others ---- */
+/* ---- Arrays that share another library's memory ---- */
 
-/* As an Array has its elements: in native byte order, each at a multiple of its length. */
+/* Whether an Array can share the memory: native byte order, aligned elements. */
 static bool is_native(const struct operand *operand)
 {
     const npy_intp element = dtype_bytes(operand->dtype);
@@ -946,7 +947,7 @@ static bool is_native(const struct operand *operand)
     return aligned && !operand->swapped;
 }
 
-/* Makes the owner a capsule of ours that gives the memory back when the device has done its work there. */
+/* Wraps the owner in a capsule that releases the memory once the device's work on it is done. */
 static bool own(struct operand *operand)
 {
     npy_intp low, high;
@@ -973,7 +974,7 @@ static bool own(struct operand *operand)
     return false;
 }
 
-/* An Array where the operand is, which must be native. NULL with an exception. */
+/* An Array that shares the operand's memory, which must be native. NULL with an exception. */
 static PyObject *array_over(const struct module_state *state, struct operand *operand)
 {
     const size_t dims = (size_t)operand->layout.ndim * sizeof(npy_intp);
@@ -983,9 +984,9 @@ static PyObject *array_over(const struct module_state *state, struct operand *op
 
     if (!own(operand))
         return NULL;
-    if (operand->home) {
+    if (operand->owning_stream) {
         Py_BEGIN_ALLOW_THREADS
-        ok = operand->device->type->follow(operand->device, NULL, operand->home, &failure);
+        ok = operand->device->type->follow(operand->device, NULL, operand->owning_stream, &failure);
         Py_END_ALLOW_THREADS
     }
     if (!ok)

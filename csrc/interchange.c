@@ -1,5 +1,5 @@
-/* How an Array is handed to other libraries without a copy: by DLPack, and by the CUDA Array Interface.
- * csrc/foreign.c takes theirs. */
+/* Exports an Array to other libraries without a copy: by DLPack and by the CUDA Array Interface. csrc/foreign.c
+ * imports theirs. */
 #include "smemkit.h"
 
 #include <string.h>
@@ -8,14 +8,14 @@
 
 /* ---- DLPack ---- */
 
-/* What a capsule hands over: one of the two, then the shape and the strides in elements. */
+/* The content of an exported capsule: one of the two tensors, then shape and strides in elements. */
 struct exported {
     union {
         struct dl_managed plain;
         struct dl_versioned versioned;
     } as;
     struct array *array; /* strong reference */
-    bool waits;          /* the consumer's work is on a stream that the memory's release does not wait for */
+    bool waits;          /* the consumer's stream is not ordered before the memory's release */
     int64_t dims[];
 };
 
@@ -28,7 +28,7 @@ static bool is_finalizing(void)
 #endif
 }
 
-/* From any thread, with the GIL or without. At the end of the interpreter there is nobody left to give it to. */
+/* Called from any thread, with or without the GIL. After interpreter shutdown the array is leaked. */
 static void release(struct exported *exported)
 {
     struct device *device = exported->array->device;
@@ -61,7 +61,7 @@ static void release_versioned(struct dl_versioned *managed)
     release(managed->context);
 }
 
-/* Of a capsule that goes: nobody has taken what is in it, if it has its first name still. */
+/* A capsule's destructor: if it still has its original name, its content was not consumed. */
 static void drop_capsule(PyObject *capsule)
 {
     const bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
@@ -131,7 +131,7 @@ static PyObject *new_capsule(struct array *array, bool versioned, bool copied, b
     return capsule;
 }
 
-/* The consumer's stream, by the numbers of the array API. `waits`: with -1 it does not say which. */
+/* The consumer's stream, in the array API's encoding. *unknown: -1, the consumer does not say. */
 static bool read_consumer(PyObject *object, const struct array *array, device_stream *stream, bool *unknown)
 {
     long long handle = 1; /* the legacy default stream */
@@ -180,7 +180,7 @@ static bool read_pair(PyObject *object, const char *name, int pair[2], bool *giv
     return true;
 }
 
-/* What is to be exported: the array itself, or a copy of it, on the host if it is wanted there. */
+/* The array to export: the array itself, or a copy, on the host if requested. */
 static struct array *array_for(struct array *array, PyObject *where, PyObject *copy)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)array));
@@ -240,13 +240,13 @@ PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
         ok = false;
     } else if (array->device->ordinal >= 0 && !unknown) {
         Py_BEGIN_ALLOW_THREADS
-        ok = array->device->type->follow(array->device, consumer, array->home, &failure);
+        ok = array->device->type->follow(array->device, consumer, array->owning_stream, &failure);
         Py_END_ALLOW_THREADS
         if (!ok)
             raise_failure(state, &failure);
     }
     capsule = ok ? new_capsule(array, newest[0] >= 1, (PyObject *)array != self,
-                               array->device->ordinal >= 0 && (unknown || consumer != array->home) &&
+                               array->device->ordinal >= 0 && (unknown || consumer != array->owning_stream) &&
                                    !array->device->type->capturing(array->device, consumer))
                  : NULL;
     Py_DECREF((PyObject *)array);
@@ -266,7 +266,8 @@ PyObject *array_dlpack_device(PyObject *self, PyObject *unused)
 PyObject *array_interface(PyObject *self, void *unused)
 {
     struct array *array = (struct array *)self;
-    const uintptr_t stream = array->home ? (uintptr_t)array->home : 1; /* 1 is the legacy default stream */
+    const uintptr_t stream =
+        array->owning_stream ? (uintptr_t)array->owning_stream : 1; /* 1 is the legacy default stream */
     PyObject *type, *shape, *strides;
 
     (void)unused;

@@ -1,5 +1,4 @@
-/* Where the elements of an array lie: shapes and strides in bytes, and what can be said of them without looking at
- * an element. */
+/* Shapes and strides (in bytes) of arrays, and properties that follow from them without reading elements. */
 #include "smemkit.h"
 
 #include <stdlib.h>
@@ -25,7 +24,7 @@ struct layout layout_permuted(const struct layout *layout, const int *axes)
     return result;
 }
 
-/* A dimension is merged into the one before it where a step of that one is as long as the whole of this one. */
+/* Merges a dimension into the previous one if that one's stride equals this one's whole extent. */
 int merge_dimensions(int ndim, npy_intp *shape, npy_intp *steps, npy_intp *other_steps)
 {
     int merged = 0;
@@ -85,10 +84,10 @@ void layout_extent(const struct layout *layout, int element, npy_intp *low, npy_
     }
 }
 
-/* ---- between the host and a device ---- */
+/* ---- copies between host and device ---- */
 
-/* All that lies between the first and the last byte, as it lies. */
-static void travel_whole(const struct layout *layout, int element, char *data, struct runs *runs,
+/* One segment from the first to the last byte, including gaps. */
+static void travel_whole(const struct layout *layout, int element, char *data, struct segments *segments,
                          struct layout *there, npy_intp *first)
 {
     npy_intp low, high;
@@ -96,10 +95,10 @@ static void travel_whole(const struct layout *layout, int element, char *data, s
     layout_extent(layout, element, &low, &high);
     *there = *layout;
     *first = -low;
-    *runs = (struct runs){.data = data ? data + low : NULL, .run = (size_t)(high - low)};
+    *segments = (struct segments){.data = data ? data + low : NULL, .segment_bytes = (size_t)(high - low)};
 }
 
-/* The dimensions along which the elements lie, widest stride first. Returns their number. */
+/* The dimensions with more than one element, largest stride first. Returns their number. */
 static int by_stride(const struct layout *layout, int *order)
 {
     int count = 0;
@@ -117,7 +116,7 @@ static int by_stride(const struct layout *layout, int *order)
     return count;
 }
 
-/* Whether two of the elements share a byte, or may. */
+/* Whether two elements may share a byte. */
 static bool may_overlap(const struct layout *layout, int element, const int *order, int count)
 {
     npy_intp reach = element;
@@ -132,26 +131,26 @@ static bool may_overlap(const struct layout *layout, int element, const int *ord
     return false;
 }
 
-bool layout_travel(const struct layout *layout, int element, char *data, bool with_gaps, struct runs *runs,
-                   struct layout *there, npy_intp *first)
+bool layout_segments(const struct layout *layout, int element, char *data, bool with_gaps,
+                     struct segments *segments, struct layout *there, npy_intp *first)
 {
     enum {
         SHORT = 64,
         SPARSE = 4
-    }; /* a copy run by run is slower than a copy of SPARSE times as much, if SHORT */
+    }; /* copying SHORT segments is slower than copying SPARSE times as many contiguous bytes */
     int order[NPY_MAXDIMS];
     const int count = by_stride(layout, order);
     npy_intp step = element, lowest = 0, low, high;
 
     if (may_overlap(layout, element, order, count)) {
         if (with_gaps)
-            travel_whole(layout, element, data, runs, there, first);
+            travel_whole(layout, element, data, segments, there, first);
         return with_gaps;
     }
     *first = 0;
     *there = *layout;
-    *runs = (struct runs){.data = data, .run = (size_t)element};
-    for (int i = count - 1; i >= 0; i--) { /* narrowest stride first, from the end of the runs' dimensions */
+    *segments = (struct segments){.data = data, .segment_bytes = (size_t)element};
+    for (int i = count - 1; i >= 0; i--) { /* smallest stride first; filled from the last dimension */
         const int d = order[i];
         const npy_intp length = layout->shape[d], stride = llabs(layout->strides[d]);
 
@@ -161,18 +160,20 @@ bool layout_travel(const struct layout *layout, int element, char *data, bool wi
         }
         there->strides[d] = layout->strides[d] < 0 ? -step : step;
         step *= length;
-        if (runs->ndim == 0 && stride == (npy_intp)runs->run) {
-            runs->run *= (size_t)length;
+        if (segments->ndim == 0 && stride == (npy_intp)segments->segment_bytes) {
+            segments->segment_bytes *= (size_t)length;
         } else {
-            runs->shape[count - 1 - runs->ndim] = length;
-            runs->strides[count - 1 - runs->ndim++] = stride;
+            segments->shape[count - 1 - segments->ndim] = length;
+            segments->strides[count - 1 - segments->ndim++] = stride;
         }
     }
-    runs->data = data ? data + lowest : NULL; /* who asks for the runs alone has none */
-    memmove(runs->shape, runs->shape + count - runs->ndim, (size_t)runs->ndim * sizeof *runs->shape);
-    memmove(runs->strides, runs->strides + count - runs->ndim, (size_t)runs->ndim * sizeof *runs->strides);
+    segments->data = data ? data + lowest : NULL; /* NULL if the caller needs the segments' shape only */
+    memmove(segments->shape, segments->shape + count - segments->ndim,
+            (size_t)segments->ndim * sizeof *segments->shape);
+    memmove(segments->strides, segments->strides + count - segments->ndim,
+            (size_t)segments->ndim * sizeof *segments->strides);
     layout_extent(layout, element, &low, &high);
-    if (with_gaps && runs->ndim && runs->run < SHORT && high - low <= SPARSE * step)
-        travel_whole(layout, element, data, runs, there, first);
+    if (with_gaps && segments->ndim && segments->segment_bytes < SHORT && high - low <= SPARSE * step)
+        travel_whole(layout, element, data, segments, there, first);
     return true;
 }

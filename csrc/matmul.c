@@ -1,13 +1,13 @@
-/* matmul: products of matrices, and of batches of them. */
+/* matmul: products of matrices and of batches of matrices. */
 #include "smemkit.h"
 
-/* Where the matrices of a batch lie: dimensions of c's batch, with the steps of a and b, in matrices. */
+/* The batch dimensions of c, with the strides of a and b, in matrices. */
 struct batches {
     int ndim;
     npy_intp shape[NPY_MAXDIMS], a_steps[NPY_MAXDIMS], b_steps[NPY_MAXDIMS];
 };
 
-/* A vector becomes a matrix of one row, or one column. */
+/* Views a vector as a matrix of one row, or of one column. */
 static void as_matrix(struct layout *layout, bool column)
 {
     if (layout->ndim != 1)
@@ -19,7 +19,7 @@ static void as_matrix(struct layout *layout, bool column)
     layout->strides[column] = 0;
 }
 
-/* The shapes of a and b, both matrices or batches of them, broadcast; false where they do not fit. */
+/* Broadcasts the shapes of a and b, matrices or batches; false if they do not fit. */
 static bool broadcast(const struct layout *a, const struct layout *b, struct batches *batches, npy_intp *shape)
 {
     npy_intp a_batch_stride = 1, b_batch_stride = 1;
@@ -40,7 +40,7 @@ static bool broadcast(const struct layout *a, const struct layout *b, struct bat
     return true;
 }
 
-/* The shape of the product; 0 dimensions less for each operand that is a vector. -1 with an exception. */
+/* The shape of the product, without a dimension for each operand that is a vector. -1 with an exception. */
 static int matmul_shape(struct call *call, struct batches *batches, npy_intp *shape)
 {
     struct layout *a = &call->as[0], *b = &call->as[1];
@@ -67,8 +67,8 @@ static int matmul_shape(struct call *call, struct batches *batches, npy_intp *sh
     return ndim;
 }
 
-/* How split_k shares out the k products of an element. It depends on the whole problem's shape alone: the bits of
- * the result must not depend on the parts that it is done in. */
+/* How split_k divides the k products of an element. It depends on the shape of the whole problem only, because the
+ * bits of the result must not depend on its division into parts. */
 struct k_split {
     npy_intp chunk, splits;
 };
@@ -76,9 +76,9 @@ struct k_split {
 static struct k_split split_k(npy_intp elements, npy_intp k)
 {
     enum {
-        LONGEST = 8192,          /* products that one thread adds up: the errors of so many in float are small */
-        MOST_PARTIALS = 1 << 20, /* of as many elements, the tiles alone give a GPU enough to do */
-        MULTIPLE = 32,           /* of the largest tile: no tile is half empty but the last */
+        LONGEST = 8192,          /* products per thread: float errors stay small */
+        MOST_PARTIALS = 1 << 20, /* with more, the tiles alone keep a GPU busy */
+        MULTIPLE = 32,           /* the largest tile: only the last tile of a slice may be partial */
     };
     const npy_intp wanted = (k + LONGEST - 1) / LONGEST, room = MOST_PARTIALS / elements;
     const npy_intp splits = wanted < room ? wanted : room > 1 ? room : 1;
@@ -89,7 +89,7 @@ static struct k_split split_k(npy_intp elements, npy_intp k)
     return split;
 }
 
-/* One launch for all matrices that lie evenly; the dimensions of the batch before those are counted through. */
+/* One launch for all matrices with a single batch stride; a loop over the other batch dimensions. */
 static bool launch_matmul(struct call *call, struct matmul_args *args, const struct batches *batches)
 {
     const int64_t element = dtype_bytes(args->dtype), outer = batches->ndim > 1 ? batches->ndim - 1 : 0;
@@ -145,7 +145,7 @@ static bool run_matmul(struct call *part, void *context)
     return launch_matmul(part, &args, &batches);
 }
 
-/* out as a batch of matrices, whose rows and columns are there where an operand is a vector, too. */
+/* Views out as a batch of matrices, also if an operand is a vector. */
 static void make_matrices(struct call *call, int batches, npy_intp m, npy_intp n)
 {
     struct layout *made = &call->made;
@@ -162,10 +162,10 @@ static void make_matrices(struct call *call, int batches, npy_intp m, npy_intp n
         made->strides[batches + (column ? 1 : 0)] = out->strides[batches];
 }
 
-/* The loops of a product that is done in parts. Inner: rows of a, which meet all of b; or, in a batch, matrices.
- * Outer: columns of b, if the device has no room for all; or the matrices of a batch, if they are large. An
- * element of the result comes out the same in any case, for no part knows less of its row and its column. */
-static void cut_matmul(struct call *call, int batches)
+/* The loops of a product in parts. Inner: rows of a, which are multiplied with all of b; for a batch, matrices.
+ * Outer: columns of b, if they do not all fit on the device; or matrices of a batch, if they are large. The result
+ * does not depend on the parts, because no part divides k. */
+static void partition_matmul(struct call *call, int batches)
 {
     enum { ROWS = 32, MANY_ROWS = 256, DEPTH = 3 };
     const struct layout *a = &call->as[0], *b = &call->as[1], *made = &call->made;
@@ -174,29 +174,30 @@ static void cut_matmul(struct call *call, int batches)
     npy_intp matrices = (m * k + k * n + m * n) * element;
     const npy_intp sides = (m > n ? m : n) * k * element, all = m * n * element;
     const npy_intp part = call_part_bytes(call, sides > all ? sides : all);
-    struct cut *inner = &call->cuts[1], *outer = &call->cuts[0];
+    struct partition *inner = &call->partitions[1], *outer = &call->partitions[0];
     npy_intp rows = step_of(part, (k > n ? k : n) * element, ROWS);
 
-    call->apart = true;
-    *inner = (struct cut){m, rows > MANY_ROWS ? rows / MANY_ROWS * MANY_ROWS : rows, {a->ndim - 2, -1}, batches};
+    call->independent_parts = true;
+    *inner =
+        (struct partition){m, rows > MANY_ROWS ? rows / MANY_ROWS * MANY_ROWS : rows, {a->ndim - 2, -1}, batches};
     if (batches) {
-        struct cut *cut = matrices / 2 > part ? outer : inner;
+        struct partition *partition = matrices / 2 > part ? outer : inner;
 
-        for (int d = 1; d < batches; d++) /* a step has all of the dimensions after the first */
+        for (int d = 1; d < batches; d++) /* a step spans all dimensions after the first */
             matrices *= made->shape[d];
-        *cut = (struct cut){made->shape[0], step_of(part, matrices, 1), {-1, -1}, 0};
+        *partition = (struct partition){made->shape[0], step_of(part, matrices, 1), {-1, -1}, 0};
         for (int i = 0; i < 2; i++)
             if (call->as[i].ndim == made->ndim && call->as[i].shape[0] > 1)
-                cut->in[i] = 0;
+                partition->in[i] = 0;
         return;
     }
     if (part < NPY_MAX_INTP) {
         const npy_intp step = inner->step < m ? inner->step : m;
         const size_t line = (size_t)((k + n) * step * element) * 2 * DEPTH;
         const size_t column = (size_t)(k * element) * (call->in[1].dtype == call->result ? 1 : 2);
-        const size_t room = call_room(call, (line + (size_t)n * column) / 8 * 10) / 10 * 9;
+        const size_t room = call_free_memory(call, (line + (size_t)n * column) / 8 * 10) / 10 * 9;
 
-        *outer = (struct cut){n, n, {-1, b->ndim - 1}, batches + 1};
+        *outer = (struct partition){n, n, {-1, b->ndim - 1}, batches + 1};
         if (room <= line || (size_t)n > (room - line) / column)
             outer->step = step_of(room > line ? (npy_intp)((room - line) / column) : 0, 1, MANY_ROWS);
     }
@@ -205,8 +206,8 @@ static void cut_matmul(struct call *call, int batches)
 /* ---- which kernel, and how ---- */
 
 /* The executor's time for all blocks with this tile, in nanoseconds: a thread is a fiber, which costs its start
- * and a switch at each barrier, whether or not the tile has an element for it. Measured on a Zen 4; only the
- * ratios count. */
+ * and a switch per barrier, whether or not the tile has an element for it. Measured on a Zen 4; only the ratios
+ * matter. */
 static double tile_cost(npy_intp batches, npy_intp m, npy_intp n, npy_intp k, int tile)
 {
     const double BLOCK = 300, THREAD = 60, STEP = 28, PRODUCT = 1.4;
@@ -216,7 +217,7 @@ static double tile_cost(npy_intp batches, npy_intp m, npy_intp n, npy_intp k, in
     return blocks * (BLOCK + tile * tile * (THREAD + steps * (STEP + PRODUCT * tile)));
 }
 
-/* What kernel=None takes: on the CPU device, the tile of least cost; where k is long, several blocks for it. */
+/* The choice of kernel=None: the cheapest tile on the CPU device; split_k for a long k. */
 static void choose_matmul(struct call *call, int batch_ndim, const struct k_split *split)
 {
     const struct layout *made = &call->made;
@@ -233,7 +234,7 @@ static void choose_matmul(struct call *call, int batch_ndim, const struct k_spli
             kernel->size = *tile;
 }
 
-/* Bytes of the partial sums of the largest part. */
+/* The bytes of the partial sums of the largest part. */
 static size_t split_bytes(const struct call *call, const struct k_split *split)
 {
     const int element = dtype_bytes(call->result);
@@ -242,10 +243,10 @@ static size_t split_bytes(const struct call *call, const struct k_split *split)
     if (call->kernel.row != find_row(OP_matmul, "split_k"))
         return 0;
     for (int loop = 0; loop < 2; loop++) {
-        const struct cut *cut = &call->cuts[loop];
+        const struct partition *partition = &call->partitions[loop];
 
-        if (cut->made >= 0 && cut->step > 0 && cut->step < cut->length)
-            part.shape[cut->made] = cut->step;
+        if (partition->made >= 0 && partition->step > 0 && partition->step < partition->length)
+            part.shape[partition->made] = partition->step;
     }
     return (size_t)layout_size(&part) * (size_t)split->splits *
            (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
@@ -258,7 +259,7 @@ static bool is_highest(PyObject *precision)
     return PyUnicode_CheckExact(precision) && PyUnicode_CompareWithASCIIString(precision, "highest") == 0;
 }
 
-static PyObject *matmul(const struct module_state *state, PyObject *const *args, struct plan_note *note,
+static PyObject *matmul(const struct module_state *state, PyObject *const *args, struct launch_record *note,
                         size_t *scratch_bytes)
 {
     const bool own_out = args[M_OUT] != Py_None;
@@ -294,7 +295,7 @@ static PyObject *matmul(const struct module_state *state, PyObject *const *args,
                       call.as[1].shape[call.as[1].ndim - 1]);
         split = split_k(call.out.size, call.as[0].shape[call.as[0].ndim - 1]);
         choose_matmul(&call, batches.ndim, &split);
-        cut_matmul(&call, batches.ndim);
+        partition_matmul(&call, batches.ndim);
         call_choose_parts(&call);
         *scratch_bytes = call.scratch_bytes = split_bytes(&call, &split);
     }
@@ -304,7 +305,7 @@ static PyObject *matmul(const struct module_state *state, PyObject *const *args,
 PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     const struct module_state *state = state_of(module);
-    struct plan_note note = {.launches = 0};
+    struct launch_record note = {.launches = 0};
     size_t scratch_bytes = 0;
     PyObject *result;
 
@@ -313,10 +314,10 @@ PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
     const bool plain = args[M_OUT] != Py_None && args[M_DTYPE] == Py_None && is_highest(args[M_PRECISION]) &&
                        are_none(args, M_KERNEL, M_TILE) && are_none(args, M_DEVICE, M_STREAM);
     PyObject *const operands[] = {args[M_X1], args[M_X2], args[M_OUT]};
-    if (plain && plan_run(state, OP_matmul, operands, 3, &result))
+    if (plain && launch_cache_run(state, OP_matmul, operands, 3, &result))
         return result;
     result = matmul(state, args, plain ? &note : NULL, &scratch_bytes);
     if (plain && result)
-        plan_keep(state, OP_matmul, operands, 3, &note, scratch_bytes, result);
+        launch_cache_store(state, OP_matmul, operands, 3, &note, scratch_bytes, result);
     return result;
 }

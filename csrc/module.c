@@ -290,7 +290,7 @@ static PyMethodDef methods[] = {
     FAST(wavefronts),
     FAST(checked),
     FAST(timed),
-    FAST(rehearse),
+    FAST(dry_run),
     FAST(mark),
     FAST(ceiling),
     {"load_checked", core_load_checked, METH_O, NULL},

@@ -1,10 +1,10 @@
-/* The operators of an Array: +, ==, != and @. The other side is an Array too or, but for @, a number. NumPy's
- * arrays are refused by the operations: which side would be copied, and to where, is for the caller to say. (NumPy
- * itself makes scalars of arrays without dimensions that stand to the left of == and !=.) */
+/* The operators of an Array: +, ==, != and @. The other operand is an Array or, except for @, a number. NumPy
+ * arrays are refused, because the caller has to say which operand is to be copied to where. (NumPy itself converts
+ * 0-dimensional arrays to scalars on the left of == and !=.) */
 #include "smemkit.h"
 
-/* What a Python number becomes beside an array, by NumPy 2's rules: the array's dtype, if that can hold its kind.
- * For bfloat16 too, where NumPy would widen. */
+/* The dtype of a Python number combined with an array, by NumPy 2's rules: the array's dtype if it can hold the
+ * number's kind. Also for bfloat16, where NumPy would widen. */
 static enum dtype beside(enum dtype dtype, PyObject *number)
 {
     const bool integral = dtype & (BOOL | SIGNED | UNSIGNED);
@@ -18,7 +18,7 @@ static enum dtype beside(enum dtype dtype, PyObject *number)
     return dtype;
 }
 
-/* NumPy's scalars have a dtype of their own; NULL, without an exception, for what is no number. */
+/* The dtype of a scalar; NumPy scalars have their own. NULL without an exception if it is not a number. */
 static PyArray_Descr *descr_beside(struct array *array, PyObject *object)
 {
     PyArray_Descr *descr;
@@ -33,8 +33,8 @@ static PyArray_Descr *descr_beside(struct array *array, PyObject *object)
     return descr;
 }
 
-/* The other side of an operator: an array as it is, a number as an array without dimensions on the device of
- * `array`. NULL, without an exception, for what is neither. */
+/* The other operand: an Array itself, or a number as a 0-dimensional array on the device of `array`. NULL without
+ * an exception for anything else. */
 static PyObject *as_operand(struct array *array, PyObject *object)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(array));
@@ -52,7 +52,7 @@ static PyObject *as_operand(struct array *array, PyObject *object)
 
 typedef PyObject *(*operation)(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
-/* An operation on x and y, one of which is an Array, into `out`, or a new array where it is None. */
+/* An operation on x and y, at least one of which is an Array, into `out`, or a new array if that is None. */
 static PyObject *elementwise(operation compute, PyObject *x, PyObject *y, PyObject *out)
 {
     struct array *array = (struct array *)(array_check(x) ? x : y);
@@ -106,7 +106,8 @@ PyObject *array_matmul_to(PyObject *x, PyObject *y)
     return matmul(x, y, x);
 }
 
-/* Whether a Python integer has been found too large for an array of integers, which none of them equals then. */
+/* Whether the current exception says that a Python integer is too large for an integer array: no element equals
+ * it. */
 static bool fits_no_element(PyObject *x, PyObject *number)
 {
     const bool integral = ((struct array *)x)->dtype & (BOOL | SIGNED | UNSIGNED);
@@ -117,7 +118,7 @@ static bool fits_no_element(PyObject *x, PyObject *number)
     return true;
 }
 
-/* What an object whose class has written its own == or != says of itself and x; NotImplemented for others. */
+/* The other object's own == or !=, if its class defines one; otherwise NotImplemented. */
 static PyObject *ask_other(PyObject *x, PyObject *y, int comparison)
 {
     const PyTypeObject *type = Py_TYPE(y);
@@ -137,10 +138,10 @@ PyObject *array_compare(PyObject *x, PyObject *y, int comparison)
         Py_RETURN_NOTIMPLEMENTED;
     result = elementwise(same, x, y, Py_None);
     if (!result && fits_no_element(x, y))
-        return elementwise(opposite, x, x, Py_None); /* as no element differs from itself */
+        return elementwise(opposite, x, x, Py_None); /* all False for ==, all True for != */
     if (result == Py_NotImplemented)
         Py_SETREF(result, ask_other(x, y, comparison));
-    if (result == Py_NotImplemented) { /* Python would go by identity */
+    if (result == Py_NotImplemented) { /* Python would fall back to identity */
         Py_DECREF(result);
         return PyErr_Format(PyExc_TypeError, "%s: expected an Array on %s or a number, got %s; asarray() converts",
                             comparison == Py_EQ ? "==" : "!=", ((struct array *)x)->device->name,
@@ -171,8 +172,7 @@ int array_contains(PyObject *self, PyObject *value)
     return result;
 }
 
-/* == or != of an Array and the other side, in either order. NumPy makes arrays without dimensions of its scalars
- * here.
+/* == or != of an Array and another operand, in either order. NumPy passes its scalars as 0-dimensional arrays.
  */
 static PyObject *compare_with(PyObject *x, PyObject *y, int comparison)
 {
@@ -184,7 +184,7 @@ static PyObject *compare_with(PyObject *x, PyObject *y, int comparison)
     return result;
 }
 
-/* The function of NumPy's that is an operator; NotImplemented for others. */
+/* Calls the operator that a NumPy ufunc stands for; NotImplemented for others. */
 static PyObject *operate(PyObject *ufunc_name, PyObject *x, PyObject *y)
 {
     if (PyUnicode_CompareWithASCIIString(ufunc_name, "add") == 0)
@@ -198,7 +198,7 @@ static PyObject *operate(PyObject *ufunc_name, PyObject *x, PyObject *y)
     Py_RETURN_NOTIMPLEMENTED;
 }
 
-/* Whether an operand of another library has its own answer to NumPy's functions. */
+/* Whether an operand of another type implements __array_ufunc__. */
 static bool another_answers(PyObject *args)
 {
     bool another = false;
@@ -212,8 +212,8 @@ static bool another_answers(PyObject *args)
     return another;
 }
 
-/* NumPy's scalars and arrays leave their operators to its functions, which ask this method where there is an Array
- * among the operands: x + y comes as numpy.add(x, y), and x += y as numpy.add(x, y, out=x). */
+/* NumPy scalars and arrays implement operators by ufuncs, which call this method if an operand is an Array: x + y
+ * arrives as numpy.add(x, y), and x += y as numpy.add(x, y, out=x). */
 PyObject *array_ufunc(PyObject *self, PyObject *args, PyObject *keywords)
 {
     PyObject *ufunc, *method, *name, *result;

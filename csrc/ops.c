@@ -1,5 +1,5 @@
-/* The small operations, and what all of them share. An operation is one function: read the arguments, choose the
- * kernel, say what it wants of the operands and what it makes; call.c does the rest. */
+/* The small operations, and what all operations share. An operation is one function: it reads the arguments,
+ * chooses the kernel, and describes the layouts and dtypes of operands and result; call.c does the rest. */
 #include "smemkit.h"
 
 bool warn(PyObject *category, const char *text)
@@ -22,7 +22,7 @@ bool warn_complex(enum dtype from, enum dtype to)
     return ok;
 }
 
-void want_natural(struct call *call, int i)
+void want_native_layout(struct call *call, int i)
 {
     call->as[i] = call->in[i].layout;
     call->dtype[i] = call->in[i].dtype;
@@ -89,7 +89,7 @@ bool read_common_dtype(struct call *call, PyObject *object, enum dtype *dtype)
     return true;
 }
 
-/* ---- the tutorials' first kernels ---- */
+/* ---- first kernels of tutorials ---- */
 
 static bool run_reverse(struct call *part, void *unused)
 {
@@ -119,7 +119,7 @@ PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count
                   args[STREAM]))
         return call_refused(&call);
 
-    want_natural(&call, 0);
+    want_native_layout(&call, 0);
     return call_run(state, &call, run_reverse, NULL, own_out);
 }
 
@@ -141,9 +141,9 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
 
     if (!read_count("add_one", count, ARGUMENTS) || !read_operand(state, args[X], "x", args[STREAM], &call.in[0]))
         return call_refused(&call);
-    want_natural(&call, 0);
+    want_native_layout(&call, 0);
     call.type_num = call.in[0].descr->type_num;
-    if (call.dtype[0] == BOOL) /* one more than True is 2 */
+    if (call.dtype[0] == BOOL) /* True + 1 is 2 */
         call.dtype[0] = INT64;
     if (!read_device(state, args[DEVICE], call.in, 1, &call.device) ||
         !read_kernel(OP_add_one, Py_None, "size", Py_None, Py_None, args[DEVICE], call_is_host(&call),
@@ -168,7 +168,7 @@ PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count
 
     if (!read_count("convert", count, ARGUMENTS) || !read_operand(state, args[X], "x", args[STREAM], &call.in[0]))
         return call_refused(&call);
-    want_natural(&call, 0);
+    want_native_layout(&call, 0);
     dtype = call.in[0].dtype;
     call.type_num = call.in[0].descr->type_num;
     if (!read_dtype(args[DTYPE], EVERY, &dtype, &call.type_num) || !warn_complex(call.in[0].dtype, dtype) ||
@@ -184,7 +184,7 @@ PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count
 
 /* ---- the operators of Array: add, compare ---- */
 
-/* The shape that NumPy's broadcasting gives the two, and both of them repeated to it. -1 with an exception. */
+/* Broadcasts both operands to their common shape. -1 with an exception. */
 static int broadcast_both(struct call *call, npy_intp *shape)
 {
     const struct layout *const of[2] = {&call->in[0].layout, &call->in[1].layout};
@@ -209,7 +209,7 @@ static int broadcast_both(struct call *call, npy_intp *shape)
     return call->as[0].ndim = call->as[1].ndim = ndim;
 }
 
-/* An operation on two arrays, element by element. `read_dtypes` says what they are cast to, and what comes out. */
+/* An elementwise operation on two arrays. `read_dtypes` sets the operands' and the result's dtypes. */
 static PyObject *elementwise(PyObject *module, enum op op, PyObject *const *args, Py_ssize_t count,
                              bool (*read_dtypes)(struct call *), call_launcher launch, void *context)
 {
@@ -272,7 +272,7 @@ static bool run_compare(struct call *part, void *context)
     return call_launch(part, part->kernel.row, &args);
 }
 
-/* As NumPy's common dtype has them, but for signed integers beside uint64: it would be float64, which rounds. */
+/* The operands' promoted dtype by NumPy's rules, except for signed integers with uint64: float64 would round. */
 static bool read_compared(struct call *call)
 {
     const unsigned both = call->in[0].dtype | call->in[1].dtype;

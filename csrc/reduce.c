@@ -1,10 +1,10 @@
-/* The reductions: sum, min, var, argmax and their like, over any axes. */
+/* The reductions (sum, min, var, argmax, ...) over any axes. */
 #include "smemkit.h"
 
 #include <math.h>
 #include <string.h>
 
-/* (outer, n, inner) elements, n of which become one. */
+/* A reduction of (outer, n, inner) elements along the second axis. */
 struct extent {
     int64_t outer, n, inner;
 };
@@ -14,8 +14,8 @@ static bool is_rung(const struct kernel_row *row, const char *name)
     return strcmp(row->name, name) == 0;
 }
 
-/* Whether it is one of those that kernel=None takes, whose work is planned. */
-static bool is_planned(const struct kernel_row *row)
+/* Whether it is one of the kernels that kernel=None takes, which need a work split. */
+static bool is_default_kernel(const struct kernel_row *row)
 {
     return is_rung(row, "single_pass") || is_rung(row, "columns") || is_rung(row, "small_columns");
 }
@@ -25,9 +25,9 @@ static enum dtype real_part(enum dtype dtype)
     return dtype == COMPLEX64 ? FLOAT32 : dtype == COMPLEX128 ? FLOAT64 : dtype;
 }
 
-/* What a sum is added up in. One that is left to smemkit is added in double precision, so that its error is half
- * an ulp and n * 2^-53 of the sum of |x|; a rung that was named computes in single precision, if x has no more,
- * but for those that wait for memory in any case. */
+/* The accumulator of a sum. kernel=None adds in double precision: the error is half an ulp plus n * 2^-53 of the
+ * sum of |x|. A named rung adds in single precision if x has no more, except memory-bound rungs, where double
+ * costs nothing. */
 static enum dtype sum_accumulator(enum dtype dtype, bool widest)
 {
     if (dtype & UNSIGNED)
@@ -39,15 +39,15 @@ static enum dtype sum_accumulator(enum dtype dtype, bool widest)
     return widest || dtype == FLOAT64 ? FLOAT64 : FLOAT32;
 }
 
-/* sum, prod and mean: `asked` is 0 or the dtype that the elements are cast to first. */
+/* The dtypes of sum, prod and mean; `asked` is 0 or the dtype that elements are cast to first. */
 static void sum_types(struct call *call, enum dtype asked, struct reduce_args *args)
 {
     const enum dtype in = call->in[0].dtype, integers = BOOL | SIGNED | UNSIGNED;
-    const bool widest = call->kernel.chosen || is_planned(call->kernel.row);
+    const bool widest = call->kernel.chosen || is_default_kernel(call->kernel.row);
     const bool as_accumulated =
         widest && ((in & FLOATING && asked == FLOAT64) || (in & COMPLEX && asked == COMPLEX128));
 
-    if (asked == BOOL && args->op == REDUCE_SUM) { /* the sum of truths is their "or" */
+    if (asked == BOOL && args->op == REDUCE_SUM) { /* the sum of bools is their "or" */
         args->op = REDUCE_ANY;
         args->result = BOOL;
         return;
@@ -57,13 +57,13 @@ static void sum_types(struct call *call, enum dtype asked, struct reduce_args *a
         return;
     }
     if (asked && !as_accumulated && !(in & integers && asked & (SIGNED | UNSIGNED) && args->op != REDUCE_MEAN))
-        /* sums of integers wrap around at the end as well as before */
+        /* wrapping at the end is the same as wrapping at each step */
         call->dtype[0] = asked;
     args->accumulator = sum_accumulator(call->dtype[0], widest);
     args->result = asked ? asked : in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in;
 }
 
-/* The dtype of `out`: a new reference. NULL where there is none, or no array, which is refused later. */
+/* The dtype of `out`: a new reference. NULL if there is no out, or no array; the latter is refused later. */
 static PyArray_Descr *descr_of_out(const struct module_state *state, PyObject *out)
 {
     struct operand other = {NULL};
@@ -82,7 +82,7 @@ static PyArray_Descr *descr_of_out(const struct module_state *state, PyObject *o
     return descr;
 }
 
-/* The dtype that holds the elements and those of `out`; 0 where there is none, no out, or one that cannot take it.
+/* The promoted dtype of the elements and `out`; 0 if there is none, no out, or one that cannot hold the result.
  */
 static enum dtype dtype_with_out(const struct operand *x, PyArray_Descr *out)
 {
@@ -94,7 +94,7 @@ static enum dtype dtype_with_out(const struct operand *x, PyArray_Descr *out)
     return dtype && dtype_casts(dtype, dtype_of(out)) ? dtype : 0;
 }
 
-/* NumPy adds a mean up in the dtype that is asked for, and divides where the sum is: in `out`. */
+/* NumPy adds up a mean in the requested dtype, and divides in out's. */
 static bool divides_in_out(enum dtype asked, const PyArray_Descr *out)
 {
     return asked & (BOOL | SIGNED | UNSIGNED) && out && dtype_of(out) & (FLOATING | COMPLEX);
@@ -103,7 +103,7 @@ static bool divides_in_out(enum dtype asked, const PyArray_Descr *out)
 static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyArray_Descr *out,
                          struct reduce_args *args)
 {
-    static const unsigned moments = FLOATING | COMPLEX;
+    static const unsigned variance = FLOATING | COMPLEX;
     enum dtype asked = 0, with_out;
     int unused;
 
@@ -112,8 +112,8 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyA
     case REDUCE_SUM:
     case REDUCE_PROD:
     case REDUCE_MEAN:
-        if (args->op != REDUCE_MEAN || call->in[0].dtype & moments)
-            asked = dtype_with_out(&call->in[0], out); /* as NumPy, which adds up in it */
+        if (args->op != REDUCE_MEAN || call->in[0].dtype & variance)
+            asked = dtype_with_out(&call->in[0], out); /* as NumPy does, which adds up in out's dtype */
         if (!(call->in[0].dtype & COMPLEX))
             asked = real_part(asked);
         if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked, &call->type_num))
@@ -124,18 +124,18 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyA
         break;
     case REDUCE_VAR:
     case REDUCE_STD:
-        if (!read_dtype(dtype, moments, &asked, &unused))
+        if (!read_dtype(dtype, variance, &asked, &unused))
             return false;
-        if (asked && !(asked == FLOAT64 && call->in[0].dtype & ~moments))
+        if (asked && !(asked == FLOAT64 && call->in[0].dtype & ~variance))
             call->dtype[0] = asked;
-        args->result = asked ? asked : call->in[0].dtype & ~moments ? FLOAT64 : real_part(call->in[0].dtype);
+        args->result = asked ? asked : call->in[0].dtype & ~variance ? FLOAT64 : real_part(call->in[0].dtype);
         with_out = asked ? 0 : dtype_with_out(&call->in[0], out);
         if (with_out & FLOATING && args->result & FLOATING) /* it is computed in double anyway */
             args->result = with_out;
         break;
     case REDUCE_MIN:
     case REDUCE_MAX:
-        if (args->has_initial) /* which may be none of x's dtype, but one of the dtype of `out` */
+        if (args->has_initial) /* converted to out's dtype, not x's */
             asked = dtype_with_out(&call->in[0], out) & call->kernel.row->dtypes;
         if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked, &call->type_num))
             return false;
@@ -153,77 +153,98 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyA
     return warn_complex(call->in[0].dtype, asked ? asked : call->in[0].dtype);
 }
 
-/* ---- the work of these: all that may want tuning ---- */
+/* ---- the work split: all thresholds, fitted to an H200 by measurements of random problems ---- */
 
 enum {
-    VECTOR = 16,           /* bytes of a load */
-    LINE = 8,              /* vectors: a chunk is whole lines of the cache */
-    ONE_CHUNK = 64 << 10,  /* bytes of a row that are one block's: blocks that meet take a microsecond for it */
-    LEAST_CHUNK = 4 << 10, /* that are worth a block of their own, while a warp of the last one can wait for all */
-    SOME_CHUNK = 16 << 10, /* while there is a multiprocessor for each */
-    EVEN_CHUNK = 12 << 10, /* or, of a row that is alone, while each has as many */
-    CHUNK = 128 << 10,     /* while there are not too many */
-    MOST_CHUNK = 4 << 20,  /* more than that is not given to one block, where rows are split */
-    FEW = 2,               /* blocks a multiprocessor; */
-    FULL = 4,              /* as many as it has room for; */
-    MUCH = 8,              /* as many as are much to read */
+    VECTOR_BYTES = 16, /* one load */
+    LINE_VECTORS = 8,  /* a chunk is a multiple of a cache line of this many vectors */
     WARP = 32,
-    MANY_ROWS = 12,      /* of which some wait, so that no multiprocessor is without work before the others */
-    MANY_COLUMNS = 4,    /* likewise; the last block has more to combine */
-    WARP_VECTORS = 1024, /* of a row that is a warp's or less, where there are WARP_ROWS a multiprocessor */
+
+    /* blocks per multiprocessor */
+    FEW_BLOCKS = 2,      /* enough to keep it busy */
+    RESIDENT_BLOCKS = 4, /* as many as fit at the same time */
+    MANY_BLOCKS = 8,     /* from here on there is much to read */
+    MAX_ROW_BLOCKS = 12, /* when rows are split: some blocks wait, so that no multiprocessor is idle at the end */
+    MAX_COLUMN_BLOCKS = 4, /* the same for columns, where the last block has more to combine */
+
+    /* splitting a row, or a tile of columns: bytes per chunk */
+    MAX_UNSPLIT_BYTES =
+        64 << 10,        /* up to this size one block reads it all: synchronising blocks costs a microsecond */
+    MIN_CHUNK = 4 << 10, /* at least, while one warp of the last block can wait for all others */
+    FEW_BLOCKS_CHUNK = 16 << 10, /* at least, while there are few blocks */
+    SINGLE_ROW_CHUNK =
+        12 << 10, /* at least, to give a single row the same number of blocks on all multiprocessors */
+    MANY_BLOCKS_CHUNK = 128 << 10, /* while there are not too many blocks */
+    MAX_CHUNK = 4 << 20,           /* at most, if rows are split at all */
+    MAX_SPLITS = 65535,            /* chunks per row: the grid's y */
+
+    /* rows in single_pass: threads per row */
+    SHORT_ROW_VECTORS = 32,           /* rows up to this length go through shared memory, if there are many */
+    SHORT_ROW_BYTES_PER_THREAD = 128, /* of such a row */
+    WARP_ROW_VECTORS =
+        1024, /* rows up to this length get a warp or less, if there are WARP_ROWS per multiprocessor */
     WARP_ROWS = 16,
-    SHORT_VECTORS = 32,  /* of a row that goes through shared memory, where there are as many rows */
-    SHORT_BYTES = 128,   /* of such a row that are enough for a thread */
-    THREAD_VECTORS = 10, /* of a row that are enough for a thread, if it has LINE_THREADS beside it, */
-    ROW_THREADS = 2048,  /* and these are so many a multiprocessor */
-    LINE_VECTORS = 256,  /* of a row that is a warp's, where each multiprocessor has some */
-    LINE_THREADS = 8,
-    WIDE_TILE = 32,      /* vectors of a tile of columns, where there are enough for all multiprocessors */
-    ROW_TILE = 80,       /* or of one that is whole rows */
-    NARROW_TILE = 8,     /* and where there are not: the rows are split, and a wide tile has more to combine */
-    FOLD_LANES = 64,     /* the most vectors of narrow rows that are made one */
-    ROWS_OF_THREAD = 8,  /* rows that a thread of `columns` should have at least */
-    WHOLE_THREADS = 384, /* a multiprocessor, that are enough for each to have whole columns; */
-    KERNEL_THREADS = 12, /* or, where a kernel is made for so few rows */
-    SMALL_ELEMENTS = 16 << 20,      /* up to so many, a thread has a single column, */
-    FEW_ROWS = 8,                   /* but for whole columns that are no longer than this, */
-    WORD = 4,                       /* or whose elements have fewer bytes; */
-    NARROW = 8,                     /* or up to any number, in rows of no more than this, */
-    MANY_NARROW = 50,               /* or than a warp's threads if there are so many */
-    SOME_ROWS = 12,                 /* rows that go as small columns: so many at least, */
-    REGISTER_ROWS = 8 << 10,        /* more than so many short ones stay in registers, or words in any case; */
-    SMALL_ROWS = 32 << 10,          /* up to so many short ones, or */
-    UNALIGNED_ROWS = 1 << 20,       /* elements in longer ones that are no whole vectors, */
-    LONG_ROW = 1024,                /* but are not longer than this, if elements are no words; */
-    UNALIGNED_BYTES = 1024,         /* or of any size, if they are words, and so many bytes of them, */
-    LONGEST_ROW = 32 << 10,         /* up to so many of them, */
-    FEW_BYTES = 2 << 10,            /* or fewer rows, if they are no longer than this */
-    SHORTEST = 3,                   /* elements of a row that is read by a thread */
-    IN_FLIGHT = 4,                  /* vectors of a thread of single_pass, as it has them, or one more, */
-    MAX_IN_FLIGHT = 8,             /* or so many, each with the next behind it: their last round costs */
-    FEWER = 2,                      /* so many less; or so many in any case, */
-    LONG = 64,                      /* where a thread has so many; */
-    WARP_ROUNDS = 4,                /* one more in a warp, where a thread has less than so many rounds */
-    WIDE_ROWS = 6 * REDUCE_BLOCK,   /* vectors of a row that is a warp's, where a block's threads would wait */
-    WIDER_ROWS = 16 * REDUCE_BLOCK, /* in vain, if there are half of WARP_ROWS, or all of them */
-    FEW_COLUMNS = 512,              /* that are better tiles, */
-    DEEP = 512,                     /* where there are so many rows, */
-    DEEP_APART = 256,               /* or even so many, if they do not begin alike */
-    NARROW_COLUMNS = 128,           /* a multiprocessor, that have a thread each where rows are narrow */
-    LEAST_THREADS = 64,             /* of a block of small columns */
-    LEAST_ROWS = 4,                 /* of a thread of these, before there are more threads one below the other: */
-    SHORT = 8,                      /* while these are fewer, blocks have no more threads than they need */
-    ROUND = 16,                     /* rows of a thread that are under way at once, */
-    ROUND_BYTES = 64,               /* or so many bytes of them: */
-    ROUNDS = 3,                     /* more such rounds, and tiles are narrower, if all have room then; */
-    MOST_ROUNDS = 6,                /* more, and the rows are split, */
-    MOST_OF_TILE = 40000,           /* or more elements in a narrow tile, which is a multiprocessor's alone, */
-    SPLIT_ROWS_EACH = 16,           /* into chunks of which a thread has so many rows at least, */
-    SPLIT_LANES = 128,              /* in tiles twice as wide if there are so many columns */
-    WARP_ROWS_EACH = 32,            /* a warp's threads lie in several narrow rows, if each has so many */
-    NARROW_LANES = 8,   /* columns of a narrow tile: of elements that are words, what is read at once; */
-    SCATTERED = 400000, /* even fewer only while all tiles have no more rows together than this */
-    MOST_SPLITS = 65535
+    MIN_ROW_THREADS = 8,     /* of these; more, */
+    MAX_THREAD_VECTORS = 10, /* while a thread has more vectors than this, */
+    MIN_SM_THREADS = 2048,   /* or a multiprocessor has fewer threads than this */
+    FEW_ROWS_WARP_VECTORS =
+        256, /* up to this length a row gets a warp also with few rows, at least one per multiprocessor */
+    HALF_AS_MANY_ROWS_VECTORS = 6 * REDUCE_BLOCK, /* rows that would leave a block's threads idle get a warp each:
+                                                     up to this length if there are half of WARP_ROWS, */
+    LONGEST_WARP_ROW_VECTORS = 16 * REDUCE_BLOCK, /* up to this length if there are WARP_ROWS */
+
+    /* loads in flight per thread of single_pass */
+    IN_FLIGHT = 4,            /* or one more, where that saves a round of loads */
+    MAX_IN_FLIGHT = 8,        /* software-pipelined, */
+    PIPELINE_GAIN = 2,        /* which makes the last round cheaper by this many loads; */
+    LONG_THREAD_VECTORS = 64, /* always, if a thread has this many vectors */
+    MAX_WARP_ROUNDS = 4,      /* a warp's rows take one more load in flight only below this many rounds */
+
+    /* columns: tiles and whole columns */
+    WIDE_TILE = 32,        /* vectors per tile of columns, if that gives enough tiles for all multiprocessors */
+    MAX_ROW_TILE = 80,     /* rows of up to this many vectors are one tile */
+    NARROW_TILE = 8,       /* vectors per tile otherwise: rows are split, and a wide tile has more to combine */
+    MAX_FOLD_VECTORS = 64, /* of folded rows */
+    MIN_THREAD_ROWS = 8,   /* of `columns` */
+    WHOLE_COLUMN_THREADS = 384, /* per multiprocessor: enough for one thread per vector of whole columns; */
+    UNROLLED_THREADS = 12,      /* the same, if there is a kernel for this number of rows */
+    FEW_COLUMNS = 512,          /* up to this many columns, tiles are better than whole columns */
+    DEEP_ROWS = 512,            /* from this many rows on, */
+    UNALIGNED_DEEP_ROWS = 256,  /* or from this many, if rows are unaligned */
+
+    /* when small_columns takes a column problem */
+    SMALL_ELEMENTS = 16 << 20, /* up to this many elements, */
+    FEW_ROWS = 8,              /* except whole columns of no more rows than this, */
+    WORD_BYTES = 4,            /* or of elements smaller than this; */
+    NARROW_COLUMNS = 8,        /* any number of elements in rows no longer than this, */
+    MANY_NARROW_ROWS = 50,     /* or no longer than a warp with at least this many rows, */
+    NARROW_THREADS = 128,      /* if there are this many columns per multiprocessor */
+
+    /* when small_columns takes a row problem: one element per thread */
+    SOME_ROWS = 12,               /* at least this many rows, */
+    FEW_ROWS_BYTES = 2 << 10,     /* or fewer unaligned ones of at most this many bytes; */
+    SMALL_ROWS = 32 << 10,        /* at most this many short rows, */
+    UNALIGNED_ELEMENTS = 1 << 20, /* or this many elements in unaligned rows, */
+    LONG_ROW = 1024,              /* which are no longer than this if elements are smaller than a word; */
+    UNALIGNED_ROW_BYTES = 1024,   /* or any number of unaligned rows of words with at least this many bytes */
+    LONGEST_ROW = 32 << 10,       /* and at most this many elements */
+    REGISTER_ROWS = 8 << 10,      /* rows of small elements stay in registers if there are more than this */
+    ROWWISE_ELEMENTS = 3,         /* rows of up to this length go to rowwise */
+
+    /* small_columns: threads per tile */
+    MIN_BLOCK_THREADS = 64,
+    MIN_SMALL_COLUMN_ROWS = 4,   /* per thread, before more threads share a column */
+    SHORT_HEIGHT = 8,            /* below this height, blocks get no more threads than needed */
+    ROUND_ROWS = 16,             /* rows in flight per thread, */
+    ROUND_BYTES = 64,            /* or bytes, for elements larger than a word */
+    MAX_ROUNDS = 3,              /* with more such rounds tiles become narrower, if all blocks still fit; */
+    MAX_UNSPLIT_ROUNDS = 6,      /* with more, rows are split, */
+    MAX_TILE_ELEMENTS = 40000,   /* as they are with more elements in a narrow tile */
+    SPLIT_THREAD_ROWS = 16,      /* at least, per thread, when rows are split */
+    SPLIT_WIDE_COLUMNS = 128,    /* from this many columns on, tiles of split rows are twice as wide */
+    FOLDED_THREAD_ROWS = 32,     /* at least, per thread, before a warp spans several narrow rows */
+    NARROW_LANES = 8,            /* columns of a narrow tile: a sector of words */
+    SCATTERED_ELEMENTS = 400000, /* tiles become even narrower only up to this many elements in all */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -241,25 +262,26 @@ static int64_t ceil_div(int64_t n, int64_t d)
     return (n + d - 1) / d;
 }
 
-/* Into how many chunks each of so many rows, or tiles of columns, of `bytes` is cut: for a few blocks a
- * multiprocessor, or for many. */
-static int64_t splits_of(const struct device *device, int64_t rows, int64_t bytes, int few_blocks, int many_blocks)
+/* The number of chunks per row (or tile of columns) of `bytes` bytes, to give each multiprocessor few_blocks
+ * blocks if chunks are small, and up to many_blocks. */
+static int64_t number_of_splits(const struct device *device, int64_t rows, int64_t bytes, int few_blocks,
+                                int many_blocks)
 {
     const int64_t few = ceil_div(few_blocks * device->multiprocessors, rows);
     const int64_t many = many_blocks * device->multiprocessors / rows;
-    int64_t splits = most(least(bytes / LEAST_CHUNK, least(few, WARP)), least(bytes / SOME_CHUNK, few));
+    int64_t splits = most(least(bytes / MIN_CHUNK, least(few, WARP)), least(bytes / FEW_BLOCKS_CHUNK, few));
 
-    if (bytes <= ONE_CHUNK)
+    if (bytes <= MAX_UNSPLIT_BYTES)
         return 1;
-    splits = most(splits, least(bytes / CHUNK, many));
+    splits = most(splits, least(bytes / MANY_BLOCKS_CHUNK, many));
     if (many > 1)
-        splits = most(splits, bytes / MOST_CHUNK);
-    return most(1, least(splits, MOST_SPLITS));
+        splits = most(splits, bytes / MAX_CHUNK);
+    return most(1, least(splits, MAX_SPLITS));
 }
 
-/* The share of so many bytes that L2 should have when they are read again: all of what it has room for; else what
- * leaves enough of it to the rest, which comes and goes. */
-static float share_to_keep(const struct device *device, int64_t bytes)
+/* The share of `bytes` bytes that should stay in L2 for the next read: all if they fit, otherwise what leaves
+ * enough of L2 for streaming the rest. */
+static float l2_share(const struct device *device, int64_t bytes)
 {
     const int64_t l2 = (int64_t)device->l2_bytes;
 
@@ -275,20 +297,19 @@ static int power_of_two(int64_t n)
     return power;
 }
 
-/* Rows that go through shared memory: as many a block as it has room for, or less, so that all multiprocessors
- * have a block or two; blocks begin at a multiple of a vector. */
+/* Rows that go through shared memory: as many per block as fit, or fewer, so that each multiprocessor gets
+ * FEW_BLOCKS; a block starts at a multiple of a vector. */
 static void split_short_rows(const struct device *device, int64_t rows, int64_t bytes, int per_vector,
                              struct reduce_work *work)
 {
-    const int64_t share = ceil_div(rows, FEW * device->multiprocessors);
+    const int64_t share = ceil_div(rows, FEW_BLOCKS * device->multiprocessors);
 
-    work->group = power_of_two(least(32, ceil_div(bytes, SHORT_BYTES)));
+    work->group = power_of_two(least(32, ceil_div(bytes, SHORT_ROW_BYTES_PER_THREAD)));
     work->short_rows_per_block =
         (int)least(ceil_div(share, per_vector), REDUCE_SHORT_ROWS_SMEM_BYTES / bytes / per_vector) * per_vector;
 }
 
-/* Whether a partial result has no more than 8 bytes, as the launcher has it: one number, and no place or
- * compensation beside it. */
+/* Whether a partial result fits into 8 bytes in the launcher: one number, without index or compensation. */
 static bool fits_word(const struct reduce_args *args)
 {
     switch (args->op) {
@@ -316,31 +337,31 @@ static bool is_sum(const struct reduce_args *args)
     return args->op == REDUCE_SUM || args->op == REDUCE_MEAN;
 }
 
-static bool is_first(const struct reduce_args *args)
+static bool is_min_or_max(const struct reduce_args *args)
 {
     return args->op == REDUCE_MIN || args->op == REDUCE_MAX;
 }
 
-/* Whether results are elements as x has them, which a launcher stores as vectors. */
-static bool gives_elements(const struct reduce_args *args)
+/* Whether results have x's dtype, so that a launcher can store them as vectors. */
+static bool result_has_x_dtype(const struct reduce_args *args)
 {
-    return (is_first(args) || (is_sum(args) && args->dtype & (FLOATING | INT64 | UINT64))) &&
+    return (is_min_or_max(args) || (is_sum(args) && args->dtype & (FLOATING | INT64 | UINT64))) &&
            args->result == args->dtype;
 }
 
-/* Whether single_pass keeps rows in registers, if they lie so that it can; else they are short rows to it. */
-static bool stays_in_registers(const struct extent *extent, const struct reduce_args *args)
+/* Whether single_pass keeps rows in registers if their layout allows it; otherwise they are short rows. */
+static bool fits_in_registers(const struct extent *extent, const struct reduce_args *args)
 {
-    return extent->n <= REDUCE_MAX_ROW_IN_REGISTERS && extent->n * dtype_bytes(args->dtype) <= VECTOR &&
-           gives_elements(args);
+    return extent->n <= REDUCE_MAX_ROW_IN_REGISTERS && extent->n * dtype_bytes(args->dtype) <= VECTOR_BYTES &&
+           result_has_x_dtype(args);
 }
 
-/* Whether a thread that has so many vectors has fewer rounds of loads if one more is under way in each. */
+/* Whether one more load in flight saves a thread with this many vectors a round of loads. */
 static bool saves_round(int64_t vectors)
 {
     const int64_t rounds = ceil_div(vectors, IN_FLIGHT);
 
-    return rounds < WARP_ROUNDS && ceil_div(vectors, IN_FLIGHT + 1) < rounds;
+    return rounds < MAX_WARP_ROUNDS && ceil_div(vectors, IN_FLIGHT + 1) < rounds;
 }
 
 static bool is_double_sum(const struct reduce_args *args)
@@ -348,16 +369,16 @@ static bool is_double_sum(const struct reduce_args *args)
     return is_sum(args) && args->dtype == FLOAT64;
 }
 
-static bool has_places_or_moments(enum reduce_op op)
+static bool needs_index_or_variance_state(enum reduce_op op)
 {
     return op == REDUCE_VAR || op == REDUCE_STD || op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
 }
 
-/* How many vectors a block's threads have under way in each of some rows, as the launcher has kernels for it: so
- * many that few are left over for the last round; the most only where blocks wait for room. It takes the time of
- * `slots` loads a thread. */
-static int in_flight_of_block(const struct device *device, const struct reduce_args *args, int64_t rows,
-                              int64_t vectors, int64_t *slots)
+/* The loads in flight per thread for rows of a block each: the number, among those that the launcher has kernels
+ * for, that fills the last round best; the largest only where blocks wait for slots. *slots becomes the time in
+ * loads per thread. */
+static int loads_in_flight_of_block(const struct device *device, const struct reduce_args *args, int64_t rows,
+                                    int64_t vectors, int64_t *slots)
 {
     const int64_t each = ceil_div(vectors, REDUCE_BLOCK);
     const bool sum = is_sum(args) && args->dtype & FLOATING && fits_word(args);
@@ -368,72 +389,76 @@ static int in_flight_of_block(const struct device *device, const struct reduce_a
         in_flight = IN_FLIGHT + 1;
         *slots = ceil_div(each, in_flight) * in_flight;
     }
-    if (rows > FULL * (int64_t)device->multiprocessors && args->dtype == FLOAT32 && (sum || is_first(args)) &&
-        (each >= LONG || ceil_div(each, MAX_IN_FLIGHT) * MAX_IN_FLIGHT - FEWER <= *slots)) {
+    if (rows > RESIDENT_BLOCKS * (int64_t)device->multiprocessors && args->dtype == FLOAT32 &&
+        (sum || is_min_or_max(args)) &&
+        (each >= LONG_THREAD_VECTORS || ceil_div(each, MAX_IN_FLIGHT) * MAX_IN_FLIGHT - PIPELINE_GAIN <= *slots)) {
         in_flight = MAX_IN_FLIGHT;
-        *slots = ceil_div(each, in_flight) * in_flight - FEWER;
+        *slots = ceil_div(each, in_flight) * in_flight - PIPELINE_GAIN;
     }
     return in_flight;
 }
 
-/* Whether each of many rows is a warp's, though it is longer than these are otherwise: a fifth of a block's loads
- * would be none, or its states take long to combine. */
+/* Whether each of many rows gets a warp although it is long: if a fifth of a block's loads would be idle, or its
+ * states take long to combine. */
 static bool takes_warps(const struct device *device, const struct reduce_args *args, int64_t rows, int64_t vectors)
 {
     const int64_t enough = WARP_ROWS * (int64_t)device->multiprocessors;
     int64_t slots;
 
-    if (rows < (vectors <= WIDE_ROWS ? enough / 2 : enough) || vectors <= WARP_VECTORS || vectors > WIDER_ROWS)
+    if (rows < (vectors <= HALF_AS_MANY_ROWS_VECTORS ? enough / 2 : enough) || vectors <= WARP_ROW_VECTORS ||
+        vectors > LONGEST_WARP_ROW_VECTORS)
         return false;
-    in_flight_of_block(device, args, rows, vectors, &slots);
-    return has_places_or_moments(args->op) || 5 * vectors < 4 * slots * REDUCE_BLOCK;
+    loads_in_flight_of_block(device, args, rows, vectors, &slots);
+    return needs_index_or_variance_state(args->op) || 5 * vectors < 4 * slots * REDUCE_BLOCK;
 }
 
-/* Into how many chunks a row that is alone is cut at least, so that all multiprocessors have as many blocks: two,
- * or as many as there is room for where combining their states takes long. */
+/* The minimum number of chunks of a single row, so that all multiprocessors get the same number of blocks:
+ * FEW_BLOCKS, or as many as fit if combining states takes long. 0 if the row is too short. */
 static int64_t even_splits(const struct device *device, const struct reduce_args *args, int64_t bytes)
 {
-    const int blocks = is_double_sum(args) ? FULL : fits_word(args) ? FEW : 0;
+    const int blocks = is_double_sum(args) ? RESIDENT_BLOCKS : fits_word(args) ? FEW_BLOCKS : 0;
     const int64_t splits = blocks * (int64_t)device->multiprocessors;
 
-    return bytes >= splits * EVEN_CHUNK ? splits : 0;
+    return bytes >= splits * SINGLE_ROW_CHUNK ? splits : 0;
 }
 
-/* Whether blocks leave no room on a multiprocessor, or next to none. */
+/* Whether blocks occupy (nearly) all slots of all multiprocessors. */
 static bool fill_all(const struct device *device, int64_t blocks)
 {
-    return 64 * blocks >= 63 * FULL * (int64_t)device->multiprocessors;
+    return 64 * blocks >= 63 * RESIDENT_BLOCKS * (int64_t)device->multiprocessors;
 }
 
-/* Rows of a block each, or several. The next launch's blocks may come while these run if there is as much room
- * beside them, or none: else they would come where there is some, many on one multiprocessor. */
+/* Rows of one or more blocks. The next kernel may start early if there are as many free slots everywhere, or none;
+ * otherwise its blocks would pile up on a few multiprocessors. */
 static void split_rows(const struct device *device, const struct extent *extent, const struct reduce_args *args,
                        struct reduce_work *work)
 {
-    const int element = dtype_bytes(args->dtype), per_vector = VECTOR / element;
+    const int element = dtype_bytes(args->dtype), per_vector = VECTOR_BYTES / element;
     const int64_t rows = extent->outer * extent->inner, bytes = extent->n * element;
     const int64_t sms = device->multiprocessors;
-    int64_t splits = splits_of(device, rows, bytes, fits_word(args) ? 1 : FEW, MANY_ROWS), blocks, slots;
+    int64_t splits = number_of_splits(device, rows, bytes, fits_word(args) ? 1 : FEW_BLOCKS, MAX_ROW_BLOCKS),
+            blocks, slots;
 
     if (rows == 1)
         splits = most(splits, even_splits(device, args, bytes));
     work->group = REDUCE_BLOCK;
     work->chunk = ceil_div(ceil_div(extent->n, per_vector), splits);
-    work->chunk = ceil_div(work->chunk, LINE) * LINE * per_vector;
+    work->chunk = ceil_div(work->chunk, LINE_VECTORS) * LINE_VECTORS * per_vector;
     work->splits = ceil_div(extent->n, work->chunk);
     blocks = rows * work->splits;
     if (work->splits == 1)
-        work->loads_in_flight = in_flight_of_block(device, args, rows, ceil_div(extent->n, per_vector), &slots);
-    else if (blocks >= MUCH * sms)
+        work->loads_in_flight =
+            loads_in_flight_of_block(device, args, rows, ceil_div(extent->n, per_vector), &slots);
+    else if (blocks >= MANY_BLOCKS * sms)
         work->loads_in_flight = MAX_IN_FLIGHT;
     work->early_trigger = work->splits > 1 && (fits_word(args) || is_double_sum(args)) &&
-                          (blocks <= FEW * sms || fill_all(device, blocks));
+                          (blocks <= FEW_BLOCKS * sms || fill_all(device, blocks));
 }
 
 static void choose_row_split(const struct device *device, const struct extent *extent,
                              const struct reduce_args *args, struct reduce_work *work)
 {
-    const int element = dtype_bytes(args->dtype), per_vector = VECTOR / element;
+    const int element = dtype_bytes(args->dtype), per_vector = VECTOR_BYTES / element;
     const int64_t rows = extent->outer * extent->inner, vectors = ceil_div(extent->n, per_vector);
     const int64_t bytes = extent->n * element;
     const bool many = rows >= WARP_ROWS * device->multiprocessors;
@@ -441,38 +466,38 @@ static void choose_row_split(const struct device *device, const struct extent *e
     work->splits = 1;
     work->chunk = extent->n;
     work->loads_in_flight = IN_FLIGHT;
-    work->l2_share = share_to_keep(device, rows * bytes);
-    if (stays_in_registers(extent, args) ||
-        (many && (vectors <= SHORT_VECTORS ||
+    work->l2_share = l2_share(device, rows * bytes);
+    if (fits_in_registers(extent, args) ||
+        (many && (vectors <= SHORT_ROW_VECTORS ||
                   (extent->n % per_vector && per_vector * bytes <= REDUCE_SHORT_ROWS_SMEM_BYTES)))) {
         split_short_rows(device, rows, bytes, per_vector, work);
-    } else if (many && vectors <= WARP_VECTORS) {
-        work->group = (int)most(LINE_THREADS, per_vector);
-        while (work->group < 32 && (vectors > work->group * THREAD_VECTORS ||
-                                    rows * work->group < ROW_THREADS * device->multiprocessors))
+    } else if (many && vectors <= WARP_ROW_VECTORS) {
+        work->group = (int)most(MIN_ROW_THREADS, per_vector);
+        while (work->group < 32 && (vectors > work->group * MAX_THREAD_VECTORS ||
+                                    rows * work->group < MIN_SM_THREADS * device->multiprocessors))
             work->group *= 2;
         work->loads_in_flight += saves_round(ceil_div(vectors, work->group));
     } else if (takes_warps(device, args, rows, vectors)) {
         work->group = WARP;
-    } else if (vectors <= SHORT_VECTORS) {
+    } else if (vectors <= SHORT_ROW_VECTORS) {
         work->group = power_of_two(most(vectors, per_vector));
-    } else if (vectors <= LINE_VECTORS && rows >= device->multiprocessors) {
+    } else if (vectors <= FEW_ROWS_WARP_VECTORS && rows >= device->multiprocessors) {
         work->group = 32;
     } else {
         split_rows(device, extent, args, work);
     }
 }
 
-/* How many columns a thread has, as the launcher has it: it has registers for so many states. */
+/* Columns per thread, as in the launcher: as many as its registers can hold states for. */
 static int vector_of_columns(const struct reduce_args *args, int element)
 {
     const enum reduce_op op = args->op;
-    const bool moments = op == REDUCE_VAR || op == REDUCE_STD, place = op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
+    const bool variance = op == REDUCE_VAR || op == REDUCE_STD, index = op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
     const bool compensated =
         is_sum(args) && args->dtype & (FLOATING | COMPLEX) && args->result & (FLOAT64 | COMPLEX128);
-    const int bytes = (moments ? 2 : place || compensated ? 4 : VECTOR) * element;
+    const int bytes = (variance ? 2 : index || compensated ? 4 : VECTOR_BYTES) * element;
 
-    return (bytes < 4 ? 4 : bytes > VECTOR ? VECTOR : bytes) / element;
+    return (bytes < 4 ? 4 : bytes > VECTOR_BYTES ? VECTOR_BYTES : bytes) / element;
 }
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -480,13 +505,14 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return b ? common_divisor(b, a % b) : a;
 }
 
-/* Into how many chunks the rows of small columns are cut, in tiles that are as wide as is read at once; 1, and the
- * tile as it is, if there are blocks enough, or rows too few. */
+/* The number of chunks into which rows of small columns are split, with tiles of one load's width; 1, and the tile
+ * unchanged, if there are enough blocks or too few rows. */
 static int64_t split_small_columns(const struct extent *extent, int64_t room, int64_t *lanes, int64_t *height)
 {
-    const int64_t wide = least(extent->inner, extent->inner < SPLIT_LANES ? NARROW_LANES : 2 * NARROW_LANES);
+    const int64_t wide =
+        least(extent->inner, extent->inner < SPLIT_WIDE_COLUMNS ? NARROW_LANES : 2 * NARROW_LANES);
     const int64_t units = extent->outer * ceil_div(extent->inner, wide), deep = REDUCE_BLOCK / wide;
-    const int64_t splits = least(room / units, extent->n / (deep * SPLIT_ROWS_EACH));
+    const int64_t splits = least(room / units, extent->n / (deep * SPLIT_THREAD_ROWS));
 
     if (splits <= 1)
         return 1;
@@ -495,36 +521,38 @@ static int64_t split_small_columns(const struct extent *extent, int64_t room, in
     return splits;
 }
 
-/* A thread a column, and threads one below the other, in blocks that make one for each multiprocessor: tiles are
- * so wide. They are narrower, and there are more of them, where threads would have many rows. Narrow tiles read in
- * vain what lies beside them, which not too much may be. Where that is not enough, the rows are split. */
+/* One thread per column, and several threads that share a column, in blocks such that each multiprocessor gets
+ * one. Tiles become narrower, and more numerous, if threads would have many rows; narrow tiles waste part of each
+ * sector, which is limited. If that is not enough, rows are split. */
 static void choose_small_column_split(const struct device *device, const struct extent *extent,
                                       const struct reduce_args *args, struct reduce_work *work)
 {
     const int element = dtype_bytes(args->dtype);
     const int64_t n = extent->n, inner = extent->inner, columns = extent->outer * inner;
     const int64_t narrow = least(NARROW_LANES, inner), narrowest = inner > 2 * WARP ? 2 : 1;
-    const int64_t sms = device->multiprocessors, round = element > WORD ? ROUND_BYTES / element : ROUND;
-    const int64_t room = sms * (has_places_or_moments(args->op) || args->dtype & COMPLEX ? FULL - 1 : FULL);
+    const int64_t sms = device->multiprocessors, round = element > WORD_BYTES ? ROUND_BYTES / element : ROUND_ROWS;
+    const int64_t room =
+        sms *
+        (needs_index_or_variance_state(args->op) || args->dtype & COMPLEX ? RESIDENT_BLOCKS - 1 : RESIDENT_BLOCKS);
     int64_t height = 1, splits = 1, threads, lanes, tiles;
 
-    while (2 * height * LEAST_ROWS <= n && height < REDUCE_BLOCK)
+    while (2 * height * MIN_SMALL_COLUMN_ROWS <= n && height < REDUCE_BLOCK)
         height *= 2;
-    threads = columns * height / sms * (height < SHORT ? 1 : FULL);
-    threads = most(LEAST_THREADS, most(height, power_of_two(least(threads, REDUCE_BLOCK))));
+    threads = columns * height / sms * (height < SHORT_HEIGHT ? 1 : RESIDENT_BLOCKS);
+    threads = most(MIN_BLOCK_THREADS, most(height, power_of_two(least(threads, REDUCE_BLOCK))));
     lanes = most(power_of_two(least(ceil_div(columns, sms), threads)), threads / height);
-    while (lanes < narrowest || (lanes < narrow && columns * n / lanes > SCATTERED))
+    while (lanes < narrowest || (lanes < narrow && columns * n / lanes > SCATTERED_ELEMENTS))
         lanes *= 2;
-    while (lanes > narrow && n * lanes > ROUNDS * round * threads && ceil_div(columns, lanes / 2) <= room)
+    while (lanes > narrow && n * lanes > MAX_ROUNDS * round * threads && ceil_div(columns, lanes / 2) <= room)
         lanes /= 2;
     height = threads / lanes;
-    if (n > MOST_ROUNDS * round * height || n * narrow > MOST_OF_TILE)
+    if (n > MAX_UNSPLIT_ROUNDS * round * height || n * narrow > MAX_TILE_ELEMENTS)
         splits = split_small_columns(extent, room, &lanes, &height);
-    height = most(height, least(ceil_div(WARP, inner), n / WARP_ROWS_EACH));
+    height = most(height, least(ceil_div(WARP, inner), n / FOLDED_THREAD_ROWS));
     tiles = ceil_div(inner, lanes);
     if (tiles == 1)
         lanes = inner;
-    else /* as wide as the others, but for whole warps */
+    else /* all tiles equally wide, in whole warps */
         lanes = least(lanes, ceil_div(ceil_div(inner, tiles), WARP) * WARP);
     splits = most(splits, ceil_div(n, height * REDUCE_MAX_ROWS_PER_THREAD));
     work->vector = work->fold = 1;
@@ -542,13 +570,13 @@ static void split_whole_columns(const struct extent *extent, struct reduce_work 
     work->splits = 1;
 }
 
-/* Tiles of vectors of columns; or of rows that are made one, `fold` of them, where it is not 1. */
+/* Tiles of columns by vectors; `fold` rows are treated as one. */
 static void split_tiles(const struct device *device, const struct extent *extent, int element, int64_t fold,
                         struct reduce_work *work)
 {
     const int vector = work->vector;
     const int64_t vectors = ceil_div(extent->inner, vector), rows = extent->n / fold;
-    int64_t lanes = vectors <= ROW_TILE ? ROW_TILE : WIDE_TILE, tiles = 1, splits = 1;
+    int64_t lanes = vectors <= MAX_ROW_TILE ? MAX_ROW_TILE : WIDE_TILE, tiles = 1, splits = 1;
 
     if (fold > 1) {
         lanes = fold * extent->inner / vector;
@@ -560,37 +588,38 @@ static void split_tiles(const struct device *device, const struct extent *extent
     }
     work->fold = (int)fold;
     work->lanes = (int)lanes;
-    work->height = (int)most(1, least(REDUCE_BLOCK / lanes, rows / ROWS_OF_THREAD));
+    work->height = (int)most(1, least(REDUCE_BLOCK / lanes, rows / MIN_THREAD_ROWS));
     if (REDUCE_BLOCK / (work->lanes * work->height) == 1)
-        splits = most(splits_of(device, extent->outer * tiles, rows * lanes * vector * element, FEW, MANY_COLUMNS),
+        splits = most(number_of_splits(device, extent->outer * tiles, rows * lanes * vector * element, FEW_BLOCKS,
+                                       MAX_COLUMN_BLOCKS),
                       ceil_div(rows, (int64_t)work->height * REDUCE_MAX_ROWS_PER_THREAD));
-    if (splits == 1) /* or more, for rows that are left when they are made one */
+    if (splits == 1) /* rounded up to whole folds */
         work->chunk = ceil_div(extent->n, fold) * fold;
     else
         work->chunk = ceil_div(ceil_div(rows, splits), work->height) * work->height * fold;
     work->splits = ceil_div(extent->n, work->chunk);
 }
 
-/* How many rows are one, if the columns of some, side by side, are whole vectors; else 1. */
+/* How many rows to fold into one, so that it consists of whole vectors; 1 if that is not possible. */
 static int64_t fold_of(const struct extent *extent, int vector)
 {
     const int64_t fold = vector / common_divisor(vector, extent->inner);
 
-    return fold * extent->inner / vector <= FOLD_LANES && fold <= extent->n ? fold : 1;
+    return fold * extent->inner / vector <= MAX_FOLD_VECTORS && fold <= extent->n ? fold : 1;
 }
 
-/* Whether there are vectors of columns enough for all threads, or some and so few rows that these have a kernel of
- * their own, and rows not to be made one; many rows are better left to tiles, if they are narrow or their vectors
- * apart. */
+/* Whether each thread should have whole columns: there are enough vectors for all threads, or fewer if there is a
+ * kernel for this number of rows, and rows need no folding. Many rows are better done in tiles if they are narrow
+ * or unaligned. */
 static bool takes_whole_columns(const struct device *device, const struct extent *extent,
                                 const struct reduce_args *args, int vector)
 {
     const bool few = 1 < extent->n && extent->n <= REDUCE_MAX_UNROLLED_ROWS && extent->inner % vector == 0 &&
-                     gives_elements(args);
-    const int64_t enough = few ? KERNEL_THREADS : WHOLE_THREADS;
+                     result_has_x_dtype(args);
+    const int64_t enough = few ? UNROLLED_THREADS : WHOLE_COLUMN_THREADS;
     const int64_t vectors = ceil_div(extent->inner, vector);
-    const bool deep =
-        extent->inner % vector ? extent->n >= DEEP_APART : extent->n >= DEEP && extent->inner <= FEW_COLUMNS;
+    const bool deep = extent->inner % vector ? extent->n >= UNALIGNED_DEEP_ROWS
+                                             : extent->n >= DEEP_ROWS && extent->inner <= FEW_COLUMNS;
 
     return fold_of(extent, vector) == 1 && extent->n <= REDUCE_MAX_ROWS_PER_THREAD && !deep &&
            extent->outer * vectors >= enough * (int64_t)device->multiprocessors;
@@ -606,75 +635,74 @@ static void choose_column_split(const struct device *device, const struct extent
         split_tiles(device, extent, dtype_bytes(args->dtype), fold_of(extent, vector), work);
 }
 
-/* Whether there are columns enough for all threads, in such narrow rows that vectors of them would be whole rows,
- * or several: those of a long column are better read by threads side by side. */
+/* Whether there are enough columns for all threads in very narrow rows. Long columns are better read by several
+ * threads each. */
 static bool takes_narrow_columns(const struct device *device, const struct extent *extent)
 {
-    return extent->inner <= (extent->n < MANY_NARROW ? NARROW : WARP) &&
-           extent->outer * extent->inner >= NARROW_COLUMNS * (int64_t)device->multiprocessors;
+    return extent->inner <= (extent->n < MANY_NARROW_ROWS ? NARROW_COLUMNS : WARP) &&
+           extent->outer * extent->inner >= NARROW_THREADS * (int64_t)device->multiprocessors;
 }
 
-/* Whether a thread is to have a column rather than a vector of them: that has fewer threads, and takes two loads
- * where rows do not begin at a multiple of it. */
+/* Whether a thread should have one column and not a vector of columns: vectors give fewer threads, and take two
+ * loads where rows are unaligned. */
 static bool takes_small_columns(const struct device *device, const struct extent *extent,
                                 const struct reduce_args *args, int vector)
 {
     const bool loads_once =
-        extent->inner % vector == 0 || extent->n <= FEW_ROWS || dtype_bytes(args->dtype) < WORD;
+        extent->inner % vector == 0 || extent->n <= FEW_ROWS || dtype_bytes(args->dtype) < WORD_BYTES;
 
     if (extent->outer * extent->n * extent->inner > SMALL_ELEMENTS)
         return extent->n > FEW_ROWS && takes_narrow_columns(device, extent);
     return !(loads_once && takes_whole_columns(device, extent, args, vector));
 }
 
-/* Whether rows are best kept in registers: a thread that has rows of fewer bytes has more of them. */
+/* Whether rows are best kept in registers: the shorter the rows, the more of them a thread has. */
 static bool takes_registers(const struct extent *extent, const struct reduce_args *args)
 {
     const int element = dtype_bytes(args->dtype);
 
-    return stays_in_registers(extent, args) && extent->n <= 2 * element &&
-           (element >= WORD || extent->outer > REGISTER_ROWS);
+    return fits_in_registers(extent, args) && extent->n <= 2 * element &&
+           (element >= WORD_BYTES || extent->outer > REGISTER_ROWS);
 }
 
-/* Whether rows are to be read an element a thread: those of a few elements, if there are not too many of them, and
- * longer ones that are no whole vectors, so that these take two loads: small ones, or words in a warp's threads,
- * unless adding them takes long. */
+/* Whether rows should be read one element per thread: very short rows, if there are not too many, and longer
+ * unaligned ones, which take two loads by vectors: if they are small, or words in a warp's threads, unless
+ * combining takes long. */
 static bool takes_elements(const struct extent *extent, const struct reduce_args *args)
 {
     const int element = dtype_bytes(args->dtype);
     const int64_t bytes = extent->n * element;
-    const bool aligned = bytes % VECTOR == 0;
+    const bool aligned = bytes % VECTOR_BYTES == 0;
 
     if (extent->outer < SOME_ROWS)
-        return extent->outer > 1 && !aligned && bytes <= FEW_BYTES;
+        return extent->outer > 1 && !aligned && bytes <= FEW_ROWS_BYTES;
     if (extent->n <= FEW_ROWS)
         return extent->outer <= SMALL_ROWS;
     if (aligned)
         return false;
-    if (extent->outer * extent->n <= UNALIGNED_ROWS)
-        return element >= WORD || (extent->n <= LONG_ROW && !has_places_or_moments(args->op));
-    return element >= WORD && bytes >= UNALIGNED_BYTES && extent->n <= LONGEST_ROW &&
-           !has_places_or_moments(args->op);
+    if (extent->outer * extent->n <= UNALIGNED_ELEMENTS)
+        return element >= WORD_BYTES || (extent->n <= LONG_ROW && !needs_index_or_variance_state(args->op));
+    return element >= WORD_BYTES && bytes >= UNALIGNED_ROW_BYTES && extent->n <= LONGEST_ROW &&
+           !needs_index_or_variance_state(args->op);
 }
 
-/* The rung for rows: some in registers; some an element a thread, as what lies one below the other in a column
- * lies side by side in a row. The shortest of the others are best read by a thread each, if a sum of them needs no
- * care and they are one behind the other (`dense`). */
+/* The rung for rows: in registers; or one element per thread, since a row problem is a column problem with one
+ * column; or, for the shortest contiguous (`dense`) rows of simple sums, one row per thread. */
 static const char *rung_of_rows(const struct extent *extent, const struct reduce_args *args, bool dense)
 {
     if (takes_registers(extent, args))
         return "single_pass";
     if (takes_elements(extent, args))
         return "small_columns";
-    return dense && extent->n <= SHORTEST && extent->outer > SMALL_ROWS && fits_word(args) &&
-                   !stays_in_registers(extent, args)
+    return dense && extent->n <= ROWWISE_ELEMENTS && extent->outer > SMALL_ROWS && fits_word(args) &&
+                   !fits_in_registers(extent, args)
                ? "rowwise"
                : "single_pass";
 }
 
-/* Whether it matters that a product begins with its `initial`: after a 0, factors that are too large together come
- * to 0, and before it to a NaN; infinities likewise. One thread per result multiplies in that order, which is slow
- * where rows are long. (Of finite ones the order is left open: 1e-300 times many tens may come to inf.) */
+/* Whether a product has to start with `initial`: 0 times factors that overflow together is 0 in that order, and
+ * NaN in another; likewise for infinities. One thread per result multiplies in that order, which is slow for long
+ * rows. (For finite initials the order is unspecified: 1e-300 times many tens may overflow.) */
 static bool order_decides(const struct reduce_args *args)
 {
     const struct scalar *x = &args->initial;
@@ -683,10 +711,10 @@ static bool order_decides(const struct reduce_args *args)
            ((x->re == 0 && x->im == 0) || isinf(x->re) || isinf(x->im));
 }
 
-/* For a choice that is left to smemkit: by how the elements lie. It depends on shape, dtype, device and `initial`
- * alone, so that the bits are the same every time; of the shortest rows, which two rungs add up in the same order,
- * also on whether they are dense. */
-static void plan_reduce(struct call *call, const struct extent *extent, struct reduce_args *args)
+/* The kernel and work split for kernel=None, by layout. They depend only on shape, dtype, device and `initial`, so
+ * that the bits of a result are reproducible; for the shortest rows also on contiguity, but both rungs add these
+ * in the same order. */
+static void choose_kernel(struct call *call, const struct extent *extent, struct reduce_args *args)
 {
     struct kernel_choice *choice = &call->kernel;
     const struct device *device = call->device;
@@ -708,13 +736,13 @@ static void plan_reduce(struct call *call, const struct extent *extent, struct r
         choose_small_column_split(device, extent, args, &args->work);
 }
 
-/* The one rung that takes no partial results wider than what an atomic can change. */
+/* The rung that is limited to partial results of an atomic's width. */
 static bool is_atomic(const struct kernel_row *row)
 {
     return is_rung(row, "atomic");
 }
 
-/* The one whose partial results can come from a row's parts. */
+/* The named rung that accepts a row in parts. */
 static bool is_tree(const struct kernel_row *row)
 {
     return is_rung(row, "tree");
@@ -722,7 +750,7 @@ static bool is_tree(const struct kernel_row *row)
 
 static bool check_rung(const struct kernel_choice *choice, const struct reduce_args *args, const char *op)
 {
-    if (has_places_or_moments(args->op) && is_atomic(choice->row)) {
+    if (needs_index_or_variance_state(args->op) && is_atomic(choice->row)) {
         PyErr_Format(PyExc_ValueError,
                      "kernel: 'atomic' has no '%s', whose partial results are more than one number; expected "
                      "another kernel",
@@ -747,23 +775,23 @@ enum {
     R_STREAM
 };
 
-/* One reduction, as it was asked for. */
+/* A reduction's arguments. */
 struct reduction {
     const char *op;
-    bool folds; /* one more element makes sense to it */
+    bool folds; /* it accepts `initial` */
     struct reduce_args args;
-    size_t states; /* bytes of partial results in the scratch of a planned kernel; then come its counters */
+    size_t states; /* bytes of partial results in the scratch; the counters follow */
     int64_t counters;
     bool reduced[NPY_MAXDIMS], keepdims;
     PyArrayObject *initial;
     int ndim; /* of the result */
     npy_intp shape[NPY_MAXDIMS];
     struct extent extent;
-    int outer_ndim, reduced_ndim;                     /* dimensions of `as` that make it up */
-    enum { NOTHING, OUTER, REDUCED, INNER } along[2]; /* what the loops over the parts cut */
+    int outer_ndim, reduced_ndim;                     /* of `as` */
+    enum { NOTHING, OUTER, REDUCED, INNER } along[2]; /* the dimension of each loop over parts */
 };
 
-/* How many times a group of dimensions that are reduced begins, in this order of the dimensions. */
+/* The number of groups of consecutive reduced dimensions, in this order of the dimensions. */
 static int groups(const struct layout *layout, const int *order, const bool *reduced)
 {
     int count = 0;
@@ -788,9 +816,9 @@ static bool ends_with_kept(const struct layout *layout, const int *order, const 
     return kept;
 }
 
-/* The dimensions in the order in which the elements lie, if what is kept stays in its order, and, for places, what
- * is reduced as well: the same reduction then, without a conversion. */
-static bool order_as_it_lies(const struct layout *layout, const bool *reduced, bool places, int *order)
+/* The dimensions in memory order, if that keeps the order of the kept dimensions and, for indices, of the reduced
+ * ones: then the result is the same without a conversion. */
+static bool order_in_memory(const struct layout *layout, const bool *reduced, bool indices, int *order)
 {
     int last[2] = {-1, -1};
 
@@ -806,15 +834,15 @@ static bool order_as_it_lies(const struct layout *layout, const bool *reduced, b
 
         if (layout->shape[d] == 1)
             continue;
-        if ((places || !reduced[d]) && d < last[reduced[d]])
+        if ((indices || !reduced[d]) && d < last[reduced[d]])
             return false;
         last[reduced[d]] = d;
     }
     return true;
 }
 
-/* Whether the dimensions of a group, in this order, are one: elements at multiples of one stride, which is not
- * negative, and `element` bytes where nothing comes after them. */
+/* Whether the dimensions of a group, in this order, can be merged into one: a single non-negative stride, which is
+ * `element` bytes for the last group. */
 static bool is_one_dimension(const struct layout *layout, const int *order, int count, int element, bool last)
 {
     npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
@@ -828,7 +856,7 @@ static bool is_one_dimension(const struct layout *layout, const int *order, int 
            (count == 1 && strides[0] >= 0 && strides[0] % element == 0 && (!last || strides[0] == element));
 }
 
-/* The first dimensions in this order that are kept, and then the reduced ones: `end` is where the others begin. */
+/* The first group of kept dimensions, and the reduced group from `begin` to `end`. */
 static void find_groups(const struct layout *layout, const int *order, const bool *reduced, int *begin, int *end)
 {
     *begin = 0;
@@ -839,8 +867,8 @@ static void find_groups(const struct layout *layout, const int *order, const boo
         ++*end;
 }
 
-/* Whether the planned kernels take an array in this order of its dimensions as it lies. */
-static bool lies_for_plan(const struct layout *layout, const int *order, const bool *reduced, int element)
+/* Whether the kernels that kernel=None takes accept an array's layout, in this order of its dimensions. */
+static bool accepts_array(const struct layout *layout, const int *order, const bool *reduced, int element)
 {
     int begin, end, ndim = layout->ndim;
 
@@ -852,8 +880,8 @@ static bool lies_for_plan(const struct layout *layout, const int *order, const b
            is_one_dimension(layout, order + end, ndim - end, element, true);
 }
 
-/* The same of a part on the device, which is its groups' dimensions. */
-static bool takes_gaps(const struct layout *there, const void *context)
+/* The same for a part on the device, whose dimensions are those of the groups. */
+static bool accepts_part(const struct layout *there, const void *context)
 {
     const struct reduction *reduction = context;
     const struct extent *extent = &reduction->extent;
@@ -868,24 +896,25 @@ static bool takes_gaps(const struct layout *there, const void *context)
     if (extent->inner > 1)
         return there->strides[inner] == element &&
                (reduction->args.work.fold == 1 || there->strides[n] == extent->inner * element);
-    return reduction->args.work.vector == 1 || /* by elements */
+    return reduction->args.work.vector == 1 || /* read by elements */
            (reduction->args.work.vector == 0 && (extent->n == 1 || there->strides[n] == element));
 }
 
-/* An order of the dimensions in which those that are reduced lie side by side: as the array lies, as it is, or
- * with the reduced ones last. */
-static void choose_order(const struct call *call, const bool *reduced, bool places, int *order)
+/* An order of the dimensions in which the reduced ones are consecutive: memory order, the given order, or with the
+ * reduced ones last. */
+static void choose_order(const struct call *call, const bool *reduced, bool indices, int *order)
 {
     const struct layout *layout = &call->in[0].layout;
-    const bool rows = !call->kernel.chosen && is_rung(call->kernel.row, "single_pass"); /* it takes nothing else */
+    const bool rows =
+        !call->kernel.chosen && is_rung(call->kernel.row, "single_pass"); /* which accepts rows only */
     const int element = dtype_bytes(call->in[0].dtype);
     struct layout lies;
     int kept = 0;
 
-    if (order_as_it_lies(layout, reduced, places, order) && groups(layout, order, reduced) <= 1) {
+    if (order_in_memory(layout, reduced, indices, order) && groups(layout, order, reduced) <= 1) {
         lies = layout_permuted(layout, order);
         if ((layout_is_contiguous(&lies, element) ||
-             (is_planned(call->kernel.row) && lies_for_plan(layout, order, reduced, element))) &&
+             (is_default_kernel(call->kernel.row) && accepts_array(layout, order, reduced, element))) &&
             !(rows && ends_with_kept(layout, order, reduced)))
             return;
     }
@@ -901,8 +930,8 @@ static void choose_order(const struct call *call, const bool *reduced, bool plac
             order[kept++] = i;
 }
 
-/* The dimensions of one group, appended to `as`, and those of out to `made` where the group is kept; in as few as
- * can be. Returns how many elements the group has. */
+/* Appends the dimensions of one group to `as`, and to `made` if the group is kept, merged as far as possible.
+ * Returns the number of elements of the group. */
 static npy_intp append_group(struct call *call, const struct layout *out, const int *order, int count, bool kept)
 {
     struct layout *as = &call->as[0], *made = &call->made;
@@ -927,13 +956,13 @@ static npy_intp append_group(struct call *call, const struct layout *out, const 
     return size;
 }
 
-/* x as (outer, n, inner), and out as (outer, inner). */
+/* Views x as (outer, n, inner), and out as (outer, inner). */
 static void split_axes(struct call *call, struct reduction *reduction)
 {
-    const bool places = reduction->args.op == REDUCE_ARGMIN || reduction->args.op == REDUCE_ARGMAX;
+    const bool indices = reduction->args.op == REDUCE_ARGMIN || reduction->args.op == REDUCE_ARGMAX;
     const bool *reduced = reduction->reduced;
     const struct layout *in = &call->in[0].layout;
-    const struct extent one = {.outer = layout_size(in), .n = 1, .inner = 1}; /* if nothing is reduced */
+    const struct extent one = {.outer = layout_size(in), .n = 1, .inner = 1}; /* no reduced axes */
     struct extent *extent = &reduction->extent;
     struct layout out = {.ndim = in->ndim}, lies;
     int order[NPY_MAXDIMS], begin, end;
@@ -941,12 +970,12 @@ static void split_axes(struct call *call, struct reduction *reduction)
     for (int i = 0, at = 0; i < in->ndim; i++)
         if (!reduced[i] || reduction->keepdims)
             out.strides[i] = call->out.layout.strides[at++];
-    choose_order(call, reduced, places, order);
+    choose_order(call, reduced, indices, order);
     find_groups(in, order, reduced, &begin, &end);
     lies = layout_permuted(in, order);
     if (call->kernel.chosen && begin == in->ndim && one.outer <= 2 * SMALL_ROWS &&
         !takes_registers(&one, &reduction->args) && layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)))
-        begin = end = 0; /* nothing is reduced: so many columns of one element */
+        begin = end = 0; /* no reduced axes: columns of one element */
     call->as[0].ndim = call->made.ndim = 0;
     extent->outer = append_group(call, &out, order, begin, true);
     reduction->outer_ndim = call->as[0].ndim;
@@ -966,7 +995,7 @@ static bool read_axes_of(struct call *call, PyObject *const *args, struct reduct
     if (!read_axis(args[R_AXIS], layout->ndim, !is_arg, !is_moment, reduction->reduced) ||
         !read_flag(args[R_KEEPDIMS], "keepdims", &reduction->keepdims))
         return false;
-    want_natural(call, 0);
+    want_native_layout(call, 0);
     reduction->extent.n = 1;
     for (int i = 0; i < layout->ndim; i++) {
         if (reduced[i])
@@ -982,7 +1011,7 @@ static bool read_initial_of(PyObject *object, struct reduction *reduction)
     struct reduce_args *args = &reduction->args;
 
     if (object == Py_None) {
-        /* a sum begins with 0, which makes 0 of a row of -0 */
+        /* a sum starts with 0, so that a row of -0 gives 0 */
         args->has_initial =
             (args->op == REDUCE_SUM || args->op == REDUCE_MEAN) && args->accumulator & (FLOATING | COMPLEX);
         return true;
@@ -1042,7 +1071,7 @@ static bool read_reduction(const struct module_state *state, PyObject *const *ar
            read_stream(state, args[R_STREAM], call->device, &call->stream);
 }
 
-/* What no elements reduce to. NULL with an exception where there is no such thing. */
+/* The reduction of no elements. NULL with an exception if it is undefined. */
 static PyObject *reduce_nothing(const struct reduction *reduction)
 {
     if (reduction->initial)
@@ -1060,7 +1089,7 @@ static PyObject *reduce_nothing(const struct reduction *reduction)
             return NULL;
         /* fall through */
     case REDUCE_VAR:
-    case REDUCE_STD: /* the degrees of freedom have been warned of */
+    case REDUCE_STD: /* the warning about degrees of freedom has been raised */
         return reduction->args.result & COMPLEX && reduction->args.op == REDUCE_MEAN
                    ? PyComplex_FromDoubles(NAN, NAN)
                    : PyFloat_FromDouble(NAN);
@@ -1070,8 +1099,8 @@ static PyObject *reduce_nothing(const struct reduction *reduction)
     }
 }
 
-/* argmin and argmax give places, which no other kind of number holds. */
-static bool check_places(const struct call *call, const struct reduce_args *args)
+/* argmin and argmax give indices, which only integers hold. */
+static bool check_index_dtype(const struct call *call, const struct reduce_args *args)
 {
     if ((args->op != REDUCE_ARGMIN && args->op != REDUCE_ARGMAX) || call->out.dtype & SIGNED)
         return true;
@@ -1082,21 +1111,20 @@ static bool check_places(const struct call *call, const struct reduce_args *args
 
 static bool warn_freedom(const struct reduction *reduction)
 {
-    const bool moments = reduction->args.op == REDUCE_VAR || reduction->args.op == REDUCE_STD;
+    const bool variance = reduction->args.op == REDUCE_VAR || reduction->args.op == REDUCE_STD;
 
-    return !moments ||
-           !((double)reduction->extent.n <= reduction->args.ddof) || /* nor is it where ddof is a NaN */
+    return !variance || !((double)reduction->extent.n <= reduction->args.ddof) || /* also false if ddof is NaN */
            warn(PyExc_RuntimeWarning, "Degrees of freedom <= 0 for slice.");
 }
 
-/* The loops of a reduction that is done in parts. Rows are reduced some at a time, where one is not too much. A
- * row that is goes through in parts: those that lie side by side (inner) some columns at a time, if they are wide
- * enough; else some of its elements at a time, whole blocks of the tree or whole chunks of the work split, so that the
- * partial results are those of one launch. Folded rows stay as wide as they are.
+/* The loops of a reduction that is done in parts. If a row is not too large, the parts are sets of rows. A larger
+ * row is itself divided: along inner, some columns at a time, if these are wide enough; otherwise along n, in
+ * multiples of the tree's block or of the work split's chunk, so that the partial results are those of a single
+ * launch. Folded rows are not divided along inner.
  */
-static void cut_reduce(struct call *call, struct reduction *reduction)
+static void partition_reduce(struct call *call, struct reduction *reduction)
 {
-    enum { RUN = 1024 };
+    enum { MIN_SEGMENT = 1024 };
     struct extent *extent = &reduction->extent;
     const struct layout *as = &call->as[0];
     const npy_intp element = dtype_bytes(call->in[0].dtype), row = extent->n * extent->inner * element;
@@ -1104,47 +1132,48 @@ static void cut_reduce(struct call *call, struct reduction *reduction)
     const struct reduce_work *work = &reduction->args.work;
     const npy_intp block = work->splits > 1 ? work->chunk : is_tree(call->kernel.row) ? call->kernel.size : 0;
     const int outer = 0, n = reduction->outer_ndim, inner = n + reduction->reduced_ndim;
-    struct cut *cuts = call->cuts;
+    struct partition *partitions = call->partitions;
 
     if (bytes <= part)
         return;
     if (reduction->outer_ndim) {
         const int loop = row > part ? 0 : 1;
 
-        cuts[loop] = (struct cut){as->shape[outer], 1, {outer, -1}, 0};
-        cuts[loop].step = step_of(part, bytes / as->shape[outer], 1);
+        partitions[loop] = (struct partition){as->shape[outer], 1, {outer, -1}, 0};
+        partitions[loop].step = step_of(part, bytes / as->shape[outer], 1);
         reduction->along[loop] = OUTER;
     }
     if (row <= part)
         return;
     if (block && reduction->reduced_ndim == 1 && extent->inner * element * block <= part) {
-        cuts[1] = (struct cut){as->shape[n], step_of(part, extent->inner * element, block), {n, -1}, -1};
+        partitions[1] =
+            (struct partition){as->shape[n], step_of(part, extent->inner * element, block), {n, -1}, -1};
         reduction->along[1] = REDUCED;
     } else if (inner < as->ndim && work->fold <= 1) {
-        cuts[1] = (struct cut){as->shape[inner], 1, {inner, -1}, reduction->outer_ndim};
-        cuts[1].step = step_of(part, row / as->shape[inner], 1);
-        if (cuts[1].step * (extent->inner / as->shape[inner]) * element < RUN)
-            cuts[1].step = RUN / element;
+        partitions[1] = (struct partition){as->shape[inner], 1, {inner, -1}, reduction->outer_ndim};
+        partitions[1].step = step_of(part, row / as->shape[inner], 1);
+        if (partitions[1].step * (extent->inner / as->shape[inner]) * element < MIN_SEGMENT)
+            partitions[1].step = MIN_SEGMENT / element;
         reduction->along[1] = INNER;
     }
 }
 
-/* What the blocks of a row need to meet: words of the device, or counters, and scratch for their partial results.
+/* The inter-block workspace: flagged partials or counters of the device, and scratch for partial results.
  */
-static void plan_meeting(struct call *call, struct reduction *reduction)
+static void allocate_workspace(struct call *call, struct reduction *reduction)
 {
     const struct device_type *type = call->device->type;
     struct reduce_work *work = &reduction->args.work;
     const int64_t width = work->lanes ? work->lanes * work->vector / work->fold : 1; /* columns of a tile */
     const int64_t rows = reduction->extent.outer * ceil_div(reduction->extent.inner, width);
-    const int of_state = fits_word(&reduction->args) ? 1 : REDUCE_MAX_STATE_WORDS;
-    const size_t words = (size_t)(rows * work->splits * of_state) * REDUCE_FLAGGED_WORD_BYTES;
-    const bool in_one_launch = reduction->along[1] != REDUCED && type->zeros && !is_rehearsal();
+    const int words_per_state = fits_word(&reduction->args) ? 1 : REDUCE_MAX_STATE_WORDS;
+    const size_t words = (size_t)(rows * work->splits * words_per_state) * REDUCE_FLAGGED_WORD_BYTES;
+    const bool in_one_launch = reduction->along[1] != REDUCED && type->zeros && !is_dry_run();
 
     if (in_one_launch && is_rung(call->kernel.row, "single_pass") &&
         (fits_word(&reduction->args) || fill_all(call->device, rows * work->splits)))
         work->flagged_partials = type->zeros(call->device, words, call->stream);
-    work->words_per_state = (unsigned char)of_state;
+    work->words_per_state = (unsigned char)words_per_state;
     if (work->flagged_partials)
         return;
     if (in_one_launch)
@@ -1154,28 +1183,28 @@ static void plan_meeting(struct call *call, struct reduction *reduction)
     call->scratch_bytes = reduction->states + (size_t)reduction->counters * sizeof *work->counters;
 }
 
-/* Bytes of scratch for the largest part. */
+/* The bytes of scratch for the largest part. */
 static void scratch_of(struct call *call, struct reduction *reduction)
 {
     struct reduce_args args = {.n = reduction->extent.n, .block_size = call->kernel.size};
-    const struct cut *cuts = call->cuts;
+    const struct partition *partitions = call->partitions;
     int64_t rows = reduction->extent.outer * reduction->extent.inner;
 
     for (int loop = 0; loop < 2; loop++)
         if ((reduction->along[loop] == OUTER || reduction->along[loop] == INNER) &&
-            cuts[loop].step < cuts[loop].length)
-            rows = rows / cuts[loop].length * cuts[loop].step;
+            partitions[loop].step < partitions[loop].length)
+            rows = rows / partitions[loop].length * partitions[loop].step;
     args.outer = rows;
     args.inner = 1;
     if (args.block_size || is_atomic(call->kernel.row))
         call->scratch_bytes = reduce_scratch_bytes(&args);
     if (reduction->args.work.splits > 1)
-        plan_meeting(call, reduction);
+        allocate_workspace(call, reduction);
 }
 
-/* Tickets of the call's own, where the device has none for it: several launches share them, between which others
- * come. */
-static bool make_tickets(struct call *part, const struct reduction *reduction, struct reduce_args *args)
+/* Counters in the call's own scratch, if the device cannot provide them: because a call in parts has several
+ * launches that share them. */
+static bool zero_own_counters(struct call *part, const struct reduction *reduction, struct reduce_args *args)
 {
     unsigned *own = (unsigned *)((char *)part->scratch + reduction->states);
 
@@ -1183,13 +1212,13 @@ static bool make_tickets(struct call *part, const struct reduction *reduction, s
         return true;
     args->work.counters = own;
     if (part->note)
-        part->note->launches++; /* another call's scratch would have to be made 0, too */
+        part->note->launches++; /* not cacheable: another call's counters would have to be zeroed */
     return args->first > 0 ||
            part->device->type->fill(part->device, own, 0, (size_t)reduction->counters * sizeof *own, part->stream,
                                     &part->failure);
 }
 
-/* How far the elements of a part lie apart. */
+/* The strides of a part. */
 static void set_steps(const struct call *part, const struct reduction *reduction, struct reduce_args *args)
 {
     const int n = reduction->outer_ndim, inner = n + reduction->reduced_ndim, element = dtype_bytes(args->dtype);
@@ -1212,17 +1241,17 @@ static bool run_reduce(struct call *part, void *context)
     for (int loop = 0; loop < 2; loop++)
         if (reduction->along[loop] != NOTHING)
             *sizes[reduction->along[loop]] =
-                *sizes[reduction->along[loop]] / part->cuts[loop].length * part->taken[loop];
+                *sizes[reduction->along[loop]] / part->partitions[loop].length * part->extent_of_part[loop];
     args.first = reduction->along[1] == REDUCED ? part->at[1] : 0;
     args.block_size = part->kernel.size;
     args.x = part->memory[0];
     args.out = part->out_memory;
     args.scratch = part->scratch;
     set_steps(part, reduction, &args);
-    return make_tickets(part, reduction, &args) && call_launch(part, part->kernel.row, &args);
+    return zero_own_counters(part, reduction, &args) && call_launch(part, part->kernel.row, &args);
 }
 
-/* Where one number is made on a GPU, by a single store, the caller will probably want to read it. */
+/* A single number that is made on a GPU by one store goes to memory that the host can read. */
 static bool reduce_out(const struct module_state *state, struct call *call, PyObject *const *args,
                        const struct reduction *reduction)
 {
@@ -1249,7 +1278,7 @@ static bool reduce_out(const struct module_state *state, struct call *call, PyOb
     return ok;
 }
 
-static PyObject *reduce(const struct module_state *state, PyObject *const *args, struct plan_note *note,
+static PyObject *reduce(const struct module_state *state, PyObject *const *args, struct launch_record *note,
                         size_t *scratch_bytes)
 {
     struct call call = {.inputs = 1, .note = note};
@@ -1260,7 +1289,7 @@ static PyObject *reduce(const struct module_state *state, PyObject *const *args,
 
     own_out = args[R_OUT] != Py_None;
     if (!read_reduction(state, args, &call, &reduction) || !warn_freedom(&reduction) ||
-        !reduce_out(state, &call, args, &reduction) || !check_places(&call, of)) {
+        !reduce_out(state, &call, args, &reduction) || !check_index_dtype(&call, of)) {
         call_refused(&call);
     } else if (reduction.extent.n == 0) {
         value = reduce_nothing(&reduction);
@@ -1268,10 +1297,10 @@ static PyObject *reduce(const struct module_state *state, PyObject *const *args,
     } else {
         if (call.out.size) {
             split_axes(&call, &reduction);
-            plan_reduce(&call, &reduction.extent, of);
-            call.takes = is_planned(call.kernel.row) ? takes_gaps : NULL;
-            call.takes_context = &reduction;
-            cut_reduce(&call, &reduction);
+            choose_kernel(&call, &reduction.extent, of);
+            call.accepts_layout = is_default_kernel(call.kernel.row) ? accepts_part : NULL;
+            call.accepts_context = &reduction;
+            partition_reduce(&call, &reduction);
             call_choose_parts(&call);
             scratch_of(&call, &reduction);
         }
@@ -1310,7 +1339,7 @@ static unsigned reduce_options(PyObject *const *args)
 PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     const struct module_state *state = state_of(module);
-    struct plan_note note = {.launches = 0};
+    struct launch_record note = {.launches = 0};
     size_t scratch_bytes = 0;
     PyObject *result;
 
@@ -1318,10 +1347,10 @@ PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
         return NULL;
     const unsigned what = reduce_options(args);
     PyObject *const operands[] = {args[R_X], args[R_OUT] == Py_None ? NULL : args[R_OUT]};
-    if (what && plan_run(state, what, operands, 2, &result))
+    if (what && launch_cache_run(state, what, operands, 2, &result))
         return result;
     result = reduce(state, args, what ? &note : NULL, &scratch_bytes);
     if (what && result)
-        plan_keep(state, what, operands, 2, &note, scratch_bytes, result);
+        launch_cache_store(state, what, operands, 2, &note, scratch_bytes, result);
     return result;
 }

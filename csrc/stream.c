@@ -175,7 +175,7 @@ static PyObject *event_record(PyObject *self, PyObject *args, PyObject *kwargs)
     device_stream stream;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:record", names, &object) ||
-        !read_home(state, object, ((struct event *)self)->device, &stream, &owner))
+        !read_stream_and_owner(state, object, ((struct event *)self)->device, &stream, &owner))
         return NULL;
     result = recorded(state, (struct event *)Py_NewRef(self), stream);
     Py_XDECREF(owner);

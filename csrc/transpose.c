@@ -1,12 +1,12 @@
-/* transpose: any permutation of the axes, copied. A permutation is a batch of matrices to be turned, or of runs
- * that stay as they are, at any distances from each other. */
+/* transpose: any permutation of the axes, as a copy. A permutation is reduced to a batch of matrices to be
+ * transposed, or of contiguous segments to be copied, at any strides. */
 #include "smemkit.h"
 
 #include <string.h>
 
-/* ---- the planner: what is left of a permutation, and which rung is to do it ---- */
+/* ---- policy: the simplest form of a permutation, and the rung for it ---- */
 
-/* The dimensions of out, in as few as can be, and how far apart their elements lie in x and in out. */
+/* The dimensions of out, merged as far as possible, with their strides in x and in out. */
 struct axes {
     int ndim;
     npy_intp shape[NPY_MAXDIMS], x[NPY_MAXDIMS], out[NPY_MAXDIMS]; /* bytes */
@@ -21,7 +21,7 @@ static void drop_axis(struct axes *axes, int d)
     memmove(axes->out + d, axes->out + d + 1, behind);
 }
 
-/* The axis along which elements lie side by side; -1: there is none. */
+/* The axis with contiguous elements; -1 if there is none. */
 static int side_by_side(const struct axes *axes, const npy_intp *steps, int element)
 {
     for (int d = axes->ndim - 1; d >= 0; d--)
@@ -30,7 +30,7 @@ static int side_by_side(const struct axes *axes, const npy_intp *steps, int elem
     return -1;
 }
 
-/* A few elements that stay side by side are one larger element. Returns its bytes. */
+/* Merges a few elements that stay contiguous into one larger element. Returns its bytes. */
 static int widen(struct axes *axes, int element, uintptr_t x, uintptr_t out)
 {
     enum { WIDEST = 16 };
@@ -49,8 +49,9 @@ static int widen(struct axes *axes, int element, uintptr_t x, uintptr_t out)
     return (int)bytes;
 }
 
-/* A batch of matrices in `args`: their rows are side by side in out, their columns in x. Where that is one axis,
- * it is the columns of a single row, which stay as they are. False where there is no such axis, or too many. */
+/* Expresses the permutation as a batch of matrices in `args`, with contiguous rows in x and in out. If both have
+ * the same innermost axis, the matrices have a single row, which is copied. False if there is no such axis, or if
+ * there are too many dimensions. */
 static bool find_matrices(struct axes axes, int element, struct transpose_args *args)
 {
     const int row = side_by_side(&axes, axes.out, element), column = side_by_side(&axes, axes.x, element);
@@ -92,13 +93,13 @@ static struct axes axes_of(const struct layout *as, const struct layout *made)
     return axes;
 }
 
-/* Whether a rung is given strides. Those up to `swizzled` are the textbook's. */
+/* Whether a rung accepts strides. Those up to `swizzled` do not. */
 static bool reads_strides(const struct kernel_row *row)
 {
     return !row->ceiling && row->order > find_row(OP_transpose, "swizzled")->order;
 }
 
-/* Whether every row begins at a multiple of 16 bytes, as it has to for `vectorized` in place. */
+/* Whether every row is 16-byte aligned, as `vectorized` requires in place. */
 static bool has_whole_vectors(const struct transpose_args *args, const void *array)
 {
     enum { VECTOR = 16 };
@@ -109,7 +110,8 @@ static bool has_whole_vectors(const struct transpose_args *args, const void *arr
     return any % VECTOR == 0;
 }
 
-/* The rung that turns squares in place, `array` being both x and out: NULL where these are none, or there is none.
+/* The rung that transposes square matrices in place, where `array` is both x and out: NULL if they are not square,
+ * or no rung can.
  */
 static const struct kernel_row *choose_in_place(const struct transpose_args *args, const void *array)
 {
@@ -132,11 +134,10 @@ static bool takes_whole_steps(const struct layout *there, const void *call)
     return layout_has_whole_steps(there, dtype_bytes(((const struct call *)call)->in[0].dtype));
 }
 
-/* The elements of out, in as few dimensions as can be, and where x has them. The planner takes them as they lie,
- * and so does a rung that reads strides, if it can. Any other is given matrices, the last two of those dimensions:
- * where x has them in another place, or does not lie side by side, `convert` brings it to where the rung can turn
- * it. */
-static void plan_transpose(struct call *call, const int *axes)
+/* Sets the layouts of the call. kernel=None and rungs that read strides take x's own layout, if they can. Other
+ * rungs get contiguous matrices, the last two of out's merged dimensions; if x is not laid out that way, `convert`
+ * rearranges it first. */
+static void choose_layout(struct call *call, const int *axes)
 {
     const int element = dtype_bytes(call->in[0].dtype);
     struct layout view = layout_permuted(&call->in[0].layout, axes), *as = &call->as[0], *made = &call->made;
@@ -154,12 +155,12 @@ static void plan_transpose(struct call *call, const int *axes)
     call->strided_out = (call->kernel.chosen || reads_strides(call->kernel.row)) &&
                         layout_has_whole_steps(made, element) && layout_has_whole_steps(as, element) &&
                         (find_matrices(axes_of(as, made), element, &args) || call->kernel.chosen);
-    call->takes = call->strided_out ? takes_whole_steps : NULL;
-    call->takes_context = call;
+    call->accepts_layout = call->strided_out ? takes_whole_steps : NULL;
+    call->accepts_context = call;
     call->in_place = call->strided_out && call->in[0].device && call->in[0].data == call->out.data &&
                      find_matrices(axes_of(as, made), element, &args) && choose_in_place(&args, call->out.data) &&
                      (call->kernel.chosen || call->kernel.row == choose_in_place(&args, call->out.data));
-    if (!call->strided_out && view.ndim > 1) { /* the last two exchanged, for the rung to exchange them again */
+    if (!call->strided_out && view.ndim > 1) { /* swap the last two, which the rung swaps back */
         const int last = view.ndim - 1;
 
         as->shape[last] = view.shape[last - 1];
@@ -169,7 +170,7 @@ static void plan_transpose(struct call *call, const int *axes)
     }
 }
 
-/* Moves elements one by one, from and to wherever they lie. */
+/* Moves elements one by one, with any strides. */
 static bool run_convert(struct call *part, const struct axes *axes, int element)
 {
     const enum dtype dtype = element == 1   ? UINT8
@@ -191,7 +192,7 @@ static bool run_convert(struct call *part, const struct axes *axes, int element)
     return call_launch(part, find_row(OP_convert, "strided"), &args);
 }
 
-/* Whether tiles of whole vectors are full that are as narrow as a power of two, `least` or more. */
+/* Whether tiles of whole vectors, at least `least` wide, would be full. */
 static bool fills_vectors(npy_intp few, npy_intp many, npy_intp least, int element)
 {
     enum { VECTOR = 16, HALF_A_TILE = 32 };
@@ -200,7 +201,7 @@ static bool fills_vectors(npy_intp few, npy_intp many, npy_intp least, int eleme
            many * element % VECTOR == 0;
 }
 
-/* Whether there are few of them, one behind the other, which would leave most of a tile empty. */
+/* Whether a packed matrix is so narrow that most of a tile would be empty. */
 static bool is_narrow(npy_intp few, npy_intp many, npy_intp pitch, int element)
 {
     enum { WORD = 4, NARROW = 64, NARROW_WORDS = 48, BYTES = 2048 };
@@ -209,7 +210,7 @@ static bool is_narrow(npy_intp few, npy_intp many, npy_intp pitch, int element)
            few * many * element >= BYTES;
 }
 
-/* Whether they are a batch of matrices, one behind the other, each of which would leave most of a tile empty. */
+/* Whether it is a packed batch of matrices so small that most of a tile would be empty. */
 static bool is_small(const struct transpose_args *args)
 {
     enum { MOST = 8192 };
@@ -220,7 +221,7 @@ static bool is_small(const struct transpose_args *args)
            matrix * args->element_size <= MOST;
 }
 
-/* How many elements of a matrix are in one tile, at most. */
+/* The most elements of a matrix in one tile. */
 static npy_intp elements_of_tile(const struct transpose_args *args)
 {
     enum { SIDE = 64 };
@@ -228,18 +229,18 @@ static npy_intp elements_of_tile(const struct transpose_args *args)
     return (args->rows < SIDE ? args->rows : SIDE) * (args->columns < SIDE ? args->columns : SIDE);
 }
 
-/* The rung for runs that stay as they are. */
+/* The rung for segments that stay contiguous. */
 static const char *choose_copy(const struct axes *axes, const struct transpose_args *args)
 {
     enum {
-        FEW = 1 << 17,  /* elements in all; twice as many LARGE ones */
-        SOME = 5 * FEW, /* of short runs that are no whole vectors */
+        FEW = 1 << 17,  /* elements in all; twice as many for LARGE ones */
+        SOME = 5 * FEW, /* in short segments that are not whole vectors */
         MANY = 8 * FEW,
         LARGE = 8, /* bytes of an element */
         VECTOR = 16,
         SHORT = 64,
         BLOCK = 4096,
-        MOST = 1 << 20, /* bytes of a run */
+        MOST = 1 << 20, /* bytes of a segment */
     };
     const int element = args->element_size;
     const npy_intp elements = args->batches * args->columns, run = args->columns * element;
@@ -258,8 +259,8 @@ static const char *choose_copy(const struct axes *axes, const struct transpose_a
     return odd && run < 2 * VECTOR && elements > MANY ? "boxes" : "segments";
 }
 
-/* Whether so few that are large are done one by one, where tiles of them would hardly be full. Reading runs of few
- * costs more than writing them. */
+/* Whether large elements are moved one by one, because there are few and tiles would hardly be full. Reading short
+ * segments costs more than writing them. */
 static bool takes_large_ones(const struct transpose_args *args, npy_intp elements)
 {
     enum { VECTOR = 16, FEW = 1 << 18, MANY = 1 << 20 };
@@ -274,14 +275,14 @@ static bool takes_large_ones(const struct transpose_args *args, npy_intp element
     return elements <= FEW && !vector;
 }
 
-/* The rung for matrices that were left to smemkit. Its borders are where the rungs' times met on an H200, for two
- * thousand random problems: up to some size all is one way to memory and back, and the least preparation wins. */
+/* The rung for matrices with kernel=None. Its thresholds are where the rungs' times crossed on an H200, over two
+ * thousand random problems. Up to some size the latency of memory dominates, and the least preparation wins. */
 static const struct kernel_row *choose_rung(const struct axes *axes, const struct transpose_args *args)
 {
     enum { HALF = 2, WORD = 4, LARGE = 8, VECTOR = 16 }; /* bytes; an element is large from LARGE on */
-    enum { TILE = 32 };                                  /* rows and columns of a wide matrix */
-    enum { PATCH = 512 };                                /* elements of a matrix in such a tile */
-    enum { SPOT = 200, TINY = 800, PART = 1700, PART_OF_BYTES = 2000 }; /* and in one of 64 by 64 */
+    enum { TILE = 32 };                                  /* rows and columns of a tile */
+    enum { PATCH = 512 };                                /* elements of a matrix in a tile */
+    enum { SPOT = 200, TINY = 800, PART = 1700, PART_OF_BYTES = 2000 }; /* in a tile of 64 by 64 */
     enum { LONG = 64, LONGER = 96, RUN = 12, RUNS = 36 };               /* elements of a row of out, and of x */
     enum { FEW = 1 << 16, MORE = 1 << 18, MANY = 1 << 20, MOST = 1 << 21 }; /* elements in all */
     const int element = args->element_size;
@@ -333,7 +334,7 @@ static bool run_strided(struct call *part)
     struct transpose_args args = {.x = part->memory[0], .out = part->out_memory};
     struct axes axes;
 
-    if (part->out_memory != part->out.data) { /* it is memory of the call's own */
+    if (part->out_memory != part->out.data) { /* a temporary of the call */
         for (int d = made.ndim - 1; d >= 0; d--) {
             made.strides[d] = step;
             step *= made.shape[d];
@@ -349,7 +350,7 @@ static bool run_strided(struct call *part)
     return call_launch(part, part->kernel.chosen ? choose_rung(&axes, &args) : part->kernel.row, &args);
 }
 
-/* Matrices side by side; of a ceiling, all in one row. */
+/* Packed matrices; for a ceiling, all in one row. */
 static bool run_transpose(struct call *part, void *unused)
 {
     const struct layout *as = &part->as[0];
@@ -381,9 +382,9 @@ static bool run_transpose(struct call *part, void *unused)
 
 /* ---- parts ---- */
 
-/* The loops over the parts of a transposition: matrices of a batch; of one matrix, columns of x or its rows,
- * whichever come in longer runs on the side where they have gaps. */
-static void cut_transpose(struct call *call)
+/* The loops over the parts of a transpose: matrices of a batch; within one matrix, columns or rows of x, whichever
+ * give longer segments where the host array has gaps. */
+static void partition_transpose(struct call *call)
 {
     enum { RUN = 1024 };
     const struct layout *made = &call->made;
@@ -391,33 +392,35 @@ static void cut_transpose(struct call *call)
     const npy_intp element = dtype_bytes(call->in[0].dtype), bytes = call->in[0].size * element;
     const npy_intp part = call_part_bytes(call, bytes), columns = last > 0 ? made->shape[last - 1] : 1;
     const npy_intp rows = last > 0 ? made->shape[last] : 1, matrix = rows * columns * element;
-    struct cut *cuts = call->cuts;
+    struct partition *partitions = call->partitions;
 
     if (bytes <= part || made->ndim == 0)
         return;
     if (call->kernel.row->ceiling || made->ndim == 1) {
-        cuts[1] = (struct cut){made->shape[0], step_of(part, bytes / made->shape[0], 1), {0, -1}, 0};
+        partitions[1] = (struct partition){made->shape[0], step_of(part, bytes / made->shape[0], 1), {0, -1}, 0};
         return;
     }
     if (made->ndim > 2) {
         const int loop = matrix > part ? 0 : 1;
 
-        cuts[loop] = (struct cut){made->shape[0], step_of(part, bytes / made->shape[0], 1), {0, -1}, 0};
+        partitions[loop] =
+            (struct partition){made->shape[0], step_of(part, bytes / made->shape[0], 1), {0, -1}, 0};
     }
     if (matrix > part) {
         const bool by_columns = rows <= columns;
         const npy_intp length = by_columns ? columns : rows, step = step_of(part, matrix / length, 1);
-        const int cut = by_columns ? last - 1 : last;
+        const int partition = by_columns ? last - 1 : last;
 
-        cuts[1] = (struct cut){length, step, {call->strided_out ? cut : 2 * last - 1 - cut, -1}, cut};
+        partitions[1] = (struct partition){
+            length, step, {call->strided_out ? partition : 2 * last - 1 - partition, -1}, partition};
         if (step * element < RUN)
-            cuts[1].step = RUN / element;
+            partitions[1].step = RUN / element;
     }
 }
 
 enum { T_X, T_AXES, T_KERNEL, T_TILE, T_PAD, T_OUT, T_DEVICE, T_STREAM };
 
-static PyObject *transpose(const struct module_state *state, PyObject *const *args, struct plan_note *note)
+static PyObject *transpose(const struct module_state *state, PyObject *const *args, struct launch_record *note)
 {
     const bool own_out = args[T_OUT] != Py_None;
     struct call call = {
@@ -440,8 +443,8 @@ static PyObject *transpose(const struct module_state *state, PyObject *const *ar
         return call_refused(&call);
 
     if (call.out.size) {
-        plan_transpose(&call, axes);
-        cut_transpose(&call);
+        choose_layout(&call, axes);
+        partition_transpose(&call);
     }
     return call_run(state, &call, run_transpose, NULL, own_out);
 }
@@ -449,7 +452,7 @@ static PyObject *transpose(const struct module_state *state, PyObject *const *ar
 PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     const struct module_state *state = state_of(module);
-    struct plan_note note = {.launches = 0};
+    struct launch_record note = {.launches = 0};
     PyObject *result;
 
     if (!read_count("transpose", count, T_STREAM + 1))
@@ -457,10 +460,10 @@ PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t cou
     const bool plain =
         args[T_OUT] != Py_None && are_none(args, T_AXES, T_PAD) && are_none(args, T_DEVICE, T_STREAM);
     PyObject *const operands[] = {args[T_X], args[T_OUT]};
-    if (plain && plan_run(state, OP_transpose, operands, 2, &result))
+    if (plain && launch_cache_run(state, OP_transpose, operands, 2, &result))
         return result;
     result = transpose(state, args, plain ? &note : NULL);
     if (plain && result)
-        plan_keep(state, OP_transpose, operands, 2, &note, 0, result);
+        launch_cache_store(state, OP_transpose, operands, 2, &note, 0, result);
     return result;
 }

@@ -48,13 +48,13 @@ static bool copy_to_host(struct array *array, const char *from, size_t bytes, vo
     struct failure failure = {0};
     bool ok = true;
 
-    if (!refuse_capture(state, array->device, array->home, "no element can be brought to the host"))
+    if (!refuse_capture(state, array->device, array->owning_stream, "no element can be brought to the host"))
         return false;
     enum result result = array->result;
 
     Py_BEGIN_ALLOW_THREADS
     if (result == NO_RESULT)
-        ok = device_read(array->device, to, from, bytes, array->home, &failure);
+        ok = device_read(array->device, to, from, bytes, array->owning_stream, &failure);
     else
         ok = array->device->type->read_result(array->device, from, bytes, result != SETTLED, to, &failure);
     Py_END_ALLOW_THREADS
@@ -82,7 +82,7 @@ static PyObject *copied_dense(struct array *array)
 static PyObject *copied_with_gaps(struct array *array)
 {
     const struct module_state *state = state_for((PyObject *)array);
-    struct call call = {.device = array->device, .stream = array->home, .inputs = 1};
+    struct call call = {.device = array->device, .stream = array->owning_stream, .inputs = 1};
 
     if (!read_operand(state, (PyObject *)array, "self", Py_None, &call.in[0]) ||
         !read_out(state, Py_None, call.device, true, array->descr, array->ndim, array_shape(array), Py_None,

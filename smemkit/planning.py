@@ -120,4 +120,4 @@ def plan(op: Callable[..., Any] | str, *args: Any, **kw: Any) -> Plan:
         if op not in ops.__all__:
             raise ValueError(f"op: expected one of {', '.join(sorted(ops.__all__))}, got {op!r}")
         op = getattr(ops, op)
-    return Plan(tuple(_launch(*launch) for launch in _core.rehearse(op, args, kw)))
+    return Plan(tuple(_launch(*launch) for launch in _core.dry_run(op, args, kw)))

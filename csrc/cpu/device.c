@@ -36,13 +36,13 @@ static void cpu_release(struct device *device, void *memory, device_stream strea
 }
 
 /* A large copy asks now and then whether it is to go on: one of gigabytes takes seconds. */
-static bool copy_runs(const struct runs *runs, char *dense, bool gather, struct failure *failure)
+static bool copy_segments(const struct segments *segments, char *dense, bool gather, struct failure *failure)
 {
-    const size_t bytes = runs_bytes(runs);
+    const size_t bytes = segments_bytes(segments);
 
     for (size_t begin = 0, end; begin < bytes; begin = end) {
         end = bytes - begin > COPIED_PER_ASK ? begin + COPIED_PER_ASK : bytes;
-        runs_copy(runs, begin, end, dense + begin, gather);
+        segments_copy(segments, begin, end, dense + begin, gather);
         if (end < bytes && smemkit_interrupted && smemkit_interrupted()) {
             failure_set(failure, FAILURE_INTERRUPTED, "interrupted");
             return false;
@@ -51,14 +51,14 @@ static bool copy_runs(const struct runs *runs, char *dense, bool gather, struct 
     return true;
 }
 
-static bool cpu_copy_in(struct device *device, void *to, const struct runs *from, device_event free_,
+static bool cpu_copy_in(struct device *device, void *to, const struct segments *from, device_event free_,
                         device_stream stream, struct transfer **transfer, struct failure *failure)
 {
     (void)device;
     (void)free_;
     (void)stream;
     *transfer = NULL;
-    return copy_runs(from, to, true, failure);
+    return copy_segments(from, to, true, failure);
 }
 
 static bool cpu_copy_in_end(struct device *device, struct transfer *transfer, device_stream stream,
@@ -72,13 +72,13 @@ static bool cpu_copy_in_end(struct device *device, struct transfer *transfer, de
     return true;
 }
 
-static bool cpu_copy_out(struct device *device, const struct runs *to, const void *from, device_stream stream,
+static bool cpu_copy_out(struct device *device, const struct segments *to, const void *from, device_stream stream,
                          struct transfer **transfer, struct failure *failure)
 {
     (void)device;
     (void)stream;
     *transfer = NULL;
-    return copy_runs(to, (char *)from, false, failure);
+    return copy_segments(to, (char *)from, false, failure);
 }
 
 static bool cpu_copy_out_end(struct device *device, struct transfer *transfer, struct interval *span,
@@ -92,7 +92,7 @@ static bool cpu_copy_out_end(struct device *device, struct transfer *transfer, s
 }
 
 /* The kernel gives memory when it is touched, and says no to nobody. */
-static size_t cpu_room(struct device *device, size_t enough)
+static size_t cpu_free_memory(struct device *device, size_t enough)
 {
     (void)device;
     (void)enough;
@@ -276,7 +276,7 @@ static const struct device_type cpu_type = {
     .copy_in_end = cpu_copy_in_end,
     .copy_out = cpu_copy_out,
     .copy_out_end = cpu_copy_out_end,
-    .room = cpu_room,
+    .free_memory = cpu_free_memory,
     .copy = cpu_copy,
     .fill = cpu_fill,
     .launch = cpu_launch,

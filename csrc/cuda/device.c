@@ -356,9 +356,9 @@ static bool cuda_wait(struct device *device, device_stream stream, struct failur
 static bool cuda_capturing(struct device *device, device_stream stream)
 {
     struct visit visit;
-    struct failure unheard;
+    struct failure ignored;
 
-    if (!gpu_enter(device, &visit, &unheard))
+    if (!gpu_enter(device, &visit, &ignored))
         return false;
     const bool capturing = gpu_is_capturing(stream);
     gpu_leave(&visit);
@@ -520,7 +520,7 @@ static bool cuda_seconds_between(struct device *device, device_event earlier, de
 static void cuda_drop(struct device *device, device_event event)
 {
     struct visit visit;
-    struct failure unheard, *failure = &unheard;
+    struct failure ignored, *failure = &ignored;
 
     if (event == NULL || !gpu_enter(device, &visit, failure))
         return;
@@ -548,7 +548,7 @@ bool cuda_stream_create(struct device *device, device_stream *made, struct failu
 void cuda_stream_destroy(struct device *device, device_stream stream)
 {
     struct visit visit;
-    struct failure unheard, *failure = &unheard;
+    struct failure ignored, *failure = &ignored;
 
     if (stream == NULL || !gpu_enter(device, &visit, failure))
         return;
@@ -560,12 +560,12 @@ void cuda_stream_destroy(struct device *device, device_stream stream)
 /* Made once, and never destroyed: what stands on it may be anybody's. */
 static device_stream cuda_beside(struct device *device)
 {
-    _Atomic(cudaStream_t) *place = &gpus[device->ordinal].beside;
+    _Atomic(cudaStream_t) *place = &gpus[device->ordinal].second_stream;
     cudaStream_t known = atomic_load(place);
-    struct failure unheard = {0};
+    struct failure ignored = {0};
     device_stream made;
 
-    if (known || !cuda_stream_create(device, &made, &unheard) ||
+    if (known || !cuda_stream_create(device, &made, &ignored) ||
         atomic_compare_exchange_strong(place, &known, made))
         return atomic_load(place);
     cuda_stream_destroy(device, made); /* another thread was first */
@@ -579,12 +579,12 @@ static const struct device_type cuda_type = {
     .copy_in_end = cuda_copy_in_end,
     .copy_out = cuda_copy_out,
     .copy_out_end = cuda_copy_out_end,
-    .expect = cuda_expect,
+    .prefault = cuda_prefault,
     .zeros = cuda_zeros,
     .allocate_result = cuda_allocate_result,
     .release_result = cuda_release_result,
     .read_result = cuda_read_result,
-    .room = cuda_room,
+    .free_memory = cuda_free_memory,
     .copy = cuda_copy,
     .fill = cuda_fill,
     .launch = cuda_launch,
@@ -592,7 +592,7 @@ static const struct device_type cuda_type = {
     .wait_all = cuda_wait_all,
     .capturing = cuda_capturing,
     .follow = cuda_follow,
-    .beside = cuda_beside,
+    .second_stream = cuda_beside,
     .stream_done = cuda_stream_done,
     .stream_wait_event = cuda_stream_wait_event,
     .mark = cuda_mark,

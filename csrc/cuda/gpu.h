@@ -12,7 +12,7 @@
 #define MAX_GPUS 64
 
 struct deferred;
-struct crew;
+struct pool;
 
 /* Places for numbers that kernels write into the host's memory; under the lock. */
 enum { PLACES = 128, PLACE_BYTES = 32 };
@@ -66,8 +66,8 @@ struct gpu {
     _Atomic(cudaMemPool_t) pool;
     atomic_int captures; /* of cuda_graphs, going on now */
     _Atomic(struct deferred *) deferred;
-    _Atomic(struct crew *) crews[2]; /* to the device, and back */
-    _Atomic(cudaStream_t) beside;    /* NULL: not asked for yet */
+    _Atomic(struct pool *) pools[2];     /* to the device, and back */
+    _Atomic(cudaStream_t) second_stream; /* NULL: not asked for yet */
     struct places places;
     struct zeros zeros;
     struct small_kernels small;
@@ -113,7 +113,7 @@ bool gpu_launch_small(int device, const struct cudaKernelNodeParams *params, con
 
 bool cuda_allocate(struct device *, size_t bytes, device_stream, void **memory, struct failure *);
 void cuda_release(struct device *, void *memory, device_stream);
-size_t cuda_room(struct device *, size_t enough);
+size_t cuda_free_memory(struct device *, size_t enough);
 void *cuda_zeros(struct device *, size_t bytes, device_stream);
 void *cuda_allocate_result(struct device *);
 void cuda_release_result(struct device *, void *memory, bool unused);
@@ -125,12 +125,12 @@ void cuda_free_deferred(struct device *);
 
 /* ---- transfer.c ---- */
 
-bool cuda_copy_in(struct device *, void *to, const struct runs *from, device_event free, device_stream,
+bool cuda_copy_in(struct device *, void *to, const struct segments *from, device_event free, device_stream,
                   struct transfer **, struct failure *);
 bool cuda_copy_in_end(struct device *, struct transfer *, device_stream, struct interval *, struct failure *);
-bool cuda_copy_out(struct device *, const struct runs *to, const void *from, device_stream, struct transfer **,
+bool cuda_copy_out(struct device *, const struct segments *to, const void *from, device_stream, struct transfer **,
                    struct failure *);
-void cuda_expect(struct device *, void *memory, size_t bytes, struct transfer **);
+void cuda_prefault(struct device *, void *memory, size_t bytes, struct transfer **);
 bool cuda_copy_out_end(struct device *, struct transfer *, struct interval *, struct failure *);
 
 #endif

@@ -140,11 +140,11 @@ bool cuda_graph_replay(struct cuda_graph *graph, double *seconds, struct failure
 void cuda_graph_destroy(struct cuda_graph *graph)
 {
     struct visit visit;
-    struct failure unheard;
+    struct failure ignored;
 
     if (graph == NULL)
         return;
-    if (gpu_enter(graph->device, &visit, &unheard)) {
+    if (gpu_enter(graph->device, &visit, &ignored)) {
         drop_capture(graph);
         cuda_release(graph->device, graph->flush, graph->stream);
         if (graph->second != NULL)

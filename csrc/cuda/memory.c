@@ -74,7 +74,7 @@ static void defer(struct gpu *gpu, struct deferred *entry)
 void cuda_free_deferred(struct device *device)
 {
     struct gpu *gpu = &gpus[device->ordinal];
-    struct failure unheard, *failure = &unheard;
+    struct failure ignored, *failure = &ignored;
     struct deferred *next, *entry = atomic_exchange(&gpu->deferred, NULL);
 
     for (; entry != NULL; entry = next) {
@@ -128,7 +128,7 @@ done:
 void cuda_release(struct device *device, void *memory, device_stream stream)
 {
     struct visit visit;
-    struct failure unheard, *failure = &unheard;
+    struct failure ignored, *failure = &ignored;
 
     if (memory == NULL || !gpu_enter(device, &visit, failure))
         return;
@@ -156,7 +156,7 @@ static const uint64_t NOTHING_YET = UINT64_C(0x7FC9A5B37FE2D891);
 /* Once, and then for good: pinning waits for the device. */
 static bool have_places(struct device *device, struct places *places)
 {
-    struct failure unheard, *failure = &unheard;
+    struct failure ignored, *failure = &ignored;
 
     if (!places->tried) {
         const enum cudaStreamCaptureMode mode = gpu_relax();
@@ -183,11 +183,11 @@ static void reclaim_places(struct places *places)
 void *cuda_allocate_result(struct device *device)
 {
     struct places *places = &gpus[device->ordinal].places;
-    struct failure unheard;
+    struct failure ignored;
     struct visit visit;
     char *memory = NULL;
 
-    if (!gpu_enter(device, &visit, &unheard))
+    if (!gpu_enter(device, &visit, &ignored))
         return NULL;
     pthread_mutex_lock(&places->lock);
     if (have_places(device, places)) {
@@ -279,7 +279,7 @@ static bool find_capture(cudaStream_t stream, unsigned long long *id, cudaGraph_
 
 static bool make_zeros(struct device *device, void **memory)
 {
-    struct failure unheard, *failure = &unheard;
+    struct failure ignored, *failure = &ignored;
     const enum cudaStreamCaptureMode mode = gpu_relax();
     cudaStream_t own = NULL;
     bool ok = CHECK(cudaMalloc(memory, ZEROS));
@@ -304,7 +304,7 @@ static void leave_zeros(void *place)
 /* Who has `place` has it as long as the graph is there. */
 static bool bind_zeros(struct device *device, struct zeros_place *place, cudaGraph_t graph)
 {
-    struct failure unheard, *failure = &unheard;
+    struct failure ignored, *failure = &ignored;
     cudaUserObject_t object = NULL;
 
     if (!CHECK(cudaUserObjectCreate(&object, place, leave_zeros, 1, cudaUserObjectNoDestructorSync))) {
@@ -362,7 +362,7 @@ static void *zeros_of(struct device *device, struct zeros *zeros, unsigned long 
 void *cuda_zeros(struct device *device, size_t bytes, device_stream stream)
 {
     struct zeros *zeros = &gpus[device->ordinal].zeros;
-    struct failure unheard, *failure = &unheard;
+    struct failure ignored, *failure = &ignored;
     struct visit visit;
     unsigned long long id = 0, capture;
     cudaGraph_t graph;
@@ -432,10 +432,10 @@ static size_t bytes_kept(struct zeros *zeros)
 /* ---- what there is ---- */
 
 /* What the pool has is known at once; what the device has, to ask for takes longer than many a call. */
-size_t cuda_room(struct device *device, size_t enough)
+size_t cuda_free_memory(struct device *device, size_t enough)
 {
     struct visit visit;
-    struct failure unheard, *failure = &unheard;
+    struct failure ignored, *failure = &ignored;
     size_t available = 0, total = 0;
     uint64_t reserved = 0, used = 0, spare;
 

@@ -1,17 +1,15 @@
-/* Copies between the host and a GPU, at the speed of the link.
+/* Copies between the host and a GPU at the speed of the link.
  *
- * The GPU reads and writes the host's memory by itself only where it is pinned. What CUDA does with other memory,
- * one thread that copies through a small pinned buffer, is a fifth of what the link can do. Here a crew of threads
- * does it for each direction: a copy is cut into chunks, and each thread takes the next one. Uploads go through a
- * pinned ring, in order; a thread that has filled its piece of it sends all that is filled by then, if no other
- * one is sending, so that there are no more calls of CUDA than the link can take. Downloads go through two pinned
- * slots of each thread: while the link fills one, the thread empties the other. Memory that is fresh from the
- * system is faulted in by the threads that write to it, in huge pages where there are any; a chunk of a large
- * download is one such page.
+ * DMA can only access pinned host memory. For pageable memory CUDA copies through a small pinned buffer with one
+ * thread, at a fifth of the link's bandwidth. Here a pool of threads does this for each direction: a copy is
+ * divided into chunks, and each thread takes the next one. Uploads go through a pinned ring buffer, in order; a
+ * thread that has filled its piece of the ring submits all filled pieces, unless another thread is doing so, which
+ * keeps the number of CUDA calls low. Downloads go through two pinned slots per thread: while DMA fills one, the
+ * thread empties the other. Newly allocated host memory is faulted in by the threads that write to it, as huge
+ * pages if possible; a chunk of a large download is one huge page.
  *
- * Crews start with the first large copy, and stay, with their pinned memory: pinning costs more than any copy.
- * Small copies go the short way, in the order of the stream itself, as do those from and to memory that is pinned
- * already.
+ * The pools start with the first large copy and stay, with their pinned memory: pinning costs more than any copy.
+ * Small copies are done directly, in stream order, and so are copies from and to memory that is already pinned.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -28,101 +26,102 @@
 #include "gpu.h"
 
 enum direction { UP, DOWN };
-enum { SLOTS = 2, PIECES = 256, SENDINGS = 64, LINE = 64 /* bytes; a piece begins with one */ };
+enum { SLOTS_PER_THREAD = 2, MAX_PIECES = 256, MAX_BATCHES = 64, LINE = 64 /* bytes; the alignment of pieces */ };
 
-static const double MOMENT = 1e-4;   /* seconds: to sleep and be woken takes about as long */
-static const double PATIENCE = 1e-3; /* what is waited for awake, where somebody waits for it */
+static const double SPIN_SECONDS = 1e-4;      /* about as long as sleeping and being woken takes */
+static const double LONG_SPIN_SECONDS = 1e-3; /* the same while a caller waits */
 
 static const size_t HUGE_PAGE = (size_t)2 << 20;
-static const size_t LEAST_CHUNK = (size_t)256 << 10;
-static const size_t SHORT = (size_t)256 << 10; /* up to there a crew takes longer to wake than to copy */
-static const size_t MOST_CHUNK[] = {[UP] = (size_t)1 << 20, [DOWN] = (size_t)2 << 20};
+static const size_t MIN_CHUNK = (size_t)256 << 10;
+static const size_t DIRECT_BYTES = (size_t)256
+                                   << 10; /* up to this size, waking a thread takes longer than copying */
+static const size_t MAX_CHUNK[] = {[UP] = (size_t)1 << 20, [DOWN] = (size_t)2 << 20};
 static const size_t RING = (size_t)32 << 20;
-static const int MOST_THREADS[] = {[UP] = 10, [DOWN] = 16}; /* beyond, the host's memory gives no more */
+static const int MAX_THREADS[] = {[UP] = 10, [DOWN] = 16}; /* more do not increase host memory bandwidth */
 enum {
-    LOOKING = 4,  /* threads of a crew that look out for more, on cores which others may want */
-    FAULTING = 2, /* that bring memory in: more would take the memory's time from the copies */
+    MAX_SPINNING = 4, /* threads per pool that spin for more work, on cores that others may need */
+    MAX_FAULTING = 2, /* threads that fault in memory: more would take bandwidth from the copies */
 };
 
-/* A copy that a crew does. */
+/* A copy by a pool. */
 struct job {
     struct job *next;
-    struct runs runs; /* the host's side */
-    char *memory;     /* the device's */
+    struct segments segments; /* the host's side */
+    char *memory;             /* the device's */
     size_t bytes, chunk;
-    size_t lead;       /* the first chunk has so many bytes, for the others to begin where a page does */
-    cudaEvent_t ready; /* of a download: the device's memory is written */
-    cudaEvent_t sent;  /* of an upload: all of it has been asked of the link */
-    bool fresh;        /* the host's memory may not be there yet */
+    size_t lead;       /* bytes of the first chunk, so that the others start at page boundaries */
+    cudaEvent_t ready; /* download: the device memory has been written */
+    cudaEvent_t sent;  /* upload: recorded after its last DMA */
+    bool fresh;        /* the host memory may not be faulted in yet */
     bool watched;      /* a thread waits for `ready` */
-    bool open;         /* the chunks may be taken */
-    bool faults;       /* the host's memory is brought in, and nothing copied */
+    bool open;         /* chunks may be taken */
+    bool faults;       /* only faults in host memory, copies nothing */
 
-    size_t chunks, taken; /* under the crew's lock */
-    atomic_size_t left;   /* likewise, but to be looked at */
-    cudaError_t code;     /* of the first chunk that failed */
+    size_t chunks, taken; /* protected by the pool's lock */
+    atomic_size_t left;   /* chunks not yet done; written under the lock, polled without */
+    cudaError_t code;     /* of the first failed chunk */
     const char *call;
     struct interval when;
-    pthread_cond_t over;
+    pthread_cond_t done;
 };
 
 /* A chunk of an upload in the ring. */
 struct piece {
     struct job *job;
     size_t begin, end; /* of the job's bytes */
-    size_t at;         /* in all that has ever been in the ring */
+    size_t at;         /* position in the stream of all bytes that pass through the ring */
     atomic_bool filled;
 };
 
-/* What the link was asked for in one call. */
-struct sending {
-    cudaEvent_t over;
-    size_t until; /* the ring is free up to there then */
+/* The pieces of one cudaMemcpyAsync. */
+struct transfer_batch {
+    cudaEvent_t done;
+    size_t until; /* the ring is free up to this position once it is done */
 };
 
-/* Under the crew's lock. Counters count for ever; what they count is at the remainder. */
+/* Protected by the pool's lock. Counters only increase; their remainders are indices. */
 struct ring {
     char *memory;
-    size_t head, tail; /* bytes that are in use: from tail to head */
-    struct piece pieces[PIECES];
+    size_t head, tail; /* positions; bytes from tail to head are in use */
+    struct piece pieces[MAX_PIECES];
     size_t taken, sent; /* pieces */
-    struct sending sendings[SENDINGS];
-    size_t asked, over; /* sendings */
-    bool sending;       /* a thread does */
-    bool awaiting;      /* a thread waits for the oldest sending */
-    pthread_cond_t room;
+    struct transfer_batch batches[MAX_BATCHES];
+    size_t issued, done; /* sendings */
+    bool transfer_batch; /* a thread does */
+    bool awaiting;       /* a thread waits for the oldest batch */
+    pthread_cond_t space;
 };
 
-struct crew {
+struct pool {
     enum direction direction;
     int ordinal;
     int threads;
     pthread_t ids[16];
     pthread_mutex_t lock;
-    sem_t work;               /* where threads sleep that have nothing to do */
-    int asleep;               /* of them, those that nobody has roused */
-    atomic_int waiting;       /* copies with chunks that nobody has taken */
-    atomic_int wanting;       /* of these, those for which a thread can do something now */
-    struct job *first, *last; /* these, and memory to be brought in */
-    atomic_int looking;       /* threads that look out for more */
-    int faulting;             /* that bring memory in */
+    sem_t work;               /* idle threads sleep on it */
+    int sleeping;             /* of them, those that nobody has roused */
+    atomic_int untaken;       /* copies with chunks that no thread has taken */
+    atomic_int ready_jobs;    /* of these, those that a thread can work on now */
+    struct job *first, *last; /* the queue: these, and memory to be faulted in */
+    atomic_int spinning;      /* threads that spin for work */
+    int faulting;             /* threads that fault in memory */
     atomic_bool closing;
-    cudaStream_t stream; /* for uploads; downloads have a stream a thread */
-    struct ring ring;    /* likewise */
+    cudaStream_t stream; /* for uploads; downloads have one stream per thread */
+    struct ring ring;    /* for uploads */
 };
 
-/* A thread; all but its crew is for downloads. */
+/* A thread of a pool; all members but `pool` are for downloads. */
 struct worker {
-    struct crew *crew;
+    struct pool *pool;
     cudaStream_t stream;
-    char *slot[SLOTS];
-    cudaEvent_t moved[SLOTS]; /* what was asked of the link for the slot is done */
+    char *slot[SLOTS_PER_THREAD];
+    cudaEvent_t moved[SLOTS_PER_THREAD]; /* recorded after the slot's DMA */
     int turn;
 };
 
 struct transfer {
     struct job job;
-    struct crew *crew; /* NULL: the short way */
+    struct pool *pool; /* NULL: the short way */
     char *packed;      /* of a small download with gaps: what they are laid out from; else NULL */
     device_stream stream;
 };
@@ -135,7 +134,7 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Between two looks at what another thread may change. */
+/* A pause in a spin loop. */
 static void pause_briefly(void)
 {
 #ifdef __SSE2__
@@ -143,9 +142,9 @@ static void pause_briefly(void)
 #endif
 }
 
-/* ---- the threads' own copies ---- */
+/* ---- copies by the threads ---- */
 
-/* Past the caches: what lies changed in a core's own one, the GPU reads at half the speed of the link. */
+/* Non-temporal stores: DMA reads lines that are modified in a core's cache at half the link's speed. */
 static void copy_past_caches(char *to, const char *from, size_t bytes)
 {
 #ifdef __SSE2__
@@ -169,7 +168,7 @@ static void copy_past_caches(char *to, const char *from, size_t bytes)
 #endif
 }
 
-/* Into memory that is faulted in on the way, which the C library's choice of stores slows down. */
+/* For memory that is faulted in during the copy, where the C library's non-temporal stores are slow. */
 static void copy_fresh(char *to, const char *from, size_t bytes)
 {
 #ifdef __x86_64__
@@ -189,135 +188,134 @@ static void chunk_range(const struct job *job, size_t index, size_t *begin, size
 
 static void fill_slot(const struct job *job, char *slot, size_t begin, size_t end)
 {
-    if (job->runs.ndim == 0)
-        copy_past_caches(slot, job->runs.data + begin, end - begin);
+    if (job->segments.ndim == 0)
+        copy_past_caches(slot, job->segments.data + begin, end - begin);
     else
-        runs_copy(&job->runs, begin, end, slot, true);
+        segments_copy(&job->segments, begin, end, slot, true);
 }
 
 static void empty_slot(const struct job *job, char *slot, size_t begin, size_t end)
 {
-    if (job->runs.ndim == 0 && job->fresh)
-        copy_fresh(job->runs.data + begin, slot, end - begin);
+    if (job->segments.ndim == 0 && job->fresh)
+        copy_fresh(job->segments.data + begin, slot, end - begin);
     else
-        runs_copy(&job->runs, begin, end, slot, false);
+        segments_copy(&job->segments, begin, end, slot, false);
 }
 
-/* ---- a crew ---- */
+/* ---- a pool ---- */
 
-/* Who has the lock gives it back before a thread could be put to sleep and woken again. */
-static void lock_crew(struct crew *crew)
+/* Spins first: the lock is held for less time than sleeping and waking takes. */
+static void lock_pool(struct pool *pool)
 {
     enum { TRIES = 200 };
 
     for (int i = 0; i < TRIES; i++) {
-        if (pthread_mutex_trylock(&crew->lock) == 0)
+        if (pthread_mutex_trylock(&pool->lock) == 0)
             return;
         pause_briefly();
     }
-    pthread_mutex_lock(&crew->lock);
+    pthread_mutex_lock(&pool->lock);
 }
 
-/* A thread that is woken takes longer than many a copy: for a moment after its last chunk it looks out for more,
- * if not enough others do. */
-static void look_out(struct crew *crew)
+/* Spins for more work for a moment, unless enough threads do: waking a thread takes longer than many copies. */
+static void spin_for_work(struct pool *pool)
 {
-    const bool looks = atomic_fetch_add(&crew->looking, 1) < LOOKING;
+    const bool looks = atomic_fetch_add(&pool->spinning, 1) < MAX_SPINNING;
 
-    for (const double start = now(); looks && !atomic_load(&crew->wanting) && !atomic_load(&crew->closing) &&
-                                     now() < start + (atomic_load(&crew->waiting) ? PATIENCE : MOMENT);)
+    for (const double start = now();
+         looks && !atomic_load(&pool->ready_jobs) && !atomic_load(&pool->closing) &&
+         now() < start + (atomic_load(&pool->untaken) ? LONG_SPIN_SECONDS : SPIN_SECONDS);)
         pause_briefly();
-    atomic_fetch_sub(&crew->looking, 1);
+    atomic_fetch_sub(&pool->spinning, 1);
 }
 
-/* Whether a thread could do nothing for it now. */
-static bool is_left_to_others(const struct crew *crew, const struct job *job)
+/* Whether another thread could not help with the job now. */
+static bool needs_no_thread(const struct pool *pool, const struct job *job)
 {
-    return job->faults ? crew->faulting >= FAULTING : !job->open && job->watched;
+    return job->faults ? pool->faulting >= MAX_FAULTING : !job->open && job->watched;
 }
 
-/* How many of those that sleep could do something now, beside those that look out for it. They are roused without
- * the lock, for that takes time. With the lock held. */
-static int count_sleepers(struct crew *crew)
+/* How many sleeping threads should be woken, in addition to spinning ones; they are then counted as awake. The
+ * caller wakes them after releasing the lock, because that takes time. With the lock held. */
+static int reserve_sleepers(struct pool *pool)
 {
-    size_t copying = 0, faulting = 0, looking = (size_t)atomic_load(&crew->looking), count;
+    size_t copying = 0, faulting = 0, spinning = (size_t)atomic_load(&pool->spinning), count;
 
-    for (const struct job *job = crew->first; job; job = job->next) {
-        if (!is_left_to_others(crew, job))
-            *(job->faults ? &faulting : &copying) += job->faults ? FAULTING
+    for (const struct job *job = pool->first; job; job = job->next) {
+        if (!needs_no_thread(pool, job))
+            *(job->faults ? &faulting : &copying) += job->faults ? MAX_FAULTING
                                                      : job->open ? job->chunks - job->taken
                                                                  : 1;
     }
-    count = faulting + (copying > looking ? copying - looking : 0);
-    if (count > (size_t)crew->asleep)
-        count = (size_t)crew->asleep;
-    crew->asleep -= (int)count;
+    count = faulting + (copying > spinning ? copying - spinning : 0);
+    if (count > (size_t)pool->sleeping)
+        count = (size_t)pool->sleeping;
+    pool->sleeping -= (int)count;
     return (int)count;
 }
 
-static void rouse(struct crew *crew, int sleepers)
+static void wake(struct pool *pool, int sleepers)
 {
     while (sleepers-- > 0)
-        (void)sem_post(&crew->work);
+        (void)sem_post(&pool->work);
 }
 
-/* One thread waits, asleep if it takes long, for the memory that a download is to come from: the kernel that
- * writes it may take long, and the other threads have better to do. With the lock held, which it gives back
- * meanwhile. */
-static void watch(struct crew *crew, struct job *job)
+/* Waits, first spinning and then sleeping, until the device memory of a download has been written; the other
+ * threads do other work meanwhile. Called with the lock held, which it releases while waiting. */
+static void wait_until_ready(struct pool *pool, struct job *job)
 {
     const struct timespec moment = {.tv_nsec = 10000};
     cudaError_t code = cudaErrorNotReady;
 
     job->watched = true;
-    atomic_fetch_sub(&crew->wanting, 1);
-    pthread_mutex_unlock(&crew->lock);
-    for (const double start = now(); code == cudaErrorNotReady && !atomic_load(&crew->closing);) {
+    atomic_fetch_sub(&pool->ready_jobs, 1);
+    pthread_mutex_unlock(&pool->lock);
+    for (const double start = now(); code == cudaErrorNotReady && !atomic_load(&pool->closing);) {
         code = cudaEventQuery(job->ready);
-        if (code == cudaErrorNotReady && now() > start + PATIENCE)
+        if (code == cudaErrorNotReady && now() > start + LONG_SPIN_SECONDS)
             (void)nanosleep(&moment, NULL);
     }
     (void)cudaGetLastError();
-    lock_crew(crew);
+    lock_pool(pool);
     job->when.from = now();
     job->open = true;
-    job->code = code; /* a failure is told once all chunks are done with */
+    job->code = code; /* reported when all chunks are done */
     job->call = "cudaEventQuery";
-    atomic_fetch_add(&crew->wanting, 1);
-    const int sleepers = count_sleepers(crew);
-    pthread_mutex_unlock(&crew->lock);
-    rouse(crew, sleepers);
-    lock_crew(crew);
+    atomic_fetch_add(&pool->ready_jobs, 1);
+    const int sleepers = reserve_sleepers(pool);
+    pthread_mutex_unlock(&pool->lock);
+    wake(pool, sleepers);
+    lock_pool(pool);
 }
 
-/* The oldest copy with chunks to be taken, with the lock held. NULL if there is none now. */
-static struct job *find_job(struct crew *crew, struct job **before)
+/* The oldest job with chunks to take, or NULL. With the lock held. */
+static struct job *find_job(struct pool *pool, struct job **before)
 {
     struct job *job;
 
     *before = NULL;
-    for (job = crew->first; job && is_left_to_others(crew, job); job = job->next)
+    for (job = pool->first; job && needs_no_thread(pool, job); job = job->next)
         *before = job;
     return job;
 }
 
 /* ---- the ring ---- */
 
-static char *place_in_ring(const struct ring *ring, const struct piece *piece)
+static char *ring_address(const struct ring *ring, const struct piece *piece)
 {
     return ring->memory + piece->at % RING;
 }
 
-/* A piece of the ring for the job's next chunk; NULL where there is no room. With the lock held. */
+/* Allocates a piece of the ring for the job's next chunk; NULL if there is no space. With the lock held. */
 static struct piece *take_piece(struct ring *ring, struct job *job)
 {
-    struct piece *piece = &ring->pieces[ring->taken % PIECES];
+    struct piece *piece = &ring->pieces[ring->taken % MAX_PIECES];
     size_t begin, end, at = ring->head;
 
     chunk_range(job, job->taken, &begin, &end);
-    if (at % RING + (end - begin) > RING) /* it would not be in one piece */
+    if (at % RING + (end - begin) > RING) /* a piece must not wrap around */
         at += RING - at % RING;
-    if (at + (end - begin) - ring->tail > RING || ring->taken - ring->sent == PIECES)
+    if (at + (end - begin) - ring->tail > RING || ring->taken - ring->sent == MAX_PIECES)
         return NULL;
     *piece = (struct piece){job, begin, end, at, false};
     ring->head = at + (end - begin + LINE - 1) / LINE * LINE;
@@ -325,158 +323,160 @@ static struct piece *take_piece(struct ring *ring, struct job *job)
     return piece;
 }
 
-/* Waits for the oldest sending, or for who does or sends one. With the lock held, which it gives back meanwhile.
+/* Waits until ring space may be free: for the oldest batch, or for the thread that waits for it or submits one.
+ * Called with the lock held, which it releases while waiting.
  */
-static void await_room(struct crew *crew)
+static void wait_for_ring_space(struct pool *pool)
 {
-    struct ring *ring = &crew->ring;
-    const struct sending *oldest = &ring->sendings[ring->over % SENDINGS];
+    struct ring *ring = &pool->ring;
+    const struct transfer_batch *oldest = &ring->batches[ring->done % MAX_BATCHES];
 
-    if (ring->awaiting || ring->over == ring->asked) {
-        pthread_cond_wait(&ring->room, &crew->lock);
+    if (ring->awaiting || ring->done == ring->issued) {
+        pthread_cond_wait(&ring->space, &pool->lock);
         return;
     }
     ring->awaiting = true;
-    pthread_mutex_unlock(&crew->lock);
-    (void)cudaEventSynchronize(oldest->over); /* where it fails, so does what is asked next */
-    lock_crew(crew);
+    pthread_mutex_unlock(&pool->lock);
+    (void)cudaEventSynchronize(oldest->done); /* if it fails, so will the next CUDA call */
+    lock_pool(pool);
     ring->awaiting = false;
     ring->tail = oldest->until;
-    ring->over++;
-    pthread_cond_broadcast(&ring->room);
+    ring->done++;
+    pthread_cond_broadcast(&ring->space);
 }
 
-/* The next chunk, and its piece of the ring if it is to be uploaded; waits for one if `wait`. NULL if there is
- * none, or no more will come. */
-static struct job *take_chunk(struct crew *crew, bool wait, size_t *index, struct piece **piece)
+/* Takes the next chunk, and a piece of the ring for an upload; waits for one if `wait`. NULL if there is none, or
+ * the pool is closing. */
+static struct job *take_chunk(struct pool *pool, bool wait, size_t *index, struct piece **piece)
 {
     struct job *job, *before;
 
     if (wait)
-        look_out(crew);
-    lock_crew(crew);
+        spin_for_work(pool);
+    lock_pool(pool);
     for (;;) {
-        job = crew->closing ? NULL : find_job(crew, &before);
+        job = pool->closing ? NULL : find_job(pool, &before);
         if (job && job->open) {
-            if (crew->direction == DOWN || (*piece = take_piece(&crew->ring, job)))
+            if (pool->direction == DOWN || (*piece = take_piece(&pool->ring, job)))
                 break;
-            await_room(crew);
+            wait_for_ring_space(pool);
             continue;
         }
-        if (!wait || crew->closing) {
+        if (!wait || pool->closing) {
             job = NULL;
             break;
         }
         if (job) {
-            watch(crew, job);
+            wait_until_ready(pool, job);
             continue;
         }
-        crew->asleep++;
-        pthread_mutex_unlock(&crew->lock);
-        while (sem_wait(&crew->work) != 0) {
+        pool->sleeping++;
+        pthread_mutex_unlock(&pool->lock);
+        while (sem_wait(&pool->work) != 0) {
         }
-        lock_crew(crew);
+        lock_pool(pool);
     }
     if (job) {
         *index = job->taken++;
-        crew->faulting += job->faults;
+        pool->faulting += job->faults;
         if (job->taken == job->chunks) {
-            atomic_fetch_sub(&crew->waiting, !job->faults);
-            atomic_fetch_sub(&crew->wanting, !job->faults);
-            *(before ? &before->next : &crew->first) = job->next;
-            if (crew->last == job)
-                crew->last = before;
+            atomic_fetch_sub(&pool->untaken, !job->faults);
+            atomic_fetch_sub(&pool->ready_jobs, !job->faults);
+            *(before ? &before->next : &pool->first) = job->next;
+            if (pool->last == job)
+                pool->last = before;
         }
     }
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_unlock(&pool->lock);
     return job;
 }
 
 /* With the lock held. */
-static void count_chunk(struct crew *crew, struct job *job, cudaError_t code, const char *call)
+static void count_chunk(struct pool *pool, struct job *job, cudaError_t code, const char *call)
 {
-    crew->faulting -= job->faults;
+    pool->faulting -= job->faults;
     if (code != cudaSuccess && job->code == cudaSuccess) {
         job->code = code;
         job->call = call;
     }
     if (atomic_fetch_sub(&job->left, 1) == 1) {
         job->when.to = now();
-        pthread_cond_signal(&job->over); /* with the lock held: the job ends with its owner's wait */
+        pthread_cond_signal(&job->done); /* with the lock held, because the waiting owner destroys the job */
     }
 }
 
-static void end_chunk(struct crew *crew, struct job *job, cudaError_t code, const char *call)
+static void end_chunk(struct pool *pool, struct job *job, cudaError_t code, const char *call)
 {
-    lock_crew(crew);
-    count_chunk(crew, job, code, call);
-    pthread_mutex_unlock(&crew->lock);
+    lock_pool(pool);
+    count_chunk(pool, job, code, call);
+    pthread_mutex_unlock(&pool->lock);
 }
 
-/* Asks the link for the oldest pieces that are filled and lie side by side on both sides. With the lock held,
- * which it gives back meanwhile. */
-static void send_pieces(struct crew *crew)
+/* Submits the oldest filled pieces that are contiguous both in the ring and on the device. Called with the lock
+ * held, which it releases meanwhile. */
+static void send_pieces(struct pool *pool)
 {
-    struct ring *ring = &crew->ring;
-    const struct piece *first = &ring->pieces[ring->sent % PIECES], *last = first;
+    struct ring *ring = &pool->ring;
+    const struct piece *first = &ring->pieces[ring->sent % MAX_PIECES], *last = first;
     struct job *const job = first->job;
-    struct sending *sending = &ring->sendings[ring->asked % SENDINGS];
+    struct transfer_batch *transfer_batch = &ring->batches[ring->issued % MAX_BATCHES];
     size_t count = 1;
 
     for (; ring->sent + count < ring->taken; count++) {
-        const struct piece *next = &ring->pieces[(ring->sent + count) % PIECES];
+        const struct piece *next = &ring->pieces[(ring->sent + count) % MAX_PIECES];
 
         if (!atomic_load(&next->filled) || next->job != job || next->begin != last->end ||
-            place_in_ring(ring, next) != place_in_ring(ring, last) + (last->end - last->begin))
+            ring_address(ring, next) != ring_address(ring, last) + (last->end - last->begin))
             break;
         last = next;
     }
-    sending->until = last->at + (last->end - last->begin);
+    transfer_batch->until = last->at + (last->end - last->begin);
     const size_t begin = first->begin, end = last->end;
-    const char *from = place_in_ring(ring, first);
-    pthread_mutex_unlock(&crew->lock);
+    const char *from = ring_address(ring, first);
+    pthread_mutex_unlock(&pool->lock);
     cudaError_t code =
-        cudaMemcpyAsync(job->memory + begin, from, end - begin, cudaMemcpyHostToDevice, crew->stream);
+        cudaMemcpyAsync(job->memory + begin, from, end - begin, cudaMemcpyHostToDevice, pool->stream);
     if (code == cudaSuccess)
-        code = cudaEventRecord(sending->over, crew->stream);
+        code = cudaEventRecord(transfer_batch->done, pool->stream);
     if (code == cudaSuccess && end == job->bytes)
-        code = cudaEventRecord(job->sent, crew->stream);
-    if (code != cudaSuccess) /* the link may be at the ring for all that is known */
-        (void)cudaStreamSynchronize(crew->stream);
-    lock_crew(crew);
+        code = cudaEventRecord(job->sent, pool->stream);
+    if (code != cudaSuccess) /* DMA may still be reading the ring */
+        (void)cudaStreamSynchronize(pool->stream);
+    lock_pool(pool);
     ring->sent += count;
-    ring->asked++;
+    ring->issued++;
     while (count--)
-        count_chunk(crew, job, code, "cudaMemcpyAsync to the device");
-    pthread_cond_broadcast(&ring->room);
+        count_chunk(pool, job, code, "cudaMemcpyAsync to the device");
+    pthread_cond_broadcast(&ring->space);
 }
 
-static void upload_piece(struct crew *crew, struct piece *piece)
+static void upload_piece(struct pool *pool, struct piece *piece)
 {
-    struct ring *ring = &crew->ring;
+    struct ring *ring = &pool->ring;
 
-    fill_slot(piece->job, place_in_ring(ring, piece), piece->begin, piece->end);
-    atomic_store(&piece->filled, true); /* who has the lock sends it */
-    lock_crew(crew);
-    while (!ring->sending && ring->sent < ring->taken && atomic_load(&ring->pieces[ring->sent % PIECES].filled)) {
-        if (ring->asked - ring->over == SENDINGS) {
-            await_room(crew);
+    fill_slot(piece->job, ring_address(ring, piece), piece->begin, piece->end);
+    atomic_store(&piece->filled, true); /* the thread with the lock submits it */
+    lock_pool(pool);
+    while (!ring->transfer_batch && ring->sent < ring->taken &&
+           atomic_load(&ring->pieces[ring->sent % MAX_PIECES].filled)) {
+        if (ring->issued - ring->done == MAX_BATCHES) {
+            wait_for_ring_space(pool);
             continue;
         }
-        ring->sending = true;
-        send_pieces(crew);
-        ring->sending = false;
+        ring->transfer_batch = true;
+        send_pieces(pool);
+        ring->transfer_batch = false;
     }
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
-/* Asks the link for a chunk. */
+/* Starts the DMA of a chunk to a slot. */
 static cudaError_t fetch_chunk(struct worker *worker, struct job *job, size_t index, int turn)
 {
     cudaError_t code;
     size_t begin, end;
 
-    chunk_range(job, index, &begin, &end); /* the device's memory is written: a thread has seen `ready` */
+    chunk_range(job, index, &begin, &end); /* a thread has seen `ready`: the device memory is written */
     code = cudaMemcpyAsync(worker->slot[turn], job->memory + begin, end - begin, cudaMemcpyDeviceToHost,
                            worker->stream);
     return code == cudaSuccess ? cudaEventRecord(worker->moved[turn], worker->stream) : code;
@@ -491,18 +491,18 @@ static void empty_chunk(struct worker *worker, struct job *job, size_t index, in
         code = cudaEventSynchronize(worker->moved[turn]);
     if (code == cudaSuccess)
         empty_slot(job, worker->slot[turn], begin, end);
-    else /* the link may be at the slot for all that is known */
+    else /* DMA may still be writing the slot */
         (void)cudaStreamSynchronize(worker->stream);
-    end_chunk(worker->crew, job, code, "cudaMemcpyAsync to the host");
+    end_chunk(worker->pool, job, code, "cudaMemcpyAsync to the host");
 }
 
-/* Nothing that is there already is changed, so that a copy may fill the memory meanwhile. */
-static void fault_chunk(struct crew *crew, struct job *job, size_t index)
+/* Faults in the pages of a chunk without changing memory: a copy may fill it at the same time. */
+static void fault_chunk(struct pool *pool, struct job *job, size_t index)
 {
     size_t begin, end, page = 4096;
 
     chunk_range(job, index, &begin, &end);
-    char *const memory = job->runs.data;
+    char *const memory = job->segments.data;
     const uintptr_t first = (uintptr_t)(memory + begin) / page * page, last = (uintptr_t)(memory + end);
 #ifdef MADV_POPULATE_WRITE
     if (madvise((void *)first, last - first, MADV_POPULATE_WRITE) != 0)
@@ -510,10 +510,10 @@ static void fault_chunk(struct crew *crew, struct job *job, size_t index)
         for (size_t i = begin; i < end; i += page)
             (void)__atomic_fetch_add(memory + i, 0, __ATOMIC_RELAXED);
     (void)first, (void)last;
-    end_chunk(crew, job, cudaSuccess, NULL);
+    end_chunk(pool, job, cudaSuccess, NULL);
 }
 
-/* While a chunk is emptied, the next one is on its way. */
+/* Double-buffered: while a chunk is emptied, the DMA of the next is in flight. */
 static void download_chunks(struct worker *worker)
 {
     struct job *job, *before = NULL;
@@ -522,12 +522,12 @@ static void download_chunks(struct worker *worker)
     int turn_before = 0;
 
     for (;;) {
-        job = take_chunk(worker->crew, before == NULL, &index, NULL);
+        job = take_chunk(worker->pool, before == NULL, &index, NULL);
         if (job && job->faults) {
-            if (before) /* somebody waits for it */
+            if (before) /* a caller waits for it */
                 empty_chunk(worker, before, index_before, turn_before, code_before);
             before = NULL;
-            fault_chunk(worker->crew, job, index);
+            fault_chunk(worker->pool, job, index);
             continue;
         }
         if (job)
@@ -540,27 +540,27 @@ static void download_chunks(struct worker *worker)
         index_before = index;
         code_before = code;
         turn_before = worker->turn;
-        worker->turn = (worker->turn + 1) % SLOTS;
+        worker->turn = (worker->turn + 1) % SLOTS_PER_THREAD;
     }
 }
 
-static bool make_worker(struct worker *worker, struct crew *crew)
+static bool make_worker(struct worker *worker, struct pool *pool)
 {
-    bool ok = cudaSetDevice(crew->ordinal) == cudaSuccess;
+    bool ok = cudaSetDevice(pool->ordinal) == cudaSuccess;
 
-    worker->crew = crew;
-    if (crew->direction == UP)
+    worker->pool = pool;
+    if (pool->direction == UP)
         return ok;
     ok = ok && cudaStreamCreateWithFlags(&worker->stream, cudaStreamNonBlocking) == cudaSuccess;
-    for (int i = 0; ok && i < SLOTS; i++)
-        ok = cudaHostAlloc((void **)&worker->slot[i], MOST_CHUNK[DOWN], cudaHostAllocDefault) == cudaSuccess &&
+    for (int i = 0; ok && i < SLOTS_PER_THREAD; i++)
+        ok = cudaHostAlloc((void **)&worker->slot[i], MAX_CHUNK[DOWN], cudaHostAllocDefault) == cudaSuccess &&
              cudaEventCreateWithFlags(&worker->moved[i], cudaEventDisableTiming) == cudaSuccess;
     return ok;
 }
 
 static void drop_worker(struct worker *worker)
 {
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < SLOTS_PER_THREAD; i++) {
         if (worker->moved[i] != NULL)
             (void)cudaEventDestroy(worker->moved[i]);
         if (worker->slot[i] != NULL)
@@ -571,9 +571,9 @@ static void drop_worker(struct worker *worker)
     (void)cudaGetLastError();
 }
 
-/* What a thread of a crew is told when it starts, and what it answers. */
+/* The start of a pool: the arguments of its threads, and how many are ready. */
 struct start {
-    struct crew *crew;
+    struct pool *pool;
     pthread_mutex_t lock;
     pthread_cond_t said;
     int answers, able;
@@ -583,13 +583,13 @@ static void *work(void *argument)
 {
     struct start *start = argument;
     struct worker worker = {0};
-    struct crew *crew = start->crew;
+    struct pool *pool = start->pool;
     struct piece *piece = NULL;
     size_t index = 0;
     bool able;
 
-    (void)gpu_relax(); /* for good: nothing that it does is ever captured */
-    able = make_worker(&worker, crew);
+    (void)gpu_relax(); /* for the thread's lifetime: nothing it does is captured into a graph */
+    able = make_worker(&worker, pool);
     pthread_mutex_lock(&start->lock);
     start->answers++;
     start->able += able;
@@ -599,12 +599,12 @@ static void *work(void *argument)
         drop_worker(&worker);
         return NULL;
     }
-    if (crew->direction == DOWN)
+    if (pool->direction == DOWN)
         download_chunks(&worker);
     else
-        while (take_chunk(crew, true, &index, &piece))
-            upload_piece(crew, piece);
-    return NULL; /* the process ends: CUDA frees what is its own */
+        while (take_chunk(pool, true, &index, &piece))
+            upload_piece(pool, piece);
+    return NULL; /* at process exit: CUDA frees its own resources */
 }
 
 static int cores(void)
@@ -614,22 +614,23 @@ static int cores(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* Threads without signals, which are Python's. Returns how many of them can work. */
-static int start_threads(struct crew *crew)
+/* Starts the threads with all signals blocked, because signals belong to Python's threads. Returns how many are
+ * ready. */
+static int start_threads(struct pool *pool)
 {
-    const int most = MOST_THREADS[crew->direction], wanted = cores() < most ? cores() : most;
-    struct start start = {.crew = crew};
+    const int most = MAX_THREADS[pool->direction], wanted = cores() < most ? cores() : most;
+    struct start start = {.pool = pool};
     sigset_t all, before;
 
     pthread_mutex_init(&start.lock, NULL);
     pthread_cond_init(&start.said, NULL);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (crew->threads < wanted && pthread_create(&crew->ids[crew->threads], NULL, work, &start) == 0)
-        crew->threads++;
+    while (pool->threads < wanted && pthread_create(&pool->ids[pool->threads], NULL, work, &start) == 0)
+        pool->threads++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_mutex_lock(&start.lock);
-    while (start.answers < crew->threads)
+    while (start.answers < pool->threads)
         pthread_cond_wait(&start.said, &start.lock);
     pthread_mutex_unlock(&start.lock);
     pthread_cond_destroy(&start.said);
@@ -637,70 +638,70 @@ static int start_threads(struct crew *crew)
     return start.able;
 }
 
-static bool make_ring(struct crew *crew)
+static bool make_ring(struct pool *pool)
 {
-    struct ring *ring = &crew->ring;
-    bool ok = cudaStreamCreateWithFlags(&crew->stream, cudaStreamNonBlocking) == cudaSuccess &&
+    struct ring *ring = &pool->ring;
+    bool ok = cudaStreamCreateWithFlags(&pool->stream, cudaStreamNonBlocking) == cudaSuccess &&
               cudaHostAlloc((void **)&ring->memory, RING, cudaHostAllocDefault) == cudaSuccess;
 
-    for (int i = 0; ok && i < SENDINGS; i++)
-        ok = cudaEventCreateWithFlags(&ring->sendings[i].over, cudaEventDisableTiming) == cudaSuccess;
+    for (int i = 0; ok && i < MAX_BATCHES; i++)
+        ok = cudaEventCreateWithFlags(&ring->batches[i].done, cudaEventDisableTiming) == cudaSuccess;
     if (!ok)
         (void)cudaFreeHost(ring->memory);
     return ok;
 }
 
-static pthread_mutex_t founding = PTHREAD_MUTEX_INITIALIZER; /* one crew is started at a time */
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* one pool starts at a time */
 
-/* The crew of a direction, started if need be. NULL where it cannot be: then all copies go the short way. */
-static struct crew *find_crew(struct device *device, enum direction direction)
+/* The pool of a direction, started on first use. NULL if it cannot start: then all copies are direct. */
+static struct pool *find_pool(struct device *device, enum direction direction)
 {
-    _Atomic(struct crew *) *place = &gpus[device->ordinal].crews[direction];
-    struct crew *crew = atomic_load(place);
+    _Atomic(struct pool *) *place = &gpus[device->ordinal].pools[direction];
+    struct pool *pool = atomic_load(place);
     bool ok;
 
-    if (crew != NULL)
-        return crew->closing ? NULL : crew;
-    pthread_mutex_lock(&founding);
-    crew = atomic_load(place);
-    if (crew == NULL && (crew = calloc(1, sizeof *crew))) {
-        crew->direction = direction;
-        crew->ordinal = device->ordinal;
-        pthread_mutex_init(&crew->lock, NULL);
-        sem_init(&crew->work, 0, 0);
-        pthread_cond_init(&crew->ring.room, NULL);
+    if (pool != NULL)
+        return pool->closing ? NULL : pool;
+    pthread_mutex_lock(&start_lock);
+    pool = atomic_load(place);
+    if (pool == NULL && (pool = calloc(1, sizeof *pool))) {
+        pool->direction = direction;
+        pool->ordinal = device->ordinal;
+        pthread_mutex_init(&pool->lock, NULL);
+        sem_init(&pool->work, 0, 0);
+        pthread_cond_init(&pool->ring.space, NULL);
         const enum cudaStreamCaptureMode mode = gpu_relax();
-        ok = (direction == DOWN || make_ring(crew)) && start_threads(crew) > 0;
+        ok = (direction == DOWN || make_ring(pool)) && start_threads(pool) > 0;
         gpu_unrelax(mode);
         (void)cudaGetLastError();
-        crew->closing = !ok; /* it is asked for once */
-        atomic_store(place, crew);
+        pool->closing = !ok; /* not tried again */
+        atomic_store(place, pool);
     }
-    pthread_mutex_unlock(&founding);
-    return crew && !crew->closing ? crew : NULL;
+    pthread_mutex_unlock(&start_lock);
+    return pool && !pool->closing ? pool : NULL;
 }
 
-/* At the interpreter's end: the threads finish the chunks that they are at, before CUDA goes. */
-void cuda_close_crews(void)
+/* At interpreter exit: threads finish their current chunks before CUDA is shut down. */
+void cuda_close_copy_pools(void)
 {
     for (int i = 0; i < 2 * MAX_GPUS && !gpu_is_forked(); i++) {
-        struct crew *crew = atomic_load(&gpus[i / 2].crews[i % 2]);
+        struct pool *pool = atomic_load(&gpus[i / 2].pools[i % 2]);
 
-        if (crew == NULL || crew->closing)
+        if (pool == NULL || pool->closing)
             continue;
-        lock_crew(crew);
-        crew->closing = true;
-        pthread_cond_broadcast(&crew->ring.room);
-        pthread_mutex_unlock(&crew->lock);
-        rouse(crew, crew->threads);
-        for (int t = 0; t < crew->threads; t++)
-            pthread_join(crew->ids[t], NULL);
+        lock_pool(pool);
+        pool->closing = true;
+        pthread_cond_broadcast(&pool->ring.space);
+        pthread_mutex_unlock(&pool->lock);
+        wake(pool, pool->threads);
+        for (int t = 0; t < pool->threads; t++)
+            pthread_join(pool->ids[t], NULL);
     }
 }
 
 /* ---- jobs ---- */
 
-/* In `count` pieces of whole pages, none smaller than least or larger than most. */
+/* The size of `count` chunks of whole pages, clamped to [least, most]. */
 static size_t chunk_of(size_t bytes, size_t count, size_t least, size_t most)
 {
     const size_t page = 4096, chunk = (bytes / count + page - 1) / page * page;
@@ -708,60 +709,60 @@ static size_t chunk_of(size_t bytes, size_t count, size_t least, size_t most)
     return chunk < least ? least : chunk > most ? most : chunk;
 }
 
-/* `memory` is the device's; NULL where the host's is only brought in. */
-static void make_job(struct job *job, enum direction direction, const struct runs *runs, void *memory)
+/* `memory` is on the device; NULL if host memory is only faulted in. */
+static void make_job(struct job *job, enum direction direction, const struct segments *segments, void *memory)
 {
-    const size_t bytes = runs_bytes(runs);
+    const size_t bytes = segments_bytes(segments);
 
-    *job = (struct job){.runs = *runs, .memory = memory, .bytes = bytes, .faults = memory == NULL};
+    *job = (struct job){.segments = *segments, .memory = memory, .bytes = bytes, .faults = memory == NULL};
     job->open = direction == UP || job->faults;
-    job->chunk = chunk_of(bytes, 16, LEAST_CHUNK, MOST_CHUNK[direction]);
+    job->chunk = chunk_of(bytes, 16, MIN_CHUNK, MAX_CHUNK[direction]);
     job->lead = job->chunk;
-    if (direction == DOWN && runs->ndim == 0 && bytes >= 2 * HUGE_PAGE) {
-        const uintptr_t begin = ((uintptr_t)runs->data + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-        const uintptr_t end = ((uintptr_t)runs->data + bytes) / HUGE_PAGE * HUGE_PAGE;
+    if (direction == DOWN && segments->ndim == 0 && bytes >= 2 * HUGE_PAGE) {
+        const uintptr_t begin = ((uintptr_t)segments->data + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+        const uintptr_t end = ((uintptr_t)segments->data + bytes) / HUGE_PAGE * HUGE_PAGE;
 
         job->fresh = true;
         if (bytes >= 8 * HUGE_PAGE || job->faults)
-            job->chunk = job->lead = HUGE_PAGE; /* two threads in one page would wait for each other */
+            job->chunk = job->lead = HUGE_PAGE; /* two threads that fault in the same page wait for each other */
 #ifdef MADV_HUGEPAGE
-        if (end > begin) /* advice, which the system may not take */
+        if (end > begin) /* only advice: failure does not matter */
             (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 #endif
-        if (job->chunk == HUGE_PAGE && begin != (uintptr_t)runs->data)
-            job->lead = begin - (uintptr_t)runs->data;
+        if (job->chunk == HUGE_PAGE && begin != (uintptr_t)segments->data)
+            job->lead = begin - (uintptr_t)segments->data;
     }
     job->chunks = 1 + (bytes - (job->lead < bytes ? job->lead : bytes) + job->chunk - 1) / job->chunk;
     atomic_init(&job->left, job->chunks);
-    pthread_cond_init(&job->over, NULL);
+    pthread_cond_init(&job->done, NULL);
 }
 
-static void hand_over(struct crew *crew, struct job *job)
+static void hand_over(struct pool *pool, struct job *job)
 {
-    lock_crew(crew);
+    lock_pool(pool);
     job->when.from = now();
-    if (crew->last)
-        crew->last->next = job;
+    if (pool->last)
+        pool->last->next = job;
     else
-        crew->first = job;
-    crew->last = job;
-    atomic_fetch_add(&crew->waiting, !job->faults);
-    atomic_fetch_add(&crew->wanting, !job->faults);
-    const int sleepers = count_sleepers(crew);
-    pthread_mutex_unlock(&crew->lock);
-    rouse(crew, sleepers);
+        pool->first = job;
+    pool->last = job;
+    atomic_fetch_add(&pool->untaken, !job->faults);
+    atomic_fetch_add(&pool->ready_jobs, !job->faults);
+    const int sleepers = reserve_sleepers(pool);
+    pthread_mutex_unlock(&pool->lock);
+    wake(pool, sleepers);
 }
 
-/* Until every chunk has been dealt with. False with the failure of the first that failed. */
-static bool wait_for(struct device *device, struct crew *crew, struct job *job, struct failure *failure)
+/* Waits until all chunks are done. False with the failure of the first failed one. */
+static bool wait_for_job(struct device *device, struct pool *pool, struct job *job, struct failure *failure)
 {
-    for (const double end = now() + PATIENCE; atomic_load(&job->left) > 0 && now() < end;)
+    for (const double end = now() + LONG_SPIN_SECONDS; atomic_load(&job->left) > 0 && now() < end;)
         pause_briefly();
-    lock_crew(crew);
+    lock_pool(pool);
     while (atomic_load(&job->left) > 0)
-        pthread_cond_wait(&job->over, &crew->lock);
-    pthread_mutex_unlock(&crew->lock);
-    pthread_cond_destroy(&job->over);
+        pthread_cond_wait(&job->done, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+    pthread_cond_destroy(&job->done);
     return gpu_check(device, job->code, job->call, failure);
 }
 
@@ -773,7 +774,7 @@ static bool no_memory(struct failure *failure)
 
 /* ---- to the device ---- */
 
-/* True where CUDA knows the memory, as pinned or managed: the link can reach it by itself. */
+/* Whether CUDA knows the memory as pinned or managed, so that DMA can access it. */
 static bool is_pinned(const void *memory)
 {
     struct cudaPointerAttributes attributes = {0};
@@ -794,7 +795,7 @@ static void drop_transfer(struct transfer *transfer)
     free(transfer);
 }
 
-static bool upload_by_crew(struct device *device, struct crew *crew, void *to, const struct runs *from,
+static bool upload_by_pool(struct device *device, struct pool *pool, void *to, const struct segments *from,
                            device_event free, device_stream stream, struct transfer **made,
                            struct failure *failure)
 {
@@ -804,13 +805,13 @@ static bool upload_by_crew(struct device *device, struct crew *crew, void *to, c
     if (transfer == NULL)
         return no_memory(failure);
     const bool ok = CHECK(cudaEventCreateWithFlags(&sent, cudaEventDisableTiming)) &&
-                    (free ? CHECK(cudaStreamWaitEvent(crew->stream, free, 0))
-                          : gpu_order(device, crew->stream, stream, failure));
+                    (free ? CHECK(cudaStreamWaitEvent(pool->stream, free, 0))
+                          : gpu_order(device, pool->stream, stream, failure));
     make_job(&transfer->job, UP, from, to);
     transfer->job.sent = sent;
-    transfer->crew = crew;
+    transfer->pool = pool;
     if (ok) {
-        hand_over(crew, &transfer->job);
+        hand_over(pool, &transfer->job);
         *made = transfer;
     } else {
         drop_transfer(transfer);
@@ -818,16 +819,16 @@ static bool upload_by_crew(struct device *device, struct crew *crew, void *to, c
     return ok;
 }
 
-/* In the order of the stream, from memory that may change on return. */
-static bool upload_short(struct device *device, void *to, const struct runs *from, device_stream stream,
-                         bool pinned, struct failure *failure)
+/* In stream order, from memory that may change after the return. */
+static bool upload_directly(struct device *device, void *to, const struct segments *from, device_stream stream,
+                            bool pinned, struct failure *failure)
 {
-    const size_t bytes = runs_bytes(from);
+    const size_t bytes = segments_bytes(from);
     char *packed = from->ndim ? malloc(bytes) : NULL;
     bool ok = !from->ndim || packed;
 
     if (packed)
-        runs_copy(from, 0, bytes, packed, true);
+        segments_copy(from, 0, bytes, packed, true);
     else if (!ok)
         (void)no_memory(failure);
     ok = ok && CHECK(cudaMemcpyAsync(to, packed ? packed : from->data, bytes, cudaMemcpyHostToDevice, stream)) &&
@@ -836,11 +837,11 @@ static bool upload_short(struct device *device, void *to, const struct runs *fro
     return ok;
 }
 
-bool cuda_copy_in(struct device *device, void *to, const struct runs *from, device_event free,
+bool cuda_copy_in(struct device *device, void *to, const struct segments *from, device_event free,
                   device_stream stream, struct transfer **made, struct failure *failure)
 {
-    const size_t bytes = runs_bytes(from);
-    struct crew *crew = NULL;
+    const size_t bytes = segments_bytes(from);
+    struct pool *pool = NULL;
     struct visit visit;
     bool ok;
 
@@ -850,11 +851,11 @@ bool cuda_copy_in(struct device *device, void *to, const struct runs *from, devi
     if (!gpu_enter(device, &visit, failure))
         return false;
     const bool pinned = from->ndim == 0 && is_pinned(from->data);
-    if (bytes > SHORT && !pinned && !gpu_is_capturing(stream))
-        crew = find_crew(device, UP);
-    ok = crew ? upload_by_crew(device, crew, to, from, free, stream, made, failure)
+    if (bytes > DIRECT_BYTES && !pinned && !gpu_is_capturing(stream))
+        pool = find_pool(device, UP);
+    ok = pool ? upload_by_pool(device, pool, to, from, free, stream, made, failure)
               : (!free || CHECK(cudaStreamWaitEvent(stream, free, 0))) &&
-                    upload_short(device, to, from, stream, pinned, failure);
+                    upload_directly(device, to, from, stream, pinned, failure);
     gpu_leave(&visit);
     return ok;
 }
@@ -865,18 +866,18 @@ bool cuda_copy_in_end(struct device *device, struct transfer *transfer, device_s
     const enum cudaStreamCaptureMode mode = gpu_relax();
     struct job *job = &transfer->job;
     struct visit visit;
-    bool ok = wait_for(device, transfer->crew, job, failure);
+    bool ok = wait_for_job(device, transfer->pool, job, failure);
     const bool entered = gpu_enter(device, &visit, failure);
 
     ok = ok && entered && CHECK(cudaStreamWaitEvent(stream, job->sent, 0));
-    if (!ok) /* the chunks that did not fail may still be on the link, and their memory is given back next */
-        (void)cudaStreamSynchronize(transfer->crew->stream);
-    if (ok && interval) { /* who asks for the time waits for the end, if it is still to come */
-        const bool over = cudaEventQuery(job->sent) == cudaSuccess;
+    if (!ok) /* other chunks may still be in flight, and their memory is released next */
+        (void)cudaStreamSynchronize(transfer->pool->stream);
+    if (ok && interval) { /* measuring requires waiting for the end */
+        const bool done = cudaEventQuery(job->sent) == cudaSuccess;
 
         (void)cudaGetLastError();
         ok = CHECK(cudaEventSynchronize(job->sent));
-        *interval = (struct interval){job->when.from, over ? job->when.to : now()};
+        *interval = (struct interval){job->when.from, done ? job->when.to : now()};
     }
     drop_transfer(transfer);
     if (entered)
@@ -887,7 +888,7 @@ bool cuda_copy_in_end(struct device *device, struct transfer *transfer, device_s
 
 /* ---- to the host ---- */
 
-static bool download_by_crew(struct device *device, struct crew *crew, const struct runs *to, const void *from,
+static bool download_by_pool(struct device *device, struct pool *pool, const struct segments *to, const void *from,
                              device_stream stream, struct transfer *transfer, struct failure *failure)
 {
     cudaEvent_t ready = NULL;
@@ -896,18 +897,18 @@ static bool download_by_crew(struct device *device, struct crew *crew, const str
 
     make_job(&transfer->job, DOWN, to, (void *)from);
     transfer->job.ready = ready;
-    transfer->crew = crew;
+    transfer->pool = pool;
     if (ok)
-        hand_over(crew, &transfer->job);
+        hand_over(pool, &transfer->job);
     return ok;
 }
 
-static bool download_short(struct device *device, const struct runs *to, const void *from, device_stream stream,
-                           struct transfer *transfer, struct failure *failure)
+static bool download_directly(struct device *device, const struct segments *to, const void *from,
+                              device_stream stream, struct transfer *transfer, struct failure *failure)
 {
-    const size_t bytes = runs_bytes(to);
+    const size_t bytes = segments_bytes(to);
 
-    transfer->job.runs = *to;
+    transfer->job.segments = *to;
     transfer->job.bytes = bytes;
     if (to->ndim && !(transfer->packed = malloc(bytes)))
         return no_memory(failure);
@@ -915,11 +916,11 @@ static bool download_short(struct device *device, const struct runs *to, const v
                                  cudaMemcpyDeviceToHost, stream));
 }
 
-bool cuda_copy_out(struct device *device, const struct runs *to, const void *from, device_stream stream,
+bool cuda_copy_out(struct device *device, const struct segments *to, const void *from, device_stream stream,
                    struct transfer **made, struct failure *failure)
 {
     struct transfer *transfer = calloc(1, sizeof *transfer);
-    struct crew *crew = NULL;
+    struct pool *pool = NULL;
     struct visit visit;
     bool ok;
 
@@ -932,10 +933,10 @@ bool cuda_copy_out(struct device *device, const struct runs *to, const void *fro
         return false;
     }
     transfer->stream = stream;
-    if (runs_bytes(to) > SHORT && !(to->ndim == 0 && is_pinned(to->data)) && !gpu_is_capturing(stream))
-        crew = find_crew(device, DOWN);
-    ok = crew ? download_by_crew(device, crew, to, from, stream, transfer, failure)
-              : download_short(device, to, from, stream, transfer, failure);
+    if (segments_bytes(to) > DIRECT_BYTES && !(to->ndim == 0 && is_pinned(to->data)) && !gpu_is_capturing(stream))
+        pool = find_pool(device, DOWN);
+    ok = pool ? download_by_pool(device, pool, to, from, stream, transfer, failure)
+              : download_directly(device, to, from, stream, transfer, failure);
     if (ok)
         *made = transfer;
     else
@@ -944,20 +945,20 @@ bool cuda_copy_out(struct device *device, const struct runs *to, const void *fro
     return ok;
 }
 
-void cuda_expect(struct device *device, void *memory, size_t bytes, struct transfer **made)
+void cuda_prefault(struct device *device, void *memory, size_t bytes, struct transfer **made)
 {
-    const struct runs runs = {.data = memory, .run = bytes};
-    struct failure unheard, *failure = &unheard;
+    const struct segments segments = {.data = memory, .segment_bytes = bytes};
+    struct failure ignored, *failure = &ignored;
     struct visit visit;
-    struct crew *crew;
+    struct pool *pool;
 
     *made = NULL;
     if (bytes < 2 * HUGE_PAGE || !gpu_enter(device, &visit, failure))
         return;
-    if ((crew = find_crew(device, DOWN)) && (*made = calloc(1, sizeof **made))) {
-        make_job(&(*made)->job, DOWN, &runs, NULL);
-        (*made)->crew = crew;
-        hand_over(crew, &(*made)->job);
+    if ((pool = find_pool(device, DOWN)) && (*made = calloc(1, sizeof **made))) {
+        make_job(&(*made)->job, DOWN, &segments, NULL);
+        (*made)->pool = pool;
+        hand_over(pool, &(*made)->job);
     }
     gpu_leave(&visit);
 }
@@ -968,8 +969,8 @@ bool cuda_copy_out_end(struct device *device, struct transfer *transfer, struct 
     struct visit visit;
     bool ok, entered;
 
-    if (transfer->crew) {
-        ok = wait_for(device, transfer->crew, &transfer->job, failure);
+    if (transfer->pool) {
+        ok = wait_for_job(device, transfer->pool, &transfer->job, failure);
         if (interval)
             *interval = transfer->job.when;
         entered = gpu_enter(device, &visit, failure);
@@ -977,7 +978,7 @@ bool cuda_copy_out_end(struct device *device, struct transfer *transfer, struct 
         entered = gpu_enter(device, &visit, failure);
         ok = entered && CHECK(cudaStreamSynchronize(transfer->stream));
         if (ok && transfer->packed)
-            runs_copy(&transfer->job.runs, 0, transfer->job.bytes, transfer->packed, false);
+            segments_copy(&transfer->job.segments, 0, transfer->job.bytes, transfer->packed, false);
     }
     drop_transfer(transfer);
     if (entered)
@@ -1002,7 +1003,7 @@ bool cuda_pinned_copy(struct device *device, size_t bytes, bool to_device, doubl
               CHECK(cudaEventCreate(&events[1]));
     if (ok)
         memset(host, 1, bytes);
-    for (int turn = 0; ok && turn < 2; turn++) /* the first is to warm up */
+    for (int turn = 0; ok && turn < 2; turn++) /* the first is a warm-up */
         ok = CHECK(cudaEventRecord(events[0], NULL)) &&
              CHECK(cudaMemcpyAsync(to_device ? memory : host, to_device ? host : memory, bytes, cudaMemcpyDefault,
                                    NULL)) &&

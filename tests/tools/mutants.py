@@ -72,7 +72,7 @@ MUTANTS = [
     ),
     Mutant(
         "a-warm-call-keeps-silent-about-its-out",
-        "csrc/plans.c",
+        "csrc/launch_cache.c",
         "failure.ran && given[count - 1]",
         "false",
         "tests/test_launch_failures.py --full",

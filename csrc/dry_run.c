@@ -1,8 +1,8 @@
-/* Rehearsals: calls that go all the way to their launches and note them, on a device where nothing happens.
+/* Dry runs: calls that do everything except allocate, copy and launch; they record their launches.
  *
- * That device is a third implementation of the interface in device.h, beside the GPUs and the CPU: it has memory
- * that is nowhere, copies that move nothing, launches that are written down. So what plan() tells is what a call
- * would do, decided by the code that does it.
+ * The dry-run device is a third implementation of the interface in device.h, besides the GPUs and the CPU: its
+ * memory is fictitious, copies do nothing, launches are recorded. So plan() reports what a call would do, decided
+ * by the code that does it.
  */
 #include "smemkit.h"
 
@@ -11,24 +11,24 @@
 struct note {
     const struct kernel_row *row;
     int size, pad;
-    const char *precision; /* of a product of float32; else NULL */
-    long long times;       /* in a row */
+    const char *precision; /* of a float32 product; NULL for others */
+    long long times;       /* consecutive launches */
 };
 
-struct rehearsal {
-    struct device device; /* the other one's name and number */
+struct dry_run {
+    struct device device; /* with the name and ordinal of the real one */
     struct device *real;
-    uintptr_t allocated; /* up to there */
+    uintptr_t allocated; /* the last fictitious address */
     struct note *notes;
     size_t count, room;
-    bool lacks_memory;
+    bool out_of_memory;
 };
 
-static _Thread_local struct rehearsal *rehearsing; /* NULL: what is called is done */
+static _Thread_local struct dry_run *current_dry_run; /* NULL: calls are executed */
 
-bool is_rehearsal(void)
+bool is_dry_run(void)
 {
-    return rehearsing != NULL;
+    return current_dry_run != NULL;
 }
 
 /* ---- the device ---- */
@@ -36,11 +36,11 @@ bool is_rehearsal(void)
 static bool allocate(struct device *device, size_t bytes, device_stream stream, void **memory,
                      struct failure *failure)
 {
-    struct rehearsal *of = (struct rehearsal *)device;
+    struct dry_run *of = (struct dry_run *)device;
     const uintptr_t page = 4096;
 
     (void)stream, (void)failure;
-    of->allocated += page; /* no two of them at one place, which would be taken for work in place */
+    of->allocated += page; /* distinct addresses: equal ones would look like an in-place call */
     *memory = (void *)of->allocated;
     of->allocated += bytes / page * page;
     return true;
@@ -51,7 +51,7 @@ static void release(struct device *device, void *memory, device_stream stream)
     (void)device, (void)memory, (void)stream;
 }
 
-static bool copy_in(struct device *device, void *to, const struct runs *from, device_event free,
+static bool copy_in(struct device *device, void *to, const struct segments *from, device_event free,
                     device_stream stream, struct transfer **made, struct failure *failure)
 {
     (void)device, (void)to, (void)from, (void)free, (void)stream, (void)failure;
@@ -66,7 +66,7 @@ static bool copy_in_end(struct device *device, struct transfer *transfer, device
     return true;
 }
 
-static bool copy_out(struct device *device, const struct runs *to, const void *from, device_stream stream,
+static bool copy_out(struct device *device, const struct segments *to, const void *from, device_stream stream,
                      struct transfer **made, struct failure *failure)
 {
     (void)device, (void)to, (void)from, (void)stream, (void)failure;
@@ -99,7 +99,7 @@ static bool launch(struct device *device, const struct kernel_row *row, const vo
                    struct failure *failure)
 {
     (void)device, (void)row, (void)args, (void)stream, (void)failure;
-    return true; /* call_launch has noted it */
+    return true; /* call_launch has recorded it */
 }
 
 static bool follow(struct device *device, device_stream later, device_stream earlier, struct failure *failure)
@@ -126,16 +126,16 @@ static void drop(struct device *device, device_event event)
     (void)device, (void)event;
 }
 
-/* As large as it is: what is done in parts depends on it. */
-static size_t room(struct device *device, size_t enough)
+/* The real device's, because the division into parts depends on it. */
+static size_t free_memory(struct device *device, size_t enough)
 {
-    struct device *real = ((struct rehearsal *)device)->real;
+    struct device *real = ((struct dry_run *)device)->real;
 
-    return real->type->room(real, enough);
+    return real->type->free_memory(real, enough);
 }
 
-/* What a call asks of its device between its arguments and its result, and no more. */
-static const struct device_type nowhere = {
+/* Only what a call needs between reading its arguments and returning its result. */
+static const struct device_type dry_run_type = {
     .allocate = allocate,
     .release = release,
     .copy_in = copy_in,
@@ -149,29 +149,29 @@ static const struct device_type nowhere = {
     .mark = mark,
     .record = record,
     .drop = drop,
-    .room = room,
+    .free_memory = free_memory,
 };
 
-struct device *rehearsal_device(struct device *real)
+struct device *dry_run_device(struct device *real)
 {
-    _Static_assert(offsetof(struct rehearsal, device) == 0, "room() goes back from one to the other");
-    if (!rehearsing)
+    _Static_assert(offsetof(struct dry_run, device) == 0, "free_memory() casts one to the other");
+    if (!current_dry_run)
         return real;
-    rehearsing->real = real;
-    rehearsing->device = *real;
-    rehearsing->device.type = &nowhere;
-    return &rehearsing->device;
+    current_dry_run->real = real;
+    current_dry_run->device = *real;
+    current_dry_run->device.type = &dry_run_type;
+    return &current_dry_run->device;
 }
 
-/* All kernels of matmul multiply and add float32 in float32 or more. */
+/* All matmul kernels compute float32 products in float32 or better. */
 static const char *precision_of(const struct kernel_row *row, const void *args)
 {
     return row->op == OP_matmul && ((const struct matmul_args *)args)->dtype == FLOAT32 ? "highest" : NULL;
 }
 
-void rehearsal_note(const struct kernel_row *row, const struct kernel_choice *choice, const void *args)
+void dry_run_note(const struct kernel_row *row, const struct kernel_choice *choice, const void *args)
 {
-    struct rehearsal *of = rehearsing;
+    struct dry_run *of = current_dry_run;
     const bool chosen = row == choice->row;
     const struct note note = {row, chosen ? choice->size : 0, chosen ? choice->pad : 0, precision_of(row, args),
                               1};
@@ -187,7 +187,7 @@ void rehearsal_note(const struct kernel_row *row, const struct kernel_choice *ch
         struct note *notes = realloc(of->notes, room * sizeof *notes);
 
         if (!notes) {
-            of->lacks_memory = true;
+            of->out_of_memory = true;
             return;
         }
         of->notes = notes;
@@ -196,7 +196,7 @@ void rehearsal_note(const struct kernel_row *row, const struct kernel_choice *ch
     of->notes[of->count++] = note;
 }
 
-static PyObject *told(const struct rehearsal *of)
+static PyObject *notes_list(const struct dry_run *of)
 {
     PyObject *list = PyList_New((Py_ssize_t)of->count);
 
@@ -213,20 +213,20 @@ static PyObject *told(const struct rehearsal *of)
     return list;
 }
 
-PyObject *core_rehearse(PyObject *module, PyObject *const *args, Py_ssize_t count)
+PyObject *core_dry_run(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    struct rehearsal rehearsal = {.count = 0}, *outer = rehearsing;
+    struct dry_run dry_run = {.count = 0}, *outer = current_dry_run;
     PyObject *done, *list = NULL;
 
     (void)module;
-    if (!read_count("rehearse", count, 3))
+    if (!read_count("dry_run", count, 3))
         return NULL;
-    rehearsing = &rehearsal;
+    current_dry_run = &dry_run;
     done = PyObject_Call(args[0], args[1], args[2]);
-    rehearsing = outer;
+    current_dry_run = outer;
     if (done)
-        list = rehearsal.lacks_memory ? PyErr_NoMemory() : told(&rehearsal);
+        list = dry_run.out_of_memory ? PyErr_NoMemory() : notes_list(&dry_run);
     Py_XDECREF(done);
-    free(rehearsal.notes);
+    free(dry_run.notes);
     return list;
 }
