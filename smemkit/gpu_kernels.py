@@ -216,22 +216,24 @@ def _compile(code, filename, kernels, variables, options, explain, device) -> An
     """The cubin, with names for the kernels and variables. What an #if hides gets a name all the same."""
     entries, known = [], {function.name: function for function in code.functions}
     for i, kernel in enumerate(kernels):
-        real = f"smemkit::signature_of<decltype(&{kernel})>::value"
+        real = f"smemkit::signature_of<decltype(&{kernel})>::smemkit_value"
         line = marker(*known[kernel].place) if kernel in known else f'#line 1 "name={kernel}"\n'
         entry = f'{line}extern "C" {{ __device__ auto smemkit_signature_{i} = {real}; }}'
         nothing = f'extern "C" {{ __device__ long long smemkit_signature_{i} = -1; }}'
         entries.append(_if_there(code, kernel, entry, "__global__ void", "() {}", nothing))
     for i, name in enumerate(variables):
-        real = f"smemkit::description<decltype({name})>::value"
+        real = f"smemkit::description<decltype({name})>::smemkit_value"
         entry = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {real}; }}'
         nothing = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {{}}; }}'
         entries.append(_if_there(code, name, entry, "__device__ char", ";", nothing))
     text = code.assemble(lambda include: bool(_DEVICE_HEADERS.fullmatch(include[1:-1])))
-    describe = (INCLUDE / "smemkit" / "describe.h").read_text(encoding="utf-8")
+    describe, describe_half = (
+        (INCLUDE / "smemkit" / name).read_text(encoding="utf-8") for name in ("describe.h", "describe_half.h")
+    )
     told = [f"&smemkit_signature_{i}" for i in range(len(kernels))]
     told += [f"&smemkit_variable_{i}" for i in range(len(variables))] + [f"&{name}" for name in variables]
     here = '#line 1 "smemkit"'
-    whole = "\n".join([here, _PRELUDE, text, here, describe, *entries])
+    whole = "\n".join([here, _PRELUDE, describe, text, here, describe_half, *entries])
     program = Program(whole, "c++", _options(options, filename, device))
     try:
         return program.compile("cubin", name_expressions=(*kernels, *told))

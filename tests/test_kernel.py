@@ -51,6 +51,31 @@ def kernel_on(_device, source, name=None, options=()):
     return smemkit.Kernel(source, name, options=options)
 
 
+MACROS = """
+#include <cuda_fp16.h>
+#define N 4
+#define K 2
+#define T float
+#define P N
+#define kind 1
+#define element 2
+#define value 3
+__global__ void k(T *x, const T (*y)[N], __half *h)
+{
+    x[threadIdx.x] = y[1][threadIdx.x] + __half2float(h[0]) + value;
+}
+"""
+
+
+def test_macros_of_the_source_change_nothing_else(device):
+    """Tutorials define N, and whatever else is a short name."""
+    with smemkit.Device(device):
+        kernel = smemkit.Kernel(MACROS)
+    x, y = np.zeros(4, np.float32), np.arange(8, dtype=np.float32).reshape(2, 4)
+    kernel[1, 4](x, y, np.ones(1, np.float16))
+    assert x.tolist() == [8, 9, 10, 11]
+
+
 # ---- files as they are printed ----------------------------------------------------------------------------------
 
 

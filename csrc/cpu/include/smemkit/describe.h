@@ -1,6 +1,7 @@
-/* What kernels and variables are, told by the compiler itself: for smemkit/kernel.py, which puts this text behind
- * the user's, for NVRTC as for the host's compiler. So it includes nothing, and uses nothing of the standard
- * library. Keep the fields in the order of smemkit/parameters.py. */
+/* The types of kernels' parameters and of variables, as the compiler sees them, for NVRTC and for the host's
+ * compiler. It includes nothing, and uses nothing of the standard library. Keep the fields in the order of
+ * smemkit/parameters.py. It comes before the user's source, whose macros must not change it: tutorials define N.
+ * describe_half.h comes after the source, which may include cuda_fp16.h. */
 #ifndef SMEMKIT_DESCRIBE_H
 #define SMEMKIT_DESCRIBE_H
 
@@ -22,32 +23,35 @@ struct plain_element<T, true> {
     enum { kind = 'V', size = sizeof(T), lanes = 1 };
 };
 template <class T>
-struct element : plain_element<T, __is_class(T) || __is_union(T)> {
+struct smemkit_element : plain_element<T, __is_class(T) || __is_union(T)> {
 };
 template <class T>
-struct element<T *> {
+struct smemkit_element<T *> {
     enum { kind = 'P', size = sizeof(T *), lanes = 1 };
 };
 
 /* of float (*)[8] and float [][8]: what the rows are made of */
 template <class T, decltype(sizeof(0)) N>
-struct element<T[N]> : element<T> {
+struct smemkit_element<T[N]> : smemkit_element<T> {
 };
 template <class T>
-struct element<const T> : element<T> {
+struct smemkit_element<const T> : smemkit_element<T> {
 };
 template <class T, decltype(sizeof(0)) N>
-struct element<const T[N]> : element<T> {
+struct smemkit_element<const T[N]> : smemkit_element<T> {
 };
 template <class R, class... A>
-struct element<R(A...)> {
+struct smemkit_element<R(A...)> {
     enum { kind = 'P', size = sizeof(void *), lanes = 1 };
 };
 
-#define SMEMKIT_ELEMENT(type, letter, bytes, count)          \
-    template <>                                              \
-    struct element<type> {                                   \
-        enum { kind = letter, size = bytes, lanes = count }; \
+template <char KIND, int SIZE, int LANES>
+struct smemkit_scalar {
+    enum { kind = KIND, size = SIZE, lanes = LANES };
+};
+#define SMEMKIT_ELEMENT(type, letter, bytes, count)                              \
+    template <>                                                                  \
+    struct smemkit_element<type> : smemkit_scalar<letter, (int)(bytes), count> { \
     };
 #define SMEMKIT_VECTOR_ELEMENTS(name, letter, bytes) \
     SMEMKIT_ELEMENT(name##1, letter, bytes, 1)       \
@@ -69,28 +73,23 @@ SMEMKIT_VECTOR_ELEMENTS(longlong, 'i', 8)
 SMEMKIT_VECTOR_ELEMENTS(ulonglong, 'u', 8)
 SMEMKIT_VECTOR_ELEMENTS(float, 'f', 4)
 SMEMKIT_VECTOR_ELEMENTS(double, 'f', 8)
-#if defined(__CUDA_FP16_H__) || defined(SMEMKIT_CUDA_FP16_H)
-SMEMKIT_ELEMENT(__half, 'f', 2, 1)
-SMEMKIT_ELEMENT(__half2, 'f', 2, 2)
-#endif
-#if defined(__CUDA_BF16_H__) || defined(SMEMKIT_CUDA_BF16_H)
-SMEMKIT_ELEMENT(__nv_bfloat16, 'E', 2, 1)
-SMEMKIT_ELEMENT(__nv_bfloat162, 'E', 2, 2)
-#endif
 #undef SMEMKIT_VECTOR_ELEMENTS
 #undef SMEMKIT_ELEMENT
 
 template <class T>
 struct description {
-    static constexpr described value = {0, 0, element<T>::kind, element<T>::size, element<T>::lanes, {}};
+    static constexpr described smemkit_value = {
+        0, 0, smemkit_element<T>::kind, smemkit_element<T>::size, smemkit_element<T>::lanes, {}};
 };
 template <class T>
 struct description<T *> {
-    static constexpr described value = {1, 0, element<T>::kind, element<T>::size, element<T>::lanes, {}};
+    static constexpr described smemkit_value = {
+        1, 0, smemkit_element<T>::kind, smemkit_element<T>::size, smemkit_element<T>::lanes, {}};
 };
 template <class T>
 struct description<const T *> {
-    static constexpr described value = {1, 1, element<T>::kind, element<T>::size, element<T>::lanes, {}};
+    static constexpr described smemkit_value = {
+        1, 1, smemkit_element<T>::kind, smemkit_element<T>::size, smemkit_element<T>::lanes, {}};
 };
 /* of what cannot change */
 constexpr described constant_of(described one)
@@ -100,7 +99,7 @@ constexpr described constant_of(described one)
 template <class T>
 struct description<T &> {
     static_assert(sizeof(T) == 0, "a __global__ function takes no references");
-    static constexpr described value = {};
+    static constexpr described smemkit_value = {};
 };
 template <class T>
 struct description<volatile T *> : description<T *> {
@@ -110,7 +109,7 @@ struct description<const volatile T *> : description<const T *> {
 };
 template <class T>
 struct description<const T> {
-    static constexpr described value = constant_of(description<T>::value);
+    static constexpr described smemkit_value = constant_of(description<T>::smemkit_value);
 };
 template <class T>
 struct description<volatile T> : description<T> {
@@ -123,11 +122,11 @@ constexpr described array_of(described one, long long length)
 }
 template <class T, decltype(sizeof(0)) N>
 struct description<T[N]> {
-    static constexpr described value = array_of(description<T>::value, N);
+    static constexpr described smemkit_value = array_of(description<T>::smemkit_value, N);
 };
 template <class T, decltype(sizeof(0)) N>
 struct description<const T[N]> {
-    static constexpr described value = array_of(description<const T>::value, N);
+    static constexpr described smemkit_value = array_of(description<const T>::smemkit_value, N);
 };
 
 template <int N>
@@ -138,11 +137,11 @@ struct signature {
 template <class Kernel>
 struct signature_of {
     static_assert(sizeof(Kernel) == 0, "a __global__ function returns void");
-    static constexpr signature<0> value = {};
+    static constexpr signature<0> smemkit_value = {};
 };
 template <class... P>
 struct signature_of<void (*)(P...)> {
-    static constexpr signature<sizeof...(P)> value = {sizeof...(P), {description<P>::value...}};
+    static constexpr signature<sizeof...(P)> smemkit_value = {sizeof...(P), {description<P>::smemkit_value...}};
 };
 
 } // namespace smemkit

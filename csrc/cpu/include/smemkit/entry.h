@@ -4,6 +4,7 @@
 #define SMEMKIT_ENTRY_H
 
 #include "describe.h"
+#include "describe_half.h"
 
 #define SMEMKIT_VISIBLE __attribute__((visibility("default")))
 
@@ -42,7 +43,7 @@ int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t sha
 #define SMEMKIT_ENTRY(number, ...)                                                                    \
     extern "C" {                                                                                      \
     SMEMKIT_VISIBLE extern const auto smemkit_signature_##number =                                    \
-        smemkit::signature_of<decltype(&__VA_ARGS__)>::value;                                         \
+        smemkit::signature_of<decltype(&__VA_ARGS__)>::smemkit_value;                                 \
     SMEMKIT_VISIBLE int smemkit_enter_##number(const char *name, const unsigned *shape, size_t bytes, \
                                                void **arguments)                                      \
     {                                                                                                 \
@@ -50,9 +51,9 @@ int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t sha
     }                                                                                                 \
     }
 
-#define SMEMKIT_VARIABLE(number, name)                                             \
-    extern "C" SMEMKIT_VISIBLE const smemkit::variable smemkit_variable_##number;  \
-    extern "C" const smemkit::variable smemkit_variable_##number = {(void *)&name, \
-                                                                    smemkit::description<decltype(name)>::value};
+#define SMEMKIT_VARIABLE(number, name)                                            \
+    extern "C" SMEMKIT_VISIBLE const smemkit::variable smemkit_variable_##number; \
+    extern "C" const smemkit::variable smemkit_variable_##number = {              \
+        (void *)&name, smemkit::description<decltype(name)>::smemkit_value};
 
 #endif
