@@ -5,6 +5,7 @@ smemkit is imported late: the executor's own tests need no package.
 """
 
 import gc
+import os
 import signal
 import sys
 from pathlib import Path
@@ -25,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # `python -m pytest` looks for packages here first, where smemkit is sources, unless it was built in place
 if not any((ROOT / "smemkit").glob("_core.*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX takes most of a GPU's memory otherwise
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background job of a shell; tests interrupt calls
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -138,9 +138,6 @@ def pytest_collection_modifyitems(config, items):
         default = default_tier(kept)
         rest = config.getoption("rest")
         kept = [item for item in kept if (not rest and item in default) or (rest and is_rest(item, default))]
-    for item in kept:  # one process for a GPU, whose memory they share; and a file's fixtures are made once
-        group = "gpu" if item.get_closest_marker("gpu") else item.path.name
-        item.add_marker(pytest.mark.xdist_group(group))
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
 
@@ -152,6 +149,16 @@ def cpu_seconds():
     """Of this process and of those that it has waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
+
+
+class Groups:
+    """Tests on a GPU share its memory, so that one process runs them all."""
+
+    @pytest.hookimpl(tryfirst=True)  # xdist reads the marks in this hook, too
+    def pytest_collection_modifyitems(self, items):
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.xdist_group("gpu"))
 
 
 class Meter:
@@ -188,6 +195,7 @@ def pytest_configure(config):
     for name in devices(config):
         DEVICES[name] = () if name == "cpu" else (pytest.mark.gpu,)
     config.pluginmanager.register(Meter())
+    config.pluginmanager.register(Groups())
 
 
 def pytest_runtest_logreport(report):
