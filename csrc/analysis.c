@@ -6,7 +6,7 @@ static bool is_active(const struct warp_access *access, int lane)
     return access->mask >> lane & 1;
 }
 
-/* Whether every active lane has the address of its partner, lane ^ distance, where that one is active too. */
+/* Whether every active lane has the same address as lane ^ distance, if that is active too. */
 static bool pairs_agree(const struct warp_access *access, int distance)
 {
     for (int lane = 0; lane < LANES; lane++)
@@ -16,8 +16,8 @@ static bool pairs_agree(const struct warp_access *access, int distance)
     return true;
 }
 
-/* How many consecutive lanes are served together: as many as the banks have bytes for. A load of 8 or 16 bytes
- * serves twice as many where neighbours ask for the same. */
+/* How many consecutive lanes are served together: as many as the banks have bytes for; for loads of 8 or 16 bytes
+ * twice as many if pairs of lanes read the same addresses. */
 static int lanes_of_group(const struct warp_access *access, int banks, int width)
 {
     const int bytes = access->size < 4 ? 4 : access->size;
@@ -28,7 +28,7 @@ static int lanes_of_group(const struct warp_access *access, int banks, int width
     return lanes < LANES ? lanes : LANES;
 }
 
-/* The distinct words that each bank has to deliver to lanes [first, last). */
+/* Counts the distinct words that each bank delivers to lanes [first, last). */
 static void count_words(const struct warp_access *access, int first, int last, int banks, int width, int *words)
 {
     uint64_t seen[LANES * 4]; /* 16 bytes are 4 words */
@@ -72,7 +72,7 @@ struct bank_cost bank_cost(const struct warp_access *access, int banks, int widt
     return cost;
 }
 
-/* How many different blocks of `bytes` the active lanes touch. */
+/* The number of distinct blocks of `bytes` bytes that the active lanes access. */
 static int count_blocks(const struct warp_access *access, uint64_t bytes)
 {
     uint64_t seen[LANES];

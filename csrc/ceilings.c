@@ -1,4 +1,4 @@
-/* The kernels of the table's op `ceiling`, which no operation of smemkit takes: they measure what the machine can.
+/* Launches the kernels of the op `ceiling`, which measure the machine's limits; operations do not use them.
  */
 #include "smemkit.h"
 
@@ -7,7 +7,7 @@ static bool read_positive(PyObject *object, const char *name, int64_t *value)
     *value = PyLong_Check(object) ? PyLong_AsLongLong(object) : 0;
     if (*value > 0)
         return true;
-    PyErr_Clear(); /* too large a number is refused as well */
+    PyErr_Clear(); /* also refuses a too large number */
     PyErr_Format(PyExc_ValueError, "%s: expected a positive integer, got %R", name, object);
     return false;
 }
@@ -21,7 +21,7 @@ static const struct kernel_row *read_row(PyObject *object)
     return NULL;
 }
 
-/* One of the row's dtypes by its name: NumPy knows no bfloat16 by itself. */
+/* One of the row's dtypes by name, since NumPy itself has no bfloat16. */
 static bool read_dtype_of(const struct kernel_row *row, PyObject *object, enum dtype *dtype)
 {
     PyObject *names;
@@ -38,7 +38,7 @@ static bool read_dtype_of(const struct kernel_row *row, PyObject *object, enum d
     return false;
 }
 
-/* An Array whose elements lie side by side, from a multiple of 16 bytes on. */
+/* A contiguous, 16-byte aligned Array. */
 static bool read_buffer(const struct module_state *state, PyObject *object, const char *name, struct array **array)
 {
     *array = (struct array *)object;
@@ -50,7 +50,7 @@ static bool read_buffer(const struct module_state *state, PyObject *object, cons
     return false;
 }
 
-/* What a launch moves, in bytes, or computes, in floating-point operations; what it has to read, and writes. */
+/* The work of a launch: bytes moved or floating-point operations, and the sizes of its input and output. */
 struct work {
     int64_t done, read, written;
 };
@@ -69,7 +69,7 @@ static struct work work_of(const char *name, const struct ceiling_args *args)
                          (CEILING_M + CEILING_N) * 128, 4 * tile * args->blocks};
 }
 
-/* ceiling(kernel, dtype, x, out, blocks, in_flight, rounds, stream): one launch, not waited for; its work. */
+/* ceiling(kernel, dtype, x, out, blocks, in_flight, rounds, stream): one asynchronous launch; returns its work. */
 PyObject *core_ceiling(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     enum { KERNEL, DTYPE, X, OUT, BLOCKS, IN_FLIGHT, ROUNDS, STREAM, ARGUMENTS };

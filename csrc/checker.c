@@ -1,4 +1,4 @@
-/* The checker's face to Python. */
+/* The checker's interface to Python. */
 #include "smemkit.h"
 
 #include <dlfcn.h>
@@ -31,13 +31,13 @@ PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t co
 
 #define TRIPLE(x) (unsigned)(x)[0], (unsigned)(x)[1], (unsigned)(x)[2]
 
-/* A str of bytes that may have been cut inside a character. */
+/* A str of bytes that may be truncated inside a character. */
 static PyObject *text(const char *bytes)
 {
     return PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)strlen(bytes), "replace");
 }
 
-/* An address in the library's code, and those of the calls that led there, the last first; at most CHAIN of them.
+/* A code address in the library, and those of its callers, innermost first; at most CHAIN of them.
  */
 static PyObject *chain_tuple(const struct trace *trace, uint32_t item, uint32_t context)
 {
@@ -51,7 +51,7 @@ static PyObject *chain_tuple(const struct trace *trace, uint32_t item, uint32_t 
     return shape_tuple(count, chain);
 }
 
-/* Where a fault is: (addresses, file, line), of which either the addresses or the rest is empty. */
+/* The source location of a fault: (addresses, file, line); either addresses or the others are empty. */
 static PyObject *place_tuple(const struct trace *trace, const struct place *place)
 {
     if (place->item)
@@ -119,7 +119,7 @@ static PyObject *site_dict(const struct trace *trace, const struct site *site)
         "example", example);
 }
 
-/* Appends what Py_BuildValue made; takes it over, and is false where it is NULL. */
+/* Appends a new item, whose reference it steals. False if the item is NULL. */
 static bool append(PyObject *list, PyObject *item)
 {
     const bool ok = list && item && PyList_Append(list, item) == 0;

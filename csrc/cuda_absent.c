@@ -111,5 +111,5 @@ void cuda_graph_destroy(struct cuda_graph *graph)
 }
 
 #else
-typedef int smemkit_has_cuda; /* C asks for something in every file */
+typedef int smemkit_has_cuda; /* C does not allow an empty file */
 #endif

@@ -1,5 +1,5 @@
-/* Memory of any device, counted: tests see that a call gives back what it takes, and can make an allocation fail,
- * or a launch.
+/* Allocation on any device, with counters: tests check that calls release what they allocate, and can make an
+ * allocation or a launch fail.
  */
 #include "smemkit.h"
 
@@ -7,11 +7,11 @@
 
 #include "executor.h"
 
-/* Of the process: allocations that live, and how many from now the one is that fails; 0: none. */
+/* Of the process: live allocations, and the countdown to the allocation that fails (0: none). */
 static atomic_long living, failing;
 
-/* Whether a test wants this allocation to fail. */
-static bool is_to_fail(const struct device *device, size_t bytes, struct failure *failure)
+/* Whether this allocation has to fail, for a test. */
+static bool must_fail(const struct device *device, size_t bytes, struct failure *failure)
 {
     if (!bytes || atomic_load(&failing) <= 0 || atomic_fetch_sub(&failing, 1) != 1)
         return false;
@@ -24,7 +24,7 @@ bool device_allocate(struct device *device, size_t bytes, device_stream stream, 
                      struct failure *failure)
 {
     *memory = NULL;
-    if (is_to_fail(device, bytes, failure))
+    if (must_fail(device, bytes, failure))
         return false;
     if (!device->type->allocate(device, bytes, stream, memory, failure))
         return false;
@@ -43,7 +43,7 @@ void device_release(struct device *device, void *memory, device_stream stream)
 bool device_allocate_result(struct device *device, void **memory, struct failure *failure)
 {
     *memory = NULL;
-    if (is_to_fail(device, RESULT_BYTES, failure))
+    if (must_fail(device, RESULT_BYTES, failure))
         return false;
     if (device->type->allocate_result)
         *memory = device->type->allocate_result(device);
@@ -98,7 +98,7 @@ PyObject *core_fail_launch(PyObject *module, PyObject *args)
     return PyLong_FromLong(smemkit_fail_launch(countdown, signal));
 }
 
-/* ---- what a device's memory holds ---- */
+/* ---- memory statistics ---- */
 
 static struct device *device_or_default(PyObject *module, PyObject *name)
 {

@@ -1,5 +1,5 @@
-// The launchers of one target as a C table. Compiled once for each: with the dialect's <cuda_runtime.h> for the
-// CPU, with NVIDIA's for CUDA; SMEMKIT_LAUNCHERS is the name of the table.
+// The table of launchers of one target. Compiled once per target: for the CPU with the dialect's <cuda_runtime.h>,
+// for CUDA with NVIDIA's. SMEMKIT_LAUNCHERS is the table's name.
 #include <cuda_runtime.h>
 
 #include "kernels.h"
@@ -9,12 +9,12 @@
 #define HAS_CPU    1
 #define HAS_NO_CPU 0
 #ifdef SMEMKIT_CHECKED
-#define HAS_HOST 0 // plain C has nothing to check
+#define HAS_HOST 0 // plain C is not checked
 #else
 #define HAS_HOST 1
 #endif
 #define HAS_ANY    1
-#define HAS_SM_80  1 // where the row says CPU
+#define HAS_SM_80  1 // if the row says CPU
 #define HAS_SM_90A 1
 #else
 #define HAS_CPU    1
@@ -33,7 +33,7 @@
 #endif
 #endif
 
-// A rung of the host is a C function without a stream.
+// A rung that runs on the host is a C function without a stream.
 #define DECLARE_HOST(op, name)              extern "C" int launch_##op##_##name(const op##_args *);
 #define DECLARE_ANY(op, name)               cudaError_t launch_##op##_##name(const op##_args *, cudaStream_t);
 #define DECLARE_SM_80                       DECLARE_ANY

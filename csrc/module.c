@@ -232,7 +232,7 @@ static PyObject *core_set_num_threads(PyObject *module, PyObject *number)
     long n = is_integer ? PyLong_AsLong(number) : 0;
 
     (void)module;
-    PyErr_Clear(); /* too large a number is out of the range too */
+    PyErr_Clear(); /* a too large number is out of range */
     if (!is_integer) {
         PyErr_Format(PyExc_TypeError, "n: expected an integer, got %s", Py_TYPE(number)->tp_name);
         return NULL;
@@ -318,7 +318,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* The executor asks this while a launch runs. Where the answer is yes, the exception stays set. */
+/* Called by the executor during a launch. If it returns true, the exception stays set. */
 static int check_signals(void)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
@@ -351,7 +351,7 @@ static int add_exceptions(PyObject *module, struct module_state *state)
                           "The CUDA context is lost: no later call on this device can succeed in this process.",
                           state->cuda_error) ||
             add_exception(module, &state->no_device_error, "smemkit.NoDeviceError",
-                          "The device asked for is not here.", state->error) ||
+                          "The requested device is not available.", state->error) ||
             add_exception(module, &state->compile_error, "smemkit.CompileError", "A kernel does not compile.",
                           state->error) ||
             add_exception(module, &state->out_of_memory_error, "smemkit.OutOfMemoryError",
@@ -366,8 +366,8 @@ static int add_type(PyObject *module, PyTypeObject **slot, PyType_Spec *spec)
     return *slot ? PyModule_AddType(module, *slot) : -1;
 }
 
-/* What smemkit shares among its calls, and NumPy too, is the process's: it belongs to the main interpreter. It is
- * asked before NumPy is imported, which another interpreter would keep from the main one. */
+/* smemkit and NumPy keep per-process state, which belongs to the main interpreter. Checked before NumPy is
+ * imported, because importing it in another interpreter would prevent its use in the main one. */
 static bool is_main_interpreter(void)
 {
     if (PyInterpreterState_Get() == PyInterpreterState_Main())

@@ -1,17 +1,17 @@
-/* smemkit.Stream and smemkit.Event: the order in which a device does what it is asked.
+/* smemkit.Stream and smemkit.Event.
  *
- * A Stream is never changed once it is made. Which one is a thread's current stream stands in the thread's own
- * dictionary, which Python empties when the thread ends, however it ends: a list of the streams entered, the
- * innermost last, that no other thread touches.
+ * A Stream is immutable. The thread's current stream is kept in Python's per-thread dictionary, which Python
+ * clears when the thread ends, however it ends: a list of the streams entered, innermost last, which no other
+ * thread accesses.
  */
 #include "smemkit.h"
 
 /* ---- the thread's current stream ---- */
 
-/* How many streams this thread has entered. Only a hint for speed: where it is not 0, the list is asked. */
+/* How many streams this thread has entered. Only an optimisation: if it is not 0, the list is looked up. */
 static _Thread_local int entered;
 
-/* Borrowed; NULL where there is none, with an exception only if `make`. */
+/* A borrowed reference; NULL if there is none, with an exception only if `make`. */
 static PyObject *entered_streams(const struct module_state *state, bool make)
 {
     PyObject *own = PyThreadState_GetDict(), *key = (PyObject *)state->stream_type, *list;
@@ -24,7 +24,7 @@ static PyObject *entered_streams(const struct module_state *state, bool make)
     list = PyList_New(0);
     if (list && PyDict_SetItem(own, key, list) < 0)
         Py_CLEAR(list);
-    Py_XDECREF(list); /* the dictionary has it */
+    Py_XDECREF(list); /* owned by the dictionary */
     return list;
 }
 
@@ -39,7 +39,7 @@ struct stream *thread_stream(const struct module_state *state, const struct devi
     Py_ssize_t count = list ? PyList_GET_SIZE(list) : 0;
 
     if (count == 0)
-        entered = 0; /* they ended with a thread of Python's that this thread of the system was before */
+        entered = 0; /* they belonged to an earlier Python thread on this system thread */
     while (count > 0) {
         struct stream *stream = (struct stream *)PyList_GET_ITEM(list, --count);
 
@@ -69,7 +69,7 @@ static PyObject *stream_enter(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
-/* What is left is out of the list before the exception: its block is over. */
+/* The stream is removed from the list before an exception is raised: its block is over. */
 static PyObject *stream_exit(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *list = entered_streams(PyType_GetModuleState(Py_TYPE(self)), false);
@@ -94,7 +94,7 @@ static PyObject *stream_exit(PyObject *self, PyObject *const *args, Py_ssize_t c
 
 struct event {
     PyObject_HEAD struct device *device;
-    _Atomic(device_event) event; /* NULL until it is recorded first; then it stays the same one */
+    _Atomic(device_event) event; /* NULL until first recorded; never changes afterwards */
 };
 
 static struct event *event_alloc(const struct module_state *state, struct device *device)
@@ -119,7 +119,7 @@ static PyObject *event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return device ? (PyObject *)event_alloc(state, device) : NULL;
 }
 
-/* Without the GIL. Two threads may do it at once: the later one's moment stands. */
+/* Called without the GIL. If two threads record at the same time, the later one counts. */
 static bool record(struct event *event, device_stream stream, struct failure *failure)
 {
     const struct device_type *type = event->device->type;
@@ -135,7 +135,7 @@ static bool record(struct event *event, device_stream stream, struct failure *fa
     return type->record(event->device, stream, known, failure);
 }
 
-/* `event`, recorded now. The reference is taken over, and given back. */
+/* Records `event` and returns it. Steals the reference. */
 static PyObject *recorded(const struct module_state *state, struct event *event, device_stream stream)
 {
     struct failure failure = {0};
@@ -265,12 +265,12 @@ static void event_dealloc(PyObject *self)
 static PyMethodDef event_methods[] = {
     {"record", (PyCFunction)(void (*)(void))event_record, METH_VARARGS | METH_KEYWORDS,
      "record(stream=None)\n--\n\n"
-     "Takes the moment at which all that stands on `stream` now is done; the last one recorded counts.\n\n"
-     "`stream` is what an operation takes; the thread's current stream if None."},
+     "Records the point at which all work now on `stream` is done; the last recording counts.\n\n"
+     "`stream` is anything that operations accept; the thread's current stream if None."},
     {"synchronize", event_synchronize, METH_NOARGS,
-     "synchronize()\n--\n\nWaits until the moment has come; not at all if none was recorded."},
+     "synchronize()\n--\n\nWaits until the event has occurred; returns at once if it was never recorded."},
     {"seconds_since", event_seconds_since, METH_O,
-     "seconds_since(earlier, /)\n--\n\nWaits for this event; the seconds from `earlier` to it."},
+     "seconds_since(earlier, /)\n--\n\nWaits for this event; returns the seconds from `earlier` to it."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -282,7 +282,7 @@ static PyGetSetDef event_attributes[] = {
 
 static const char event_doc[] =
     "Event(*, device=None)\n--\n\n"
-    "A moment on a device's stream, which `record` sets; `Stream.record` makes one that is set.\n\n"
+    "A point in a device's stream, set by `record`; `Stream.record` makes an event that is set.\n\n"
     "Parameters\n"
     "----------\n"
     "device : str, optional\n"
@@ -317,9 +317,9 @@ PyType_Spec event_spec = {
     .slots = event_slots,
 };
 
-/* ---- streams: life ---- */
+/* ---- streams: creation and destruction ---- */
 
-/* The device of a stream that wraps `source`: never the CPU, unless it is said to be. */
+/* The device of a stream that wraps `source`: the CPU only if requested explicitly. */
 static struct device *device_of_source(const struct module_state *state)
 {
     struct device *device = default_device(state);
@@ -333,7 +333,7 @@ static struct device *device_of_source(const struct module_state *state)
     return device;
 }
 
-/* The handle is the source's from now on; a bare number keeps nothing. */
+/* Takes the source's handle and keeps the source alive; an integer keeps nothing alive. */
 static bool wrap(const struct module_state *state, struct stream *stream, PyObject *source)
 {
     const struct stream *ours = Py_IS_TYPE(source, state->stream_type) ? (struct stream *)source : NULL;
@@ -392,7 +392,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)stream;
 }
 
-/* There is no tp_clear: the handle is the source's, and is used until the Stream goes. */
+/* No tp_clear: the handle belongs to the source, and is used until the Stream is destroyed. */
 static int stream_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
@@ -400,7 +400,7 @@ static int stream_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* What is enqueued on a stream of our own runs on: CUDA destroys it afterwards. */
+/* Work that is enqueued on a stream of our own still runs; CUDA destroys the stream afterwards. */
 static void stream_dealloc(PyObject *self)
 {
     struct stream *stream = (struct stream *)self;
@@ -417,7 +417,7 @@ static void stream_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* ---- streams: what they do ---- */
+/* ---- streams: methods ---- */
 
 static PyObject *stream_synchronize(PyObject *self, PyObject *unused)
 {
@@ -454,7 +454,7 @@ static PyObject *stream_record(PyObject *self, PyObject *unused)
     return recorded(state, event_alloc(state, stream->device), stream->handle);
 }
 
-/* Without the GIL: the event is another device's, perhaps. On the CPU only the host can wait. */
+/* Called without the GIL. The event may belong to another device. On the CPU only the host can wait. */
 static bool wait_for(struct stream *stream, struct device *device, device_event event, struct failure *failure)
 {
     if (!event || device->ordinal < 0)
@@ -550,49 +550,49 @@ static Py_hash_t stream_hash(PyObject *self)
 
 static PyMethodDef stream_methods[] = {
     {"synchronize", stream_synchronize, METH_NOARGS,
-     "synchronize()\n--\n\nWaits until all that stands on the stream is done."},
+     "synchronize()\n--\n\nWaits until all work on the stream is done."},
     {"record", stream_record, METH_NOARGS,
-     "record()\n--\n\nAn `Event`: the moment at which all that stands on the stream now is done."},
+     "record()\n--\n\nAn `Event` that occurs when all work now on the stream is done."},
     {"wait", stream_wait, METH_O,
      "wait(other, /)\n--\n\n"
-     "What comes on this stream waits for `other`: an `Event`, or all that stands on a stream now.\n\n"
-     "The host does not wait, unless this stream is the CPU device's."},
+     "Makes later work on this stream wait for `other`: an `Event`, or all work now on another stream.\n\n"
+     "The host does not wait, unless this is a stream of the CPU device."},
     {"__cuda_stream__", stream_interface, METH_NOARGS,
-     "__cuda_stream__()\n--\n\n(0, handle): how other libraries take the stream."},
+     "__cuda_stream__()\n--\n\n(0, handle): the stream protocol for other libraries."},
     {"__enter__", stream_enter, METH_NOARGS,
      "__enter__()\n--\n\nMakes it this thread's current stream for its device."},
     {"__exit__", (PyCFunction)(void (*)(void))stream_exit, METH_FASTCALL,
-     "__exit__(*exception)\n--\n\nGives back the one before."},
+     "__exit__(*exception)\n--\n\nRestores the previous current stream."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef stream_attributes[] = {
     {"device", stream_device, NULL, "The device's name: 'cuda:0', 'cpu'.", NULL},
     {"handle", stream_handle, NULL,
-     "CUDA's handle, an integer: 0 for the legacy default stream, and on the CPU device.", NULL},
+     "CUDA's handle as an integer: 0 for the legacy default stream, and on the CPU device.", NULL},
     {"done", stream_done, NULL, "Whether all that stands on the stream is done.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static const char stream_doc[] =
     "Stream(source=None, *, device=None)\n--\n\n"
-    "A stream: what is put on it is done in order, beside what is on other streams.\n\n"
-    "It goes wherever a ``stream=`` is asked for. As a context manager it makes itself this thread's current\n"
-    "stream, on which calls on its device run that are given none. Arrays that are used on several streams are\n"
-    "waited for by themselves. On the CPU device a call is complete when it returns, and a stream does "
+    "A stream: its work is done in order, concurrently with other streams.\n\n"
+    "It can be passed as ``stream=``. As a context manager it becomes this thread's current\n"
+    "stream, which calls on its device use by default. Arrays that are used on several streams are\n"
+    "synchronised automatically. On the CPU device a call is complete when it returns, and a stream does "
     "nothing.\n\n"
     "Parameters\n"
     "----------\n"
     "source : optional\n"
-    "    None: a new stream, which waits for no other one. Or the stream of another library, which is kept\n"
-    "    alive: what has ``__cuda_stream__``, or a stream of CuPy, torch or Numba. Or CUDA's handle as an\n"
-    "    integer, which the caller keeps valid: 0 and 1 are the legacy default stream, 2 is each thread's own.\n"
+    "    None: a new, non-blocking stream. Or the stream of another library, which is kept\n"
+    "    alive: an object with ``__cuda_stream__``, or a stream of CuPy, torch or Numba. Or CUDA's handle as an\n"
+    "    integer, which the caller keeps valid: 0 and 1 are the legacy default stream, 2 the per-thread one.\n"
     "device : str, optional\n"
     "    \"cuda:0\", \"cpu\"; if None, the default device, for a source the default CUDA device.\n\n"
     "Raises\n"
     "------\n"
     "TypeError, ValueError\n"
-    "    `source` is no stream, or none of `device`.\n"
+    "    `source` is not a stream, or not of `device`.\n"
     "NoDeviceError\n"
     "    `device` is not here.\n\n"
     "Examples\n"

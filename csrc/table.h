@@ -30,11 +30,11 @@ struct kernel_row {
     int order;
     enum needs needs;
     bool cpu;         /* the executor runs it too */
-    bool ceiling;     /* not the op, but its bound */
+    bool ceiling;     /* an upper bound of the op's speed, not the op */
     bool choice;      /* the rung that kernel=None takes */
     unsigned dtypes;  /* set of enum dtype */
     const int *sizes; /* tile or block_size, the first is the default; ends with -1 */
-    const int *pads;  /* likewise */
+    const int *pads;  /* the same */
     const char *summary;
     int index; /* in kernel_rows and in the launchers' tables */
 };
@@ -51,11 +51,11 @@ extern const struct kernel_rename kernel_renames[];
 
 extern const char *const op_names[OP_COUNT];
 
-/* A launcher enqueues its kernel on a stream and returns a cudaError_t. NULL where this build has none. */
+/* A launcher enqueues its kernel on a stream and returns a cudaError_t. NULL if this build has none. */
 typedef int (*kernel_launcher)(const void *args, void *stream);
 extern const kernel_launcher cpu_launchers[];
 extern const kernel_launcher cuda_launchers[];
-/* Those of the kernels that were compiled for checking, in a library of their own; NULL before it is loaded. */
+/* The launchers of the checked builds, in a separate library; NULL before it is loaded. */
 extern const kernel_launcher *checked_launchers;
 
 #ifdef __cplusplus

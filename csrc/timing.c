@@ -1,4 +1,4 @@
-/* Time on the device's own clock: captured graphs, and timed(). The events are csrc/stream.c's. */
+/* Device time: captured graphs, and timed(). Events are in csrc/stream.c. */
 #include "smemkit.h"
 
 #include <time.h>
@@ -38,7 +38,7 @@ struct graph {
     PyObject_HEAD struct device *device;
     device_stream stream;
     struct cuda_graph *graph;
-    PyObject *call; /* and what it holds, which the graph uses at every replay */
+    PyObject *call; /* keeps alive what the graph uses at every replay */
     int inner;
 };
 
@@ -179,7 +179,7 @@ static void graph_dealloc(PyObject *self)
 
 static PyMethodDef graph_methods[] = {
     {"replay", graph_replay, METH_NOARGS,
-     "replay()\n--\n\nRuns the graph once and waits; the seconds between its two events, divided by `inner`."},
+     "replay()\n--\n\nRuns the graph once and waits; returns the seconds between its events, divided by `inner`."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,5 +1,5 @@
-/* The elements of an Array on the host: NumPy arrays, buffers, Python's numbers, text, pickles. The CPU device's
- * memory is the host's, so that NumPy may look at it where it lies; from a GPU the elements are copied. */
+/* Reads an Array's elements on the host: NumPy arrays, buffers, Python numbers, text, pickles. CPU device memory
+ * is host memory, which NumPy can view; from a GPU elements are copied. */
 #include "smemkit.h"
 
 #include <string.h>
@@ -18,10 +18,10 @@ static bool on_cpu(const struct array *array)
 
 /* ---- NumPy ---- */
 
-/* An array on the CPU device as NumPy sees it, in the same memory. */
+/* A NumPy view of an Array on the CPU device. */
 static PyObject *numpy_view(struct array *array)
 {
-    void *data = array->data ? (void *)array->data : array->dims; /* without elements: any address, and not NULL */
+    void *data = array->data ? (void *)array->data : array->dims; /* an empty array: any address but NULL */
     const int flags = array->readonly ? 0 : NPY_ARRAY_WRITEABLE;
     PyObject *view;
 
@@ -41,7 +41,7 @@ static PyObject *copied_on_cpu(struct array *array)
     return copy;
 }
 
-/* Copies `bytes` to the host, in the order of the array's own stream, and waits. */
+/* A synchronous copy to the host, in the order of the array's owning stream. */
 static bool copy_to_host(struct array *array, const char *from, size_t bytes, void *to)
 {
     const struct module_state *state = state_for((PyObject *)array);
@@ -78,7 +78,7 @@ static PyObject *copied_dense(struct array *array)
     return result;
 }
 
-/* What has gaps on a GPU is put together there, and then copied. */
+/* Copies a non-contiguous GPU array: made contiguous on the GPU first. */
 static PyObject *copied_with_gaps(struct array *array)
 {
     const struct module_state *state = state_for((PyObject *)array);
@@ -105,7 +105,7 @@ PyObject *array_numpy(PyObject *self, PyObject *unused)
     return copied_with_gaps(array);
 }
 
-/* `array` in another dtype, if one is asked for; takes over the reference. */
+/* Converts a NumPy array to another dtype, if requested. Steals the reference. */
 static PyObject *as_dtype(PyObject *numpy, PyArray_Descr *descr, PyObject *copy)
 {
     PyObject *cast;
@@ -145,7 +145,7 @@ PyObject *array_array(PyObject *self, PyObject *args, PyObject *kwargs)
     return result;
 }
 
-/* NumPy's view knows all that a buffer tells, and lends it. */
+/* Delegates to the buffer protocol of NumPy's view. */
 int array_buffer(PyObject *self, Py_buffer *buffer, int flags)
 {
     struct array *array = (struct array *)self;
@@ -167,7 +167,7 @@ int array_buffer(PyObject *self, Py_buffer *buffer, int flags)
 
 /* ---- numbers ---- */
 
-/* The bytes of one element, whose address is `element`. */
+/* Reads the bytes of one element. */
 static bool array_scalar(struct array *array, const char *element, void *buffer)
 {
     const size_t bytes = (size_t)PyDataType_ELSIZE(array->descr);
@@ -196,8 +196,8 @@ static PyObject *only_number(PyObject *self)
                         (Py_ssize_t)array->size);
 }
 
-/* An index made positive; -1 with an exception. */
-static npy_intp place(PyObject *object, npy_intp length, const char *what)
+/* A normalised index; -1 with an exception. */
+static npy_intp normalised_index(PyObject *object, npy_intp length, const char *what)
 {
     Py_ssize_t index = PyNumber_AsSsize_t(object, PyExc_IndexError);
 
@@ -217,8 +217,8 @@ static const char *element_at(struct array *array, PyObject *const *indices, Py_
     const npy_intp *shape = array_shape(array), *strides = array_strides(array);
     npy_intp offset = 0, index;
 
-    if (count == 1 && array->ndim != 1) { /* as if it had one dimension */
-        index = place(indices[0], array->size, "a size");
+    if (count == 1 && array->ndim != 1) { /* a flat index */
+        index = normalised_index(indices[0], array->size, "a size");
         for (int d = array->ndim - 1; index >= 0 && d >= 0; d--) {
             offset += index % shape[d] * strides[d];
             index /= shape[d];
@@ -231,7 +231,7 @@ static const char *element_at(struct array *array, PyObject *const *indices, Py_
         return NULL;
     }
     for (int d = 0; d < array->ndim; d++) {
-        index = place(indices[d], shape[d], "a length");
+        index = normalised_index(indices[d], shape[d], "a length");
         if (index < 0)
             return NULL;
         offset += index * strides[d];

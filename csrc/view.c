@@ -1,16 +1,15 @@
-/* Views of an Array: some of its elements, or all of them in another shape, in the same memory. What NumPy calls
- * basic indexing is arithmetic on shapes and strides; no element is looked at. A view keeps the Array whose memory
- * it is, never another view. */
+/* Views of an Array: basic indexing and reshaping. A view is computed from shape and strides; no element is read.
+ * It keeps the Array that owns the memory alive, never another view. */
 #include "smemkit.h"
 
 #include <string.h>
 
 /* ---- indexing ---- */
 
-/* What is left to be read of an array by the items of an index, and what they have made so far. */
+/* The state while an index is applied: the remaining axes of the array, and the view's layout so far. */
 struct selection {
     const struct layout *of;
-    int axis; /* of `of`, the next one */
+    int axis; /* the next axis of `of` */
     npy_intp offset;
     struct layout made;
 };
@@ -28,7 +27,7 @@ static bool push(struct selection *selection, npy_intp length, npy_intp stride)
     return true;
 }
 
-/* `steps` further along an axis. Where there are no elements strides may be anything, and so may the offset be. */
+/* Moves the start by `steps` along an axis. In an empty array the offset does not matter. */
 static void move(struct selection *selection, npy_intp steps, npy_intp stride)
 {
     selection->offset = (npy_intp)((size_t)selection->offset + (size_t)steps * (size_t)stride);
@@ -53,7 +52,7 @@ static bool push_slice(struct selection *selection, PyObject *slice)
     length = PySlice_AdjustIndices(selection->of->shape[selection->axis++], &start, &stop, step);
     if (length > 0)
         move(selection, start, stride);
-    (void)__builtin_mul_overflow(stride, step, &new_stride); /* only where there is one element, or none */
+    (void)__builtin_mul_overflow(stride, step, &new_stride); /* overflows only if there is at most one element */
     return push(selection, length, new_stride);
 }
 
@@ -74,7 +73,7 @@ static bool take_one(struct selection *selection, PyObject *item)
     return true;
 }
 
-/* NumPy would gather elements by these: a copy, which here is left to NumPy. */
+/* Whether an item means advanced indexing, which is not supported. */
 static bool is_fancy(PyObject *item)
 {
     if (PyArray_Check(item))
@@ -84,7 +83,7 @@ static bool is_fancy(PyObject *item)
     return PyBool_Check(item) || PyArray_IsScalar(item, Bool) || PyList_Check(item) || PyTuple_Check(item);
 }
 
-/* Whether an item of an index takes an axis; -1 with an exception where it is none of those that are allowed. */
+/* Whether an item of an index consumes an axis; -1 with an exception if it is not supported. */
 static int takes_axis(PyObject *item)
 {
     static const char allowed[] = "integers, slices, ... and None, and tuples of them";
@@ -95,7 +94,7 @@ static int takes_axis(PyObject *item)
         return 1;
     if (is_fancy(item)) {
         PyErr_Format(PyExc_TypeError,
-                     "index: arrays, lists and truths as indices are not supported; expected %s, got %s; "
+                     "index: arrays, lists and bools as indices are not supported; expected %s, got %s; "
                      ".numpy() makes an array that takes them",
                      allowed, Py_TYPE(item)->tp_name);
         return -1;
@@ -106,7 +105,7 @@ static int takes_axis(PyObject *item)
     return -1;
 }
 
-/* How many axes the ellipsis of an index stands for; -1 with an exception. *found tells whether there is one. */
+/* How many axes the ellipsis of an index stands for; -1 with an exception. *found: there is one. */
 static int hidden_axes(const struct layout *layout, PyObject *items, bool *found)
 {
     Py_ssize_t taken = 0;
@@ -168,7 +167,7 @@ PyObject *array_select(PyObject *self, PyObject *key)
     return result;
 }
 
-/* What iteration calls. */
+/* Called by iteration. */
 PyObject *array_item_at(PyObject *self, Py_ssize_t index)
 {
     PyObject *number = PyLong_FromSsize_t(index), *result = number ? array_select(self, number) : NULL;
@@ -179,8 +178,9 @@ PyObject *array_item_at(PyObject *self, Py_ssize_t index)
 
 /* ---- assignment ---- */
 
-/* What Python's numbers and lists are is for the array to say: 300 is no uint8, and 1.5 becomes an integer.
- * Anything else has a dtype, from which the device converts. */
+/* Converts a value for assignment: Python numbers and lists are converted to the array's dtype by NumPy's rules
+ * (300 does not fit uint8, 1.5 becomes an integer). Anything else keeps its dtype, and is converted on the device.
+ */
 static PyObject *as_operand(PyObject *value, struct array *view)
 {
     if (!PyBool_Check(value) && !PyLong_CheckExact(value) && !PyFloat_CheckExact(value) &&
@@ -190,10 +190,10 @@ static PyObject *as_operand(PyObject *value, struct array *view)
     return PyArray_FromAny(value, view->descr, 0, 0, NPY_ARRAY_FORCECAST, NULL);
 }
 
-/* The operand's elements repeated to fill a view. */
+/* Broadcasts the operand to the view's shape. */
 static bool repeat(const struct layout *from, const struct layout *to, struct layout *result)
 {
-    int extra = from->ndim - to->ndim; /* leading dimensions of 1 are left out, as NumPy does */
+    int extra = from->ndim - to->ndim; /* extra leading dimensions of 1 are dropped, as in NumPy */
     bool fits = true;
 
     *result = *to;
@@ -260,7 +260,7 @@ int array_assign(PyObject *self, PyObject *key, PyObject *value)
     return done ? 0 : -1;
 }
 
-/* ---- other shapes ---- */
+/* ---- transposing and reshaping ---- */
 
 PyObject *array_transposed(PyObject *self, void *unused)
 {
@@ -291,8 +291,8 @@ PyObject *array_matrix_transposed(PyObject *self, void *unused)
     return (PyObject *)array_view((struct array *)self, 0, &layout);
 }
 
-/* The strides of the same elements in another shape, in the same order; false where no strides can say that. The
- * dimensions of both are taken in groups of equal size: those of `old` must lie in one piece. */
+/* The strides of the same elements, in the same order, in another shape; false if no strides can express that. The
+ * dimensions of both are matched in groups of equal size: those of `old` must be contiguous within a group. */
 static bool regroup(const struct layout *old, struct layout *new)
 {
     int i = 0, j = 0;
@@ -316,7 +316,7 @@ static bool regroup(const struct layout *old, struct layout *new)
     return true;
 }
 
-/* What is left of either when the other ends are dimensions of 1. */
+/* A layout without its dimensions of length 1. */
 static struct layout without_ones(const struct layout *layout)
 {
     struct layout result = {.ndim = 0};
@@ -338,7 +338,7 @@ static void fill_dense_strides(struct layout *layout, npy_intp step)
     }
 }
 
-/* `shape` has the sizes that are wanted; its strides are made here. False where the elements must be moved first.
+/* Computes the strides of `wanted` for its shape. False if the elements must be copied first.
  */
 static bool find_strides(const struct layout *old, int element, struct layout *wanted)
 {
@@ -372,7 +372,7 @@ static PyObject *refuse_reshape(const struct array *array, const PyArray_Dims *a
     return NULL;
 }
 
-/* One length may be -1: what is left for it. */
+/* Computes the length that is given as -1. */
 static bool complete_shape(const struct array *array, const PyArray_Dims *asked, struct layout *layout)
 {
     npy_intp known = 1, bytes = PyDataType_ELSIZE(array->descr);
@@ -386,7 +386,8 @@ static bool complete_shape(const struct array *array, const PyArray_Dims *asked,
             open = i;
             continue;
         }
-        if (length < 0 || __builtin_mul_overflow(bytes, length ? length : 1, &bytes)) /* there will be strides */
+        if (length < 0 ||
+            __builtin_mul_overflow(bytes, length ? length : 1, &bytes)) /* strides must not overflow */
             return false;
         known *= length;
     }
@@ -438,7 +439,7 @@ PyObject *array_ravel(PyObject *self, PyObject *unused)
     const struct array *array = (struct array *)self;
 
     (void)unused;
-    if (array->size == 0) /* -1 would be any length */
+    if (array->size == 0) /* -1 is ambiguous */
         all = 0;
     return reshaped((struct array *)self, &asked);
 }

@@ -91,8 +91,7 @@ struct reduce_work {
     /* element (o, j, i) of x is at index o * outer_stride + j * step + i; single_pass: step is 1 */
     int64_t outer_stride, step;
     int64_t chunk; /* elements of a row that one block reads; a multiple of fold */
-    int64_t
-        splits; /* chunks per row, in [1, 65535]; if more than one, a block works on one row or one unit only */
+    int64_t splits; /* chunks per row, in [1, 65535]; if several, a block works on one row or one unit only */
     /* inter-block workspace, if splits > 1: one zeroed counter per row or tile of columns; or, single_pass only,
      * zeroed flagged words for the partial result of each chunk of each row, else NULL */
     unsigned *counters;
@@ -101,9 +100,10 @@ struct reduce_work {
     float l2_share; /* the share of x, in (0, 1], that stays in L2 until it is read again */
     int group;      /* threads per row: a power of two up to 32, or the block's 256; for short rows as many as a
                        vector has elements */
-    int short_rows_per_block;      /* rows per block that go through shared memory: whole vectors in all,
-                            REDUCE_SHORT_ROWS_SMEM_BYTES at      most; 0 for longer rows. The launcher keeps the shortest
-                            rows in registers if it can */
+    /* rows per block that go through shared memory: whole vectors in all, and at most
+     * REDUCE_SHORT_ROWS_SMEM_BYTES; 0 for longer rows. The launcher keeps the shortest rows in registers if it can
+     */
+    int short_rows_per_block;
     unsigned char loads_in_flight; /* vectors per thread: 4; 5 for sums of floats; 8 for float32's sum, min and max
                                       if that leaves a fuller last round, or if there is much to read */
     bool early_trigger;            /* allow the next kernel to start as soon as all blocks of this one have */

@@ -453,7 +453,7 @@ def test_iteration(device):
 
 
 BASIC = "integers, slices, ... and None, and tuples of them"
-FANCY = "index: arrays, lists and truths as indices are not supported; expected " + BASIC
+FANCY = "index: arrays, lists and bools as indices are not supported; expected " + BASIC
 WRONG_INDICES = {
     "large": (2, IndexError, "index 2 is out of bounds for axis 0 with size 2"),
     "small": ((0, -4), IndexError, "index -4 is out of bounds for axis 1 with size 3"),

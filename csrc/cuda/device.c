@@ -1,9 +1,9 @@
 /* The CUDA devices: csrc/device.h on the CUDA runtime, which is linked statically.
  *
- * Two things hold for every function. It leaves the calling thread as it found it: `gpu_enter` makes the
- * device current, `gpu_leave` gives back the context that PyTorch or CuPy had chosen. And every call of the
- * runtime stands in CHECK, which turns its error into a failure that quotes the call; an error that destroys the
- * context marks the device lost, and from then on `gpu_enter` refuses it with the message of that first error.
+ * Two rules hold for every function. It leaves the calling thread as it found it: `gpu_enter` makes the device
+ * current, `gpu_leave` restores the context that PyTorch or CuPy had chosen. And every runtime call is wrapped in
+ * CHECK, which turns its error into a failure that quotes the call; an error that destroys the context marks the
+ * device as lost, and from then on `gpu_enter` refuses it with the message of that first error.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +13,14 @@
 
 #define FORKED "CUDA was initialised before fork(); use the 'spawn' start method, or device='cpu'"
 
-/* What the process shares, as it shares the driver. `initialise` writes all of it once, under `started`; of a
- * struct gpu the atomics change later, and `failure` under `losing`. */
+/* Per-process state, like the driver's. `initialise` writes all of it once, guarded by `started`; of a struct gpu
+ * only the atomics change later, and `failure` under the lock `losing`. */
 static pthread_once_t started = PTHREAD_ONCE_INIT;
-static pthread_mutex_t losing = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lost_lock = PTHREAD_MUTEX_INITIALIZER;
 struct gpu gpus[MAX_GPUS];
 static int gpu_count;
-static char no_gpu[320] = FORKED; /* stands only if a fork cut `initialise` short */
-static atomic_bool forked;        /* in a child whose parent had begun to initialise: CUDA may hang there */
+static char no_gpu[320] = FORKED; /* remains only if a fork interrupted `initialise` */
+static atomic_bool forked; /* in a child process whose parent had started to initialise: CUDA may hang there */
 static CUresult (*get_context)(CUcontext *);
 static CUresult (*set_context)(CUcontext);
 
@@ -46,7 +46,7 @@ void gpu_unrelax(enum cudaStreamCaptureMode before)
 
 /* ---- Failures ---- */
 
-/* True for the errors after which the context is gone for good. */
+/* Whether the error destroys the context. */
 static bool is_fatal(cudaError_t code)
 {
     switch ((int)code) {
@@ -71,18 +71,18 @@ static bool is_fatal(cudaError_t code)
     }
 }
 
-/* Marks the device lost; the first failure is the one that stays. */
+/* Marks the device as lost, and keeps the first failure. */
 static void lose(struct gpu *gpu, const struct failure *failure)
 {
-    pthread_mutex_lock(&losing);
+    pthread_mutex_lock(&lost_lock);
     if (!atomic_load(&gpu->lost)) {
         gpu->failure = *failure;
         atomic_store(&gpu->lost, true);
     }
-    pthread_mutex_unlock(&losing);
+    pthread_mutex_unlock(&lost_lock);
 }
 
-/* True where code is cudaSuccess; else fills failure, and clears the error unless it sticks to the context. */
+/* Whether code is cudaSuccess; otherwise fills failure, and clears the error unless it is sticky. */
 bool gpu_check(struct device *device, cudaError_t code, const char *call, struct failure *failure)
 {
     if (code == cudaSuccess)
@@ -105,7 +105,7 @@ static void after_fork(void)
     atomic_store(&forked, true);
 }
 
-/* The two driver calls by which `leave` restores a context; the runtime's cudaSetDevice would create one. */
+/* Finds the two driver calls that restore a context; the runtime's cudaSetDevice would create one. */
 static bool find_driver_calls(void)
 {
     enum cudaDriverEntryPointQueryResult found;
@@ -121,7 +121,7 @@ static bool find_driver_calls(void)
     return *get != NULL && *set != NULL;
 }
 
-/* Writes into no_gpu why there is no device, and what would help. */
+/* Writes the reason why there is no device, and the remedy, into no_gpu. */
 static void explain(cudaError_t code, int driver)
 {
     int runtime = 0;
@@ -178,14 +178,14 @@ static void initialise(void)
             gpus[i].device.multiprocessors = 1;
         if (cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, i) == cudaSuccess)
             gpus[i].device.l2_bytes = (size_t)l2_bytes;
-        pthread_mutex_init(&gpus[i].places.lock, NULL);
+        pthread_mutex_init(&gpus[i].result_slots.lock, NULL);
         pthread_mutex_init(&gpus[i].zeros.lock, NULL);
         pthread_mutex_init(&gpus[i].small.lock, NULL);
     }
     gpu_count = count;
 }
 
-/* In a forked child the parent's count stands, so that work on a GPU fails there rather than move to the CPU. */
+/* In a forked child the parent's count is kept, so that GPU work fails there and does not move to the CPU. */
 int cuda_devices(const char **why)
 {
     if (!atomic_load(&forked))
@@ -195,7 +195,7 @@ int cuda_devices(const char **why)
     return gpu_count;
 }
 
-/* NULL where there is no such device. */
+/* NULL if there is no such device. */
 struct device *cuda_device(int ordinal)
 {
     return ordinal >= 0 && ordinal < cuda_devices(NULL) ? &gpus[ordinal].device : NULL;
@@ -203,7 +203,7 @@ struct device *cuda_device(int ordinal)
 
 /* ---- Making a device current ---- */
 
-/* Makes the device current, unless it is lost or the process is a forked child. After true, call `leave`. */
+/* Makes the device current, unless it is lost or the process is a forked child. If true, call gpu_leave later. */
 bool gpu_enter(struct device *device, struct visit *visit, struct failure *failure)
 {
     struct gpu *gpu = &gpus[device->ordinal];
@@ -228,7 +228,7 @@ bool gpu_enter(struct device *device, struct visit *visit, struct failure *failu
         return false;
     (void)get_context(&now);
     atomic_store(&gpu->context, now);
-    /* a thread that had none may keep cuda:0, which is what any library takes there by default */
+    /* a thread without a context may keep cuda:0, the default of every library */
     visit->moved = now != visit->before && (visit->before != NULL || device->ordinal != 0);
     return true;
 }
@@ -297,7 +297,7 @@ static void set_missing(struct device *device, const struct kernel_row *row, str
                     row->name, op, device->name, (int)row->needs, row->needs == SM_90A ? "a" : "");
 }
 
-/* True once the kernel is enqueued; what goes wrong while it runs comes back from a later call. */
+/* True once the kernel is enqueued; errors during its execution are reported by later calls. */
 static bool cuda_launch(struct device *device, const struct kernel_row *row, const void *args,
                         device_stream stream, struct failure *failure)
 {
@@ -317,7 +317,7 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
         return false;
     cudaError_t code = (cudaError_t)cuda_launchers[row->index](args, stream);
     bool ok = code == cudaSuccess;
-    failure->ran = true; /* the first of several kernels, perhaps */
+    failure->ran = true; /* perhaps the first of several kernels */
     if (code == cudaErrorNoKernelImageForDevice) {
         (void)cudaGetLastError();
         set_missing(device, row, failure);
@@ -331,7 +331,7 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
 
 /* ---- Waiting, events, streams ---- */
 
-/* To ask a stream that is captured, or to wait for it, would end the capture. True where it is not captured. */
+/* Querying or synchronising a stream under capture would end the capture. True if it is not captured. */
 static bool check_not_captured(device_stream stream, struct failure *failure)
 {
     if (!gpu_is_capturing(stream))
@@ -400,7 +400,7 @@ bool gpu_order(struct device *device, cudaStream_t later, cudaStream_t earlier, 
                     CHECK(cudaEventRecord(event, earlier)) && CHECK(cudaStreamWaitEvent(later, event, 0));
 
     if (event != NULL)
-        (void)cudaEventDestroy(event); /* CUDA keeps it for those who wait */
+        (void)cudaEventDestroy(event); /* CUDA keeps it while something waits for it */
     return ok;
 }
 
@@ -418,7 +418,7 @@ static bool cuda_follow(struct device *device, device_stream later, device_strea
     return ok;
 }
 
-/* Not done yet is no error. */
+/* cudaErrorNotReady is not an error. */
 static bool check_done(struct device *device, cudaError_t code, const char *call, bool *done,
                        struct failure *failure)
 {
@@ -464,7 +464,7 @@ static bool cuda_record(struct device *device, device_stream stream, device_even
     return ok;
 }
 
-/* While some stream is captured, CUDA lets only a thread that says so ask for events, which have no part in it. */
+/* While any stream is captured, CUDA allows event queries only in threads with relaxed capture mode. */
 static bool cuda_event_done(struct device *device, device_event event, bool *done, struct failure *failure)
 {
     struct visit visit;
@@ -491,7 +491,7 @@ static bool cuda_event_wait(struct device *device, device_event event, struct fa
     return ok;
 }
 
-/* Waits for both: on two streams the later one says nothing about the earlier. */
+/* Waits for both: on different streams one does not imply the other. */
 static bool cuda_seconds_between(struct device *device, device_event earlier, device_event later, double *seconds,
                                  struct failure *failure)
 {
@@ -503,7 +503,7 @@ static bool cuda_seconds_between(struct device *device, device_event earlier, de
     const enum cudaStreamCaptureMode mode = gpu_relax();
     cudaError_t code = cudaErrorNotReady;
     bool ok = true;
-    while (ok && code == cudaErrorNotReady) { /* another thread may record them anew between wait and question */
+    while (ok && code == cudaErrorNotReady) { /* another thread may record them again in between */
         ok = CHECK(cudaEventSynchronize(earlier)) && CHECK(cudaEventSynchronize(later));
         code = ok ? cudaEventElapsedTime(&milliseconds, earlier, later) : code;
         if (code == cudaErrorNotReady)
@@ -516,7 +516,7 @@ static bool cuda_seconds_between(struct device *device, device_event earlier, de
     return ok;
 }
 
-/* NULL is fine. */
+/* `event` may be NULL. */
 static void cuda_drop(struct device *device, device_event event)
 {
     struct visit visit;
@@ -528,7 +528,7 @@ static void cuda_drop(struct device *device, device_event event)
     gpu_leave(&visit);
 }
 
-/* A stream that does not wait for the default one, nor the default one for it. */
+/* A non-blocking stream, not synchronised with the default stream. */
 bool cuda_stream_create(struct device *device, device_stream *made, struct failure *failure)
 {
     struct visit visit;
@@ -544,7 +544,7 @@ bool cuda_stream_create(struct device *device, device_stream *made, struct failu
     return ok;
 }
 
-/* Returns at once; what is enqueued still runs. NULL is fine. No memory may be released on it afterwards. */
+/* Returns at once; enqueued work still runs. `stream` may be NULL. No memory may be released on it afterwards. */
 void cuda_stream_destroy(struct device *device, device_stream stream)
 {
     struct visit visit;
@@ -557,7 +557,7 @@ void cuda_stream_destroy(struct device *device, device_stream stream)
     gpu_leave(&visit);
 }
 
-/* Made once, and never destroyed: what stands on it may be anybody's. */
+/* Created once and never destroyed, because all calls share it. */
 static device_stream cuda_beside(struct device *device)
 {
     _Atomic(cudaStream_t) *place = &gpus[device->ordinal].second_stream;
@@ -605,7 +605,7 @@ static const struct device_type cuda_type = {
 
 /* ---- Properties ---- */
 
-/* Asks by attribute, not by struct cudaDeviceProp: toolkit 13 dropped some of its fields. */
+/* By attributes, not by struct cudaDeviceProp, some of whose fields toolkit 13 removed. */
 static bool read_attributes(struct device *device, struct device_properties *p, struct failure *failure)
 {
     const struct {
@@ -669,13 +669,13 @@ bool cuda_owner_of(const void *pointer, struct device **device, struct failure *
     if (!gpu_is_forked() && cudaPointerGetAttributes(&attributes, pointer) == cudaSuccess &&
         attributes.type != cudaMemoryTypeUnregistered)
         *device = cuda_device(attributes.device);
-    if (*device == NULL && cuda_device(0) != NULL) { /* that one may be lost, or this process a fork */
+    if (*device == NULL && cuda_device(0) != NULL) { /* the device may be lost, or this process a fork */
         if (!gpu_enter(cuda_device(0), &visit, failure))
             return false;
         gpu_leave(&visit);
     }
     (void)cudaGetLastError();
     if (*device == NULL)
-        failure_set(failure, FAILURE_CUDA, "%p is no memory of a CUDA device", pointer);
+        failure_set(failure, FAILURE_CUDA, "%p is not memory of a CUDA device", pointer);
     return *device != NULL;
 }

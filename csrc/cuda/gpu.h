@@ -1,4 +1,4 @@
-/* What the files of the CUDA devices share. */
+/* Declarations shared by the files of the CUDA devices. */
 #ifndef SMEMKIT_GPU_H
 #define SMEMKIT_GPU_H
 
@@ -14,64 +14,64 @@
 struct deferred;
 struct pool;
 
-/* Places for numbers that kernels write into the host's memory; under the lock. */
-enum { PLACES = 128, PLACE_BYTES = 32 };
+/* Slots for numbers that kernels write into host memory; protected by the lock. */
+enum { RESULT_SLOTS = 128, RESULT_SLOT_BYTES = 32 };
 
-struct places {
+struct result_slots {
     pthread_mutex_t lock;
     bool tried;
-    char *memory; /* pinned; NULL where it could not be had */
+    char *memory; /* pinned; NULL if the allocation failed */
     int free_count, used_count;
-    unsigned char free[PLACES],
-        used[PLACES]; /* those that nothing touches; those that something may still touch */
+    unsigned char free[RESULT_SLOTS],
+        used[RESULT_SLOTS]; /* free slots; slots that work on a stream may still access */
 };
 
-/* Zeros on the device that launches borrow and leave 0. A stream has ZEROS bytes for good, the default one first;
- * what a stream captures has them until the graph is gone, and all that was instantiated from it. The list is
- * under the lock. */
-enum { ZEROS = 256 << 10, MOST_ZEROS = 1024 /* of a device */, STREAM_ZEROS = 64 /* of these, for streams */ };
+/* Zeroed device memory that launches use and leave zeroed. A stream has a workspace of ZEROS bytes permanently,
+ * the default stream the first one; a captured stream has one until the graph and everything instantiated from it
+ * are destroyed. The list is protected by the lock. */
+enum { ZEROS = 256 << 10, MOST_ZEROS = 1024 /* per device */, STREAM_ZEROS = 64 /* of these, for streams */ };
 
-struct zeros_place {
-    struct zeros_place *next;
+struct zeroed_workspace {
+    struct zeroed_workspace *next;
     void *memory;
-    unsigned long long stream, capture; /* their identities; capture 0: none */
-    atomic_bool unused;                 /* the graph is gone */
+    unsigned long long stream, capture; /* identities; capture 0: none */
+    atomic_bool unused;                 /* the graph is destroyed */
 };
 
 struct zeros {
     pthread_mutex_t lock;
-    struct zeros_place *first;
-    int count, streams; /* places; those that streams have, but for the default one's */
+    struct zeroed_workspace *first;
+    int count, streams; /* workspaces; those of streams other than the default one */
 };
 
-/* The kernels of small launches, each in a graph. Under the lock. */
+/* The kernels of small launches, each in a graph. Protected by the lock. */
 enum { SMALL_KERNELS = 64, ARGUMENT_BYTES = 512 };
 
 struct small_kernel {
-    const void *kernel;   /* NULL: nobody's place */
-    cudaGraphExec_t exec; /* NULL: it could not be made */
+    const void *kernel;   /* NULL: an empty slot */
+    cudaGraphExec_t exec; /* NULL: creating it failed */
     cudaGraphNode_t node;
-    struct cudaKernelNodeParams set; /* but for the arguments, which are */
+    struct cudaKernelNodeParams set; /* the node's parameters, except its arguments, which are */
     char arguments[ARGUMENT_BYTES];
 };
 
 struct small_kernels {
     pthread_mutex_t lock;
-    struct small_kernel places[SMALL_KERNELS];
+    struct small_kernel result_slots[SMALL_KERNELS];
 };
 
 struct gpu {
     struct device device;
-    _Atomic(CUcontext) context; /* the primary context, once it has been seen */
+    _Atomic(CUcontext) context; /* the primary context, once known */
     _Atomic(cudaMemPool_t) pool;
-    atomic_int captures; /* of cuda_graphs, going on now */
+    atomic_int captures; /* of cuda_graphs, in progress */
     _Atomic(struct deferred *) deferred;
-    _Atomic(struct pool *) pools[2];     /* to the device, and back */
-    _Atomic(cudaStream_t) second_stream; /* NULL: not asked for yet */
-    struct places places;
+    _Atomic(struct pool *) pools[2];     /* for uploads, for downloads */
+    _Atomic(cudaStream_t) second_stream; /* NULL: not created yet */
+    struct result_slots result_slots;
     struct zeros zeros;
     struct small_kernels small;
-    atomic_bool lost; /* set after `failure`, which never changes again */
+    atomic_bool lost; /* set after `failure`, which then never changes */
     struct failure failure;
 };
 
@@ -79,33 +79,33 @@ extern struct gpu gpus[MAX_GPUS];
 
 /* ---- device.c ---- */
 
-/* What `gpu_leave` needs to put the thread back where it was. */
+/* What `gpu_leave` needs to restore the thread's context. */
 struct visit {
     CUcontext before;
     bool moved;
 };
 
-/* Makes the device current, unless it is lost or the process is a forked child. After true, call gpu_leave. */
+/* Makes the device current, unless it is lost or the process is a forked child. If true, call gpu_leave later. */
 bool gpu_enter(struct device *, struct visit *, struct failure *);
 void gpu_leave(const struct visit *);
-/* True where code is cudaSuccess; else fills failure, and clears the error unless it sticks to the context. */
+/* Whether code is cudaSuccess; otherwise fills failure, and clears the error unless it is sticky. */
 bool gpu_check(struct device *, cudaError_t code, const char *call, struct failure *);
-/* Where `device` and `failure` are in scope. */
+/* Requires `device` and `failure` in scope. */
 #define CHECK(call) gpu_check(device, (call), #call, failure)
-/* Also true where nobody can tell: for the default stream while another one is captured. */
+/* Also true if unknown: for the default stream while another one is captured. */
 bool gpu_is_capturing(device_stream);
 bool gpu_is_forked(void);
-/* While some thread captures a stream, CUDA refuses the others much that has no part in it, unless they say
- * between these that they know. */
+/* While a thread captures a stream, CUDA refuses many unrelated calls of other threads, unless these set relaxed
+ * mode, between these two functions. */
 enum cudaStreamCaptureMode gpu_relax(void);
 void gpu_unrelax(enum cudaStreamCaptureMode before);
-/* What comes on `later` waits for what stands on `earlier` now. */
+/* Makes later work on `later` wait for the work that is on `earlier` now. */
 bool gpu_order(struct device *, cudaStream_t later, cudaStream_t earlier, struct failure *);
 
 /* ---- launch.c ---- */
 
-/* Launches a kernel on the default stream at less cost to the host; `params` has no `extra`, and `sizes` are those
- * of the arguments. False where that cannot be: then nothing has happened. */
+/* Launches a kernel on the default stream with less host overhead; `params` has no `extra`, and `sizes` are the
+ * sizes of the arguments. False if that is not possible: then nothing has happened. */
 bool gpu_launch_small(int device, const struct cudaKernelNodeParams *params, const size_t *sizes, int count,
                       cudaError_t *);
 
@@ -118,9 +118,9 @@ void *cuda_zeros(struct device *, size_t bytes, device_stream);
 void *cuda_allocate_result(struct device *);
 void cuda_release_result(struct device *, void *memory, bool unused);
 bool cuda_read_result(struct device *, const void *memory, size_t bytes, bool awaited, void *to, struct failure *);
-/* Gives what the pool holds and nobody uses back to the device, once all work is done. The device is current. */
+/* Returns the pool's cached memory to the device, after synchronising it. The device is current. */
 bool cuda_trim(struct device *, struct failure *);
-/* Frees what was deferred, but for streams that are still captured. The device is current. */
+/* Frees deferred memory, except of streams that are still captured. The device is current. */
 void cuda_free_deferred(struct device *);
 
 /* ---- transfer.c ---- */

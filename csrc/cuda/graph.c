@@ -1,9 +1,10 @@
-/* Captured graphs, for timing: csrc/timing.c says what they replay. */
+/* Captured graphs for timing; see csrc/timing.c. */
 #include <stdlib.h>
 
 #include "gpu.h"
 
-/* Made by cuda_capture_begin; its owner destroys it, before the stream, whatever cuda_capture_end said. */
+/* Made by cuda_capture_begin; the owner destroys it before the stream, whether or not cuda_capture_end succeeded.
+ */
 struct cuda_graph {
     struct device *device;
     device_stream stream;
@@ -11,10 +12,10 @@ struct cuda_graph {
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     cudaEvent_t first, second; /* around the captured work */
-    void *flush;               /* written before `first`, so that L2 holds nothing else */
+    void *flush;               /* written before `first`, to evict everything else from L2 */
 };
 
-/* The stream is usable again, whatever the result; what could not be released during the capture is now. */
+/* Ends the capture; the stream is usable again, whatever the result. Frees deferred memory. */
 static cudaError_t end_capture(struct cuda_graph *graph)
 {
     cudaError_t code = cudaStreamEndCapture(graph->stream, &graph->graph);
@@ -24,7 +25,7 @@ static cudaError_t end_capture(struct cuda_graph *graph)
     return code;
 }
 
-/* Ends a capture that failed or is not wanted, so that the stream is usable again; drops what it captured. */
+/* Abandons a capture, so that the stream is usable again. */
 static void drop_capture(struct cuda_graph *graph)
 {
     if (graph->capturing)
@@ -38,7 +39,7 @@ static void drop_capture(struct cuda_graph *graph)
     (void)cudaGetLastError();
 }
 
-/* Prepares what a graph replays with; nothing of it is captured. */
+/* Creates events and the flush buffer, outside the capture. */
 static bool make_events_and_flush(struct cuda_graph *graph, size_t flush_bytes, struct failure *failure)
 {
     struct device *device = graph->device;
@@ -46,7 +47,7 @@ static bool make_events_and_flush(struct cuda_graph *graph, size_t flush_bytes, 
            cuda_allocate(device, flush_bytes, graph->stream, &graph->flush, failure);
 }
 
-/* From here on the stream captures; the flush stands before the first event and so is not timed. */
+/* Starts the capture; the flush precedes the first event, so it is not timed. */
 static bool start_capture(struct cuda_graph *graph, size_t flush_bytes, struct failure *failure)
 {
     struct device *device = graph->device;
@@ -60,7 +61,7 @@ static bool start_capture(struct cuda_graph *graph, size_t flush_bytes, struct f
            CHECK(cudaEventRecordWithFlags(graph->first, stream, cudaEventRecordExternal));
 }
 
-/* On true the stream captures and *made is the caller's to end and destroy; on false nothing is left. */
+/* On true the stream is captured, and the caller must end and destroy *made; on false nothing is left to do. */
 bool cuda_capture_begin(struct device *device, device_stream stream, size_t flush_bytes, struct cuda_graph **made,
                         struct failure *failure)
 {
@@ -86,7 +87,7 @@ bool cuda_capture_begin(struct device *device, device_stream stream, size_t flus
     return ok;
 }
 
-/* Brings the graph to the device; what the pool keeps makes room for it, where there is none. */
+/* Uploads the graph to the device, trimming the pool if memory runs short. */
 static bool upload_graph(struct cuda_graph *graph, struct failure *failure)
 {
     struct device *device = graph->device;
@@ -120,7 +121,7 @@ bool cuda_capture_end(struct cuda_graph *graph, struct failure *failure)
     return ok;
 }
 
-/* Runs the graph once and waits; the seconds are those between its two events. */
+/* Runs the graph once and waits; sets the seconds between its two events. */
 bool cuda_graph_replay(struct cuda_graph *graph, double *seconds, struct failure *failure)
 {
     struct visit visit;
@@ -136,7 +137,7 @@ bool cuda_graph_replay(struct cuda_graph *graph, double *seconds, struct failure
     return ok;
 }
 
-/* Also abandons a capture that was never ended. NULL is fine. */
+/* Also abandons a capture that was never ended. `graph` may be NULL. */
 void cuda_graph_destroy(struct cuda_graph *graph)
 {
     struct visit visit;

@@ -1,7 +1,7 @@
-/* The memory of the CUDA devices: a pool of ours on each, in the order of the streams.
+/* Memory of the CUDA devices: one stream-ordered memory pool per device.
  *
- * The pool keeps what is released, so that an allocation seldom costs more than a microsecond, and gives it back
- * when the device runs short, or when empty_cache() is called.
+ * The pool caches released memory, so that an allocation seldom takes more than a microsecond. It returns memory
+ * to the device when that runs short, or when empty_cache() is called.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -10,14 +10,14 @@
 
 #include "gpu.h"
 
-/* Memory whose release waits for the end of a capture. */
+/* Memory whose release is deferred to the end of a capture. */
 struct deferred {
     struct deferred *next;
     void *memory;
     device_stream stream;
 };
 
-/* The pool, made at first use. It keeps what is released. */
+/* The pool, created at first use. */
 static cudaMemPool_t find_pool(struct device *device, struct failure *failure)
 {
     struct gpu *gpu = &gpus[device->ordinal];
@@ -32,7 +32,7 @@ static cudaMemPool_t find_pool(struct device *device, struct failure *failure)
         return NULL;
     if (!CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep)) ||
         !atomic_compare_exchange_strong(&gpu->pool, &none, pool)) {
-        (void)cudaMemPoolDestroy(pool); /* or another thread was first */
+        (void)cudaMemPoolDestroy(pool); /* another thread was first */
         pool = none;
     }
     return pool;
@@ -57,7 +57,7 @@ static void set_out_of_memory(struct device *device, size_t bytes, struct failur
     snprintf(failure->name, sizeof failure->name, "cudaErrorMemoryAllocation");
 }
 
-/* True where a wait for the whole device would break nobody's capture that we know of. */
+/* Whether the device may be synchronised without breaking a known capture. */
 static bool may_wait(struct device *device, device_stream stream)
 {
     return atomic_load(&gpus[device->ordinal].captures) == 0 && !gpu_is_capturing(stream);
@@ -70,7 +70,7 @@ static void defer(struct gpu *gpu, struct deferred *entry)
         ;
 }
 
-/* Frees what was deferred, but for streams that are still captured. The device is current. */
+/* Frees deferred memory, except of streams that are still captured. The device is current. */
 void cuda_free_deferred(struct device *device)
 {
     struct gpu *gpu = &gpus[device->ordinal];
@@ -88,7 +88,7 @@ void cuda_free_deferred(struct device *device)
     }
 }
 
-/* Where the device runs short, the pool gives back what it holds before the second and last try. */
+/* If the device runs short, trims the pool and tries once more. */
 bool cuda_allocate(struct device *device, size_t bytes, device_stream stream, void **memory,
                    struct failure *failure)
 {
@@ -123,8 +123,8 @@ done:
     return ok;
 }
 
-/* NULL is fine. On a captured stream CUDA frees only what the capture allocated; the rest is deferred to its end.
- * Nobody could act on a failure; one that is fatal marks the device lost for the next call. */
+/* `memory` may be NULL. On a captured stream CUDA frees only memory that was allocated in the capture; other
+ * memory is deferred to its end. A failure is ignored; a fatal one marks the device as lost for the next call. */
 void cuda_release(struct device *device, void *memory, device_stream stream)
 {
     struct visit visit;
@@ -134,7 +134,7 @@ void cuda_release(struct device *device, void *memory, device_stream stream)
         return;
     if (atomic_load(&gpus[device->ordinal].deferred) != NULL)
         cuda_free_deferred(device);
-    /* the default stream is never captured itself, and must not be asked while another's capture forbids it */
+    /* the default stream is never captured, and must not be queried while another stream is */
     const enum cudaStreamCaptureMode mode = gpu_relax();
     const bool later = stream == NULL && gpu_is_capturing(NULL);
     if (later || (!CHECK(cudaFreeAsync(memory, stream)) && !failure->fatal && gpu_is_capturing(stream))) {
@@ -148,77 +148,78 @@ void cuda_release(struct device *device, void *memory, device_stream stream)
     gpu_leave(&visit);
 }
 
-/* ---- numbers on their way to the host ---- */
+/* ---- single numbers that the host reads directly ---- */
 
-/* What no kernel is likely to write: two quiet NaNs with a payload, whose every byte is another one. */
+/* A value that kernels are unlikely to write: quiet NaNs with a payload, all of whose bytes differ. */
 static const uint64_t NOTHING_YET = UINT64_C(0x7FC9A5B37FE2D891);
 
-/* Once, and then for good: pinning waits for the device. */
-static bool have_places(struct device *device, struct places *places)
+/* Allocated once and kept: pinning synchronises the device. */
+static bool allocate_result_slots(struct device *device, struct result_slots *result_slots)
 {
     struct failure ignored, *failure = &ignored;
 
-    if (!places->tried) {
+    if (!result_slots->tried) {
         const enum cudaStreamCaptureMode mode = gpu_relax();
 
-        places->tried = true;
-        if (!CHECK(cudaHostAlloc((void **)&places->memory, PLACES * PLACE_BYTES, cudaHostAllocPortable)))
-            places->memory = NULL;
+        result_slots->tried = true;
+        if (!CHECK(cudaHostAlloc((void **)&result_slots->memory, RESULT_SLOTS * RESULT_SLOT_BYTES,
+                                 cudaHostAllocPortable)))
+            result_slots->memory = NULL;
         gpu_unrelax(mode);
-        for (int i = 0; places->memory != NULL && i < PLACES; i++)
-            places->free[places->free_count++] = (unsigned char)i;
+        for (int i = 0; result_slots->memory != NULL && i < RESULT_SLOTS; i++)
+            result_slots->free[result_slots->free_count++] = (unsigned char)i;
     }
-    return places->memory != NULL;
+    return result_slots->memory != NULL;
 }
 
-/* What was used is free once the default stream is done, which comes after all that may touch it. */
-static void reclaim_places(struct places *places)
+/* Slots in use become free once the default stream is idle, which comes after all their uses. */
+static void reclaim_result_slots(struct result_slots *result_slots)
 {
-    if (places->used_count > 0 && cudaStreamQuery(NULL) == cudaSuccess)
-        while (places->used_count > 0)
-            places->free[places->free_count++] = places->used[--places->used_count];
+    if (result_slots->used_count > 0 && cudaStreamQuery(NULL) == cudaSuccess)
+        while (result_slots->used_count > 0)
+            result_slots->free[result_slots->free_count++] = result_slots->used[--result_slots->used_count];
     (void)cudaGetLastError();
 }
 
 void *cuda_allocate_result(struct device *device)
 {
-    struct places *places = &gpus[device->ordinal].places;
+    struct result_slots *result_slots = &gpus[device->ordinal].result_slots;
     struct failure ignored;
     struct visit visit;
     char *memory = NULL;
 
     if (!gpu_enter(device, &visit, &ignored))
         return NULL;
-    pthread_mutex_lock(&places->lock);
-    if (have_places(device, places)) {
-        if (places->free_count == 0)
-            reclaim_places(places);
-        if (places->free_count > 0) {
-            memory = places->memory + PLACE_BYTES * places->free[--places->free_count];
+    pthread_mutex_lock(&result_slots->lock);
+    if (allocate_result_slots(device, result_slots)) {
+        if (result_slots->free_count == 0)
+            reclaim_result_slots(result_slots);
+        if (result_slots->free_count > 0) {
+            memory = result_slots->memory + RESULT_SLOT_BYTES * result_slots->free[--result_slots->free_count];
             *(volatile uint64_t *)memory = NOTHING_YET;
         }
     }
-    pthread_mutex_unlock(&places->lock);
+    pthread_mutex_unlock(&result_slots->lock);
     gpu_leave(&visit);
     return memory;
 }
 
 void cuda_release_result(struct device *device, void *memory, bool unused)
 {
-    struct places *places = &gpus[device->ordinal].places;
-    const unsigned char place = (unsigned char)(((char *)memory - places->memory) / PLACE_BYTES);
+    struct result_slots *result_slots = &gpus[device->ordinal].result_slots;
+    const unsigned char workspace = (unsigned char)(((char *)memory - result_slots->memory) / RESULT_SLOT_BYTES);
 
     if (gpu_is_forked())
         return;
-    pthread_mutex_lock(&places->lock);
+    pthread_mutex_lock(&result_slots->lock);
     if (unused)
-        places->free[places->free_count++] = place;
+        result_slots->free[result_slots->free_count++] = workspace;
     else
-        places->used[places->used_count++] = place;
-    pthread_mutex_unlock(&places->lock);
+        result_slots->used[result_slots->used_count++] = workspace;
+    pthread_mutex_unlock(&result_slots->lock);
 }
 
-/* Whether the kernel's one store has come. */
+/* Whether the kernel's store is visible. */
 static bool has_arrived(const volatile void *memory, size_t bytes)
 {
     switch (bytes) {
@@ -233,8 +234,8 @@ static bool has_arrived(const volatile void *memory, size_t bytes)
     }
 }
 
-/* The host sees a kernel's store some microseconds before CUDA can say that the kernel is done. One that takes
- * longer, has failed, or whose number is what the place held before, is waited for as all work is. */
+/* The host sees a kernel's store some microseconds before CUDA reports that the kernel is done. If the kernel
+ * takes longer or fails, or its number equals the initial value of the slot, the stream is synchronised. */
 bool cuda_read_result(struct device *device, const void *memory, size_t bytes, bool awaited, void *to,
                       struct failure *failure)
 {
@@ -256,9 +257,9 @@ bool cuda_read_result(struct device *device, const void *memory, size_t bytes, b
     return ok;
 }
 
-/* ---- zeros ---- */
+/* ---- zeroed workspaces ---- */
 
-/* What is captured on a stream: the capture's identity, and the graph; 0 and NULL where nothing is. */
+/* The identity and the graph of a stream's capture; 0 and NULL if it is not captured. */
 static bool find_capture(cudaStream_t stream, unsigned long long *id, cudaGraph_t *graph)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -295,68 +296,68 @@ static bool make_zeros(struct device *device, void **memory)
     return ok;
 }
 
-/* The graph is gone, and whatever ran it. No function of CUDA may be called here. */
-static void leave_zeros(void *place)
+/* Called when the graph and its executables are destroyed. No CUDA function may be called here. */
+static void release_workspace(void *workspace)
 {
-    atomic_store(&((struct zeros_place *)place)->unused, true);
+    atomic_store(&((struct zeroed_workspace *)workspace)->unused, true);
 }
 
-/* Who has `place` has it as long as the graph is there. */
-static bool bind_zeros(struct device *device, struct zeros_place *place, cudaGraph_t graph)
+/* Reserves the workspace for as long as the graph exists. */
+static bool bind_workspace(struct device *device, struct zeroed_workspace *workspace, cudaGraph_t graph)
 {
     struct failure ignored, *failure = &ignored;
     cudaUserObject_t object = NULL;
 
-    if (!CHECK(cudaUserObjectCreate(&object, place, leave_zeros, 1, cudaUserObjectNoDestructorSync))) {
-        leave_zeros(place);
+    if (!CHECK(cudaUserObjectCreate(&object, workspace, release_workspace, 1, cudaUserObjectNoDestructorSync))) {
+        release_workspace(workspace);
         return false;
     }
     if (CHECK(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove)))
         return true;
-    (void)cudaUserObjectRelease(object, 1); /* which leaves the place, some time */
+    (void)cudaUserObjectRelease(object, 1); /* which releases the workspace eventually */
     return false;
 }
 
-/* A place that nobody has. NULL where there is none. */
-static struct zeros_place *find_place(struct device *device, struct zeros *zeros)
+/* An unused workspace, or NULL. */
+static struct zeroed_workspace *find_workspace(struct device *device, struct zeros *zeros)
 {
-    struct zeros_place *place;
+    struct zeroed_workspace *workspace;
 
-    for (place = zeros->first; place; place = place->next)
-        if (atomic_load(&place->unused))
-            return place;
-    if (zeros->count == MOST_ZEROS || !(place = calloc(1, sizeof *place)))
+    for (workspace = zeros->first; workspace; workspace = workspace->next)
+        if (atomic_load(&workspace->unused))
+            return workspace;
+    if (zeros->count == MOST_ZEROS || !(workspace = calloc(1, sizeof *workspace)))
         return NULL;
-    if (!make_zeros(device, &place->memory)) {
-        free(place);
+    if (!make_zeros(device, &workspace->memory)) {
+        free(workspace);
         return NULL;
     }
-    atomic_init(&place->unused, true);
-    place->next = zeros->first;
-    zeros->first = place;
+    atomic_init(&workspace->unused, true);
+    workspace->next = zeros->first;
+    zeros->first = workspace;
     zeros->count++;
-    return place;
+    return workspace;
 }
 
 static void *zeros_of(struct device *device, struct zeros *zeros, unsigned long long stream,
                       unsigned long long capture, cudaGraph_t graph)
 {
-    struct zeros_place *place;
+    struct zeroed_workspace *workspace;
 
-    for (place = zeros->first; place; place = place->next)
-        if (!atomic_load(&place->unused) && place->stream == stream && place->capture == capture)
-            return place->memory;
-    if ((!capture && stream && zeros->streams == STREAM_ZEROS) || !(place = find_place(device, zeros)))
+    for (workspace = zeros->first; workspace; workspace = workspace->next)
+        if (!atomic_load(&workspace->unused) && workspace->stream == stream && workspace->capture == capture)
+            return workspace->memory;
+    if ((!capture && stream && zeros->streams == STREAM_ZEROS) || !(workspace = find_workspace(device, zeros)))
         return NULL;
-    place->stream = stream;
-    place->capture = capture;
-    atomic_store(&place->unused, false);
-    if (capture && !bind_zeros(device, place, graph)) {
-        place->stream = ULLONG_MAX; /* nobody's, until it is left */
+    workspace->stream = stream;
+    workspace->capture = capture;
+    atomic_store(&workspace->unused, false);
+    if (capture && !bind_workspace(device, workspace, graph)) {
+        workspace->stream = ULLONG_MAX; /* not usable until it is released */
         return NULL;
     }
     zeros->streams += !capture && stream;
-    return place->memory;
+    return workspace->memory;
 }
 
 void *cuda_zeros(struct device *device, size_t bytes, device_stream stream)
@@ -371,7 +372,7 @@ void *cuda_zeros(struct device *device, size_t bytes, device_stream stream)
     if (bytes > ZEROS || !gpu_enter(device, &visit, failure))
         return NULL;
     bool ok = find_capture(stream, &capture, &graph);
-    if (capture) /* to ask for its identity would end the capture, as long as which no other has its address */
+    if (capture) /* cudaStreamGetId would end the capture; the address is unique while it lasts */
         id = (uintptr_t)stream;
     else if (stream != NULL)
         ok = ok && CHECK(cudaStreamGetId(stream, &id));
@@ -385,53 +386,53 @@ void *cuda_zeros(struct device *device, size_t bytes, device_stream stream)
     return memory;
 }
 
-/* Gives back the places that nobody has; what CUDA keeps, as while somebody captures, stays. It waits for the
- * device: nobody waits for the lock meanwhile. */
-static void free_places(struct zeros *zeros)
+/* Frees unused workspaces; what CUDA refuses to free, as during a capture, is kept. cudaFree synchronises the
+ * device, so the lock is not held meanwhile. */
+static void free_workspaces(struct zeros *zeros)
 {
-    struct zeros_place **link = &zeros->first, *place, *taken = NULL;
+    struct zeroed_workspace **link = &zeros->first, *workspace, *taken = NULL;
 
     pthread_mutex_lock(&zeros->lock);
-    while ((place = *link))
-        if (atomic_load(&place->unused)) {
-            *link = place->next;
-            place->next = taken;
-            taken = place;
+    while ((workspace = *link))
+        if (atomic_load(&workspace->unused)) {
+            *link = workspace->next;
+            workspace->next = taken;
+            taken = workspace;
             zeros->count--;
         } else {
-            link = &place->next;
+            link = &workspace->next;
         }
     pthread_mutex_unlock(&zeros->lock);
-    while ((place = taken)) {
-        taken = place->next;
-        if (cudaFree(place->memory) == cudaSuccess) {
-            free(place);
+    while ((workspace = taken)) {
+        taken = workspace->next;
+        if (cudaFree(workspace->memory) == cudaSuccess) {
+            free(workspace);
             continue;
         }
         (void)cudaGetLastError();
         pthread_mutex_lock(&zeros->lock);
-        place->next = zeros->first;
-        zeros->first = place;
+        workspace->next = zeros->first;
+        zeros->first = workspace;
         zeros->count++;
         pthread_mutex_unlock(&zeros->lock);
     }
 }
 
-/* Bytes of those places. */
+/* The bytes of these workspaces. */
 static size_t bytes_kept(struct zeros *zeros)
 {
     size_t bytes = 0;
 
     pthread_mutex_lock(&zeros->lock);
-    for (const struct zeros_place *place = zeros->first; place; place = place->next)
-        bytes += atomic_load(&place->unused) ? ZEROS : 0;
+    for (const struct zeroed_workspace *workspace = zeros->first; workspace; workspace = workspace->next)
+        bytes += atomic_load(&workspace->unused) ? ZEROS : 0;
     pthread_mutex_unlock(&zeros->lock);
     return bytes;
 }
 
-/* ---- what there is ---- */
+/* ---- free memory and statistics ---- */
 
-/* What the pool has is known at once; what the device has, to ask for takes longer than many a call. */
+/* The pool's free memory is known at once; asking the device takes longer than many calls. */
 size_t cuda_free_memory(struct device *device, size_t enough)
 {
     struct visit visit;
@@ -445,7 +446,7 @@ size_t cuda_free_memory(struct device *device, size_t enough)
     if (pool == NULL || !CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved)) ||
         !CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used)))
         reserved = used = 0;
-    spare = reserved > used ? reserved - used : 0; /* the pool may have grown in between */
+    spare = reserved > used ? reserved - used : 0; /* the pool may have grown meanwhile */
     if (spare < enough && !CHECK(cudaMemGetInfo(&available, &total)))
         available = 0;
     gpu_leave(&visit);
@@ -468,7 +469,7 @@ bool cuda_memory_stats(struct device *device, struct memory_stats *stats, struct
         ok = CHECK(cudaMemPoolGetAttribute(pool, attributes[i], &value));
         *values[i] = (size_t)value;
     }
-    if (ok) /* as the pool's, they are what empty_cache gives back */
+    if (ok) /* empty_cache frees these, too */
         stats->reserved += bytes_kept(&gpus[device->ordinal].zeros);
     gpu_leave(&visit);
     return ok;
@@ -483,7 +484,7 @@ bool cuda_empty_cache(struct device *device, struct failure *failure)
     cuda_free_deferred(device);
     bool ok = cuda_trim(device, failure);
     if (ok)
-        free_places(&gpus[device->ordinal].zeros);
+        free_workspaces(&gpus[device->ordinal].zeros);
     gpu_leave(&visit);
     return ok;
 }
