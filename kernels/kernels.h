@@ -90,7 +90,7 @@ struct scalar {
 struct reduce_work {
     /* element (o, j, i) of x is at index o * outer_stride + j * step + i; single_pass: step is 1 */
     int64_t outer_stride, step;
-    int64_t chunk; /* elements of a row that one block reads; a multiple of fold */
+    int64_t chunk;  /* elements of a row that one block reads; a multiple of fold */
     int64_t splits; /* chunks per row, in [1, 65535]; if several, a block works on one row or one unit only */
     /* inter-block workspace, if splits > 1: one zeroed counter per row or tile of columns; or, single_pass only,
      * zeroed flagged words for the partial result of each chunk of each row, else NULL */
