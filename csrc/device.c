@@ -61,10 +61,10 @@ void device_release_result(struct device *device, void *memory, bool unused)
 bool device_read(struct device *device, void *to, const void *from, size_t bytes, device_stream stream,
                  struct failure *failure)
 {
-    const struct segments runs = {.data = to, .segment_bytes = bytes};
+    const struct segments segments = {.data = to, .segment_bytes = bytes};
     struct transfer *download;
 
-    return device->type->copy_out(device, &runs, from, stream, &download, failure) &&
+    return device->type->copy_out(device, &segments, from, stream, &download, failure) &&
            device->type->copy_out_end(device, download, NULL, failure);
 }
 

@@ -91,7 +91,7 @@ struct array {
     void *memory;                   /* owned; NULL for a view */
     PyObject *base;                 /* owner of a view's memory: an Array, or another library's object */
     device_stream owning_stream;    /* in whose order the memory is used and given back */
-    PyObject *owning_stream_object; /* keeps `home`; NULL for the default stream */
+    PyObject *owning_stream_object; /* keeps that stream alive; NULL for the default stream */
     PyObject *weakrefs;
     PyArray_Descr *descr;
     enum dtype dtype;

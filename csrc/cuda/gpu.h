@@ -57,7 +57,7 @@ struct small_kernel {
 
 struct small_kernels {
     pthread_mutex_t lock;
-    struct small_kernel result_slots[SMALL_KERNELS];
+    struct small_kernel slots[SMALL_KERNELS];
 };
 
 struct gpu {

@@ -17,7 +17,7 @@ static struct small_kernel *find_slot(struct small_kernels *kernels, const void 
     const size_t first = (uintptr_t)kernel >> 4;
 
     for (size_t i = 0; i < SMALL_KERNELS; i++) {
-        struct small_kernel *slot = &kernels->result_slots[(first + i) % SMALL_KERNELS];
+        struct small_kernel *slot = &kernels->slots[(first + i) % SMALL_KERNELS];
 
         if (!slot->kernel || slot->kernel == kernel)
             return slot;

@@ -207,15 +207,15 @@ void *cuda_allocate_result(struct device *device)
 void cuda_release_result(struct device *device, void *memory, bool unused)
 {
     struct result_slots *result_slots = &gpus[device->ordinal].result_slots;
-    const unsigned char workspace = (unsigned char)(((char *)memory - result_slots->memory) / RESULT_SLOT_BYTES);
+    const unsigned char slot = (unsigned char)(((char *)memory - result_slots->memory) / RESULT_SLOT_BYTES);
 
     if (gpu_is_forked())
         return;
     pthread_mutex_lock(&result_slots->lock);
     if (unused)
-        result_slots->free[result_slots->free_count++] = workspace;
+        result_slots->free[result_slots->free_count++] = slot;
     else
-        result_slots->used[result_slots->used_count++] = workspace;
+        result_slots->used[result_slots->used_count++] = slot;
     pthread_mutex_unlock(&result_slots->lock);
 }
 

@@ -87,7 +87,7 @@ struct ring {
     size_t taken, sent; /* pieces */
     struct transfer_batch batches[MAX_BATCHES];
     size_t issued, done; /* sendings */
-    bool transfer_batch; /* a thread does */
+    bool submitting;     /* a thread submits pieces */
     bool awaiting;       /* a thread waits for the oldest batch */
     pthread_cond_t space;
 };
@@ -419,7 +419,7 @@ static void send_pieces(struct pool *pool)
     struct ring *ring = &pool->ring;
     const struct piece *first = &ring->pieces[ring->sent % MAX_PIECES], *last = first;
     struct job *const job = first->job;
-    struct transfer_batch *transfer_batch = &ring->batches[ring->issued % MAX_BATCHES];
+    struct transfer_batch *batch = &ring->batches[ring->issued % MAX_BATCHES];
     size_t count = 1;
 
     for (; ring->sent + count < ring->taken; count++) {
@@ -430,14 +430,14 @@ static void send_pieces(struct pool *pool)
             break;
         last = next;
     }
-    transfer_batch->until = last->at + (last->end - last->begin);
+    batch->until = last->at + (last->end - last->begin);
     const size_t begin = first->begin, end = last->end;
     const char *from = ring_address(ring, first);
     pthread_mutex_unlock(&pool->lock);
     cudaError_t code =
         cudaMemcpyAsync(job->memory + begin, from, end - begin, cudaMemcpyHostToDevice, pool->stream);
     if (code == cudaSuccess)
-        code = cudaEventRecord(transfer_batch->done, pool->stream);
+        code = cudaEventRecord(batch->done, pool->stream);
     if (code == cudaSuccess && end == job->bytes)
         code = cudaEventRecord(job->sent, pool->stream);
     if (code != cudaSuccess) /* DMA may still be reading the ring */
@@ -457,15 +457,15 @@ static void upload_piece(struct pool *pool, struct piece *piece)
     fill_slot(piece->job, ring_address(ring, piece), piece->begin, piece->end);
     atomic_store(&piece->filled, true); /* the thread with the lock submits it */
     lock_pool(pool);
-    while (!ring->transfer_batch && ring->sent < ring->taken &&
+    while (!ring->submitting && ring->sent < ring->taken &&
            atomic_load(&ring->pieces[ring->sent % MAX_PIECES].filled)) {
         if (ring->issued - ring->done == MAX_BATCHES) {
             wait_for_ring_space(pool);
             continue;
         }
-        ring->transfer_batch = true;
+        ring->submitting = true;
         send_pieces(pool);
-        ring->transfer_batch = false;
+        ring->submitting = false;
     }
     pthread_mutex_unlock(&pool->lock);
 }

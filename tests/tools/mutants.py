@@ -94,8 +94,8 @@ MUTANTS = [
     Mutant(
         "split-products-forget-the-last-piece",
         "kernels/matmul/30_split_k.cu",
-        "min((piece + 1) * chunk, k)",
-        "min((piece + 1) * chunk, k / chunk * chunk)",
+        "min((slice + 1) * chunk, k)",
+        "min((slice + 1) * chunk, k / chunk * chunk)",
         "tests/test_matmul.py",
     ),
     Mutant(
@@ -185,8 +185,8 @@ MUTANTS = [
     Mutant(
         "whole-columns-take-any-vector-for-a-whole-one",
         "kernels/reduce/90_columns.cu",
-        "return args.inner % vector == 0 && args.plan.step",
-        "return args.plan.step",
+        "return args.inner % vector == 0 && args.work.step",
+        "return args.work.step",
         "tests/test_planned.py",
     ),
     Mutant(
@@ -213,7 +213,7 @@ MUTANTS = [
     Mutant(
         "the-shortest-rows-are-taken-for-dense",
         "kernels/reduce/80_single_pass.cu",
-        "args.plan.outer_stride == args.n && (uintptr_t)args.x",
+        "args.work.outer_stride == args.n && (uintptr_t)args.x",
         "(uintptr_t)args.x",
         "tests/test_planned.py",
     ),
@@ -319,14 +319,14 @@ MUTANTS = [
     Mutant(
         "a-piece-forgets-that-groups-are-apart",
         "kernels/transpose/80_narrow.cu",
-        "place.gap ? t + divide(t, piece.inverse) : t",
+        "layout.gap ? t + divide(t, chunk.inverse) : t",
         "t",
         "tests/test_transpose.py",
     ),
     Mutant(
         "a-box-keeps-the-tables-of-another",
         "kernels/transpose/95_boxes.cu",
-        "made = made && (whole || !box.several);",
+        "made = made && (whole || !box.own_tables);",
         "made = made && true;",
         "tests/test_transpose.py",
     ),
@@ -375,8 +375,8 @@ MUTANTS = [
     Mutant(
         "a-part-takes-the-boxes-of-a-smaller-one",
         "csrc/call.c",
-        "for (; line->next != 0; line->next",
-        "for (; line->next < 0; line->next",
+        "for (; pipeline->next != 0; pipeline->next",
+        "for (; pipeline->next < 0; pipeline->next",
         "tests/test_parts.py",
     ),
     Mutant(
