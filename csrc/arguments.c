@@ -159,7 +159,7 @@ bool read_operand(const struct module_state *state, PyObject *object, const char
 
     memset(operand, 0, sizeof *operand);
     if (Py_IS_TYPE(object, state->array_type)) {
-        array_settle((struct array *)object); /* pending work may read it after it is overwritten */
+        array_require_sync((struct array *)object); /* pending work may read it after it is overwritten */
         fill_from_array(operand, (struct array *)object);
         fill_dtype(operand);
         return true;
@@ -263,7 +263,7 @@ static bool find_out(const struct module_state *state, PyObject *object, const s
     int foreign;
 
     if (Py_IS_TYPE(object, state->array_type)) {
-        array_settle((struct array *)object);
+        array_require_sync((struct array *)object);
         fill_from_array(out, (struct array *)object);
         fill_dtype(out);
     } else if (PyArray_Check(object)) {

@@ -98,8 +98,8 @@ struct array *array_new(const struct module_state *state, struct device *device,
     return array;
 }
 
-struct array *array_new_result(const struct module_state *state, struct device *device, PyArray_Descr *descr,
-                               int ndim, const npy_intp *shape)
+struct array *array_new_in_result_slot(const struct module_state *state, struct device *device,
+                                       PyArray_Descr *descr, int ndim, const npy_intp *shape)
 {
     struct failure failure = {0};
     struct array *array;
@@ -109,10 +109,10 @@ struct array *array_new_result(const struct module_state *state, struct device *
     if (!array)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    ok = device_allocate_result(device, &array->memory, &failure);
+    ok = device_allocate_result_slot(device, &array->memory, &failure);
     Py_END_ALLOW_THREADS
     if (ok) {
-        array->result = AWAITED;
+        array->result = RESULT_PENDING;
         array->data = array->memory;
         return array;
     }
@@ -136,7 +136,7 @@ struct array *array_view(struct array *of, npy_intp offset, const struct layout 
     array->owning_stream = of->owning_stream;
     array->owning_stream_object = Py_XNewRef(of->owning_stream_object);
     array->readonly = of->readonly;
-    array_settle((struct array *)array->base);
+    array_require_sync((struct array *)array->base);
     array->result = ((struct array *)array->base)->result;
     return array;
 }
@@ -171,14 +171,14 @@ static void array_dealloc(PyObject *self)
         PyObject_ClearWeakRefs(self);
     if (array->memory) {
         Py_BEGIN_ALLOW_THREADS
-        if (array->result != NO_RESULT)
-            device_release_result(array->device, array->memory, array->result == ARRIVED);
+        if (array->result != NO_RESULT_SLOT)
+            device_release_result_slot(array->device, array->memory, array->result == RESULT_READY);
         else
             device_release(array->device, array->memory, array->owning_stream);
         Py_END_ALLOW_THREADS
     }
     if (array->base && array->device->ordinal >= 0 && PyCapsule_CheckExact(array->base)) {
-        foreign_retire(array->device, array->owning_stream, &array->base, 1);
+        foreign_keep_alive(array->device, array->owning_stream, &array->base, 1);
         array->base = NULL;
     }
     Py_XDECREF(array->owning_stream_object);
@@ -275,7 +275,7 @@ static PyObject *get_home(PyObject *self, void *unused)
 
 static PyObject *get_address(PyObject *self, void *unused)
 {
-    array_settle((struct array *)self);
+    array_require_sync((struct array *)self);
     (void)unused;
     return PyLong_FromVoidPtr(((struct array *)self)->data);
 }
@@ -322,7 +322,7 @@ PyObject *array_from(const struct module_state *state, struct device *device, Py
 
 done:
     if (!result)
-        call_refused(&call);
+        call_fail(&call);
     Py_XDECREF(out);
     Py_XDECREF(descr);
     Py_XDECREF(stream_owner);

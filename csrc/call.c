@@ -26,13 +26,13 @@ unsigned long long launch_count(void)
     return atomic_load(&launches);
 }
 
-bool call_is_host(const struct call *call)
+bool call_has_host_operands(const struct call *call)
 {
     return call->in[0].device == NULL;
 }
 
 /* Whether an operand or the result is in host memory. */
-static bool touches_host(const struct call *call)
+static bool has_host_array(const struct call *call)
 {
     bool host = !call->out.device;
 
@@ -53,7 +53,7 @@ static size_t bytes_of(npy_intp elements, enum dtype dtype)
 
 /* For tests: the bytes per part, also on the CPU device; 0: the default for a GPU. Negative: the same, but calls
  * that would be slow in parts are done whole, as on a GPU. */
-static atomic_llong part_bytes_asked;
+static atomic_llong part_bytes_override;
 
 PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes)
 {
@@ -62,14 +62,14 @@ PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes)
     (void)module;
     if (asked == -1 && PyErr_Occurred())
         return NULL;
-    return PyLong_FromLongLong(atomic_exchange(&part_bytes_asked, asked));
+    return PyLong_FromLongLong(atomic_exchange(&part_bytes_override, asked));
 }
 
 npy_intp call_part_bytes(const struct call *call, npy_intp bytes)
 {
-    const npy_intp asked = (npy_intp)atomic_load(&part_bytes_asked), least = 1 << 20, most = 1 << 25;
+    const npy_intp asked = (npy_intp)atomic_load(&part_bytes_override), least = 1 << 20, most = 1 << 25;
 
-    if (!touches_host(call) || (!asked && call->device->ordinal < 0))
+    if (!has_host_array(call) || (!asked && call->device->ordinal < 0))
         return NPY_MAX_INTP;
     if (asked)
         return asked < 0 ? -asked : asked;
@@ -88,16 +88,16 @@ static bool is_invariant(const struct call *call, int i)
 }
 
 /* Whether the parts of the inner loop contribute to one result, which is complete after the last of them. */
-static bool is_accumulated(const struct call *call)
+static bool accumulates_parts(const struct call *call)
 {
     return is_partitioned(&call->partitions[1]) && call->partitions[1].made < 0;
 }
 
 /* Whether it is the last part of the inner loop. */
-static bool is_last(const struct call *part)
+static bool is_last_part(const struct call *part)
 {
     return !is_partitioned(&part->partitions[1]) ||
-           part->at[1] + part->extent_of_part[1] == part->partitions[1].length;
+           part->at[1] + part->part_length[1] == part->partitions[1].length;
 }
 
 static void slice(struct layout *layout, char **data, int dimension, npy_intp at, npy_intp length)
@@ -115,19 +115,18 @@ static void slice_part(struct call *part, int loop, npy_intp at)
 
     if (!is_partitioned(partition)) {
         part->at[loop] = 0;
-        part->extent_of_part[loop] = partition->length;
+        part->part_length[loop] = partition->length;
         return;
     }
     part->at[loop] = at;
-    part->extent_of_part[loop] =
-        partition->length - at < partition->step ? partition->length - at : partition->step;
+    part->part_length[loop] = partition->length - at < partition->step ? partition->length - at : partition->step;
     for (int i = 0; i < part->inputs; i++)
-        slice(&part->as[i], &part->in[i].data, partition->in[i], at, part->extent_of_part[loop]);
-    slice(&part->made, &part->out.data, partition->made, at, part->extent_of_part[loop]);
+        slice(&part->as[i], &part->in[i].data, partition->in[i], at, part->part_length[loop]);
+    slice(&part->made, &part->out.data, partition->made, at, part->part_length[loop]);
 }
 
 /* Whether a part consists of contiguous segments that are too short to be copied fast. */
-static bool is_slow(const struct layout *layout, const struct operand *operand, bool with_gaps)
+static bool has_short_segments(const struct layout *layout, const struct operand *operand, bool with_gaps)
 {
     enum { SHORT = 256 };
     struct layout there;
@@ -139,44 +138,44 @@ static bool is_slow(const struct layout *layout, const struct operand *operand, 
            segments.ndim && segments.segment_bytes < SHORT;
 }
 
-size_t call_free_memory(const struct call *call, size_t enough)
+size_t call_available_bytes(const struct call *call, size_t enough)
 {
-    size_t free_memory;
+    size_t available_bytes;
 
     Py_BEGIN_ALLOW_THREADS
-    free_memory = call->device->type->free_memory(call->device, enough);
+    available_bytes = call->device->type->available_bytes(call->device, enough);
     Py_END_ALLOW_THREADS
-    return free_memory;
+    return available_bytes;
 }
 
 /* Cancels the operation's partition where the call is faster whole: if the parts of an array consist of short
  * segments, unless the whole arrays do not fit on the device. */
-void call_choose_parts(struct call *call)
+void call_cancel_slow_partition(struct call *call)
 {
     size_t bytes = bytes_of(call->out.size, call->result);
     struct call *part;
     bool slow = false;
 
     if ((!is_partitioned(&call->partitions[0]) && !is_partitioned(&call->partitions[1])) ||
-        atomic_load(&part_bytes_asked) > 0 || !(part = malloc(sizeof *part)))
+        atomic_load(&part_bytes_override) > 0 || !(part = malloc(sizeof *part)))
         return;
     *part = *call;
     for (int loop = 0; loop < 2; loop++)
         slice_part(part, loop, 0);
     for (int i = 0; i < call->inputs; i++) {
         bytes += bytes_of(call->in[i].size, call->in[i].dtype);
-        slow = slow || is_slow(&part->as[i], &part->in[i], true);
+        slow = slow || has_short_segments(&part->as[i], &part->in[i], true);
     }
-    slow = slow || is_slow(&part->made, &part->out, false);
+    slow = slow || has_short_segments(&part->made, &part->out, false);
     free(part);
     /* a converted operand takes memory twice */
-    if (slow && bytes < call_free_memory(call, bytes < SIZE_MAX / 4 ? 4 * bytes : SIZE_MAX) / 3)
+    if (slow && bytes < call_available_bytes(call, bytes < SIZE_MAX / 4 ? 4 * bytes : SIZE_MAX) / 3)
         call->partitions[0].step = call->partitions[1].step = 0;
 }
 
 /* ---- preparation ---- */
 
-static PyArrayObject *numpy_like(PyArray_Descr *descr, const struct layout *layout)
+static PyArrayObject *new_numpy_array(PyArray_Descr *descr, const struct layout *layout)
 {
     Py_INCREF(descr);
     return (PyArrayObject *)PyArray_NewFromDescr(&PyArray_Type, descr, layout->ndim, layout->shape, NULL, NULL, 0,
@@ -195,8 +194,8 @@ static bool overlap(const struct operand *in, const struct operand *out)
 
     if (is_host_memory(in) != is_host_memory(out) || !in->size || !out->size)
         return false;
-    layout_extent(&in->layout, dtype_bytes(in->dtype), &low[0], &high[0]);
-    layout_extent(&out->layout, dtype_bytes(out->dtype), &low[1], &high[1]);
+    layout_byte_range(&in->layout, dtype_bytes(in->dtype), &low[0], &high[0]);
+    layout_byte_range(&out->layout, dtype_bytes(out->dtype), &low[1], &high[1]);
     return in->data + low[0] < out->data + high[1] && out->data + low[1] < in->data + high[0];
 }
 
@@ -227,7 +226,7 @@ static bool prepare(struct call *call)
     if (call->out.device || (!(parts && call->overlapping) &&
                              layout_segments(&call->made, (int)step, NULL, false, &segments, &there, &first)))
         return true;
-    call->bounce_buffer = numpy_like(call->out.descr, &call->out.layout);
+    call->bounce_buffer = new_numpy_array(call->out.descr, &call->out.layout);
     if (!call->bounce_buffer)
         return false;
     call->out.data = PyArray_BYTES(call->bounce_buffer);
@@ -261,7 +260,7 @@ static void release_temporaries(struct call *call)
 }
 
 /* The description of a contiguous array of the shape of `like`. */
-static struct convert_operand contiguous_side(void *data, enum dtype dtype, const struct layout *like)
+static struct convert_operand describe_contiguous(void *data, enum dtype dtype, const struct layout *like)
 {
     struct convert_operand side = {.data = data, .dtype = dtype, .aligned = true};
     int64_t step = dtype_bytes(dtype);
@@ -273,7 +272,8 @@ static struct convert_operand contiguous_side(void *data, enum dtype dtype, cons
     return side;
 }
 
-static struct convert_operand strided_side(void *data, enum dtype dtype, const struct layout *layout, bool swapped)
+static struct convert_operand describe_strided(void *data, enum dtype dtype, const struct layout *layout,
+                                               bool swapped)
 {
     const int element = dtype_bytes(dtype);
     struct convert_operand side = {.data = data, .dtype = dtype, .swapped = swapped};
@@ -316,8 +316,9 @@ struct staging_buffer {
 };
 
 /* Starts the upload of an operand that is in host memory. `invariants` owns memory that is allocated here. */
-static bool send_operand(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
-                         int i, const struct staging_buffer *staging_buffer)
+static bool begin_operand_upload(struct call *part, struct call *invariants,
+                                 struct uploads_in_flight *uploads_in_flight, int i,
+                                 const struct staging_buffer *staging_buffer)
 {
     const struct operand *in = &part->in[i];
     const int element = dtype_bytes(in->dtype);
@@ -339,9 +340,9 @@ static bool send_operand(struct call *part, struct call *invariants, struct uplo
         return false;
     }
     part->memory[i] = (char *)memory + first;
-    return part->device->type->copy_in(part->device, memory, &segments,
-                                       staging_buffer ? staging_buffer->free : NULL, part->stream,
-                                       &uploads_in_flight->uploads[i], &part->failure);
+    return part->device->type->upload_begin(part->device, memory, &segments,
+                                            staging_buffer ? staging_buffer->free : NULL, part->stream,
+                                            &uploads_in_flight->uploads[i], &part->failure);
 }
 
 /* Makes the stream wait for the uploads; the host memory is not needed afterwards. */
@@ -354,8 +355,8 @@ static bool wait_for_uploads(struct call *part, struct uploads_in_flight *upload
 
         if (!uploads_in_flight->uploads[i])
             continue;
-        if (!part->device->type->copy_in_end(part->device, uploads_in_flight->uploads[i], part->stream,
-                                             current_timing() ? &part->up[i] : NULL, &failure) &&
+        if (!part->device->type->upload_end(part->device, uploads_in_flight->uploads[i], part->stream,
+                                            current_timing() ? &part->up[i] : NULL, &failure) &&
             ok) {
             part->failure = failure;
             ok = false;
@@ -377,7 +378,7 @@ static bool is_aligned(const void *memory, enum dtype dtype)
 }
 
 /* Converts one operand, from its layout on the device, to the layout and dtype that the kernel wants. */
-static bool to_wanted_layout(struct call *part, struct call *invariants, int i, const struct layout *there)
+static bool convert_to_kernel_layout(struct call *part, struct call *invariants, int i, const struct layout *there)
 {
     const struct operand *in = &part->in[i];
     const bool swapped = reads_swapped(part, in);
@@ -385,7 +386,7 @@ static bool to_wanted_layout(struct call *part, struct call *invariants, int i, 
     void *memory;
 
     if (part->native_layout) {
-        part->native_operand = strided_side(part->memory[i], in->dtype, there, in->swapped);
+        part->native_operand = describe_strided(part->memory[i], in->dtype, there, in->swapped);
         return true;
     }
     part->as[i].ndim = there->ndim;
@@ -394,20 +395,20 @@ static bool to_wanted_layout(struct call *part, struct call *invariants, int i, 
         (layout_is_contiguous(there, dtype_bytes(in->dtype)) ||
          (part->accepts_layout && part->accepts_layout(there, part->accepts_context))))
         return true;
-    x = strided_side(part->memory[i], in->dtype, there, swapped);
+    x = describe_strided(part->memory[i], in->dtype, there, swapped);
     memory = call_allocate(invariants, bytes_of(layout_size(there), part->dtype[i]));
     if (!memory) {
         part->failure = invariants->failure;
         return false;
     }
-    to = contiguous_side(memory, part->dtype[i], there);
+    to = describe_contiguous(memory, part->dtype[i], there);
     memcpy(part->as[i].strides, to.strides, (size_t)there->ndim * sizeof *to.strides);
     part->memory[i] = memory;
     return launch_convert(part, &x, &to, there);
 }
 
 /* Whether the kernel can write its result directly to out. */
-static bool writes_through(const struct call *call)
+static bool writes_directly_to_out(const struct call *call)
 {
     return call->out.device && call->result == call->out.dtype && is_aligned(call->out.data, call->result) &&
            call->out.swapped == (call->bytes_only && call->in[0].swapped) &&
@@ -419,7 +420,7 @@ static bool allocate_result_and_scratch(struct call *part, struct call *invarian
 {
     if (part->native_layout)
         return true;
-    if (writes_through(part))
+    if (writes_directly_to_out(part))
         part->out_memory = part->out.data;
     else
         part->out_memory = call_allocate(invariants, bytes_of(layout_size(&part->made), part->result));
@@ -449,7 +450,7 @@ bool call_launch(struct call *call, const struct kernel_row *row, const void *ar
 }
 
 /* To be called after the launch of a kernel that writes to `memory`, whether or not it succeeded. */
-static void note_out_written(struct call *part, const void *memory)
+static void update_out_written(struct call *part, const void *memory)
 {
     part->out_written = part->out_written || (part->ran && part->out.device && memory == part->out.data);
 }
@@ -462,7 +463,7 @@ static bool locate_result(struct call *part, struct convert_operand *made)
     struct convert_operand x = part->native_operand;
 
     if (!part->native_layout) {
-        *made = contiguous_side(part->out_memory, part->result, &part->made);
+        *made = describe_contiguous(part->out_memory, part->result, &part->made);
         made->swapped = part->bytes_only && part->in[0].swapped;
         return true;
     }
@@ -471,12 +472,12 @@ static bool locate_result(struct call *part, struct convert_operand *made)
         return true;
     /* through a temporary */
     part->out_memory = call_allocate(part, bytes_of(layout_size(&part->made), part->result));
-    *made = contiguous_side(part->out_memory, part->result, &part->made);
+    *made = describe_contiguous(part->out_memory, part->result, &part->made);
     return part->out_memory && launch_convert(part, &x, made, &part->made);
 }
 
 /* Moves the kernel's result to out, or starts its download. */
-static bool deliver_result(struct call *part)
+static bool write_out(struct call *part)
 {
     const int element = dtype_bytes(part->out.dtype);
     struct convert_operand made, to;
@@ -499,10 +500,10 @@ static bool deliver_result(struct call *part)
         if (!part->out.device &&
             !(memory = call_allocate(part, bytes_of(layout_size(&part->made), part->out.dtype))))
             return false;
-        to = strided_side(memory + first, part->out.dtype, &there, part->out.swapped);
+        to = describe_strided(memory + first, part->out.dtype, &there, part->out.swapped);
         part->ran = false;
         ok = launch_convert(part, &made, &to, &there);
-        note_out_written(part, memory);
+        update_out_written(part, memory);
         if (!ok)
             return false;
     }
@@ -511,9 +512,9 @@ static bool deliver_result(struct call *part)
     if (part->out.device)
         return true;
     part->out_written = true;
-    part->delivered = part->device->type->copy_out(part->device, &segments, memory, part->stream, &part->download,
-                                                   &part->failure);
-    return part->delivered && mark(part, FETCHED);
+    part->delivered = part->device->type->download_begin(part->device, &segments, memory, part->stream,
+                                                         &part->download, &part->failure);
+    return part->delivered && mark(part, DOWNLOAD_END);
 }
 
 static void add_interval(double *seconds, double *until, const struct interval *span)
@@ -537,7 +538,7 @@ static double seconds_between(struct call *call, device_event earlier, device_ev
     return seconds;
 }
 
-static double stage_seconds(struct call *part, enum stage stage)
+static double seconds_after(struct call *part, enum stage stage)
 {
     return seconds_between(part, part->stages[stage], part->stages[stage + 1]);
 }
@@ -546,7 +547,7 @@ static double stage_seconds(struct call *part, enum stage stage)
  * the end of those; it becomes the end of this part. */
 static double kernel_seconds(struct call *part, device_event *before)
 {
-    const double seconds = stage_seconds(part, BEGUN);
+    const double seconds = seconds_after(part, KERNEL_BEGIN);
     const double since = *before ? seconds_between(part, *before, part->stages[COMPUTED]) : seconds;
 
     if (since < 0)
@@ -572,12 +573,12 @@ static void add_times(struct call *part, device_event *before)
         add_interval(&timing->upload, &timing->uploaded, &part->up[i]);
     }
     if (!second_stream)
-        timing->upload += stage_seconds(part, STARTED);
+        timing->upload += seconds_after(part, UPLOAD_BEGIN);
     if (part->down.to > 0)
         add_interval(&timing->download, &timing->downloaded, &part->down);
     else
-        timing->download += stage_seconds(part, COMPUTED);
-    timing->kernel += before ? kernel_seconds(part, before) : stage_seconds(part, BEGUN);
+        timing->download += seconds_after(part, COMPUTED);
+    timing->kernel += before ? kernel_seconds(part, before) : seconds_after(part, KERNEL_BEGIN);
     for (int i = 0; i < STAGES; i++)
         if (part->stages[i])
             part->device->type->drop(part->device, part->stages[i]);
@@ -585,14 +586,14 @@ static void add_times(struct call *part, device_event *before)
 }
 
 /* Waits for the download and releases the part's temporaries. False if something failed. */
-static bool end_part(struct call *part, device_event *before)
+static bool complete_part(struct call *part, device_event *before)
 {
     bool ok = part->failure.kind == FAILURE_NONE;
 
     if (part->delivered && !part->out.device) {
         struct failure failure = {0};
 
-        if (!part->device->type->copy_out_end(part->device, part->download, current_timing() ? &part->down : NULL,
+        if (!part->device->type->download_end(part->device, part->download, current_timing() ? &part->down : NULL,
                                               &failure) &&
             ok) {
             part->failure = failure;
@@ -609,37 +610,37 @@ static bool end_part(struct call *part, device_event *before)
 
 /* Starts the uploads of a part. `invariants` owns the memory that later parts need as well: operands that all
  * parts of the inner loop read, and a result that the parts accumulate; the `first` part uploads them. */
-static bool begin_part(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
-                       bool first, const struct staging_buffer *staging)
+static bool begin_uploads(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
+                          bool first, const struct staging_buffer *staging)
 {
-    bool ok = mark(part, STARTED);
+    bool ok = mark(part, UPLOAD_BEGIN);
 
     for (int i = 0; ok && i < part->inputs; i++) {
         if (is_invariant(part, i))
-            ok = !first || send_operand(part, invariants, uploads_in_flight, i, NULL);
+            ok = !first || begin_operand_upload(part, invariants, uploads_in_flight, i, NULL);
         else
-            ok = send_operand(part, part, uploads_in_flight, i, staging ? &staging[i] : NULL);
+            ok = begin_operand_upload(part, part, uploads_in_flight, i, staging ? &staging[i] : NULL);
     }
-    return ok && mark(part, SENT);
+    return ok && mark(part, UPLOAD_END);
 }
 
 /* Gives the accumulated result's memory to the last part, which downloads it. */
-static void hand_over_invariants(struct call *invariants, struct call *part)
+static void move_invariants_to_part(struct call *invariants, struct call *part)
 {
     while (invariants->temporary_count)
         part->temporaries[part->temporary_count++] = invariants->temporaries[--invariants->temporary_count];
 }
 
-static bool finish_part(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
-                        bool first, call_launcher launch, void *context)
+static bool compute_part(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
+                         bool first, call_launcher launch, void *context)
 {
-    bool ok = wait_for_uploads(part, uploads_in_flight) && mark(part, BEGUN);
+    bool ok = wait_for_uploads(part, uploads_in_flight) && mark(part, KERNEL_BEGIN);
 
     for (int i = 0; ok && i < part->inputs; i++) {
         if (!is_invariant(part, i)) {
-            ok = to_wanted_layout(part, part, i, &uploads_in_flight->there[i]);
+            ok = convert_to_kernel_layout(part, part, i, &uploads_in_flight->there[i]);
         } else if (first) {
-            ok = to_wanted_layout(part, invariants, i, &uploads_in_flight->there[i]);
+            ok = convert_to_kernel_layout(part, invariants, i, &uploads_in_flight->there[i]);
             invariants->memory[i] = part->memory[i];
         } else {
             part->memory[i] = invariants->memory[i];
@@ -647,8 +648,8 @@ static bool finish_part(struct call *part, struct call *invariants, struct uploa
     }
     if (first) /* the second stream needs everything enqueued so far */
         ok = ok && part->device->type->follow(part->device, part->second_stream, part->stream, &part->failure);
-    if (first || !is_accumulated(part)) {
-        ok = ok && allocate_result_and_scratch(part, is_accumulated(part) ? invariants : part);
+    if (first || !accumulates_parts(part)) {
+        ok = ok && allocate_result_and_scratch(part, accumulates_parts(part) ? invariants : part);
         invariants->out_memory = part->out_memory;
         invariants->scratch = part->scratch;
     } else {
@@ -657,12 +658,12 @@ static bool finish_part(struct call *part, struct call *invariants, struct uploa
     }
     part->ran = part->delivered = false;
     ok = ok && (!launch || launch(part, context));
-    note_out_written(part, part->out_memory);
-    if (is_accumulated(part) && !is_last(part))
+    update_out_written(part, part->out_memory);
+    if (accumulates_parts(part) && !is_last_part(part))
         return ok && mark(part, COMPUTED);
-    if (is_accumulated(part))
-        hand_over_invariants(invariants, part);
-    return ok && deliver_result(part);
+    if (accumulates_parts(part))
+        move_invariants_to_part(invariants, part);
+    return ok && write_out(part);
 }
 
 /* Faults in the memory of a new result on the host while the kernel runs; earlier, it would take host memory
@@ -675,23 +676,23 @@ static void prefault_result(struct call *call)
                                      &call->prefault);
 }
 
-static void run_whole(struct call *call, call_launcher launch, void *context)
+static void run_unpartitioned(struct call *call, call_launcher launch, void *context)
 {
     struct uploads_in_flight uploads_in_flight = {.uploads = {NULL, NULL}};
 
     for (int loop = 0; loop < 2; loop++) {
         call->at[loop] = 0;
-        call->extent_of_part[loop] = call->partitions[loop].length;
+        call->part_length[loop] = call->partitions[loop].length;
     }
-    if (begin_part(call, call, &uploads_in_flight, true, NULL) &&
-        finish_part(call, call, &uploads_in_flight, true, launch, context))
+    if (begin_uploads(call, call, &uploads_in_flight, true, NULL) &&
+        compute_part(call, call, &uploads_in_flight, true, launch, context))
         prefault_result(call);
     (void)wait_for_uploads(call, &uploads_in_flight);
-    (void)end_part(call, NULL);
+    (void)complete_part(call, NULL);
 }
 
 /* Parts in flight at the same time. */
-enum { DEPTH = 3 };
+enum { PIPELINE_DEPTH = 3 };
 
 struct slot {
     struct call part;
@@ -702,14 +703,14 @@ struct slot {
 };
 
 struct pipeline {
-    struct slot slots[DEPTH];
+    struct slot slots[PIPELINE_DEPTH];
     int next; /* the slot of the oldest part */
     struct call invariants;
     device_event computed; /* the end of the last part that was timed */
 };
 
 /* Allocates staging buffers for a slot's parts; its first part is the largest. */
-static bool make_staging(struct call *call, struct slot *slot)
+static bool allocate_staging_buffers(struct call *call, struct slot *slot)
 {
     for (int i = 0; i < call->inputs; i++) {
         const struct operand *in = &slot->part.in[i];
@@ -735,14 +736,14 @@ static bool make_staging(struct call *call, struct slot *slot)
 }
 
 /* Waits for the part in a slot. If it failed, sets the call's failure and returns false. */
-static bool end_slot(struct call *call, struct pipeline *pipeline, struct slot *slot)
+static bool complete_slot(struct call *call, struct pipeline *pipeline, struct slot *slot)
 {
     bool ok = true;
 
     if (slot->busy) {
         slot->busy = false;
         ok = wait_for_uploads(&slot->part, &slot->uploads_in_flight);
-        ok = end_part(&slot->part, &pipeline->computed) && ok;
+        ok = complete_part(&slot->part, &pipeline->computed) && ok;
         call->out_written = call->out_written || slot->part.out_written;
         if (!ok && call->failure.kind == FAILURE_NONE)
             call->failure = slot->part.failure;
@@ -755,26 +756,26 @@ static bool end_slot(struct call *call, struct pipeline *pipeline, struct slot *
 static bool begin_slot(struct call *call, struct pipeline *pipeline, struct slot *slot, const npy_intp at[2],
                        device_stream stream)
 {
-    if (!end_slot(call, pipeline, slot))
+    if (!complete_slot(call, pipeline, slot))
         return false;
     slot->part = *call;
     slot->part.stream = stream;
     slot->part.temporary_count = 0;
     for (int loop = 0; loop < 2; loop++)
         slice_part(&slot->part, loop, at[loop]);
-    if (!make_staging(call, slot))
+    if (!allocate_staging_buffers(call, slot))
         return false;
     slot->busy = true;
-    return begin_part(&slot->part, &pipeline->invariants, &slot->uploads_in_flight, at[1] == 0, slot->staging);
+    return begin_uploads(&slot->part, &pipeline->invariants, &slot->uploads_in_flight, at[1] == 0, slot->staging);
 }
 
-static bool finish_slot(struct call *call, struct pipeline *pipeline, struct slot *slot, call_launcher launch,
-                        void *context)
+static bool compute_slot(struct call *call, struct pipeline *pipeline, struct slot *slot, call_launcher launch,
+                         void *context)
 {
     const struct device_type *type = call->device->type;
     struct call *part = &slot->part;
 
-    if (!finish_part(part, &pipeline->invariants, &slot->uploads_in_flight, part->at[1] == 0, launch, context))
+    if (!compute_part(part, &pipeline->invariants, &slot->uploads_in_flight, part->at[1] == 0, launch, context))
         return false;
     prefault_result(call);
     type->drop(call->device, slot->computed);
@@ -805,8 +806,8 @@ static bool interrupted(struct call *call, int64_t *asked)
 
 /* The inner loop: each part's uploads start before the previous part is computed. Parts alternate between two
  * streams, so that the last blocks of one part overlap with the next part. */
-static bool run_inner(struct call *call, struct pipeline *pipeline, npy_intp outer, call_launcher launch,
-                      void *context)
+static bool run_inner_loop(struct call *call, struct pipeline *pipeline, npy_intp outer, call_launcher launch,
+                           void *context)
 {
     const struct partition *partition = &call->partitions[1];
     const npy_intp step = is_partitioned(partition) ? partition->step : 1,
@@ -816,8 +817,8 @@ static bool run_inner(struct call *call, struct pipeline *pipeline, npy_intp out
     bool odd = false;
 
     /* each outer step starts in slot 0, whose staging buffers are the largest; parts end in order */
-    for (; pipeline->next != 0; pipeline->next = (pipeline->next + 1) % DEPTH)
-        if (!end_slot(call, pipeline, &pipeline->slots[pipeline->next]))
+    for (; pipeline->next != 0; pipeline->next = (pipeline->next + 1) % PIPELINE_DEPTH)
+        if (!complete_slot(call, pipeline, &pipeline->slots[pipeline->next]))
             return false;
     if (!begin_slot(call, pipeline, &pipeline->slots[0], at, call->stream))
         return false;
@@ -825,11 +826,11 @@ static bool run_inner(struct call *call, struct pipeline *pipeline, npy_intp out
         struct slot *slot = &pipeline->slots[pipeline->next];
 
         at[1] += step;
-        pipeline->next = (pipeline->next + 1) % DEPTH;
+        pipeline->next = (pipeline->next + 1) % PIPELINE_DEPTH;
         odd = !odd;
         if ((at[1] < length && !begin_slot(call, pipeline, &pipeline->slots[pipeline->next], at,
                                            odd ? call->second_stream : call->stream)) ||
-            !finish_slot(call, pipeline, slot, launch, context) || interrupted(call, &asked))
+            !compute_slot(call, pipeline, slot, launch, context) || interrupted(call, &asked))
             return false;
     }
     return true;
@@ -849,21 +850,21 @@ static bool join_streams(struct call *call)
 }
 
 /* The outer loop. Loop invariants of the inner loop are released after each step. */
-static bool run_outer(struct call *call, struct pipeline *pipeline, call_launcher launch, void *context)
+static bool run_outer_loop(struct call *call, struct pipeline *pipeline, call_launcher launch, void *context)
 {
     const struct partition *partition = &call->partitions[0];
     const npy_intp step = is_partitioned(partition) ? partition->step : 1,
                    length = is_partitioned(partition) ? partition->length : 1;
 
     for (npy_intp at = 0; at < length; at += step) {
-        if (!run_inner(call, pipeline, at, launch, context) || !join_streams(call))
+        if (!run_inner_loop(call, pipeline, at, launch, context) || !join_streams(call))
             return false;
         release_temporaries(&pipeline->invariants);
     }
     return true;
 }
 
-static void run_parts(struct call *call, call_launcher launch, void *context)
+static void run_partitioned(struct call *call, call_launcher launch, void *context)
 {
     struct pipeline *pipeline = calloc(1, sizeof *pipeline);
     device_stream second_stream = NULL;
@@ -878,14 +879,14 @@ static void run_parts(struct call *call, call_launcher launch, void *context)
             second_stream = call->device->type->second_stream(call->device);
         if (second_stream)
             call->second_stream = second_stream;
-        ok = run_outer(call, pipeline, launch, context);
-        for (int i = 0; i < DEPTH; i++) /* also after a failure: copies in flight use host memory */
+        ok = run_outer_loop(call, pipeline, launch, context);
+        for (int i = 0; i < PIPELINE_DEPTH; i++) /* also after a failure: copies in flight use host memory */
             if (pipeline->slots[i].busy && !ok && call->failure.kind == FAILURE_NONE)
                 call->failure = pipeline->slots[i].part.failure;
-        for (int i = 0; i < DEPTH; i++) {
-            struct slot *slot = &pipeline->slots[(pipeline->next + i) % DEPTH];
+        for (int i = 0; i < PIPELINE_DEPTH; i++) {
+            struct slot *slot = &pipeline->slots[(pipeline->next + i) % PIPELINE_DEPTH];
 
-            ok = end_slot(call, pipeline, slot) && ok;
+            ok = complete_slot(call, pipeline, slot) && ok;
             call->device->type->drop(call->device, slot->computed);
         }
         call->device->type->drop(call->device, pipeline->computed);
@@ -898,7 +899,7 @@ static void run_parts(struct call *call, call_launcher launch, void *context)
 
 /* Orders the call's stream after the streams that own the operands' memory (`before`), or those after the call's
  * stream. */
-static bool order_after_owning_streams(struct call *call, bool before)
+static bool order_with_owning_streams(struct call *call, bool before)
 {
     bool ok = true;
 
@@ -914,11 +915,11 @@ static bool order_after_owning_streams(struct call *call, bool before)
 
 /* Orders the owning streams after the call. If that fails, waits for the call, because the memory may be released
  * next. */
-static void return_to_owning_streams(struct call *call)
+static void order_owning_streams_after_call(struct call *call)
 {
     struct failure ignored = {0};
 
-    if (!order_after_owning_streams(call, false))
+    if (!order_with_owning_streams(call, false))
         (void)call->device->type->wait(call->device, call->stream, &ignored);
 }
 
@@ -929,17 +930,17 @@ static void run(struct call *call, call_launcher launch, void *context, bool own
     call->device = dry_run_device(device);
     call->second_stream = call->stream;
     call->out_is_new = !own_out;
-    if (order_after_owning_streams(call, true)) {
+    if (order_with_owning_streams(call, true)) {
         if (is_partitioned(&call->partitions[0]) || is_partitioned(&call->partitions[1]))
-            run_parts(call, launch, context);
+            run_partitioned(call, launch, context);
         else
-            run_whole(call, launch, context);
-        return_to_owning_streams(call);
+            run_unpartitioned(call, launch, context);
+        order_owning_streams_after_call(call);
     }
     if (call->prefault) {
         struct failure ignored = {0};
 
-        (void)call->device->type->copy_out_end(call->device, call->prefault, NULL, &ignored);
+        (void)call->device->type->download_end(call->device, call->prefault, NULL, &ignored);
     }
     call->device = device;
 }
@@ -954,28 +955,28 @@ static void drop(struct call *call)
     drop_operand(&call->out);
 }
 
-PyObject *call_refused(struct call *call)
+PyObject *call_fail(struct call *call)
 {
     drop(call);
     return NULL;
 }
 
 /* A call with host arrays synchronises, which is not allowed during graph capture. */
-static bool check_capture(const struct module_state *state, const struct call *call)
+static bool check_no_capture(const struct module_state *state, const struct call *call)
 {
-    return !touches_host(call) ||
+    return !has_host_array(call) ||
            refuse_capture(state, call->device, call->stream,
                           "nothing can come from the host or go there; expected arrays on the device");
 }
 
 /* Keeps the owners of other libraries' arrays alive until the call's work is done, where those libraries do not
  * know of it. */
-static void retire_owners(struct call *call)
+static void keep_owners_alive(struct call *call)
 {
-    PyObject *owners[MAX_RETIRED];
+    PyObject *owners[MAX_KEPT_ALIVE];
     int count = 0;
 
-    _Static_assert(MAX_RETIRED == MAX_INPUTS + 1, "one for each operand, and one for out");
+    _Static_assert(MAX_KEPT_ALIVE == MAX_INPUTS + 1, "one for each operand, and one for out");
     for (int i = 0; i <= call->inputs; i++) {
         struct operand *operand = i < call->inputs ? &call->in[i] : &call->out;
 
@@ -985,13 +986,13 @@ static void retire_owners(struct call *call)
         }
     }
     if (count)
-        foreign_retire(call->device, call->stream, owners, count);
+        foreign_keep_alive(call->device, call->stream, owners, count);
 }
 
 static const char IN_PART[] = "out has been written in part";
 
 /* Adds IN_PART to the exception that a signal handler has raised. */
-static void add_in_part(void)
+static void add_partly_written(void)
 {
     PyObject *type, *error, *traceback, *args, *done = NULL;
 
@@ -1011,7 +1012,7 @@ static void add_in_part(void)
     PyErr_Restore(type, error, traceback);
 }
 
-void raise_failure_of(const struct module_state *state, struct failure *failure, bool out_written)
+void raise_call_failure(const struct module_state *state, struct failure *failure, bool out_written)
 {
     const bool raised = PyErr_Occurred() || failure->kind == FAILURE_INTERRUPTED;
 
@@ -1022,22 +1023,22 @@ void raise_failure_of(const struct module_state *state, struct failure *failure,
     }
     raise_failure(state, failure);
     if (out_written && raised)
-        add_in_part();
+        add_partly_written();
 }
 
-static PyObject *result_of(const struct module_state *state, struct call *call, bool own_out)
+static PyObject *finish_call(const struct module_state *state, struct call *call, bool own_out)
 {
     PyObject *result;
 
     if (call->failure.kind != FAILURE_NONE) {
-        raise_failure_of(state, &call->failure, call->out_written && own_out && !call->bounce_buffer);
-        return call_refused(call);
+        raise_call_failure(state, &call->failure, call->out_written && own_out && !call->bounce_buffer);
+        return call_fail(call);
     }
     if (call->bounce_buffer && !is_dry_run() &&
         PyArray_CopyInto((PyArrayObject *)call->out.owner, call->bounce_buffer) < 0)
-        return call_refused(call);
+        return call_fail(call);
     result = Py_NewRef(call->out.given ? call->out.given : call->out.owner);
-    if (!call->out.device && !own_out && !call->keeps_array)
+    if (!call->out.device && !own_out && !call->keeps_0d_array)
         result = PyArray_Return((PyArrayObject *)result);
     drop(call);
     return result;
@@ -1048,21 +1049,21 @@ PyObject *call_run(const struct module_state *state, struct call *call, call_lau
 {
     if (call->out.size) {
         call->overlapping = overlaps(call);
-        call_choose_parts(call);
-        if (!check_capture(state, call) || !prepare(call))
-            return call_refused(call);
+        call_cancel_slow_partition(call);
+        if (!check_no_capture(state, call) || !prepare(call))
+            return call_fail(call);
         Py_BEGIN_ALLOW_THREADS
         run(call, launch, context, own_out);
         Py_END_ALLOW_THREADS
-        retire_owners(call);
+        keep_owners_alive(call);
     }
-    return result_of(state, call, own_out);
+    return finish_call(state, call, own_out);
 }
 
 /* ---- copies and conversions: no kernel but `convert` ---- */
 
 /* Merges the dimensions of `as` and `made` as far as both allow. */
-static void merge_both(struct call *call)
+static void merge_views(struct call *call)
 {
     struct layout *as = &call->as[0], *made = &call->made;
 
@@ -1079,7 +1080,7 @@ PyObject *call_run_convert(const struct module_state *state, struct call *call, 
     if (call->out.size) {
         npy_intp bytes = call->out.size * dtype_bytes(in->dtype), part = call_part_bytes(call, bytes);
 
-        merge_both(call);
+        merge_views(call);
         call->native_layout = true;
         if (call->made.ndim)
             call->partitions[1] = (struct partition){.length = call->made.shape[0],
@@ -1099,22 +1100,23 @@ static void run_copy(struct call *call)
     struct interval *interval = current_timing() ? (out->device ? &call->up[0] : &call->down) : NULL;
     struct transfer *transfer;
 
-    if (!order_after_owning_streams(call, true) || !mark(call, STARTED))
+    if (!order_with_owning_streams(call, true) || !mark(call, UPLOAD_BEGIN))
         return;
     call->out_written = true;
     if (in->device && out->device) {
         type->copy(call->device, out->data, in->data, bytes, call->stream, &call->failure);
     } else if (out->device) {
-        if (type->copy_in(call->device, out->data, &segments, NULL, call->stream, &transfer, &call->failure) &&
+        if (type->upload_begin(call->device, out->data, &segments, NULL, call->stream, &transfer,
+                               &call->failure) &&
             transfer)
-            type->copy_in_end(call->device, transfer, call->stream, interval, &call->failure);
-        (void)(call->failure.kind == FAILURE_NONE && mark(call, SENT));
+            type->upload_end(call->device, transfer, call->stream, interval, &call->failure);
+        (void)(call->failure.kind == FAILURE_NONE && mark(call, UPLOAD_END));
     } else if (mark(call, COMPUTED) &&
-               type->copy_out(call->device, &segments, in->data, call->stream, &transfer, &call->failure)) {
-        type->copy_out_end(call->device, transfer, interval, &call->failure);
-        (void)(call->failure.kind == FAILURE_NONE && mark(call, FETCHED));
+               type->download_begin(call->device, &segments, in->data, call->stream, &transfer, &call->failure)) {
+        type->download_end(call->device, transfer, interval, &call->failure);
+        (void)(call->failure.kind == FAILURE_NONE && mark(call, DOWNLOAD_END));
     }
-    return_to_owning_streams(call);
+    order_owning_streams_after_call(call);
     add_times(call, NULL);
 }
 
@@ -1127,19 +1129,19 @@ PyObject *call_run_copy(const struct module_state *state, struct call *call, boo
         !layout_is_contiguous(&out->layout, element) || overlap(in, out))
         return call_run_convert(state, call, own_out);
     if (out->size) {
-        if (!check_capture(state, call) || !operand_unchanged(in) || !operand_unchanged(out))
-            return call_refused(call);
+        if (!check_no_capture(state, call) || !operand_unchanged(in) || !operand_unchanged(out))
+            return call_fail(call);
         Py_BEGIN_ALLOW_THREADS
         if (!is_dry_run())
             run_copy(call);
         Py_END_ALLOW_THREADS
-        retire_owners(call);
+        keep_owners_alive(call);
     }
-    return result_of(state, call, own_out);
+    return finish_call(state, call, own_out);
 }
 
 /* The scalar `value` in out's dtype and native byte order; CopyInto swaps bytes if necessary. */
-static PyArrayObject *as_out(const struct call *call, PyObject *value)
+static PyArrayObject *scalar_in_out_dtype(const struct call *call, PyObject *value)
 {
     PyArrayObject *scalar = value ? (PyArrayObject *)PyArray_FromAny(value, NULL, 0, 0, 0, NULL) : NULL;
     PyArray_Descr *descr = scalar ? dtype_descr(call->out.dtype) : NULL;
@@ -1149,21 +1151,21 @@ static PyArrayObject *as_out(const struct call *call, PyObject *value)
     return (PyArrayObject *)result;
 }
 
-PyObject *call_filled(const struct module_state *state, struct call *call, PyObject *value, bool own_out)
+PyObject *call_run_fill(const struct module_state *state, struct call *call, PyObject *value, bool own_out)
 {
-    PyArrayObject *scalar = as_out(call, value), *target = NULL;
+    PyArrayObject *scalar = scalar_in_out_dtype(call, value), *target = NULL;
     struct call copy = {.device = call->device, .stream = call->stream, .inputs = 1};
     PyObject *result = NULL;
 
     if (!scalar)
-        return call_refused(call);
+        return call_fail(call);
     if (!call->out.device)
         target = (PyArrayObject *)Py_NewRef(call->out.owner);
     else
-        target = numpy_like(call->out.descr, &call->out.layout);
+        target = new_numpy_array(call->out.descr, &call->out.layout);
     if (target && (is_dry_run() || PyArray_CopyInto(target, scalar) == 0)) {
         if (!call->out.device)
-            result = result_of(state, call, own_out);
+            result = finish_call(state, call, own_out);
         else if (read_operand(state, (PyObject *)target, "value", Py_None, &copy.in[0])) {
             copy.as[0] = copy.in[0].layout;
             copy.result = copy.in[0].dtype;
@@ -1174,6 +1176,6 @@ PyObject *call_filled(const struct module_state *state, struct call *call, PyObj
     }
     Py_DECREF(scalar);
     Py_XDECREF(target);
-    call_refused(call);
+    call_fail(call);
     return result;
 }

@@ -22,7 +22,7 @@ static const struct kernel_row *read_row(PyObject *object)
 }
 
 /* One of the row's dtypes by name, since NumPy itself has no bfloat16. */
-static bool read_dtype_of(const struct kernel_row *row, PyObject *object, enum dtype *dtype)
+static bool read_row_dtype(const struct kernel_row *row, PyObject *object, enum dtype *dtype)
 {
     PyObject *names;
 
@@ -39,7 +39,8 @@ static bool read_dtype_of(const struct kernel_row *row, PyObject *object, enum d
 }
 
 /* A contiguous, 16-byte aligned Array. */
-static bool read_buffer(const struct module_state *state, PyObject *object, const char *name, struct array **array)
+static bool read_aligned_array(const struct module_state *state, PyObject *object, const char *name,
+                               struct array **array)
 {
     *array = (struct array *)object;
     if (Py_IS_TYPE(object, state->array_type) && array_is_contiguous(*array) &&
@@ -55,7 +56,7 @@ struct work {
     int64_t done, read, written;
 };
 
-static struct work work_of(const char *name, const struct ceiling_args *args)
+static struct work count_work(const char *name, const struct ceiling_args *args)
 {
     const int64_t threads = args->blocks * CEILING_BLOCK, tile = CEILING_M * CEILING_N;
 
@@ -82,8 +83,8 @@ PyObject *core_ceiling(PyObject *module, PyObject *const *args, Py_ssize_t count
     int64_t in_flight;
     bool ok = true;
 
-    if (!row || !read_count("ceiling", count, ARGUMENTS) || !read_dtype_of(row, args[DTYPE], &launch.dtype) ||
-        !read_buffer(state, args[X], "x", &x) || !read_buffer(state, args[OUT], "out", &out) ||
+    if (!row || !read_count("ceiling", count, ARGUMENTS) || !read_row_dtype(row, args[DTYPE], &launch.dtype) ||
+        !read_aligned_array(state, args[X], "x", &x) || !read_aligned_array(state, args[OUT], "out", &out) ||
         !read_positive(args[BLOCKS], "blocks", &launch.blocks) ||
         !read_positive(args[IN_FLIGHT], "in_flight", &in_flight) ||
         !read_positive(args[ROUNDS], "rounds", &launch.rounds))
@@ -92,7 +93,7 @@ PyObject *core_ceiling(PyObject *module, PyObject *const *args, Py_ssize_t count
     launch.out = out->data;
     launch.bytes = (int64_t)x->bytes;
     launch.loads_in_flight = (int)in_flight;
-    work = work_of(row->name, &launch);
+    work = count_work(row->name, &launch);
     if (launch.bytes < work.read) {
         PyErr_Format(PyExc_ValueError, "x: expected %lld bytes, got %zd", (long long)work.read,
                      (Py_ssize_t)x->bytes);

@@ -27,7 +27,7 @@ bool cuda_properties(struct device *device, struct device_properties *properties
     return false;
 }
 
-bool cuda_owner_of(const void *pointer, struct device **device, struct failure *failure)
+bool cuda_device_of_pointer(const void *pointer, struct device **device, struct failure *failure)
 {
     (void)pointer;
     (void)device;

@@ -40,22 +40,22 @@ void device_release(struct device *device, void *memory, device_stream stream)
     device->type->release(device, memory, stream);
 }
 
-bool device_allocate_result(struct device *device, void **memory, struct failure *failure)
+bool device_allocate_result_slot(struct device *device, void **memory, struct failure *failure)
 {
     *memory = NULL;
-    if (must_fail(device, RESULT_BYTES, failure))
+    if (must_fail(device, MAX_RESULT_BYTES, failure))
         return false;
-    if (device->type->allocate_result)
-        *memory = device->type->allocate_result(device);
+    if (device->type->allocate_result_slot)
+        *memory = device->type->allocate_result_slot(device);
     if (*memory)
         atomic_fetch_add(&living, 1);
     return *memory != NULL;
 }
 
-void device_release_result(struct device *device, void *memory, bool unused)
+void device_release_result_slot(struct device *device, void *memory, bool unused)
 {
     atomic_fetch_sub(&living, 1);
-    device->type->release_result(device, memory, unused);
+    device->type->release_result_slot(device, memory, unused);
 }
 
 bool device_read(struct device *device, void *to, const void *from, size_t bytes, device_stream stream,
@@ -64,8 +64,8 @@ bool device_read(struct device *device, void *to, const void *from, size_t bytes
     const struct segments segments = {.data = to, .segment_bytes = bytes};
     struct transfer *download;
 
-    return device->type->copy_out(device, &segments, from, stream, &download, failure) &&
-           device->type->copy_out_end(device, download, NULL, failure);
+    return device->type->download_begin(device, &segments, from, stream, &download, failure) &&
+           device->type->download_end(device, download, NULL, failure);
 }
 
 PyObject *core_allocations(PyObject *module, PyObject *unused)
@@ -100,14 +100,14 @@ PyObject *core_fail_launch(PyObject *module, PyObject *args)
 
 /* ---- memory statistics ---- */
 
-static struct device *device_or_default(PyObject *module, PyObject *name)
+static struct device *read_device_name(PyObject *module, PyObject *name)
 {
     return name == Py_None ? default_device(state_of(module)) : device_named(state_of(module), name);
 }
 
 PyObject *core_memory_stats(PyObject *module, PyObject *name)
 {
-    struct device *device = device_or_default(module, name);
+    struct device *device = read_device_name(module, name);
     struct memory_stats stats = {0};
     struct failure failure = {0};
     bool ok = true;
@@ -126,13 +126,13 @@ PyObject *core_memory_stats(PyObject *module, PyObject *name)
 
 PyObject *core_empty_cache(PyObject *module, PyObject *name)
 {
-    struct device *device = device_or_default(module, name);
+    struct device *device = read_device_name(module, name);
     struct failure failure = {0};
     bool ok = true;
 
     if (!device)
         return NULL;
-    foreign_sweep();
+    foreign_release_finished();
     Py_BEGIN_ALLOW_THREADS
     ok = device->ordinal < 0 || cuda_empty_cache(device, &failure);
     Py_END_ALLOW_THREADS
@@ -151,7 +151,7 @@ PyObject *core_pinned_copy_seconds(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "Onp:pinned_copy_seconds", &name, &bytes, &to_device))
         return NULL;
-    device = device_or_default(module, name);
+    device = read_device_name(module, name);
     if (!device)
         return NULL;
     if (device->ordinal < 0 || bytes < 1) {

@@ -37,7 +37,7 @@ typedef void *device_event;
 
 struct device;
 
-enum { RESULT_BYTES = 8 };
+enum { MAX_RESULT_BYTES = 8 };
 
 /* Strided host memory: contiguous segments of `segment_bytes` bytes, at the strides of an array; not empty. On the
  * device the segments are contiguous, in C order. */
@@ -71,27 +71,27 @@ struct device_type {
     void (*release)(struct device *, void *memory, device_stream);
     /* Copies between host and device, in stream order, except that with `free` the memory at `to` may be written
      * as soon as that event has occurred (NULL: in stream order). A copy continues in the background until its end
-     * function is called, which waits until host memory is no longer accessed; it must be called unless copy_in
-     * has set the transfer to NULL. After copy_in_end the stream waits for the bytes. `interval`, if not NULL, is
-     * set if the copy did not go through the stream. */
-    bool (*copy_in)(struct device *, void *to, const struct segments *from, device_event free, device_stream,
-                    struct transfer **, struct failure *);
-    bool (*copy_in_end)(struct device *, struct transfer *, device_stream, struct interval *, struct failure *);
-    bool (*copy_out)(struct device *, const struct segments *to, const void *from, device_stream,
-                     struct transfer **, struct failure *);
-    bool (*copy_out_end)(struct device *, struct transfer *, struct interval *, struct failure *);
-    /* Starts to fault in new host memory that a copy_out will fill later. Runs in the background until
-     * copy_out_end; leaves NULL if it would not pay. May be NULL. */
+     * function is called, which waits until host memory is no longer accessed; it must be called unless
+     * upload_begin has set the transfer to NULL. After upload_end the stream waits for the bytes. `interval`, if
+     * not NULL, is set if the copy did not go through the stream. */
+    bool (*upload_begin)(struct device *, void *to, const struct segments *from, device_event free, device_stream,
+                         struct transfer **, struct failure *);
+    bool (*upload_end)(struct device *, struct transfer *, device_stream, struct interval *, struct failure *);
+    bool (*download_begin)(struct device *, const struct segments *to, const void *from, device_stream,
+                           struct transfer **, struct failure *);
+    bool (*download_end)(struct device *, struct transfer *, struct interval *, struct failure *);
+    /* Starts to fault in new host memory that a download_begin will fill later. Runs in the background until
+     * download_end; leaves NULL if it would not pay. May be NULL. */
     void (*prefault)(struct device *, void *memory, size_t bytes, struct transfer **);
-    /* Memory for one number of at most RESULT_BYTES on the default stream, which the host can read directly: as
-     * soon as a kernel has written it, if it is the first to do so and uses a single store (`awaited`), otherwise
-     * after synchronising the stream. NULL if the device has no such memory. */
-    void *(*allocate_result)(struct device *);
-    void (*release_result)(struct device *, void *memory, bool unused);
-    bool (*read_result)(struct device *, const void *memory, size_t bytes, bool awaited, void *to,
-                        struct failure *);
+    /* Memory for one number of at most MAX_RESULT_BYTES on the default stream, which the host can read directly:
+     * as soon as a kernel has written it, if it is the first to do so and uses a single store (`awaited`),
+     * otherwise after synchronising the stream. NULL if the device has no such memory. */
+    void *(*allocate_result_slot)(struct device *);
+    void (*release_result_slot)(struct device *, void *memory, bool unused);
+    bool (*read_result_slot)(struct device *, const void *memory, size_t bytes, bool awaited, void *to,
+                             struct failure *);
     /* About how many bytes can still be allocated; any number from `enough` on if there are that many. */
-    size_t (*free_memory)(struct device *, size_t enough);
+    size_t (*available_bytes)(struct device *, size_t enough);
     /* Zeroed memory for consecutive kernels on a stream, each of which leaves it zeroed: the stream's own, or the
      * graph's during capture. NULL if there is none left. A device whose blocks need not run concurrently sets
      * this to NULL. */
@@ -106,7 +106,7 @@ struct device_type {
     /* work enqueued on `later` from now on waits for the work that is on `earlier` now; does nothing during
      * capture */
     bool (*follow)(struct device *, device_stream later, device_stream earlier, struct failure *);
-    bool (*wait_all)(struct device *, struct failure *);
+    bool (*synchronize_device)(struct device *, struct failure *);
     bool (*capturing)(struct device *, device_stream); /* into a graph; true also if that is unknown */
 
     /* whether the stream has no pending work */
@@ -166,7 +166,7 @@ bool cuda_pinned_copy(struct device *, size_t bytes, bool to_device, double *sec
 
 /* The CUDA device whose memory a pointer is in. False with a failure without CUDA's code if there is none.
  */
-bool cuda_owner_of(const void *pointer, struct device **, struct failure *);
+bool cuda_device_of_pointer(const void *pointer, struct device **, struct failure *);
 
 /* Graph capture, for timing only: what `call` enqueues on the given stream is captured `inner` times between two
  * events, after `flush_bytes` of memory have been written once (0: none), and replayed; see csrc/timing.c. */

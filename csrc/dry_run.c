@@ -51,30 +51,30 @@ static void release(struct device *device, void *memory, device_stream stream)
     (void)device, (void)memory, (void)stream;
 }
 
-static bool copy_in(struct device *device, void *to, const struct segments *from, device_event free,
-                    device_stream stream, struct transfer **made, struct failure *failure)
+static bool upload_begin(struct device *device, void *to, const struct segments *from, device_event free,
+                         device_stream stream, struct transfer **made, struct failure *failure)
 {
     (void)device, (void)to, (void)from, (void)free, (void)stream, (void)failure;
     *made = NULL;
     return true;
 }
 
-static bool copy_in_end(struct device *device, struct transfer *transfer, device_stream stream,
-                        struct interval *interval, struct failure *failure)
+static bool upload_end(struct device *device, struct transfer *transfer, device_stream stream,
+                       struct interval *interval, struct failure *failure)
 {
     (void)device, (void)transfer, (void)stream, (void)interval, (void)failure;
     return true;
 }
 
-static bool copy_out(struct device *device, const struct segments *to, const void *from, device_stream stream,
-                     struct transfer **made, struct failure *failure)
+static bool download_begin(struct device *device, const struct segments *to, const void *from,
+                           device_stream stream, struct transfer **made, struct failure *failure)
 {
     (void)device, (void)to, (void)from, (void)stream, (void)failure;
     *made = NULL;
     return true;
 }
 
-static bool copy_out_end(struct device *device, struct transfer *transfer, struct interval *interval,
+static bool download_end(struct device *device, struct transfer *transfer, struct interval *interval,
                          struct failure *failure)
 {
     (void)device, (void)transfer, (void)interval, (void)failure;
@@ -127,21 +127,21 @@ static void drop(struct device *device, device_event event)
 }
 
 /* The real device's, because the division into parts depends on it. */
-static size_t free_memory(struct device *device, size_t enough)
+static size_t available_bytes(struct device *device, size_t enough)
 {
     struct device *real = ((struct dry_run *)device)->real;
 
-    return real->type->free_memory(real, enough);
+    return real->type->available_bytes(real, enough);
 }
 
 /* Only what a call needs between reading its arguments and returning its result. */
 static const struct device_type dry_run_type = {
     .allocate = allocate,
     .release = release,
-    .copy_in = copy_in,
-    .copy_in_end = copy_in_end,
-    .copy_out = copy_out,
-    .copy_out_end = copy_out_end,
+    .upload_begin = upload_begin,
+    .upload_end = upload_end,
+    .download_begin = download_begin,
+    .download_end = download_end,
     .copy = copy,
     .fill = fill,
     .launch = launch,
@@ -149,7 +149,7 @@ static const struct device_type dry_run_type = {
     .mark = mark,
     .record = record,
     .drop = drop,
-    .free_memory = free_memory,
+    .available_bytes = available_bytes,
 };
 
 struct device *dry_run_device(struct device *real)

@@ -43,10 +43,10 @@ static void drop_foreign(PyObject *capsule)
     PyErr_Fetch(&type, &value, &traceback);
     if (foreign->waits) {
         Py_BEGIN_ALLOW_THREADS
-        foreign->waits->type->wait_all(foreign->waits, &ignored);
+        foreign->waits->type->synchronize_device(foreign->waits, &ignored);
         Py_END_ALLOW_THREADS
     }
-    memory_take_back(foreign->loan);
+    memory_unregister(foreign->loan);
     call_deleter(foreign);
     Py_XDECREF(foreign->object);
     PyErr_Restore(type, value, traceback);
@@ -76,7 +76,7 @@ struct retired {
     struct device *device;
     device_event done;
     int count;
-    PyObject *owners[MAX_RETIRED];
+    PyObject *owners[MAX_KEPT_ALIVE];
 };
 
 /* Of the process, oldest first, protected by the lock; and spare ones, whose events are reused. */
@@ -120,7 +120,7 @@ static struct retired *new_retired(struct device *device, device_stream stream)
 static void release_retired(struct retired *retired)
 {
     enum { MOST_SPARES = 32 };
-    PyObject *owners[MAX_RETIRED];
+    PyObject *owners[MAX_KEPT_ALIVE];
     const int count = retired->count;
     bool kept;
 
@@ -165,7 +165,7 @@ static struct retired *take_retired(void)
     return retired;
 }
 
-void foreign_sweep(void)
+void foreign_release_finished(void)
 {
     struct retired *retired;
 
@@ -173,14 +173,14 @@ void foreign_sweep(void)
         release_retired(retired);
 }
 
-void foreign_retire(struct device *device, device_stream stream, PyObject *const *owners, int count)
+void foreign_keep_alive(struct device *device, device_stream stream, PyObject *const *owners, int count)
 {
     const bool captured =
         device->type->capturing(device, stream); /* the caller who replays the graph keeps the arrays alive */
     struct failure ignored = {0};
     struct retired *retired = NULL;
 
-    foreign_sweep();
+    foreign_release_finished();
     Py_BEGIN_ALLOW_THREADS /* the stream's queue may be full */
     if (!captured && !(retired = new_retired(device, stream)))
         device->type->wait(device, stream, &ignored);
@@ -810,7 +810,7 @@ static bool find_owner(const struct module_state *state, const char *name, struc
         return false;
     if (operand->size) {
         Py_BEGIN_ALLOW_THREADS
-        ok = cuda_owner_of(operand->data, &device, &failure);
+        ok = cuda_device_of_pointer(operand->data, &device, &failure);
         Py_END_ALLOW_THREADS
     }
     operand->device = device;
@@ -967,8 +967,8 @@ static bool own(struct operand *operand)
     operand->device = cpu_device();
     if (operand->size == 0)
         return true;
-    layout_extent(&operand->layout, dtype_bytes(operand->dtype), &low, &high);
-    if (memory_lend(operand->data + low, (size_t)(high - low), &foreign_of(operand->owner)->loan))
+    layout_byte_range(&operand->layout, dtype_bytes(operand->dtype), &low, &high);
+    if (memory_register(operand->data + low, (size_t)(high - low), &foreign_of(operand->owner)->loan))
         return true;
     PyErr_NoMemory();
     return false;

@@ -42,7 +42,7 @@ static void release(struct exported *exported)
     PyErr_Fetch(&type, &value, &traceback);
     if (exported->waits) {
         Py_BEGIN_ALLOW_THREADS
-        device->type->wait_all(device, &ignored);
+        device->type->synchronize_device(device, &ignored);
         Py_END_ALLOW_THREADS
     }
     Py_DECREF((PyObject *)exported->array);
@@ -225,7 +225,7 @@ PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
     int newest[2] = {0, 0};
     bool given, unknown, ok = true;
 
-    array_settle((struct array *)self);
+    array_require_sync((struct array *)self);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &version, &where, &copy) ||
         !read_pair(version, "max_version", newest, &given) ||
         !read_consumer(stream, (struct array *)self, &consumer, &unknown))
@@ -271,7 +271,7 @@ PyObject *array_interface(PyObject *self, void *unused)
     PyObject *type, *shape, *strides;
 
     (void)unused;
-    array_settle(array);
+    array_require_sync(array);
     if (array->device->ordinal < 0)
         return PyErr_Format(PyExc_AttributeError,
                             "__cuda_array_interface__: this array is on the CPU device; .to('cuda:0') moves it");

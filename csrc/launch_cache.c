@@ -152,7 +152,7 @@ static void launch_cached(struct cached_launch *cached_launch, PyObject *const *
 static struct array *make_result(const struct module_state *state, struct device *device, enum dtype dtype)
 {
     PyArray_Descr *descr = dtype_descr(dtype);
-    struct array *array = descr ? array_new_result(state, device, descr, 0, NULL) : NULL;
+    struct array *array = descr ? array_new_in_result_slot(state, device, descr, 0, NULL) : NULL;
 
     Py_XDECREF(descr);
     return array;
@@ -171,7 +171,7 @@ bool launch_cache_run(const struct module_state *state, unsigned what, PyObject 
     *result = NULL;
     memcpy(operands, given, (size_t)count * sizeof *operands);
     for (int i = 0; i < count - !out; i++)
-        array_settle((struct array *)given[i]);
+        array_require_sync((struct array *)given[i]);
     if (out)
         Py_INCREF(out);
     else if (!(out = (PyObject *)make_result(state, ((struct array *)given[0])->device, cached_launch.made)))
@@ -184,7 +184,7 @@ bool launch_cache_run(const struct module_state *state, unsigned what, PyObject 
         *result = out;
     } else {
         Py_DECREF(out);
-        raise_failure_of(state, &failure, failure.ran && given[count - 1]);
+        raise_call_failure(state, &failure, failure.ran && given[count - 1]);
     }
     return true;
 }
@@ -199,7 +199,7 @@ void launch_cache_store(const struct module_state *state, unsigned what, PyObjec
     if (note->launches != 1 || !make_key(state, what, given, count, &cached_launch.key))
         return;
     if (!given[count - 1]) {
-        if (out->ndim || out->result == NO_RESULT)
+        if (out->ndim || out->result == NO_RESULT_SLOT)
             return;
         cached_launch.made = out->dtype;
     }

@@ -65,7 +65,7 @@ bool layout_is_contiguous(const struct layout *layout, int element)
     return true;
 }
 
-bool layout_has_whole_steps(const struct layout *layout, int element)
+bool layout_strides_are_whole_elements(const struct layout *layout, int element)
 {
     for (int i = 0; i < layout->ndim; i++)
         if (layout->strides[i] % element != 0)
@@ -73,7 +73,7 @@ bool layout_has_whole_steps(const struct layout *layout, int element)
     return true;
 }
 
-void layout_extent(const struct layout *layout, int element, npy_intp *low, npy_intp *high)
+void layout_byte_range(const struct layout *layout, int element, npy_intp *low, npy_intp *high)
 {
     *low = 0;
     *high = element;
@@ -92,7 +92,7 @@ static void travel_whole(const struct layout *layout, int element, char *data, s
 {
     npy_intp low, high;
 
-    layout_extent(layout, element, &low, &high);
+    layout_byte_range(layout, element, &low, &high);
     *there = *layout;
     *first = -low;
     *segments = (struct segments){.data = data ? data + low : NULL, .segment_bytes = (size_t)(high - low)};
@@ -172,7 +172,7 @@ bool layout_segments(const struct layout *layout, int element, char *data, bool 
             (size_t)segments->ndim * sizeof *segments->shape);
     memmove(segments->strides, segments->strides + count - segments->ndim,
             (size_t)segments->ndim * sizeof *segments->strides);
-    layout_extent(layout, element, &low, &high);
+    layout_byte_range(layout, element, &low, &high);
     if (with_gaps && segments->ndim && segments->segment_bytes < SHORT && high - low <= SPARSE * step)
         travel_whole(layout, element, data, segments, there, first);
     return true;

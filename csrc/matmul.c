@@ -4,11 +4,11 @@
 /* The batch dimensions of c, with the strides of a and b, in matrices. */
 struct batches {
     int ndim;
-    npy_intp shape[NPY_MAXDIMS], a_steps[NPY_MAXDIMS], b_steps[NPY_MAXDIMS];
+    npy_intp shape[NPY_MAXDIMS], a_strides[NPY_MAXDIMS], b_strides[NPY_MAXDIMS];
 };
 
 /* Views a vector as a matrix of one row, or of one column. */
-static void as_matrix(struct layout *layout, bool column)
+static void view_vector_as_matrix(struct layout *layout, bool column)
 {
     if (layout->ndim != 1)
         return;
@@ -32,8 +32,8 @@ static bool broadcast(const struct layout *a, const struct layout *b, struct bat
         if (in_a != in_b && in_a != 1 && in_b != 1)
             return false;
         shape[i] = batches->shape[i] = in_a == 1 ? in_b : in_a;
-        batches->a_steps[i] = in_a == 1 ? 0 : a_batch_stride;
-        batches->b_steps[i] = in_b == 1 ? 0 : b_batch_stride;
+        batches->a_strides[i] = in_a == 1 ? 0 : a_batch_stride;
+        batches->b_strides[i] = in_b == 1 ? 0 : b_batch_stride;
         a_batch_stride *= in_a;
         b_batch_stride *= in_b;
     }
@@ -48,8 +48,8 @@ static int matmul_shape(struct call *call, struct batches *batches, npy_intp *sh
     int ndim;
 
     if (a->ndim && b->ndim) {
-        as_matrix(a, false);
-        as_matrix(b, true);
+        view_vector_as_matrix(a, false);
+        view_vector_as_matrix(b, true);
     }
     if (a->ndim < 2 || b->ndim < 2 || a->shape[a->ndim - 1] != b->shape[b->ndim - 2]) {
         refuse_shapes(&call->in[0], &call->in[1], "shapes (..., m, k) and (..., k, n)");
@@ -102,8 +102,8 @@ static bool launch_matmul(struct call *call, struct matmul_args *args, const str
         int d = (int)outer - 1;
 
         for (int i = 0; i < outer; i++) {
-            a += index[i] * batches->a_steps[i];
-            b += index[i] * batches->b_steps[i];
+            a += index[i] * batches->a_strides[i];
+            b += index[i] * batches->b_strides[i];
         }
         args->a = (const char *)first.a + a * args->m * args->k * element;
         args->b = (const char *)first.b + b * args->k * args->n * element;
@@ -136,17 +136,17 @@ static bool run_matmul(struct call *part, void *context)
                                .tile = part->kernel.size};
 
     (void)broadcast(a, b, &batches, shape);
-    batches.ndim = merge_dimensions(batches.ndim, batches.shape, batches.a_steps, batches.b_steps);
+    batches.ndim = merge_dimensions(batches.ndim, batches.shape, batches.a_strides, batches.b_strides);
     if (batches.ndim > 0) {
         args.batches = batches.shape[batches.ndim - 1];
-        args.a_batch_stride = batches.a_steps[batches.ndim - 1] * args.m * args.k;
-        args.b_batch_stride = batches.b_steps[batches.ndim - 1] * args.k * args.n;
+        args.a_batch_stride = batches.a_strides[batches.ndim - 1] * args.m * args.k;
+        args.b_batch_stride = batches.b_strides[batches.ndim - 1] * args.k * args.n;
     }
     return launch_matmul(part, &args, &batches);
 }
 
 /* Views out as a batch of matrices, also if an operand is a vector. */
-static void make_matrices(struct call *call, int batches, npy_intp m, npy_intp n)
+static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy_intp n)
 {
     struct layout *made = &call->made;
     const struct layout *out = &call->out.layout;
@@ -195,7 +195,7 @@ static void partition_matmul(struct call *call, int batches)
         const npy_intp step = inner->step < m ? inner->step : m;
         const size_t line = (size_t)((k + n) * step * element) * 2 * DEPTH;
         const size_t column = (size_t)(k * element) * (call->in[1].dtype == call->result ? 1 : 2);
-        const size_t room = call_free_memory(call, (line + (size_t)n * column) / 8 * 10) / 10 * 9;
+        const size_t room = call_available_bytes(call, (line + (size_t)n * column) / 8 * 10) / 10 * 9;
 
         *outer = (struct partition){n, n, {-1, b->ndim - 1}, batches + 1};
         if (room <= line || (size_t)n > (room - line) / column)
@@ -218,7 +218,7 @@ static double tile_cost(npy_intp batches, npy_intp m, npy_intp n, npy_intp k, in
 }
 
 /* The choice of kernel=None: the cheapest tile on the CPU device; split_k for a long k. */
-static void choose_matmul(struct call *call, int batch_ndim, const struct k_split *split)
+static void choose_matmul_kernel(struct call *call, int batch_ndim, const struct k_split *split)
 {
     const struct layout *made = &call->made;
     const npy_intp m = made->shape[batch_ndim], n = made->shape[batch_ndim + 1];
@@ -235,7 +235,7 @@ static void choose_matmul(struct call *call, int batch_ndim, const struct k_spli
 }
 
 /* The bytes of the partial sums of the largest part. */
-static size_t split_bytes(const struct call *call, const struct k_split *split)
+static size_t partials_bytes_of_split_k(const struct call *call, const struct k_split *split)
 {
     const int element = dtype_bytes(call->result);
     struct layout part = call->made;
@@ -274,30 +274,30 @@ static PyObject *matmul(const struct module_state *state, PyObject *const *args,
         !read_operand(state, args[M_X2], "x2", args[M_STREAM], &call.in[1]) ||
         !read_device(state, args[M_DEVICE], call.in, 2, &call.device) ||
         !read_common_dtype(&call, args[M_DTYPE], &dtype))
-        return call_refused(&call);
+        return call_fail(&call);
     for (int i = 0; i < 2; i++) {
         call.as[i] = call.in[i].layout;
         call.dtype[i] = dtype;
     }
     ndim = matmul_shape(&call, &batches, shape);
     if (ndim < 0 ||
-        !read_kernel(OP_matmul, args[M_KERNEL], "tile", args[M_TILE], Py_None, args[M_DEVICE], call_is_host(&call),
-                     &call.device, &call.kernel) ||
+        !read_kernel(OP_matmul, args[M_KERNEL], "tile", args[M_TILE], Py_None, args[M_DEVICE],
+                     call_has_host_operands(&call), &call.device, &call.kernel) ||
         !check_kernel_dtype(&call.kernel, "x1", dtype) || !read_precision(args[M_PRECISION], &call.kernel) ||
         !read_stream(state, args[M_STREAM], call.device, &call.stream) ||
-        !call_out(state, &call, args[M_OUT], dtype, ndim, shape, args[M_STREAM]))
-        return call_refused(&call);
+        !call_read_out(state, &call, args[M_OUT], dtype, ndim, shape, args[M_STREAM]))
+        return call_fail(&call);
 
     if (call.out.size && (!call.in[0].size || !call.in[1].size)) /* k is 0 */
-        return call_filled(state, &call, Py_False, own_out);
+        return call_run_fill(state, &call, Py_False, own_out);
     if (call.out.size) {
-        make_matrices(&call, batches.ndim, call.as[0].shape[call.as[0].ndim - 2],
-                      call.as[1].shape[call.as[1].ndim - 1]);
+        view_out_as_matrices(&call, batches.ndim, call.as[0].shape[call.as[0].ndim - 2],
+                             call.as[1].shape[call.as[1].ndim - 1]);
         split = split_k(call.out.size, call.as[0].shape[call.as[0].ndim - 1]);
-        choose_matmul(&call, batches.ndim, &split);
+        choose_matmul_kernel(&call, batches.ndim, &split);
         partition_matmul(&call, batches.ndim);
-        call_choose_parts(&call);
-        *scratch_bytes = call.scratch_bytes = split_bytes(&call, &split);
+        call_cancel_slow_partition(&call);
+        *scratch_bytes = call.scratch_bytes = partials_bytes_of_split_k(&call, &split);
     }
     return call_run(state, &call, run_matmul, &split, own_out);
 }
@@ -312,7 +312,7 @@ PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (!read_count("matmul", count, M_STREAM + 1))
         return NULL;
     const bool plain = args[M_OUT] != Py_None && args[M_DTYPE] == Py_None && is_highest(args[M_PRECISION]) &&
-                       are_none(args, M_KERNEL, M_TILE) && are_none(args, M_DEVICE, M_STREAM);
+                       all_none(args, M_KERNEL, M_TILE) && all_none(args, M_DEVICE, M_STREAM);
     PyObject *const operands[] = {args[M_X1], args[M_X2], args[M_OUT]};
     if (plain && launch_cache_run(state, OP_matmul, operands, 3, &result))
         return result;

@@ -220,9 +220,9 @@ static PyObject *core_synchronize(PyObject *module, PyObject *name)
     if (!device || !refuse_capture(state, device, NULL, "nobody can wait for the device"))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    ok = device->type->wait_all(device, &failure);
+    ok = device->type->synchronize_device(device, &failure);
     Py_END_ALLOW_THREADS
-    foreign_sweep();
+    foreign_release_finished();
     return ok ? Py_NewRef(Py_None) : raise_failure(state, &failure);
 }
 

@@ -22,19 +22,19 @@ bool warn_complex(enum dtype from, enum dtype to)
     return ok;
 }
 
-void want_native_layout(struct call *call, int i)
+void use_native_layout(struct call *call, int i)
 {
     call->as[i] = call->in[i].layout;
     call->dtype[i] = call->in[i].dtype;
 }
 
-bool call_out(const struct module_state *state, struct call *call, PyObject *object, enum dtype dtype, int ndim,
-              const npy_intp *shape, PyObject *stream)
+bool call_read_out(const struct module_state *state, struct call *call, PyObject *object, enum dtype dtype,
+                   int ndim, const npy_intp *shape, PyObject *stream)
 {
     PyArray_Descr *descr =
         call->bytes_only ? (PyArray_Descr *)Py_NewRef(call->in[0].descr) : dtype_descr_as(dtype, call->type_num);
-    bool ok =
-        descr && read_out(state, object, call->device, call_is_host(call), descr, ndim, shape, stream, &call->out);
+    bool ok = descr && read_out(state, object, call->device, call_has_host_operands(call), descr, ndim, shape,
+                                stream, &call->out);
 
     call->result = dtype;
     call->made = call->out.layout;
@@ -42,14 +42,14 @@ bool call_out(const struct module_state *state, struct call *call, PyObject *obj
     return ok;
 }
 
-npy_intp step_of(npy_intp part, npy_intp bytes_a_step, npy_intp multiple)
+npy_intp step_of(npy_intp part, npy_intp bytes_per_index, npy_intp multiple)
 {
-    const npy_intp steps = part / (bytes_a_step ? bytes_a_step : 1);
+    const npy_intp steps = part / (bytes_per_index ? bytes_per_index : 1);
 
     return steps < multiple ? multiple : steps / multiple * multiple;
 }
 
-bool are_none(PyObject *const *args, int first, int last)
+bool all_none(PyObject *const *args, int first, int last)
 {
     for (int i = first; i <= last; i++)
         if (args[i] != Py_None)
@@ -91,7 +91,7 @@ bool read_common_dtype(struct call *call, PyObject *object, enum dtype *dtype)
 
 /* ---- first kernels of tutorials ---- */
 
-static bool run_reverse(struct call *part, void *unused)
+static bool launch_reverse_part(struct call *part, void *unused)
 {
     struct reverse_args args = {.x = part->memory[0],
                                 .out = part->out_memory,
@@ -112,18 +112,18 @@ PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count
     if (!read_count("reverse", count, ARGUMENTS) ||
         !read_operand(state, args[X], "x", args[STREAM], &call.in[0]) ||
         !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
-        !read_kernel(OP_reverse, args[KERNEL], "size", Py_None, Py_None, args[DEVICE], call_is_host(&call),
-                     &call.device, &call.kernel) ||
+        !read_kernel(OP_reverse, args[KERNEL], "size", Py_None, Py_None, args[DEVICE],
+                     call_has_host_operands(&call), &call.device, &call.kernel) ||
         !read_stream(state, args[STREAM], call.device, &call.stream) ||
-        !call_out(state, &call, args[OUT], call.in[0].dtype, call.in[0].layout.ndim, call.in[0].layout.shape,
-                  args[STREAM]))
-        return call_refused(&call);
+        !call_read_out(state, &call, args[OUT], call.in[0].dtype, call.in[0].layout.ndim, call.in[0].layout.shape,
+                       args[STREAM]))
+        return call_fail(&call);
 
-    want_native_layout(&call, 0);
-    return call_run(state, &call, run_reverse, NULL, own_out);
+    use_native_layout(&call, 0);
+    return call_run(state, &call, launch_reverse_part, NULL, own_out);
 }
 
-static bool run_add_one(struct call *part, void *unused)
+static bool launch_add_one_part(struct call *part, void *unused)
 {
     struct add_one_args args = {
         .x = part->memory[0], .out = part->out_memory, .n = layout_size(&part->as[0]), .dtype = part->result};
@@ -140,20 +140,20 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
     struct call call = {.inputs = 1};
 
     if (!read_count("add_one", count, ARGUMENTS) || !read_operand(state, args[X], "x", args[STREAM], &call.in[0]))
-        return call_refused(&call);
-    want_native_layout(&call, 0);
+        return call_fail(&call);
+    use_native_layout(&call, 0);
     call.type_num = call.in[0].descr->type_num;
     if (call.dtype[0] == BOOL) /* True + 1 is 2 */
         call.dtype[0] = INT64;
     if (!read_device(state, args[DEVICE], call.in, 1, &call.device) ||
-        !read_kernel(OP_add_one, Py_None, "size", Py_None, Py_None, args[DEVICE], call_is_host(&call),
+        !read_kernel(OP_add_one, Py_None, "size", Py_None, Py_None, args[DEVICE], call_has_host_operands(&call),
                      &call.device, &call.kernel) ||
         !read_stream(state, args[STREAM], call.device, &call.stream) ||
-        !call_out(state, &call, args[OUT], call.dtype[0], call.in[0].layout.ndim, call.in[0].layout.shape,
-                  args[STREAM]))
-        return call_refused(&call);
+        !call_read_out(state, &call, args[OUT], call.dtype[0], call.in[0].layout.ndim, call.in[0].layout.shape,
+                       args[STREAM]))
+        return call_fail(&call);
 
-    return call_run(state, &call, run_add_one, NULL, own_out);
+    return call_run(state, &call, launch_add_one_part, NULL, own_out);
 }
 
 /* ---- convert ---- */
@@ -167,17 +167,18 @@ PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count
     enum dtype dtype;
 
     if (!read_count("convert", count, ARGUMENTS) || !read_operand(state, args[X], "x", args[STREAM], &call.in[0]))
-        return call_refused(&call);
-    want_native_layout(&call, 0);
+        return call_fail(&call);
+    use_native_layout(&call, 0);
     dtype = call.in[0].dtype;
     call.type_num = call.in[0].descr->type_num;
     if (!read_dtype(args[DTYPE], EVERY, &dtype, &call.type_num) || !warn_complex(call.in[0].dtype, dtype) ||
         !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
-        !read_kernel(OP_convert, Py_None, "size", Py_None, Py_None, args[DEVICE], call_is_host(&call),
+        !read_kernel(OP_convert, Py_None, "size", Py_None, Py_None, args[DEVICE], call_has_host_operands(&call),
                      &call.device, &call.kernel) ||
         !read_stream(state, args[STREAM], call.device, &call.stream) ||
-        !call_out(state, &call, args[OUT], dtype, call.in[0].layout.ndim, call.in[0].layout.shape, args[STREAM]))
-        return call_refused(&call);
+        !call_read_out(state, &call, args[OUT], dtype, call.in[0].layout.ndim, call.in[0].layout.shape,
+                       args[STREAM]))
+        return call_fail(&call);
 
     return call_run_convert(state, &call, own_out);
 }
@@ -225,16 +226,16 @@ static PyObject *elementwise(PyObject *module, enum op op, PyObject *const *args
         !read_operand(state, args[X2], "x2", args[STREAM], &call.in[1]) ||
         !read_device(state, args[DEVICE], call.in, 2, &call.device) || !read_dtypes(&call) ||
         (ndim = broadcast_both(&call, shape)) < 0 ||
-        !read_kernel(op, Py_None, "size", Py_None, Py_None, args[DEVICE], call_is_host(&call), &call.device,
-                     &call.kernel) ||
+        !read_kernel(op, Py_None, "size", Py_None, Py_None, args[DEVICE], call_has_host_operands(&call),
+                     &call.device, &call.kernel) ||
         !read_stream(state, args[STREAM], call.device, &call.stream) ||
-        !call_out(state, &call, args[OUT], call.result, ndim, shape, args[STREAM]))
-        return call_refused(&call);
+        !call_read_out(state, &call, args[OUT], call.result, ndim, shape, args[STREAM]))
+        return call_fail(&call);
 
     return call_run(state, &call, launch, context, own_out);
 }
 
-static bool run_add(struct call *part, void *unused)
+static bool launch_add_part(struct call *part, void *unused)
 {
     struct add_args args = {.a = part->memory[0],
                             .b = part->memory[1],
@@ -246,7 +247,7 @@ static bool run_add(struct call *part, void *unused)
     return call_launch(part, part->kernel.row, &args);
 }
 
-static bool read_summands(struct call *call)
+static bool set_add_dtypes(struct call *call)
 {
     const bool ok = read_common_dtype(call, Py_None, &call->result);
 
@@ -256,10 +257,10 @@ static bool read_summands(struct call *call)
 
 PyObject *core_add(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    return elementwise(module, OP_add, args, count, read_summands, run_add, NULL);
+    return elementwise(module, OP_add, args, count, set_add_dtypes, launch_add_part, NULL);
 }
 
-static bool run_compare(struct call *part, void *context)
+static bool launch_compare_part(struct call *part, void *context)
 {
     const enum comparison *comparison = context;
     struct compare_args args = {.a = part->memory[0],
@@ -273,7 +274,7 @@ static bool run_compare(struct call *part, void *context)
 }
 
 /* The operands' promoted dtype by NumPy's rules, except for signed integers with uint64: float64 would round. */
-static bool read_compared(struct call *call)
+static bool set_compare_dtypes(struct call *call)
 {
     const unsigned both = call->in[0].dtype | call->in[1].dtype;
     enum dtype common = 0;
@@ -290,12 +291,12 @@ PyObject *core_equal(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     enum comparison comparison = COMPARE_EQUAL;
 
-    return elementwise(module, OP_compare, args, count, read_compared, run_compare, &comparison);
+    return elementwise(module, OP_compare, args, count, set_compare_dtypes, launch_compare_part, &comparison);
 }
 
 PyObject *core_not_equal(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     enum comparison comparison = COMPARE_NOT_EQUAL;
 
-    return elementwise(module, OP_compare, args, count, read_compared, run_compare, &comparison);
+    return elementwise(module, OP_compare, args, count, set_compare_dtypes, launch_compare_part, &comparison);
 }

@@ -9,7 +9,7 @@ struct extent {
     int64_t outer, n, inner;
 };
 
-static bool is_rung(const struct kernel_row *row, const char *name)
+static bool kernel_is(const struct kernel_row *row, const char *name)
 {
     return strcmp(row->name, name) == 0;
 }
@@ -17,10 +17,10 @@ static bool is_rung(const struct kernel_row *row, const char *name)
 /* Whether it is one of the kernels that kernel=None takes, which need a work split. */
 static bool is_default_kernel(const struct kernel_row *row)
 {
-    return is_rung(row, "single_pass") || is_rung(row, "columns") || is_rung(row, "small_columns");
+    return kernel_is(row, "single_pass") || kernel_is(row, "columns") || kernel_is(row, "small_columns");
 }
 
-static enum dtype real_part(enum dtype dtype)
+static enum dtype real_dtype(enum dtype dtype)
 {
     return dtype == COMPLEX64 ? FLOAT32 : dtype == COMPLEX128 ? FLOAT64 : dtype;
 }
@@ -28,7 +28,7 @@ static enum dtype real_part(enum dtype dtype)
 /* The accumulator of a sum. kernel=None adds in double precision: the error is half an ulp plus n * 2^-53 of the
  * sum of |x|. A named rung adds in single precision if x has no more, except memory-bound rungs, where double
  * costs nothing. */
-static enum dtype sum_accumulator(enum dtype dtype, bool widest)
+static enum dtype sum_accumulator_dtype(enum dtype dtype, bool widest)
 {
     if (dtype & UNSIGNED)
         return UINT64;
@@ -40,7 +40,7 @@ static enum dtype sum_accumulator(enum dtype dtype, bool widest)
 }
 
 /* The dtypes of sum, prod and mean; `asked` is 0 or the dtype that elements are cast to first. */
-static void sum_types(struct call *call, enum dtype asked, struct reduce_args *args)
+static void choose_sum_dtypes(struct call *call, enum dtype asked, struct reduce_args *args)
 {
     const enum dtype in = call->in[0].dtype, integers = BOOL | SIGNED | UNSIGNED;
     const bool widest = call->kernel.chosen || is_default_kernel(call->kernel.row);
@@ -59,12 +59,12 @@ static void sum_types(struct call *call, enum dtype asked, struct reduce_args *a
     if (asked && !as_accumulated && !(in & integers && asked & (SIGNED | UNSIGNED) && args->op != REDUCE_MEAN))
         /* wrapping at the end is the same as wrapping at each step */
         call->dtype[0] = asked;
-    args->accumulator = sum_accumulator(call->dtype[0], widest);
+    args->accumulator = sum_accumulator_dtype(call->dtype[0], widest);
     args->result = asked ? asked : in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in;
 }
 
 /* The dtype of `out`: a new reference. NULL if there is no out, or no array; the latter is refused later. */
-static PyArray_Descr *descr_of_out(const struct module_state *state, PyObject *out)
+static PyArray_Descr *get_out_descr(const struct module_state *state, PyObject *out)
 {
     struct operand other = {NULL};
     PyArray_Descr *descr = NULL;
@@ -95,13 +95,13 @@ static enum dtype dtype_with_out(const struct operand *x, PyArray_Descr *out)
 }
 
 /* NumPy adds up a mean in the requested dtype, and divides in out's. */
-static bool divides_in_out(enum dtype asked, const PyArray_Descr *out)
+static bool divides_in_out_dtype(enum dtype asked, const PyArray_Descr *out)
 {
     return asked & (BOOL | SIGNED | UNSIGNED) && out && dtype_of(out) & (FLOATING | COMPLEX);
 }
 
-static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyArray_Descr *out,
-                         struct reduce_args *args)
+static bool choose_reduce_dtypes(struct call *call, const char *op, PyObject *dtype, PyArray_Descr *out,
+                                 struct reduce_args *args)
 {
     static const unsigned variance = FLOATING | COMPLEX;
     enum dtype asked = 0, with_out;
@@ -115,11 +115,11 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyA
         if (args->op != REDUCE_MEAN || call->in[0].dtype & variance)
             asked = dtype_with_out(&call->in[0], out); /* as NumPy does, which adds up in out's dtype */
         if (!(call->in[0].dtype & COMPLEX))
-            asked = real_part(asked);
+            asked = real_dtype(asked);
         if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked, &call->type_num))
             return false;
-        sum_types(call, asked, args);
-        if (args->op == REDUCE_MEAN && divides_in_out(asked, out))
+        choose_sum_dtypes(call, asked, args);
+        if (args->op == REDUCE_MEAN && divides_in_out_dtype(asked, out))
             args->result = FLOAT64;
         break;
     case REDUCE_VAR:
@@ -128,7 +128,7 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyA
             return false;
         if (asked && !(asked == FLOAT64 && call->in[0].dtype & ~variance))
             call->dtype[0] = asked;
-        args->result = asked ? asked : call->in[0].dtype & ~variance ? FLOAT64 : real_part(call->in[0].dtype);
+        args->result = asked ? asked : call->in[0].dtype & ~variance ? FLOAT64 : real_dtype(call->in[0].dtype);
         with_out = asked ? 0 : dtype_with_out(&call->in[0], out);
         if (with_out & FLOATING && args->result & FLOATING) /* it is computed in double anyway */
             args->result = with_out;
@@ -156,8 +156,8 @@ static bool reduce_types(struct call *call, const char *op, PyObject *dtype, PyA
 /* ---- the work split: all thresholds, fitted to an H200 by measurements of random problems ---- */
 
 enum {
-    VECTOR_BYTES = 16, /* one load */
-    LINE_VECTORS = 8,  /* a chunk is a multiple of a cache line of this many vectors */
+    VECTOR_BYTES = 16,      /* one load */
+    CACHE_LINE_VECTORS = 8, /* a chunk is a multiple of a cache line of this many vectors */
     WARP = 32,
 
     /* blocks per multiprocessor */
@@ -171,34 +171,34 @@ enum {
     MAX_UNSPLIT_BYTES =
         64 << 10,        /* up to this size one block reads it all: synchronising blocks costs a microsecond */
     MIN_CHUNK = 4 << 10, /* at least, while one warp of the last block can wait for all others */
-    FEW_BLOCKS_CHUNK = 16 << 10, /* at least, while there are few blocks */
-    SINGLE_ROW_CHUNK =
+    MIN_FEW_BLOCKS_CHUNK = 16 << 10, /* at least, while there are few blocks */
+    MIN_SINGLE_ROW_CHUNK =
         12 << 10, /* at least, to give a single row the same number of blocks on all multiprocessors */
-    MANY_BLOCKS_CHUNK = 128 << 10, /* while there are not too many blocks */
-    MAX_CHUNK = 4 << 20,           /* at most, if rows are split at all */
-    MAX_SPLITS = 65535,            /* chunks per row: the grid's y */
+    MIN_MANY_BLOCKS_CHUNK = 128 << 10, /* while there are not too many blocks */
+    MAX_CHUNK = 4 << 20,               /* at most, if rows are split at all */
+    MAX_SPLITS = 65535,                /* chunks per row: the grid's y */
 
     /* rows in single_pass: threads per row */
-    SHORT_ROW_VECTORS = 32,           /* rows up to this length go through shared memory, if there are many */
+    MAX_SHORT_ROW_VECTORS = 32,       /* rows up to this length go through shared memory, if there are many */
     SHORT_ROW_BYTES_PER_THREAD = 128, /* of such a row */
-    WARP_ROW_VECTORS =
+    MAX_WARP_ROW_VECTORS =
         1024, /* rows up to this length get a warp or less, if there are WARP_ROWS per multiprocessor */
     WARP_ROWS = 16,
     MIN_ROW_THREADS = 8,     /* of these; more, */
     MAX_THREAD_VECTORS = 10, /* while a thread has more vectors than this, */
     MIN_SM_THREADS = 2048,   /* or a multiprocessor has fewer threads than this */
-    FEW_ROWS_WARP_VECTORS =
+    MAX_FEW_ROWS_WARP_VECTORS =
         256, /* up to this length a row gets a warp also with few rows, at least one per multiprocessor */
-    HALF_AS_MANY_ROWS_VECTORS = 6 * REDUCE_BLOCK, /* rows that would leave a block's threads idle get a warp each:
+    MAX_HALF_WARP_ROWS_VECTORS = 6 * REDUCE_BLOCK, /* rows that would leave a block's threads idle get a warp each:
                                                      up to this length if there are half of WARP_ROWS, */
-    LONGEST_WARP_ROW_VECTORS = 16 * REDUCE_BLOCK, /* up to this length if there are WARP_ROWS */
+    MAX_LONG_WARP_ROW_VECTORS = 16 * REDUCE_BLOCK, /* up to this length if there are WARP_ROWS */
 
     /* loads in flight per thread of single_pass */
-    IN_FLIGHT = 4,            /* or one more, where that saves a round of loads */
-    MAX_IN_FLIGHT = 8,        /* software-pipelined, */
-    PIPELINE_GAIN = 2,        /* which makes the last round cheaper by this many loads; */
-    LONG_THREAD_VECTORS = 64, /* always, if a thread has this many vectors */
-    MAX_WARP_ROUNDS = 4,      /* a warp's rows take one more load in flight only below this many rounds */
+    IN_FLIGHT = 4,                /* or one more, where that saves a round of loads */
+    MAX_IN_FLIGHT = 8,            /* software-pipelined, */
+    PIPELINE_GAIN = 2,            /* which makes the last round cheaper by this many loads; */
+    MIN_LONG_THREAD_VECTORS = 64, /* always, if a thread has this many vectors */
+    MAX_WARP_ROUNDS = 4,          /* a warp's rows take one more load in flight only below this many rounds */
 
     /* columns: tiles and whole columns */
     WIDE_TILE = 32,        /* vectors per tile of columns, if that gives enough tiles for all multiprocessors */
@@ -206,45 +206,45 @@ enum {
     NARROW_TILE = 8,       /* vectors per tile otherwise: rows are split, and a wide tile has more to combine */
     MAX_FOLD_VECTORS = 64, /* of folded rows */
     MIN_THREAD_ROWS = 8,   /* of `columns` */
-    WHOLE_COLUMN_THREADS = 384, /* per multiprocessor: enough for one thread per vector of whole columns; */
-    UNROLLED_THREADS = 12,      /* the same, if there is a kernel for this number of rows */
-    FEW_COLUMNS = 512,          /* up to this many columns, tiles are better than whole columns */
-    DEEP_ROWS = 512,            /* from this many rows on, */
-    UNALIGNED_DEEP_ROWS = 256,  /* or from this many, if rows are unaligned */
+    MIN_WHOLE_COLUMN_THREADS = 384, /* per multiprocessor: enough for one thread per vector of whole columns; */
+    MIN_UNROLLED_THREADS = 12,      /* the same, if there is a kernel for this number of rows */
+    MAX_TILED_COLUMNS = 512,        /* up to this many columns, tiles are better than whole columns */
+    MIN_TILED_ROWS = 512,           /* from this many rows on, */
+    MIN_UNALIGNED_TILED_ROWS = 256, /* or from this many, if rows are unaligned */
 
     /* when small_columns takes a column problem */
-    SMALL_ELEMENTS = 16 << 20, /* up to this many elements, */
-    FEW_ROWS = 8,              /* except whole columns of no more rows than this, */
-    WORD_BYTES = 4,            /* or of elements smaller than this; */
-    NARROW_COLUMNS = 8,        /* any number of elements in rows no longer than this, */
-    MANY_NARROW_ROWS = 50,     /* or no longer than a warp with at least this many rows, */
-    NARROW_THREADS = 128,      /* if there are this many columns per multiprocessor */
+    MAX_SMALL_COLUMNS_ELEMENTS = 16 << 20, /* up to this many elements, */
+    FEW_ROWS = 8,                          /* except whole columns of no more rows than this, */
+    WORD_BYTES = 4,                        /* or of elements smaller than this; */
+    MAX_NARROW_COLUMNS = 8,                /* any number of elements in rows no longer than this, */
+    MIN_MANY_NARROW_ROWS = 50,             /* or no longer than a warp with at least this many rows, */
+    MIN_NARROW_COLUMNS_PER_SM = 128,       /* if there are this many columns per multiprocessor */
 
     /* when small_columns takes a row problem: one element per thread */
-    SOME_ROWS = 12,               /* at least this many rows, */
-    FEW_ROWS_BYTES = 2 << 10,     /* or fewer unaligned ones of at most this many bytes; */
-    SMALL_ROWS = 32 << 10,        /* at most this many short rows, */
-    UNALIGNED_ELEMENTS = 1 << 20, /* or this many elements in unaligned rows, */
-    LONG_ROW = 1024,              /* which are no longer than this if elements are smaller than a word; */
-    UNALIGNED_ROW_BYTES = 1024,   /* or any number of unaligned rows of words with at least this many bytes */
-    LONGEST_ROW = 32 << 10,       /* and at most this many elements */
-    REGISTER_ROWS = 8 << 10,      /* rows of small elements stay in registers if there are more than this */
-    ROWWISE_ELEMENTS = 3,         /* rows of up to this length go to rowwise */
+    MIN_ELEMENT_LOAD_ROWS = 12,       /* at least this many rows, */
+    MAX_FEW_ROWS_BYTES = 2 << 10,     /* or fewer unaligned ones of at most this many bytes; */
+    MAX_SHORT_ROWS = 32 << 10,        /* at most this many short rows, */
+    MAX_UNALIGNED_ELEMENTS = 1 << 20, /* or this many elements in unaligned rows, */
+    LONG_ROW = 1024,                  /* which are no longer than this if elements are smaller than a word; */
+    MIN_UNALIGNED_ROW_BYTES = 1024,   /* or any number of unaligned rows of words with at least this many bytes */
+    MAX_UNALIGNED_ROW = 32 << 10,     /* and at most this many elements */
+    MIN_SUBWORD_REGISTER_ROWS = 8 << 10, /* rows of small elements stay in registers if there are more than this */
+    MAX_ROWWISE_ELEMENTS = 3,            /* rows of up to this length go to rowwise */
 
     /* small_columns: threads per tile */
     MIN_BLOCK_THREADS = 64,
-    MIN_SMALL_COLUMN_ROWS = 4,   /* per thread, before more threads share a column */
-    SHORT_HEIGHT = 8,            /* below this height, blocks get no more threads than needed */
-    ROUND_ROWS = 16,             /* rows in flight per thread, */
-    ROUND_BYTES = 64,            /* or bytes, for elements larger than a word */
-    MAX_ROUNDS = 3,              /* with more such rounds tiles become narrower, if all blocks still fit; */
-    MAX_UNSPLIT_ROUNDS = 6,      /* with more, rows are split, */
-    MAX_TILE_ELEMENTS = 40000,   /* as they are with more elements in a narrow tile */
-    SPLIT_THREAD_ROWS = 16,      /* at least, per thread, when rows are split */
-    SPLIT_WIDE_COLUMNS = 128,    /* from this many columns on, tiles of split rows are twice as wide */
-    FOLDED_THREAD_ROWS = 32,     /* at least, per thread, before a warp spans several narrow rows */
-    NARROW_LANES = 8,            /* columns of a narrow tile: a sector of words */
-    SCATTERED_ELEMENTS = 400000, /* tiles become even narrower only up to this many elements in all */
+    MIN_SMALL_COLUMN_ROWS = 4,       /* per thread, before more threads share a column */
+    MIN_FULL_BLOCK_THREADS_Y = 8,    /* below this height, blocks get no more threads than needed */
+    ROWS_IN_FLIGHT = 16,             /* rows in flight per thread, */
+    BYTES_IN_FLIGHT = 64,            /* or bytes, for elements larger than a word */
+    MAX_ROUNDS = 3,                  /* with more such rounds tiles become narrower, if all blocks still fit; */
+    MAX_UNSPLIT_ROUNDS = 6,          /* with more, rows are split, */
+    MAX_TILE_ELEMENTS = 40000,       /* as they are with more elements in a narrow tile */
+    MIN_SPLIT_THREAD_ROWS = 16,      /* at least, per thread, when rows are split */
+    MIN_SPLIT_WIDE_COLUMNS = 128,    /* from this many columns on, tiles of split rows are twice as wide */
+    MIN_FOLDED_THREAD_ROWS = 32,     /* at least, per thread, before a warp spans several narrow rows */
+    NARROW_TILE_COLUMNS = 8,         /* columns of a narrow tile: a sector of words */
+    MAX_SCATTERED_ELEMENTS = 400000, /* tiles become even narrower only up to this many elements in all */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -264,16 +264,16 @@ static int64_t ceil_div(int64_t n, int64_t d)
 
 /* The number of chunks per row (or tile of columns) of `bytes` bytes, to give each multiprocessor few_blocks
  * blocks if chunks are small, and up to many_blocks. */
-static int64_t number_of_splits(const struct device *device, int64_t rows, int64_t bytes, int few_blocks,
-                                int many_blocks)
+static int64_t choose_splits(const struct device *device, int64_t rows, int64_t bytes, int few_blocks,
+                             int many_blocks)
 {
     const int64_t few = ceil_div(few_blocks * device->multiprocessors, rows);
     const int64_t many = many_blocks * device->multiprocessors / rows;
-    int64_t splits = most(least(bytes / MIN_CHUNK, least(few, WARP)), least(bytes / FEW_BLOCKS_CHUNK, few));
+    int64_t splits = most(least(bytes / MIN_CHUNK, least(few, WARP)), least(bytes / MIN_FEW_BLOCKS_CHUNK, few));
 
     if (bytes <= MAX_UNSPLIT_BYTES)
         return 1;
-    splits = most(splits, least(bytes / MANY_BLOCKS_CHUNK, many));
+    splits = most(splits, least(bytes / MIN_MANY_BLOCKS_CHUNK, many));
     if (many > 1)
         splits = most(splits, bytes / MAX_CHUNK);
     return most(1, least(splits, MAX_SPLITS));
@@ -288,7 +288,7 @@ static float l2_share(const struct device *device, int64_t bytes)
     return !l2 || bytes <= l2 / 5 * 4 ? 1.0f : (float)((double)(l2 / 3) / (double)bytes);
 }
 
-static int power_of_two(int64_t n)
+static int next_power_of_two(int64_t n)
 {
     int power = 1;
 
@@ -299,18 +299,18 @@ static int power_of_two(int64_t n)
 
 /* Rows that go through shared memory: as many per block as fit, or fewer, so that each multiprocessor gets
  * FEW_BLOCKS; a block starts at a multiple of a vector. */
-static void split_short_rows(const struct device *device, int64_t rows, int64_t bytes, int per_vector,
-                             struct reduce_work *work)
+static void assign_short_rows(const struct device *device, int64_t rows, int64_t bytes, int per_vector,
+                              struct reduce_work *work)
 {
     const int64_t share = ceil_div(rows, FEW_BLOCKS * device->multiprocessors);
 
-    work->group = power_of_two(least(32, ceil_div(bytes, SHORT_ROW_BYTES_PER_THREAD)));
+    work->group = next_power_of_two(least(32, ceil_div(bytes, SHORT_ROW_BYTES_PER_THREAD)));
     work->short_rows_per_block =
         (int)least(ceil_div(share, per_vector), REDUCE_SHORT_ROWS_SMEM_BYTES / bytes / per_vector) * per_vector;
 }
 
 /* Whether a partial result fits into 8 bytes in the launcher: one number, without index or compensation. */
-static bool fits_word(const struct reduce_args *args)
+static bool state_fits_word(const struct reduce_args *args)
 {
     switch (args->op) {
     case REDUCE_SUM:
@@ -350,14 +350,14 @@ static bool result_has_x_dtype(const struct reduce_args *args)
 }
 
 /* Whether single_pass keeps rows in registers if their layout allows it; otherwise they are short rows. */
-static bool fits_in_registers(const struct extent *extent, const struct reduce_args *args)
+static bool rows_fit_in_registers(const struct extent *extent, const struct reduce_args *args)
 {
     return extent->n <= REDUCE_MAX_ROW_IN_REGISTERS && extent->n * dtype_bytes(args->dtype) <= VECTOR_BYTES &&
            result_has_x_dtype(args);
 }
 
 /* Whether one more load in flight saves a thread with this many vectors a round of loads. */
-static bool saves_round(int64_t vectors)
+static bool extra_load_saves_round(int64_t vectors)
 {
     const int64_t rounds = ceil_div(vectors, IN_FLIGHT);
 
@@ -377,11 +377,11 @@ static bool needs_index_or_variance_state(enum reduce_op op)
 /* The loads in flight per thread for rows of a block each: the number, among those that the launcher has kernels
  * for, that fills the last round best; the largest only where blocks wait for slots. *slots becomes the time in
  * loads per thread. */
-static int loads_in_flight_of_block(const struct device *device, const struct reduce_args *args, int64_t rows,
-                                    int64_t vectors, int64_t *slots)
+static int choose_loads_in_flight(const struct device *device, const struct reduce_args *args, int64_t rows,
+                                  int64_t vectors, int64_t *slots)
 {
     const int64_t each = ceil_div(vectors, REDUCE_BLOCK);
-    const bool sum = is_sum(args) && args->dtype & FLOATING && fits_word(args);
+    const bool sum = is_sum(args) && args->dtype & FLOATING && state_fits_word(args);
     int in_flight = IN_FLIGHT;
 
     *slots = ceil_div(each, IN_FLIGHT) * IN_FLIGHT;
@@ -391,7 +391,8 @@ static int loads_in_flight_of_block(const struct device *device, const struct re
     }
     if (rows > RESIDENT_BLOCKS * (int64_t)device->multiprocessors && args->dtype == FLOAT32 &&
         (sum || is_min_or_max(args)) &&
-        (each >= LONG_THREAD_VECTORS || ceil_div(each, MAX_IN_FLIGHT) * MAX_IN_FLIGHT - PIPELINE_GAIN <= *slots)) {
+        (each >= MIN_LONG_THREAD_VECTORS ||
+         ceil_div(each, MAX_IN_FLIGHT) * MAX_IN_FLIGHT - PIPELINE_GAIN <= *slots)) {
         in_flight = MAX_IN_FLIGHT;
         *slots = ceil_div(each, in_flight) * in_flight - PIPELINE_GAIN;
     }
@@ -400,30 +401,31 @@ static int loads_in_flight_of_block(const struct device *device, const struct re
 
 /* Whether each of many rows gets a warp although it is long: if a fifth of a block's loads would be idle, or its
  * states take long to combine. */
-static bool takes_warps(const struct device *device, const struct reduce_args *args, int64_t rows, int64_t vectors)
+static bool prefers_warp_per_row(const struct device *device, const struct reduce_args *args, int64_t rows,
+                                 int64_t vectors)
 {
     const int64_t enough = WARP_ROWS * (int64_t)device->multiprocessors;
     int64_t slots;
 
-    if (rows < (vectors <= HALF_AS_MANY_ROWS_VECTORS ? enough / 2 : enough) || vectors <= WARP_ROW_VECTORS ||
-        vectors > LONGEST_WARP_ROW_VECTORS)
+    if (rows < (vectors <= MAX_HALF_WARP_ROWS_VECTORS ? enough / 2 : enough) || vectors <= MAX_WARP_ROW_VECTORS ||
+        vectors > MAX_LONG_WARP_ROW_VECTORS)
         return false;
-    loads_in_flight_of_block(device, args, rows, vectors, &slots);
+    choose_loads_in_flight(device, args, rows, vectors, &slots);
     return needs_index_or_variance_state(args->op) || 5 * vectors < 4 * slots * REDUCE_BLOCK;
 }
 
 /* The minimum number of chunks of a single row, so that all multiprocessors get the same number of blocks:
  * FEW_BLOCKS, or as many as fit if combining states takes long. 0 if the row is too short. */
-static int64_t even_splits(const struct device *device, const struct reduce_args *args, int64_t bytes)
+static int64_t balanced_splits(const struct device *device, const struct reduce_args *args, int64_t bytes)
 {
-    const int blocks = is_double_sum(args) ? RESIDENT_BLOCKS : fits_word(args) ? FEW_BLOCKS : 0;
+    const int blocks = is_double_sum(args) ? RESIDENT_BLOCKS : state_fits_word(args) ? FEW_BLOCKS : 0;
     const int64_t splits = blocks * (int64_t)device->multiprocessors;
 
-    return bytes >= splits * SINGLE_ROW_CHUNK ? splits : 0;
+    return bytes >= splits * MIN_SINGLE_ROW_CHUNK ? splits : 0;
 }
 
 /* Whether blocks occupy (nearly) all slots of all multiprocessors. */
-static bool fill_all(const struct device *device, int64_t blocks)
+static bool fills_all_multiprocessors(const struct device *device, int64_t blocks)
 {
     return 64 * blocks >= 63 * RESIDENT_BLOCKS * (int64_t)device->multiprocessors;
 }
@@ -436,23 +438,23 @@ static void split_rows(const struct device *device, const struct extent *extent,
     const int element = dtype_bytes(args->dtype), per_vector = VECTOR_BYTES / element;
     const int64_t rows = extent->outer * extent->inner, bytes = extent->n * element;
     const int64_t sms = device->multiprocessors;
-    int64_t splits = number_of_splits(device, rows, bytes, fits_word(args) ? 1 : FEW_BLOCKS, MAX_ROW_BLOCKS),
+    int64_t splits = choose_splits(device, rows, bytes, state_fits_word(args) ? 1 : FEW_BLOCKS, MAX_ROW_BLOCKS),
             blocks, slots;
 
     if (rows == 1)
-        splits = most(splits, even_splits(device, args, bytes));
+        splits = most(splits, balanced_splits(device, args, bytes));
     work->group = REDUCE_BLOCK;
     work->chunk = ceil_div(ceil_div(extent->n, per_vector), splits);
-    work->chunk = ceil_div(work->chunk, LINE_VECTORS) * LINE_VECTORS * per_vector;
+    work->chunk = ceil_div(work->chunk, CACHE_LINE_VECTORS) * CACHE_LINE_VECTORS * per_vector;
     work->splits = ceil_div(extent->n, work->chunk);
     blocks = rows * work->splits;
     if (work->splits == 1)
         work->loads_in_flight =
-            loads_in_flight_of_block(device, args, rows, ceil_div(extent->n, per_vector), &slots);
+            choose_loads_in_flight(device, args, rows, ceil_div(extent->n, per_vector), &slots);
     else if (blocks >= MANY_BLOCKS * sms)
         work->loads_in_flight = MAX_IN_FLIGHT;
-    work->early_trigger = work->splits > 1 && (fits_word(args) || is_double_sum(args)) &&
-                          (blocks <= FEW_BLOCKS * sms || fill_all(device, blocks));
+    work->early_trigger = work->splits > 1 && (state_fits_word(args) || is_double_sum(args)) &&
+                          (blocks <= FEW_BLOCKS * sms || fills_all_multiprocessors(device, blocks));
 }
 
 static void choose_row_split(const struct device *device, const struct extent *extent,
@@ -467,21 +469,21 @@ static void choose_row_split(const struct device *device, const struct extent *e
     work->chunk = extent->n;
     work->loads_in_flight = IN_FLIGHT;
     work->l2_share = l2_share(device, rows * bytes);
-    if (fits_in_registers(extent, args) ||
-        (many && (vectors <= SHORT_ROW_VECTORS ||
+    if (rows_fit_in_registers(extent, args) ||
+        (many && (vectors <= MAX_SHORT_ROW_VECTORS ||
                   (extent->n % per_vector && per_vector * bytes <= REDUCE_SHORT_ROWS_SMEM_BYTES)))) {
-        split_short_rows(device, rows, bytes, per_vector, work);
-    } else if (many && vectors <= WARP_ROW_VECTORS) {
+        assign_short_rows(device, rows, bytes, per_vector, work);
+    } else if (many && vectors <= MAX_WARP_ROW_VECTORS) {
         work->group = (int)most(MIN_ROW_THREADS, per_vector);
         while (work->group < 32 && (vectors > work->group * MAX_THREAD_VECTORS ||
                                     rows * work->group < MIN_SM_THREADS * device->multiprocessors))
             work->group *= 2;
-        work->loads_in_flight += saves_round(ceil_div(vectors, work->group));
-    } else if (takes_warps(device, args, rows, vectors)) {
+        work->loads_in_flight += extra_load_saves_round(ceil_div(vectors, work->group));
+    } else if (prefers_warp_per_row(device, args, rows, vectors)) {
         work->group = WARP;
-    } else if (vectors <= SHORT_ROW_VECTORS) {
-        work->group = power_of_two(most(vectors, per_vector));
-    } else if (vectors <= FEW_ROWS_WARP_VECTORS && rows >= device->multiprocessors) {
+    } else if (vectors <= MAX_SHORT_ROW_VECTORS) {
+        work->group = next_power_of_two(most(vectors, per_vector));
+    } else if (vectors <= MAX_FEW_ROWS_WARP_VECTORS && rows >= device->multiprocessors) {
         work->group = 32;
     } else {
         split_rows(device, extent, args, work);
@@ -489,7 +491,7 @@ static void choose_row_split(const struct device *device, const struct extent *e
 }
 
 /* Columns per thread, as in the launcher: as many as its registers can hold states for. */
-static int vector_of_columns(const struct reduce_args *args, int element)
+static int choose_columns_per_thread(const struct reduce_args *args, int element)
 {
     const enum reduce_op op = args->op;
     const bool variance = op == REDUCE_VAR || op == REDUCE_STD, index = op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
@@ -500,19 +502,19 @@ static int vector_of_columns(const struct reduce_args *args, int element)
     return (bytes < 4 ? 4 : bytes > VECTOR_BYTES ? VECTOR_BYTES : bytes) / element;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
+static int64_t gcd(int64_t a, int64_t b)
 {
-    return b ? common_divisor(b, a % b) : a;
+    return b ? gcd(b, a % b) : a;
 }
 
 /* The number of chunks into which rows of small columns are split, with tiles of one load's width; 1, and the tile
  * unchanged, if there are enough blocks or too few rows. */
 static int64_t split_small_columns(const struct extent *extent, int64_t room, int64_t *lanes, int64_t *height)
 {
-    const int64_t wide =
-        least(extent->inner, extent->inner < SPLIT_WIDE_COLUMNS ? NARROW_LANES : 2 * NARROW_LANES);
+    const int64_t wide = least(extent->inner, extent->inner < MIN_SPLIT_WIDE_COLUMNS ? NARROW_TILE_COLUMNS
+                                                                                     : 2 * NARROW_TILE_COLUMNS);
     const int64_t units = extent->outer * ceil_div(extent->inner, wide), deep = REDUCE_BLOCK / wide;
-    const int64_t splits = least(room / units, extent->n / (deep * SPLIT_THREAD_ROWS));
+    const int64_t splits = least(room / units, extent->n / (deep * MIN_SPLIT_THREAD_ROWS));
 
     if (splits <= 1)
         return 1;
@@ -529,8 +531,9 @@ static void choose_small_column_split(const struct device *device, const struct 
 {
     const int element = dtype_bytes(args->dtype);
     const int64_t n = extent->n, inner = extent->inner, columns = extent->outer * inner;
-    const int64_t narrow = least(NARROW_LANES, inner), narrowest = inner > 2 * WARP ? 2 : 1;
-    const int64_t sms = device->multiprocessors, round = element > WORD_BYTES ? ROUND_BYTES / element : ROUND_ROWS;
+    const int64_t narrow = least(NARROW_TILE_COLUMNS, inner), narrowest = inner > 2 * WARP ? 2 : 1;
+    const int64_t sms = device->multiprocessors,
+                  round = element > WORD_BYTES ? BYTES_IN_FLIGHT / element : ROWS_IN_FLIGHT;
     const int64_t room =
         sms *
         (needs_index_or_variance_state(args->op) || args->dtype & COMPLEX ? RESIDENT_BLOCKS - 1 : RESIDENT_BLOCKS);
@@ -538,17 +541,17 @@ static void choose_small_column_split(const struct device *device, const struct 
 
     while (2 * height * MIN_SMALL_COLUMN_ROWS <= n && height < REDUCE_BLOCK)
         height *= 2;
-    threads = columns * height / sms * (height < SHORT_HEIGHT ? 1 : RESIDENT_BLOCKS);
-    threads = most(MIN_BLOCK_THREADS, most(height, power_of_two(least(threads, REDUCE_BLOCK))));
-    lanes = most(power_of_two(least(ceil_div(columns, sms), threads)), threads / height);
-    while (lanes < narrowest || (lanes < narrow && columns * n / lanes > SCATTERED_ELEMENTS))
+    threads = columns * height / sms * (height < MIN_FULL_BLOCK_THREADS_Y ? 1 : RESIDENT_BLOCKS);
+    threads = most(MIN_BLOCK_THREADS, most(height, next_power_of_two(least(threads, REDUCE_BLOCK))));
+    lanes = most(next_power_of_two(least(ceil_div(columns, sms), threads)), threads / height);
+    while (lanes < narrowest || (lanes < narrow && columns * n / lanes > MAX_SCATTERED_ELEMENTS))
         lanes *= 2;
     while (lanes > narrow && n * lanes > MAX_ROUNDS * round * threads && ceil_div(columns, lanes / 2) <= room)
         lanes /= 2;
     height = threads / lanes;
     if (n > MAX_UNSPLIT_ROUNDS * round * height || n * narrow > MAX_TILE_ELEMENTS)
         splits = split_small_columns(extent, room, &lanes, &height);
-    height = most(height, least(ceil_div(WARP, inner), n / FOLDED_THREAD_ROWS));
+    height = most(height, least(ceil_div(WARP, inner), n / MIN_FOLDED_THREAD_ROWS));
     tiles = ceil_div(inner, lanes);
     if (tiles == 1)
         lanes = inner;
@@ -562,7 +565,7 @@ static void choose_small_column_split(const struct device *device, const struct 
     work->splits = ceil_div(n, work->chunk);
 }
 
-static void split_whole_columns(const struct extent *extent, struct reduce_work *work)
+static void assign_whole_columns(const struct extent *extent, struct reduce_work *work)
 {
     work->lanes = REDUCE_BLOCK;
     work->height = work->fold = 1;
@@ -571,8 +574,8 @@ static void split_whole_columns(const struct extent *extent, struct reduce_work 
 }
 
 /* Tiles of columns by vectors; `fold` rows are treated as one. */
-static void split_tiles(const struct device *device, const struct extent *extent, int element, int64_t fold,
-                        struct reduce_work *work)
+static void assign_column_tiles(const struct device *device, const struct extent *extent, int element,
+                                int64_t fold, struct reduce_work *work)
 {
     const int vector = work->vector;
     const int64_t vectors = ceil_div(extent->inner, vector), rows = extent->n / fold;
@@ -590,8 +593,8 @@ static void split_tiles(const struct device *device, const struct extent *extent
     work->lanes = (int)lanes;
     work->height = (int)most(1, least(REDUCE_BLOCK / lanes, rows / MIN_THREAD_ROWS));
     if (REDUCE_BLOCK / (work->lanes * work->height) == 1)
-        splits = most(number_of_splits(device, extent->outer * tiles, rows * lanes * vector * element, FEW_BLOCKS,
-                                       MAX_COLUMN_BLOCKS),
+        splits = most(choose_splits(device, extent->outer * tiles, rows * lanes * vector * element, FEW_BLOCKS,
+                                    MAX_COLUMN_BLOCKS),
                       ceil_div(rows, (int64_t)work->height * REDUCE_MAX_ROWS_PER_THREAD));
     if (splits == 1) /* rounded up to whole folds */
         work->chunk = ceil_div(extent->n, fold) * fold;
@@ -601,9 +604,9 @@ static void split_tiles(const struct device *device, const struct extent *extent
 }
 
 /* How many rows to fold into one, so that it consists of whole vectors; 1 if that is not possible. */
-static int64_t fold_of(const struct extent *extent, int vector)
+static int64_t choose_fold(const struct extent *extent, int vector)
 {
-    const int64_t fold = vector / common_divisor(vector, extent->inner);
+    const int64_t fold = vector / gcd(vector, extent->inner);
 
     return fold * extent->inner / vector <= MAX_FOLD_VECTORS && fold <= extent->n ? fold : 1;
 }
@@ -611,17 +614,17 @@ static int64_t fold_of(const struct extent *extent, int vector)
 /* Whether each thread should have whole columns: there are enough vectors for all threads, or fewer if there is a
  * kernel for this number of rows, and rows need no folding. Many rows are better done in tiles if they are narrow
  * or unaligned. */
-static bool takes_whole_columns(const struct device *device, const struct extent *extent,
-                                const struct reduce_args *args, int vector)
+static bool prefers_whole_columns(const struct device *device, const struct extent *extent,
+                                  const struct reduce_args *args, int vector)
 {
     const bool few = 1 < extent->n && extent->n <= REDUCE_MAX_UNROLLED_ROWS && extent->inner % vector == 0 &&
                      result_has_x_dtype(args);
-    const int64_t enough = few ? UNROLLED_THREADS : WHOLE_COLUMN_THREADS;
+    const int64_t enough = few ? MIN_UNROLLED_THREADS : MIN_WHOLE_COLUMN_THREADS;
     const int64_t vectors = ceil_div(extent->inner, vector);
-    const bool deep = extent->inner % vector ? extent->n >= UNALIGNED_DEEP_ROWS
-                                             : extent->n >= DEEP_ROWS && extent->inner <= FEW_COLUMNS;
+    const bool deep = extent->inner % vector ? extent->n >= MIN_UNALIGNED_TILED_ROWS
+                                             : extent->n >= MIN_TILED_ROWS && extent->inner <= MAX_TILED_COLUMNS;
 
-    return fold_of(extent, vector) == 1 && extent->n <= REDUCE_MAX_ROWS_PER_THREAD && !deep &&
+    return choose_fold(extent, vector) == 1 && extent->n <= REDUCE_MAX_ROWS_PER_THREAD && !deep &&
            extent->outer * vectors >= enough * (int64_t)device->multiprocessors;
 }
 
@@ -629,73 +632,73 @@ static void choose_column_split(const struct device *device, const struct extent
                                 const struct reduce_args *args, int vector, struct reduce_work *work)
 {
     work->vector = vector;
-    if (takes_whole_columns(device, extent, args, vector))
-        split_whole_columns(extent, work);
+    if (prefers_whole_columns(device, extent, args, vector))
+        assign_whole_columns(extent, work);
     else
-        split_tiles(device, extent, dtype_bytes(args->dtype), fold_of(extent, vector), work);
+        assign_column_tiles(device, extent, dtype_bytes(args->dtype), choose_fold(extent, vector), work);
 }
 
 /* Whether there are enough columns for all threads in very narrow rows. Long columns are better read by several
  * threads each. */
-static bool takes_narrow_columns(const struct device *device, const struct extent *extent)
+static bool has_enough_narrow_columns(const struct device *device, const struct extent *extent)
 {
-    return extent->inner <= (extent->n < MANY_NARROW_ROWS ? NARROW_COLUMNS : WARP) &&
-           extent->outer * extent->inner >= NARROW_THREADS * (int64_t)device->multiprocessors;
+    return extent->inner <= (extent->n < MIN_MANY_NARROW_ROWS ? MAX_NARROW_COLUMNS : WARP) &&
+           extent->outer * extent->inner >= MIN_NARROW_COLUMNS_PER_SM * (int64_t)device->multiprocessors;
 }
 
 /* Whether a thread should have one column and not a vector of columns: vectors give fewer threads, and take two
  * loads where rows are unaligned. */
-static bool takes_small_columns(const struct device *device, const struct extent *extent,
-                                const struct reduce_args *args, int vector)
+static bool prefers_small_columns(const struct device *device, const struct extent *extent,
+                                  const struct reduce_args *args, int vector)
 {
     const bool loads_once =
         extent->inner % vector == 0 || extent->n <= FEW_ROWS || dtype_bytes(args->dtype) < WORD_BYTES;
 
-    if (extent->outer * extent->n * extent->inner > SMALL_ELEMENTS)
-        return extent->n > FEW_ROWS && takes_narrow_columns(device, extent);
-    return !(loads_once && takes_whole_columns(device, extent, args, vector));
+    if (extent->outer * extent->n * extent->inner > MAX_SMALL_COLUMNS_ELEMENTS)
+        return extent->n > FEW_ROWS && has_enough_narrow_columns(device, extent);
+    return !(loads_once && prefers_whole_columns(device, extent, args, vector));
 }
 
 /* Whether rows are best kept in registers: the shorter the rows, the more of them a thread has. */
-static bool takes_registers(const struct extent *extent, const struct reduce_args *args)
+static bool prefers_registers(const struct extent *extent, const struct reduce_args *args)
 {
     const int element = dtype_bytes(args->dtype);
 
-    return fits_in_registers(extent, args) && extent->n <= 2 * element &&
-           (element >= WORD_BYTES || extent->outer > REGISTER_ROWS);
+    return rows_fit_in_registers(extent, args) && extent->n <= 2 * element &&
+           (element >= WORD_BYTES || extent->outer > MIN_SUBWORD_REGISTER_ROWS);
 }
 
 /* Whether rows should be read one element per thread: very short rows, if there are not too many, and longer
  * unaligned ones, which take two loads by vectors: if they are small, or words in a warp's threads, unless
  * combining takes long. */
-static bool takes_elements(const struct extent *extent, const struct reduce_args *args)
+static bool prefers_element_loads(const struct extent *extent, const struct reduce_args *args)
 {
     const int element = dtype_bytes(args->dtype);
     const int64_t bytes = extent->n * element;
     const bool aligned = bytes % VECTOR_BYTES == 0;
 
-    if (extent->outer < SOME_ROWS)
-        return extent->outer > 1 && !aligned && bytes <= FEW_ROWS_BYTES;
+    if (extent->outer < MIN_ELEMENT_LOAD_ROWS)
+        return extent->outer > 1 && !aligned && bytes <= MAX_FEW_ROWS_BYTES;
     if (extent->n <= FEW_ROWS)
-        return extent->outer <= SMALL_ROWS;
+        return extent->outer <= MAX_SHORT_ROWS;
     if (aligned)
         return false;
-    if (extent->outer * extent->n <= UNALIGNED_ELEMENTS)
+    if (extent->outer * extent->n <= MAX_UNALIGNED_ELEMENTS)
         return element >= WORD_BYTES || (extent->n <= LONG_ROW && !needs_index_or_variance_state(args->op));
-    return element >= WORD_BYTES && bytes >= UNALIGNED_ROW_BYTES && extent->n <= LONGEST_ROW &&
+    return element >= WORD_BYTES && bytes >= MIN_UNALIGNED_ROW_BYTES && extent->n <= MAX_UNALIGNED_ROW &&
            !needs_index_or_variance_state(args->op);
 }
 
 /* The rung for rows: in registers; or one element per thread, since a row problem is a column problem with one
  * column; or, for the shortest contiguous (`dense`) rows of simple sums, one row per thread. */
-static const char *rung_of_rows(const struct extent *extent, const struct reduce_args *args, bool dense)
+static const char *choose_row_kernel(const struct extent *extent, const struct reduce_args *args, bool dense)
 {
-    if (takes_registers(extent, args))
+    if (prefers_registers(extent, args))
         return "single_pass";
-    if (takes_elements(extent, args))
+    if (prefers_element_loads(extent, args))
         return "small_columns";
-    return dense && extent->n <= ROWWISE_ELEMENTS && extent->outer > SMALL_ROWS && fits_word(args) &&
-                   !fits_in_registers(extent, args)
+    return dense && extent->n <= MAX_ROWWISE_ELEMENTS && extent->outer > MAX_SHORT_ROWS && state_fits_word(args) &&
+                   !rows_fit_in_registers(extent, args)
                ? "rowwise"
                : "single_pass";
 }
@@ -703,7 +706,7 @@ static const char *rung_of_rows(const struct extent *extent, const struct reduce
 /* Whether a product has to start with `initial`: 0 times factors that overflow together is 0 in that order, and
  * NaN in another; likewise for infinities. One thread per result multiplies in that order, which is slow for long
  * rows. (For finite initials the order is unspecified: 1e-300 times many tens may overflow.) */
-static bool order_decides(const struct reduce_args *args)
+static bool needs_initial_first(const struct reduce_args *args)
 {
     const struct scalar *x = &args->initial;
 
@@ -718,37 +721,38 @@ static void choose_kernel(struct call *call, const struct extent *extent, struct
 {
     struct kernel_choice *choice = &call->kernel;
     const struct device *device = call->device;
-    const int element = dtype_bytes(args->dtype), vector = vector_of_columns(args, element);
+    const int element = dtype_bytes(args->dtype), vector = choose_columns_per_thread(args, element);
 
-    if (choice->chosen && order_decides(args))
+    if (choice->chosen && needs_initial_first(args))
         choice->row = find_row(OP_reduce, "rowwise");
     else if (choice->chosen && extent->inner == 1)
-        choice->row = find_row(OP_reduce, rung_of_rows(extent, args, layout_is_contiguous(&call->as[0], element)));
+        choice->row =
+            find_row(OP_reduce, choose_row_kernel(extent, args, layout_is_contiguous(&call->as[0], element)));
     else if (choice->chosen)
         choice->row =
-            find_row(OP_reduce, takes_small_columns(device, extent, args, vector) ? "small_columns" : "columns");
-    args->begins_with_initial = is_rung(choice->row, "rowwise") && args->op == REDUCE_PROD && args->has_initial;
-    if (is_rung(choice->row, "single_pass"))
+            find_row(OP_reduce, prefers_small_columns(device, extent, args, vector) ? "small_columns" : "columns");
+    args->begins_with_initial = kernel_is(choice->row, "rowwise") && args->op == REDUCE_PROD && args->has_initial;
+    if (kernel_is(choice->row, "single_pass"))
         choose_row_split(device, extent, args, &args->work);
-    if (is_rung(choice->row, "columns"))
+    if (kernel_is(choice->row, "columns"))
         choose_column_split(device, extent, args, vector, &args->work);
-    if (is_rung(choice->row, "small_columns"))
+    if (kernel_is(choice->row, "small_columns"))
         choose_small_column_split(device, extent, args, &args->work);
 }
 
 /* The rung that is limited to partial results of an atomic's width. */
 static bool is_atomic(const struct kernel_row *row)
 {
-    return is_rung(row, "atomic");
+    return kernel_is(row, "atomic");
 }
 
 /* The named rung that accepts a row in parts. */
 static bool is_tree(const struct kernel_row *row)
 {
-    return is_rung(row, "tree");
+    return kernel_is(row, "tree");
 }
 
-static bool check_rung(const struct kernel_choice *choice, const struct reduce_args *args, const char *op)
+static bool check_reduce_kernel(const struct kernel_choice *choice, const struct reduce_args *args, const char *op)
 {
     if (needs_index_or_variance_state(args->op) && is_atomic(choice->row)) {
         PyErr_Format(PyExc_ValueError,
@@ -787,8 +791,8 @@ struct reduction {
     int ndim; /* of the result */
     npy_intp shape[NPY_MAXDIMS];
     struct extent extent;
-    int outer_ndim, reduced_ndim;                     /* of `as` */
-    enum { NOTHING, OUTER, REDUCED, INNER } along[2]; /* the dimension of each loop over parts */
+    int outer_ndim, reduced_ndim;                                    /* of `as` */
+    enum { NOTHING, OUTER_AXIS, REDUCED_AXIS, INNER_AXIS } along[2]; /* the dimension of each loop over parts */
 };
 
 /* The number of groups of consecutive reduced dimensions, in this order of the dimensions. */
@@ -806,7 +810,7 @@ static int groups(const struct layout *layout, const int *order, const bool *red
     return count;
 }
 
-static bool ends_with_kept(const struct layout *layout, const int *order, const bool *reduced)
+static bool innermost_is_kept(const struct layout *layout, const int *order, const bool *reduced)
 {
     bool kept = false;
 
@@ -818,7 +822,7 @@ static bool ends_with_kept(const struct layout *layout, const int *order, const 
 
 /* The dimensions in memory order, if that keeps the order of the kept dimensions and, for indices, of the reduced
  * ones: then the result is the same without a conversion. */
-static bool order_in_memory(const struct layout *layout, const bool *reduced, bool indices, int *order)
+static bool find_memory_order(const struct layout *layout, const bool *reduced, bool indices, int *order)
 {
     int last[2] = {-1, -1};
 
@@ -843,7 +847,8 @@ static bool order_in_memory(const struct layout *layout, const bool *reduced, bo
 
 /* Whether the dimensions of a group, in this order, can be merged into one: a single non-negative stride, which is
  * `element` bytes for the last group. */
-static bool is_one_dimension(const struct layout *layout, const int *order, int count, int element, bool last)
+static bool merges_to_one_dimension(const struct layout *layout, const int *order, int count, int element,
+                                    bool last)
 {
     npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
 
@@ -875,9 +880,9 @@ static bool accepts_array(const struct layout *layout, const int *order, const b
     find_groups(layout, order, reduced, &begin, &end);
     while (end < ndim && layout->shape[order[ndim - 1]] == 1)
         ndim--;
-    return is_one_dimension(layout, order, begin, element, begin == ndim) &&
-           is_one_dimension(layout, order + begin, end - begin, element, end == ndim) &&
-           is_one_dimension(layout, order + end, ndim - end, element, true);
+    return merges_to_one_dimension(layout, order, begin, element, begin == ndim) &&
+           merges_to_one_dimension(layout, order + begin, end - begin, element, end == ndim) &&
+           merges_to_one_dimension(layout, order + end, ndim - end, element, true);
 }
 
 /* The same for a part on the device, whose dimensions are those of the groups. */
@@ -902,25 +907,25 @@ static bool accepts_part(const struct layout *there, const void *context)
 
 /* An order of the dimensions in which the reduced ones are consecutive: memory order, the given order, or with the
  * reduced ones last. */
-static void choose_order(const struct call *call, const bool *reduced, bool indices, int *order)
+static void choose_axis_order(const struct call *call, const bool *reduced, bool indices, int *order)
 {
     const struct layout *layout = &call->in[0].layout;
     const bool rows =
-        !call->kernel.chosen && is_rung(call->kernel.row, "single_pass"); /* which accepts rows only */
+        !call->kernel.chosen && kernel_is(call->kernel.row, "single_pass"); /* which accepts rows only */
     const int element = dtype_bytes(call->in[0].dtype);
     struct layout lies;
     int kept = 0;
 
-    if (order_in_memory(layout, reduced, indices, order) && groups(layout, order, reduced) <= 1) {
+    if (find_memory_order(layout, reduced, indices, order) && groups(layout, order, reduced) <= 1) {
         lies = layout_permuted(layout, order);
         if ((layout_is_contiguous(&lies, element) ||
              (is_default_kernel(call->kernel.row) && accepts_array(layout, order, reduced, element))) &&
-            !(rows && ends_with_kept(layout, order, reduced)))
+            !(rows && innermost_is_kept(layout, order, reduced)))
             return;
     }
     for (int i = 0; i < layout->ndim; i++)
         order[i] = i;
-    if (groups(layout, order, reduced) <= 1 && !(rows && ends_with_kept(layout, order, reduced)))
+    if (groups(layout, order, reduced) <= 1 && !(rows && innermost_is_kept(layout, order, reduced)))
         return;
     for (int i = 0; i < layout->ndim; i++)
         if (!reduced[i])
@@ -957,7 +962,7 @@ static npy_intp append_group(struct call *call, const struct layout *out, const 
 }
 
 /* Views x as (outer, n, inner), and out as (outer, inner). */
-static void split_axes(struct call *call, struct reduction *reduction)
+static void view_as_outer_n_inner(struct call *call, struct reduction *reduction)
 {
     const bool indices = reduction->args.op == REDUCE_ARGMIN || reduction->args.op == REDUCE_ARGMAX;
     const bool *reduced = reduction->reduced;
@@ -970,11 +975,11 @@ static void split_axes(struct call *call, struct reduction *reduction)
     for (int i = 0, at = 0; i < in->ndim; i++)
         if (!reduced[i] || reduction->keepdims)
             out.strides[i] = call->out.layout.strides[at++];
-    choose_order(call, reduced, indices, order);
+    choose_axis_order(call, reduced, indices, order);
     find_groups(in, order, reduced, &begin, &end);
     lies = layout_permuted(in, order);
-    if (call->kernel.chosen && begin == in->ndim && one.outer <= 2 * SMALL_ROWS &&
-        !takes_registers(&one, &reduction->args) && layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)))
+    if (call->kernel.chosen && begin == in->ndim && one.outer <= 2 * MAX_SHORT_ROWS &&
+        !prefers_registers(&one, &reduction->args) && layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)))
         begin = end = 0; /* no reduced axes: columns of one element */
     call->as[0].ndim = call->made.ndim = 0;
     extent->outer = append_group(call, &out, order, begin, true);
@@ -984,7 +989,7 @@ static void split_axes(struct call *call, struct reduction *reduction)
     extent->inner = append_group(call, &out, order + end, in->ndim - end, true);
 }
 
-static bool read_axes_of(struct call *call, PyObject *const *args, struct reduction *reduction)
+static bool read_reduced_axes(struct call *call, PyObject *const *args, struct reduction *reduction)
 {
     const enum reduce_op op = reduction->args.op;
     const bool is_arg = op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
@@ -995,7 +1000,7 @@ static bool read_axes_of(struct call *call, PyObject *const *args, struct reduct
     if (!read_axis(args[R_AXIS], layout->ndim, !is_arg, !is_moment, reduction->reduced) ||
         !read_flag(args[R_KEEPDIMS], "keepdims", &reduction->keepdims))
         return false;
-    want_native_layout(call, 0);
+    use_native_layout(call, 0);
     reduction->extent.n = 1;
     for (int i = 0; i < layout->ndim; i++) {
         if (reduced[i])
@@ -1006,7 +1011,7 @@ static bool read_axes_of(struct call *call, PyObject *const *args, struct reduct
     return true;
 }
 
-static bool read_initial_of(PyObject *object, struct reduction *reduction)
+static bool read_reduce_initial(PyObject *object, struct reduction *reduction)
 {
     struct reduce_args *args = &reduction->args;
 
@@ -1046,13 +1051,14 @@ static bool read_ddof(PyObject *object, struct reduction *reduction)
     return false;
 }
 
-static bool read_types(const struct module_state *state, struct call *call, PyObject *const *args,
-                       struct reduction *reduction)
+static bool read_reduce_dtypes(const struct module_state *state, struct call *call, PyObject *const *args,
+                               struct reduction *reduction)
 {
-    PyArray_Descr *out = descr_of_out(state, args[R_OUT]);
+    PyArray_Descr *out = get_out_descr(state, args[R_OUT]);
 
     reduction->args.has_initial = args[R_INITIAL] != Py_None;
-    const bool ok = !PyErr_Occurred() && reduce_types(call, reduction->op, args[R_DTYPE], out, &reduction->args);
+    const bool ok =
+        !PyErr_Occurred() && choose_reduce_dtypes(call, reduction->op, args[R_DTYPE], out, &reduction->args);
 
     Py_XDECREF(out);
     return ok;
@@ -1062,17 +1068,17 @@ static bool read_reduction(const struct module_state *state, PyObject *const *ar
                            struct reduction *reduction)
 {
     return read_operand(state, args[R_X], "x", args[R_STREAM], &call->in[0]) && read_op(args[R_OP], reduction) &&
-           read_axes_of(call, args, reduction) && read_ddof(args[R_DDOF], reduction) &&
+           read_reduced_axes(call, args, reduction) && read_ddof(args[R_DDOF], reduction) &&
            read_device(state, args[R_DEVICE], call->in, 1, &call->device) &&
            read_kernel(OP_reduce, args[R_KERNEL], "block_size", args[R_BLOCK_SIZE], Py_None, args[R_DEVICE],
-                       call_is_host(call), &call->device, &call->kernel) &&
-           read_types(state, call, args, reduction) && read_initial_of(args[R_INITIAL], reduction) &&
-           check_rung(&call->kernel, &reduction->args, reduction->op) &&
+                       call_has_host_operands(call), &call->device, &call->kernel) &&
+           read_reduce_dtypes(state, call, args, reduction) && read_reduce_initial(args[R_INITIAL], reduction) &&
+           check_reduce_kernel(&call->kernel, &reduction->args, reduction->op) &&
            read_stream(state, args[R_STREAM], call->device, &call->stream);
 }
 
 /* The reduction of no elements. NULL with an exception if it is undefined. */
-static PyObject *reduce_nothing(const struct reduction *reduction)
+static PyObject *reduce_empty(const struct reduction *reduction)
 {
     if (reduction->initial)
         return Py_NewRef((PyObject *)reduction->initial);
@@ -1109,7 +1115,7 @@ static bool check_index_dtype(const struct call *call, const struct reduce_args 
     return false;
 }
 
-static bool warn_freedom(const struct reduction *reduction)
+static bool warn_degrees_of_freedom(const struct reduction *reduction)
 {
     const bool variance = reduction->args.op == REDUCE_VAR || reduction->args.op == REDUCE_STD;
 
@@ -1141,20 +1147,20 @@ static void partition_reduce(struct call *call, struct reduction *reduction)
 
         partitions[loop] = (struct partition){as->shape[outer], 1, {outer, -1}, 0};
         partitions[loop].step = step_of(part, bytes / as->shape[outer], 1);
-        reduction->along[loop] = OUTER;
+        reduction->along[loop] = OUTER_AXIS;
     }
     if (row <= part)
         return;
     if (block && reduction->reduced_ndim == 1 && extent->inner * element * block <= part) {
         partitions[1] =
             (struct partition){as->shape[n], step_of(part, extent->inner * element, block), {n, -1}, -1};
-        reduction->along[1] = REDUCED;
+        reduction->along[1] = REDUCED_AXIS;
     } else if (inner < as->ndim && work->fold <= 1) {
         partitions[1] = (struct partition){as->shape[inner], 1, {inner, -1}, reduction->outer_ndim};
         partitions[1].step = step_of(part, row / as->shape[inner], 1);
         if (partitions[1].step * (extent->inner / as->shape[inner]) * element < MIN_SEGMENT)
             partitions[1].step = MIN_SEGMENT / element;
-        reduction->along[1] = INNER;
+        reduction->along[1] = INNER_AXIS;
     }
 }
 
@@ -1166,12 +1172,12 @@ static void allocate_workspace(struct call *call, struct reduction *reduction)
     struct reduce_work *work = &reduction->args.work;
     const int64_t width = work->lanes ? work->lanes * work->vector / work->fold : 1; /* columns of a tile */
     const int64_t rows = reduction->extent.outer * ceil_div(reduction->extent.inner, width);
-    const int words_per_state = fits_word(&reduction->args) ? 1 : REDUCE_MAX_STATE_WORDS;
+    const int words_per_state = state_fits_word(&reduction->args) ? 1 : REDUCE_MAX_STATE_WORDS;
     const size_t words = (size_t)(rows * work->splits * words_per_state) * REDUCE_FLAGGED_WORD_BYTES;
-    const bool in_one_launch = reduction->along[1] != REDUCED && type->zeros && !is_dry_run();
+    const bool in_one_launch = reduction->along[1] != REDUCED_AXIS && type->zeros && !is_dry_run();
 
-    if (in_one_launch && is_rung(call->kernel.row, "single_pass") &&
-        (fits_word(&reduction->args) || fill_all(call->device, rows * work->splits)))
+    if (in_one_launch && kernel_is(call->kernel.row, "single_pass") &&
+        (state_fits_word(&reduction->args) || fills_all_multiprocessors(call->device, rows * work->splits)))
         work->flagged_partials = type->zeros(call->device, words, call->stream);
     work->words_per_state = (unsigned char)words_per_state;
     if (work->flagged_partials)
@@ -1184,14 +1190,14 @@ static void allocate_workspace(struct call *call, struct reduction *reduction)
 }
 
 /* The bytes of scratch for the largest part. */
-static void scratch_of(struct call *call, struct reduction *reduction)
+static void set_scratch_bytes(struct call *call, struct reduction *reduction)
 {
     struct reduce_args args = {.n = reduction->extent.n, .block_size = call->kernel.size};
     const struct partition *partitions = call->partitions;
     int64_t rows = reduction->extent.outer * reduction->extent.inner;
 
     for (int loop = 0; loop < 2; loop++)
-        if ((reduction->along[loop] == OUTER || reduction->along[loop] == INNER) &&
+        if ((reduction->along[loop] == OUTER_AXIS || reduction->along[loop] == INNER_AXIS) &&
             partitions[loop].step < partitions[loop].length)
             rows = rows / partitions[loop].length * partitions[loop].step;
     args.outer = rows;
@@ -1204,7 +1210,7 @@ static void scratch_of(struct call *call, struct reduction *reduction)
 
 /* Counters in the call's own scratch, if the device cannot provide them: because a call in parts has several
  * launches that share them. */
-static bool zero_own_counters(struct call *part, const struct reduction *reduction, struct reduce_args *args)
+static bool zero_scratch_counters(struct call *part, const struct reduction *reduction, struct reduce_args *args)
 {
     unsigned *own = (unsigned *)((char *)part->scratch + reduction->states);
 
@@ -1219,7 +1225,7 @@ static bool zero_own_counters(struct call *part, const struct reduction *reducti
 }
 
 /* The strides of a part. */
-static void set_steps(const struct call *part, const struct reduction *reduction, struct reduce_args *args)
+static void set_strides(const struct call *part, const struct reduction *reduction, struct reduce_args *args)
 {
     const int n = reduction->outer_ndim, inner = n + reduction->reduced_ndim, element = dtype_bytes(args->dtype);
     const npy_intp *strides = part->as[0].strides;
@@ -1229,11 +1235,12 @@ static void set_steps(const struct call *part, const struct reduction *reduction
     work->step = reduction->reduced_ndim ? strides[inner - 1] / element : args->inner;
 }
 
-static bool run_reduce(struct call *part, void *context)
+static bool launch_reduce_part(struct call *part, void *context)
 {
     const struct reduction *reduction = context;
     struct reduce_args args = reduction->args;
-    int64_t *const sizes[] = {[OUTER] = &args.outer, [REDUCED] = &args.count, [INNER] = &args.inner};
+    int64_t *const sizes[] = {
+        [OUTER_AXIS] = &args.outer, [REDUCED_AXIS] = &args.count, [INNER_AXIS] = &args.inner};
 
     args.outer = reduction->extent.outer;
     args.n = args.count = reduction->extent.n;
@@ -1241,38 +1248,38 @@ static bool run_reduce(struct call *part, void *context)
     for (int loop = 0; loop < 2; loop++)
         if (reduction->along[loop] != NOTHING)
             *sizes[reduction->along[loop]] =
-                *sizes[reduction->along[loop]] / part->partitions[loop].length * part->extent_of_part[loop];
-    args.first = reduction->along[1] == REDUCED ? part->at[1] : 0;
+                *sizes[reduction->along[loop]] / part->partitions[loop].length * part->part_length[loop];
+    args.first = reduction->along[1] == REDUCED_AXIS ? part->at[1] : 0;
     args.block_size = part->kernel.size;
     args.x = part->memory[0];
     args.out = part->out_memory;
     args.scratch = part->scratch;
-    set_steps(part, reduction, &args);
-    return zero_own_counters(part, reduction, &args) && call_launch(part, part->kernel.row, &args);
+    set_strides(part, reduction, &args);
+    return zero_scratch_counters(part, reduction, &args) && call_launch(part, part->kernel.row, &args);
 }
 
 /* A single number that is made on a GPU by one store goes to memory that the host can read. */
-static bool reduce_out(const struct module_state *state, struct call *call, PyObject *const *args,
-                       const struct reduction *reduction)
+static bool read_reduce_out(const struct module_state *state, struct call *call, PyObject *const *args,
+                            const struct reduction *reduction)
 {
     const enum dtype result = reduction->args.result;
-    const bool one = args[R_OUT] == Py_None && !call_is_host(call) && call->kernel.chosen && !call->stream &&
-                     !(result & COMPLEX) && !stream_is_entered();
+    const bool one = args[R_OUT] == Py_None && !call_has_host_operands(call) && call->kernel.chosen &&
+                     !call->stream && !(result & COMPLEX) && !stream_is_entered();
     PyArray_Descr *descr = NULL;
     struct array *array = NULL;
     bool ok;
 
     for (int i = 0; one && i < reduction->ndim; i++)
         if (reduction->shape[i] != 1)
-            return call_out(state, call, Py_None, result, reduction->ndim, reduction->shape, args[R_STREAM]);
+            return call_read_out(state, call, Py_None, result, reduction->ndim, reduction->shape, args[R_STREAM]);
     if (!one)
-        return call_out(state, call, args[R_OUT], result, reduction->ndim, reduction->shape, args[R_STREAM]);
+        return call_read_out(state, call, args[R_OUT], result, reduction->ndim, reduction->shape, args[R_STREAM]);
     descr = dtype_descr_as(result, call->type_num);
-    array = descr ? array_new_result(state, call->device, descr, reduction->ndim, reduction->shape) : NULL;
+    array = descr ? array_new_in_result_slot(state, call->device, descr, reduction->ndim, reduction->shape) : NULL;
     ok = array &&
-         call_out(state, call, (PyObject *)array, result, reduction->ndim, reduction->shape, args[R_STREAM]);
-    if (ok && array->result != NO_RESULT)
-        array->result = reduction->extent.n ? AWAITED : SETTLED;
+         call_read_out(state, call, (PyObject *)array, result, reduction->ndim, reduction->shape, args[R_STREAM]);
+    if (ok && array->result != NO_RESULT_SLOT)
+        array->result = reduction->extent.n ? RESULT_PENDING : RESULT_NEEDS_SYNC;
     Py_XDECREF(array);
     Py_XDECREF(descr);
     return ok;
@@ -1288,24 +1295,24 @@ static PyObject *reduce(const struct module_state *state, PyObject *const *args,
     bool own_out;
 
     own_out = args[R_OUT] != Py_None;
-    if (!read_reduction(state, args, &call, &reduction) || !warn_freedom(&reduction) ||
-        !reduce_out(state, &call, args, &reduction) || !check_index_dtype(&call, of)) {
-        call_refused(&call);
+    if (!read_reduction(state, args, &call, &reduction) || !warn_degrees_of_freedom(&reduction) ||
+        !read_reduce_out(state, &call, args, &reduction) || !check_index_dtype(&call, of)) {
+        call_fail(&call);
     } else if (reduction.extent.n == 0) {
-        value = reduce_nothing(&reduction);
-        result = call_filled(state, &call, value, own_out);
+        value = reduce_empty(&reduction);
+        result = call_run_fill(state, &call, value, own_out);
     } else {
         if (call.out.size) {
-            split_axes(&call, &reduction);
+            view_as_outer_n_inner(&call, &reduction);
             choose_kernel(&call, &reduction.extent, of);
             call.accepts_layout = is_default_kernel(call.kernel.row) ? accepts_part : NULL;
             call.accepts_context = &reduction;
             partition_reduce(&call, &reduction);
-            call_choose_parts(&call);
-            scratch_of(&call, &reduction);
+            call_cancel_slow_partition(&call);
+            set_scratch_bytes(&call, &reduction);
         }
         *scratch_bytes = call.scratch_bytes;
-        result = call_run(state, &call, run_reduce, &reduction, own_out);
+        result = call_run(state, &call, launch_reduce_part, &reduction, own_out);
     }
     Py_XDECREF(value);
     Py_XDECREF(reduction.initial);
@@ -1313,14 +1320,14 @@ static PyObject *reduce(const struct module_state *state, PyObject *const *args,
 }
 
 /* The options as part of the launch cache's key; 0 where it does not cover them. */
-static unsigned reduce_options(PyObject *const *args)
+static unsigned encode_reduce_options(PyObject *const *args)
 {
     int overflow = 0;
     enum reduce_op op;
     long axis = -128, ddof;
 
-    if (args[R_DTYPE] != Py_None || args[R_KEEPDIMS] != Py_False || !are_none(args, R_KERNEL, R_BLOCK_SIZE) ||
-        args[R_INITIAL] != Py_None || !are_none(args, R_DEVICE, R_STREAM) || !PyUnicode_CheckExact(args[R_OP]) ||
+    if (args[R_DTYPE] != Py_None || args[R_KEEPDIMS] != Py_False || !all_none(args, R_KERNEL, R_BLOCK_SIZE) ||
+        args[R_INITIAL] != Py_None || !all_none(args, R_DEVICE, R_STREAM) || !PyUnicode_CheckExact(args[R_OP]) ||
         !PyLong_CheckExact(args[R_DDOF]))
         return 0;
     ddof = PyLong_AsLongAndOverflow(args[R_DDOF], &overflow);
@@ -1345,7 +1352,7 @@ PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
     if (!read_count("reduce", count, R_STREAM + 1))
         return NULL;
-    const unsigned what = reduce_options(args);
+    const unsigned what = encode_reduce_options(args);
     PyObject *const operands[] = {args[R_X], args[R_OUT] == Py_None ? NULL : args[R_OUT]};
     if (what && launch_cache_run(state, what, operands, 2, &result))
         return result;

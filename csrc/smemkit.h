@@ -62,10 +62,11 @@ struct layout layout_permuted(const struct layout *, const int *axes);
 int merge_dimensions(int ndim, npy_intp *shape, npy_intp *steps, npy_intp *other_steps);
 /* The same elements in the same order, in as few dimensions as possible. The layout must not be empty. */
 struct layout layout_merged(const struct layout *);
-bool layout_is_contiguous(const struct layout *, int element_bytes);   /* in C order */
-bool layout_has_whole_steps(const struct layout *, int element_bytes); /* strides are multiples of the element */
+bool layout_is_contiguous(const struct layout *, int element_bytes); /* in C order */
+bool layout_strides_are_whole_elements(const struct layout *,
+                                       int element_bytes); /* strides are multiples of the element */
 /* The elements occupy bytes [low, high) relative to element 0, …, 0. The layout must not be empty. */
-void layout_extent(const struct layout *, int element_bytes, npy_intp *low, npy_intp *high);
+void layout_byte_range(const struct layout *, int element_bytes, npy_intp *low, npy_intp *high);
 /* How the elements at `data` are copied between host and device: as which contiguous segments, and in which layout
  * on the device, where element 0, …, 0 is `first` bytes after the first segment. With `with_gaps`, bytes between
  * the elements may be copied as well. False if elements share memory, so that they cannot be copied without gaps.
@@ -78,10 +79,10 @@ bool layout_segments(const struct layout *, int element_bytes, char *data, bool 
 /* The state of an array that is a single number in memory that kernels write and the host can read directly.
  */
 enum result {
-    NO_RESULT,
-    AWAITED, /* written by one kernel, which may not have finished */
-    ARRIVED, /* written by that kernel, which has finished */
-    SETTLED, /* possibly written by others: a reader synchronises the stream */
+    NO_RESULT_SLOT,
+    RESULT_PENDING,    /* written by one kernel, which may not have finished */
+    RESULT_READY,      /* written by that kernel, which has finished */
+    RESULT_NEEDS_SYNC, /* possibly written by others: a reader synchronises the stream */
 };
 
 /* An array in device memory, in native byte order. It owns its memory, or is a view of its base's. */
@@ -124,15 +125,15 @@ struct array *array_view(struct array *, npy_intp offset, const struct layout *)
 struct layout array_layout(struct array *);
 bool array_is_contiguous(struct array *); /* in C order; true for empty arrays */
 /* From now on the array may be written by other kernels. */
-static inline void array_settle(struct array *array)
+static inline void array_require_sync(struct array *array)
 {
-    if (array->result != NO_RESULT) /* which never changes */
-        array->result = SETTLED;
+    if (array->result != NO_RESULT_SLOT) /* which never changes */
+        array->result = RESULT_NEEDS_SYNC;
 }
 
 /* A new array for a kernel's single number, in memory that the host can read directly if possible. */
-struct array *array_new_result(const struct module_state *, struct device *, PyArray_Descr *descr, int ndim,
-                               const npy_intp *shape);
+struct array *array_new_in_result_slot(const struct module_state *, struct device *, PyArray_Descr *descr,
+                                       int ndim, const npy_intp *shape);
 bool array_check(PyObject *); /* whether the object is an Array */
 /* A new array with the elements of `object` in `dtype`, as NumPy's type of that number, or in their own if it is
  * 0. NULL with an exception. */
@@ -158,13 +159,13 @@ int read_foreign(const struct module_state *, PyObject *, const char *name, PyOb
 /* An Array that shares the memory of another library's GPU array; a copy if its elements have to be converted,
  * unless `copy` is False. NULL with an exception, or without one if it is no such array. */
 PyObject *array_from_foreign(const struct module_state *, PyObject *, const char *name, PyObject *copy);
-enum { MAX_RETIRED = 3 };
+enum { MAX_KEPT_ALIVE = 3 };
 
-/* Keeps up to MAX_RETIRED owners of other libraries' arrays alive until the work now on the stream is done, so
+/* Keeps up to MAX_KEPT_ALIVE owners of other libraries' arrays alive until the work now on the stream is done, so
  * that their memory is not reused earlier. Steals the references. */
-void foreign_retire(struct device *, device_stream, PyObject *const *owners, int count);
+void foreign_keep_alive(struct device *, device_stream, PyObject *const *owners, int count);
 /* Releases the owners whose work is done. */
-void foreign_sweep(void);
+void foreign_release_finished(void);
 PyObject *core_from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 /* ---- view.c: reshaping and indexing ---- */
@@ -321,7 +322,7 @@ enum { MAX_INPUTS = 2, MAX_TEMPORARIES = 10 };
 /* Events of a part on its stream, recorded for timed(). Copies that do not go through the stream report their own
  * times.
  */
-enum stage { STARTED, SENT, BEGUN, COMPUTED, FETCHED, STAGES };
+enum stage { UPLOAD_BEGIN, UPLOAD_END, KERNEL_BEGIN, COMPUTED, DOWNLOAD_END, STAGES };
 
 /* A loop over the parts of a call, along a dimension of the result or a reduced dimension. */
 struct partition {
@@ -339,7 +340,7 @@ struct call {
     struct layout as[MAX_INPUTS]; /* the elements of `in` in the kernel's order */
     enum dtype dtype[MAX_INPUTS]; /* the kernel's dtype */
     bool bytes_only;              /* the kernel only moves elements, in any byte order */
-    bool keeps_array;             /* a NumPy array without dimensions is no scalar in the end */
+    bool keeps_0d_array;          /* a NumPy array without dimensions is no scalar in the end */
     enum dtype result;            /* of the kernel; in the operand's byte order if bytes_only */
     int type_num;                 /* NumPy's type number for the result */
     struct layout made;           /* out in the kernel's order */
@@ -355,8 +356,8 @@ struct call {
     bool independent_parts;         /* no two parts write to the same memory */
     device_stream second_stream;    /* computes every second part; equals `stream` if there is none */
 
-    npy_intp at[2], extent_of_part[2]; /* of a part: its begin and its extent in both loops' dimensions */
-    void *memory[MAX_INPUTS];          /* the operands on the device, in the kernel's layout and dtype */
+    npy_intp at[2], part_length[2]; /* of a part: its begin and its extent in both loops' dimensions */
+    void *memory[MAX_INPUTS];       /* the operands on the device, in the kernel's layout and dtype */
     void *out_memory, *scratch;
 
     bool overlapping; /* out overlaps an operand */
@@ -380,12 +381,13 @@ struct call {
  * the GIL. */
 typedef bool (*call_launcher)(struct call *part, void *context);
 
-bool call_is_host(const struct call *call);
+bool call_has_host_operands(const struct call *call);
 /* The bytes per part of an operation's largest array; unlimited if the call has no host arrays. */
 npy_intp call_part_bytes(const struct call *, npy_intp bytes);
-size_t call_free_memory(const struct call *, size_t enough); /* see device_type.free_memory; with the GIL */
+size_t call_available_bytes(const struct call *,
+                            size_t enough); /* see device_type.available_bytes; with the GIL */
 /* Cancels the partition if the call is faster whole; called by call_run, unless the operation has done it. */
-void call_choose_parts(struct call *);
+void call_cancel_slow_partition(struct call *);
 /* Runs the call, unless its result is empty, and disposes of it. Called with the GIL. Returns the result, or NULL
  * with an exception.
  */
@@ -394,11 +396,11 @@ PyObject *call_run(const struct module_state *, struct call *, call_launcher, vo
 PyObject *call_run_convert(const struct module_state *, struct call *, bool own_out);
 PyObject *call_run_copy(const struct module_state *, struct call *, bool own_out);
 /* The same, setting every element of out to `value`, which is NULL with an exception. */
-PyObject *call_filled(const struct module_state *, struct call *, PyObject *value, bool own_out);
-PyObject *call_refused(struct call *call);
+PyObject *call_run_fill(const struct module_state *, struct call *, PyObject *value, bool own_out);
+PyObject *call_fail(struct call *call);
 bool call_launch(struct call *, const struct kernel_row *, const void *args);
 /* Raises a call's failure; the message says so if its `out` has been written to. */
-void raise_failure_of(const struct module_state *, struct failure *, bool out_written);
+void raise_call_failure(const struct module_state *, struct failure *, bool out_written);
 /* Device memory that is released with the call; NULL with a failure. */
 void *call_allocate(struct call *, size_t bytes);
 unsigned long long launch_count(void);
@@ -410,9 +412,9 @@ PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes);
 /* device->type's allocate and release. */
 bool device_allocate(struct device *, size_t bytes, device_stream, void **memory, struct failure *);
 void device_release(struct device *, void *memory, device_stream);
-bool device_allocate_result(struct device *, void **memory, struct failure *);
+bool device_allocate_result_slot(struct device *, void **memory, struct failure *);
 /* `unused`: no work on a stream accesses it. */
-void device_release_result(struct device *, void *memory, bool unused);
+void device_release_result_slot(struct device *, void *memory, bool unused);
 /* A synchronous copy to the host. */
 bool device_read(struct device *, void *to, const void *from, size_t bytes, device_stream, struct failure *);
 PyObject *core_allocations(PyObject *module, PyObject *unused);
@@ -439,20 +441,20 @@ bool warn(PyObject *category, const char *text);
 /* Warns, as NumPy does, if a cast discards the imaginary part. */
 bool warn_complex(enum dtype from, enum dtype to);
 /* Whether args[first] to args[last] are all None. */
-bool are_none(PyObject *const *args, int first, int last);
+bool all_none(PyObject *const *args, int first, int last);
 /* The promoted dtype of both operands, or the dtype that `object` asks for, if both can be cast to it. */
 bool read_common_dtype(struct call *, PyObject *object, enum dtype *);
 /* A ValueError with the shapes of x1 and x2. Returns false. */
 bool refuse_shapes(const struct operand *, const struct operand *, const char *expected);
 /* Asks for operand i in its own layout and dtype. */
-void want_native_layout(struct call *, int i);
+void use_native_layout(struct call *, int i);
 /* Sets call->out for a result of `dtype`, or of the operand's own dtype and byte order if the kernel only moves
  * bytes. */
-bool call_out(const struct module_state *, struct call *, PyObject *object, enum dtype, int ndim,
-              const npy_intp *shape, PyObject *stream);
+bool call_read_out(const struct module_state *, struct call *, PyObject *object, enum dtype, int ndim,
+                   const npy_intp *shape, PyObject *stream);
 /* How many indices of a dimension give parts of about `part` bytes: at least one, and a multiple of `multiple`
  * unless it is all of them. */
-npy_intp step_of(npy_intp part, npy_intp bytes_a_step, npy_intp multiple);
+npy_intp step_of(npy_intp part, npy_intp bytes_per_index, npy_intp multiple);
 
 /* ---- dry_run.c: calls that launch nothing ---- */
 

@@ -5,27 +5,27 @@
 
 /* ---- timed ---- */
 
-static _Thread_local struct timing *timing_now;
+static _Thread_local struct timing *thread_timing;
 
 struct timing *current_timing(void)
 {
-    return timing_now;
+    return thread_timing;
 }
 
 PyObject *core_timed(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    struct timing timing = {0}, *outer = timing_now;
+    struct timing timing = {0}, *outer = thread_timing;
     struct timespec start, end;
     PyObject *result;
 
     (void)module;
     if (!read_count("timed", count, 3))
         return NULL;
-    timing_now = &timing;
+    thread_timing = &timing;
     clock_gettime(CLOCK_MONOTONIC, &start);
     result = PyObject_Call(args[0], args[1], args[2]);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    timing_now = outer;
+    thread_timing = outer;
     if (!result)
         return NULL;
     return Py_BuildValue("N(dddd)", result, timing.upload, timing.kernel, timing.download,
@@ -42,7 +42,7 @@ struct graph {
     int inner;
 };
 
-static bool call_on_stream(struct graph *graph, int times)
+static bool call_repeatedly(struct graph *graph, int times)
 {
     for (int i = 0; i < times; i++) {
         PyObject *result = PyObject_CallFunction(graph->call, "K", (unsigned long long)(uintptr_t)graph->stream);
@@ -61,14 +61,14 @@ static bool capture(struct module_state *state, struct graph *graph, size_t flus
     bool ok = true, called;
 
     Py_BEGIN_ALLOW_THREADS
-    ok = graph->device->type->wait_all(graph->device, &failure) &&
+    ok = graph->device->type->synchronize_device(graph->device, &failure) &&
          cuda_capture_begin(graph->device, graph->stream, flush_bytes, &graph->graph, &failure);
     Py_END_ALLOW_THREADS
     if (!ok) {
         raise_failure(state, &failure);
         return false;
     }
-    called = call_on_stream(graph, graph->inner);
+    called = call_repeatedly(graph, graph->inner);
     PyErr_Fetch(&type, &value, &traceback);
     Py_BEGIN_ALLOW_THREADS
     ok = cuda_capture_end(graph->graph, &failure);
@@ -120,7 +120,7 @@ static int graph_init(PyObject *self, PyObject *args, PyObject *kwargs)
         raise_failure(state, &failure);
         return -1;
     }
-    return call_on_stream(graph, warmup) && capture(state, graph, (size_t)flush_bytes) ? 0 : -1;
+    return call_repeatedly(graph, warmup) && capture(state, graph, (size_t)flush_bytes) ? 0 : -1;
 }
 
 static PyObject *graph_replay(PyObject *self, PyObject *unused)

@@ -12,7 +12,7 @@ struct axes {
     npy_intp shape[NPY_MAXDIMS], x[NPY_MAXDIMS], out[NPY_MAXDIMS]; /* bytes */
 };
 
-static void drop_axis(struct axes *axes, int d)
+static void remove_axis(struct axes *axes, int d)
 {
     const size_t behind = (size_t)(--axes->ndim - d) * sizeof(npy_intp);
 
@@ -45,14 +45,14 @@ static int widen(struct axes *axes, int element, uintptr_t x, uintptr_t out)
             any |= axes->x[d] | axes->out[d];
     if ((bytes & (bytes - 1)) != 0 || any % bytes != 0)
         return element;
-    drop_axis(axes, run);
+    remove_axis(axes, run);
     return (int)bytes;
 }
 
 /* Expresses the permutation as a batch of matrices in `args`, with contiguous rows in x and in out. If both have
  * the same innermost axis, the matrices have a single row, which is copied. False if there is no such axis, or if
  * there are too many dimensions. */
-static bool find_matrices(struct axes axes, int element, struct transpose_args *args)
+static bool view_as_matrices(struct axes axes, int element, struct transpose_args *args)
 {
     const int row = side_by_side(&axes, axes.out, element), column = side_by_side(&axes, axes.x, element);
 
@@ -68,9 +68,9 @@ static bool find_matrices(struct axes axes, int element, struct transpose_args *
         args->rows = axes.shape[row];
         args->x_row_stride = axes.x[row] / element;
         args->out_row_stride = axes.out[column] / element;
-        drop_axis(&axes, row);
+        remove_axis(&axes, row);
     }
-    drop_axis(&axes, side_by_side(&axes, axes.x, element));
+    remove_axis(&axes, side_by_side(&axes, axes.x, element));
     if (axes.ndim > MAX_BATCH_DIMENSIONS)
         return false;
     args->batch_ndim = axes.ndim;
@@ -94,13 +94,13 @@ static struct axes axes_of(const struct layout *as, const struct layout *made)
 }
 
 /* Whether a rung accepts strides. Those up to `swizzled` do not. */
-static bool reads_strides(const struct kernel_row *row)
+static bool accepts_strides(const struct kernel_row *row)
 {
     return !row->ceiling && row->order > find_row(OP_transpose, "swizzled")->order;
 }
 
 /* Whether every row is 16-byte aligned, as `vectorized` requires in place. */
-static bool has_whole_vectors(const struct transpose_args *args, const void *array)
+static bool out_rows_are_vector_aligned(const struct transpose_args *args, const void *array)
 {
     enum { VECTOR = 16 };
     npy_intp any = (npy_intp)(uintptr_t)array | args->out_row_stride * args->element_size;
@@ -113,7 +113,7 @@ static bool has_whole_vectors(const struct transpose_args *args, const void *arr
 /* The rung that transposes square matrices in place, where `array` is both x and out: NULL if they are not square,
  * or no rung can.
  */
-static const struct kernel_row *choose_in_place(const struct transpose_args *args, const void *array)
+static const struct kernel_row *choose_in_place_kernel(const struct transpose_args *args, const void *array)
 {
     bool alike = args->rows == args->columns && args->x_row_stride == args->out_row_stride;
 
@@ -121,7 +121,7 @@ static const struct kernel_row *choose_in_place(const struct transpose_args *arg
         alike = alike && args->batch[d].x_stride == args->batch[d].out_stride;
     if (!alike)
         return NULL;
-    if (has_whole_vectors(args, array))
+    if (out_rows_are_vector_aligned(args, array))
         return find_row(OP_transpose, "vectorized");
     if (args->x_row_stride != args->columns || args->batch_ndim > 1 ||
         (args->batch_ndim && args->batch[0].x_stride != args->rows * args->columns))
@@ -129,9 +129,9 @@ static const struct kernel_row *choose_in_place(const struct transpose_args *arg
     return find_row(OP_transpose, "swizzled");
 }
 
-static bool takes_whole_steps(const struct layout *there, const void *call)
+static bool accepts_whole_element_strides(const struct layout *there, const void *call)
 {
-    return layout_has_whole_steps(there, dtype_bytes(((const struct call *)call)->in[0].dtype));
+    return layout_strides_are_whole_elements(there, dtype_bytes(((const struct call *)call)->in[0].dtype));
 }
 
 /* Sets the layouts of the call. kernel=None and rungs that read strides take x's own layout, if they can. Other
@@ -152,14 +152,16 @@ static void choose_layout(struct call *call, const int *axes)
     *as = view;
     if (call->kernel.row->ceiling)
         return;
-    call->strided_out = (call->kernel.chosen || reads_strides(call->kernel.row)) &&
-                        layout_has_whole_steps(made, element) && layout_has_whole_steps(as, element) &&
-                        (find_matrices(axes_of(as, made), element, &args) || call->kernel.chosen);
-    call->accepts_layout = call->strided_out ? takes_whole_steps : NULL;
+    call->strided_out = (call->kernel.chosen || accepts_strides(call->kernel.row)) &&
+                        layout_strides_are_whole_elements(made, element) &&
+                        layout_strides_are_whole_elements(as, element) &&
+                        (view_as_matrices(axes_of(as, made), element, &args) || call->kernel.chosen);
+    call->accepts_layout = call->strided_out ? accepts_whole_element_strides : NULL;
     call->accepts_context = call;
     call->in_place = call->strided_out && call->in[0].device && call->in[0].data == call->out.data &&
-                     find_matrices(axes_of(as, made), element, &args) && choose_in_place(&args, call->out.data) &&
-                     (call->kernel.chosen || call->kernel.row == choose_in_place(&args, call->out.data));
+                     view_as_matrices(axes_of(as, made), element, &args) &&
+                     choose_in_place_kernel(&args, call->out.data) &&
+                     (call->kernel.chosen || call->kernel.row == choose_in_place_kernel(&args, call->out.data));
     if (!call->strided_out && view.ndim > 1) { /* swap the last two, which the rung swaps back */
         const int last = view.ndim - 1;
 
@@ -171,7 +173,7 @@ static void choose_layout(struct call *call, const int *axes)
 }
 
 /* Moves elements one by one, with any strides. */
-static bool run_convert(struct call *part, const struct axes *axes, int element)
+static bool launch_element_copy(struct call *part, const struct axes *axes, int element)
 {
     const enum dtype dtype = element == 1   ? UINT8
                              : element == 2 ? UINT16
@@ -222,7 +224,7 @@ static bool is_small(const struct transpose_args *args)
 }
 
 /* The most elements of a matrix in one tile. */
-static npy_intp elements_of_tile(const struct transpose_args *args)
+static npy_intp max_tile_elements(const struct transpose_args *args)
 {
     enum { SIDE = 64 };
 
@@ -230,7 +232,7 @@ static npy_intp elements_of_tile(const struct transpose_args *args)
 }
 
 /* The rung for segments that stay contiguous. */
-static const char *choose_copy(const struct axes *axes, const struct transpose_args *args)
+static const char *choose_copy_kernel(const struct axes *axes, const struct transpose_args *args)
 {
     enum {
         FEW = 1 << 17,  /* elements in all; twice as many for LARGE ones */
@@ -261,7 +263,7 @@ static const char *choose_copy(const struct axes *axes, const struct transpose_a
 
 /* Whether large elements are moved one by one, because there are few and tiles would hardly be full. Reading short
  * segments costs more than writing them. */
-static bool takes_large_ones(const struct transpose_args *args, npy_intp elements)
+static bool prefers_element_copies(const struct transpose_args *args, npy_intp elements)
 {
     enum { VECTOR = 16, FEW = 1 << 18, MANY = 1 << 20 };
     const bool vector = args->element_size == VECTOR;
@@ -277,7 +279,7 @@ static bool takes_large_ones(const struct transpose_args *args, npy_intp element
 
 /* The rung for matrices with kernel=None. Its thresholds are where the rungs' times crossed on an H200, over two
  * thousand random problems. Up to some size the latency of memory dominates, and the least preparation wins. */
-static const struct kernel_row *choose_rung(const struct axes *axes, const struct transpose_args *args)
+static const struct kernel_row *choose_transpose_kernel(const struct axes *axes, const struct transpose_args *args)
 {
     enum { HALF = 2, WORD = 4, LARGE = 8, VECTOR = 16 }; /* bytes; an element is large from LARGE on */
     enum { TILE = 32 };                                  /* rows and columns of a tile */
@@ -288,7 +290,7 @@ static const struct kernel_row *choose_rung(const struct axes *axes, const struc
     const int element = args->element_size;
     const npy_intp rows = args->rows, columns = args->columns, elements = args->batches * rows * columns;
     const npy_intp patch = (rows < TILE ? rows : TILE) * (columns < TILE ? columns : TILE);
-    const npy_intp part = elements_of_tile(args);
+    const npy_intp part = max_tile_elements(args);
     const bool large = element >= LARGE, wide = rows >= TILE && columns >= TILE;
     const bool tiles = transpose_fills_tiles(args) && (large || elements <= (wide ? MANY : MORE)) &&
                        (element < VECTOR || patch <= PATCH || elements <= FEW / 128 || elements > FEW / 2);
@@ -302,12 +304,12 @@ static const struct kernel_row *choose_rung(const struct axes *axes, const struc
     const char *name = "vectorized";
 
     if (rows == 1)
-        name = choose_copy(axes, args);
+        name = choose_copy_kernel(axes, args);
     else if (tiles)
         name = "vectorized";
     else if (elements <= FEW || is_small(args))
         name = "small";
-    else if (element == VECTOR && columns <= WORD && takes_large_ones(args, elements))
+    else if (element == VECTOR && columns <= WORD && prefers_element_copies(args, elements))
         name = "small";
     else if (few_rows && element == 1 && rows <= TILE && elements > MANY)
         name = "narrow";
@@ -315,7 +317,7 @@ static const struct kernel_row *choose_rung(const struct axes *axes, const struc
         name = "vectorized";
     else if (long_rows && !narrow)
         name = "narrow";
-    else if ((narrow || part < PART / 2) && (large ? takes_large_ones(args, elements) : elements <= MORE))
+    else if ((narrow || part < PART / 2) && (large ? prefers_element_copies(args, elements) : elements <= MORE))
         name = "small";
     else if (narrow)
         name = "narrow";
@@ -326,7 +328,7 @@ static const struct kernel_row *choose_rung(const struct axes *axes, const struc
     return find_row(OP_transpose, name);
 }
 
-static bool run_strided(struct call *part)
+static bool launch_strided_transpose(struct call *part)
 {
     struct layout made = part->made;
     int element = dtype_bytes(part->in[0].dtype);
@@ -343,11 +345,12 @@ static bool run_strided(struct call *part)
     axes = axes_of(&part->as[0], &made);
     if (part->kernel.chosen)
         element = widen(&axes, element, (uintptr_t)args.x, (uintptr_t)args.out);
-    if (!find_matrices(axes, element, &args))
-        return run_convert(part, &axes, element);
+    if (!view_as_matrices(axes, element, &args))
+        return launch_element_copy(part, &axes, element);
     if (args.x == args.out)
-        return call_launch(part, choose_in_place(&args, args.out), &args);
-    return call_launch(part, part->kernel.chosen ? choose_rung(&axes, &args) : part->kernel.row, &args);
+        return call_launch(part, choose_in_place_kernel(&args, args.out), &args);
+    return call_launch(part, part->kernel.chosen ? choose_transpose_kernel(&axes, &args) : part->kernel.row,
+                       &args);
 }
 
 /* Packed matrices; for a ceiling, all in one row. */
@@ -365,7 +368,7 @@ static bool run_transpose(struct call *part, void *unused)
 
     (void)unused;
     if (part->strided_out)
-        return run_strided(part);
+        return launch_strided_transpose(part);
     if (as->ndim > 1 && !part->kernel.row->ceiling) {
         args.rows = as->shape[as->ndim - 2];
         args.columns = as->shape[as->ndim - 1];
@@ -424,7 +427,7 @@ static PyObject *transpose(const struct module_state *state, PyObject *const *ar
 {
     const bool own_out = args[T_OUT] != Py_None;
     struct call call = {
-        .inputs = 1, .bytes_only = true, .keeps_array = !PyArray_IsScalar(args[T_X], Generic), .note = note};
+        .inputs = 1, .bytes_only = true, .keeps_0d_array = !PyArray_IsScalar(args[T_X], Generic), .note = note};
     const struct layout *layout = &call.in[0].layout;
     npy_intp shape[NPY_MAXDIMS];
     int axes[NPY_MAXDIMS];
@@ -433,14 +436,14 @@ static PyObject *transpose(const struct module_state *state, PyObject *const *ar
         !read_axes(args[T_AXES], layout->ndim, axes) ||
         !read_device(state, args[T_DEVICE], call.in, 1, &call.device) ||
         !read_kernel(OP_transpose, args[T_KERNEL], "tile", args[T_TILE], args[T_PAD], args[T_DEVICE],
-                     call_is_host(&call), &call.device, &call.kernel) ||
+                     call_has_host_operands(&call), &call.device, &call.kernel) ||
         !check_kernel_dtype(&call.kernel, "x", call.in[0].dtype) ||
         !read_stream(state, args[T_STREAM], call.device, &call.stream))
-        return call_refused(&call);
+        return call_fail(&call);
     for (int i = 0; i < layout->ndim; i++)
         shape[i] = layout->shape[call.kernel.row->ceiling ? i : axes[i]];
-    if (!call_out(state, &call, args[T_OUT], call.in[0].dtype, layout->ndim, shape, args[T_STREAM]))
-        return call_refused(&call);
+    if (!call_read_out(state, &call, args[T_OUT], call.in[0].dtype, layout->ndim, shape, args[T_STREAM]))
+        return call_fail(&call);
 
     if (call.out.size) {
         choose_layout(&call, axes);
@@ -458,7 +461,7 @@ PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t cou
     if (!read_count("transpose", count, T_STREAM + 1))
         return NULL;
     const bool plain =
-        args[T_OUT] != Py_None && are_none(args, T_AXES, T_PAD) && are_none(args, T_DEVICE, T_STREAM);
+        args[T_OUT] != Py_None && all_none(args, T_AXES, T_PAD) && all_none(args, T_DEVICE, T_STREAM);
     PyObject *const operands[] = {args[T_X], args[T_OUT]};
     if (plain && launch_cache_run(state, OP_transpose, operands, 2, &result))
         return result;

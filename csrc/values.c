@@ -53,15 +53,16 @@ static bool copy_to_host(struct array *array, const char *from, size_t bytes, vo
     enum result result = array->result;
 
     Py_BEGIN_ALLOW_THREADS
-    if (result == NO_RESULT)
+    if (result == NO_RESULT_SLOT)
         ok = device_read(array->device, to, from, bytes, array->owning_stream, &failure);
     else
-        ok = array->device->type->read_result(array->device, from, bytes, result != SETTLED, to, &failure);
+        ok = array->device->type->read_result_slot(array->device, from, bytes, result != RESULT_NEEDS_SYNC, to,
+                                                   &failure);
     Py_END_ALLOW_THREADS
     if (!ok)
         raise_failure(state, &failure);
-    else if (result == AWAITED)
-        (void)atomic_compare_exchange_strong(&array->result, &result, ARRIVED);
+    else if (result == RESULT_PENDING)
+        (void)atomic_compare_exchange_strong(&array->result, &result, RESULT_READY);
     return ok;
 }
 
@@ -87,7 +88,7 @@ static PyObject *copied_with_gaps(struct array *array)
     if (!read_operand(state, (PyObject *)array, "self", Py_None, &call.in[0]) ||
         !read_out(state, Py_None, call.device, true, array->descr, array->ndim, array_shape(array), Py_None,
                   &call.out))
-        return call_refused(&call);
+        return call_fail(&call);
     call.as[0] = call.in[0].layout;
     call.result = call.in[0].dtype;
     return call_run_convert(state, &call, false);

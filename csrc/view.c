@@ -239,7 +239,7 @@ static PyObject *assign(struct array *view, PyObject *value)
         !read_stream(state, Py_None, call.device, &call.stream) ||
         !read_out(state, (PyObject *)view, call.device, false, view->descr, view->ndim, array_shape(view), Py_None,
                   &call.out))
-        return call_refused(&call);
+        return call_fail(&call);
     return call_run_copy(state, &call, true);
 }
 

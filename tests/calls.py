@@ -46,13 +46,13 @@ DTYPES = {
         "complex128",
     )
 } | {"longlong": np.dtype(np.longlong), "ulonglong": np.dtype(np.ulonglong)}  # of 8 bytes, and other types yet
-RANKS = {"b": 0, "u": 1, "i": 2, "f": 3, "c": 4}  # same_kind casting goes up
-PRECISIONS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits, with the hidden one
-SMALLEST = {"float16": -14, "bfloat16": -126, "float32": -126, "float64": -1022}  # exponents of normal numbers
+CASTING_ORDER = {"b": 0, "u": 1, "i": 2, "f": 3, "c": 4}  # same_kind casting goes up
+SIGNIFICAND_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits, with the hidden one
+MIN_EXPONENT = {"float16": -14, "bfloat16": -126, "float32": -126, "float64": -1022}  # exponents of normal numbers
 PARTS = {"complex64": "float32", "complex128": "float64"}
 LENGTHS = (2, 3, 1, 5, 7, 31, 32, 33, 65, 0)
 LIMIT = 2000  # elements of an operand
-LISTS = ("float64", "int64", "bool", "complex128")  # what a list of Python's numbers becomes
+LIST_DTYPES = ("float64", "int64", "bool", "complex128")  # what a list of Python's numbers becomes
 
 REDUCTIONS = (
     "sum",
@@ -68,7 +68,7 @@ REDUCTIONS = (
     "argmax",
     "count_nonzero",
 )
-WIDE_STATES = ("var", "std", "argmin", "argmax")  # whose partial results no atomic can change
+OPS_WITHOUT_ATOMIC = ("var", "std", "argmin", "argmax")  # whose partial results no atomic can change
 KERNELS_BY_NAME = ("sum", "prod", "min", "max")  # whose own functions have kernel= and block_size=
 FAMILIES = {
     "matmul": ("matmul",),
@@ -114,7 +114,7 @@ def kind(dtype):
 
 def casts(from_, to):
     """Whether same_kind casting allows it."""
-    return RANKS[kind(from_)] <= RANKS[kind(to)]
+    return CASTING_ORDER[kind(from_)] <= CASTING_ORDER[kind(to)]
 
 
 def native(dtype):
@@ -141,7 +141,7 @@ def half_ulp(x, dtype):
     if kind(dtype) != "f":
         return np.zeros_like(x)
     exponent = np.frexp(np.abs(x))[1]
-    exponent = np.maximum(exponent, SMALLEST[dtype.name] + 1) - PRECISIONS[dtype.name] - 1
+    exponent = np.maximum(exponent, MIN_EXPONENT[dtype.name] + 1) - SIGNIFICAND_BITS[dtype.name] - 1
     return np.ldexp(np.longdouble(1), exponent)
 
 
@@ -289,7 +289,7 @@ def _complex(make):
     return parts
 
 
-def _wild(rng, shape, dtype):
+def _wide_range(rng, shape, dtype):
     """Of both signs and of many magnitudes."""
     decades = 1 if dtype.itemsize == 2 else 4
     return rng.standard_normal(shape) * 10 ** rng.uniform(-decades, decades, shape)
@@ -333,7 +333,7 @@ VALUES = {
     "natural": _complex(_integers(0, 10)),
     "normal": _complex(lambda rng, shape, dtype: rng.standard_normal(shape)),
     "shifted": _complex(lambda rng, shape, dtype: 1000 + rng.standard_normal(shape)),
-    "wild": _complex(_wild),
+    "wild": _complex(_wide_range),
     "factors": _near_one,
     "special": _complex(_special),
     "extreme": _extreme,
@@ -344,7 +344,7 @@ VALUES = {
 
 
 @dataclass
-class Answer:
+class ExpectedResult:
     """What a call has to give: an exception, or values and how far off they may be."""
 
     errors: tuple = ()  # any of them is right
@@ -367,9 +367,9 @@ class Answer:
         elif self.bound is None:
             values, bound = cast(self.values, native(dtype)), None
         else:  # it may have been rounded to its own dtype before
-            values = _limited(self.values.astype(wide(dtype)), native(dtype))
+            values = _overflow_to_inf(self.values.astype(wide(dtype)), native(dtype))
             bound = self.bound + half_ulp(self.values, self.dtype) + half_ulp(values, native(dtype))
-        return Answer((), values, bound, dtype, False, self.warnings, self.loose)
+        return ExpectedResult((), values, bound, dtype, False, self.warnings, self.loose)
 
     def rounded(self):
         """A right result."""
@@ -383,9 +383,9 @@ class Answer:
         letter = self.dtype.char  # of two types of 8 bytes that are equal
         require(x.dtype.char == letter, f"expected a dtype with the letter {letter}, got {x.dtype.char}")
         if self.bound is None:
-            right = _same(x, self.values)
+            right = _equal_or_both_nan(x, self.values)
         else:
-            right = _near(x.astype(wide(x.dtype)), self.values, self.bound)
+            right = _within_bound(x.astype(wide(x.dtype)), self.values, self.bound)
         if self.loose is not None:
             right |= self.loose & ~np.isfinite(x)
         if self.negative is not None:
@@ -398,30 +398,30 @@ class Answer:
         raise MismatchError(f"{wrong}: expected {self.values[at]!s}{allowed}, got {x[at]!s}")
 
 
-def _limited(values, dtype):
+def _overflow_to_inf(values, dtype):
     """The same, but infinite where the dtype has nothing so large."""
     narrow = cast(values, dtype)
     return np.where(np.isfinite(narrow), values, narrow.astype(values.dtype))
 
 
-def _same(x, values):
+def _equal_or_both_nan(x, values):
     """Equal, or both NaN."""
     if kind(values.dtype) not in "fc":
         return x == values
     return (x == values) | (np.isnan(x) & np.isnan(values))
 
 
-def _near(x, values, bound):
+def _within_bound(x, values, bound):
     """Within the bound, in either part; what is not finite must be the same."""
     if np.iscomplexobj(values):
         bound = np.asarray(bound, np.clongdouble)
-        return _near(x.real, values.real, bound.real) & _near(x.imag, values.imag, bound.imag)
+        return _within_bound(x.real, values.real, bound.real) & _within_bound(x.imag, values.imag, bound.imag)
     finite = np.isfinite(values)
     with np.errstate(invalid="ignore"):
-        return np.where(finite, np.abs(x - values) <= bound, _same(x, values))
+        return np.where(finite, np.abs(x - values) <= bound, _equal_or_both_nan(x, values))
 
 
-def _unless(condition, error):
+def _raise_unless(condition, error):
     if not condition:
         raise error
 
@@ -462,7 +462,7 @@ class Problem:
     @functools.cached_property
     def answer(self):
         if self.mixes:
-            return Answer((TypeError,))
+            return ExpectedResult((TypeError,))
         name = "operator" if self.op in OPERATORS and self.op != "@" else "matmul" if self.op == "@" else self.op
         compute = _reduction if self.op in REDUCTIONS else globals()[f"_{name}"]
         try:
@@ -470,8 +470,8 @@ class Problem:
                 warnings.simplefilter("always")
                 answer = compute(self, *(operand.plain for operand in self.operands))
         except (TypeError, ValueError, OverflowError) as error:
-            return Answer((_family(error),))
-        answer.warnings = _warned(caught)
+            return ExpectedResult((_exception_family(error),))
+        answer.warnings = _known_warnings(caught)
         if (
             kind(DTYPES[self.operands[0].dtype]) == "c" and self["dtype"] == "bfloat16"
         ):  # of which ml_dtypes does not warn
@@ -479,13 +479,13 @@ class Problem:
         return answer
 
 
-def _family(error):
+def _exception_family(error):
     """What a caller has to catch: NumPy's own specialisations are not promised."""
     families = (np.exceptions.AxisError, TypeError, ValueError, OverflowError)
     return next((family for family in families if isinstance(error, family)), type(error))
 
 
-def _warned(caught):
+def _known_warnings(caught):
     """Which of WARNINGS there are."""
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, RuntimeWarning)]
     return frozenset(known for known in WARNINGS if any(known in text for text in texts))
@@ -497,9 +497,9 @@ def _unit(dtype, named):
     return 2.0**-53 if name == "float64" or (name == "float32" and not named) else 2.0**-24
 
 
-def _matmul(problem, a, b):
+def _expected_matmul(problem, a, b):
     dtype = DTYPES[problem["dtype"]] if problem["dtype"] else np.promote_types(a.dtype, b.dtype)
-    _unless(casts(a.dtype, dtype) and casts(b.dtype, dtype), TypeError("same_kind"))
+    _raise_unless(casts(a.dtype, dtype) and casts(b.dtype, dtype), TypeError("same_kind"))
     a, b = cast(a, dtype), cast(b, dtype)
     if kind(dtype) in "bui":
         values, bound = np.matmul(a, b), None
@@ -513,7 +513,7 @@ def _matmul(problem, a, b):
             bound = (2 * k + 2) * unit * magnitude * (1 + 1j)
         if dtype.itemsize == 2:
             bound += half_ulp(np.abs(values) + bound, dtype)
-    return Answer((), np.asarray(values), bound, dtype, np.ndim(values) == 0)
+    return ExpectedResult((), np.asarray(values), bound, dtype, np.ndim(values) == 0)
 
 
 def _reduction(problem, x):
@@ -529,7 +529,7 @@ def _reduction(problem, x):
     numpys = np.asarray(getattr(np, op)(x, axis=axis, keepdims=keepdims, **options))
     scalar, dtype = numpys.ndim == 0, numpys.dtype
     if op in ("min", "max", "any", "all", "argmin", "argmax", "count_nonzero") or kind(dtype) in "bui":
-        return Answer((), numpys, None, dtype, scalar)
+        return ExpectedResult((), numpys, None, dtype, scalar)
 
     negative = None
     if op == "sum" and kind(dtype) == "f":  # the sum of zeros has the sign of all of them
@@ -546,10 +546,10 @@ def _reduction(problem, x):
     count = x.size // max(values.size, 1) + ("initial" in options)
     bound, loose = BOUNDS[op](x, values, count, unit, dtype_of_x, problem, options)
     values = np.asarray(values).astype(wide(dtype))  # a variance may have been asked for as a complex number
-    values = _limited(values, dtype)
-    if unit < 2.0 ** -PRECISIONS[PARTS.get(dtype.name, dtype.name)]:  # it is rounded at the end
+    values = _overflow_to_inf(values, dtype)
+    if unit < 2.0 ** -SIGNIFICAND_BITS[PARTS.get(dtype.name, dtype.name)]:  # it is rounded at the end
         bound = bound + half_ulp(_abs(values) + bound, dtype)
-    return Answer((), values, bound, dtype, scalar, loose=loose, negative=negative)
+    return ExpectedResult((), values, bound, dtype, scalar, loose=loose, negative=negative)
 
 
 def _as_element(value, dtype):
@@ -568,7 +568,7 @@ def _operator(problem, x, y):
     if not any(operand.form == "number" for operand in problem.operands):
         np.promote_types(x.dtype, y.dtype)  # ml_dtypes has operators for what has no dtype in common
     result = np.asarray(OPERATORS[problem.op](*sides))
-    return Answer((), result, None, result.dtype)
+    return ExpectedResult((), result, None, result.dtype)
 
 
 def _abs(x):
@@ -640,35 +640,35 @@ BOUNDS = {
 }
 
 
-def _moved(problem, values):
+def _expected_copy(problem, values):
     """The answer where only bytes are moved: also their order stays, but in a scalar, which has none."""
     operand = problem.operands[0]
     scalar = values.ndim == 0 and (
         problem.op != "transpose" or operand.form == "scalar"
     )  # np.transpose keeps arrays
-    return Answer(
+    return ExpectedResult(
         (), values, None, DTYPES[operand.dtype] if scalar else operand.layout.dtype(operand.dtype), scalar
     )
 
 
 def _transpose(problem, x):
-    return _moved(problem, x if problem["kernel"] == "copy" else np.transpose(x, problem["axes"]))
+    return _expected_copy(problem, x if problem["kernel"] == "copy" else np.transpose(x, problem["axes"]))
 
 
 def _reverse(problem, x):
-    return _moved(problem, np.flip(x))
+    return _expected_copy(problem, np.flip(x))
 
 
 def _add_one(problem, x):
     one = 1 if x.dtype == bool else x.dtype.type(1)  # that of Python widens bool, and ml_dtypes' dtype too
     result = np.asarray(x + one)
-    return Answer((), result, None, result.dtype, x.ndim == 0)
+    return ExpectedResult((), result, None, result.dtype, x.ndim == 0)
 
 
 def _convert(problem, x):
     dtype = DTYPES[problem["dtype"]] if problem["dtype"] else x.dtype
     x.astype(dtype)  # warns
-    return Answer((), cast(x, dtype), None, dtype, x.ndim == 0)
+    return ExpectedResult((), cast(x, dtype), None, dtype, x.ndim == 0)
 
 
 _asarray = _convert
@@ -677,7 +677,7 @@ _asarray = _convert
 # ---- calls ------------------------------------------------------------------------------------------------------
 
 
-def _common(problem, out):
+def _common_dtype(problem, out):
     """The dtype that holds the elements and those of `out`; None where there is none, or `out` cannot take it."""
     try:
         common = np.promote_types(DTYPES[problem.operands[0].dtype], DTYPES[out.dtype])
@@ -686,9 +686,9 @@ def _common(problem, out):
     return common if casts(common, DTYPES[out.dtype]) else None
 
 
-def _computed_in(problem, out):
+def _with_accumulator_dtype(problem, out):
     """The same with the dtype in which NumPy adds up where `out` has another one: the one that holds both."""
-    x, common = DTYPES[problem.operands[0].dtype], _common(problem, out)
+    x, common = DTYPES[problem.operands[0].dtype], _common_dtype(problem, out)
     sums = problem.op in ("sum", "prod") or (problem.op == "mean" and kind(x) in "fc")
     if not sums or common is None or problem["dtype"]:
         return problem
@@ -696,7 +696,7 @@ def _computed_in(problem, out):
     return replace(problem, keywords=problem.keywords | {"dtype": name})
 
 
-def _numpys_out(problem, out):
+def _numpy_into_out(problem, out):
     """What NumPy itself writes into an `out` of that dtype, and warns of."""
     options = {name: problem[name] for name in ("axis", "keepdims", "initial") if problem[name] is not None}
     if problem["dtype"] and problem.op in ("sum", "prod"):
@@ -705,7 +705,7 @@ def _numpys_out(problem, out):
     with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         getattr(np, problem.op)(problem.operands[0].plain, out=written, **options)
-    return written, _warned(caught)
+    return written, _known_warnings(caught)
 
 
 def _divides_in_out(problem, out):
@@ -720,7 +720,7 @@ def _mean_in_out(problem, out):
         warnings.simplefilter("ignore")
         sums = np.sum(x, problem["axis"], DTYPES[problem["dtype"]], keepdims=bool(problem["keepdims"]))
     values = np.asarray(sums.astype(wide(dtype)) / max(x.size // max(np.size(sums), 1), 1))
-    return Answer((), values, 3 * half_ulp(values, dtype), dtype, warnings=problem.answer.warnings)
+    return ExpectedResult((), values, 3 * half_ulp(values, dtype), dtype, warnings=problem.answer.warnings)
 
 
 @dataclass(frozen=True)
@@ -736,7 +736,7 @@ class Call:
         problem, out = self.problem, self.out
         if out is None or problem.answer.errors:
             return problem.answer
-        answer = _computed_in(problem, out).answer
+        answer = _with_accumulator_dtype(problem, out).answer
         if answer.errors:  # of an `initial` that the dtype of `out` does not hold
             return answer
         if _divides_in_out(problem, out):
@@ -745,10 +745,10 @@ class Call:
         kinds = "i" if self.problem.op in ("argmin", "argmax") else "buifc"
         wrong += [(not casts(answer.dtype, out.dtype) or kind(out.dtype) not in kinds, TypeError)]
         if errors := tuple(error for fault, error in wrong if fault):
-            return Answer(errors)
+            return ExpectedResult(errors)
         into = answer.into(out.layout.dtype(out.dtype))
         exact = problem.op in ("sum", "prod", "min", "max", "any", "all") and into.bound is None
-        common = _common(
+        common = _common_dtype(
             problem, out
         )  # of integers with and without sign it is float64, and those of 64 bits differ
         first = problem.op in ("min", "max") and problem["initial"] is not None  # which is read for `out`
@@ -756,11 +756,11 @@ class Call:
         warned = answer.warnings
         if exact and (first or common == DTYPES[out.dtype]):  # to a narrower one NumPy casts, too
             try:
-                into.values, heard = _numpys_out(problem, out)
+                into.values, heard = _numpy_into_out(problem, out)
                 warned = heard if first else warned  # a sum's loop warns of what it reads of `out`, too
             except (OverflowError, ValueError) as error:  # of an `initial` that `out` does not hold
-                return Answer((type(error),))
-        return Answer((), into.values, into.bound, into.dtype, False, warned, into.loose)
+                return ExpectedResult((type(error),))
+        return ExpectedResult((), into.values, into.bound, into.dtype, False, warned, into.loose)
 
     @property
     def arrays(self):
@@ -784,7 +784,7 @@ class Call:
         """Whether the fault has struck."""
         memories, out = [np.full(operand.bytes, 0xA5, np.uint8) for operand in self.problem.operands], None
         if self.out is not None:
-            out, memories = self._place_out(memories, smemkit, device)
+            out, memories = self._make_out(memories, smemkit, device)
         made = zip(self.problem.operands, memories, strict=False)  # the last memory may be out's
         operands = [operand.make(memory, smemkit, device) for operand, memory in made]
         function = OPERATORS.get(self.problem.function) or getattr(smemkit, self.problem.function)
@@ -813,7 +813,7 @@ class Call:
             struck = fault.disarm(smemkit) if fault else False
         launches = smemkit.launches() - launches
 
-        if struck and not (fault.may_be_overcome and raised is None):
+        if struck and not (fault.is_recoverable and raised is None):
             fault.check(smemkit, raised)
             told = IN_PART in " ".join([str(raised), *getattr(raised, "__notes__", ())])
             require(not told or out is not None, "an `out` that there is not has been written")
@@ -822,7 +822,7 @@ class Call:
             else:
                 _check_memories(memories, before, out if told else None)
             return True
-        self._check_result(result, raised, out, smemkit, launches, _warned(caught))
+        self._check_result(result, raised, out, smemkit, launches, _known_warnings(caught))
         if self.arrays:
             self._check_arrays(operands, out if raised else None, out_before)
         else:
@@ -837,7 +837,7 @@ class Call:
         same = out is None or out.numpy().tobytes() == out_before
         require(same, "`out` was written, although the call was refused")
 
-    def _place_out(self, memories, smemkit, device):
+    def _make_out(self, memories, smemkit, device):
         """`out`, full of what no call gives, and the memories with its own among them."""
         name, shape = self.out.dtype, self.out.shape
         if self.arrays:
@@ -861,7 +861,7 @@ class Call:
         if answer.errors:
             names = " or ".join(error.__name__ for error in answer.errors)
             require(raised is not None, f"expected {names}, got a result")
-            right = _family(raised) in answer.errors
+            right = _exception_family(raised) in answer.errors
             require(right, f"expected {names}, got {type(raised).__name__}: {raised}")
             require(launches == 0, f"refused after {launches} launches")
             return
@@ -877,7 +877,9 @@ class Call:
             require(isinstance(result, smemkit.Array), f"expected an Array, got {type(result).__name__}")
             require(result.dtype == native(answer.dtype), f"expected dtype {answer.dtype}, got {result.dtype}")
             require(result.shape == answer.shape, f"expected shape {answer.shape}, got {result.shape}")
-            Answer((), answer.values, answer.bound, native(answer.dtype), loose=answer.loose).check(result.numpy())
+            ExpectedResult((), answer.values, answer.bound, native(answer.dtype), loose=answer.loose).check(
+                result.numpy()
+            )
             return
         wanted = np.generic if answer.scalar else np.ndarray
         right = isinstance(result, np.generic) if answer.scalar else type(result) is np.ndarray
@@ -906,7 +908,7 @@ class Fault:
         return fail(0) == 0
 
     @property
-    def may_be_overcome(self):
+    def is_recoverable(self):
         """Whether a call may do without what it could not have."""
         return self.kind == "allocation"
 
@@ -933,13 +935,13 @@ def _check_memories(memories, before, out):
     for memory, copy in zip(memories, before, strict=True):
         if out is not None and np.may_share_memory(out, memory):
             after = memory.copy()
-            _over_copy(out, memory, after)[...] = _over_copy(out, memory, copy)
+            _view_in_copy(out, memory, after)[...] = _view_in_copy(out, memory, copy)
             require(np.array_equal(after, copy), "bytes beside those of `out` were written")
         else:
             require(np.array_equal(memory, copy), "an operand was written, or `out` although the call was refused")
 
 
-def _over_copy(view, memory, copy):
+def _view_in_copy(view, memory, copy):
     """The view of `memory`, over a copy of it."""
     start = view.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
     return np.ndarray(view.shape, view.dtype, copy, start, view.strides)
@@ -969,7 +971,7 @@ def draw(choose, rows, family=None):
     family = family or choose(("reduce",) * 5 + ("matmul",) * 2 + ("transpose", "first", "casts", "operators"))
     function = choose(FAMILIES[family])
     drawers = {"matmul": _draw_matmul, "reduce": _draw_reduction, "operators": _draw_operator}
-    problem = drawers.get(family, _draw_move)(choose, rows, function)
+    problem = drawers.get(family, _draw_data_movement)(choose, rows, function)
     out = None
     no_out = function == "asarray" or function in OPERATORS or problem.answer.errors
     if not no_out and choose(range(3)) == 2:
@@ -1018,10 +1020,10 @@ def _draw_operand(choose, dtype, shape, values, arrays):
         layout = _draw_layout(choose, shape, dtype, writeable=True) if chance(choose, 2) else PLAIN
         return Operand(dtype, shape, values, seed, "Array", Layout(steps=layout.steps, leads=layout.leads))
     form = choose(("array",) * 8 + ("Tagged", "Boxed", "list", "scalar"))
-    if form == "list" and (dtype not in LISTS or not shape or 0 in shape):
+    if form == "list" and (dtype not in LIST_DTYPES or not shape or 0 in shape):
         form = "array"
     if form == "scalar":
-        form = "array" if shape else "number" if dtype in LISTS and chance(choose, 2) else "scalar"
+        form = "array" if shape else "number" if dtype in LIST_DTYPES and chance(choose, 2) else "scalar"
     layout = PLAIN if form in ("list", "scalar", "number") else _draw_layout(choose, shape, dtype)
     return Operand(dtype, shape, values, seed, form, layout)
 
@@ -1145,7 +1147,7 @@ def _draw_reduction(choose, rows, op):
     if function == "reduce":
         keywords["op"] = op
     if function == "reduce" or op in KERNELS_BY_NAME:
-        if op in WIDE_STATES:
+        if op in OPS_WITHOUT_ATOMIC:
             rows = [row for row in rows or () if row.name != "atomic"]
         keywords |= _draw_kernel(choose, rows, "reduce", dtype, target or dtype)
     keywords = {name: value for name, value in keywords.items() if name != "axis" or value is not None}
@@ -1192,8 +1194,8 @@ def _draw_operator(choose, rows, function):
             own = ()
         if form == "array" and not own:  # which NumPy makes of its scalars, too
             form = "scalar"
-        if (form == "number" and dtype not in LISTS) or (
-            form == "list" and (dtype not in LISTS or 0 in own or not own)
+        if (form == "number" and dtype not in LIST_DTYPES) or (
+            form == "list" and (dtype not in LIST_DTYPES or 0 in own or not own)
         ):
             form = "Array"
         operand = _draw_operand(choose, dtype, own, choose(values), form == "Array")
@@ -1209,7 +1211,7 @@ def _draw_operator(choose, rows, function):
     return Problem(function, tuple(operands))
 
 
-def _draw_move(choose, rows, function):
+def _draw_data_movement(choose, rows, function):
     dtype = choose(tuple(DTYPES))
     ndim = choose((2, 1, 3, 0, 4, 5))
     shape = _draw_shape(choose, ndim)

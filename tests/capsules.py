@@ -22,7 +22,7 @@ import numpy as np
 
 NAMES = {False: b"dltensor", True: b"dltensor_versioned"}
 DELETER = PYFUNCTYPE(None, c_void_p)
-CODES = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5, "V": 4}  # by NumPy's kinds; "V" is bfloat16's
+DLPACK_TYPE_CODES = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5, "V": 4}  # by NumPy's kinds; "V" is bfloat16's
 
 new_capsule = PYFUNCTYPE(py_object, c_void_p, c_char_p, c_void_p)(("PyCapsule_New", pythonapi))
 is_valid = PYFUNCTYPE(c_int, c_void_p, c_char_p)(("PyCapsule_IsValid", pythonapi))
@@ -45,11 +45,11 @@ class Tensor(Structure):
     ]
 
 
-class Managed(Structure):
+class DLManagedTensor(Structure):
     _fields_ = [("tensor", Tensor), ("context", c_void_p), ("deleter", c_void_p)]
 
 
-class Versioned(Structure):
+class DLManagedTensorVersioned(Structure):
     _fields_ = [
         ("major", c_uint32),
         ("minor", c_uint32),
@@ -60,7 +60,7 @@ class Versioned(Structure):
     ]
 
 
-STRUCTURES = {False: Managed, True: Versioned}
+STRUCTURES = {False: DLManagedTensor, True: DLManagedTensorVersioned}
 
 
 def opened(capsule, versioned=False):
@@ -100,7 +100,7 @@ class Exporter:
             top = {"major": 1, "minor": 0} | top
         self.lengths = [None if values is None else lengths(values) for values in (shape, strides)]
         tensor = {"data": x.ctypes.data, "device_type": 1, "ndim": x.ndim if shape is None else len(shape)}
-        tensor |= {"code": CODES[x.dtype.kind], "bits": 8 * x.itemsize, "lanes": 1}
+        tensor |= {"code": DLPACK_TYPE_CODES[x.dtype.kind], "bits": 8 * x.itemsize, "lanes": 1}
         pointers = dict(zip(("shape", "strides"), self.lengths, strict=True))
         tensor |= {key: ctypes.cast(value, POINTER(c_int64)) for key, value in pointers.items() if value}
         self.delete, self.destroy = DELETER(self.count), DELETER(self.drop)

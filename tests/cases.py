@@ -51,7 +51,7 @@ class Kernel:
         options = [f"{name}{value}" for name, value in self.options]
         return "-".join(["default" if self.default else self.row.name, self.dtype, *options])
 
-    def runs_on(self, device):
+    def is_available_on(self, device):
         """Whether this build has it for a device that is here, and the device what it needs."""
         if device == "cpu":
             return "cpu" in self.row.devices
@@ -63,7 +63,7 @@ def _parametrise(kernels, devices):
         pytest.param(device, kernel, marks=DEVICES[device], id=f"{device}-{kernel}")
         for device in devices
         for kernel in kernels
-        if device in DEVICES and kernel.runs_on(device)
+        if device in DEVICES and kernel.is_available_on(device)
     ]
     return pytest.mark.parametrize(("device", "kernel"), cases, indirect=True)
 

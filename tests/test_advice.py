@@ -133,7 +133,7 @@ def test_patterns(line, advice):
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
-def test_the_pad_that_it_names_leaves_no_conflict(size, width):
+def test_suggested_padding_removes_the_conflict(size, width):
     line = shared([size * width * t for t in LANES], COLUMN, size=size)
     if line.conflicts:
         padded = int(re.search(r"pad the row to (\d+)", advise(line))[1])
@@ -154,7 +154,7 @@ def test_the_pad_that_it_names_leaves_no_conflict(size, width):
     ],
     ids=lambda line: f"{line.space}-{line.size}",
 )
-def test_nothing_to_say_of_what_is_right(line):
+def test_no_advice_for_efficient_accesses(line):
     assert line.advice == ""
     assert not line.wasteful
 
@@ -174,12 +174,12 @@ def test_atomics_on_one_address(line):
         (remote(SCATTERED), "follow no pattern (an index that comes from data?)"),
     ],
 )
-def test_scattered_addresses_are_called_so(line, word):
+def test_scattered_addresses_are_named_as_such(line, word):
     assert word in advise(line)
     assert " pad the row" not in advise(line)
 
 
-def test_the_lanes_that_it_names_meet():
+def test_named_lanes_share_a_bank():
     line = shared(SCATTERED)
     lanes, bank = re.search(r"lanes ([\d, …]+) meet in bank (\d+)", advise(line)).groups()
     lanes = [int(lane) for lane in lanes.split(", ") if lane != "…"]
@@ -187,7 +187,7 @@ def test_the_lanes_that_it_names_meet():
     assert {SCATTERED[lane] // 4 % 32 for lane in lanes} == {int(bank)}
 
 
-def test_without_an_example_only_the_numbers_speak():
+def test_advice_without_example_addresses():
     line = LineReport("k.cu", 1, "", "shared", "load", 1, 8, 7, 8)
     assert advise(line) == "8-way: lanes of one request need 8 different words of one bank"
     line = LineReport("k.cu", 1, "", "global", "load", 10, sectors=80, ideal_sectors=40)
@@ -212,11 +212,11 @@ def test_patterns_are_found(pattern, active):
 
 
 @pytest.mark.parametrize("example", [[], [0, 4], [None] * 32, SCATTERED, [t * t * 4 for t in LANES]])
-def test_what_is_no_pattern(example):
+def test_addresses_without_a_pattern(example):
     assert find_pattern(example) is None
 
 
-def test_the_bank_map_is_what_the_hardware_counts():
+def test_bank_map_matches_hardware_counts():
     for row in TRUTH:
         store = row["op"] == "store"
         groups = bank_map(row["addresses"], row["size"], store=store)
@@ -227,7 +227,7 @@ def test_the_bank_map_is_what_the_hardware_counts():
         assert tuple(served) == cost.banks
 
 
-def test_a_word_for_several_lanes_is_one_cell():
+def test_lanes_sharing_a_word_share_a_bank_map_cell():
     ((wave,),) = bank_map([0, 0, 4, None, 6], 2)
     assert wave[:3] == [(0, 1), (2, 4), ()]
 

@@ -11,7 +11,7 @@ import smemkit
 from smemkit import _core
 
 X, Y = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(6, dtype=np.float32).reshape(3, 2)
-WANTED = {  # operands that fit, and the shape of `out`
+VALID_CALLS = {  # operands that fit, and the shape of `out`
     "matmul": ((X, Y), (2, 2)),
     "reduce": ((X,), ()),
     "transpose": ((X,), (3, 2)),
@@ -19,9 +19,9 @@ WANTED = {  # operands that fit, and the shape of `out`
     "add_one": ((X,), (2, 3)),
     "convert": ((X,), (2, 3)),
 }
-KERNELS = {op: ", ".join(f"'{row.name}'" for row in smemkit.kernels(op)) for op in WANTED}
+KERNELS = {op: ", ".join(f"'{row.name}'" for row in smemkit.kernels(op)) for op in VALID_CALLS}
 SIZES = {row.op: sorted(row.sizes) for row in smemkit.kernels() if row.name in ("tiled", "tree", "padded")}
-AXIS = np.exceptions.AxisError
+AXIS_ERROR = np.exceptions.AxisError
 OPS = "'sum', 'prod', 'min', 'max', 'mean', 'var', 'std', 'any', 'all', 'argmin', 'argmax' or 'count_nonzero'"
 SHAPES = "x1, x2: expected shapes (..., m, k) and (..., k, n), got "
 
@@ -73,11 +73,11 @@ KEYWORDS = [
     ("reduce", "block_size", 48, ValueError, f"expected one of {SIZES['reduce']} for kernel 'tree', got 48"),
     ("reduce", "op", "product", ValueError, f"op: expected {OPS}, got 'product'"),
     ("reduce", "op", None, ValueError, f"op: expected {OPS}, got None"),
-    ("reduce", "axis", 2, AXIS, "axis: axis 2 is out of bounds for array of dimension 2"),
-    ("reduce", "axis", -(2**70), AXIS, f"axis: axis {-(2**70)} is out of bounds for array of dimension 2"),
-    ("reduce", "axis", (0, 2**70), AXIS, f"axis: axis {2**70} is out of bounds for array of dimension 2"),
-    ("transpose", "axes", (0, 2**70), AXIS, f"axes: axis {2**70} is out of bounds for array of dimension 2"),
-    ("reduce", "axis", (0, -3), AXIS, "axis: axis -3 is out of bounds for array of dimension 2"),
+    ("reduce", "axis", 2, AXIS_ERROR, "axis: axis 2 is out of bounds for array of dimension 2"),
+    ("reduce", "axis", -(2**70), AXIS_ERROR, f"axis: axis {-(2**70)} is out of bounds for array of dimension 2"),
+    ("reduce", "axis", (0, 2**70), AXIS_ERROR, f"axis: axis {2**70} is out of bounds for array of dimension 2"),
+    ("transpose", "axes", (0, 2**70), AXIS_ERROR, f"axes: axis {2**70} is out of bounds for array of dimension 2"),
+    ("reduce", "axis", (0, -3), AXIS_ERROR, "axis: axis -3 is out of bounds for array of dimension 2"),
     ("reduce", "axis", (0, -2), ValueError, "axis: expected each axis once, got (0, -2)"),
     ("reduce", "axis", "x", TypeError, "axis: expected an integer, got 'x'"),
     ("reduce", "axis", 1.0, TypeError, "axis: expected an integer, got 1.0"),
@@ -94,7 +94,7 @@ KEYWORDS = [
     ("reduce", "dtype", "object", TypeError, "dtype: " + DTYPE + "object"),
     ("transpose", "axes", (1, 0, 2), ValueError, "axes: expected 2 axes, one for each dimension, got (1, 0, 2)"),
     ("transpose", "axes", (0,), ValueError, "axes: expected 2 axes, one for each dimension, got (0,)"),
-    ("transpose", "axes", (2, 0), AXIS, "axes: axis 2 is out of bounds for array of dimension 2"),
+    ("transpose", "axes", (2, 0), AXIS_ERROR, "axes: axis 2 is out of bounds for array of dimension 2"),
     ("transpose", "axes", (1, -1), ValueError, "axes: expected each axis once, got (1, -1)"),
     ("transpose", "axes", "ab", TypeError, "axes: expected an integer, got 'a'"),
     ("transpose", "tile", 64, ValueError, f"expected one of {SIZES['transpose']} for kernel 'padded', got 64"),
@@ -109,7 +109,7 @@ KEYWORDS = [
     ),
     *(
         (op, "device", value, error, f"device: expected {what}")
-        for op in WANTED
+        for op in VALID_CALLS
         for value, error, what in (
             ("gpu", ValueError, "'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
             ("cuda:", ValueError, "'cpu', 'cuda' or 'cuda:N', got 'cuda:'"),
@@ -117,7 +117,7 @@ KEYWORDS = [
             (3, TypeError, "a name such as 'cuda:0' or a Device, got int"),
         )
     ),
-    *((op, "device", "cuda:99", smemkit.NoDeviceError, "device: 'cuda:99' is not here: ") for op in WANTED),
+    *((op, "device", "cuda:99", smemkit.NoDeviceError, "device: 'cuda:99' is not here: ") for op in VALID_CALLS),
 ]
 
 SAME_KIND = "out: expected dtype float32 or one that it can be cast to, got "
@@ -150,7 +150,7 @@ def named(cases):
 
 def refused(error, message, op, operands, /, **keywords):
     """Calls the op with a poisoned `out` if it has one, and reads what it is told."""
-    shape = WANTED[op][1]
+    shape = VALID_CALLS[op][1]
     if shape is not None:
         keywords.setdefault("out", poison(shape, np.float32))
     before = np.array(keywords.get("out"))
@@ -161,9 +161,9 @@ def refused(error, message, op, operands, /, **keywords):
         assert_array_equal(keywords["out"], before)
 
 
-@pytest.mark.parametrize("op", WANTED)
-def test_without_a_fault_the_calls_pass(device, op):
-    operands, shape = WANTED[op]
+@pytest.mark.parametrize("op", VALID_CALLS)
+def test_valid_calls_pass(device, op):
+    operands, shape = VALID_CALLS[op]
     out = {} if shape is None else {"out": poison(shape, np.float32)}
     with launching(1):
         result = getattr(smemkit, op)(*operands, device=device, **out)
@@ -177,29 +177,29 @@ def test_operands(device, op, operands, error, message):
 
 @pytest.mark.parametrize(("op", "name", "value", "error", "message"), named(KEYWORDS))
 def test_keywords(device, op, name, value, error, message):
-    refused(error, message, op, WANTED[op][0], **{"device": device, name: value})
+    refused(error, message, op, VALID_CALLS[op][0], **{"device": device, name: value})
 
 
 @pytest.mark.parametrize(("op", "out", "error", "message"), named(OUTS))
 def test_outs(device, op, out, error, message):
-    refused(error, message, op, WANTED[op][0], device=device, out=out)
+    refused(error, message, op, VALID_CALLS[op][0], device=device, out=out)
 
 
-@pytest.mark.parametrize("op", WANTED)
+@pytest.mark.parametrize("op", VALID_CALLS)
 def test_the_cpu_has_no_streams(op):
     message = "stream: the CPU device has no streams, expected None"
-    refused(ValueError, message, op, WANTED[op][0], device="cpu", stream=1)
+    refused(ValueError, message, op, VALID_CALLS[op][0], device="cpu", stream=1)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
-def test_a_stream_is_an_integer_or_has_one(device):
+def test_invalid_stream_is_rejected(device):
     message = "stream: expected an integer or an object with __cuda_stream__, got str"
     refused(TypeError, message, "reduce", (X,), device=device, stream="1")
 
 
 @pytest.mark.parametrize("op", ["min", "max"])
-def test_nothing_has_no_least_element(device, op):
+def test_min_and_max_of_empty_input_are_rejected(device, op):
     message = f"x: expected at least one element for '{op}', got none"
     refused(ValueError, message, "reduce", (X[:0],), op=op, device=device)
 
@@ -209,7 +209,9 @@ def test_nothing_has_no_least_element(device, op):
 )
 def test_a_kernel_without_sizes_refuses_them(row):
     message = f"{row.size_name}: kernel '{row.name}' has none, expected None, got 32"
-    refused(ValueError, message, row.op, WANTED[row.op][0], kernel=row.name, device="cpu", **{row.size_name: 32})
+    refused(
+        ValueError, message, row.op, VALID_CALLS[row.op][0], kernel=row.name, device="cpu", **{row.size_name: 32}
+    )
 
 
 def test_a_kernel_without_pads_refuses_them(device):
@@ -218,44 +220,44 @@ def test_a_kernel_without_pads_refuses_them(device):
 
 
 @pytest.mark.parametrize("precision", ["high", "medium"])
-def test_a_rung_has_its_own_precision(device, precision):
+def test_rungs_reject_other_precisions(device, precision):
     message = f"precision: kernel 'tiled' has its own, expected 'highest', got '{precision}'"
     refused(ValueError, message, "matmul", (X, Y), precision=precision, kernel="tiled", device=device)
     refused(ValueError, message, "matmul", (X, Y), precision=precision, tile=16, device=device)
 
 
 @pytest.mark.parametrize("op", ["any", "all", "argmin", "argmax", "count_nonzero"])
-def test_what_has_a_dtype_of_its_own_takes_none(device, op):
+def test_ops_with_fixed_dtype_reject_dtype(device, op):
     message = f"dtype: '{op}' takes none, expected None, got 'float64'"
     refused(TypeError, message, "reduce", (X,), op=op, dtype="float64", device=device)
 
 
 @pytest.mark.parametrize("op", ["mean", "var", "std", "any", "all", "argmin", "argmax", "count_nonzero"])
-def test_what_has_no_initial_value_takes_none(device, op):
+def test_ops_without_initial_reject_it(device, op):
     message = f"initial: '{op}' takes none, expected None, got 1"
     refused(TypeError, message, "reduce", (X,), op=op, initial=1, device=device)
 
 
 @pytest.mark.parametrize("op", ["var", "std"])
-def test_a_variance_is_no_integer(device, op):
+def test_variance_rejects_integer_dtype(device, op):
     message = "dtype: expected dtype float16, bfloat16, float32, float64, complex64 or complex128, got int64"
     refused(TypeError, message, "reduce", (X,), op=op, dtype="int64", device=device)
 
 
 @pytest.mark.parametrize("op", ["argmin", "argmax"])
-def test_a_place_is_along_one_axis(device, op):
+def test_argmin_rejects_several_axes(device, op):
     message = "axis: expected None or an integer, got (0, 1)"
     refused(TypeError, message, "reduce", (X,), op=op, axis=(0, 1), device=device)
 
 
 @pytest.mark.parametrize("op", ["argmin", "argmax"])
-def test_a_place_is_an_integer(device, op):
+def test_argmin_rejects_float_out(device, op):
     message = "out: expected dtype int64 or one that it can be cast to, got float64"
     refused(TypeError, message, "reduce", (X,), op=op, out=np.zeros(()), device=device)
 
 
 @pytest.mark.parametrize("op", ["argmin", "argmax", "var", "std"])
-def test_an_atomic_changes_one_number(device, op):
+def test_atomic_rejects_ops_with_wide_state(device, op):
     message = f"kernel: 'atomic' has no '{op}', whose partial results are more than one number"
     refused(ValueError, message, "reduce", (X,), op=op, kernel="atomic", device=device)
 
@@ -266,17 +268,17 @@ def test_a_kernel_says_which_dtypes_it_takes(device):
 
 
 @pytest.mark.parametrize("op", ["mean", "var", "std"])
-def test_a_scalar_has_no_axis_to_take_the_mean_along(device, op):
+def test_mean_of_a_scalar_rejects_an_axis(device, op):
     message = "axis: axis 0 is out of bounds for array of dimension 0"
-    refused(AXIS, message, "reduce", (np.float32(1),), op=op, axis=0, device=device)
+    refused(AXIS_ERROR, message, "reduce", (np.float32(1),), op=op, axis=0, device=device)
 
 
-def test_a_scalar_has_one_axis_at_most(device):
+def test_scalar_rejects_axis_1(device):
     message = "axis: axis 1 is out of bounds for array of dimension 0"
-    refused(AXIS, message, "reduce", (np.float32(1),), axis=1, device=device)
+    refused(AXIS_ERROR, message, "reduce", (np.float32(1),), axis=1, device=device)
 
 
-def test_out_has_an_element_for_each_result(device):
+def test_out_with_zero_strides_is_rejected(device):
     out = np.lib.stride_tricks.as_strided(np.zeros(3, np.float32), (3, 2), (4, 0))
     message = "out: expected an element of its own for each result, got strides of 0"
     refused(ValueError, message, "transpose", (X,), out=out, device=device)
@@ -285,15 +287,15 @@ def test_out_has_an_element_for_each_result(device):
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 @pytest.mark.parametrize("row", [row for row in smemkit.kernels() if row.needs == "host"], ids=lambda row: row.op)
-def test_what_runs_on_the_host_does_not_run_on_a_gpu(device, row):
+def test_host_kernels_are_rejected_on_a_gpu(device, row):
     message = f"kernel: '{row.name}' runs on the host, not on cuda:0; expected device='cpu'"
-    operands = WANTED[row.op][0]
+    operands = VALID_CALLS[row.op][0]
     refused(ValueError, message, row.op, operands, kernel=row.name, device=device)
     with launching(0), pytest.raises(ValueError, match=re.escape(message)):
         getattr(smemkit, row.op)(*(on(device, x) for x in operands), kernel=row.name)
 
 
-class Meddles:
+class MutatingArgument:
     """A number that does something to the array beside it while it is read."""
 
     def __init__(self, meddle):
@@ -308,17 +310,17 @@ class Meddles:
 
 
 @pytest.mark.parametrize("name", ["axis", "ddof"])
-def test_an_operand_that_changes_meanwhile(device, name):
+def test_operand_changed_during_argument_conversion(device, name):
     x = np.ones(1 << 20)
-    meddles = Meddles(lambda: x.__setstate__((1, (1,), x.dtype, False, bytes(8))))
+    meddles = MutatingArgument(lambda: x.__setstate__((1, (1,), x.dtype, False, bytes(8))))
     with launching(0), pytest.raises(RuntimeError, match="while the arguments beside it were read"):
         smemkit.reduce(x, "var", device=device, **{name: meddles})
 
 
 @pytest.mark.parametrize("name", ["axis", "ddof"])
-def test_an_operand_is_not_resized_meanwhile(device, name):
+def test_operand_cannot_be_resized_during_argument_conversion(device, name):
     x = np.ones(1 << 20)
-    meddles = Meddles(lambda: x.resize(1, refcheck=False))
+    meddles = MutatingArgument(lambda: x.resize(1, refcheck=False))
     with launching(0), pytest.raises(ValueError, match=f"{name}: cannot resize an array that"):
         smemkit.reduce(x, "var", device=device, **{name: meddles})
     x.resize(1, refcheck=False)
@@ -334,14 +336,14 @@ class Interrupts:
         raise KeyboardInterrupt
 
 
-def test_what_an_argument_raises_is_raised(device):
+def test_exceptions_of_arguments_propagate(device):
     with launching(0), pytest.raises(KeyboardInterrupt):
         smemkit.var(X, ddof=Interrupts(), device=device)
     with launching(0), pytest.raises(KeyboardInterrupt):
         smemkit.sum(X, device=Interrupts())
 
 
-def test_a_dtype_that_numpy_knows_by_no_number(device):
+def test_user_defined_dtypes_are_rejected(device):
     quad = pytest.importorskip("numpy_quaddtype").QuadPrecDType()
     with launching(0), pytest.raises(TypeError, match="x: expected dtype bool, "):
         smemkit.sum(np.ones(3, quad), device=device)
@@ -367,7 +369,7 @@ def test_host_and_device_are_not_mixed(device):
             smemkit.matmul(*operands)
 
 
-def test_out_is_an_array_where_the_operands_are(device):
+def test_out_must_be_an_array_like_the_operands(device):
     out = poison((3, 2), np.float32)
     wanted = r"a smemkit\.Array" if device == "cpu" else "an array on a GPU"
     with (
@@ -378,7 +380,7 @@ def test_out_is_an_array_where_the_operands_are(device):
     assert is_poison(out)
 
 
-def test_out_is_no_array_where_the_operands_are_not(device):
+def test_out_must_be_numpy_like_the_operands(device):
     out = on(device, poison((3, 2), np.float32))
     with (
         launching(0),
@@ -441,7 +443,7 @@ def test_the_extension_counts_its_arguments(function, count):
         getattr(_core, function)(X)
 
 
-def test_poison_is_told_from_what_is_written():
+def test_is_poison_detects_written_elements():
     for dtype in DTYPES:
         assert is_poison(poison((2, 3), dtype))
         assert not is_poison(np.zeros(2, dtype))

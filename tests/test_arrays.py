@@ -32,12 +32,12 @@ SHAPES = [(), (1,), (0,), (3, 0), (2, 3), (5, 7, 11), (100_003,)]
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_there_and_back(device, shape, dtype):
+def test_round_trip_through_the_device(device, shape, dtype):
     x = integers(shape, dtype)
     assert_array_equal(on(device, x).numpy(), x, strict=True)
 
 
-def test_what_an_array_says_of_itself(device):
+def test_array_attributes(device):
     x = on(device, numbered((2, 3, 4), np.float32))
     assert (x.shape, x.dtype, x.strides) == ((2, 3, 4), np.dtype(np.float32), (48, 16, 4))
     assert (x.size, x.nbytes, x.itemsize, x.ndim, x.device, len(x)) == (24, 96, 4, 3, device, 2)
@@ -124,7 +124,7 @@ def test_asarray_converts_to_every_dtype(device, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_bits_stay_where_nothing_is_converted(device, dtype):
+def test_copies_preserve_bits(device, dtype):
     size = np.dtype(dtype).itemsize
     bits = np.random.default_rng(0).integers(0, 256, (33, 7, size), np.uint8)  # NaNs with payloads among them
     x = bits.view(dtype)[..., 0]
@@ -133,7 +133,7 @@ def test_bits_stay_where_nothing_is_converted(device, dtype):
         assert_array_equal(np.ascontiguousarray(result)[..., None].view(np.uint8), expected)
 
 
-def test_the_interface_has_no_bfloat16():
+def test_cuda_array_interface_is_missing_for_bfloat16():
     assert not hasattr(smemkit.zeros(3, "bfloat16", device="cpu"), "__cuda_array_interface__")
 
 
@@ -142,7 +142,7 @@ def test_asarray_warns_of_imaginary_parts(device):
         assert smemkit.asarray(np.array([1 + 2j]), dtype=float, device=device).item() == 1
 
 
-def test_no_length_hides_another(device):
+def test_zero_length_does_not_hide_overflow(device):
     with pytest.raises(ValueError, match="shape: expected no negative length and fewer than"):
         smemkit.empty((0, 2**40, 2**40), device=device)
 
@@ -154,7 +154,7 @@ def test_asarray_of_an_array_is_itself(device):
     assert smemkit.asarray(x, dtype=np.float32, device=device) is x
 
 
-def test_asarray_copies_where_it_is_told_to(device):
+def test_asarray_with_copy_true(device):
     x = on(device, numbered(3, np.float32))
     copy = smemkit.asarray(x, copy=True)
     smemkit.add_one(x, out=x)
@@ -176,20 +176,20 @@ def test_to_another_device_and_back(device):
 
 
 @pytest.mark.parametrize(("value", "kind"), [(np.float32(2.5), float), (np.int32(7), int)])
-def test_numbers(device, value, kind):
+def test_scalars_convert_to_python_numbers(device, value, kind):
     for x in (on(device, value), on(device, value.reshape(1, 1))):
         assert (x.item(), type(x.item())) == (value.item(), kind)
         assert (float(x), int(x)) == (float(value), int(value))
 
 
 @pytest.mark.parametrize("shape", [(2,), (0,)])
-def test_more_or_less_than_one_number_is_none(device, shape):
+def test_only_one_element_converts_to_a_number(device, shape):
     for read in (smemkit.Array.item, float, int):
         with pytest.raises(ValueError, match=f"item: expected an array of one element, got {shape[0]}"):
             read(smemkit.zeros(shape, device=device))
 
 
-def test_without_dimensions_there_is_no_length(device):
+def test_len_of_a_0d_array_raises(device):
     with pytest.raises(TypeError, match=r"len\(\) of an array without dimensions"):
         len(smemkit.zeros((), device=device))
 
@@ -401,7 +401,7 @@ def test_transposed_views(device):
             few.mT  # noqa: B018
 
 
-def test_views_share_memory_and_know_one_base(device):
+def test_views_share_memory_and_keep_only_the_base_alive(device):
     array = on(device, numbered((4, 6), np.int32))
     view = array[1:][::-1].T[2:, None].reshape(4, 3, 1)
     smemkit.add_one(array, out=array)
@@ -452,8 +452,10 @@ def test_iteration(device):
         "a" in on(device, x)  # noqa: B015
 
 
-BASIC = "integers, slices, ... and None, and tuples of them"
-FANCY = "index: arrays, lists and bools as indices are not supported; expected " + BASIC
+BASIC_INDEX_MESSAGE = "integers, slices, ... and None, and tuples of them"
+FANCY_INDEX_MESSAGE = (
+    "index: arrays, lists and bools as indices are not supported; expected " + BASIC_INDEX_MESSAGE
+)
 WRONG_INDICES = {
     "large": (2, IndexError, "index 2 is out of bounds for axis 0 with size 2"),
     "small": ((0, -4), IndexError, "index -4 is out of bounds for axis 1 with size 3"),
@@ -461,15 +463,15 @@ WRONG_INDICES = {
     "many": ((0, 0, ..., 0), IndexError, "index: the array has 2 dimensions, but 3 were indexed"),
     "ellipses": ((..., ...), IndexError, "index: expected a single ellipsis (...)"),
     "dimensions": ((None,) * 63, IndexError, "index: expected no more than 64 dimensions in the result"),
-    "float": (1.0, IndexError, f"index: expected {BASIC}, got float"),
-    "text": ("a", IndexError, f"index: expected {BASIC}, got str"),
-    "list": ([0, 1], TypeError, f"{FANCY}, got list; .numpy() makes an array that takes them"),
-    "nested": (((0, 1),), TypeError, FANCY + ", got tuple"),
-    "array": (np.array([0, 1]), TypeError, FANCY + ", got numpy.ndarray"),
-    "mask": (np.ones((2, 3), bool), TypeError, FANCY + ", got numpy.ndarray"),
-    "truth": (True, TypeError, FANCY + ", got bool"),
-    "NumPy's truth": (np.True_, TypeError, FANCY),
-    "0-d mask": (np.array(True), TypeError, FANCY),
+    "float": (1.0, IndexError, f"index: expected {BASIC_INDEX_MESSAGE}, got float"),
+    "text": ("a", IndexError, f"index: expected {BASIC_INDEX_MESSAGE}, got str"),
+    "list": ([0, 1], TypeError, f"{FANCY_INDEX_MESSAGE}, got list; .numpy() makes an array that takes them"),
+    "nested": (((0, 1),), TypeError, FANCY_INDEX_MESSAGE + ", got tuple"),
+    "array": (np.array([0, 1]), TypeError, FANCY_INDEX_MESSAGE + ", got numpy.ndarray"),
+    "mask": (np.ones((2, 3), bool), TypeError, FANCY_INDEX_MESSAGE + ", got numpy.ndarray"),
+    "truth": (True, TypeError, FANCY_INDEX_MESSAGE + ", got bool"),
+    "NumPy's truth": (np.True_, TypeError, FANCY_INDEX_MESSAGE),
+    "0-d mask": (np.array(True), TypeError, FANCY_INDEX_MESSAGE),
     "step": (slice(None, None, 0), ValueError, "slice step cannot be zero"),
     "bound": (slice(1.5), TypeError, "slice indices must be integers or None or have an __index__ method"),
 }
@@ -489,7 +491,7 @@ def test_an_array_as_an_index(device):
     x = on(device, numbered(5, np.float32))
     assert x[on(device, np.int64(2))].item() == 3
     for wrong in (np.int64([2]), np.True_):
-        with pytest.raises(TypeError, match=re.escape(FANCY)):
+        with pytest.raises(TypeError, match=re.escape(FANCY_INDEX_MESSAGE)):
             x[on(device, wrong)]
     assert [10, 20, 30][on(device, np.uint8(2))] == 30
     with pytest.raises(TypeError, match="only an array of integers without dimensions can be an index"):
@@ -512,7 +514,7 @@ def test_wrong_shapes(device, shape, message):
         on(device, numbered((2, 3), np.float32)).reshape(shape)
 
 
-def test_no_length_of_nothing_is_too_long(device):
+def test_reshape_of_empty_arrays_checks_overflow(device):
     nothing = smemkit.zeros((0, 3), device=device)
     assert nothing.reshape(2**40, 0).shape == (2**40, 0)
     for shape in ((0, 2**62, 4), (2**62, 4, 0)):
@@ -520,14 +522,14 @@ def test_no_length_of_nothing_is_too_long(device):
             nothing.reshape(shape)
 
 
-def test_a_shape_is_of_integers(device):
+def test_reshape_rejects_other_types(device):
     with pytest.raises(TypeError, match="shape: "):
         on(device, numbered((2, 3), np.float32)).reshape("ab")
 
 
 # ---- assignment -------------------------------------------------------------------------------------------------
 
-ASSIGNED = [
+ASSIGNMENTS = [
     (..., 7),
     (..., 2.75),
     (1, [1, 2, 3, 4]),
@@ -545,7 +547,7 @@ ASSIGNED = [
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "complex64"])
-@pytest.mark.parametrize(("index", "value"), ASSIGNED, ids=str)
+@pytest.mark.parametrize(("index", "value"), ASSIGNMENTS, ids=str)
 def test_assignment(device, index, value, dtype):
     x = integers((3, 4), dtype) if dtype != "uint8" else numbered((3, 4), dtype)
     for source in (value, on(device, value)):
@@ -751,7 +753,7 @@ def test_operators_do_not_mix_with_numpy_arrays(device, op, shape):
 
 
 @pytest.mark.parametrize("op", OPERATORS)
-def test_operators_refuse_what_is_no_number(device, op):
+def test_operators_reject_other_types(device, op):
     x = on(device, numbered((3, 3), np.float32))
     for other in ([[1.0] * 3] * 3, (1.0,), "a", None, object()):
         sides = [(x, other), (other, x)]
@@ -831,7 +833,7 @@ def test_a_number_that_the_dtype_cannot_hold_equals_no_element(device, dtype, nu
     assert (on(device, x[:0]) == number).shape == (0,)
 
 
-def test_an_integer_that_no_float_holds(device):
+def test_comparison_with_an_integer_beyond_float_range(device):
     with pytest.raises(OverflowError):
         smemkit.zeros(3, device=device) == 10**400  # noqa: B015
 
@@ -869,7 +871,7 @@ def test_comparison_broadcasts(device, shapes):
         smemkit.zeros(3, device=device) == smemkit.zeros(4, device=device)  # noqa: B015
 
 
-def test_comparison_of_views_is_one_kernel_of_its_own(device):
+def test_comparison_of_views_is_one_launch(device):
     x = integers((6, 6), np.int32)
     array = on(device, x)
     assert_array_equal((array[::2, 1:4] == array[::-2, ::2].T).numpy(), x[::2, 1:4] == x[::-2, ::2].T)
@@ -1026,7 +1028,7 @@ def test_weak_references(device):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (2, 1, 3), (40,)], ids=str)
-def test_text_is_that_of_numpy(device, shape, dtype):
+def test_str_and_repr_match_numpy(device, shape, dtype):
     x = integers(shape, dtype)
     array = on(device, x)
     assert str(array) == str(x)
@@ -1035,13 +1037,13 @@ def test_text_is_that_of_numpy(device, shape, dtype):
     assert re.sub(r"\s", "", head) == re.sub(r"\s", "", f"Array({np.array2string(x, separator=',')},")
 
 
-def test_a_line_that_is_too_long_is_broken(device):
+def test_long_repr_is_wrapped(device):
     text = repr(on(device, np.arange(31, dtype=np.int16)))
     assert max(map(len, text.splitlines())) <= 75
     assert text.splitlines()[-1] == f"      dtype=int16, device='{device}')"
 
 
-def test_the_text_of_nothing(device):
+def test_repr_of_empty_arrays(device):
     assert repr(smemkit.zeros(0, device=device)) == f"Array([], dtype=float32, device='{device}')"
     assert (
         repr(smemkit.zeros((0, 3), device=device)) == f"Array([], shape=(0, 3), dtype=float32, device='{device}')"
@@ -1050,7 +1052,7 @@ def test_the_text_of_nothing(device):
 
 
 @pytest.mark.parametrize("shape", [(1001,), (40, 40), (3, 700), (2, 5, 6, 40), (1, 2000, 1)], ids=str)
-def test_long_text_has_dots(device, shape):
+def test_long_arrays_are_summarised(device, shape):
     x = numbered(shape, np.int64)
     for array, values in ((on(device, x), x), (on(device, x).T, x.T)):
         assert str(array) == str(values)
@@ -1058,7 +1060,7 @@ def test_long_text_has_dots(device, shape):
         assert "..." in repr(array)
 
 
-def test_long_text_copies_little(device):
+def test_summary_copies_only_corners(device):
     x = smemkit.zeros((1000, 1000), device=device)
     assert arrays._corners(x, 3).shape == (7, 7)
     assert str(x) == str(np.zeros((1000, 1000), np.float32))
@@ -1067,7 +1069,7 @@ def test_long_text_copies_little(device):
 # ---- counts -----------------------------------------------------------------------------------------------------
 
 
-def walk_through(x, y):
+def exercise_array_api(x, y):
     """Once all that makes or refuses a view, a copy, a number or a sum."""
     x[1:, ::-1].T.reshape(-1)
     x.mT.ravel()
@@ -1125,13 +1127,13 @@ def walk_through(x, y):
             raise AssertionError(f"not refused: {call}")
 
 
-def test_counts_stay_as_they_are(device):
+def test_reference_counts_are_stable(device):
     x, y = on(device, numbered((2, 3), np.float32)), on(device, numbered((2, 3), np.float32))
     held = (x, y, x.dtype, smemkit.Array)
-    walk_through(x, y)
+    exercise_array_api(x, y)
     before = [sys.getrefcount(thing) for thing in held], _core.allocations()
     for _ in range(20):
-        walk_through(x, y)
+        exercise_array_api(x, y)
     assert ([sys.getrefcount(thing) for thing in held], _core.allocations()) == before
 
 
@@ -1148,7 +1150,7 @@ def test_the_interface_on_a_gpu(device):
     assert interface == {"shape": (2, 3), "typestr": "<i4", "strides": None, "version": 3, "stream": 1}
 
 
-def test_the_cpu_has_no_such_interface():
+def test_cuda_array_interface_is_missing_on_the_cpu():
     x = smemkit.zeros(3, device="cpu")
     assert not hasattr(x, "__cuda_array_interface__")
     with pytest.raises(AttributeError, match=r"this array is on the CPU device; \.to\('cuda:0'\) moves it"):
@@ -1223,7 +1225,7 @@ def resident():
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
-def test_arrays_give_their_memory_back():
+def test_arrays_release_their_memory():
     x = on("cpu", np.ones((1024, 1024), np.float32))
     before = resident()
     for _ in range(200):
@@ -1231,7 +1233,7 @@ def test_arrays_give_their_memory_back():
     assert resident() - before < 100 * x.nbytes
 
 
-def test_the_truth_of_one_element(device):
+def test_bool_of_one_element(device):
     assert smemkit.asarray(np.float32(2), device=device)
     assert not smemkit.zeros((1, 1), device=device)
     with pytest.raises(ValueError, match="item: expected an array of one element, got 3"):
@@ -1241,7 +1243,7 @@ def test_the_truth_of_one_element(device):
 # ---- what others answer -----------------------------------------------------------------------------------------
 
 
-class Sure:
+class DecidingOperand:
     """An object with an == and a ufunc of its own."""
 
     def __eq__(self, other):
@@ -1254,17 +1256,17 @@ class Sure:
         return ufunc.__name__
 
 
-class Undecided(Sure):
+class NotImplementedOperand(DecidingOperand):
     def __eq__(self, other):
         return NotImplemented
 
 
-def test_an_object_with_an_answer_of_its_own_is_asked(device):
+def test_comparison_defers_to_other_objects(device):
     x = on(device, numbered((3,), "int32"))
-    assert (x == Sure(), x != Sure()) == ("equal", "not equal")
-    assert (np.add(x, Sure()), np.multiply(x, Sure())) == ("add", "multiply")
-    with pytest.raises(TypeError, match=r"==: expected an Array on .* or a number, got Undecided"):
-        x == Undecided()  # noqa: B015
+    assert (x == DecidingOperand(), x != DecidingOperand()) == ("equal", "not equal")
+    assert (np.add(x, DecidingOperand()), np.multiply(x, DecidingOperand())) == ("add", "multiply")
+    with pytest.raises(TypeError, match=r"==: expected an Array on .* or a number, got NotImplementedOperand"):
+        x == NotImplementedOperand()  # noqa: B015
 
 
 def test_numbers_of_subclasses_compare_as_their_values(device):

@@ -58,7 +58,7 @@ def solve(problem, operands=None):
 
 
 @each_problem
-def test_what_is_right_is_within_the_bound(op, shape, dtype, axis):
+def test_correct_results_pass(op, shape, dtype, axis):
     problem = Problem(op, shape, "cpu", dtype, axis)
     result = solve(problem)
     assert result.shape == problem.out().shape == problem.out_shape
@@ -69,7 +69,7 @@ def test_what_is_right_is_within_the_bound(op, shape, dtype, axis):
 
 
 @each_problem
-def test_what_is_wrong_is_not(op, shape, dtype, axis):
+def test_wrong_results_fail(op, shape, dtype, axis):
     problem = Problem(op, shape, "cpu", dtype, axis)
     right = solve(problem)
     wrong = right.copy()
@@ -116,7 +116,7 @@ def test_normal_values_are_normal():
         ((9, 5, 7), None),
     ],
 )
-def test_turned(shape, axes):
+def test_parallel_transpose(shape, axes):
     x = random(shape, "uint8")
     assert np.array_equal(turned(x, axes), x.transpose(axes))
     assert turned(x, axes).flags.c_contiguous
@@ -139,7 +139,7 @@ def test_same_bits(monkeypatch, dtype):
 @pytest.mark.parametrize(
     ("shape", "axis"), [((1000,), None), ((7, 300), 0), ((7, 300), 1), ((5, 6, 7), 1)], ids=str
 )
-def test_what_is_expected_of_a_reduction(monkeypatch, name, shape, axis):
+def test_parallel_reduce(monkeypatch, name, shape, axis):
     monkeypatch.setattr(rows_module, "_CHUNK", 64)  # many chunks
     for dtype in ("float32", "int8"):  # of int8 there are equals in several chunks
         x = random(shape, dtype)
@@ -147,7 +147,7 @@ def test_what_is_expected_of_a_reduction(monkeypatch, name, shape, axis):
         np.testing.assert_allclose(reduced(x, name, axis, np.float64), wanted, rtol=1e-12)
 
 
-def test_a_peer_may_name_any_of_the_greatest():
+def test_peers_may_return_any_tied_argmax():
     problem = Problem("argmax", (1000,), "cpu", "int8")
     first, *_, last = np.flatnonzero(problem.host[0] == problem.host[0].max())
     assert problem.error(first, None) == problem.error(last, None, peer=True) == 0
@@ -156,7 +156,7 @@ def test_a_peer_may_name_any_of_the_greatest():
             problem.error(place, None, peer)
 
 
-def test_operands_are_made_once_for_all_that_is_done_with_them():
+def test_operands_are_reused():
     problem = Problem("min", (1000,), "cpu", "float16")
     arrays = problem.arrays
     assert Problem("var", (1000,), "cpu", "float16", like=problem).arrays is arrays
@@ -176,7 +176,7 @@ class LikeAGpu(smemkit.Device):
     l2_bytes = 1000
 
 
-class Slow(peers.Peer):
+class FakeTorchPeer(peers.Peer):
     """A peer that has everything, in NumPy; twice, so that we are faster."""
 
     name, version = "torch", "1.0"
@@ -203,7 +203,7 @@ class Slow(peers.Peer):
     download = upload
 
 
-def measure_by_host(call, device, *, cold, max_seconds, **work):
+def measure_with_host_clock(call, device, *, cold, max_seconds, **work):
     result = measure_host(lambda: call(None), device, repeat=1, **work)
     return replace(result, clock="device", cold=cold)
 
@@ -225,9 +225,9 @@ def run(monkeypatch):
         "HUGE": 70,
         "HUGE_MEMORY": 1 << 60,
         "kernels": lambda op: [row for row in rows if row.op == op and row.needs != "host"],
-        "measure": measure_by_host,
+        "measure": measure_with_host_clock,
         "ceilings": lambda device: LIMITS,
-        "find_peers": lambda device, say: {"numpy": peers.Numpy(), "torch": Slow()},
+        "find_peers": lambda device, say: {"numpy": peers.Numpy(), "torch": FakeTorchPeer()},
     }.items():
         monkeypatch.setattr(suites, name, value)
     with smemkit.Device("cpu"):
@@ -236,7 +236,7 @@ def run(monkeypatch):
         yield run
 
 
-def rows_of(run, suite):
+def measure_rows(run, suite):
     rows = run.measure([suite])
     assert run.failures == []
     assert {row.suite for row in rows} == {suite}
@@ -248,8 +248,8 @@ def rows_of(run, suite):
 
 
 @pytest.mark.parametrize("op", ["matmul", "reduce", "transpose"])
-def test_a_ladder_has_every_rung_and_the_choice(run, op):
-    rows = rows_of(run, op)
+def test_ladder_has_every_rung_and_the_default(run, op):
+    rows = measure_rows(run, op)
     rungs = [row.name for row in suites.kernels(op)]
     assert set(rungs) | {None} == {row.kernel for row in rows}
     for row in rows:
@@ -264,35 +264,35 @@ def test_a_ladder_has_every_rung_and_the_choice(run, op):
 
 
 def test_rows_of_other_dtypes_and_axes(run):
-    (half,) = (row for row in rows_of(run, "matmul") if row.dtype == "float16")
+    (half,) = (row for row in measure_rows(run, "matmul") if row.dtype == "float16")
     assert half.case == "n = 20, float16"
     assert half.ceiling_fraction == pytest.approx(1e12 * half.value / LIMITS.f16)
-    along, places = (row for row in rows_of(run, "reduce") if row.axis == 0 or row.op != "reduce")
+    along, places = (row for row in measure_rows(run, "reduce") if row.axis == 0 or row.op != "reduce")
     assert (along.case, along.shape, along.kernel) == ("30 x 40, axis 0", [30, 40], None)
     assert along.ceiling_fraction == pytest.approx(1e9 * along.value / LIMITS.read_bandwidth)
     assert along.value == pytest.approx(4 * (30 * 40 + 40) / along.us / 1e3)  # what is written counts
     assert (places.op, places.case, places.dtype) == ("argmax", "argmax of n = 1,000, int8", "int8")
-    copied, turned = (row for row in rows_of(run, "transpose") if row.axes)
+    copied, turned = (row for row in measure_rows(run, "transpose") if row.axes)
     assert (copied.kernel, turned.kernel, turned.axes) == ("copy", None, [2, 0, 1])
     assert turned.case == "3 x 20 x 30, uint8, axes 2 0 1"
     assert turned.ceiling_fraction == pytest.approx(copied.us / turned.us)
 
 
-def test_what_has_no_room_is_left_out_and_told(run, monkeypatch, capsys):
+def test_cases_beyond_device_memory_are_skipped_and_reported(run, monkeypatch, capsys):
     monkeypatch.setattr(suites, "SPARE", 1 << 42)
     assert run.measure(["reduce"]) == run.failures == []
     assert "reduce 30 x 40 float32: left out, as it needs 4 TiB of cpu's memory, where " in capsys.readouterr().err
 
 
-def test_what_fits_into_l2_has_no_ceiling(run, monkeypatch):
+def test_cases_within_l2_have_no_ceiling(run, monkeypatch):
     monkeypatch.setattr(LikeAGpu, "l2_bytes", 1 << 20)
-    rows = rows_of(run, "reduce")
+    rows = measure_rows(run, "reduce")
     assert all(row.ceiling_fraction is None for row in rows if not row.cold)
     assert any(row.cold and row.ceiling_fraction for row in rows)
 
 
 def test_transfers(run):
-    rows = rows_of(run, "transfer")
+    rows = measure_rows(run, "transfer")
     assert [row.case for row in rows] == [
         f"{way}, pageable, {size}" for size in ("4 KiB", "1 KiB") for way in ("upload", "download")
     ]
@@ -303,7 +303,7 @@ def test_transfers(run):
         assert row.ceiling_fraction == pytest.approx(1e9 * row.value / limit)
 
 
-def test_a_transfer_that_loses_something_is_found(run, monkeypatch):
+def test_corrupted_transfer_is_found(run, monkeypatch):
     monkeypatch.setattr(suites, "asarray", lambda x, device: smemkit.asarray(x * 0, device=device))
     assert run.measure(["transfer"]) == []
     assert len(run.failures) == 4
@@ -317,7 +317,7 @@ def test_end_to_end(run, monkeypatch, capsys):
     assert labels[-1] == "end to end matmul n = 70, with 8 GiB of device memory"
     cases = list(run.end_to_end())
     monkeypatch.setattr(run, "end_to_end", lambda: [cases[1], cases[-1]])
-    rows = rows_of(run, "end_to_end")
+    rows = measure_rows(run, "end_to_end")
     assert [row.shape for row in rows] == [[256] * 3, [70] * 3]
     assert [set(row.peers) for row in rows] == [{"numpy", "torch"}, set()]
     log = capsys.readouterr().err
@@ -337,7 +337,7 @@ def test_the_bound_of_an_end_to_end_row(run, capsys):
         )
 
 
-def test_ballast_leaves_what_is_wanted(run, monkeypatch):
+def test_fill_memory_leaves_the_requested_bytes(run, monkeypatch):
     taken = []
 
     class Block:
@@ -351,7 +351,7 @@ def test_ballast_leaves_what_is_wanted(run, monkeypatch):
 
 
 def test_calls(run):
-    rows = rows_of(run, "call")
+    rows = measure_rows(run, "call")
     assert [row.op for row in rows] == ["matmul", "reduce", "transpose", "reduce"]
     assert all(set(row.peers) == {"torch"} for row in rows)
     assert rows[-1].case == "sum, to a Python float"
@@ -374,8 +374,8 @@ def test_calls_are_measured_on_every_core(run, monkeypatch):
     assert seen.count(cores) == 4 and seen[-1] == os.sched_getaffinity(0) == cores
 
 
-def test_a_wrong_peer_is_left_out_and_noted(run, monkeypatch):
-    monkeypatch.setattr(Slow, "on_device", lambda self, problem, out: lambda stream: None)
+def test_wrong_peer_is_skipped_and_reported(run, monkeypatch):
+    monkeypatch.setattr(FakeTorchPeer, "on_device", lambda self, problem, out: lambda stream: None)
     rows = run.measure(["transpose"])
     assert rows and all(row.peers == {} and row.ratio is None for row in rows)
     assert run.failures[0].startswith("torch transpose (20, 30) float32: ArithmeticError: relative error nan")
@@ -385,7 +385,7 @@ def test_a_peer_that_refuses_a_capture_is_measured_eagerly(run, monkeypatch):
     def refuse(call, device, *, cold, max_seconds, **work):
         if not work:  # a peer
             raise RuntimeError("not while a stream is captured")
-        return measure_by_host(call, device, cold=cold, max_seconds=max_seconds, **work)
+        return measure_with_host_clock(call, device, cold=cold, max_seconds=max_seconds, **work)
 
     monkeypatch.setattr(suites, "measure", refuse)
     rows = run.measure(["matmul"])
@@ -393,7 +393,7 @@ def test_a_peer_that_refuses_a_capture_is_measured_eagerly(run, monkeypatch):
     assert all(row.case.endswith("; torch eager") and row.peers["torch"] > 0 for row in rows)
 
 
-def test_what_each_suite_took_is_told(run, capsys):
+def test_suite_durations_are_reported(run, capsys):
     run.measure(["call"])
     assert "call: 4 rows in " in capsys.readouterr().err
 
@@ -401,7 +401,7 @@ def test_what_each_suite_took_is_told(run, capsys):
 # ---- the planner's grade ----------------------------------------------------------------------------------------
 
 
-def test_random_problems_are_always_the_same_and_of_every_kind():
+def test_random_problems_are_reproducible_and_cover_all_kinds():
     rows = list(planner.random_problems(200, 1 << 28))
     assert rows == list(planner.random_problems(200, 1 << 28))
     assert len({row.case for row in rows}) > 190
@@ -420,7 +420,7 @@ def test_random_problems_are_always_the_same_and_of_every_kind():
 
 
 @pytest.mark.parametrize("shape", [(5,), (1 << 28,), (10**8, 2), (3, 16384, 16384), (2, 3, 10**7)])
-def test_a_shrunk_shape_is_like_the_large_one(shape):
+def test_shrunk_shape_keeps_proportions(shape):
     small = planner.shrunk(shape)
     assert math.prod(small) <= planner.SMALL
     assert math.prod(small) >= min(math.prod(shape), planner.SMALL // 3)
@@ -455,9 +455,9 @@ def graded(run, monkeypatch):
     return run, times, timed
 
 
-def test_the_planner_is_graded_against_every_rung(graded):
+def test_policy_is_compared_with_every_rung(graded):
     run, times, _ = graded
-    rows = rows_of(run, "planner")
+    rows = measure_rows(run, "planner")
     assert len(rows) == 14
     for row in rows:
         op = "transpose" if row.op == "transpose" else "reduce"
@@ -467,20 +467,20 @@ def test_the_planner_is_graded_against_every_rung(graded):
         assert (row.kernel, row.us, row.cold, row.unit) == (None, 1000, False, "GB/s")
         assert row.ratio == 1
     times["tiled"] = times["padded"] = 0.5e-3
-    for row in rows_of(run, "planner"):
+    for row in measure_rows(run, "planner"):
         assert row.ratio == (0.5 if row.op == "transpose" else 1)
 
 
-def test_hopeless_rungs_are_not_tried_on_the_large_problem(graded):
+def test_slow_rungs_are_screened_out(graded):
     run, times, timed = graded
     times |= {"rowwise": 21e-3, "naive": 19e-3}
-    rows = rows_of(run, "planner")
+    rows = measure_rows(run, "planner")
     assert not any("rowwise" in row.peers for row in rows)
     assert all(row.peers["naive"] == pytest.approx(19_000) for row in rows if row.op == "transpose")
     assert not {"rowwise", "naive"} & {kernel for *_, kernel in timed}  # what is far behind is run once
 
 
-def test_a_wrong_result_of_the_planners_is_found(graded, monkeypatch):
+def test_wrong_result_of_the_policy_is_found(graded, monkeypatch):
     run, _, _ = graded
     monkeypatch.setattr(planner, "asnumpy", lambda out: out.numpy() * 0 - 1)
     assert run.measure(["planner"]) == []
@@ -488,7 +488,7 @@ def test_a_wrong_result_of_the_planners_is_found(graded, monkeypatch):
     assert all("ArithmeticError" in failure for failure in run.failures)
 
 
-def test_the_grade_is_told_and_the_worst_are_shown():
+def test_policy_summary_and_worst_cases():
     rows = [
         Row("planner", "reduce", f"case {i}", us=100.0, peers={"tree": 100.0 * ratio}, ratio=ratio)
         for i, ratio in enumerate([1.3, 0.88, 0.86, 0.5, 1.0, 0.9, 2.0])

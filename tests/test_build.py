@@ -31,7 +31,7 @@ build = load_setup()
 
 TOOLKIT_13 = build.Toolkit(Path("/13/bin/nvcc"), (13, 0), ["75", "80", "86", "87", "89", "90a", "100", "120"])
 TOOLKIT_12 = build.Toolkit(Path("/12/bin/nvcc"), (12, 4), ["75", "80", "86", "87", "89", "90a"])
-TOOLKIT_OLD = build.Toolkit(Path("/old/bin/nvcc"), (12, 0), ["75", "80", "86", "87", "89", "90a"])
+TOOLKIT_12_0 = build.Toolkit(Path("/old/bin/nvcc"), (12, 0), ["75", "80", "86", "87", "89", "90a"])
 DRIVER_13 = build.Driver(13000, ["90a"])
 DRIVER_12 = build.Driver(12040, ["80"])
 NO_DRIVER = "no NVIDIA driver is present (SMEMKIT_CUDA=1 builds CUDA all the same)"
@@ -46,7 +46,7 @@ def test_every_row_has_its_file_and_every_file_its_row():
     assert {row.source for row in ROWS} == files
 
 
-def test_rows_are_read_and_comments_are_not():
+def test_read_table_ignores_comments():
     text = '/* KERNEL(op, name, order, needs, cpu)\n */\nKERNEL(matmul, wgmma, 90, SM_90A, NO_CPU,\n "")\n'
     assert build.read_table(text) == [build.Row("matmul", "wgmma", 90, "SM_90A", False)]
     assert build.read_table(text)[0].source == "matmul/90_wgmma.cu"
@@ -106,8 +106,8 @@ def test_gencode(needs, archs, codes):
     [
         ("auto", None, [TOOLKIT_13], None, NO_DRIVER),
         ("auto", DRIVER_13, [TOOLKIT_12, TOOLKIT_13], TOOLKIT_12, "an NVIDIA driver is present"),
-        ("auto", DRIVER_12, [TOOLKIT_OLD, TOOLKIT_13, TOOLKIT_12], TOOLKIT_12, "an NVIDIA driver is present"),
-        ("1", None, [TOOLKIT_OLD, TOOLKIT_13], TOOLKIT_13, "SMEMKIT_CUDA=1"),
+        ("auto", DRIVER_12, [TOOLKIT_12_0, TOOLKIT_13, TOOLKIT_12], TOOLKIT_12, "an NVIDIA driver is present"),
+        ("1", None, [TOOLKIT_12_0, TOOLKIT_13], TOOLKIT_13, "SMEMKIT_CUDA=1"),
         ("0", DRIVER_13, [TOOLKIT_13], None, "SMEMKIT_CUDA=0"),
     ],
 )
@@ -125,20 +125,20 @@ def test_choose_toolkit_refuses_other_words():
     [
         ("1", None, [], r"SMEMKIT_CUDA=1, and no fitting nvcc .* 12\.4 to 13\.x, and set CUDA_HOME"),
         ("auto", DRIVER_12, [TOOLKIT_13], r"driver is present.* /13/bin/nvcc is 13\.0.* 12\.4 to 12\.x"),
-        ("1", None, [TOOLKIT_OLD], r"/old/bin/nvcc is 12\.0, which does not fit"),
+        ("1", None, [TOOLKIT_12_0], r"/old/bin/nvcc is 12\.0, which does not fit"),
     ],
 )
-def test_no_toolkit_says_what_to_do(wanted, driver, toolkits, message):
+def test_missing_toolkit_error_says_what_to_do(wanted, driver, toolkits, message):
     with pytest.raises(build.NoToolkitError, match=message):
         build.choose_toolkit(wanted, driver, toolkits)
 
 
-def test_compiler_wheels_are_fetched_only_where_they_help():
+def test_compiler_wheels_are_fetched_only_if_useful():
     assert build.wheels_to_fetch("auto", None, []) == []
     assert build.wheels_to_fetch("0", DRIVER_13, []) == []
     assert build.wheels_to_fetch("1", None, [TOOLKIT_12]) == []
     assert build.wheels_to_fetch("1", None, []) == build.COMPILER_WHEELS
-    assert build.wheels_to_fetch("auto", DRIVER_13, [TOOLKIT_OLD]) == build.COMPILER_WHEELS
+    assert build.wheels_to_fetch("auto", DRIVER_13, [TOOLKIT_12_0]) == build.COMPILER_WHEELS
     with pytest.raises(build.NoToolkitError):  # the wheels of CUDA 12 hold no nvcc
         build.wheels_to_fetch("auto", DRIVER_12, [])
 
@@ -154,7 +154,7 @@ def fake_nvcc(folder: Path) -> Path:
     return nvcc
 
 
-def test_nvcc_is_looked_for_in_order(tmp_path, monkeypatch):
+def test_nvcc_search_order(tmp_path, monkeypatch):
     home, path = fake_nvcc(tmp_path / "home/bin"), fake_nvcc(tmp_path / "path")
     wheel = fake_nvcc(tmp_path / "nvidia/cu13/bin")
     monkeypatch.syspath_prepend(tmp_path)
@@ -165,7 +165,7 @@ def test_nvcc_is_looked_for_in_order(tmp_path, monkeypatch):
     assert home not in build.nvcc_candidates({"PATH": ""})
 
 
-def test_nvcc_is_asked(tmp_path):
+def test_nvcc_version_is_read(tmp_path):
     nvcc = fake_nvcc(tmp_path / "bin")
     toolkit = build.ask_nvcc(nvcc)
     assert toolkit == build.Toolkit(nvcc, (12, 8), ["75", "90a", "100"])
@@ -177,7 +177,7 @@ def test_nvcc_is_asked(tmp_path):
         assert toolkit.folder_of("libcudart_static.a") == (tmp_path / folder).resolve()
 
 
-def test_a_header_that_is_rewritten_otherwise_is_a_new_header(tmp_path, monkeypatch):
+def test_rewritten_headers_are_updated_only_if_changed(tmp_path, monkeypatch):
     """What includes a .cuh includes what the dialect makes of it, which is as old as what it says."""
 
     class Dialect:
@@ -204,7 +204,7 @@ def test_a_header_that_is_rewritten_otherwise_is_a_new_header(tmp_path, monkeypa
     assert all(header.stat().st_mtime > 1000 for header in headers)
 
 
-def test_an_object_is_made_again_where_something_that_it_read_has_changed(tmp_path):
+def test_objects_are_rebuilt_if_dependencies_changed(tmp_path):
     job, ran = build.Build(Distribution()), []
     header, source, target = tmp_path / "a b.h", tmp_path / "one.c", tmp_path / "out" / "one.o"
     header.write_text("")
@@ -243,7 +243,7 @@ def test_other_undefined_behaviour_is_reported_by_a_sanitizer(newer):
     assert ("-fsanitize-trap=return" in flags(accepts)) == newer
 
 
-def test_what_is_missing_is_named(tmp_path, monkeypatch):
+def test_missing_prerequisites_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(build.sysconfig, "get_path", lambda name: str(tmp_path))
     with pytest.raises(SystemExit, match=r"Python\.h is missing; install python3-dev \(Debian"):
         build.check_prerequisites()
@@ -254,7 +254,7 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
 
 # ---- one file and one row ---------------------------------------------------------------------------------------
 
-SCRATCH = """\
+ADDED_RUNG = """\
 // Reverse an array without shared memory. Launch: blocks of 128 threads, one an element.
 #include <cuda_runtime.h>
 
@@ -284,19 +284,19 @@ cudaError_t launch_reverse_scratch(const reverse_args *args, cudaStream_t stream
 }
 """
 # writes four megabytes behind its buffer, where nothing is
-WILD = SCRATCH.replace("scratch", "wild").replace("out[n - 1 - i]", "out[n - 1 - i + (1 << 20)]")
+OUT_OF_BOUNDS_RUNG = ADDED_RUNG.replace("scratch", "wild").replace("out[n - 1 - i]", "out[n - 1 - i + (1 << 20)]")
 ROW = 'KERNEL(reverse, {}, {}, ANY, CPU, FLOAT32 | INT32, NONE, NONE, RUNG,\n       "added by a test")\n'
 
 
 @pytest.fixture(scope="module")
-def longer_ladder(tmp_path_factory):
+def tree_with_added_rungs(tmp_path_factory):
     """A copy of the tree with two more rungs, built in place."""
     tree = tmp_path_factory.mktemp("longer") / "tree"
     built = shutil.ignore_patterns(
         ".git", "build", "dist", "*.so", "*.egg-info", "_kernels", "_dialect", ".*cache"
     )
     shutil.copytree(ROOT, tree, ignore=built)
-    for order, name, source in (91, "scratch", SCRATCH), (92, "wild", WILD):
+    for order, name, source in (91, "scratch", ADDED_RUNG), (92, "wild", OUT_OF_BOUNDS_RUNG):
         (tree / f"kernels/reverse/{order}_{name}.cu").write_text(source)
         with (tree / "kernels/kernels.def").open("a") as table:
             table.write(ROW.format(name, order))
@@ -317,30 +317,30 @@ def run_in(tree: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.slow
-def test_a_new_rung_is_one_file_and_one_row(longer_ladder):
+def test_a_new_rung_is_one_file_and_one_row(tree_with_added_rungs):
     script = f"""
 import numpy, smemkit
-assert smemkit.__file__.startswith({str(longer_ladder)!r}), smemkit.__file__
+assert smemkit.__file__.startswith({str(tree_with_added_rungs)!r}), smemkit.__file__
 assert "scratch" in [kernel.name for kernel in smemkit.kernels("reverse")]
-assert smemkit.source("reverse", "scratch") == {SCRATCH!r}
+assert smemkit.source("reverse", "scratch") == {ADDED_RUNG!r}
 x = numpy.arange(1000, dtype=numpy.float32)
 numpy.testing.assert_array_equal(smemkit.reverse(x, kernel="scratch"), x[::-1])
 """
-    done = run_in(longer_ladder, "-c", script)
+    done = run_in(tree_with_added_rungs, "-c", script)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
-def test_a_new_rung_is_tested_without_a_new_test(longer_ladder):
-    this = longer_ladder / "tests/test_build.py"
+def test_a_new_rung_is_tested_without_a_new_test(tree_with_added_rungs):
+    this = tree_with_added_rungs / "tests/test_build.py"
     options = ["-q", "-p", "no:cacheprovider", "-k", "scratch", f"--ignore={this}"]
-    done = run_in(longer_ladder, "-m", "pytest", *options, str(longer_ladder / "tests"))
+    done = run_in(tree_with_added_rungs, "-m", "pytest", *options, str(tree_with_added_rungs / "tests"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^[1-9]\d* passed", done.stdout, re.MULTILINE), done.stdout
 
 
 @pytest.mark.slow
-def test_a_rung_that_writes_out_of_bounds_raises(longer_ladder):
+def test_a_rung_that_writes_out_of_bounds_raises(tree_with_added_rungs):
     script = """
 import numpy, smemkit
 x = numpy.arange(1000, dtype=numpy.float32)
@@ -351,6 +351,6 @@ except smemkit.Error as error:
 numpy.testing.assert_array_equal(smemkit.reverse(x), x[::-1])
 print("goes on")
 """
-    done = run_in(longer_ladder, "-c", script)
+    done = run_in(tree_with_added_rungs, "-c", script)
     assert done.returncode == 0, done.stderr
     assert re.search(r"raised .+\ngoes on", done.stdout, re.DOTALL), done.stdout

@@ -64,7 +64,7 @@ def test_copy_copies_every_word(device, blocks, in_flight, words):
     assert np.array_equal(copy, x)
 
 
-def test_fma_computes_as_many_as_it_says(device):
+def test_fma_does_the_reported_work(device):
     x = np.linspace(-0.9, 0.9, 32, dtype=np.float32)
     work, sums = launch(
         device, "fma", "float32", on(device, x), on(device, np.zeros(512, np.float32)), 2, rounds=3
@@ -80,7 +80,7 @@ def test_fma_computes_as_many_as_it_says(device):
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_mma_multiplies_as_often_as_it_says(device, dtype):
+def test_mma_does_the_reported_work(device, dtype):
     if smemkit.Device(device).capability < (8, 0):
         pytest.skip("mma needs sm_80")
     k = 32 if dtype == "float32" else 64
@@ -117,14 +117,14 @@ def test_mma_has_no_kernel_for_the_cpu():
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_a_launch_that_cannot_be(changed, error, message):
+def test_invalid_launches_are_rejected(changed, error, message):
     arguments = ["read", "uint32", *(on("cpu", np.zeros(n, np.uint32)) for n in (16, 256)), 1, 1, 1, None]
     with pytest.raises(error, match=message):
         _core.ceiling(*(changed.get(i, argument) for i, argument in enumerate(arguments)))
 
 
 @pytest.mark.parametrize("x", [np.zeros(3, np.uint32), np.zeros(0, np.uint32)])
-def test_a_buffer_is_whole_vectors(x):
+def test_buffers_must_be_whole_vectors(x):
     with pytest.raises(ValueError, match="x: expected a contiguous Array of a multiple of 16 bytes, got "):
         _core.ceiling("read", "uint32", on("cpu", x), on("cpu", np.zeros(256, np.uint32)), 1, 1, 1, None)
 
@@ -194,7 +194,7 @@ def test_the_ceilings_of_a_gpu_are_in_order(device, cache):
     assert 1e9 < limits.d2h < limits.copy_bandwidth
 
 
-def test_they_are_measured_once(cache, monkeypatch):
+def test_ceilings_are_cached(cache, monkeypatch):
     measured = []
 
     def measure(device):
@@ -215,11 +215,13 @@ def test_they_are_measured_once(cache, monkeypatch):
     assert content["ceilings"] == smemkit.ceilings("cpu").to_dict()
 
 
-OTHER = json.dumps({"key": "another device", "ceilings": replace(H200, fp32=1.0).to_dict()})
+OTHER_DEVICE_CACHE = json.dumps({"key": "another device", "ceilings": replace(H200, fp32=1.0).to_dict()})
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"key": "x"}', '{"key": "x", "ceilings": {}}', OTHER])
-def test_a_broken_file_is_measured_anew(cache, monkeypatch, text):
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"key": "x"}', '{"key": "x", "ceilings": {}}', OTHER_DEVICE_CACHE]
+)
+def test_broken_cache_files_are_replaced(cache, monkeypatch, text):
     monkeypatch.setattr(module, "_of_cpu", lambda device: H200)
     assert smemkit.ceilings("cpu") == H200
     (path,) = cache.glob("*.json")
@@ -230,14 +232,14 @@ def test_a_broken_file_is_measured_anew(cache, monkeypatch, text):
     assert json.loads(path.read_text())["ceilings"] == H200.to_dict()
 
 
-def test_a_cache_that_is_not_safe_is_said(cache, monkeypatch):
+def test_unsafe_cache_folder_is_reported(cache, monkeypatch):
     cache.mkdir(mode=0o777)
     cache.chmod(0o777)
     with pytest.raises(smemkit.Error, match="others may write to it"):
         smemkit.ceilings("cpu", refresh=True)
 
 
-def test_the_executors_threads_make_no_other_machine(cache, monkeypatch):
+def test_cache_key_ignores_num_threads(cache, monkeypatch):
     monkeypatch.setattr(module, "_of_cpu", lambda device: H200)
     smemkit.ceilings("cpu")
     monkeypatch.setattr(module.Device, "multiprocessors", 77)
@@ -250,7 +252,7 @@ def test_a_device_that_is_not_here():
         smemkit.ceilings("cuda:99")
 
 
-def test_in_words():
+def test_str_and_html():
     text = str(H200)
     assert text.startswith("NVIDIA H200, measured\n")
     for words in (

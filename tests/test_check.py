@@ -91,7 +91,7 @@ def test_strided_copies_touch_the_hardwares_sectors(stride, sectors):
     assert (load.requests, load.sectors, load.ideal_sectors) == (8, 8 * sectors, 8 * 4)
 
 
-def test_a_vector_with_a_cache_hint_is_told_of_once():
+def test_vector_access_with_cache_hint_counts_once():
     kernel = smemkit.Kernel("""
 __global__ void copy(const float4 *x, float4 *y)
 {
@@ -125,7 +125,7 @@ def test_divergent_lanes_are_requests_of_their_own():
     assert load.requests == 8
 
 
-def test_long_logs_are_merged_as_short_ones_are():
+def test_access_logs_beyond_their_capacity_are_merged():
     """A thread's log has room for some thousand accesses; what does not fit is merged on the way."""
     kernel = smemkit.Kernel("""
         __global__ void rows(const float *x, float *y, int n)
@@ -161,7 +161,7 @@ def test_large_grids_are_sampled_and_the_report_says_so():
     assert smemkit.check(smemkit.matmul, x, x, tile=8, blocks=3).launches[0].blocks_checked == 3
 
 
-def test_blocks_that_work_together_are_all_checked():
+def test_cooperating_blocks_are_all_checked():
     kernel = smemkit.Kernel("__global__ void count(int *n) { if (threadIdx.x == 0) atomicAdd(n, 1); }")
     report = smemkit.check(kernel[500, 32], np.zeros(1, np.int32))
     assert report.ok, report
@@ -192,7 +192,7 @@ def test_neighbours_are_among_the_blocks_of_a_sample():
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4, 5, 16, 99, 100, 200])
 @pytest.mark.parametrize("grid", [(100,), (10, 10), (1, 100), (4, 5, 5)])
-def test_samples_are_as_large_as_asked_and_have_the_first_and_the_last(grid, blocks):
+def test_samples_have_the_requested_size_and_both_ends(grid, blocks):
     kernel = smemkit.Kernel(
         "__global__ void mark(int *seen) {"
         " int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);"
@@ -231,7 +231,7 @@ __global__ void reduce(const float *x, float *y)
 """
 
 
-def test_lockstep_gives_warp_synchronous_code_what_old_gpus_gave_it():
+def test_lockstep_runs_warp_synchronous_code_like_old_gpus():
     kernel = smemkit.Kernel(VOLATILE)
     arguments = np.ones(64, np.float32), np.zeros(32, np.float32)
     for schedule, traps in {"lockstep": False, "serial": True}.items():
@@ -258,7 +258,7 @@ def test_random_schedules_depend_on_the_seed_alone():
     assert verdicts == [first_is_late(seed) for seed in range(12)]
 
 
-def test_a_loop_over_the_same_words_is_no_endless_wait():
+def test_loop_over_the_same_words_is_not_a_hang():
     kernel = smemkit.Kernel("""
         __global__ void horner(const float *c, float *y, int n)
         {
@@ -276,7 +276,7 @@ def test_a_loop_over_the_same_words_is_no_endless_wait():
 # ---- what it leaves alone ----
 
 
-def test_arguments_stay_as_they_are():
+def test_check_does_not_change_arguments():
     kernel = smemkit.Kernel("__global__ void clear(float *x) { x[threadIdx.x] = 0; }")
     x, out = np.ones(32, np.float32), np.full((8, 8), 7, np.float32)
     on_device = smemkit.asarray(x, device="cpu")
@@ -320,7 +320,7 @@ def test_checks_of_several_threads_do_not_mix():
     assert found == {32 * i: 32 * i for i in range(1, 6)}
 
 
-def test_a_fault_ends_nothing_but_its_block():
+def test_fault_ends_only_its_block():
     kernel = smemkit.Kernel(
         "__global__ void some(float *x, int n) { x[blockIdx.x * 32 + threadIdx.x] = n / (blockIdx.x - 1); }"
     )

@@ -85,7 +85,7 @@ def test_demo_finds_a_wrong_result(capsys, monkeypatch, op, fault):
     assert printed(capsys).partition("A kernel with a mistake")[0].count("✗") == 1
 
 
-def test_demo_finds_a_checker_that_sees_nothing(capsys, monkeypatch):
+def test_demo_fails_if_the_checker_finds_nothing(capsys, monkeypatch):
     monkeypatch.setattr("smemkit.demo.MISTAKEN", demo.MISTAKEN.replace("    y[", "    __syncthreads();\n    y["))
     monkeypatch.setattr("smemkit.demo.BIG", {})
     assert main(["demo", "--device", "cpu"]) == 1
@@ -133,14 +133,14 @@ def test_ladder(tmp_path, capsys, op, n, shape):
     assert json.loads(capsys.readouterr().out)["schema"] == "smemkit.ladder"
 
 
-def test_ladder_as_a_picture(tmp_path, capsys):
+def test_ladder_plot(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     path = tmp_path / "ladder.png"
     assert main(["ladder", "matmul", "--n", "20,30,40", "--device", "cpu", "--plot", str(path)]) == 0
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def small_executor(run):
+def small_executor_suite(run):
     """The executor's suite with two small cases."""
     for op, shape, kernel in (("reduce", [1000], "tree"), ("transpose", [32, 32], "padded")):
         yield op, partial(run.executor_row, bench.Row("executor", op, "small", shape=shape, kernel=kernel), {})
@@ -150,7 +150,7 @@ def small_executor(run):
 def test_bench_finds_a_wrong_result(tmp_path, capsys, monkeypatch, fault):
     right = ops.transpose
     monkeypatch.setattr(ops, "transpose", lambda *args, **kw: right(*args, **kw) * np.float32(fault))
-    monkeypatch.setattr(bench.Run, "executor", small_executor)
+    monkeypatch.setattr(bench.Run, "executor", small_executor_suite)
     path = tmp_path / "report.json"
     assert main(["bench", "executor", "--quick", "--device", "cpu", "--json", str(path)]) == 1
     report = json.loads(path.read_text())
@@ -176,7 +176,7 @@ def test_bench_finds_a_wrong_result(tmp_path, capsys, monkeypatch, fault):
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_done_ends_with_2_and_says_why(capsys, arguments, message):
+def test_runtime_errors_exit_with_2(capsys, arguments, message):
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
 
@@ -192,14 +192,14 @@ def test_what_cannot_be_done_ends_with_2_and_says_why(capsys, arguments, message
     ],
     ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
 )
-def test_what_is_not_understood_ends_with_2_and_says_why(capsys, arguments, message):
+def test_usage_errors_exit_with_2(capsys, arguments, message):
     with pytest.raises(SystemExit) as exit:
         main(arguments)
     assert exit.value.code == 2
     assert message in " ".join(capsys.readouterr().err.split())
 
 
-def test_it_is_a_command_of_pythons():
+def test_python_m_smemkit():
     done = run_python("-m", "smemkit", "kernels", "nope")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("smemkit: op: expected one of ")

@@ -37,17 +37,17 @@ def test_the_environment_names_the_default(device):
     assert done.stdout.split() == [device, device], done.stderr
 
 
-def test_the_environment_names_a_device_that_is_none():
+def test_environment_with_invalid_device_name():
     done = run_python("-c", "import smemkit; smemkit.zeros(1)", SMEMKIT_DEVICE="gpu")
     assert "ValueError: SMEMKIT_DEVICE: expected 'cpu', 'cuda' or 'cuda:N', got 'gpu'" in done.stderr
 
 
-def test_the_environment_names_a_device_that_is_not_here():
+def test_environment_with_missing_device():
     done = run_python("-c", "import smemkit; smemkit.zeros(1)", SMEMKIT_DEVICE="cuda:99")
     assert "NoDeviceError: SMEMKIT_DEVICE: 'cuda:99' is not here: " in done.stderr
 
 
-def test_a_device_is_the_default_in_its_block(device):
+def test_device_context_sets_the_default(device):
     before = where()
     with smemkit.Device(device) as entered:
         assert (where(), entered, smemkit.Device()) == (device, device, device)
@@ -57,14 +57,14 @@ def test_a_device_is_the_default_in_its_block(device):
     assert where() == before
 
 
-def test_a_block_that_raises_restores_the_default(device):
+def test_device_context_restores_the_default_on_error(device):
     before = where()
     with pytest.raises(KeyError), smemkit.Device(device):
         raise KeyError
     assert where() == before
 
 
-def test_a_default_is_its_threads_own(device):
+def test_default_device_is_per_thread(device):
     found = []
     with smemkit.Device("cpu"):
         thread = threading.Thread(target=lambda: found.append(_core.default_device()))
@@ -73,7 +73,7 @@ def test_a_default_is_its_threads_own(device):
     assert found == [smemkit.Device().name]
 
 
-def test_what_runs_on_the_host_runs_there_whatever_the_default(device):
+def test_host_kernels_ignore_the_default_device(device):
     (x, y), expected = small_problem("matmul", "float32")
     with smemkit.Device(device), launching(1):
         assert_array_equal(smemkit.matmul(x, y, kernel="sequential"), expected)
@@ -87,13 +87,13 @@ def test_the_cpu_is_always_there_and_last():
     assert all(isinstance(device, smemkit.Device) for device in smemkit.devices())
 
 
-def test_available_means_a_gpu():
+def test_is_available_means_a_gpu():
     reason = _core.cuda_unavailable()
     assert smemkit.is_available() is (reason is None) is any(d.is_cuda for d in smemkit.devices())
     assert reason is None or len(reason) > 20
 
 
-def test_what_a_device_says_of_itself(device):
+def test_device_properties(device):
     here = smemkit.Device(device)
     assert (here.name, here, here.is_cuda) == (device, device, device != "cpu")
     assert (here.warp_size, here.max_threads_per_block) == (32, 1024)
@@ -106,7 +106,7 @@ def test_what_a_device_says_of_itself(device):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
-def test_what_a_gpu_says_of_itself(device):
+def test_gpu_properties(device):
     here = smemkit.Device("cuda")
     assert here.name == device
     assert here.capability >= (7, 5)
@@ -122,12 +122,12 @@ def test_the_cpu_has_no_capability():
 
 
 @pytest.mark.parametrize("name", ["gpu", "", "CPU", "cuda:", "cuda:-1", "cuda:x", "cuda:0x", "cuda:00", "cpu\0"])
-def test_what_is_no_name_of_a_device(name):
+def test_invalid_device_names(name):
     with pytest.raises(ValueError, match=r"device: expected 'cpu', 'cuda' or 'cuda:N', got "):
         smemkit.Device(name)
 
 
-def test_a_device_that_is_not_here_says_why():
+def test_missing_device_error_says_why():
     why = "there (is|are) .+ CUDA device" if smemkit.is_available() else _core.cuda_unavailable()[:20]
     for ask in (smemkit.Device, smemkit.synchronize, lambda name: smemkit.zeros(1, device=name)):
         with pytest.raises(smemkit.NoDeviceError, match=f"device: 'cuda:99' is not here: {why}"):
@@ -151,7 +151,7 @@ def statistics(device):
     return smemkit.memory_stats(device)
 
 
-def test_what_is_used_is_what_arrays_have(device):
+def test_memory_stats_count_arrays(device):
     before = statistics(device)
     array = smemkit.empty((1 << 20,), "float64", device=device)
     now = statistics(device)
@@ -167,7 +167,7 @@ def test_what_is_used_is_what_arrays_have(device):
     assert (after.used, after.peak) == (before.used, now.peak)
 
 
-def test_a_call_gives_back_what_it_uses(device):
+def test_calls_release_scratch_memory(device):
     before = statistics(device)
     x = np.ones((300, 1000), ">f8")
     assert_array_equal(smemkit.sum(x, 0, device=device), x.sum(0))
@@ -176,7 +176,7 @@ def test_a_call_gives_back_what_it_uses(device):
     assert after.peak >= x.nbytes // 3  # a part, perhaps
 
 
-def test_empty_cache_keeps_what_arrays_have(device):
+def test_empty_cache_keeps_live_arrays(device):
     x = smemkit.asarray(np.arange(1000), device=device)
     y = smemkit.add_one(x)
     del x
@@ -209,7 +209,7 @@ def test_the_default_devices_memory(device):
 
 
 @pytest.mark.parametrize("call", [smemkit.memory_stats, smemkit.empty_cache])
-def test_memory_of_no_device(call):
+def test_memory_functions_reject_unknown_devices(call):
     with pytest.raises(ValueError, match="device: expected 'cpu', 'cuda' or 'cuda:N', got 'gpu'"):
         call("gpu")
     with pytest.raises(smemkit.NoDeviceError, match="device: 'cuda:99' is not here: "):
@@ -218,7 +218,7 @@ def test_memory_of_no_device(call):
         call(7)
 
 
-def test_memory_in_words():
+def test_memory_stats_str():
     stats = smemkit.MemoryStats(used=0, peak=3 << 20, reserved=5 << 30)
     assert str(stats) == "0 bytes used, 3 MiB at most, 5 GiB reserved"
     assert str(stats) in stats._repr_html_()
@@ -237,7 +237,7 @@ def threads():
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 1])
-def test_the_number_of_threads_changes_nothing_but_time(threads, count):
+def test_results_do_not_depend_on_num_threads(threads, count):
     smemkit.set_num_threads(count)
     (x, y), expected = small_problem("matmul", "int32")
     assert smemkit.get_num_threads() == smemkit.Device("cpu").multiprocessors == count
@@ -253,7 +253,7 @@ def test_too_few_or_too_many_threads(count):
 
 
 @pytest.mark.parametrize("count", ["2", 2.0, None, True])
-def test_threads_are_counted_in_integers(count):
+def test_set_num_threads_requires_an_integer(count):
     with pytest.raises(TypeError, match=f"n: expected an integer, got {type(count).__name__}"):
         smemkit.set_num_threads(count)
 
@@ -411,7 +411,7 @@ assert smemkit.sum(x, device="cpu") == x.size
 """
 
 
-def test_a_signal_handler_that_launches_is_refused_and_does_not_wait_for_ever():
+def test_launch_in_a_signal_handler_raises_instead_of_deadlocking():
     done = run_python("-c", HANDLER)
     assert done.returncode == 0, done.stderr
     assert "inside another one of the same thread: does a signal handler call smemkit?" in done.stdout
@@ -437,6 +437,6 @@ for thread in threads:
 """
 
 
-def test_the_pool_changes_its_size_while_others_launch():
+def test_thread_pool_resizes_during_launches():
     done = run_python("-c", RESIZING, times("3", "1.5"))
     assert done.returncode == 0, done.stderr

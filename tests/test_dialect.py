@@ -94,7 +94,7 @@ def test_device_code_stays(device):
         ("struct __align__(16) point { float x; };", "point p;"),
     ],
 )
-def test_what_device_code_mentions_stays(declaration, use):
+def test_declarations_used_by_device_code_stay(declaration, use):
     kernel = f"__global__ void k() {{ {use} }}"
     assert kept(f"{declaration}\n{kernel}\n") == [declaration, kernel]
     macro = f"#define USE {use}"
@@ -102,7 +102,7 @@ def test_what_device_code_mentions_stays(declaration, use):
     assert kept(f"{macro}\n{declaration}\n{kernel}\n") == [macro, declaration, kernel]
 
 
-def test_what_that_mentions_stays_too():
+def test_indirectly_used_declarations_stay():
     source = "const int A = 1;\nconst int B = A;\nstruct s { int x[B]; };\n__device__ s v;\nconst int C = 1;\n"
     assert kept(source) == source.splitlines()[:4]
 
@@ -181,7 +181,7 @@ def test_host_members_are_left_out(member):
         "DECLARE(type);",
     ],
 )
-def test_what_stays_in_a_type(member):
+def test_kept_members_of_types(member):
     assert keeps(member)
 
 
@@ -264,7 +264,7 @@ __device__ int f() { return 2; }
     assert kept(source) == [line for line in source.splitlines() if "host" not in line and line != "}"]
 
 
-def test_macros_that_are_words_or_declarations():
+def test_macros_that_expand_to_specifiers_or_declarations():
     source = """\
 #define DEVICE __device__ __forceinline__
 #define KERNEL(name) __global__ void name(int *x)
@@ -313,7 +313,7 @@ __global__ void k() { }
     assert [(v.name, v.constant) for v in variables] == [("a", True), ("b", True), ("c", False), ("n::d", False)]
 
 
-def test_headers_stand_in_the_text(tmp_path):
+def test_included_headers_are_inlined(tmp_path):
     (tmp_path / "one.h").write_text('#pragma once\n#include "two.h"\nint one;\n')
     (tmp_path / "two.h").write_text('#include "one.h"\nint two;')
     text = '#include "one.h"\n#include <two.h>\n// #include "one.h"\n#include <vector>\nint three;\n'
@@ -397,7 +397,7 @@ def test_lambdas_do_not_copy_shared_variables(captures, own):
     assert f"auto f = [{captures}] {body};" in text
 
 
-def test_what_is_no_shared_variables_business_stays():
+def test_unrelated_code_is_not_rewritten():
     source = (
         "__global__ void k(int *x) { __shared__ int s; auto f = [=] { return x[0]; }; x[2](s); decltype(x) y; }"
     )

@@ -24,7 +24,7 @@ TOPICS = sorted(path.stem for path in PROGRAMS.glob("*.cu"))
 FAULTS = sorted(f"faults/{path.stem}" for path in (PROGRAMS / "faults").glob("*.cu"))
 TIMEOUT = 30  # seconds; a program takes less than 3
 # what depends on how fibers are switched
-WARP_LEVEL = ["async", "atomics", "barriers", "cooperative", "cuda_atomic", "named_barriers", "warp"]
+FIBER_DEPENDENT = ["async", "atomics", "barriers", "cooperative", "cuda_atomic", "named_barriers", "warp"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ TOOLCHAINS = {
     "portable-fibers": Toolchain(
         "gcc",
         "g++",
-        (*WARP_LEVEL, "faults/barrier_loop", "faults/endless_spin", "faults/stack_overflow"),
+        (*FIBER_DEPENDENT, "faults/barrier_loop", "faults/endless_spin", "faults/stack_overflow"),
         c_flags=("-DSMEMKIT_PORTABLE_FIBERS",),
     ),
     "sanitized": Toolchain(
@@ -155,7 +155,7 @@ def builder(request, tmp_path_factory):
     builder.pool.shutdown(cancel_futures=True)
 
 
-def _each(programs):
+def _program_params(programs):
     return [
         pytest.param(
             name,
@@ -169,26 +169,26 @@ def _each(programs):
     ]
 
 
-def _need(toolchain):
+def _skip_without_tools(toolchain):
     missing = TOOLCHAINS[toolchain].missing()
     if missing:
         pytest.skip(f"{toolchain} needs {' and '.join(missing)}")
 
 
-@pytest.mark.parametrize(("toolchain", "program"), _each(TOPICS))
+@pytest.mark.parametrize(("toolchain", "program"), _program_params(TOPICS))
 @pytest.mark.covering(most=2)
-def test_program(toolchain, program, builder):
-    _need(toolchain)
+def test_correct_program_passes(toolchain, program, builder):
+    _skip_without_tools(toolchain)
     done = builder.run(toolchain, program)
-    _passed(done)
+    _assert_passed(done)
 
 
-def _passed(done):
+def _assert_passed(done):
     if (done.returncode, done.stdout) != (0, "ok\n"):
         pytest.fail(f"exit status {done.returncode}\n{done.stdout}", pytrace=False)
 
 
-def _expected(source):
+def _expected_reports(source):
     """The patterns of the reports that a faulty program announces in `EXPECT error: message` comments."""
     text = source.read_text()
     places = {}
@@ -203,13 +203,13 @@ def _expected(source):
     return patterns
 
 
-@pytest.mark.parametrize(("toolchain", "program"), _each(FAULTS))
+@pytest.mark.parametrize(("toolchain", "program"), _program_params(FAULTS))
 @pytest.mark.covering(most=3)
-def test_fault(toolchain, program, builder):
-    _need(toolchain)
+def test_faulty_program_is_reported(toolchain, program, builder):
+    _skip_without_tools(toolchain)
     done = builder.run(toolchain, program, SMEMKIT_WATCHDOG="1")
     *reports, verdict = done.stdout.splitlines() or [""]
-    patterns = _expected(PROGRAMS / f"{program}.cu")
+    patterns = _expected_reports(PROGRAMS / f"{program}.cu")
     for report, pattern in zip(reports, patterns, strict=False):
         if not re.fullmatch(pattern, report):
             pytest.fail(f"{report}\ndoes not match\n{pattern}", pytrace=False)
@@ -232,4 +232,4 @@ def test_program_on_gpu(program, tmp_path):
     flags = ["-std=c++17", "-arch=native", "-Xcompiler", "-Wno-deprecated-declarations"]
     _compile(nvcc, *flags, PROGRAMS / f"{program}.cu", "-o", binary)
     done = _run([binary], timeout=TIMEOUT)
-    _passed(done)
+    _assert_passed(done)

@@ -23,7 +23,7 @@ X = integers((5, 7), np.float32)
 GPU = pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mark.gpu)], indirect=True)
 
 
-class Things:
+class CallOperands:
     """What the calls below are made with."""
 
     def __init__(self, device):
@@ -173,7 +173,7 @@ def state(t):
 )
 @pytest.mark.covering(most=9)
 def test_ten_thousand_calls_of_each_kind_leave_nothing_behind(device, name):
-    t, call = Things(device), EVERY[name]
+    t, call = CallOperands(device), EVERY[name]
     count = times(10_000, 1000) // (10 if name in ("in parts", "without memory") else 1)  # which are ten in one
     for _ in range(50):
         call(t)
@@ -185,9 +185,9 @@ def test_ten_thousand_calls_of_each_kind_leave_nothing_behind(device, name):
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name not in ("memory", "events")])
-def test_no_allocation_that_fails_loses_anything(device, name):
+def test_failing_device_allocations_leak_nothing(device, name):
     """The first allocation on the device fails, then the second, … until the call succeeds."""
-    t, call = Things(device), CALLS[name]
+    t, call = CallOperands(device), CALLS[name]
     call(t)
     before = state(t)
     for n in itertools.count(1):
@@ -208,7 +208,7 @@ def test_no_allocation_that_fails_loses_anything(device, name):
 
 # ---- the end of the process -------------------------------------------------------------------------------------
 
-BEGIN = """
+SCRIPT_SETUP = """
 import sys, threading, time
 import numpy as np
 import smemkit
@@ -219,7 +219,7 @@ large = np.ones((4096, 4096), np.float32) if device != "cpu" else np.ones((60, 6
 if device == "cpu":
     _core.set_part_bytes(4096)
 """
-ENDS = {
+EXIT_SCRIPTS = {
     "work is queued": """
 x = smemkit.asarray(large, device=device)
 for _ in range(20):
@@ -312,15 +312,15 @@ for n in range(1, 5):
 }
 
 
-@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize("name", EXIT_SCRIPTS)
 @pytest.mark.covering(most=3)
-def test_the_process_ends_well_while(device, name):
-    done = run_python("-c", BEGIN + ENDS[name], device, timeout=120)
+def test_process_exits_cleanly_while(device, name):
+    done = run_python("-c", SCRIPT_SETUP + EXIT_SCRIPTS[name], device, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == ("the thread has ended\n" if "the thread has ended" in ENDS[name] else "")
+    assert done.stdout == ("the thread has ended\n" if "the thread has ended" in EXIT_SCRIPTS[name] else "")
 
 
-AT_EXIT = """
+ATEXIT_SCRIPT = """
 import atexit
 def last():
     assert (smemkit.transpose(large, device=device) == 1).all()
@@ -332,15 +332,15 @@ atexit.register(lambda: last())
 
 def test_calls_in_atexit_work(device):
     """Those that are registered before smemkit is imported come after its own: there are no crews any more."""
-    done = run_python("-c", AT_EXIT + BEGIN + "smemkit.transpose(large, device=device)", device)
+    done = run_python("-c", ATEXIT_SCRIPT + SCRIPT_SETUP + "smemkit.transpose(large, device=device)", device)
     assert (done.returncode, done.stdout, done.stderr) == (0, "worked\n", "")
-    done = run_python("-c", BEGIN + AT_EXIT, device)
+    done = run_python("-c", SCRIPT_SETUP + ATEXIT_SCRIPT, device)
     assert (done.returncode, done.stdout, done.stderr) == (0, "worked\n", "")
 
 
 def test_close_may_be_called_at_any_time(device):
     script = "_core.close()\nfor _ in range(2):\n    smemkit.transpose(large, device=device)\n    _core.close()\n"
-    done = run_python("-c", BEGIN + script, device)
+    done = run_python("-c", SCRIPT_SETUP + script, device)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -391,8 +391,8 @@ assert (smemkit.transpose(large, device=device) == 1).all()
 """
 
 
-def test_a_forked_child_is_told_and_ends_well(device):
-    done = run_python("-W", "ignore", "-c", BEGIN + FORK, device)
+def test_forked_child_gets_an_error_and_exits_cleanly(device):
+    done = run_python("-W", "ignore", "-c", SCRIPT_SETUP + FORK, device)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -451,9 +451,9 @@ assert smemkit.asarray(x, device="cpu").numpy().sum() == x.sum()
 
 @GPU
 @pytest.mark.parametrize("words", [(), ("crews",), ("large",), ("crews", "large")], ids=str)
-def test_a_lost_gpu_is_told_at_once_and_the_cpu_goes_on(device, words):
+def test_lost_gpu_fails_fast_and_the_cpu_device_works(device, words):
     pytest.importorskip("cuda.core")
-    done = run_python("-c", BEGIN + LOST, device, *words, timeout=120)
+    done = run_python("-c", SCRIPT_SETUP + LOST, device, *words, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -461,8 +461,8 @@ def test_a_lost_gpu_is_told_at_once_and_the_cpu_goes_on(device, words):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_out_of_the_device_is_untouched_or_said_to_be_written(device, whole):
-    t = Things(device)
+def test_device_out_is_untouched_or_reported_as_partial(device, whole):
+    t = CallOperands(device)
     seen = set()
     for n in itertools.count(1):
         target = on(device, poison((300, 7), np.float32))
@@ -483,9 +483,9 @@ def test_out_of_the_device_is_untouched_or_said_to_be_written(device, whole):
     assert_array_equal(target.numpy(), host)
 
 
-def test_threads_that_fail_disturb_nobody(device):
+def test_failing_threads_do_not_affect_others(device):
     """Every other call is refused or has no memory; the others are right."""
-    t, wrong = Things(device), []
+    t, wrong = CallOperands(device), []
 
     def work(i):
         for turn in range(200):

@@ -141,7 +141,7 @@ def test_fault_is_found_at_its_line(case, order, monkeypatch):
 
 
 @each("faulty", "*.fixed.cu")
-def test_fixed_is_silent(case, monkeypatch):
+def test_fixed_kernels_have_no_fault(case, monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "20")
     report = case.check()
     assert report.ok, report
@@ -151,7 +151,7 @@ def test_fixed_is_silent(case, monkeypatch):
 @pytest.mark.parametrize(("schedule", "seed"), [("serial", 0), ("random", 1), ("random", 2), ("lockstep", 0)])
 @each("right")
 @pytest.mark.covering(1, most=40)
-def test_right_is_silent(case, schedule, seed):
+def test_correct_kernels_have_no_fault(case, schedule, seed):
     operands = case.operands()
     before = {name: np.copy(value) for name, value in operands.items()}
     report = smemkit.check(case.launch(), *operands.values(), schedule=schedule, seed=seed)
@@ -161,7 +161,7 @@ def test_right_is_silent(case, schedule, seed):
         np.testing.assert_array_equal(value, before[name])
 
 
-def test_there_are_enough():
+def test_corpus_is_complete():
     assert len(FAULTY) >= 36
     assert len({case.topic for case in FAULTY}) >= 13
     assert len(list((TESTS / "right").glob("*.cu"))) >= 34
@@ -271,7 +271,7 @@ def first_three_warps(x, y):
     return y.y, want.reshape(2, 128)
 
 
-RESULTS = {  # of x, the arguments before, and y, those after: what came and what must come
+EXPECTED_RESULTS = {  # of x, the arguments before, and y, those after: what came and what must come
     "argmax_structs": lambda x, y: (y.where[0], x.x.argmax()),
     "async_copy": lambda x, y: (rows(y.y, 128), rows(x.x, 128)[:, ::-1]),
     "async_copy_own": lambda x, y: (y.y, x.x + 1),
@@ -362,12 +362,12 @@ RESULTS = {  # of x, the arguments before, and y, those after: what came and wha
 }
 
 
-@pytest.mark.parametrize("name", RESULTS)
-def test_right_computes_what_it_should(name):
+@pytest.mark.parametrize("name", EXPECTED_RESULTS)
+def test_correct_kernels_compute_expected_results(name):
     case = read(TESTS / "right" / f"{name}.cu")
     before, after = case.operands(), case.operands()
     case.launch()(*after.values())
-    got, want = RESULTS[name](SimpleNamespace(**before), SimpleNamespace(**after))
+    got, want = EXPECTED_RESULTS[name](SimpleNamespace(**before), SimpleNamespace(**after))
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
@@ -386,7 +386,7 @@ OWN = [
 
 @pytest.mark.parametrize(("row", "dtype", "options"), OWN)
 @pytest.mark.covering(1, most=16)
-def test_own_kernels_are_silent(row, dtype, options):
+def test_package_kernels_have_no_fault(row, dtype, options):
     operands, _ = small_problem(row.op, dtype)
     if row.op in SHAPES:
         operands = [integers(shape, dtype) for shape in SHAPES[row.op]]

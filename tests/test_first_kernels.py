@@ -82,12 +82,12 @@ def test_add_one_to_nothing_launches_nothing(device, kernel, shape):
 
 
 @each_kernel("add_one", dtypes=DTYPES)
-def test_one_more_of_every_dtype(device, kernel):
+def test_add_one_of_every_dtype(device, kernel):
     x = numbered((7, 11), kernel.dtype)
     assert_array_equal(kernel(x, device=device), x + 1, strict=True)
 
 
-def test_one_more_than_true_is_two(device):
+def test_add_one_of_bool_is_integer(device):
     x = np.array([[True, False]])
     assert_array_equal(smemkit.add_one(x, device=device), x + 1, strict=True)
 

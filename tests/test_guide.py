@@ -48,13 +48,13 @@ def halo(tmp_path, monkeypatch):
     return write
 
 
-def test_the_guide_knows_every_kind():
+def test_guide_lists_every_fault_kind():
     for kind in KINDS:
         assert f"| `{kind}`" in GUIDE
 
 
 @pytest.mark.parametrize(("source", "status"), [(RACING, 1), (RIGHT, 0)])
-def test_its_commands(halo, capsys, source, status):
+def test_guide_commands(halo, capsys, source, status):
     halo(source)
     assert len(COMMANDS) == 2
     for command in COMMANDS:
@@ -62,7 +62,7 @@ def test_its_commands(halo, capsys, source, status):
         assert ("race (RAW" in capsys.readouterr().out) == bool(status)
 
 
-def test_its_notebook_cells(capsys):
+def test_guide_notebook_cells(capsys):
     names = {}
     exec(PYTHON[0], names)
     assert {fault.kind for fault in names["report"].faults} == {"race"}
@@ -70,7 +70,7 @@ def test_its_notebook_cells(capsys):
 
 
 @pytest.mark.parametrize(("source", "status"), [(RACING, 1), (RIGHT, 0)])
-def test_its_test_file(halo, tmp_path, source, status):
+def test_guide_pytest_example(halo, tmp_path, source, status):
     halo(source)
     (tmp_path / "test_kernels.py").write_text(f"import os\nos.chdir({str(tmp_path)!r})\n" + PYTHON[1])
     done = run_python(
@@ -85,7 +85,7 @@ def test_its_test_file(halo, tmp_path, source, status):
 LAUNCH = ["--grid", "4", "--block", "256", "--arg", "float[1000]", "--arg", "float[1000]=zeros", "--arg", "1000"]
 
 
-def test_a_race_ends_with_1(halo, capsys):
+def test_race_exits_with_1(halo, capsys):
     assert main(["check", halo(RACING), *LAUNCH, "--json", "-"]) == 1
     report = json.loads(capsys.readouterr().out)
     fault = report["launches"][0]["faults"][0]
@@ -101,7 +101,7 @@ def test_the_report_has_the_files_lines(halo, capsys):
     assert "s[threadIdx.x] = i < n ? x[i] : 0;" in out
 
 
-def test_what_is_right_ends_with_0(halo, capsys):
+def test_correct_kernel_exits_with_0(halo, capsys):
     assert main(["check", halo(RIGHT), *LAUNCH]) == 0
     assert capsys.readouterr().out.startswith("✓ no faults")
 
@@ -116,12 +116,12 @@ def test_what_is_right_ends_with_0(halo, capsys):
         (RIGHT, [*LAUNCH, "--option", "-fplugin=x"], "-fplugin=x"),
     ],
 )
-def test_what_cannot_be_launched_ends_with_2(halo, capsys, source, arguments, message):
+def test_launch_errors_exit_with_2(halo, capsys, source, arguments, message):
     assert main(["check", halo(source), *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_an_op_of_ours(capsys):
+def test_check_of_an_operation(capsys):
     line = [
         "check",
         "--op",

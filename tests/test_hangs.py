@@ -9,12 +9,12 @@ import smemkit
 SCHEDULES = ("serial", "lockstep", "random")
 
 # name: grid, block, source
-ENDLESS = {
+ENDLESS_WAITS = {
     "a flag that nobody sets": (2, 32, "while (atomicAdd(&x[0], 0) == 0);"),
     "a lock that is kept": (1, 64, "while (atomicCAS(&x[0], 0, 1) != 0); x[1 + threadIdx.x] = 1;"),
     "half of a warp": (1, 32, "if (threadIdx.x < 16) while (atomicAdd(&x[0], 0) == 0); __syncthreads();"),
 }
-COLLECTIVES = {
+ENDLESS_COLLECTIVES = {
     "a vote on a flag": (2, 64, "while (!__any_sync(~0u, atomicAdd(&x[0], 0)));"),
     "a vote on a plain load": (2, 32, "while (!__any_sync(~0u, *(volatile int *)&x[0]));"),
     "two collectives": (
@@ -125,25 +125,25 @@ def hangs(launch, schedule):
     "schedule",
     ["serial", pytest.param("lockstep", marks=pytest.mark.slow), pytest.param("random", marks=pytest.mark.slow)],
 )
-@pytest.mark.parametrize("name", ENDLESS)
-def test_a_check_finds_a_wait_that_cannot_end(name, schedule):
-    grid, block, body = ENDLESS[name]
+@pytest.mark.parametrize("name", ENDLESS_WAITS)
+def test_check_reports_endless_wait(name, schedule):
+    grid, block, body = ENDLESS_WAITS[name]
     messages = hangs(wait(body)[grid, block], schedule)
     assert any("only read the same values again" in message for message in messages)
 
 
-@pytest.mark.parametrize("name", ENDLESS)
-def test_a_wait_that_cannot_end_is_told(name):
-    grid, block, body = ENDLESS[name]
+@pytest.mark.parametrize("name", ENDLESS_WAITS)
+def test_launch_reports_endless_wait(name):
+    grid, block, body = ENDLESS_WAITS[name]
     launch = wait(body)[grid, block]
     with smemkit.Device("cpu"), pytest.raises(smemkit.Error, match="only read the same values again"):
         launch(np.zeros(256, np.int32))
 
 
-@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("name", ENDLESS_COLLECTIVES)
 @pytest.mark.covering(most=1)
-def test_lanes_that_meet_for_ever_are_told(name):
-    grid, block, body = COLLECTIVES[name]
+def test_endless_collectives_are_reported(name):
+    grid, block, body = ENDLESS_COLLECTIVES[name]
     launch = wait(body)[grid, block]
     with smemkit.Device("cpu"), pytest.raises(smemkit.Error, match="only read the same values again"):
         launch(np.zeros(256, np.int32))
@@ -151,11 +151,11 @@ def test_lanes_that_meet_for_ever_are_told(name):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_volatile_wait_is_told_by_a_check(schedule):
+def test_check_reports_endless_volatile_wait(schedule):
     assert hangs(smemkit.Kernel(VOLATILE)[2, 32], schedule)
 
 
-def test_a_grid_barrier_of_more_blocks_than_run_at_once():
+def test_grid_barrier_with_non_resident_blocks():
     launch, message = (
         smemkit.Kernel(GRID_BARRIER)[16, 64],
         "14 blocks have not begun, since this device runs 2 at once",
@@ -168,7 +168,7 @@ def test_a_grid_barrier_of_more_blocks_than_run_at_once():
 
 @pytest.mark.parametrize("name", RIGHT)
 @pytest.mark.covering(most=3)
-def test_a_wait_that_ends_is_let_be(name):
+def test_finite_wait_is_not_reported(name):
     grid, block, body = RIGHT[name]
     launch = wait(body)[grid, block]
     for schedule in times(SCHEDULES, SCHEDULES[:1]):

@@ -20,7 +20,7 @@ import smemkit
 from smemkit import _core
 
 X = np.ones((3, 4), np.float32)
-GONE = _core.cuda_unavailable()
+NO_CUDA_REASON = _core.cuda_unavailable()
 
 USES = {
     "x": lambda e: smemkit.sum(e, device="cpu"),
@@ -33,9 +33,9 @@ USES = {
 
 # ---- capsules ---------------------------------------------------------------------------------------------------
 
-PLACE = "expected strides and an offset that stay within the address space"
+STRIDES_MESSAGE = "expected strides and an offset that stay within the address space"
 SHAPE = "expected a shape without negative lengths and of fewer than 2**63 bytes"
-FORGED = {
+MALFORMED = {
     "name": ({"name": b"tensor"}, BufferError, "expected a capsule 'dltensor' that nobody has taken yet"),
     "used": ({"name": b"used_dltensor"}, BufferError, "expected a capsule 'dltensor' that nobody has taken yet"),
     "ndim -1": ({"ndim": -1}, ValueError, "expected 0 to 64 dimensions, got -1"),
@@ -48,12 +48,12 @@ FORGED = {
     "product": ({"shape": (2**32, 2**32)}, ValueError, SHAPE),
     "product of bytes": ({"shape": (2**61, 1)}, ValueError, SHAPE),
     "product, hidden by 0": ({"shape": (0, 2**40, 2**40), "strides": (1, 1, 1)}, ValueError, SHAPE),
-    "strides": ({"strides": (2**62, 1)}, ValueError, PLACE),
-    "strides, least": ({"strides": (-(2**63), 1)}, ValueError, PLACE),
-    "strides, reach": ({"strides": (2**60, 1)}, ValueError, PLACE),
-    "strides, around": ({"strides": (-(2**60), 1)}, ValueError, PLACE),
-    "strides, both": ({"strides": (2**59, -(2**59))}, ValueError, PLACE),
-    "offset": ({"byte_offset": 2**64 - 1}, ValueError, PLACE),
+    "strides": ({"strides": (2**62, 1)}, ValueError, STRIDES_MESSAGE),
+    "strides, least": ({"strides": (-(2**63), 1)}, ValueError, STRIDES_MESSAGE),
+    "strides, reach": ({"strides": (2**60, 1)}, ValueError, STRIDES_MESSAGE),
+    "strides, around": ({"strides": (-(2**60), 1)}, ValueError, STRIDES_MESSAGE),
+    "strides, both": ({"strides": (2**59, -(2**59))}, ValueError, STRIDES_MESSAGE),
+    "offset": ({"byte_offset": 2**64 - 1}, ValueError, STRIDES_MESSAGE),
     "no data": ({"data": None}, ValueError, "expected the address of its elements, got a null pointer"),
     "no data, offset": ({"data": None, "byte_offset": 64}, ValueError, "got a null pointer"),
     "handle": ({"code": 3, "bits": 64}, TypeError, "got DLPack's code 3 with 64 bits and 1 lanes"),
@@ -69,18 +69,18 @@ FORGED = {
     "device 99": ({"device_type": 99, "device_id": 7}, BufferError, "got that of (99, 7)"),
     "device -1": ({"device_type": -1, "device_id": -1}, BufferError, "got that of (-1, -1)"),
 }  # fmt: skip
-VERSIONS = {
+MALFORMED_VERSIONS = {
     "major 2": ({"major": 2, "minor": 5}, BufferError, "expected DLPack 1, got version 2.5"),
     "major 0": ({"major": 0}, BufferError, "expected DLPack 1, got version 0.0"),
     "major -1": ({"major": 2**32 - 1}, BufferError, "expected DLPack 1, got version 4294967295.0"),
 }
-CASES = [(what, False) for what in FORGED] + [(what, True) for what in (*FORGED, *VERSIONS)]
+CASES = [(what, False) for what in MALFORMED] + [(what, True) for what in (*MALFORMED, *MALFORMED_VERSIONS)]
 
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize(("what", "versioned"), CASES, ids=lambda value: str(value))
-def test_a_forged_capsule(what, versioned, use):
-    fields, error, message = (FORGED | VERSIONS)[what]
+def test_malformed_capsule(what, versioned, use):
+    fields, error, message = (MALFORMED | MALFORMED_VERSIONS)[what]
     if what == "used" and versioned:
         fields = {"name": b"used_dltensor_versioned"}
     exporter, before = Exporter(versioned=versioned, **fields), _core.allocations()
@@ -95,7 +95,7 @@ def test_a_forged_capsule(what, versioned, use):
 
 
 @pytest.mark.parametrize("versioned", [False, True])
-def test_a_capsule_is_given_back_once(versioned):
+def test_deleter_is_called_once(versioned):
     exporter = Exporter(versioned=versioned)
     assert smemkit.sum(exporter, device="cpu") == 78
     assert exporter.deleted == 1
@@ -103,12 +103,12 @@ def test_a_capsule_is_given_back_once(versioned):
 
 
 @pytest.mark.parametrize("versioned", [False, True])
-def test_nothing_to_give_back(versioned):
+def test_capsule_without_deleter(versioned):
     assert smemkit.sum(Exporter(versioned=versioned, no_deleter=True), device="cpu") == 78
     assert smemkit.from_dlpack(Exporter(versioned=versioned, no_deleter=True)).shape == (3, 4)
 
 
-def test_an_array_keeps_what_it_is_made_of():
+def test_array_keeps_its_source_alive():
     exporter = Exporter()
     x = smemkit.from_dlpack(exporter)
     y = np.from_dlpack(x)
@@ -139,7 +139,7 @@ def test_an_array_keeps_what_it_is_made_of():
         (lambda e: smemkit.from_dlpack(e, copy="no"), TypeError),
     ],
 )
-def test_a_refused_call_gives_it_back(call, error):
+def test_rejected_call_releases_the_capsule(call, error):
     exporter = Exporter()
     with pytest.raises(error):
         call(exporter)
@@ -148,7 +148,7 @@ def test_a_refused_call_gives_it_back(call, error):
 
 
 @pytest.mark.parametrize("use", ["x", "out", "obj", "from_dlpack"])
-def test_no_memory_gives_it_back(use):
+def test_out_of_memory_releases_the_capsule(use):
     exporter = Exporter()
     _core.fail_allocation(1)
     try:
@@ -164,7 +164,7 @@ def test_no_memory_gives_it_back(use):
     assert exporter.deleted == 1
 
 
-def test_what_is_read_only_is_no_out():
+def test_read_only_array_is_rejected_as_out():
     exporter = Exporter(versioned=True, flags=1)
     with (
         launching(0),
@@ -180,12 +180,12 @@ def test_what_is_read_only_is_no_out():
         smemkit.add_one(x, out=x)
 
 
-def test_flags_that_nobody_knows():
+def test_unknown_dlpack_flags_are_ignored():
     assert smemkit.sum(Exporter(versioned=True, flags=2**64 - 2), device="cpu") == 78
 
 
 @pytest.mark.parametrize("versioned", [False, True])
-def test_what_is_odd_but_true(versioned):
+def test_unusual_but_valid_arrays(versioned):
     largest = 2**63 - 1
     for fields, expected in (
         ({"shape": ()}, 1),
@@ -209,7 +209,7 @@ BUFFER = np.arange(1, 257, dtype=np.float32)
 MIDDLE = 128
 
 
-def what_there_is(shape, strides):
+def expected_elements(shape, strides):
     """The elements around MIDDLE, False where there can be none, None where nobody knows."""
     product = int(np.prod([max(length, 1) for length in shape], dtype=object)) * 4
     if any(length < 0 for length in shape) or product >= 2**63:
@@ -233,7 +233,7 @@ def what_there_is(shape, strides):
 @given(st.lists(st.tuples(SIZES, STEPS), max_size=4), st.booleans())
 def test_any_shape_and_strides(dimensions, versioned):
     shape, strides = [length for length, _ in dimensions], [step for _, step in dimensions]
-    expected = what_there_is(shape, strides)
+    expected = expected_elements(shape, strides)
     if expected is None:
         return
     exporter = Exporter(BUFFER, versioned=versioned, shape=shape, strides=strides, byte_offset=4 * MIDDLE)
@@ -251,10 +251,11 @@ def test_any_shape_and_strides(dimensions, versioned):
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize(
-    "what", [what for what in (*FORGED, *VERSIONS) if what not in ("name", "used") and "device" not in what]
+    "what",
+    [what for what in (*MALFORMED, *MALFORMED_VERSIONS) if what not in ("name", "used") and "device" not in what],
 )
-def test_a_forged_array(what, use):
-    fields, error, message = (FORGED | VERSIONS)[what]
+def test_malformed_exchanged_array(what, use):
+    fields, error, message = (MALFORMED | MALFORMED_VERSIONS)[what]
     exporter, before = exchanging()(versioned=True, **fields), _core.allocations()
     with launching(0), pytest.raises(error, match=re.escape(message)) as caught:
         USES[use](exporter)
@@ -268,7 +269,7 @@ def test_a_forged_array(what, use):
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("place", [(10, 1), (99, 7), (-1, -1), (0, 0), (2, 9999), (2, -1), (13, 2**31 - 1)])
-def test_an_array_that_is_elsewhere(place, use):
+def test_array_on_an_unknown_device(place, use):
     exporter = exchanging()(versioned=True, device_type=place[0], device_id=place[1])
     error, message = (BufferError, f"got DLPack's device ({place[0]}, {place[1]})")
     if place[0] in (2, 13):
@@ -278,7 +279,7 @@ def test_an_array_that_is_elsewhere(place, use):
     assert (exporter.given, exporter.deleted, exporter.asked) == (1, 1, [])
 
 
-def test_an_exchanged_array_is_given_back_once():
+def test_exchanged_array_is_released_once():
     exporter = exchanging()(versioned=True)
     references = sys.getrefcount(exporter)
     assert smemkit.sum(exporter, device="cpu") == 78
@@ -296,7 +297,7 @@ def test_an_exchanged_array_is_given_back_once():
     assert smemkit.sum(exchanging()(versioned=True, no_deleter=True), device="cpu") == 78
 
 
-def test_out_that_is_exchanged():
+def test_out_through_the_exchange_api():
     out = exchanging()(np.zeros((4, 3)), versioned=True)
     assert smemkit.transpose(X, out=out, device="cpu") is out
     assert_array_equal(out.x, X.T)
@@ -313,7 +314,7 @@ def cycle():
     return pointer
 
 
-UNUSABLE = {
+UNUSABLE_APIS = {
     "major 2": lambda: exchanging(table(major=2)),
     "major 0": lambda: exchanging(table(major=0)),
     "a cycle": lambda: exchanging(cycle()),
@@ -325,27 +326,27 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.parametrize("what", UNUSABLE)
-def test_a_table_that_cannot_be_used(what):
-    exporter = UNUSABLE[what]()(versioned=True)
+@pytest.mark.parametrize("what", UNUSABLE_APIS)
+def test_unusable_exchange_api_falls_back_to_dlpack(what):
+    exporter = UNUSABLE_APIS[what]()(versioned=True)
     assert smemkit.sum(exporter, device="cpu") == 78
     assert (exporter.given, exporter.deleted, exporter.asked) == (0, 1, [{"max_version": (1, 1)}])
 
 
-def test_a_table_of_an_earlier_version():
+def test_exchange_api_with_previous_version():
     exporter = exchanging(table(major=3, older=table(major=2, older=table(), from_object=1), from_object=1))()
     exporter = type(exporter)(versioned=True)
     assert smemkit.sum(exporter, device="cpu") == 78
     assert (exporter.given, exporter.deleted, exporter.asked) == (1, 1, [])
 
 
-def test_the_table_is_that_of_the_type():
+def test_exchange_api_is_looked_up_on_the_type():
     exporter = Exporter(versioned=True)
     exporter.__dlpack_c_exchange_api__ = exchanging(table(from_object=1)).__dlpack_c_exchange_api__
     assert smemkit.sum(exporter, device="cpu") == 78
 
 
-def test_a_type_that_will_not_tell():
+def test_exception_in_exchange_api_lookup():
     class Silent(type):
         def __getattr__(cls, name):
             raise LookupError(name)
@@ -364,7 +365,7 @@ def test_a_type_that_will_not_tell():
         (KeyboardInterrupt, ""),
     ],
 )
-def test_what_a_table_refuses(error, message):
+def test_exception_of_the_exchange_api(error, message):
     def refuse(self):
         raise error(*["no"] * bool(message))
 
@@ -382,7 +383,7 @@ def test_what_a_table_refuses(error, message):
         assert (exporter.deleted, exporter.asked) == (1, [{"max_version": (1, 1)}])
 
 
-def test_a_table_that_gives_nothing():
+def test_exchange_api_that_returns_null():
     pointer = table(from_object=address(give_nothing))
     with launching(0), pytest.raises(BufferError, match="x: expected an array of the DLPack exchange API of Exch"):
         smemkit.sum(exchanging(pointer, base=object)(), device="cpu")
@@ -391,7 +392,7 @@ def test_a_table_that_gives_nothing():
     assert (exporter.deleted, exporter.asked) == (1, [{"max_version": (1, 1)}])
 
 
-def test_what_dlpack_cannot_say():
+def test_conjugate_and_negative_bits():
     complexes = np.ones((3, 4), np.complex64)
     needs = exchanging(requires_grad=True)(versioned=True)
     conjugate = exchanging(is_conj=lambda self: True)(complexes, versioned=True)
@@ -417,7 +418,7 @@ def test_what_dlpack_cannot_say():
 # ---- objects ----------------------------------------------------------------------------------------------------
 
 
-class Speaks:
+class FakeDLPackObject:
     """Says what it is told to say, or raises it."""
 
     def __init__(self, device=(1, 0), capsule=None):
@@ -438,50 +439,50 @@ class Speaks:
 @pytest.mark.parametrize(
     "device", [None, (), (1,), (1, 0, 0), "ab", ("1", 0), (2**70, 0), (-1, 0), (1, -1), [1, 0]]
 )
-def test_devices_that_are_none(device):
+def test_invalid_dlpack_device(device):
     message = "x: expected __dlpack_device__ to return a type and a number, got "
     for call in (smemkit.sum, smemkit.from_dlpack):
         with launching(0), pytest.raises(TypeError, match=re.escape(message)):
-            call(Speaks(device))
+            call(FakeDLPackObject(device))
 
 
-def test_a_device_that_is_none_of_ours():
+def test_unsupported_dlpack_device():
     message = "x: expected memory of the host or of a CUDA device, got DLPack's device (10, 1)"
     for call in (smemkit.sum, smemkit.from_dlpack):
         with launching(0), pytest.raises(BufferError, match=re.escape(message)):
-            call(Speaks((10, 1)))
+            call(FakeDLPackObject((10, 1)))
 
 
 @pytest.mark.parametrize("capsule", [None, 5, "dltensor", b"", {}], ids=repr)
-def test_capsules_that_are_none(capsule):
+def test_invalid_dlpack_return_value(capsule):
     message = f"x: expected __dlpack__ to return a capsule, got {type(capsule).__name__}"
     for call in (smemkit.sum, smemkit.from_dlpack):
         with launching(0), pytest.raises(TypeError, match=re.escape(message)):
-            call(Speaks(capsule=capsule))
+            call(FakeDLPackObject(capsule=capsule))
 
 
-def test_a_capsule_of_another_kind():
+def test_capsule_with_foreign_name():
     import datetime
 
     message = "x: expected a capsule 'dltensor' that nobody has taken yet, got <capsule object \"datetime."
     for call in (smemkit.sum, smemkit.from_dlpack):
         with launching(0), pytest.raises(BufferError, match=re.escape(message)):
-            call(Speaks(capsule=datetime.datetime_CAPI))
+            call(FakeDLPackObject(capsule=datetime.datetime_CAPI))
 
 
-def test_a_capsule_that_is_given_twice():
+def test_capsule_returned_twice():
     exporter = Exporter()
     capsule = exporter.__dlpack__()
-    assert smemkit.sum(Speaks(capsule=capsule), device="cpu") == 78
+    assert smemkit.sum(FakeDLPackObject(capsule=capsule), device="cpu") == 78
     with launching(0), pytest.raises(BufferError, match="that nobody has taken yet"):
-        smemkit.sum(Speaks(capsule=capsule), device="cpu")
+        smemkit.sum(FakeDLPackObject(capsule=capsule), device="cpu")
     with (
         launching(0),
         pytest.raises(BufferError, match="x2: expected a capsule 'dltensor' that nobody has taken yet"),
     ):
         exporter = Exporter()
         capsule = exporter.__dlpack__()
-        smemkit.matmul(Speaks(capsule=capsule), Speaks(capsule=capsule), device="cpu")
+        smemkit.matmul(FakeDLPackObject(capsule=capsule), FakeDLPackObject(capsule=capsule), device="cpu")
     assert exporter.deleted == 1
 
 
@@ -497,14 +498,14 @@ def test_a_capsule_that_is_given_twice():
     ],
     ids=repr,
 )
-def test_what_an_object_raises_is_raised(where, error, raised, message):
+def test_exceptions_of_dlpack_methods_propagate(where, error, raised, message):
     for call in (smemkit.sum, smemkit.from_dlpack):
         with launching(0), pytest.raises(raised, match=f"^{message}$"):
-            call(Speaks(**{where: error}))
+            call(FakeDLPackObject(**{where: error}))
 
 
-def test_what_refuses_may_have_another_way_to_numpy():
-    class Refuses(Speaks):
+def test_fallback_from_dlpack_to_array():
+    class Refuses(FakeDLPackObject):
         def __array__(self, dtype=None, copy=None):
             return X
 
@@ -515,7 +516,7 @@ def test_what_refuses_may_have_another_way_to_numpy():
         smemkit.from_dlpack(Refuses(capsule=BufferError("no")))
 
 
-def test_an_object_that_knows_no_versions():
+def test_dlpack_without_max_version():
     class Old(Exporter):
         def __dlpack__(self, stream=None):
             return super().__dlpack__()
@@ -525,7 +526,7 @@ def test_an_object_that_knows_no_versions():
     assert old.deleted == 1
 
 
-def test_what_is_no_array_of_anybodys():
+def test_from_dlpack_of_other_objects():
     message = "x: expected an object with __dlpack__ and __dlpack_device__, got list"
     with pytest.raises(TypeError, match=message):
         smemkit.from_dlpack([1, 2])
@@ -534,9 +535,13 @@ def test_what_is_no_array_of_anybodys():
         smemkit.from_dlpack(half)
 
 
-def test_a_gpu_that_is_not_here():
+def test_array_on_a_missing_gpu():
     exporter = Exporter(announced=(2, 9999))
-    message = "none is here: " + re.escape(GONE) if GONE else "its memory is on CUDA device 9999, there"
+    message = (
+        "none is here: " + re.escape(NO_CUDA_REASON)
+        if NO_CUDA_REASON
+        else "its memory is on CUDA device 9999, there"
+    )
     for use in USES.values():
         with launching(0), pytest.raises(smemkit.NoDeviceError, match=message):
             use(exporter)
@@ -590,9 +595,9 @@ INTERFACES = {
     "strides, few": ({"strides": (16,)}, ValueError, "expected 'strides' to be as many as the lengths of 'shape'"),
     "strides, list": ({"strides": [16, 4]}, TypeError, "integers as 'strides', got [16, 4]"),
     "strides, texts": ({"strides": ("16", "4")}, TypeError, "'str' object cannot be interpreted as an integer"),
-    "strides, far": ({"strides": (2**62, 4)}, ValueError, PLACE),
-    "strides, around": ({"strides": (-(2**61), 4)}, ValueError, PLACE),
-    "end": ({"data": (2**64 - 8, False)}, ValueError, PLACE),
+    "strides, far": ({"strides": (2**62, 4)}, ValueError, STRIDES_MESSAGE),
+    "strides, around": ({"strides": (-(2**61), 4)}, ValueError, STRIDES_MESSAGE),
+    "end": ({"data": (2**64 - 8, False)}, ValueError, STRIDES_MESSAGE),
     "no version": (
         {"version": NONE},
         ValueError,
@@ -620,14 +625,14 @@ def changed(changes):
 
 @pytest.mark.parametrize("use", ["x", "x2", "obj"])
 @pytest.mark.parametrize("what", INTERFACES)
-def test_a_forged_interface(what, use):
+def test_malformed_cuda_array_interface(what, use):
     changes, error, message = INTERFACES[what]
     with launching(0), pytest.raises(error, match=f"^{use}: .*{re.escape(message)}"):
         USES[use](Has(changed(changes)))
 
 
 @pytest.mark.parametrize("interface", [None, 5, [], "", GOOD.items()], ids=lambda value: type(value).__name__)
-def test_an_interface_that_is_none(interface):
+def test_cuda_array_interface_that_is_not_a_dict(interface):
     message = f"x: expected __cuda_array_interface__ to be a dict, got {type(interface).__name__}"
     with launching(0), pytest.raises(TypeError, match=message):
         smemkit.sum(Has(interface))
@@ -636,15 +641,18 @@ def test_an_interface_that_is_none(interface):
 @pytest.mark.parametrize(
     "changes", [{}, {"strides": None}, {"mask": None, "descr": [("", "<f4")]}, {"version": 2}]
 )
-def test_memory_of_the_host_in_an_interface(changes):
+def test_host_address_in_cuda_array_interface(changes):
     error, message = smemkit.NoDeviceError, "x: its memory is on a CUDA device, and none is here: "
-    if not GONE:
+    if not NO_CUDA_REASON:
         error, message = ValueError, "x: expected memory of a CUDA device, got an address that is none"
-    with launching(0), pytest.raises(error, match=message + (re.escape(GONE) if GONE else "$")):
+    with (
+        launching(0),
+        pytest.raises(error, match=message + (re.escape(NO_CUDA_REASON) if NO_CUDA_REASON else "$")),
+    ):
         smemkit.sum(Has(changed(changes)))
 
 
-def test_what_an_interface_raises_is_raised():
+def test_exceptions_of_cuda_array_interface_propagate():
     with launching(0), pytest.raises(KeyboardInterrupt):
         smemkit.sum(Has(KeyboardInterrupt()))
     with launching(0), pytest.raises(ValueError, match="x: no"):
@@ -653,7 +661,7 @@ def test_what_an_interface_raises_is_raised():
         smemkit.sum(Has(AttributeError("no")))  # it is no array then
 
 
-def test_an_interface_that_changes_while_it_is_read():
+def test_cuda_array_interface_changed_while_read():
     class Clears:
         def __index__(self):
             interface.clear()
@@ -666,7 +674,7 @@ def test_an_interface_that_changes_while_it_is_read():
     assert interface == {}
 
 
-JUNK = st.one_of(
+ARBITRARY_VALUES = st.one_of(
     st.none(),
     st.integers(),
     st.text(),
@@ -680,14 +688,18 @@ JUNK = st.one_of(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys((*GOOD, "strides", "stream", "mask", "descr"), JUNK)))
-def test_any_interface(junk):
+@given(
+    st.fixed_dictionaries(
+        {}, optional=dict.fromkeys((*GOOD, "strides", "stream", "mask", "descr"), ARBITRARY_VALUES)
+    )
+)
+def test_arbitrary_cuda_array_interface(junk):
     try:
         smemkit.sum(Has(GOOD | junk))
     except (TypeError, ValueError, OverflowError, smemkit.NoDeviceError) as error:
         assert str(error).startswith("x: ")
     else:
-        assert not GONE and 0 in junk["shape"]
+        assert not NO_CUDA_REASON and 0 in junk["shape"]
 
 
 # ---- interpreters -----------------------------------------------------------------------------------------------
@@ -787,7 +799,7 @@ def test_our_deleter_may_be_called_anywhere(versioned, without_gil):
 
 
 @pytest.mark.parametrize("versioned", [False, True])
-def test_a_capsule_that_nobody_takes(versioned):
+def test_unconsumed_capsule_is_released(versioned):
     x = smemkit.zeros((2, 3), device="cpu")
     references, before = sys.getrefcount(x), _core.allocations()
     capsules = [x.__dlpack__(max_version=(1, 0) if versioned else None) for _ in range(10)]
@@ -802,7 +814,7 @@ def test_a_capsule_that_nobody_takes(versioned):
 
 
 @pytest.mark.parametrize("keep", ["capsule", "taken", "array"])
-def test_the_interpreter_ends_while_arrays_are_out(keep):
+def test_interpreter_exits_with_exported_arrays(keep):
     lines = {
         "capsule": "builtins.kept = x.__dlpack__()",
         "taken": "builtins.kept = np.from_dlpack(x)",
@@ -813,7 +825,7 @@ def test_the_interpreter_ends_while_arrays_are_out(keep):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_names_are_those_of_the_protocol():
+def test_capsule_names():
     x = smemkit.zeros(3, device="cpu")
     for versioned, version in ((False, None), (False, (0, 8)), (True, (1, 0)), (True, (7, 0))):
         assert f'"{NAMES[versioned].decode()}"' in repr(x.__dlpack__(max_version=version))

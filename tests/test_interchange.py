@@ -13,7 +13,7 @@ import smemkit
 from smemkit import _core
 
 X = numbered((3, 4), np.float32)
-NUMPYS = [dtype for dtype in DTYPES if dtype != "bfloat16"]  # NumPy's own DLPack has none
+NUMPY_DTYPES = [dtype for dtype in DTYPES if dtype != "bfloat16"]  # NumPy's own DLPack has none
 VIEWS = {
     "whole": lambda x: x,
     "transposed": lambda x: x.T,
@@ -30,7 +30,7 @@ VIEWS = {
 # ---- from the host ----------------------------------------------------------------------------------------------
 
 
-class Foreign:
+class DLPackOnly:
     """Nothing but the protocol's two methods."""
 
     def __init__(self, x):
@@ -44,15 +44,15 @@ class Foreign:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("dtype", NUMPYS)
-def test_an_operand_of_the_host(device, dtype, view):
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+def test_host_dlpack_operand(device, dtype, view):
     x = np.asarray(VIEWS[view](integers((3, 7), dtype)))
-    result = smemkit.convert(Foreign(x), device=device)
+    result = smemkit.convert(DLPackOnly(x), device=device)
     assert isinstance(result, np.ndarray | np.generic)
     assert_array_equal(result, x, strict=True)
 
 
-def test_bfloat16_of_the_host(device):
+def test_host_dlpack_bfloat16(device):
     x = np.arange(8).astype(ml_dtypes.bfloat16)
     exporter = Exporter(x)
     result = smemkit.reverse(exporter, device=device)
@@ -61,27 +61,27 @@ def test_bfloat16_of_the_host(device):
     assert_array_equal(smemkit.from_dlpack(Exporter(x)).numpy(), x)
 
 
-def test_out_of_the_host(device):
-    out = Foreign(np.zeros((4, 3), np.float64)[::-1])
+def test_host_dlpack_out(device):
+    out = DLPackOnly(np.zeros((4, 3), np.float64)[::-1])
     assert smemkit.transpose(X, out=out, device=device) is out
     assert_array_equal(out.x, X.T)
     with launching(0), pytest.raises(ValueError, match=r"out: expected shape \(4, 3\), got \(2, 3\)"):
-        smemkit.transpose(X, out=Foreign(np.zeros((2, 3), np.float32)), device=device)
+        smemkit.transpose(X, out=DLPackOnly(np.zeros((2, 3), np.float32)), device=device)
 
 
-def test_out_of_the_host_is_none_of_an_array(device):
+def test_host_out_is_rejected_for_device_operands(device):
     message = (
         f"out: expected {'a smemkit.Array' if device == 'cpu' else 'an array on a GPU'} like the operands, got "
     )
-    with pytest.raises(TypeError, match=message + "Foreign on the host; asarray"):
-        smemkit.add_one(on(device, X), out=Foreign(np.zeros_like(X)))
+    with pytest.raises(TypeError, match=message + "DLPackOnly on the host; asarray"):
+        smemkit.add_one(on(device, X), out=DLPackOnly(np.zeros_like(X)))
 
 
 # ---- as an Array ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("dtype", NUMPYS)
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 def test_from_dlpack_shares(dtype, view):
     x = VIEWS[view](integers((3, 7), dtype))
     if not isinstance(x, np.ndarray):
@@ -109,7 +109,7 @@ def test_operations_on_what_is_shared(view):
     assert_array_equal(smemkit.transpose(y).numpy(), np.asarray(x).T, strict=True)
 
 
-def test_the_checker_knows_what_is_shared():
+def test_checker_accepts_shared_host_memory():
     x = smemkit.from_dlpack(numbered((33, 70), np.float32)[1:, ::2])
     report = smemkit.check(smemkit.sum, x, block_size=128)
     assert report.ok, str(report)
@@ -119,7 +119,7 @@ def test_the_checker_knows_what_is_shared():
     assert report.ok, str(report)
 
 
-def test_the_checker_knows_where_what_is_shared_ends():
+def test_checker_finds_overruns_of_shared_host_memory():
     kernel = smemkit.Kernel("__global__ void past(float *x) { x[threadIdx.x] = 1; }")
     x = np.zeros(64, np.float32)
     report = smemkit.check(kernel[1, 32], smemkit.from_dlpack(x[:31]))
@@ -127,7 +127,7 @@ def test_the_checker_knows_where_what_is_shared_ends():
     assert smemkit.check(kernel[1, 32], smemkit.from_dlpack(x[:32])).ok
 
 
-def test_loans_end():
+def test_shared_host_memory_is_released():
     x = np.zeros(64, np.float32)
     before = _core.allocations()
     for _ in range(1000):
@@ -158,7 +158,7 @@ def test_from_dlpack_copies_and_moves(device):
             smemkit.from_dlpack(x, device=device, copy=False)
 
 
-def test_elements_that_do_not_lie_well():
+def test_misaligned_elements():
     x = np.frombuffer(bytearray(41), np.uint8)[1:].view(np.float32)
     with pytest.raises(ValueError, match=r"x: expected each element at a multiple of its length; asarray\(\)"):
         smemkit.from_dlpack(Exporter(x))
@@ -172,7 +172,7 @@ def test_elements_that_do_not_lie_well():
 
 @pytest.mark.parametrize("versioned", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_what_a_capsule_says(device, dtype, versioned):
+def test_capsule_contents(device, dtype, versioned):
     x = on(device, integers((3, 5), dtype))
     capsule = x.__dlpack__(max_version=(1, 1) if versioned else None)
     managed = opened(capsule, versioned)
@@ -203,7 +203,7 @@ def test_read_only_in_a_capsule():
     assert opened(y.__dlpack__(copy=True)).tensor.ndim == 2  # what is copied is not
 
 
-def test_to_the_host(device):
+def test_export_to_the_host(device):
     x = on(device, X)
     there = np.from_dlpack(x, device="cpu") if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else x.numpy()
     assert_array_equal(there, X, strict=True)
@@ -255,7 +255,7 @@ def test_refusals_of_dlpack(device, what):
 GPU = pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 
 
-def torch_():
+def import_torch():
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("torch has no CUDA")
@@ -267,7 +267,7 @@ class Torch:
     negative = False
 
     def __init__(self):
-        self.torch = torch_()
+        self.torch = import_torch()
 
     def made(self, x):
         if x.dtype == ml_dtypes.bfloat16:
@@ -290,7 +290,7 @@ class Torch:
 
 
 class CuPy:
-    dtypes = NUMPYS
+    dtypes = NUMPY_DTYPES
     negative = True
 
     def __init__(self):
@@ -310,7 +310,7 @@ class CuPy:
 
 
 class Numba:
-    dtypes = tuple(dtype for dtype in NUMPYS if dtype != "float16")
+    dtypes = tuple(dtype for dtype in NUMPY_DTYPES if dtype != "float16")
     negative = True
 
     def __init__(self):
@@ -353,12 +353,12 @@ class Jax:
 
 
 LIBRARIES = {"torch": Torch, "cupy": CuPy, "numba": Numba, "jax": Jax}
-EACH = [
+LIBRARY_DTYPES = [
     pytest.param("cuda:0", name, dtype, marks=pytest.mark.gpu, id=f"{name}-{dtype}")
     for name, library in LIBRARIES.items()
     for dtype in library.dtypes
 ]
-each = pytest.mark.parametrize(("device", "name", "dtype"), EACH, indirect=["device"])
+each = pytest.mark.parametrize(("device", "name", "dtype"), LIBRARY_DTYPES, indirect=["device"])
 each_library = pytest.mark.parametrize(
     ("device", "name"),
     [pytest.param("cuda:0", name, marks=pytest.mark.gpu, id=name) for name in LIBRARIES],
@@ -367,7 +367,7 @@ each_library = pytest.mark.parametrize(
 
 
 @each
-def test_theirs_is_an_operand(device, name, dtype):
+def test_foreign_operand(device, name, dtype):
     library = LIBRARIES[name]()
     x = integers((5, 7), dtype)
     y = library.made(x)
@@ -381,7 +381,7 @@ def test_theirs_is_an_operand(device, name, dtype):
 
 
 @each
-def test_theirs_is_an_array(device, name, dtype):
+def test_foreign_array_as_array(device, name, dtype):
     library = LIBRARIES[name]()
     x = integers((5, 7), dtype)
     y = library.made(x)
@@ -399,7 +399,7 @@ def test_theirs_is_an_array(device, name, dtype):
 
 
 @each
-def test_ours_is_theirs(device, name, dtype):
+def test_export_to_other_libraries(device, name, dtype):
     library = LIBRARIES[name]()
     x = integers((5, 7), dtype)
     array = on(device, x)
@@ -416,7 +416,7 @@ def test_ours_is_theirs(device, name, dtype):
 
 @each_library
 @pytest.mark.parametrize("view", VIEWS)
-def test_their_views(device, name, view):
+def test_foreign_views(device, name, view):
     library = LIBRARIES[name]()
     if (view == "reversed" and not library.negative) or (view == "repeated" and name != "torch"):
         pytest.skip(f"{name} has no such view")
@@ -439,7 +439,7 @@ def test_their_views(device, name, view):
 
 
 @each_library
-def test_theirs_is_out(device, name):
+def test_foreign_out(device, name):
     library = LIBRARIES[name]()
     if name == "jax":
         pytest.skip("jax's arrays do not change")
@@ -457,7 +457,7 @@ def test_theirs_is_out(device, name):
 
 
 @each_library
-def test_theirs_and_numpys_are_not_mixed(device, name):
+def test_foreign_and_numpy_operands_are_rejected(device, name):
     y = LIBRARIES[name]().made(X.T)
     message = "operands: expected all NumPy arrays or all arrays on one device, got numpy.ndarray and .* on cuda:0"
     for operands in ((X, y), (y, X)):
@@ -468,7 +468,7 @@ def test_theirs_and_numpys_are_not_mixed(device, name):
 
 
 @each_library
-def test_theirs_in_every_operation(device, name):
+def test_foreign_operands_in_every_operation(device, name):
     library = LIBRARIES[name]()
     for op in ("matmul", "reduce", "transpose", "reverse", "add_one", "convert"):
         operands, expected = small_problem(op, "float32")
@@ -479,8 +479,8 @@ def test_theirs_in_every_operation(device, name):
 
 @pytest.mark.gpu
 @GPU
-def test_strides_for_others(device):
-    torch = torch_()
+def test_exported_strides(device):
+    torch = import_torch()
     x = smemkit.asarray(torch.arange(12.0, device="cuda").reshape(3, 4)[1:, ::2])
     interface = x.__cuda_array_interface__
     assert (interface["shape"], interface["strides"], interface["stream"]) == ((2, 2), (16, 8), 1)
@@ -490,8 +490,8 @@ def test_strides_for_others(device):
 
 @pytest.mark.gpu
 @GPU
-def test_what_requires_grad(device):
-    torch = torch_()
+def test_tensors_that_require_grad_are_rejected(device):
+    torch = import_torch()
     with launching(0), pytest.raises((BufferError, RuntimeError), match="grad"):
         smemkit.sum(torch.ones(3, device="cuda", requires_grad=True))
 
@@ -511,8 +511,8 @@ def test_a_cpu_tensor(device):
 
 @pytest.mark.gpu
 @GPU
-def test_their_streams_are_waited_for(device):
-    torch = torch_()
+def test_work_waits_for_the_producer_stream(device):
+    torch = import_torch()
     stream = torch.cuda.Stream()
     for i in range(50):
         with torch.cuda.stream(stream):
@@ -528,8 +528,8 @@ def test_their_streams_are_waited_for(device):
 @pytest.mark.gpu
 @GPU
 @pytest.mark.parametrize("view", [lambda t: t, lambda t: t[::2]], ids=["whole", "sliced"])
-def test_their_stream_waits_for_what_we_write(device, view):
-    torch = torch_()
+def test_producer_stream_waits_for_out(device, view):
+    torch = import_torch()
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         pytest.skip("torch tells its stream from 2.10 on")
     stream = torch.cuda.Stream()
@@ -547,8 +547,8 @@ def test_their_stream_waits_for_what_we_write(device, view):
 
 @pytest.mark.gpu
 @GPU
-def test_elements_that_are_not_those_in_memory(device):
-    torch = torch_()
+def test_conjugate_views_are_rejected(device):
+    torch = import_torch()
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         pytest.skip("torch tells its stream from 2.10 on")
     x = torch.full((3, 4), 1 + 2j, device="cuda")
@@ -561,8 +561,8 @@ def test_elements_that_are_not_those_in_memory(device):
 
 @pytest.mark.gpu
 @GPU
-def test_their_memory_is_not_reused_too_early(device):
-    torch = torch_()
+def test_foreign_memory_is_not_reused_too_early(device):
+    torch = import_torch()
     ours = torch.cuda.Stream()
     for i in range(50):
         x = torch.full((1 << 22,), float(i % 7), device="cuda")
@@ -575,8 +575,8 @@ def test_their_memory_is_not_reused_too_early(device):
 
 @pytest.mark.gpu
 @GPU
-def test_our_memory_is_not_reused_too_early(device):
-    torch = torch_()
+def test_exported_memory_is_not_reused_too_early(device):
+    torch = import_torch()
     stream = torch.cuda.Stream()
     for i in range(50):
         x = smemkit.asarray(np.full(1 << 22, i % 7, np.float32), device=device)

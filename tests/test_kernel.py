@@ -27,7 +27,7 @@ TEXTBOOK_FOLDER = Path(__file__).resolve().parent / "textbook"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cache_of_tests(tmp_path_factory):
+def isolated_cache(tmp_path_factory):
     """A cache that starts empty."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
@@ -67,7 +67,7 @@ __global__ void k(T *x, const T (*y)[N], __half *h)
 """
 
 
-def test_macros_of_the_source_change_nothing_else(device):
+def test_user_macros_do_not_leak(device):
     """Tutorials define N, and whatever else is a short name."""
     with smemkit.Device(device):
         kernel = smemkit.Kernel(MACROS)
@@ -215,7 +215,7 @@ def test_notes_name_members():
 
 # ---- which kernel -----------------------------------------------------------------------------------------------
 
-SEVERAL = """
+SEVERAL_KERNELS = """
 namespace outer {
 __global__ void one(int *x) { *x = 1; }
 namespace inner { __global__ void two(int *x) { *x = 2; } }
@@ -234,7 +234,7 @@ extern "C" __global__ void four(int *x) { *x = 4; }
 )
 def test_name(name, expected, device):
     x = np.array([5], np.int32)
-    kernel_on(device, SEVERAL)[name][1, 1](x)
+    kernel_on(device, SEVERAL_KERNELS)[name][1, 1](x)
     assert x == expected
 
 
@@ -251,13 +251,13 @@ int main() { fold<word, plus><<<1, 1>>>(0); }
 
 
 def test_names():
-    several = kernel_on("cpu", SEVERAL)
+    several = kernel_on("cpu", SEVERAL_KERNELS)
     assert several.names == ("outer::one", "outer::inner::two", "add", "four")
     assert several.name is None
     assert several.parameters == ()
     assert several["two"].name == "outer::inner::two"
     assert several["two"] is several["inner::two"]
-    assert smemkit.Kernel(SEVERAL, "one").parameters == ("x",)
+    assert smemkit.Kernel(SEVERAL_KERNELS, "one").parameters == ("x",)
     assert repr(several["two"]) == "<smemkit.Kernel outer::inner::two in kernel.cu>"
 
 
@@ -279,7 +279,7 @@ def test_names():
 )
 def test_name_refused(name, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        kernel_on("cpu", SEVERAL)[name]
+        kernel_on("cpu", SEVERAL_KERNELS)[name]
 
 
 def test_several_kernels_and_none_chosen():
@@ -287,7 +287,7 @@ def test_several_kernels_and_none_chosen():
         'name: expected kernel["name"] with one of kernel.cu\'s kernels, outer::one, outer::inner::two, add<…>'
     )
     with pytest.raises(ValueError, match=re.escape(message)):
-        kernel_on("cpu", SEVERAL)[1, 32]
+        kernel_on("cpu", SEVERAL_KERNELS)[1, 32]
 
 
 def test_ambiguous_name():
@@ -296,17 +296,17 @@ def test_ambiguous_name():
         smemkit.Kernel(source, "k")
 
 
-def test_kernel_behind_an_if(device):
+def test_kernel_excluded_by_preprocessor(device):
     with pytest.raises(smemkit.CompileError, match="four stands behind an #if that does not hold"):
-        kernel_on(device, SEVERAL)["four"][1, 1](np.zeros(1, np.int32))
+        kernel_on(device, SEVERAL_KERNELS)["four"][1, 1](np.zeros(1, np.int32))
     x = np.zeros(1, np.int32)
-    kernel_on(device, SEVERAL, None, ("-DWITH_FOUR",))["four"][1, 1](x)
+    kernel_on(device, SEVERAL_KERNELS, None, ("-DWITH_FOUR",))["four"][1, 1](x)
     assert x == 4
 
 
 def test_kernel_of_a_macro(device):
     x = np.zeros(1, np.int32)
-    made = kernel_on(device, SEVERAL + "DEFINE(five, 5)\nint main() { return 0; }", "five")
+    made = kernel_on(device, SEVERAL_KERNELS + "DEFINE(five, 5)\nint main() { return 0; }", "five")
     made[1, 1](x)
     assert x == 5
     with pytest.raises(TypeError, match=r"argument 1: expected an array of int32 \(int32 \*\), got int 3"):
@@ -316,7 +316,7 @@ def test_kernel_of_a_macro(device):
 @pytest.mark.parametrize("option", ["-O3", "-fplugin=x.so", "-o", "-DX;Y=1", "-std=c++11", "x.cu", 3])
 def test_option_refused(option):
     with pytest.raises(ValueError, match="options: expected -D…, -U…, -I… or -std="):
-        smemkit.Kernel(SEVERAL, options=[option])
+        smemkit.Kernel(SEVERAL_KERNELS, options=[option])
 
 
 def test_options(tmp_path, device):
@@ -433,7 +433,7 @@ def test_a_failed_kernel_leaves_arrays_alone():
     assert x == 0
 
 
-SPILL = """
+SHARED_OVERRUN_KERNEL = """
 __global__ void k(int *x, int where, int bytes)
 {
     __shared__ int first[61];
@@ -452,7 +452,7 @@ __global__ void k(int *x, int where, int bytes)
 @pytest.mark.parametrize("bytes", [-20000, -1000, -17, -1, 0, 1, 15, 16, 4095, 30000])
 def test_shared_memory_is_left_nowhere(where, bytes):
     """A write beside an array of shared memory, near or far, ends the launch; the next one runs."""
-    kernel = kernel_on("cpu", SPILL)
+    kernel = kernel_on("cpu", SHARED_OVERRUN_KERNEL)
     x = np.zeros(1, np.int32)
     end = "before" if bytes < 0 else "past the end of"
     name = ["shared variable first of 244", "shared variable second of 22", "dynamic shared memory of 200"][where]
@@ -916,7 +916,7 @@ def test_compile_error_in_a_template():
         ("typedef cub::BlockReduce<int, 32> R;", "CUB is not supported"),
     ],
 )
-def test_refused_by_name(line, what):
+def test_unsupported_features_are_named(line, what):
     hidden = "#if __CUDA_ARCH__ >= 9000\n" + line + "\n#endif\n"
     source = f"__global__ void k(int *x)\n{{\n{hidden}{line}\n}}"
     with pytest.raises(smemkit.CompileError) as caught:
@@ -925,7 +925,7 @@ def test_refused_by_name(line, what):
     assert str(caught.value).count("\n") == 1
 
 
-def test_ptx_that_an_if_hides():
+def test_ptx_excluded_by_preprocessor():
     source = """
 __device__ int lane() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -1040,7 +1040,7 @@ def test_cache_that_cannot_be_made(tmp_path, monkeypatch):
         ({"HOME": "home"}, "home/.cache/smemkit"),
     ],
 )
-def test_place_of_the_cache(environment, expected, tmp_path, monkeypatch):
+def test_cache_location(environment, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("SMEMKIT_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -1070,7 +1070,7 @@ def test_what_changes_the_key(fresh_cache, monkeypatch):
     assert len(entries(fresh_cache)) == 4
 
 
-def test_trimming(fresh_cache, monkeypatch):
+def test_cache_eviction(fresh_cache, monkeypatch):
     for number in (1, 2):
         smemkit.Kernel(TINY % number)
         os.utime(fresh_cache / entries(fresh_cache)[0], (number, number))
@@ -1128,7 +1128,7 @@ print(x)
 
 
 def test_threads_at_once(fresh_cache):
-    kernel, results = smemkit.Kernel(SEVERAL), []
+    kernel, results = smemkit.Kernel(SEVERAL_KERNELS), []
 
     def run():
         x = np.zeros(1, np.int32)
@@ -1157,7 +1157,7 @@ def test_no_compiler(fresh_cache, monkeypatch):
         smemkit.Kernel(TINY % 1)
 
 
-def test_no_shell(fresh_cache, tmp_path, monkeypatch):
+def test_options_are_not_passed_to_a_shell(fresh_cache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     x = np.zeros(1, np.int32)
     source = "__global__ void k(int *x) { *x = sizeof(NAME); }"
@@ -1197,4 +1197,4 @@ def test_checked_call_changes_nothing():
 
 
 def test_program_is_scanned_once():
-    assert program.Program(SEVERAL, ()).code == kernel_on("cpu", SEVERAL)._program.code
+    assert program.Program(SEVERAL_KERNELS, ()).code == kernel_on("cpu", SEVERAL_KERNELS)._program.code

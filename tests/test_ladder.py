@@ -45,7 +45,7 @@ def reference(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("op", SHAPES)
 @pytest.mark.covering(most=2)
-def test_every_rung_is_climbed(op):
+def test_every_rung_is_measured(op):
     climbed = climb(op, SHAPES[op], device="cpu")
     rows = [row for row in smemkit.kernels(op) if "float32" in row.dtypes]
     assert [(rung.name, rung.idea) for rung in climbed.rungs] == [(row.name, row.summary) for row in rows]
@@ -70,7 +70,7 @@ def test_every_rung_is_climbed(op):
     assert all(rung.here for rung in climbed.rungs) or "cannot launch" in str(climbed)
 
 
-def test_what_the_checker_counts():
+def test_checker_counts_of_rungs():
     counts = {rung.name: rung.counts for rung in climb("transpose", (64, 64), device="cpu").rungs}
     assert counts["sequential"] is None
     naive, unpadded, padded = counts["naive"], counts["unpadded"], counts["padded"]
@@ -83,7 +83,7 @@ def test_what_the_checker_counts():
     assert counts["conflicting"].conflicts > counts["divergent"].conflicts == counts["tree"].conflicts == 0
 
 
-def test_what_is_sampled_counts_for_the_whole(monkeypatch):
+def test_sampled_counts_are_extrapolated(monkeypatch):
     whole = {rung.name: rung.counts for rung in climb("transpose", (512, 512), device="cpu").rungs}
     monkeypatch.setattr(module, "check", lambda *args, **kw: smemkit.check(*args, **kw, blocks=3))
     for rung in climb("transpose", (2000, 700), device="cpu").rungs:
@@ -91,7 +91,7 @@ def test_what_is_sampled_counts_for_the_whole(monkeypatch):
             assert rung.counts == whole[rung.name]
 
 
-def test_recorded_times_stand_beside_those_of_the_executor(reference):
+def test_recorded_and_measured_times_are_shown(reference):
     climbed = climb("reduce", device="cpu")
     assert climbed.shape == (5000,)
     assert climbed.recorded_on == "NVIDIA H200, 2026-11-22, n = 16,777,216"
@@ -107,7 +107,7 @@ def test_recorded_times_stand_beside_those_of_the_executor(reference):
 
 
 @pytest.mark.slow
-def test_the_shape_that_is_asked_for_is_looked_up_first(reference):
+def test_recorded_times_for_the_requested_shape(reference):
     assert climb("reduce", 3000, device="cpu").rungs[1].recorded.value == 2
     assert climb("reduce", 2999, device="cpu").rungs[1].recorded.value == 1
     climbed = climb("reduce", 3000, dtype="int32", device="cpu")
@@ -145,7 +145,7 @@ def gpu(monkeypatch):
 
 
 @pytest.mark.parametrize(("op", "ceiling", "work"), [("reduce", 5e3, 0.012), ("matmul", 60, 4.8e-5)])
-def test_on_a_gpu_rungs_are_held_against_the_ceiling(gpu, op, ceiling, work):
+def test_gpu_rungs_are_compared_with_the_ceiling(gpu, op, ceiling, work):
     climbed = climb(op, SHAPES[op])
     assert (climbed.ceiling, climbed.recorded_on) == (ceiling, None)
     assert climbed.clock == "device clock, warm caches"
@@ -160,7 +160,7 @@ def test_on_a_gpu_rungs_are_held_against_the_ceiling(gpu, op, ceiling, work):
     assert [rung.here.speedup for rung in rungs[1:]] == [1.0] * (len(rungs) - 1)
 
 
-def test_what_stays_in_l2_has_no_ceiling(gpu, monkeypatch):
+def test_shapes_within_l2_have_no_ceiling(gpu, monkeypatch):
     monkeypatch.setattr(LikeAGpu, "l2_bytes", 12_000)
     assert all(rung.here.fraction is None for rung in climb("reduce", 3000).rungs)
     assert all(rung.here.fraction for rung in climb("reduce", 3001).rungs[1:])
@@ -175,14 +175,14 @@ def test_the_ceiling_of_a_transpose_is_no_rung(gpu, monkeypatch):
     assert rungs["naive"].here is rungs["naive"].recorded is None  # that this build has for the CPU alone
 
 
-def test_rungs_of_other_dtypes_are_left_out_and_told():
+def test_rungs_without_the_dtype_are_skipped_and_reported():
     climbed = climb("reduce", 100, dtype="int8", device="cpu")
     names = [row.name for row in smemkit.kernels("reduce") if "int8" not in row.dtypes]
     assert names and not set(names) & {rung.name for rung in climbed.rungs}
     assert f"without {', '.join(names)}, which take no int8." in str(climbed)
 
 
-def test_it_prints_as_a_table():
+def test_ladder_str():
     climbed = climb("transpose", 64, device="cpu")
     lines = str(climbed).splitlines()
     assert lines[0] == climbed.title
@@ -197,14 +197,14 @@ def test_it_prints_as_a_table():
     assert repr(climbed) == f"<Ladder {climbed.title}: {len(climbed.rungs)} rungs>"
 
 
-def test_it_is_a_table_in_a_notebook():
+def test_ladder_html():
     climbed = climb("reduce", 100, device="cpu")
     html = climbed._repr_html_()
     assert html.count("<tr>") == 1 + len(climbed.rungs)
     assert all(f"<td>{escape(rung.idea)}</td>" in html for rung in climbed.rungs)
 
 
-def test_it_goes_into_json(reference):
+def test_ladder_to_dict(reference):
     climbed = climb("reduce", 100, device="cpu")
     content = json.loads(json.dumps(climbed.to_dict(), allow_nan=False))
     assert (content["schema"], content["version"]) == ("smemkit.ladder", 1)
@@ -214,7 +214,7 @@ def test_it_goes_into_json(reference):
     assert content["rungs"][1]["counts"]["lanes"] == climbed.rungs[1].counts.lanes
 
 
-def test_it_is_drawn(gpu):
+def test_ladder_plot(gpu):
     pytest.importorskip("matplotlib")
     climbed = climb("transpose", 64)
     (axes,) = climbed.plot().axes
@@ -225,7 +225,7 @@ def test_it_is_drawn(gpu):
     assert climbed.plot()._repr_png_().startswith(b"\x89PNG")
 
 
-def test_what_is_recorded_is_drawn_and_named_so(reference):
+def test_ladder_plot_of_recorded_times(reference):
     pytest.importorskip("matplotlib")
     figure = climb("reduce", 100, device="cpu").plot()
     assert [bar.get_width() for bar in figure.axes[0].patches] == [2**i for i in range(len(reference))]
@@ -257,7 +257,7 @@ def test_drawing_without_matplotlib_says_how_to_get_it(monkeypatch):
         (("reduce",), {"device": "cuda:99"}, smemkit.NoDeviceError, "device: 'cuda:99' is not here"),
     ],
 )
-def test_what_it_does_not_take(arguments, options, error, message):
+def test_ladder_rejects_invalid_arguments(arguments, options, error, message):
     with pytest.raises(error, match=message):
         climb(*arguments, **options)
 

@@ -45,12 +45,12 @@ def each_row(devices=DEVICES):
 
 
 @pytest.fixture(autouse=True)
-def no_launch_fails_afterwards():
+def reset_failing_launch():
     yield
     _core.fail_launch(0)
 
 
-class Forms:
+class CallForms:
     """The ways in which a kernel is called: with operands of the host or of the device, with `out` or without."""
 
     def __init__(self, op, device, kernel):
@@ -111,7 +111,7 @@ def words(error):
 @pytest.mark.parametrize("by", [0, int(signal.SIGINT)], ids=["refused", "interrupted"])
 def test_a_launch_that_fails_is_told(op, device, kernel, warm, by):
     gc.collect()  # what the last test has left
-    forms, raised = Forms(op, device, kernel), KeyboardInterrupt if by else smemkit.Error
+    forms, raised = CallForms(op, device, kernel), KeyboardInterrupt if by else smemkit.Error
     living = _core.allocations()
     for name, call in forms.calls.items():
         for _ in range(3 * warm):
@@ -266,7 +266,7 @@ SLOW = [
 
 
 @pytest.mark.parametrize(("op", "keywords"), SLOW, ids=str)
-def test_no_watchdog_ends_a_kernel_of_ours(op, keywords, monkeypatch):
+def test_watchdog_does_not_end_package_kernels(op, keywords, monkeypatch):
     """Blocks that take longer than the watchdog allows are slow, and right."""
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "0.001")
     n = 300_000 if op == "matmul" else 3_000_000
@@ -277,14 +277,14 @@ def test_no_watchdog_ends_a_kernel_of_ours(op, keywords, monkeypatch):
 
 # ---- a launcher that drops an error does not compile ------------------------------------------------------------
 
-DROPPING = {
+ERROR_DROPPED = {
     "of a launch": "launch<nothing>(dim3(1), dim3(1), 0, stream);",
     "of a grid of launches": "cover(1, 1, 1, 32, [&](dim3 grid, int64_t, corner) { return launch<nothing>(grid, dim3(1), 0, stream); });",  # noqa: E501
     "of a launch in a grid": "if (cudaError_t error = cover(1, 1, 1, 32, [&](dim3 grid, int64_t, corner) { launch<nothing>(grid, dim3(1), 0, stream); })) return error;",  # noqa: E501
     "of a kernel in a grid": "if (cudaError_t error = cover(1, 1, 1, 32, [&](dim3 grid, int64_t, corner) { nothing<<<grid, 1>>>(); })) return error;",  # noqa: E501
     "of a dispatch": "dispatch_size(4, [&](auto) { return launch<nothing>(dim3(1), dim3(1), 0, stream); });",
 }
-HEEDING = "if (cudaError_t error = launch<nothing>(dim3(1), dim3(1), 0, stream)) return error;"
+ERROR_RETURNED = "if (cudaError_t error = launch<nothing>(dim3(1), dim3(1), 0, stream)) return error;"
 
 
 def compile_launcher(tmp_path, body, *, nvcc):
@@ -325,14 +325,14 @@ COMPILERS = [
 
 
 @pytest.mark.parametrize("nvcc", COMPILERS)
-def test_a_launcher_that_heeds_errors_compiles(tmp_path, nvcc):
-    assert compile_launcher(tmp_path, HEEDING, nvcc=nvcc)[0] == 0
+def test_launcher_that_returns_errors_compiles(tmp_path, nvcc):
+    assert compile_launcher(tmp_path, ERROR_RETURNED, nvcc=nvcc)[0] == 0
 
 
 @pytest.mark.parametrize("nvcc", COMPILERS)
-@pytest.mark.parametrize("what", DROPPING)
+@pytest.mark.parametrize("what", ERROR_DROPPED)
 @pytest.mark.covering(1)
 def test_a_launcher_that_drops_the_error_does_not_compile(tmp_path, what, nvcc):
-    code, said = compile_launcher(tmp_path, DROPPING[what], nvcc=nvcc)
+    code, said = compile_launcher(tmp_path, ERROR_DROPPED[what], nvcc=nvcc)
     assert code != 0
     assert re.search(r"unused-result|nodiscard|a failed launch must be reported", said)

@@ -47,7 +47,7 @@ def test_a_null_pointer():
     assert parse_argument("nullptr") is None
 
 
-def test_not_a_number_is_a_number():
+def test_nan_is_a_scalar():
     assert np.isnan(parse_argument("nan"))
 
 
@@ -118,7 +118,7 @@ def test_fills(text, values):
     np.testing.assert_array_equal(parse_argument(text), values)
 
 
-def test_random_data_is_of_the_seed_and_the_argument():
+def test_random_data_depends_on_seed_and_argument():
     first = parse_argument("float[100]", 0, seed=1)
     np.testing.assert_array_equal(first, parse_argument("float[100]=random", 0, seed=1))
     assert not np.array_equal(first, parse_argument("float[100]", 1, seed=1))
@@ -168,7 +168,7 @@ def test_files(tmp_path):
         ("float[4]=@nowhere.npy", "cannot read 'nowhere.npy' as a .npy file: No such file or directory"),
     ],
 )
-def test_what_is_not_understood(text, message):
+def test_invalid_arguments_are_rejected(text, message):
     with pytest.raises(ValueError, match=re.escape(message)) as error:
         parse_argument(text)
     assert str(error.value).startswith("--arg ")
@@ -213,7 +213,7 @@ def test_dimensions(text, value):
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "4,", "4,2,1,1", "four", "4.0", "²"])
-def test_what_are_no_dimensions(text):
+def test_invalid_dimensions_are_rejected(text):
     with pytest.raises(ValueError, match="--grid: expected one to three numbers above 0, such as 4 or 4,2,1; got"):
         parse_dimensions(text, "--grid")
 
@@ -277,7 +277,7 @@ def test_check_prints_the_report(checks, file, capsys):
     assert keywords == {"schedule": "random", "seed": 3, "blocks": 7}
 
 
-def test_check_ends_with_1_on_a_fault(checks, file, capsys):
+def test_check_exits_with_1_on_a_fault(checks, file, capsys):
     checks.report = report(halo([RACE]))
     assert main(["check", file, *LAUNCH]) == 1
     assert "race (RAW) at kernel.cu:10" in capsys.readouterr().out
@@ -305,7 +305,7 @@ def test_check_of_an_op(checks):
     assert "pad" not in keywords
 
 
-def test_a_terminal_without_the_characters_gets_others(checks, file, monkeypatch):
+def test_ascii_terminals_get_replacement_characters(checks, file, monkeypatch):
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", out)
     assert main(["check", file, *LAUNCH]) == 0
@@ -333,7 +333,7 @@ def test_a_terminal_without_the_characters_gets_others(checks, file, monkeypatch
         (["{}", *LAUNCH, "--json", "/no/such/folder/x"], "No such file or directory"),
     ],
 )
-def test_misuse_ends_with_2_and_says_why(checks, file, capsys, line, message):
+def test_misuse_exits_with_2(checks, file, capsys, line, message):
     assert main(["check", *(word.format(file) for word in line)]) == 2
     assert message in capsys.readouterr().err
 
@@ -341,7 +341,7 @@ def test_misuse_ends_with_2_and_says_why(checks, file, capsys, line, message):
 @pytest.mark.parametrize(
     "line", [["--schedule", "parallel"], ["--shared", "many"], ["--seed"], ["--op", "sort"], ["--nonsense"]]
 )
-def test_what_argparse_refuses_ends_with_2(checks, file, line):
+def test_argparse_errors_exit_with_2(checks, file, line):
     with pytest.raises(SystemExit) as exit:
         main(["check", file, *LAUNCH, *line])
     assert exit.value.code == 2
@@ -350,7 +350,7 @@ def test_what_argparse_refuses_ends_with_2(checks, file, line):
 @pytest.mark.parametrize(
     "error", [smemkit.CompileError("k.cu:3: 'z' was not declared"), TypeError("n: expected an int, got an array")]
 )
-def test_a_kernel_that_cannot_be_launched_ends_with_2(checks, file, capsys, monkeypatch, error):
+def test_launch_errors_exit_with_2(checks, file, capsys, monkeypatch, error):
     def check(*_, **__):
         raise error
 

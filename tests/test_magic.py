@@ -13,13 +13,13 @@ from smemkit import magic
 CELL = "__global__ void halo(const float *x, int n) {}\n"
 
 
-class RunnableKernel(Kernel):
+class FakeRunnableKernel(Kernel):
     """One whose launches can be called, and are remembered."""
 
     runs: ClassVar = []
 
     def __getitem__(self, launch):
-        return lambda *args: RunnableKernel.runs.append((launch, args, smemkit.Device().name))
+        return lambda *args: FakeRunnableKernel.runs.append((launch, args, smemkit.Device().name))
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def checks(monkeypatch):
 
     check.report, check.calls = report(), []
     monkeypatch.setattr(smemkit, "check", check, raising=False)
-    monkeypatch.setattr(smemkit, "Kernel", RunnableKernel, raising=False)
+    monkeypatch.setattr(smemkit, "Kernel", FakeRunnableKernel, raising=False)
     Kernel.made.clear()
-    RunnableKernel.runs.clear()
+    FakeRunnableKernel.runs.clear()
     return check
 
 
@@ -52,7 +52,7 @@ def test_a_launch_is_checked(checks):
     assert keywords == {"schedule": "serial", "seed": 3, "blocks": "all"}
     assert (Kernel.made[0].source, Kernel.made[0].options) == (CELL, ("-DTILE=16",))
     assert names["halo"] is Kernel.made[0]
-    assert RunnableKernel.runs == []
+    assert FakeRunnableKernel.runs == []
 
 
 def test_without_a_grid_the_cell_is_compiled(checks):
@@ -65,7 +65,7 @@ def test_without_a_grid_the_cell_is_compiled(checks):
 def test_several_kernels_become_variables_each(checks, monkeypatch):
     monkeypatch.setattr(Kernel, "names", ("a", "b"), raising=False)
     monkeypatch.setattr(Kernel, "__init__", lambda self, *_, **__: setattr(self, "name", None))
-    monkeypatch.setattr(RunnableKernel, "__getitem__", lambda self, name: f"kernel {name}")
+    monkeypatch.setattr(FakeRunnableKernel, "__getitem__", lambda self, name: f"kernel {name}")
     names = {}
     magic.run_cell("", CELL, names)
     assert names == {"a": "kernel a", "b": "kernel b"}
@@ -81,7 +81,7 @@ def test_the_variable_of_a_template(checks, name, variable):
 def test_run_launches_it(checks):
     x = np.arange(5)
     magic.run_cell(LAUNCH + "--arg x --run --device cpu --shared 64", CELL, {"x": x})
-    (((grid, block, shared), (argument,), device),) = RunnableKernel.runs
+    (((grid, block, shared), (argument,), device),) = FakeRunnableKernel.runs
     assert (grid, block, shared, device) == ((4,), (256,), 64, "cpu")
     assert argument is x
 
@@ -89,7 +89,7 @@ def test_run_launches_it(checks):
 def test_run_does_not_launch_a_faulty_kernel(checks, capsys):
     checks.report = report(halo([RACE]))
     assert magic.run_cell(LAUNCH + "--run", CELL, {}) is checks.report
-    assert RunnableKernel.runs == []
+    assert FakeRunnableKernel.runs == []
     assert "not run, because the check found a fault" in capsys.readouterr().err
 
 
@@ -138,7 +138,7 @@ def test_the_cell_magic(checks, shell):
     shell.user_ns["x"] = np.arange(5)
     assert shell.run_cell_magic("smemkit", LAUNCH + "--arg x", CELL) is checks.report
     assert checks.calls[0][1][0] is shell.user_ns["x"]
-    assert isinstance(shell.user_ns["halo"], RunnableKernel)
+    assert isinstance(shell.user_ns["halo"], FakeRunnableKernel)
 
 
 def test_the_report_is_the_cells_value(checks, shell):

@@ -87,7 +87,7 @@ def test_batches_are_broadcast(device, kernel, a_batch, b_batch):
 
 
 @each_kernel("matmul")
-def test_an_even_batch_is_one_launch(device, kernel):
+def test_regular_batch_is_one_launch(device, kernel):
     a, b = integers((6, 5, 4), kernel.dtype), integers((4, 3), kernel.dtype, seed=1)
     with launching(1):
         assert_array_equal(kernel(a, b, device=device), a @ b)
@@ -105,7 +105,7 @@ def test_vectors_are_rows_and_columns(device, kernel):
 
 
 @each_kernel("matmul", devices=["cuda:0"])  # the CPU takes a minute
-def test_every_kernel_goes_on_beyond_the_grids_depth(device, kernel):
+def test_batches_beyond_65535(device, kernel):
     a, b = integers((65535 + 3, 2, 3), kernel.dtype), integers((3, 2), kernel.dtype, seed=1)
     assert_array_equal(kernel(a, b, device=device), a @ b)
 
@@ -127,7 +127,7 @@ def test_random_numbers_are_within_their_bound(device, kernel, shape):
     assert within_bound(product(kernel, device, a, b), a, b)
 
 
-def test_the_bound_finds_an_element_that_is_missing():
+def test_bound_detects_a_missing_product():
     a, b = np.ones((1, 1009), np.float32), np.ones((1009, 1), np.float32)
     assert within_bound(np.float32([[1009]]), a, b)
     assert not within_bound(np.float32([[1008]]), a, b)
@@ -203,7 +203,7 @@ def test_operands_are_not_written(device):
     assert_array_equal(b.numpy(), integers((9, 9), np.float32, 1))
 
 
-def test_read_only_operands_are_welcome(device):
+def test_read_only_operands_are_accepted(device):
     a = integers((4, 4), np.float32)
     a.flags.writeable = False
     assert_array_equal(smemkit.matmul(a, a, device=device), a @ a)
@@ -252,13 +252,13 @@ def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shap
     assert "matmul split_k" in str(smemkit.plan(smemkit.matmul, a, b, device=device))
 
 
-def test_a_sum_of_more_products_than_a_float_counts(device):
+def test_sums_beyond_2_to_the_24(device):
     n = 17_000_000  # above 2**24, where adding ones one by one stops
     v = np.ones(n, np.float32)
     assert smemkit.matmul(v, v, device=device) == n
 
 
-def test_long_products_are_no_less_exact_than_float32_promises(device):
+def test_long_products_meet_the_float32_bound(device):
     rng = np.random.default_rng(7)
     for make in (rng.standard_normal, rng.random):
         a, b = make((3, 50_000)).astype(np.float32), make((50_000, 5)).astype(np.float32)

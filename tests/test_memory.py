@@ -45,7 +45,7 @@ OUTS = {
 @pytest.mark.parametrize("out", OUTS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", CALLS)
-def test_a_device_without_memory_loses_nothing(device, name, layout, out):
+def test_failing_device_allocations_leak_nothing(device, name, layout, out):
     """The first allocation of a call fails, then the second, … until the call succeeds."""
     gc.collect()  # Arrays of other tests, which would go at any time
     call, x = CALLS[name], LAYOUTS[layout](device)
@@ -72,7 +72,7 @@ def test_a_device_without_memory_loses_nothing(device, name, layout, out):
     assert_array_equal(smemkit.asnumpy(result).astype(expected.dtype), expected)
 
 
-NO_MEMORY = """
+NO_HOST_MEMORY_SCRIPT = """
 import gc, itertools, sys, _testcapi, numpy as np, smemkit
 from smemkit import _core
 
@@ -145,9 +145,9 @@ print("all right")
 """
 
 
-def test_a_host_without_memory_loses_nothing():
+def test_failing_host_allocations_leak_nothing():
     pytest.importorskip("_testcapi", reason="this Python has no _testcapi, which makes allocations fail")
-    done = run_python("-c", NO_MEMORY, timeout=300)
+    done = run_python("-c", NO_HOST_MEMORY_SCRIPT, timeout=300)
     assert done.stdout == "all right\n", done.stderr[-3000:]
 
 
@@ -223,7 +223,7 @@ def bytes_of(request):
 
 @gpu
 @pytest.mark.parametrize("n", [BIG - 1, BIG + 1])
-def test_reductions_of_more_elements_than_an_int_counts(device, bytes_of, n):
+def test_reductions_beyond_int32(device, bytes_of, n):
     x = bytes_of(n)
     x[-1], x[n // 2] = 255, 7
     x[x == 255] = 254
@@ -240,7 +240,7 @@ def test_reductions_of_more_elements_than_an_int_counts(device, bytes_of, n):
 
 @gpu
 @pytest.mark.parametrize("shape", [(2, BIG // 2 + 1), (BIG // 2 + 1, 2), (46_341, 46_341)], ids=str)
-def test_reductions_along_an_axis_of_more_elements_than_an_int_counts(device, bytes_of, shape):
+def test_reductions_along_an_axis_beyond_int32(device, bytes_of, shape):
     x = bytes_of(shape[0] * shape[1]).reshape(shape)
     columns, rows = (smemkit.max(on(device, x), axis).numpy() for axis in (0, 1))
     for column in (0, -1):
@@ -254,7 +254,7 @@ def test_reductions_along_an_axis_of_more_elements_than_an_int_counts(device, by
     "row", [row for row in smemkit.kernels("transpose") if row.needs != "host"], ids=lambda r: r.name
 )
 @pytest.mark.parametrize("shape", [(46_341, 46_341), (3, 715_827_883)], ids=str)
-def test_transposes_of_more_elements_than_an_int_counts(device, bytes_of, shape, row):
+def test_transposes_beyond_int32(device, bytes_of, shape, row):
     x = bytes_of(shape[0] * shape[1]).reshape(shape)
     result = smemkit.transpose(on(device, x), kernel=row.name).numpy()
     assert np.array_equal(result, x if row.ceiling else x.T)
@@ -264,7 +264,7 @@ def test_transposes_of_more_elements_than_an_int_counts(device, bytes_of, shape,
 @pytest.mark.parametrize(
     "row", [row for row in smemkit.kernels("matmul") if row.needs != "host"], ids=lambda r: r.name
 )
-def test_products_of_more_elements_than_an_int_counts(device, bytes_of, row):
+def test_products_beyond_int32(device, bytes_of, row):
     long = bytes_of(3 * (BIG // 3 + 7)).reshape(-1, 3)  # of a and c
     b = bytes_of(9).reshape(3, 3)
     result = smemkit.matmul(on(device, long), on(device, b), kernel=row.name).numpy()
@@ -280,13 +280,13 @@ def test_products_of_more_elements_than_an_int_counts(device, bytes_of, row):
 @pytest.mark.parametrize(
     "row", [row for row in smemkit.kernels("matmul") if row.needs != "host"], ids=lambda r: r.name
 )
-def test_a_product_along_more_elements_than_an_int_counts(device, bytes_of, row):
+def test_inner_products_beyond_int32(device, bytes_of, row):
     x = bytes_of(BIG + 1)
     assert smemkit.matmul(on(device, x), on(device, x), kernel=row.name).item() == (x * x).sum(dtype=np.uint8)
 
 
 @gpu
-def test_first_kernels_on_more_elements_than_an_int_counts(device, bytes_of):
+def test_first_kernels_beyond_int32(device, bytes_of):
     x = bytes_of(BIG + 1)
     array = on(device, x)
     assert np.array_equal(smemkit.add_one(array).numpy(), x + np.uint8(1))

@@ -70,7 +70,7 @@ def problem(function, *shapes, dtype="float32", values="normal", form="array", *
 
 
 SWAPPED = Out("bfloat16", (3,), Layout(swapped=True))
-CORNERS = {
+EDGE_CASES = {
     "out without elements": Call(problem("add_one", (3, 0), form="Array"), Out("float32", (3, 0))),
     "no least of no results": Call(problem("min", (3, 0, 0), axis=-1)),
     "no results, which are no error": Call(problem("min", (0, 3, 0), axis=1)),
@@ -80,18 +80,20 @@ CORNERS = {
 }
 for op, keywords in {"sum": {"initial": True}, "prod": {"initial": False}, "mean": {}}.items():
     x = (Operand("int8", (5, 7), "few"),)
-    CORNERS[f"truth of a {op}"] = Call(Problem(op, x, {"dtype": "bool", "axis": 1, **keywords}))
+    EDGE_CASES[f"truth of a {op}"] = Call(Problem(op, x, {"dtype": "bool", "axis": 1, **keywords}))
 for op in "sum", "prod", "mean":
     x = (Operand("int16", (5, 37), "extreme"),)
-    CORNERS[f"{op} that wraps around"] = Call(Problem(op, x, {"dtype": "int8", "axis": 1}))
+    EDGE_CASES[f"{op} that wraps around"] = Call(Problem(op, x, {"dtype": "int8", "axis": 1}))
 for op in "sum", "prod":
     x = (Operand("int16", (5, 37), "extreme"),)
-    CORNERS[f"{op} that wraps around before out"] = Call(Problem(op, x, {"dtype": "int8"}), Out("complex128", ()))
+    EDGE_CASES[f"{op} that wraps around before out"] = Call(
+        Problem(op, x, {"dtype": "int8"}), Out("complex128", ())
+    )
 
 
-@pytest.mark.parametrize("what", CORNERS)
+@pytest.mark.parametrize("what", EDGE_CASES)
 def test_corners(device, what):
-    CORNERS[what].verify(smemkit, device)
+    EDGE_CASES[what].verify(smemkit, device)
 
 
 # ---- every dtype ------------------------------------------------------------------------------------------------
@@ -130,7 +132,7 @@ def test_degrees_of_freedom(device, op, dtype):
 
 @each_kernel("reduce", dtypes=FLOATS + COMPLEX)
 @pytest.mark.parametrize("op", ["argmin", "argmax"])
-def test_the_first_nan_is_the_least_and_the_greatest(device, kernel, op):
+def test_argmin_and_argmax_return_the_first_nan(device, kernel, op):
     if kernel.row.name == "atomic":
         pytest.skip("it has no argmin, and no argmax")
     n = 300  # more than one block of a tree
@@ -218,7 +220,7 @@ COMPUTED = {
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", COMPUTED)
-def test_there_is_no_way_past_the_kernels(device, op, dtype):
+def test_every_computation_launches_a_kernel(device, op, dtype):
     x = integers((8, 12), dtype)
     swapped = x.astype(x.dtype.newbyteorder("S")) if x.dtype.itemsize > 1 else x
     for view in x, x.T, x[::-2, ::3], swapped, x[:1, :1]:
@@ -228,7 +230,7 @@ def test_there_is_no_way_past_the_kernels(device, op, dtype):
 
 
 @pytest.mark.parametrize("op", COMPUTED)
-def test_nothing_is_computed_without_a_launch(device, op):
+def test_empty_operands_launch_nothing(device, op):
     with launching(0):
         COMPUTED[op](np.ones((3, 0), np.float32), device)
 
@@ -311,7 +313,7 @@ def test_only_the_elements_of_out_are_written(device, op, dtype):
 # ---- to the letter ----------------------------------------------------------------------------------------------
 
 
-def said_by(module, call, device=None):
+def outcome(module, call, device=None):
     """What a call gives: type, dtype's letter and bits; or the family of its exception."""
     options = {"device": device} if device else {}
     with warnings.catch_warnings():
@@ -326,7 +328,7 @@ def said_by(module, call, device=None):
     return type(result), result.dtype.char, result.shape, np.asarray(values).tobytes()  # NaNs are one
 
 
-NEGATIVE = [
+NEGATIVE_ZERO_SHAPES = [
     *((shape, axis) for shape in [(2, 3), (1, 3), (3, 1), (600, 70), (3, 4, 5)] for axis in (None, 0, 1, -1, ())),
     ((7,), None),
     ((70_000,), 0),
@@ -337,13 +339,13 @@ NEGATIVE = [
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64", "complex128"])
 def test_the_sign_of_a_sum_of_negative_zeros(device, dtype):
-    for shape, axis in NEGATIVE:
+    for shape, axis in NEGATIVE_ZERO_SHAPES:
         x = np.full(shape, -0.0, dtype)
         if x.dtype.kind == "c":
             x.imag = -0.0
         for initial in ({}, {"initial": -0.0}, {"initial": 0.0}):
             call = lambda module, options: module.sum(x, axis, **initial, **options)  # noqa: B023, E731
-            assert said_by(smemkit, call, device) == said_by(np, call), (shape, axis, initial)
+            assert outcome(smemkit, call, device) == outcome(np, call), (shape, axis, initial)
 
 
 @each_kernel("reduce", dtypes=("float32", "float64"))
@@ -386,11 +388,11 @@ LONG_LONG = {
 
 
 @pytest.mark.parametrize("what", LONG_LONG)
-def test_a_longlong_stays_one(device, what):
-    assert said_by(smemkit, LONG_LONG[what], device) == said_by(np, LONG_LONG[what])
+def test_longlong_is_preserved(device, what):
+    assert outcome(smemkit, LONG_LONG[what], device) == outcome(np, LONG_LONG[what])
 
 
-def test_an_array_of_longlong_stays_one(device):
+def test_array_of_longlong_is_preserved(device):
     x = smemkit.asarray(LONG, device=device)
     for result in (x, x.T, x + 1, x + x, x @ x.T, smemkit.add_one(x), x.copy(), x.reshape(3, 2), smemkit.sum(x)):
         assert (result.dtype.char, result.numpy().dtype.char) == ("q", "q")
@@ -434,10 +436,10 @@ def test_initial_is_read_as_numpy_reads_it(device, op, dtype):
     x = np.ones(3, dtype)
     for initial in INITIAL:
         call = lambda module, options: getattr(module, op)(x, initial=initial, **options)  # noqa: B023, E731
-        assert said_by(smemkit, call, device) == said_by(np, call), initial
+        assert outcome(smemkit, call, device) == outcome(np, call), initial
 
 
-PRECISE = {
+EXACT_CALLS = {
     "transpose of no dimensions": lambda m, o: m.transpose(np.array(5.0), **o),
     "transpose of a scalar": lambda m, o: m.transpose(np.float64(5), **o),
     "transpose of a number": lambda m, o: m.transpose(5, **o),
@@ -462,9 +464,9 @@ PRECISE = {
 }
 
 
-@pytest.mark.parametrize("what", PRECISE)
+@pytest.mark.parametrize("what", EXACT_CALLS)
 def test_to_the_letter(device, what):
-    assert said_by(smemkit, PRECISE[what], device) == said_by(np, PRECISE[what])
+    assert outcome(smemkit, EXACT_CALLS[what], device) == outcome(np, EXACT_CALLS[what])
 
 
 @each_kernel("reduce", dtypes=("float64",), devices=("cpu",))
@@ -597,7 +599,7 @@ def beside(state):
 
 SUM, PRODUCT = Call(problem("sum", (7, 31), axis=1)), Call(problem("matmul", (5, 33), (33, 7)))
 WHOLE = Call(problem("sum", (7, 31), dtype="int8", values="small"))
-GAPS = Call(problem("add_one", (5,)), Out("float32", (5,), Layout(steps=(2,))))
+CALL_WITH_STRIDED_OUT = Call(problem("add_one", (5,)), Out("float32", (5,), Layout(steps=(2,))))
 SPECIAL = Call(problem("max", (31, 7), values="special", axis=0))
 TIES = Call(problem("argmin", (2, 31), dtype="int8", values="few", axis=1))
 TURNED = Call(problem("transpose", (3, 5, 7)))
@@ -605,7 +607,7 @@ REFUSED = Call(problem("sum", (3,), axis=5))
 NOTHING = Call(problem("mean", (0, 3), axis=0))
 FULL = Call(problem("add_one", (3,)), Out("float32", (4,)))
 VARIANCE = Call(problem("var", (257,), values="shifted"))
-SPOILT = {
+CORRUPTIONS = {
     "an ulp of a sum": (SUM, ulps(1)),
     "an ulp of a sum in float64": (Call(problem("sum", (9, 3), dtype="float64", axis=0)), ulps(1000)),
     "an ulp of a sum in float16": (Call(problem("sum", (9, 3), dtype="float16", axis=0)), ulps(1)),
@@ -636,10 +638,10 @@ SPOILT = {
     "a subclass": (SUM, lambda r, state: r.view(calls.Tagged)),
     "an Array": (SUM, lambda r, state: FakeArray(r)),
     "a view that is not contiguous": (TURNED, lambda r, state: np.array(r, order="F")),
-    "a copy of out": (GAPS, lambda r, state: r.copy()),
-    "a gap of out": (GAPS, written(beside)),
+    "a copy of out": (CALL_WITH_STRIDED_OUT, lambda r, state: r.copy()),
+    "a gap of out": (CALL_WITH_STRIDED_OUT, written(beside)),
     "an operand": (SUM, written(lambda state: state.operands[0].fill(0))),
-    "an operand beside out": (GAPS, written(lambda state: state.operands[0].fill(0))),
+    "an operand beside out": (CALL_WITH_STRIDED_OUT, written(lambda state: state.operands[0].fill(0))),
     "out, although refused": (FULL, written(lambda state: state.out.fill(0))),
     "a refusal of what is right": (SUM, lambda r, state: ValueError("no")),
     "a result of what is wrong": (REFUSED, lambda r, state: np.float32(1)),
@@ -653,15 +655,15 @@ SPOILT = {
 }
 
 
-@pytest.mark.parametrize("what", SPOILT)
-def test_the_checks_find(what):
-    call, spoil = SPOILT[what]
+@pytest.mark.parametrize("what", CORRUPTIONS)
+def test_verification_detects(what):
+    call, spoil = CORRUPTIONS[what]
     call.verify(fake(call, lambda result, state: result), "cpu")  # unspoilt it passes
     with pytest.raises(MismatchError):
         call.verify(fake(call, spoil), "cpu")
 
 
-def test_the_checks_find_a_warning_that_is_missing():
+def test_verification_detects_a_missing_warning():
     NOTHING.verify(fake(NOTHING, lambda result, state: result), "cpu")
     silent = fake(Call(problem("sum", (0, 3), axis=0)), lambda result, state: np.full(3, np.nan, np.float32))
     silent.mean = silent.sum
@@ -669,7 +671,7 @@ def test_the_checks_find_a_warning_that_is_missing():
         NOTHING.verify(silent, "cpu")
 
 
-def test_the_checks_find_an_operand_on_the_device_that_is_written():
+def test_verification_detects_a_written_device_operand():
     call = Call(Problem("sum", (Operand("float32", (3,), form="Array"),)))
     module = fake(call, lambda result, state: FakeArray(np.asarray(result)))
     call.verify(module, "cpu")
@@ -678,7 +680,7 @@ def test_the_checks_find_an_operand_on_the_device_that_is_written():
         call.verify(module, "cpu")
 
 
-def test_a_call_tells_how_to_make_it_again():
+def test_call_repr_is_reproducible():
     for seed in range(50):
         call = calls.draw(Random(seed).choice, None)
         assert repr(eval(repr(call), vars(calls) | {"nan": np.nan, "inf": np.inf})) == repr(call)

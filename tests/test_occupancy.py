@@ -18,7 +18,7 @@ from smemkit.occupancy import TABLE, WARP, _Multiprocessor, _summary, add_argume
 each_capability = pytest.mark.parametrize("capability", TABLE, ids=lambda pair: "{}.{}".format(*pair))
 
 
-class Carved:
+class KernelWithCarveout:
     """A kernel as far as `occupancy` looks at one without a GPU."""
 
     def __init__(self, carveout):
@@ -107,7 +107,7 @@ def launches(capability, count):
 
 
 @each_capability
-def test_the_table_counts_as_nvidia_does(nvidia, capability):
+def test_table_matches_cuda_occupancy_h(nvidia, capability):
     warps, _, shared = TABLE[capability]
     device = (*capability, warps, shared * 1024, 1024 if capability >= (8, 0) else 0)
     cases = list(launches(capability, 2000))
@@ -117,7 +117,7 @@ def test_the_table_counts_as_nvidia_does(nvidia, capability):
     seen = set()
     for (block, dynamic, registers, carveout), answer in zip(cases, answers, strict=True):
         found = smemkit.occupancy(
-            Carved(None if carveout < 0 else carveout),
+            KernelWithCarveout(None if carveout < 0 else carveout),
             block_size=block,
             shared_bytes=dynamic,
             registers=registers,
@@ -175,7 +175,7 @@ def test_the_table_is_that_of_the_programming_guide():
         ),
     ],
 )
-def test_an_occupancy_in_words(numbers, words):
+def test_occupancy_str(numbers, words):
     block_size, shared_bytes, registers = numbers
     found = smemkit.occupancy(
         block_size=block_size, shared_bytes=shared_bytes, registers=registers, capability=(9, 0)
@@ -184,7 +184,7 @@ def test_an_occupancy_in_words(numbers, words):
     assert words in found._repr_html_()
 
 
-def test_an_occupancy_as_data():
+def test_occupancy_fields():
     found = smemkit.occupancy(block_size=96, registers=40, shared_bytes=20_000, capability="8.6")
     assert repr(found) == "Occupancy(blocks=4, warps=12, fraction=0.25, limited_by='shared memory')"
     assert (found.block_size, found.max_warps) == (96, 48)
@@ -254,18 +254,18 @@ def test_two_digits_are_a_capability_too():
         ({"device": "cuda:99"}, smemkit.NoDeviceError, "device: 'cuda:99' is not here: "),
         ({"target": "matmul"}, TypeError, "target: expected a smemkit.Kernel or None, got str"),
         (
-            {"target": Carved(None)},
+            {"target": KernelWithCarveout(None)},
             ValueError,
             "registers: without a GPU those of the kernel are not known; give ",
         ),
     ],
 )
-def test_what_it_refuses(arguments, error, message):
+def test_invalid_arguments_are_rejected(arguments, error, message):
     with pytest.raises(error, match=re.escape(message)):
         smemkit.occupancy(**{"block_size": 64, "capability": (9, 0), **arguments})
 
 
-def test_a_driver_that_allows_less_has_the_last_word():
+def test_driver_limit_overrides_the_table():
     there = _Multiprocessor.of_capability((9, 0))
     found = _summary(there, 256, there.resources(256, 0, 32, None), blocks=3)
     assert str(found).startswith("3 blocks of 256 threads, 24 of 64 warps a multiprocessor: 37.5 %; limited by ")
@@ -274,11 +274,11 @@ def test_a_driver_that_allows_less_has_the_last_word():
 
 # ---- on a GPU --------------------------------------------------------------------------------------------------
 
-on_a_gpu = pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
+gpu_only = pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 
 
 @pytest.mark.gpu
-@on_a_gpu
+@gpu_only
 def test_a_gpu_is_as_the_table_says(device):
     capability = smemkit.Device(device).capability
     if capability not in TABLE:
@@ -291,7 +291,7 @@ def test_a_gpu_is_as_the_table_says(device):
 
 
 @pytest.mark.gpu
-@on_a_gpu
+@gpu_only
 def test_a_gpu_and_a_capability_exclude_each_other(device):
     with pytest.raises(ValueError, match=r"capability: 'cuda:0' has its own; give `device` or `capability`, not"):
         smemkit.occupancy(block_size=64, device=device, capability="9.0")
@@ -323,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(256) bound(float *x) { x[threadIdx.
 """
 
 
-class Loaded:
+class GpuKernel:
     """A kernel of SOURCE on a GPU, as `occupancy` looks at a smemkit.Kernel there."""
 
     def __init__(self, kernel, carveout=None):
@@ -343,12 +343,12 @@ def loaded():
 
 
 @pytest.mark.gpu
-@on_a_gpu
+@gpu_only
 @pytest.mark.parametrize("carveout", [None, 0, 30, 100])
 @pytest.mark.parametrize("name", ["lean", "tiled", "hungry", "bound"])
-def test_the_driver_says_the_same(device, loaded, name, carveout):
+def test_driver_agrees(device, loaded, name, carveout):
     kernel, there = loaded.get_kernel(name), _Multiprocessor.of_device(device)
-    target = Loaded(kernel, carveout)
+    target = GpuKernel(kernel, carveout)
     for block_size in (1, 32, 33, 96, 128, 256, 257, 512, 768, 1024):
         for shared_bytes in (0, 1, 1024, 6000, 16384, 40_000, 50_000, 100_000, there.shared_a_block - 1024):
             found = smemkit.occupancy(target, block_size=block_size, shared_bytes=shared_bytes, device=device)
@@ -358,9 +358,9 @@ def test_the_driver_says_the_same(device, loaded, name, carveout):
 
 
 @pytest.mark.gpu
-@on_a_gpu
-def test_what_the_compiler_gave_a_kernel_counts(device, loaded):
-    hungry, bound = Loaded(loaded.get_kernel("hungry")), Loaded(loaded.get_kernel("bound"))
+@gpu_only
+def test_compiled_registers_and_launch_bounds_count(device, loaded):
+    hungry, bound = GpuKernel(loaded.get_kernel("hungry")), GpuKernel(loaded.get_kernel("bound"))
     assert smemkit.occupancy(hungry, block_size=256, device=device).limited_by == "registers"
     assert smemkit.occupancy(hungry, block_size=256, registers=16, device=device).fraction == 1
     too_large = smemkit.occupancy(bound, block_size=512, device=device)

@@ -91,7 +91,7 @@ LAYOUTS = {  # the same elements as they may lie
     "unaligned": unaligned,
     "moved": lambda x: np.moveaxis(np.moveaxis(x, 0, -1).copy(), -1, 0),
 }
-REPEATED = {  # others, which lie in the same place
+BROADCAST_LAYOUTS = {  # others, which lie in the same place
     "row": lambda x: np.broadcast_to(x[:1], x.shape),
     "column": lambda x: np.broadcast_to(x[..., :1], x.shape),
     "one": lambda x: np.broadcast_to(x.flat[0], x.shape),
@@ -99,11 +99,11 @@ REPEATED = {  # others, which lie in the same place
         np.arange(x.size, dtype=x.dtype), x.size // x.shape[0] // 2 + 1
     )[: x.shape[0]],
 }
-EACH_LAYOUT = pytest.mark.parametrize("layout", [*LAYOUTS, *REPEATED])
+EACH_LAYOUT = pytest.mark.parametrize("layout", [*LAYOUTS, *BROADCAST_LAYOUTS])
 
 
 def lay(x, layout):
-    return (LAYOUTS | REPEATED)[layout](x)
+    return (LAYOUTS | BROADCAST_LAYOUTS)[layout](x)
 
 
 # ---- matmul -----------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ REDUCTIONS = [  # shape, axis, and whether they are cut
     ((3, 400, 5), 1, True),
     ((3, 5, 400), 1, True),
 ]
-OF_TUPLES = [
+TUPLE_AXES = [
     ((12, 40, 10), (0, 1), None),
     ((120, 400, 3), (0, 1), None),
     ((12, 40, 10), (0, 2), True),
@@ -228,7 +228,7 @@ def test_reductions(device, op, shape, axis, cut):
         assert_array_equal(result, getattr(np, op)(x, axis))
 
 
-@pytest.mark.parametrize(("shape", "axis", "cut"), OF_TUPLES, ids=str)
+@pytest.mark.parametrize(("shape", "axis", "cut"), TUPLE_AXES, ids=str)
 @pytest.mark.parametrize("op", ["sum", "min", "var"])
 def test_reductions_of_several_axes(device, op, shape, axis, cut):
     x = random(shape, "float64")
@@ -257,7 +257,7 @@ def test_partial_sums_are_those_of_one_launch(device, shape, axis, block_size, d
 
 
 @pytest.mark.parametrize("kernel", [None, "columns"])
-def test_columns_are_cut_into_chunks(device, kernel):
+def test_columns_are_split_into_chunks(device, kernel):
     """Between two of which others come: their partial results, and tickets, are kept."""
     x = random((40_000, 3), "float32") * np.exp(5 * random((40_000, 3), "float32", 5))
     for op in ("sum", "mean", "var", "argmin"):
@@ -270,7 +270,7 @@ def test_columns_are_cut_into_chunks(device, kernel):
             assert launches > 1
 
 
-def test_a_row_is_cut_into_parts(device):
+def test_rows_are_split_into_parts(device):
     x = random(100_000, "float32")
     with parts_of(4096), launching(-(-x.nbytes // 4096)):
         smemkit.sum(x, block_size=256, device=device)
@@ -384,7 +384,7 @@ def test_arrays_are_made_in_parts(device, layout):
                 assert_array_equal(array.T[::-2].numpy(), x.astype(dtype or x.dtype).T[::-2])
 
 
-def test_arrays_of_the_device_are_not_cut(device):
+def test_device_arrays_are_not_split(device):
     x = on(device, random((90, 70), "float32"))
     expected = smemkit.sum(x, 0).numpy(), smemkit.transpose(x).numpy(), (x @ x[:70]).numpy()
     with parts_of(1), launching(3):
@@ -394,7 +394,7 @@ def test_arrays_of_the_device_are_not_cut(device):
 
 
 @pytest.mark.parametrize("n", PARTS)
-def test_what_is_never_cut(device, n):
+def test_operations_that_are_never_split(device, n):
     x = random((90, 70), "float32")
     with parts_of(n), launching(2):
         assert_array_equal(smemkit.add_one(x, device=device), x + np.float32(1))
@@ -494,7 +494,7 @@ def test_out_on_the_device_is_no_business_of_the_hosts(device, name, layout):
     assert_same_bits(target.numpy(), expected)
 
 
-OVERLAPPING = {  # what is computed of x into a part of x
+OVERLAPPING_CALLS = {  # what is computed of x into a part of x
     "rows turned round": lambda x, **o: smemkit.convert(x[:, ::-1], out=x, **o),
     "columns turned round": lambda x, **o: smemkit.convert(x[::-1], out=x, **o),
     "one to the right": lambda x, **o: smemkit.convert(x[:, :-1], out=x[:, 1:], **o),
@@ -514,21 +514,21 @@ OVERLAPPING = {  # what is computed of x into a part of x
 }
 
 
-@pytest.mark.parametrize("name", OVERLAPPING)
+@pytest.mark.parametrize("name", OVERLAPPING_CALLS)
 @pytest.mark.covering(1)
 def test_out_that_overlaps_the_operand(device, name):
     original = random((70, 70), "float32")
     apart = original.copy()
     with parts_of(WHOLE):
-        OVERLAPPING[name](apart, device=device)
+        OVERLAPPING_CALLS[name](apart, device=device)
     for n in PARTS:
         x = original.copy()
         with parts_of(n):
-            OVERLAPPING[name](x, device=device)
+            OVERLAPPING_CALLS[name](x, device=device)
         assert_same_bits(x, apart)
 
 
-def test_views_that_lie_between_each_other_are_safe(device):
+def test_interleaved_views(device):
     both = random((90, 140), "float32")
     expected = both[:, ::2].copy()
     for n in PARTS:
@@ -557,7 +557,7 @@ def operands(draw, least=1, most=4):
     return lay(x, layout) if x.ndim > 1 or layout != "wide strides" else x
 
 
-def assert_parts_make_the_whole(n, call, *arguments, **options):
+def assert_same_bits_in_parts(n, call, *arguments, **options):
     with parts_of(WHOLE):
         expected = call(*arguments, **options)
     with parts_of(n):
@@ -573,7 +573,7 @@ def test_any_reduction(device, data):
     axis = tuple(axes) if not op.startswith("arg") else min(axes, default=None)
     block_size = data.draw(st.sampled_from([None, 32, 64, 256]))
     options = {"keepdims": data.draw(st.booleans()), "block_size": block_size, "device": device}
-    assert_parts_make_the_whole(data.draw(PART), smemkit.reduce, x, op, axis, **options)
+    assert_same_bits_in_parts(data.draw(PART), smemkit.reduce, x, op, axis, **options)
 
 
 @SETTINGS
@@ -582,7 +582,7 @@ def test_any_transposition(device, data):
     x = data.draw(operands())
     axes = data.draw(st.permutations(range(x.ndim)))
     n = data.draw(PART)
-    assert_parts_make_the_whole(n, smemkit.transpose, x, axes, device=device)
+    assert_same_bits_in_parts(n, smemkit.transpose, x, axes, device=device)
     with parts_of(n):
         assert_array_equal(smemkit.transpose(x, axes, device=device), x.transpose(axes))
 
@@ -593,7 +593,7 @@ def test_any_conversion(device, data):
     x = data.draw(operands())
     dtype = data.draw(st.sampled_from(["float32", "float64", "int8", "complex64", None]))
     n = data.draw(PART)
-    assert_parts_make_the_whole(n, smemkit.convert, x, dtype, device=device)
+    assert_same_bits_in_parts(n, smemkit.convert, x, dtype, device=device)
     with parts_of(n):
         assert_array_equal(smemkit.asarray(x, dtype=dtype, device=device).numpy(), x.astype(dtype or x.dtype))
 
@@ -606,7 +606,7 @@ def test_any_product(device, data):
     shapes = [[*(data.draw(st.sampled_from([1, b])) for b in batch), *s] for s in ((m, k), (k, n))]
     dtype = data.draw(st.sampled_from(DTYPES))
     x, y = (lay(random(shape, dtype, i), data.draw(LAYOUT)) for i, shape in enumerate(shapes))
-    assert_parts_make_the_whole(data.draw(PART), smemkit.matmul, x, y, device=device)
+    assert_same_bits_in_parts(data.draw(PART), smemkit.matmul, x, y, device=device)
 
 
 # ---- what fails half-way ----------------------------------------------------------------------------------------
@@ -615,20 +615,20 @@ IN_PART = "out has been written in part"
 
 
 @contextlib.contextmanager
-def failing_at(n):
+def failing_allocation(n):
     _core.fail_allocation(n)
     yield
     _core.fail_allocation(0)
 
 
-def walk_failures(device, call, make_out, is_untouched):
+def fail_each_allocation(device, call, make_out, is_untouched):
     """The first allocation of a call in parts fails, then the second, … until none does. Yields whether something
     had been written."""
     gc.collect()  # Arrays of other tests, which would go at any time
     for n in itertools.count(1):
         out = make_out()
         living = _core.allocations()
-        with failing_at(n), parts_of(4000):
+        with failing_allocation(n), parts_of(4000):
             try:
                 call(out)
             except smemkit.OutOfMemoryError as error:
@@ -644,11 +644,11 @@ def walk_failures(device, call, make_out, is_untouched):
 @pytest.mark.parametrize("out", OUTS)
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.covering(1)
-def test_a_device_without_memory_says_what_it_has_written(device, name, out):
+def test_out_of_memory_reports_partial_out(device, name, out):
     x = random((90, 70), "float32")
     like = CALLS[name](x, device=device)
     told = list(
-        walk_failures(
+        fail_each_allocation(
             device,
             lambda target: CALLS[name](x, device=device, out=target),
             lambda: OUTS[out](like.shape, like.dtype),
@@ -662,13 +662,13 @@ def test_a_device_without_memory_says_what_it_has_written(device, name, out):
     assert_array_equal(CALLS[name](x, device=device), like)
 
 
-@pytest.mark.parametrize("name", OVERLAPPING)
-def test_an_operand_that_is_out_is_untouched_by_what_fails(device, name):
+@pytest.mark.parametrize("name", OVERLAPPING_CALLS)
+def test_overlapping_out_is_untouched_on_failure(device, name):
     original = random((70, 70), "float32")
     told = list(
-        walk_failures(
+        fail_each_allocation(
             device,
-            lambda x: OVERLAPPING[name](x, device=device),
+            lambda x: OVERLAPPING_CALLS[name](x, device=device),
             original.copy,
             lambda x: np.array_equal(x, original),
         )
@@ -677,10 +677,10 @@ def test_an_operand_that_is_out_is_untouched_by_what_fails(device, name):
     assert not any(told)
 
 
-def test_out_on_the_device_says_what_it_has_written(device):
+def test_out_on_the_device_reports_partial_writes(device):
     x = random((90, 70), ">f4")
     told = list(
-        walk_failures(
+        fail_each_allocation(
             device,
             lambda out: out.__setitem__(slice(None), x),
             lambda: on(device, poison((90, 70), "float32")),
@@ -690,7 +690,7 @@ def test_out_on_the_device_says_what_it_has_written(device):
     assert told
 
 
-def test_without_out_nothing_is_said_of_it(device):
+def test_errors_without_out_do_not_mention_it(device):
     x = random((90, 70), ">f4")
     calls = [
         lambda: smemkit.asarray(x, dtype="float64", device=device),
@@ -701,7 +701,7 @@ def test_without_out_nothing_is_said_of_it(device):
     for call in calls:
         for n in itertools.count(1):
             living = _core.allocations()
-            with failing_at(n), parts_of(1000):
+            with failing_allocation(n), parts_of(1000):
                 try:
                     call()
                     break
@@ -857,7 +857,7 @@ LARGE = {
 
 @GPU
 @pytest.mark.parametrize("name", LARGE)
-def test_more_than_a_gpu_has_room_for(device, large, ballast, name):
+def test_operands_larger_than_gpu_memory(device, large, ballast, name):
     x, call = large, LARGE[name]
     roomy = call(x, device=device)
     rows, columns = np.s_[:3], np.s_[-3:]
@@ -872,7 +872,7 @@ def test_more_than_a_gpu_has_room_for(device, large, ballast, name):
 
 
 @GPU
-def test_products_that_a_gpu_has_no_room_for(device, ballast):
+def test_products_larger_than_gpu_memory(device, ballast):
     rng = np.random.default_rng(0)
     a, b = rng.random((512, 20_000), np.float32), rng.random((20_000, 30_000), np.float32)  # b: 2.4 GB
     roomy, back = smemkit.matmul(a, b, device=device), smemkit.matmul(b.T, a.T, device=device)
@@ -885,7 +885,7 @@ def test_products_that_a_gpu_has_no_room_for(device, ballast):
 
 
 @GPU
-def test_what_cannot_be_cut_says_what_it_lacks(device, large, ballast):
+def test_unsplittable_calls_raise_out_of_memory(device, large, ballast):
     ballast()
     living = _core.allocations()
     with pytest.raises(smemkit.OutOfMemoryError, match=r"out of memory on cuda:0: \d+ bytes"):
@@ -958,7 +958,7 @@ def test_parts_wait_for_memory_that_is_still_in_use(device):
 
 
 @GPU
-def test_the_time_of_parts_that_are_computed_at_once_counts_once(device):
+def test_overlapping_kernel_times_count_once(device):
     a = random((3000, 3000), "float32")
     there = smemkit.asarray(a, device=device)
     whole = min(smemkit.timed(smemkit.matmul, there, there)[1].kernel for _ in range(3))

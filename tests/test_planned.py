@@ -145,7 +145,7 @@ def test_the_first_of_equals(device, dtype):
 # ---- errors -----------------------------------------------------------------------------------------------------
 
 
-def bad_data(n):
+def ill_conditioned_data(n):
     """Numbers that are hard to add up."""
     rng = np.random.default_rng(n)
     yield "one sign", rng.uniform(0, 1, n)
@@ -164,7 +164,7 @@ def ulp(x, dtype):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("n", [9, 300, 5000, 60_001])
 def test_sums_are_within_their_bounds(device, dtype, n):
-    for name, data in bad_data(n):
+    for name, data in ill_conditioned_data(n):
         x = data.astype(dtype)
         values = x.astype(np.float64)
         total, magnitude = math.fsum(values), math.fsum(np.abs(values))
@@ -182,7 +182,7 @@ def test_sums_are_within_their_bounds(device, dtype, n):
             assert abs(Fraction(float(result)) - Fraction(total)) <= Fraction(most), name
 
 
-def test_a_sum_of_float64_loses_nothing_to_its_length(device):
+def test_float64_sum_error_does_not_grow_with_length(device):
     """Each of the small ones is half an ulp of the sum, or less: added one by one they would all be lost."""
     for axis, shape in ((0, (100_000, 2)), (1, (2, 100_000))):
         x = np.full(shape, 2.0**-53)
@@ -207,7 +207,7 @@ def test_infinities_survive_compensation(device, dtype):
                 assert_array_equal(np.real(result), expected)
 
 
-def test_bfloat16_does_not_overflow_on_the_way(device):
+def test_bfloat16_intermediate_sums_do_not_overflow(device):
     x = np.tile(np.array([3e38, 3e38, -3e38, -3e38], BFLOAT16), 300)
     assert smemkit.sum(x, device=device) == 0
     assert_array_equal(smemkit.sum(x.reshape(-1, 1), 0, device=device).astype(float), [0])
@@ -255,7 +255,7 @@ BITS = ["sum", "mean", "var", "prod", "argmin", "max"]
 @pytest.mark.parametrize(
     ("shape", "axis"), [((30_001,), 0), ((5, 4001), 1), ((300, 37), 1), ((3000, 5), 0), ((60, 400), 0)], ids=str
 )
-def test_the_same_bits_from_any_address(device, dtype, shape, axis):
+def test_bits_do_not_depend_on_the_address(device, dtype, shape, axis):
     x = np.abs(rough(shape, "float32")).clip(0, 200).astype(dtype)
     expected = {op: smemkit.reduce(on(device, x), op, axis).numpy().tobytes() for op in BITS}
     for offset in range(1, 16 // x.dtype.itemsize if x.dtype.itemsize < 16 else 1):
@@ -276,7 +276,7 @@ VIEWS = {
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])
 @pytest.mark.covering(1)
-def test_rows_with_gaps_are_read_where_they_lie(device, name, dtype):
+def test_strided_rows_are_not_copied(device, name, dtype):
     for shape in ((300, 270), (41, 1033), (2000, 23)):
         x = rough(shape, "float32").clip(-100, 100).astype(dtype)
         array, view = VIEWS[name](on(device, x)), VIEWS[name](x)
@@ -291,7 +291,7 @@ def test_rows_with_gaps_are_read_where_they_lie(device, name, dtype):
                 assert out.numpy().tobytes() == expected.tobytes()
 
 
-def test_threads_do_not_take_each_others_tickets(device):
+def test_concurrent_threads_have_separate_counters(device):
     x = on(device, rough(60_000, "float32"))
     expected = smemkit.sum(x).item()
     results = []
@@ -303,7 +303,7 @@ def test_threads_do_not_take_each_others_tickets(device):
     assert results == [expected] * 60
 
 
-def test_more_streams_than_the_device_keeps_tickets_for(device):
+def test_more_streams_than_cached_counters(device):
     x = on(device, rough(60_000, "float32"))
     expected = smemkit.sum(x).item()
     for _ in range(80):
@@ -312,7 +312,7 @@ def test_more_streams_than_the_device_keeps_tickets_for(device):
 
 
 @pytest.mark.parametrize("width", [203_001, 203_004])
-def test_whole_columns_with_gaps_are_read_where_they_lie(device, width):
+def test_strided_whole_columns_are_not_copied(device, width):
     """Rows that begin at a multiple of a vector, whether or not they end at one; nothing behind is touched."""
     memory = integers((7, 203_008), "float32")
     view, expected = on(device, memory)[:, :width], memory[:, :width].sum(0)
@@ -344,7 +344,7 @@ def test_long_whole_columns(device):
         ("max", "float32", 60_000_003),
     ],
 )
-def test_many_blocks_of_a_row_meet_again_and_again(device, op, dtype, n):
+def test_repeated_inter_block_reductions(device, op, dtype, n):
     """As many as a GPU has room for, or more, whose states are a word or several; launches that follow at once, of
     two arrays in turn, so that what one of them leaves behind would show in the next."""
     n = n if device != "cpu" else n // 50
@@ -362,7 +362,7 @@ def test_many_blocks_of_a_row_meet_again_and_again(device, op, dtype, n):
 
 # ---- the plan ---------------------------------------------------------------------------------------------------
 
-PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of columns has several blocks
+KERNEL_CHOICES = [  # shape, axis, the rung, its kernel, and whether a row or a tile of columns has several blocks
     ((1000,), 0, None, "reduce_rows", False),
     ((16_000,), 0, None, "reduce_rows", False),
     ((100_000,), 0, None, "reduce_rows", True),
@@ -397,9 +397,9 @@ PLANS = [  # shape, axis, the rung, its kernel, and whether a row or a tile of c
 ]
 
 
-@pytest.mark.parametrize(("shape", "axis", "rung", "kernel", "split"), PLANS, ids=str)
+@pytest.mark.parametrize(("shape", "axis", "rung", "kernel", "split"), KERNEL_CHOICES, ids=str)
 @pytest.mark.covering(most=5)
-def test_the_plan_and_the_checker(shape, axis, rung, kernel, split):
+def test_kernel_choice_passes_the_checker(shape, axis, rung, kernel, split):
     """One launch, of the kernel for the shape; no fault, whole sectors, hardly a bank conflict. Where an element
     is read at a time, a sector comes several times, and twice where vectors lie apart."""
     report = smemkit.check(smemkit.sum, np.ones(shape, np.float32), axis, kernel=rung, blocks="all")
@@ -416,7 +416,7 @@ def test_the_plan_and_the_checker(shape, axis, rung, kernel, split):
 
 
 @pytest.mark.parametrize(("n", "blocks"), [(4180, 133), (4096, 1057), (8192, 1057)])
-def test_a_row_is_a_warp_where_a_block_has_few_vectors_left_over(n, blocks):
+def test_warp_per_row_if_a_block_would_idle(n, blocks):
     """Eight rows a block, whose threads would load four vectors more for 21 that are left over; else one."""
     report = smemkit.check(smemkit.sum, np.ones((1057, n), np.int32), 1)
     assert report.ok, report
@@ -424,7 +424,7 @@ def test_a_row_is_a_warp_where_a_block_has_few_vectors_left_over(n, blocks):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_the_shortest_rows_are_read_where_they_lie(device, dtype):
+def test_shortest_rows_are_not_copied(device, dtype):
     """A thread each has them, or some, if they are dense; else they are not brought together first for it."""
     whole = (integers((30_000, 4), dtype) / 7).astype(dtype)
     for x in (np.ascontiguousarray(whole[:, :3]), whole[:, :3]):
@@ -434,7 +434,7 @@ def test_the_shortest_rows_are_read_where_they_lie(device, dtype):
         assert_array_equal(result.numpy(), exact("sum", x, 1).astype(result.dtype))
 
 
-def same_from_anywhere(device, shape, dtype, axis, gap):
+def assert_address_independent(device, shape, dtype, axis, gap):
     """Results are right, and their bits do not tell where x and `out` lay."""
     x = integers(shape, dtype)
     if x.dtype.kind in "fV":
@@ -459,29 +459,29 @@ def same_from_anywhere(device, shape, dtype, axis, gap):
         assert_array_equal(out.numpy().view(np.uint8), results[0].view(np.uint8))
 
 
-EVERY_SIZE = pytest.mark.parametrize(
+each_element_size = pytest.mark.parametrize(
     "dtype", ["bool", "int8", "uint16", "float16", "bfloat16", "float32", "int64", "float64"]
 )
 
 
-@EVERY_SIZE
+@each_element_size
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8])
 @pytest.mark.covering(1)
-def test_the_shortest_rows_from_anywhere(device, dtype, n):
-    same_from_anywhere(device, (70_003, n), dtype, 1, 1)
+def test_shortest_rows_at_any_address(device, dtype, n):
+    assert_address_independent(device, (70_003, n), dtype, 1, 1)
 
 
-@EVERY_SIZE
+@each_element_size
 @pytest.mark.parametrize("rows", [2, 3, 4, 5])
 @pytest.mark.covering(1)
-def test_a_few_rows_from_anywhere(device, dtype, rows):
+def test_few_rows_at_any_address(device, dtype, rows):
     """Of two matrices, with so many columns that five rows are whole columns, too."""
     width = 26_000 * 16 // np.dtype(dtype).itemsize
-    same_from_anywhere(device, (2, rows, width), dtype, 1, 16)
+    assert_address_independent(device, (2, rows, width), dtype, 1, 16)
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((70_003, 3), 1), ((3, 203_000), 0)], ids=str)
-def test_vectors_of_results_in_parts_and_with_an_initial_value(device, shape, axis):
+def test_vectorized_results_in_parts_and_with_initial(device, shape, axis):
     x = integers(shape, "float32")
     whole = smemkit.sum(x / np.float32(7), axis, device=device)
     with parts_of(40_004):
@@ -504,7 +504,7 @@ def test_other_operations_pass_the_checker(op, shape, axis):
 
 @pytest.mark.parametrize("kernel", ["columns", "small_columns"])
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16"])
-def test_sums_of_many_small_integers_fit(device, dtype, kernel):
+def test_small_integer_sums_do_not_overflow(device, dtype, kernel):
     """They are added in 32 bits, for as many rows as these hold the sum of."""
     low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     for value in (low, high):
@@ -514,7 +514,7 @@ def test_sums_of_many_small_integers_fit(device, dtype, kernel):
             assert_array_equal(smemkit.asnumpy(result), np.full(shape[1], shape[0] * int(value)))
 
 
-def test_a_truth_is_any_byte_but_0(device):
+def test_bool_is_any_nonzero_byte(device):
     x = np.array([[0, 1, 2, 128, 255]] * 300, np.uint8)
     for kernel in ("columns", "small_columns", None):
         assert_array_equal(
@@ -525,7 +525,7 @@ def test_a_truth_is_any_byte_but_0(device):
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
 @pytest.mark.covering(most=2)
-def test_a_double_that_is_asked_for_is_one(device, dtype, axis):
+def test_dtype_float64_accumulates_in_float64(device, dtype, axis):
     """Numbers of which a few bits more than single precision hold the sum, or double precision without care."""
     x = np.zeros((2200, 4096), dtype)
     x[:, ::512] = 1
@@ -543,7 +543,7 @@ def test_a_double_that_is_asked_for_is_one(device, dtype, axis):
     assert_array_equal(mean, result / 4096)
 
 
-def test_a_variance_beyond_all_numbers_is_infinite(device):
+def test_overflowing_variance_is_infinite(device):
     for x in ([1e200, -1e200], [1e200] + [-1e200] * 999):
         assert smemkit.var(np.array(x), device=device) == np.inf
     with np.errstate(all="ignore"):
@@ -551,7 +551,7 @@ def test_a_variance_beyond_all_numbers_is_infinite(device):
 
 
 @pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mark.gpu)], indirect=True)
-def test_streams_at_once_have_tickets_of_their_own(device):
+def test_concurrent_streams_have_separate_counters(device):
     xs = [on(device, np.random.default_rng(i).standard_normal(3_000_000, np.float32)) for i in range(8)]
     expected = [smemkit.sum(x).item() for x in xs]
     streams = [smemkit.Stream(device=device) for _ in xs]
@@ -566,7 +566,7 @@ def test_streams_at_once_have_tickets_of_their_own(device):
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
-def test_a_mean_of_large_integers_is_careful(device, dtype):
+def test_mean_of_large_integers_is_accurate(device, dtype):
     x = np.full((3, 100_000), 2**53 - 1, dtype)
     x[:, ::3] = 3
     for axis in (0, 1):

@@ -37,7 +37,7 @@ def launches_of(plan):
 
 @pytest.mark.parametrize("n", [0, 1000])
 @pytest.mark.parametrize("name", CALLS)
-def test_as_many_launches_as_the_call_makes(device, name, n):
+def test_plan_has_the_launches_of_the_call(device, name, n):
     op, args, kw = CALLS[name](device=device)
     before = _core.allocations()
     with parts_of(n):
@@ -76,7 +76,7 @@ def test_as_many_launches_as_the_call_makes(device, name, n):
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
-def test_its_words(device, call, expected):
+def test_plan_str(device, call, expected):
     op, args, kw = call
     with parts_of(1 << 30):  # as much as there is
         assert str(smemkit.plan(op, *args, device=device, **kw)).splitlines() == expected
@@ -95,7 +95,7 @@ def test_arrays_of_the_device(device):
 
 @pytest.mark.parametrize("shape", [(90, 70), (180, 140)], ids=["plain", "with gaps"])
 @pytest.mark.parametrize("n", [0, 64])
-def test_out_stays_as_it_is(device, shape, n):
+def test_plan_does_not_write_out(device, shape, n):
     whole = poison(shape, "float32")
     out = whole[:: shape[0] // 90, :: shape[1] // 70]
     with parts_of(n):
@@ -104,14 +104,14 @@ def test_out_stays_as_it_is(device, shape, n):
     assert_array_equal(whole, poison(shape, "float32"))
 
 
-def test_what_the_operation_refuses_is_refused(device):
+def test_plan_raises_like_the_operation(device):
     with pytest.raises(ValueError, match=r"^x1, x2: expected shapes"):
         smemkit.plan("matmul", X, X, device=device)
     with launching(1):  # the calls after it are done
         assert smemkit.sum(np.ones(5, np.float32), device=device) == 5
 
 
-def test_other_threads_are_not_planned(device):
+def test_plan_ignores_other_threads(device):
     results = []
 
     def elsewhere():
@@ -126,13 +126,13 @@ def test_other_threads_are_not_planned(device):
     assert results == [5]
 
 
-def test_a_name_of_no_operation():
+def test_plan_rejects_unknown_operations():
     with pytest.raises(ValueError, match=r"^op: expected one of add_one, .*, var, got 'sums'"):
         smemkit.plan("sums", X)
 
 
 @pytest.mark.parametrize("precision", ["highest", "high", "medium"])
-def test_the_precision_in_use_is_told(device, precision):
+def test_plan_reports_the_precision(device, precision):
     plan = smemkit.plan("matmul", X, X.T.copy(), precision=precision, device=device)
     assert plan.precision == plan.launches[0].precision == "highest"  # whatever is asked for: no kernel has less
     assert str(plan).endswith(", precision highest")

@@ -69,7 +69,7 @@ def test_a_race_is_found_under_each_schedule(name):
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_is_ordered_is_no_race(name):
+def test_ordered_accesses_are_no_race(name):
     for schedule in SCHEDULES:
         assert not hazards(SHARED.format(RIGHT[name]), 1, 128, schedule), schedule
 
@@ -81,7 +81,7 @@ def test_an_atomic_after_a_store_in_global_memory(grid, block):
         assert hazards(source, grid, block, schedule) == {"WAW"}
 
 
-def test_many_warps_use_one_word():
+def test_many_warps_access_one_word():
     """More than the shadow memory keeps of a word in global memory: what is kept is enough."""
     source = """
 __global__ void k(int *y)
@@ -95,7 +95,7 @@ __global__ void k(int *y)
     assert "WAR" in hazards(source, 100, 64, "serial")
 
 
-def test_a_copy_that_is_not_waited_for_is_told_at_the_thread_s_end():
+def test_async_copy_without_wait_is_reported_at_thread_exit():
     source = """
 #include <cuda_pipeline.h>
 __global__ void k(int *y)
@@ -110,7 +110,7 @@ __global__ void k(int *y)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_two_blocks_hand_on_what_they_saw_at_one_place(threads, workers):
+def test_cumulativity_through_block_fences(threads, workers):
     """Thread 32 hands a number to thread 0, by a fence of the block alone; thread 1 hands it to another block."""
     source = """
 __device__ int numbers[2], first, second;
@@ -147,7 +147,7 @@ __global__ void k(int *y)
         assert not hazards(source, 3, 64, schedule)
 
 
-def test_a_copy_to_fresh_memory_of_which_a_part_is_read():
+def test_partial_read_of_async_copy():
     source = """
 #include <cuda_pipeline.h>
 __global__ void k(int *y)

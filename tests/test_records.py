@@ -41,7 +41,7 @@ REPORT = {
 }
 
 
-def test_a_number_is_that_of_a_problem_and_its_options():
+def test_select_by_problem_and_options():
     found = records.select(REPORT, "transpose", (8192, 8192))
     values = {
         name: found.row(name)["value"] for name in ("unpadded", "padded", "naive", None)
@@ -55,7 +55,7 @@ def test_a_number_is_that_of_a_problem_and_its_options():
     assert records.select(REPORT, "transpose", (8192, 8192), cold=True).row("unpadded")["value"] == 9.0
 
 
-def test_options_that_are_much_faster_are_told():
+def test_faster_options_are_reported():
     found = records.select(REPORT, "transpose", (8192, 8192))
     options, faster = found.faster("unpadded")
     assert (options, faster["value"]) == ("tile 16", 3.0)

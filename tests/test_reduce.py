@@ -51,8 +51,8 @@ def test_small_integers_are_exact(device, kernel, op, shape):
     assert_array_equal(result, np.asarray(numpys(op, x.astype(int)), result.dtype))
 
 
-FOLDED = ["sum", "prod", "min", "max", "mean", "any", "all", "count_nonzero"]
-EVERY_OP = [*FOLDED, "var", "std", "argmin", "argmax"]
+ONE_NUMBER_OPS = ["sum", "prod", "min", "max", "mean", "any", "all", "count_nonzero"]
+EVERY_OP = [*ONE_NUMBER_OPS, "var", "std", "argmin", "argmax"]
 
 
 def expected(op, x):
@@ -65,7 +65,7 @@ def expected(op, x):
 @pytest.mark.parametrize("op", EVERY_OP)
 @pytest.mark.covering
 def test_every_op_of_every_dtype(device, kernel, op):
-    if kernel.row.name == "atomic" and op not in FOLDED:
+    if kernel.row.name == "atomic" and op not in ONE_NUMBER_OPS:
         pytest.skip("an atomic changes one number")
     for n in (1, 5, 300):
         x = integers(n, kernel.dtype)
@@ -86,7 +86,7 @@ def test_every_op_of_every_dtype(device, kernel, op):
 
 
 @each_kernel("reduce")
-@pytest.mark.parametrize("op", FOLDED)
+@pytest.mark.parametrize("op", ONE_NUMBER_OPS)
 @pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), (0, 1), (2, 1), ()], ids=str)
 @pytest.mark.covering
 def test_every_kernel_reduces_along_any_axes(device, kernel, op, axis):
@@ -173,7 +173,7 @@ def test_a_nan_is_never_lost(device, kernel, op, where):
 
 @each_kernel("reduce")
 @pytest.mark.parametrize("op", OPS)
-def test_extremes_are_results_like_any_other(device, kernel, op):
+def test_extreme_values_are_results(device, kernel, op):
     if kernel.dtype == "float32":
         extremes = [np.inf, -np.inf, np.finfo(np.float32).max, -np.finfo(np.float32).max, 1e-45]
     else:
@@ -223,7 +223,7 @@ def test_all_axes_in_any_order(device, axis):
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_the_short_names_are_reduce(device, op):
+def test_sum_min_max_equal_reduce(device, op):
     x = integers(257, np.float32)
     assert getattr(smemkit, op)(x, device=device) == smemkit.reduce(x, op, device=device) == numpys(op, x)
 
@@ -240,7 +240,7 @@ def test_a_sum_of_nothing_is_zero_and_launches_nothing(device, kernel, shape):
     assert type(host) is type(x.sum())
 
 
-def test_an_array_gives_an_array(device):
+def test_array_in_array_out(device):
     result = smemkit.sum(on(device, integers(1009, np.float32)))
     assert (type(result), result.shape, result.device) == (smemkit.Array, (), device)
 

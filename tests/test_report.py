@@ -49,7 +49,7 @@ def test_the_numbers_stand_under_their_headings():
         assert heading.index(name) + len(name) == row.index(number) + len(number)
 
 
-def test_a_race_is_told_with_both_lines():
+def test_race_shows_both_lines():
     text = str(report(halo([RACE])))
     assert text.startswith("✗ 1 fault: race (RAW) at kernel.cu:10\n")
     assert "✗ race (RAW) at kernel.cu:10, s[3], block (0, 0, 0), seen 255 times\n" in text
@@ -119,7 +119,7 @@ def test_a_race_between_blocks_names_both():
     assert "__syncthreads" not in one.remedy
 
 
-def test_what_holds_for_several_accesses_of_a_line_is_said_once():
+def test_advice_for_a_line_is_printed_once():
     line = replace(unpadded().lines[2], text="s[32 * t] += 1;")
     subject = report(unpadded(lines=(line, replace(line, access="store"))))
     assert str(subject).count("32-way: ") == 1
@@ -138,14 +138,14 @@ def test_a_fault_whose_source_is_not_known_shows_its_line():
     assert "▸ 10 │ float left = s[threadIdx.x - 1]" in text
 
 
-def test_of_many_faults_the_first_are_told_and_the_rest_counted():
+def test_long_fault_lists_are_shortened():
     text = str(report(halo([RACE] * 10 + [FAULTS[4]])))
     assert text.startswith("✗ 11 faults: race (RAW) at kernel.cu:10, barrier divergence at kernel.cu:12\n")
     assert "✗ and 3 more faults: 2 × race (RAW), 1 × barrier divergence; report.faults has all\n" in text
     assert text.count("means  RAW") == 1
 
 
-def test_launches_are_told_apart():
+def test_launches_are_numbered():
     first = replace(unpadded(), kernel="first", lines=())
     text = str(report(first, replace(halo([RACE]), kernel="second")))
     assert "launch 1 of 2: first\n" in text
@@ -189,27 +189,42 @@ def test_large_numbers_can_be_read(number, text):
     assert quantity(number) == text
 
 
-NASTY = "\x1b[31mred\x07\u202e λ 漢字漢字 <b>&amp;</b> " + "longer_than_a_line_" * 20
+HOSTILE_TEXT = "\x1b[31mred\x07\u202e λ 漢字漢字 <b>&amp;</b> " + "longer_than_a_line_" * 20
 
 
 def nasty():
     """Names and texts such as nobody hopes for."""
     line = LineReport(
-        NASTY, 123456, "\t" + NASTY, "shared", "atomic", 10**12, 10**13, 10**13 - 10**12, 32, variable=NASTY
+        HOSTILE_TEXT,
+        123456,
+        "\t" + HOSTILE_TEXT,
+        "shared",
+        "atomic",
+        10**12,
+        10**13,
+        10**13 - 10**12,
+        32,
+        variable=HOSTILE_TEXT,
     )
     one = replace(
-        RACE, file=NASTY, line=123456, text=NASTY, message=NASTY, variable=NASTY, block=(2**31, 65535, 65535)
+        RACE,
+        file=HOSTILE_TEXT,
+        line=123456,
+        text=HOSTILE_TEXT,
+        message=HOSTILE_TEXT,
+        variable=HOSTILE_TEXT,
+        block=(2**31, 65535, 65535),
     )
     nameless = LineReport("", 0, "", "global", "load", 0)
-    notes = (NASTY, "漢" * 200)
+    notes = (HOSTILE_TEXT, "漢" * 200)
     launch = LaunchReport(
-        NASTY, (2**31 - 1, 65535, 65535), (1024, 1, 1), 0, 1, 2**62, (line, nameless), (one,), notes
+        HOSTILE_TEXT, (2**31 - 1, 65535, 65535), (1024, 1, 1), 0, 1, 2**62, (line, nameless), (one,), notes
     )
     return Report((launch, launch), 1e-9)
 
 
 @pytest.mark.parametrize("subject", [report(), report(halo()), report(unpadded(), halo()), nasty()])
-def test_it_fits_a_terminal_and_does_not_drive_it(subject):
+def test_text_fits_and_has_no_control_characters(subject):
     for line in str(subject).split("\n"):
         assert cell_len(line) <= 100
         assert line == line.rstrip()
@@ -336,7 +351,7 @@ def test_html_is_well_formed(subject):
     assert not any("http" in (value or "") for _, attributes in page.tags for value in attributes.values())
 
 
-def test_html_escapes_what_is_the_users():
+def test_html_escapes_user_text():
     html = nasty()._repr_html_()
     assert "&lt;b&gt;&amp;amp;&lt;/b&gt;" in html
     assert "<b>&amp;</b>" not in html
@@ -362,7 +377,7 @@ def bank_cells(html):
     return [attributes["title"] for tag, attributes in read(html).tags if "lane" in attributes.get("title", "")]
 
 
-def test_the_bank_map_shows_who_collides():
+def test_bank_map_shows_conflicting_lanes():
     cells = bank_cells(report()._repr_html_())
     assert cells == [f"bank 0, wavefront {lane}: lane {lane}" for lane in LANES]
 

@@ -114,7 +114,7 @@ def kernel(source):
 
 @pytest.mark.parametrize("name", RIGHT)
 @pytest.mark.covering(most=8)
-def test_variables_are_used_as_in_cuda(name):
+def test_shared_variables_work_as_in_cuda(name):
     before, body = RIGHT[name]
     k, x = kernel(before + KERNEL.format(body)), np.zeros(33, np.int32)
     k[1, 32](x)
@@ -139,7 +139,7 @@ def test_variables_are_used_as_in_cuda(name):
     ],
     ids=["a macro for a whole file", "two variables of a name"],
 )
-def test_what_cannot_be_told_apart_is_refused(before, body, message):
+def test_ambiguous_shared_variables_are_rejected(before, body, message):
     with pytest.raises(smemkit.CompileError) as caught:
         kernel(before + KERNEL.format(body))
     assert message in str(caught.value)
@@ -147,13 +147,15 @@ def test_what_cannot_be_told_apart_is_refused(before, body, message):
 
 # ---- from launch to launch --------------------------------------------------------------------------------------
 
-OF_FILE = "__shared__ int s[61];\n" + KERNEL.format("s[t] = t; if (t == 0) s[61 + x[0]] = 1; x[t] = s[t];")
+FILE_SCOPE_KERNEL = "__shared__ int s[61];\n" + KERNEL.format(
+    "s[t] = t; if (t == 0) s[61 + x[0]] = 1; x[t] = s[t];"
+)
 
 
 @pytest.mark.parametrize("beside", [0, 1])
-def test_a_launch_after_an_overrun_is_right(beside):
+def test_launch_after_an_overrun_starts_clean(beside):
     """Also where the variable is a file's: nothing of an earlier launch is left to be found."""
-    k = kernel(OF_FILE)
+    k = kernel(FILE_SCOPE_KERNEL)
     for _ in range(2):
         with pytest.raises(
             smemkit.Error, match=rf"{4 * beside} bytes past the end of the shared variable s of 244"
@@ -164,7 +166,7 @@ def test_a_launch_after_an_overrun_is_right(beside):
         assert_array_equal(x, [1, *range(1, 32)])
 
 
-def test_files_variables_take_no_room_from_other_kernels():
+def test_unused_file_scope_variables_do_not_count():
     """Of any number of files; and what counts towards 48 KB is what a kernel uses."""
     declared = " ".join(f"__shared__ int s{i}[300];" for i in range(40))
     used = " ".join(f"s{i}[t] = {i};" for i in range(40))
@@ -180,7 +182,7 @@ def test_files_variables_take_no_room_from_other_kernels():
 
 # ---- without memory ---------------------------------------------------------------------------------------------
 
-REFUSES = """
+FAILING_MMAP_SOURCE = """
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>
@@ -202,7 +204,7 @@ void *mmap(void *at, size_t bytes, int how, int flags, int file, off_t offset)
     return MAP_FAILED;
 }
 """
-WITHOUT_MEMORY = """
+NO_MEMORY_SCRIPT = """
 import ctypes, numpy, smemkit
 smemkit.set_num_threads(1)
 limit = lambda name, value: setattr(ctypes.c_size_t.in_dll(ctypes.CDLL(None), name), "value", value)
@@ -231,10 +233,10 @@ with smemkit.Device("cpu"):
     ],
     ids=["the array", "the dynamic shadow", "the static shadow"],
 )
-def test_a_check_without_memory_is_no_report(call, least, most, message, tmp_path):
-    (tmp_path / "refuses.c").write_text(REFUSES)
+def test_check_without_memory_raises(call, least, most, message, tmp_path):
+    (tmp_path / "refuses.c").write_text(FAILING_MMAP_SOURCE)
     library = tmp_path / "refuses.so"
     subprocess.run(["cc", "-shared", "-fPIC", tmp_path / "refuses.c", "-o", library], check=True)
-    script = WITHOUT_MEMORY.format(call=call, least=least, most=most)
+    script = NO_MEMORY_SCRIPT.format(call=call, least=least, most=most)
     done = run_python("-c", script, LD_PRELOAD=str(library))
     assert done.stdout.splitlines() == ["True", message, "True"], done.stdout + done.stderr

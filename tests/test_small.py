@@ -19,7 +19,7 @@ def empty(device, shape, dtype="float32"):
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("n", [1, 16, 33, 70])
-def test_each_has_its_own_operands(device, n, dtype):
+def test_cached_launches_use_their_own_operands(device, n, dtype):
     """Everything is called before anything is looked at."""
     a, b = ([integers((n, n), dtype, seed=seed + i) for i in range(TURNS)] for seed in (0, 100))
     arrays = [(on(device, x), on(device, y)) for x, y in zip(a, b, strict=True)]
@@ -38,7 +38,7 @@ def test_each_has_its_own_operands(device, n, dtype):
 
 @pytest.mark.parametrize("n", [16, 300])
 @pytest.mark.covering(most=1)
-def test_one_follows_the_other(device, n):
+def test_dependent_small_and_large_launches(device, n):
     """Small launches among large ones, each of which needs what the one before has made."""
     turn = np.roll(np.eye(n, dtype=np.float32), 1, axis=0)
     x, rows = on(device, integers((n, n), "float32")), empty(device, (n,))
@@ -52,7 +52,7 @@ def test_one_follows_the_other(device, n):
     assert_array_equal(rows.numpy(), expected.sum(1))
 
 
-def test_shapes_in_turn(device):
+def test_alternating_shapes(device):
     """The same kernels, for grids and arguments that differ from call to call."""
     shapes = [(m, n) for m in (1, 3, 16, 40, 200) for n in (1, 5, 31, 130)]
     hosts = [integers(shape, "float32", seed=i) for i, shape in enumerate(shapes)]
@@ -84,7 +84,7 @@ def test_threads_at_once(device):
 
 
 @on_gpu
-def test_behind_work_that_takes_long(device):
+def test_calls_queued_behind_long_work(device):
     """None has begun when the last one is called."""
     big = on(device, integers((4096, 4096), "float32"))
     product = smemkit.empty((4096, 4096), "float32", device=device)
@@ -101,7 +101,7 @@ def test_behind_work_that_takes_long(device):
 @on_gpu
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
 @pytest.mark.parametrize(("dtype", "before"), [("uint8", 0), ("int16", 0), ("complex64", 1), ("float32", 1)])
-def test_another_thread_captures(device, dtype, before, mode):
+def test_calls_during_another_threads_capture(device, dtype, before, mode):
     """The first call of a kernel, or one after `before` others: neither ends the capture."""
     torch = pytest.importorskip("torch")
     x, out = on(device, integers((5, 7), dtype)), empty(device, (7, 5), dtype)

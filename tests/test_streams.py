@@ -18,7 +18,7 @@ from smemkit import _core
 
 on_gpu = pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mark.gpu)], indirect=True)
 N = 2048  # an N × N matrix takes a GPU long to multiply, compared with the time of a call
-FIRST_OF_ITS_OWN = 3  # handles below it are CUDA's default streams
+FIRST_CREATED_HANDLE = 3  # handles below it are CUDA's default streams
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def stream(device):
     return smemkit.Stream(device=device)
 
 
-def in_a_thread(call):
+def call_in_thread(call):
     """What `call` returns, or raises, in another thread."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(call).result(timeout=100)
@@ -42,7 +42,7 @@ class Interface:
         return self.answer
 
 
-class Attribute:
+class StreamWithAttribute:
     """A stream of a library that came before the interface."""
 
     def __init__(self, name, value):
@@ -60,11 +60,11 @@ def test_the_examples(kind):
         assert doctest.DocTestRunner().run(found).failed == 0
 
 
-def test_what_a_stream_says_of_itself(device, stream):
+def test_stream_attributes(device, stream):
     assert stream.device == device
     assert stream.__cuda_stream__() == (0, stream.handle)
     assert repr(stream) == f"<smemkit.Stream device='{device}' handle={stream.handle:#x}>"
-    assert stream.handle == 0 if device == "cpu" else stream.handle >= FIRST_OF_ITS_OWN
+    assert stream.handle == 0 if device == "cpu" else stream.handle >= FIRST_CREATED_HANDLE
 
 
 def test_the_default_device(device):
@@ -79,7 +79,7 @@ def test_a_stream_does_not_change(stream, name):
         setattr(stream, name, 1)
 
 
-def test_a_stream_of_a_stream_is_the_same_one(device, stream):
+def test_stream_of_a_stream_is_equal(device, stream):
     again = smemkit.Stream(stream)
     assert again is not stream
     assert again == stream
@@ -91,7 +91,7 @@ def test_a_stream_of_a_stream_is_the_same_one(device, stream):
         _ = stream < again
 
 
-def test_a_wrapped_stream_is_kept(stream):
+def test_wrapped_stream_is_kept_alive(stream):
     before = sys.getrefcount(stream)
     for _ in range(5):
         wrapped = smemkit.Stream(stream)
@@ -125,15 +125,15 @@ def test_the_default_streams(device):
         lambda handle: handle,
         lambda handle: np.uint64(handle),
         lambda handle: Interface(0, handle),
-        lambda handle: Attribute("__cuda_stream__", (0, handle)),
-        lambda handle: Attribute("ptr", handle),
-        lambda handle: Attribute("cuda_stream", handle),
-        lambda handle: Attribute("handle", handle),
-        lambda handle: Attribute("handle", ctypes.c_void_p(handle)),
+        lambda handle: StreamWithAttribute("__cuda_stream__", (0, handle)),
+        lambda handle: StreamWithAttribute("ptr", handle),
+        lambda handle: StreamWithAttribute("cuda_stream", handle),
+        lambda handle: StreamWithAttribute("handle", handle),
+        lambda handle: StreamWithAttribute("handle", ctypes.c_void_p(handle)),
     ],
     ids=["integer", "numpy", "method", "property", "cupy", "torch", "handle", "ctypes"],
 )
-def test_what_is_a_stream(device, stream, wrapped):
+def test_accepted_stream_objects(device, stream, wrapped):
     x = on(device, integers(1000, np.float32))
     source = wrapped(stream.handle)
     assert smemkit.Stream(source) == stream
@@ -144,14 +144,14 @@ def test_what_is_a_stream(device, stream, wrapped):
 
 @on_gpu
 def test_numbas_default_stream_has_no_number(device):
-    assert smemkit.Stream(Attribute("handle", ctypes.c_void_p(0))) == smemkit.Stream(0)
+    assert smemkit.Stream(StreamWithAttribute("handle", ctypes.c_void_p(0))) == smemkit.Stream(0)
 
 
 # ---- what is refused --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", [3, 0, "1", Interface(0, 3)])
-def test_the_cpu_has_streams_of_its_own_alone(source):
+def test_cpu_rejects_foreign_streams(source):
     message = "the CPU device has no streams, expected None or a Stream of its own, got " + type(source).__name__
     stream, x = smemkit.Stream(device="cpu"), smemkit.zeros(3, device="cpu")
     for name, call in {
@@ -174,18 +174,18 @@ def test_the_cpu_has_streams_of_its_own_alone(source):
         (1.0, TypeError, "expected an integer or an object with __cuda_stream__, got float"),
         (-1, ValueError, r"expected a handle from 0 to 2\*\*64 - 1, got -1"),
         (2**64, ValueError, r"expected a handle from 0 to 2\*\*64 - 1, got 18446744073709551616"),
-        (Attribute("ptr", -5), ValueError, r"expected a handle from 0 to 2\*\*64 - 1, got -5"),
+        (StreamWithAttribute("ptr", -5), ValueError, r"expected a handle from 0 to 2\*\*64 - 1, got -5"),
         (Interface(1, 7), ValueError, r"expected \(0, handle\) of __cuda_stream__, got \(1, 7\)"),
         (Interface(2**99, 7), ValueError, r"expected \(0, handle\) of __cuda_stream__, got "),
         (Interface(0), ValueError, r"expected \(0, handle\) of __cuda_stream__, got \(0,\)"),
         (Interface(0, 1, 2), ValueError, r"expected \(0, handle\) of __cuda_stream__, got \(0, 1, 2\)"),
-        (Attribute("__cuda_stream__", 5), TypeError, "'int' object is not iterable"),
+        (StreamWithAttribute("__cuda_stream__", 5), TypeError, "'int' object is not iterable"),
         (Interface(0, "seven"), ValueError, "invalid literal"),
-        (Attribute("ptr", [7]), TypeError, "int.. argument must be"),
+        (StreamWithAttribute("ptr", [7]), TypeError, "int.. argument must be"),
     ],
     ids=lambda value: None if isinstance(value, (str, type)) else type(value).__name__,
 )
-def test_what_is_no_stream(device, stream, source, error, message):
+def test_rejected_stream_objects(device, stream, source, error, message):
     x = smemkit.zeros(3, device=device)
     for name, call in {
         "source": lambda: smemkit.Stream(source),
@@ -197,7 +197,7 @@ def test_what_is_no_stream(device, stream, source, error, message):
 
 
 @on_gpu
-def test_nothing_is_no_stream_to_wait_for(device, stream):
+def test_wait_rejects_none(device, stream):
     with pytest.raises(
         TypeError, match="other: expected an integer or an object with __cuda_stream__, got NoneType"
     ):
@@ -205,7 +205,7 @@ def test_nothing_is_no_stream_to_wait_for(device, stream):
 
 
 @on_gpu
-def test_errors_of_the_object_come_through(device):
+def test_exceptions_of_stream_objects_propagate(device):
     class Broken:
         @property
         def __cuda_stream__(self):
@@ -237,7 +237,7 @@ def test_without_a_gpu_there_are_no_handles():
 # ---- the current stream -----------------------------------------------------------------------------------------
 
 
-def test_with_makes_it_current(device, stream):
+def test_with_statement_sets_the_current_stream(device, stream):
     other = smemkit.Stream(device=device)
     assert _core.current_stream(device) is None
     with stream as entered:
@@ -253,7 +253,7 @@ def test_with_makes_it_current(device, stream):
 
 
 @on_gpu
-def test_each_device_has_its_own(device, stream):
+def test_current_stream_is_per_device(device, stream):
     idle = smemkit.Stream(device="cpu")
     with stream, idle:
         assert _core.current_stream(device) is stream
@@ -263,13 +263,13 @@ def test_each_device_has_its_own(device, stream):
         assert_array_equal(smemkit.add_one(x, device=device), x + 1)
 
 
-def test_an_exception_gives_back_the_one_before(device, stream):
+def test_exception_restores_the_previous_stream(device, stream):
     with pytest.raises(ZeroDivisionError, match="on purpose"), stream:
         raise ZeroDivisionError("on purpose")
     assert _core.current_stream(device) is None
 
 
-def test_streams_are_left_in_order(device, stream):
+def test_streams_must_be_exited_in_order(device, stream):
     other = smemkit.Stream(device=device)
     stream.__enter__()
     other.__enter__()
@@ -284,7 +284,7 @@ def test_streams_are_left_in_order(device, stream):
         stream.__exit__(None, None, None)
 
 
-def test_each_thread_has_its_own(device, stream):
+def test_current_stream_is_per_thread(device, stream):
     def elsewhere():
         assert _core.current_stream(device) is None
         with pytest.raises(RuntimeError, match="is left in a thread that has not entered it"):
@@ -293,7 +293,7 @@ def test_each_thread_has_its_own(device, stream):
             return _core.current_stream(device) is mine
 
     with stream:
-        assert in_a_thread(elsewhere)
+        assert call_in_thread(elsewhere)
         assert _core.current_stream(device) is stream
 
 
@@ -310,7 +310,7 @@ def test_many_threads_enter_one_stream(device, stream):
     assert sys.getrefcount(stream) == before
 
 
-def test_a_thread_that_ends_inside_keeps_nothing(stream):
+def test_thread_that_ends_inside_a_block_leaks_nothing(stream):
     before = sys.getrefcount(stream)
     for _ in range(3):
         thread = threading.Thread(target=stream.__enter__)
@@ -339,7 +339,7 @@ def test_a_thread_that_python_did_not_start(device, stream):
     assert sys.getrefcount(stream) == before
 
 
-INSIDE_AT_THE_END = """
+EXIT_INSIDE_STREAM_SCRIPT = """
 import sys, threading, smemkit
 ready = threading.Event()
 def work(name):
@@ -352,8 +352,8 @@ smemkit.Stream(device=sys.argv[1]).__enter__()
 """
 
 
-def test_the_end_comes_inside_a_block(device):
-    done = run_python("-c", INSIDE_AT_THE_END, device)
+def test_interpreter_exits_inside_a_block(device):
+    done = run_python("-c", EXIT_INSIDE_STREAM_SCRIPT, device)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -425,7 +425,7 @@ def test_the_device_is_a_keyword(call):
         call()
 
 
-def test_the_cpu_is_always_done(stream, device):
+def test_cpu_streams_are_always_done(stream, device):
     if device != "cpu":
         stream.synchronize()
     assert stream.done
@@ -477,7 +477,7 @@ def test_an_operand_of_another_stream_is_waited_for(device, product, ours):
 
 
 @on_gpu
-def test_what_is_made_inside_a_block_is_waited_for_outside(device, product):
+def test_later_work_waits_for_stream_block(device, product):
     x = on(device, product[0])
     with smemkit.Stream(device=device):
         y = long_product(x)
@@ -499,7 +499,7 @@ def test_out_of_another_stream_is_waited_for(device, stream, product):
 
 
 @on_gpu
-def test_operands_may_go_while_they_are_used(device, product):
+def test_operands_may_be_freed_while_in_use(device, product):
     """What they leave is used by others once the work is done, not before."""
     for turn in range(20):
         stream = smemkit.Stream(device=device)
@@ -515,7 +515,7 @@ def test_operands_may_go_while_they_are_used(device, product):
 
 
 @on_gpu
-def test_a_stream_may_go_before_its_arrays(device, product):
+def test_stream_may_be_freed_before_its_arrays(device, product):
     x = on(device, product[0])
     y = long_product(x, smemkit.Stream(device=device))
     z = smemkit.add_one(y, stream=smemkit.Stream(device=device))
@@ -548,7 +548,7 @@ def test_threads_with_streams_of_their_own_pass_arrays_on(device):
         assert_array_equal(x.numpy(), np.full(n, count, np.float32))
 
 
-def test_scratch_belongs_to_the_call(device):
+def test_scratch_is_per_call(device):
     """The same reduction in four threads at once, each on a stream of its own: 200 times the same bits."""
     x = np.random.default_rng(0).standard_normal(100_003 if device == "cpu" else 1 << 22).astype(np.float32)
     there = on(device, x)
@@ -630,7 +630,7 @@ def test_streams_of_other_libraries(device, product, make):
     foreign = make()
     before = sys.getrefcount(foreign)
     stream = smemkit.Stream(foreign)
-    assert stream.handle >= FIRST_OF_ITS_OWN
+    assert stream.handle >= FIRST_CREATED_HANDLE
     assert sys.getrefcount(foreign) > before
     x = on(device, product[0])
     y = long_product(x, foreign)
@@ -679,7 +679,7 @@ del streams, event, x
 
 
 @on_gpu
-def test_a_lost_device_is_told_at_every_use(device):
+def test_lost_device_raises_at_every_use(device):
     pytest.importorskip("cuda.core")
     done = run_python("-c", LOST, SMEMKIT_DEVICE=device)
     assert (done.returncode, done.stderr) == (0, "")
@@ -834,7 +834,7 @@ def test_the_current_stream_is_captured(device, capture):
 
 @on_gpu
 @pytest.mark.parametrize("capture", [torch_capture, cupy_capture], ids=lambda capture: capture.__name__)
-def test_two_graphs_have_their_own_tickets_and_workspaces(device, capture):
+def test_graphs_have_separate_counters_and_workspaces(device, capture):
     works = [Work(device, seed) for seed in range(2)]
     for work in works:
         work()
@@ -854,7 +854,7 @@ def test_two_graphs_have_their_own_tickets_and_workspaces(device, capture):
 
 @on_gpu
 @pytest.mark.parametrize("kept", [0, 1100], ids=["one after the other", "all at once"])
-def test_more_graphs_than_the_device_keeps_zeros_for(device, kept):
+def test_more_graphs_than_cached_counters(device, kept):
     """A graph's are free again once it is gone; while there are none, a call makes its own."""
     xs = [on(device, np.random.default_rng(i).standard_normal(300_000, np.float32)) for i in range(3)]
     expected = [smemkit.sum(x).item() for x in xs]
@@ -887,7 +887,7 @@ def test_a_graph_beside_calls_that_are_not_captured(device):
 
 @on_gpu
 @each_capture
-def test_an_array_may_go_during_a_capture(device, capture):
+def test_array_may_be_freed_during_capture(device, capture):
     """What it leaves is given back when the capture has ended: the device's memory is not used up."""
     work, doomed = Work(device), {}
     work()
@@ -913,7 +913,7 @@ def test_an_array_may_go_during_a_capture(device, capture):
 
 @on_gpu
 @each_capture
-def test_many_captures_leave_nothing(device, capture):
+def test_captures_do_not_leak(device, capture):
     work = Work(device)
     work()
     smemkit.synchronize(device)  # a graph's stream is ordered by whoever replays it
@@ -957,7 +957,7 @@ def test_out_is_required_under_capture(device, capture):
 
 @on_gpu
 @each_capture
-def test_what_needs_the_host_is_refused_under_capture(device, capture):
+def test_host_synchronisation_is_rejected_under_capture(device, capture):
     """A copy to the host or a wait would end the capture; it goes on after the refusal."""
     work = Work(device)
     work()
@@ -985,7 +985,7 @@ def test_what_needs_the_host_is_refused_under_capture(device, capture):
 
 @on_gpu
 @each_capture
-def test_an_older_event_may_be_asked_during_a_capture(device, capture, stream):
+def test_older_event_may_be_queried_during_capture(device, capture, stream):
     work, event = Work(device), stream.record()
     work()
     seen = []

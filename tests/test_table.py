@@ -97,7 +97,7 @@ def test_the_readme_names_every_row(row):
     assert f"| [{row.name}]({row.file}) | " in reading_order()
 
 
-def test_what_is_not_in_the_table():
+def test_unknown_ops_and_kernels_are_rejected():
     ops = ", ".join(OPS)
     for ask in (lambda: smemkit.kernels("nope"), lambda: smemkit.source("nope", "tiled")):
         with pytest.raises(ValueError, match=f"op: expected one of {ops}; got 'nope'"):
@@ -124,7 +124,7 @@ def test_a_call_is_a_launch(device, kernel):
     assert_array_equal(result, operands[0] if kernel.row.ceiling else expected)
 
 
-def test_a_kernel_keeps_its_old_name_for_a_while():
+def test_deprecated_kernel_names_warn():
     x = np.arange(24).reshape(2, 3, 4)
     with pytest.warns(DeprecationWarning, match="kernel: 'runs' is now called 'segments'"):
         result = smemkit.transpose(x, (1, 0, 2), kernel="runs", device="cpu")

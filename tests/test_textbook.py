@@ -25,7 +25,7 @@ def check(kernel, x=X, **options):
     return report, {line.access: line for line in adds}, launch.blocks
 
 
-def requests_of(threads):
+def warps_of(threads):
     """Warps that have some of the first `threads` threads."""
     return math.ceil(threads / 32)
 
@@ -34,7 +34,7 @@ def requests_of(threads):
 @pytest.mark.parametrize("op", ["sum", "argmin", "var"])
 @pytest.mark.parametrize(("shape", "axis"), [((700,), 0), ((5, 129), 1), ((129, 5), 0)], ids=str)
 @pytest.mark.covering
-def test_none_has_a_fault(kernel, op, shape, axis):
+def test_reduce_rungs_have_no_fault(kernel, op, shape, axis):
     report = smemkit.check(smemkit.reduce, integers(shape, np.float64), op, axis, kernel=kernel, blocks="all")
     assert report.ok, report
 
@@ -42,7 +42,7 @@ def test_none_has_a_fault(kernel, op, shape, axis):
 def test_interleaved_threads_are_spread_over_all_warps():
     report, adds, blocks = check("divergent", block_size=1024)
     warps = sum(32 if stride < 32 else 1024 // (2 * stride) for stride in STEPS)  # that have a thread at work
-    whole = sum(requests_of(512 // stride) for stride in STEPS)
+    whole = sum(warps_of(512 // stride) for stride in STEPS)
     for line, reads in (adds["load"], 2), (adds["store"], 1):
         assert line.divergent
         assert (line.requests, line.lanes) == (reads * warps * blocks, reads * 1023 * blocks)
@@ -55,18 +55,18 @@ def test_interleaved_threads_are_spread_over_all_warps():
 
 
 @pytest.mark.parametrize("kernel", ["conflicting", "tree", "first_add"])
-def test_threads_side_by_side_are_whole_warps(kernel):
+def test_contiguous_threads_fill_whole_warps(kernel):
     _, adds, blocks = check(kernel, block_size=1024)
-    whole = sum(requests_of(512 // stride) for stride in STEPS)
+    whole = sum(warps_of(512 // stride) for stride in STEPS)
     for line, reads in (adds["load"], 2), (adds["store"], 1):
         assert line.requests == line.ideal_requests == reads * whole * blocks
         assert not line.divergent and "divergent" not in line.advice
 
 
-def test_interleaved_words_share_banks_and_ever_more_of_them():
+def test_interleaved_words_conflict_increasingly():
     report, adds, blocks = check("conflicting", block_size=1024)
     steps = [
-        [smemkit.wavefronts([8 * stride * t for t in range(min(32, 512 // stride))])] * requests_of(512 // stride)
+        [smemkit.wavefronts([8 * stride * t for t in range(min(32, 512 // stride))])] * warps_of(512 // stride)
         for stride in STEPS
     ]
     assert [step[0].degree for step in steps] == [2, 4, 8, 16, 32, 16, 8, 4, 2, 1]
@@ -99,7 +99,7 @@ def test_shuffles_leave_one_word_a_warp_to_shared_memory(kernel):
 
 
 @pytest.mark.parametrize(("kernel", "elements"), [("tree", 256), ("first_add", 512), ("shuffle", 512)])
-def test_half_as_many_threads_add_while_they_load(kernel, elements):
+def test_first_add_halves_the_blocks(kernel, elements):
     _, _, blocks = check(kernel)
     assert blocks == X.size / elements
 
@@ -113,7 +113,7 @@ def test_vectors_are_16_bytes():
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 255, 4097, 16_391])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_rows_begin_where_no_vector_does(device, dtype, n, axis):
+def test_misaligned_rows(device, dtype, n, axis):
     x = integers((3, n) if axis else (n, 3), dtype)
     assert_array_equal(smemkit.sum(x, axis, kernel="vectorized", device=device), x.sum(axis), strict=True)
     places = smemkit.reduce(x, "argmax", axis, kernel="vectorized", device=device)
@@ -121,7 +121,7 @@ def test_rows_begin_where_no_vector_does(device, dtype, n, axis):
 
 
 @pytest.mark.parametrize("kernel", TEXTBOOK)
-def test_the_bits_do_not_depend_on_where_the_array_lies(device, kernel):
+def test_bits_do_not_depend_on_the_address(device, kernel):
     values = np.random.default_rng(0).standard_normal((3, 20_001), dtype=np.float32)
     array = on(device, np.concatenate([np.zeros(4, np.float32), values.ravel()]))
     expected = smemkit.sum(on(device, values), 1, kernel=kernel).numpy()
@@ -135,7 +135,7 @@ def test_the_bits_do_not_depend_on_where_the_array_lies(device, kernel):
 @pytest.mark.parametrize("kernel", TEXTBOOK)
 @pytest.mark.parametrize(("shape", "axis"), [((65_537, 3), 1), ((3, 65_537), 0)], ids=str)
 @pytest.mark.covering(1)
-def test_more_rows_than_a_grid_has_room_for(device, kernel, shape, axis):
+def test_grids_beyond_65535_rows(device, kernel, shape, axis):
     x = integers(shape, np.int32)
     with launching(1):
         result = smemkit.sum(on(device, x), axis, kernel=kernel, block_size=32)
@@ -143,7 +143,7 @@ def test_more_rows_than_a_grid_has_room_for(device, kernel, shape, axis):
 
 
 @pytest.mark.parametrize("kernel", TEXTBOOK)
-def test_a_row_is_not_cut(kernel):
+def test_rows_are_not_split(kernel):
     x, before = integers(100_000, np.int32), _core.set_part_bytes(1 << 14)
     try:
         with launching(1):

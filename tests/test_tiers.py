@@ -105,7 +105,7 @@ def test_full_is_everything_for_the_devices_that_are_asked_for(run):
     ] == [*(27, 15, 7, 1, 1, 2)]
 
 
-def test_the_rest_is_what_full_adds(run):
+def test_rest_option_runs_what_full_adds(run):
     tests = {}
     for tier in "--full", "--rest", "--strict-markers":
         status, printed = run(tier, "--devices", "cpu")
@@ -117,7 +117,7 @@ def test_the_rest_is_what_full_adds(run):
 
 
 @pytest.mark.slow
-def test_a_test_that_costs_too_much_is_named(run):
+def test_tests_over_budget_are_named(run):
     assert run("--budget", "--devices", "cpu")[0] == 0  # a fixture of the module is no part of it
     status, printed = run("--budget", "--devices", "cpu", more=DEAR)
     assert status == 1

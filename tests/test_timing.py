@@ -86,7 +86,7 @@ def test_timed_raises_what_the_function_raises():
         smemkit.timed(smemkit.sum, "text")
 
 
-def test_timings_in_words():
+def test_timing_str():
     timing = smemkit.Timing(upload=1e-6, kernel=2.5e-3, download=12e-9, total=3)
     assert str(timing) == "3.00 s: upload 1.00 µs, kernel 2.50 ms, download 12.0 ns"
     assert "2.50 ms" in timing._repr_html_()
@@ -207,7 +207,7 @@ def test_the_fraction_of_a_ceiling(limits, work, fraction):
     assert ("of the ceiling" in result._repr_html_()) == bool(fraction)
 
 
-def test_words_measure_nothing(limits, monkeypatch):
+def test_str_does_not_measure(limits, monkeypatch):
     monkeypatch.setattr(importlib.import_module("smemkit.ceilings"), "known", lambda device: None)
     result = smemkit.Benchmark((1e-3,), "device", False, 1, "cuda:0", bytes=10**6, ceiling="copy_bandwidth")
     assert "ceiling" not in str(result) + result._repr_html_()
@@ -219,7 +219,7 @@ def test_a_benchmark_of_another_machine_can_be_printed():
     assert str(result) == "1.00 ms ± 0, 1.00 GB/s (device clock, warm L2, 1 samples)"
 
 
-def test_what_bounds_an_operation(device):
+def test_ceiling_of_an_operation(device):
     assert smemkit.benchmark(smemkit.sum, on(device, X), repeat=1).ceiling == "read_bandwidth"
     with_transfer = smemkit.benchmark(smemkit.sum, X, device=device, repeat=1)
     assert with_transfer.ceiling == ("read_bandwidth" if device == "cpu" else None)
@@ -308,7 +308,7 @@ def test_benchmark_raises_what_the_function_raises():
 # ---- what it is made of -----------------------------------------------------------------------------------------
 
 
-def test_marks_are_in_order(device):
+def test_events_are_in_order(device):
     earlier = _core.mark(device)
     smemkit.sum(on(device, X))
     later = _core.mark(device)

@@ -74,7 +74,7 @@ def transposed(kernel, device, x):
 
 @each_kernel("transpose")
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_element_is_in_its_place(device, kernel, shape):
+def test_every_element_is_moved_correctly(device, kernel, shape):
     x = numbered(shape, kernel.dtype)
     assert_array_equal(transposed(kernel, device, x), turned(kernel, x), strict=True)
 
@@ -136,7 +136,7 @@ def test_numpy_out_is_overwritten_and_returned(device, kernel):
 
 @each_kernel("transpose")
 @pytest.mark.parametrize("shape", EMPTY, ids=str)
-def test_nothing_is_turned_without_a_launch(device, kernel, shape):
+def test_empty_transposes_launch_nothing(device, kernel, shape):
     x = np.ones(shape, kernel.dtype)
     with launching(0):
         result = kernel(x, device=device)
@@ -181,7 +181,7 @@ def test_any_permutation_of_any_dimensions(device, kernel, shape, axes):
 
 
 @pytest.mark.parametrize(("shape", "axes"), PERMUTED, ids=str)
-def test_a_permutation_left_to_smemkit_is_one_launch(device, shape, axes):
+def test_default_kernel_permutes_in_one_launch(device, shape, axes):
     x = on(device, numbered(shape, np.float32))
     with launching(1):
         smemkit.transpose(x, axes)
@@ -203,7 +203,7 @@ def framed(shape, dtype, left, right):
 
 
 @each_kernel("transpose", dtypes=SIZES)
-def test_views_are_turned_and_written_as_they_lie(device, kernel):
+def test_strided_views_and_strided_out(device, kernel):
     for shape in (5, 7), (33, 130), (200, 20), (3, 40, 35):
         for left, right in (0, 3), (3, 2), (16, 16):
             x, inside = framed(shape, kernel.dtype, left, right)
@@ -218,7 +218,7 @@ def test_views_are_turned_and_written_as_they_lie(device, kernel):
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("rows", [40, 97, 128, 259])
-def test_rows_begin_anywhere_in_a_sector(device, dtype, rows):
+def test_rows_at_any_offset_in_a_sector(device, dtype, rows):
     """In tiles of words, which are taken where there is so much; the last ones begin behind the end of x."""
     x = scrambled((90, rows, 33), dtype)
     for begin, gap in (0, 0), (1, 2), (3, 5):
@@ -269,7 +269,7 @@ def test_whole_vectors_in_tiles_that_are_not_full(device, dtype, shape):
 
 
 @pytest.mark.parametrize("dtype", SIZES)
-def test_strides_are_left_to_one_launch(device, dtype):
+def test_strided_views_are_one_launch(device, dtype):
     x = scrambled((6, 20, 34), dtype)
     array = on(device, x)
     for view, rows in (
@@ -291,7 +291,7 @@ def test_a_repeated_row(device):
 
 # ---- permutations ----
 
-LAST_AXIS_STAYS = [  # shape of x, for axes 1, 0, 2
+LAST_AXIS_FIXED = [  # shape of x, for axes 1, 0, 2
     (20, 30, 2),
     (20, 30, 3),
     (20, 30, 4),
@@ -303,14 +303,14 @@ LAST_AXIS_STAYS = [  # shape of x, for axes 1, 0, 2
 
 
 @each_kernel("transpose", dtypes=SIZES)
-def test_runs_stay_runs(device, kernel):
-    for shape in LAST_AXIS_STAYS:
+def test_segments_are_copied_as_segments(device, kernel):
+    for shape in LAST_AXIS_FIXED:
         x = scrambled(shape, kernel.dtype)
         expected = x if kernel.row.ceiling else x.transpose(1, 0, 2)
         assert_array_equal(smemkit.asnumpy(kernel(on(device, x), (1, 0, 2))), expected, strict=True)
 
 
-SHORT_BOTH = [  # the fastest axis of x and that of the result are short, and others lie between; shape, axes
+SHORT_FAST_AXES = [  # the fastest axis of x and that of the result are short, and others lie between; shape, axes
     ((9, 70, 5), (2, 1, 0)),
     ((3, 611, 13), (2, 1, 0)),
     ((40, 2, 93, 4), (3, 0, 2, 1)),
@@ -325,7 +325,7 @@ SHORT_BOTH = [  # the fastest axis of x and that of the result are short, and ot
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.covering(1)
 def test_boxes_and_their_edges(device, kernel, dtype):
-    for shape, axes in SHORT_BOTH:
+    for shape, axes in SHORT_FAST_AXES:
         for begin in 0, 1:  # with gaps, and from anywhere
             whole = scrambled([length + begin for length in shape], dtype)
             x = whole[(slice(begin, None),) * whole.ndim]
@@ -343,7 +343,7 @@ FEW_ROWS = [1, 2, 3, 4, 5, 7, 8, 16, 33, 46, 63, 64]
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("few", FEW_ROWS)
 @pytest.mark.covering(1)
-def test_few_rows_begin_and_end_anywhere(device, few, dtype):
+def test_few_rows_at_any_offset(device, few, dtype):
     for columns in 65, 515, 4099:
         for skipped in 0, 1, 3:  # of x, and in front of what is made of it
             whole = scrambled((3, few, columns + skipped), dtype)
@@ -379,14 +379,14 @@ RUNS = [
 
 
 @pytest.mark.parametrize("dtype", SIZES)
-def test_runs_are_counted_right(device, dtype):
+def test_segment_counts(device, dtype):
     for shape in RUNS:
         x = scrambled((2, *shape, 5), dtype)
         result = smemkit.transpose(on(device, x), (2, 1, 0, 3), kernel="segments")
         assert_array_equal(smemkit.asnumpy(result), x.transpose(2, 1, 0, 3), err_msg=str(shape), strict=True)
 
 
-def test_a_box_and_its_tables_have_room(device):
+def test_box_and_its_tables_fit_shared_memory(device):
     """They need nearly all of the shared memory that a block has without asking."""
     x = scrambled((35, 10, 33, 53, 4), "int16")
     for kernel in (None, "boxes"):
@@ -398,14 +398,14 @@ def test_a_box_and_its_tables_have_room(device):
     assert 0 < launch.shared_bytes <= (48 << 10) - parts
 
 
-def test_blocks_take_several_boxes_of_several_sizes(device):
+def test_blocks_process_boxes_of_several_sizes(device):
     whole = scrambled((24, 22, 28, 6), "complex128")  # more boxes than a launch has blocks
     for inside in (slice(None),) * 4, (slice(1, None),) * 4:
         result = smemkit.transpose(on(device, whole)[inside], (3, 1, 2, 0), kernel="boxes")
         assert_array_equal(result.numpy(), whole[inside].transpose(3, 1, 2, 0))
 
 
-CHOICES = [  # shape, dtype, axes, the rung that is taken
+POLICY_CHOICES = [  # shape, dtype, axes, the rung that is taken
     ((100, 100), "float32", (0, 1), "small"),
     ((2000, 2000), "float32", (0, 1), "copy"),
     ((600, 700, 9), "float32", (1, 0, 2), "segments"),
@@ -423,8 +423,8 @@ CHOICES = [  # shape, dtype, axes, the rung that is taken
 ]
 
 
-@pytest.mark.parametrize(("shape", "dtype", "axes", "rung"), CHOICES, ids=str)
-def test_the_planner_takes_the_rung_for_a_shape(shape, dtype, axes, rung):
+@pytest.mark.parametrize(("shape", "dtype", "axes", "rung"), POLICY_CHOICES, ids=str)
+def test_policy_takes_the_rung_for_a_shape(shape, dtype, axes, rung):
     assert smemkit.plan("transpose", np.zeros(shape, dtype), axes, device="cpu").kernels == (rung,)
 
 
@@ -453,7 +453,7 @@ def test_random_permutations_of_views(kernel, case, dtype):
 @pytest.mark.parametrize(
     "shape", [(1, 1), (33, 33), (128, 128), (144, 144), (257, 257), (3, 48, 48), (4, 35, 35)], ids=str
 )
-def test_squares_are_turned_in_place_in_one_launch(device, shape, dtype):
+def test_squares_are_transposed_in_place_in_one_launch(device, shape, dtype):
     x = scrambled(shape, dtype)
     expected = x.swapaxes(-1, -2).copy()
     array = on(device, x)
@@ -465,7 +465,7 @@ def test_squares_are_turned_in_place_in_one_launch(device, shape, dtype):
 
 @each_kernel("transpose", dtypes=["float32"])
 @pytest.mark.parametrize("shape", [(33, 33), (64, 64), (40, 70)], ids=str)
-def test_every_kernel_writes_over_its_operand(device, kernel, shape):
+def test_every_kernel_supports_out_that_is_the_operand(device, kernel, shape):
     x = scrambled(shape, kernel.dtype)
     array = on(device, x)
     out = array if kernel.row.ceiling else array.reshape(shape[::-1])
@@ -473,7 +473,7 @@ def test_every_kernel_writes_over_its_operand(device, kernel, shape):
     assert_array_equal(out.numpy(), turned(kernel, x))
 
 
-def test_a_square_within_an_array_is_turned_in_place(device):
+def test_square_view_is_transposed_in_place(device):
     x = scrambled((100, 128), np.int32)
     array = on(device, x)
     square = array[4:84, 16:96]
@@ -497,7 +497,7 @@ def asked(x, kernel):
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("kernel", ["swizzled", "vectorized"])
-def test_tiles_are_without_conflicts(kernel, dtype):
+def test_tiles_have_no_bank_conflicts(kernel, dtype):
     conflicts, moved, there = asked(np.zeros((128, 256), dtype), kernel)
     assert conflicts == 0
     assert moved == there
@@ -505,7 +505,7 @@ def test_tiles_are_without_conflicts(kernel, dtype):
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.covering(most=1)
-def test_much_is_without_conflicts(dtype):
+def test_large_transposes_have_no_bank_conflicts(dtype):
     conflicts, moved, there = asked(np.zeros((1152, 1280), dtype), "vectorized")
     assert conflicts == 0
     assert moved == there
@@ -533,14 +533,14 @@ def test_odd_rows_cost_their_edges_alone(dtype):
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("shape", [(6000, 33), (33, 6000)], ids=str)
 @pytest.mark.covering(1)
-def test_pieces_are_read_and_written_as_they_lie(shape, dtype):
+def test_narrow_transposes_are_coalesced(shape, dtype):
     conflicts, moved, there = asked(np.zeros(shape, dtype), "narrow")
     assert conflicts < there // 5
     assert moved < 1.25 * there
 
 
 @pytest.mark.parametrize("dtype", SIZES)
-def test_boxes_are_read_and_written_in_runs(dtype):
+def test_boxes_are_accessed_in_segments(dtype):
     x = np.zeros((8, 300, 15), dtype)
     report = smemkit.check(smemkit.transpose, x, (2, 1, 0), kernel="boxes", blocks="all")
     assert report.ok, report.faults
@@ -551,7 +551,7 @@ def test_boxes_are_read_and_written_in_runs(dtype):
 @pytest.mark.parametrize("kernel", ["vectorized", "segments", "narrow", "small", "boxes"])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float64"])
 @pytest.mark.covering(1)
-def test_what_reads_strides_has_no_faults(kernel, dtype):
+def test_strided_transposes_have_no_faults(kernel, dtype):
     for shape, axes in ((67, 130), (1, 0)), ((3, 700), (1, 0)), ((700, 3), (1, 0)), ((3, 5, 40, 7), (3, 1, 0, 2)):
         whole = np.zeros([length + 1 for length in shape], dtype)
         sliced = whole[(slice(1, None),) * whole.ndim]

@@ -40,7 +40,7 @@ def messages(launch, *args):
 
 
 @kinds
-def test_what_lies_before_a_view_is_inside(kind):
+def test_elements_before_a_view_are_accessible(kind):
     stencil, x, out = smemkit.Kernel(STENCIL)[2, 32], kind(X), kind(np.zeros(64, np.float32))
     assert messages(stencil, x[3:], out, 64) == []
     assert messages(stencil, x[3:67], out, 64) == []
@@ -63,13 +63,13 @@ def test_views_of_one_array_share_its_memory(kind):
 
 
 @kinds
-def test_rows_of_a_matrix_reach_their_neighbours(kind):
+def test_row_views_share_their_matrix(kind):
     kernel, m = smemkit.Kernel(SHIFT), kind(np.arange(12, dtype=np.int32).reshape(3, 4))
     assert messages(kernel[1, 4], m[0], m[2]) == []
     assert [fault.hazard for fault in smemkit.check(kernel[1, 5], m[0], m[1]).faults] == ["WAR"]
 
 
-def test_a_mapped_file_does_not_go_along(tmp_path):
+def test_mapped_files_are_not_copied_with_a_view(tmp_path):
     kernel, size = smemkit.Kernel(BEFORE)[1, 1], 1 << 40  # sparse: nobody could copy it
     mapped = np.memmap(tmp_path / "x", np.int32, "w+", shape=size // 4)
     x = mapped[size // 8 : size // 8 + 5]
@@ -78,7 +78,7 @@ def test_a_mapped_file_does_not_go_along(tmp_path):
         assert message == f"thread (0, 0, 0) writes x[-1], and x has {len(view)} elements of 4 bytes"
 
 
-def test_a_large_array_does_not_go_along(monkeypatch):
+def test_large_arrays_are_not_copied_with_a_view(monkeypatch):
     monkeypatch.setattr("smemkit.parameters._MOST_REACHED", 4 * 69)
     kernel, x = smemkit.Kernel(BEFORE)[1, 1], X.view(np.int32)
     assert messages(kernel, x[3:]) == ["thread (0, 0, 0) writes x[-1], and x has 67 elements of 4 bytes"]
@@ -94,7 +94,7 @@ def test_a_check_leaves_the_whole_array_as_it_is():
     assert messages(kernel, x) == ["thread (0, 0, 0) writes x[-1], and x has 5 elements of 4 bytes"]
 
 
-def test_a_plain_run_does_what_the_check_says(device):
+def test_launch_agrees_with_check(device):
     out = np.zeros(64, np.float32)
     with smemkit.Device(device):
         smemkit.Kernel(STENCIL)[2, 32](X[3:], out, 64)
@@ -107,7 +107,7 @@ def test_a_plain_run_does_what_the_check_says(device):
         assert_array_equal(y, [0, 1, 2, 3, 4, 1, 2, 3, 4, 9])
 
 
-def test_beside_a_view_only_what_the_kernel_changed_comes_back(monkeypatch):
+def test_only_changed_elements_are_copied_back(monkeypatch):
     """Another thread may be at work in the rest of the array while the kernel runs."""
     kernel, x = smemkit.Kernel("__global__ void one(int *x) { x[threadIdx.x] = 1; }"), np.zeros(6, np.int32)
     module = type(kernel._program.module("cpu", kernel.name))
@@ -132,7 +132,7 @@ def test_beside_a_view_only_what_the_kernel_changed_comes_back(monkeypatch):
         lambda x: np.zeros(81, np.uint8)[1:].view(np.int32),  # off its boundary
     ],
 )
-def test_others_go_alone(view):
+def test_other_views_are_copied_alone(view):
     kernel = smemkit.Kernel("__global__ void fetch(const int *x, int i, int *y) { *y = x[i]; }")[1, 1]
     x, y = view(np.arange(24, dtype=np.int32).reshape(4, 6)), np.zeros(1, np.int32)
     assert messages(kernel, x, x.size - 1, y) == []
@@ -141,7 +141,7 @@ def test_others_go_alone(view):
     assert message.endswith(f"reads x[-1], and x has {x.size} elements of 4 bytes")
 
 
-def test_vectors_lie_on_their_boundary():
+def test_misaligned_vector_views_are_copied_alone():
     """x[1:] of floats cannot be float4s where it lies: it goes alone, as it did."""
     kernel = smemkit.Kernel("__global__ void add(float4 *x) { x[threadIdx.x].w += 1; }")[1, 2]
     x = np.zeros(12, np.float32)
@@ -150,7 +150,7 @@ def test_vectors_lie_on_their_boundary():
     assert_array_equal(np.flatnonzero(x), [4, 8])
 
 
-def test_what_is_written_lies_not_beyond_a_read_only_array():
+def test_elements_before_a_read_only_view_are_accessible():
     x = np.zeros(8, np.int32)
     x.flags.writeable = False
     kernel = smemkit.Kernel("__global__ void fetch(const int *x, int *y) { *y = x[-1]; }")[1, 1]

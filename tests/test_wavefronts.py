@@ -19,7 +19,7 @@ def lanes(stride, count=32, first=0):
 
 @pytest.mark.parametrize("op", ["load", "store"])
 @pytest.mark.parametrize("size", [4, 8, 16])
-def test_what_the_hardware_counts(op, size):
+def test_wavefronts_match_hardware_counts(op, size):
     rows = [row for row in TRUTH if (row["op"], row["size"]) == (op, size)]
     assert len(rows) == 40
     for row in rows:
@@ -45,7 +45,7 @@ def test_wider_and_narrower_accesses(size, stride, wavefronts, conflicts):
     assert (access.wavefronts, access.conflicts) == (wavefronts, conflicts)
 
 
-def test_one_word_for_all_is_broadcast():
+def test_same_word_is_broadcast():
     assert smemkit.wavefronts([64] * 32) == smemkit.Access(1, 0, 1, 1, (0,) * 16 + (1,) + (0,) * 15)
 
 
@@ -68,7 +68,7 @@ def test_the_width_of_a_bank():
     assert smemkit.wavefronts(lanes(8), 8, bank_width=8).wavefronts == 1
 
 
-def test_sixteen_banks_serve_half_a_warp():
+def test_sixteen_banks_process_half_warps():
     access = smemkit.wavefronts(lanes(4), banks=16)
     assert (access.wavefronts, access.conflicts, access.groups, len(access.banks)) == (2, 0, 2, 16)
 

@@ -6,7 +6,7 @@ import weakened
 
 import smemkit
 
-BARRIER_ACQUIRES = (
+BARRIER_ORDERS_IT = (
     "the block's barrier comes between this and what is read, and counts as the fence: so NVIDIA's own "
     "threadFenceReduction has it"
 )
@@ -14,19 +14,19 @@ BARRIER_ACQUIRES = (
 # What is not found, and why not.
 SURVIVORS = {
     "copy_float4:13 __syncthreads() deleted": "each thread reads the element that it has stored itself",
-    "every_thread_fences:20 __threadfence() deleted": BARRIER_ACQUIRES,
-    "every_thread_fences:20 __threadfence() of the block": BARRIER_ACQUIRES,
-    "grid_barrier:16 __threadfence() deleted": BARRIER_ACQUIRES,
-    "grid_barrier:16 __threadfence() of the block": BARRIER_ACQUIRES,
+    "every_thread_fences:20 __threadfence() deleted": BARRIER_ORDERS_IT,
+    "every_thread_fences:20 __threadfence() of the block": BARRIER_ORDERS_IT,
+    "grid_barrier:16 __threadfence() deleted": BARRIER_ORDERS_IT,
+    "grid_barrier:16 __threadfence() of the block": BARRIER_ORDERS_IT,
     "group_reduction:33 block.sync() deleted": "no warp has touched another's words, and the tile's last sync() "
     "orders each warp's own",
     "histogram_per_warp:14 atomicAdd plain": "with these numbers, each lane of a warp has a bin of its own",
-    "message_by_flag:20 memory_order_acquire relaxed": BARRIER_ACQUIRES,
+    "message_by_flag:20 memory_order_acquire relaxed": BARRIER_ORDERS_IT,
     "reduce_unrolled:35 __syncthreads() deleted": "it is for blocks of 256, and this one has 128 threads",
     "scan_blelloch:31 __syncthreads() deleted": "each thread has stored the two elements that it reads",
     "shared_memory_class:35 cg::sync(cta) deleted": "the loop around it is for blocks of more than 64 threads",
-    "single_pass_all_read:16 __threadfence() deleted": BARRIER_ACQUIRES,
-    "single_pass_all_read:16 __threadfence() of the block": BARRIER_ACQUIRES,
+    "single_pass_all_read:16 __threadfence() deleted": BARRIER_ORDERS_IT,
+    "single_pass_all_read:16 __threadfence() of the block": BARRIER_ORDERS_IT,
     "uniform_branches:16 __syncthreads() deleted": "each thread doubles the element that it has stored itself",
 }
 with smemkit.Device("cpu"):  # where all of them are checked
@@ -42,7 +42,7 @@ def expected(case):
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES]
 )
-def test_what_is_weakened_is_found(name, monkeypatch):
+def test_mutations_are_detected(name, monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "10")
     case = CASES[name]
     for schedule in weakened.SCHEDULES:
@@ -51,13 +51,13 @@ def test_what_is_weakened_is_found(name, monkeypatch):
     assert case.survivors() == expected(case)
 
 
-def test_the_list_has_no_others():
+def test_list_of_undetected_is_current():
     labels = {case.label(number) for case in CASES.values() for number in range(len(case.sites))}
     assert labels >= SURVIVORS.keys()
     assert len(labels) > 200
 
 
-def test_what_is_weakened_is_what_the_tool_says():
+def test_mutation_labels_and_source():
     text = (
         "__global__ void k(int *x) { __syncthreads(); if (atomicAdd(x, 1)) __threadfence(); /* __syncwarp() */ }"
     )

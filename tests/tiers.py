@@ -21,7 +21,7 @@ import time
 import pytest
 
 SECONDS = 2.0  # of CPU time per test function
-SLACK = 3  # a busy machine counts up to three times as much for the same work
+BUDGET_TOLERANCE = 3  # a busy machine counts up to three times as much for the same work
 
 DEVICES = {}  # the names of those that tests run on, and the marks of the tests; from `pytest_configure` on
 tier = {"full": False}  # from `pytest_configure` on
@@ -52,13 +52,13 @@ def devices(config):
 
 def pytest_generate_tests(metafunc):
     """A test that asks for `device`, and does not say itself on which, runs on each."""
-    said = [name for mark in metafunc.definition.iter_markers("parametrize") for name in names_of(mark)]
+    said = [name for mark in metafunc.definition.iter_markers("parametrize") for name in parameter_names(mark)]
     if "device" in metafunc.fixturenames and "device" not in said:
         cases = [pytest.param(name, marks=marks) for name, marks in DEVICES.items()]
         metafunc.parametrize("device", cases, indirect=True)
 
 
-def names_of(mark):
+def parameter_names(mark):
     """The parameters of a parametrize()."""
     names = mark.args[0]
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
@@ -72,7 +72,7 @@ def times(full, default):
 # ---- selection --------------------------------------------------------------------------------------------------
 
 
-def function_of(nodeid):
+def test_function_id(nodeid):
     return nodeid.partition("[")[0]
 
 
@@ -112,12 +112,12 @@ def covering(items, strength=2, most=None):
     return [items[i] for i in chosen]
 
 
-def default_tier(items):
+def select_default_tier(items):
     """Those of the default tier."""
     groups = collections.defaultdict(list)
     for item in items:
         if not item.get_closest_marker("slow"):
-            groups[function_of(item.nodeid)].append(item)
+            groups[test_function_id(item.nodeid)].append(item)
     chosen = set()
     for group in groups.values():
         mark = group[0].get_closest_marker("covering")
@@ -125,7 +125,7 @@ def default_tier(items):
     return chosen
 
 
-def is_rest(item, default):
+def is_added_by_full(item, default):
     """Whether `--full` has a test that the default tier has not, or has it do more."""
     return item not in default or re.search(r"\btimes\(", inspect.getsource(item.function)) is not None
 
@@ -135,9 +135,11 @@ def pytest_collection_modifyitems(config, items):
     gpus = set(DEVICES) - {"cpu"}
     kept = [item for item in items if gpus or not item.get_closest_marker("gpu")]
     if not config.getoption("full"):
-        default = default_tier(kept)
+        default = select_default_tier(kept)
         rest = config.getoption("rest")
-        kept = [item for item in kept if (not rest and item in default) or (rest and is_rest(item, default))]
+        kept = [
+            item for item in kept if (not rest and item in default) or (rest and is_added_by_full(item, default))
+        ]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
 
@@ -161,7 +163,7 @@ class Groups:
                 item.add_marker(pytest.mark.xdist_group("gpu"))
 
 
-class Meter:
+class CpuTimeMeter:
     """The CPU time of each phase of a test, without its wider fixtures."""
 
     def __init__(self):
@@ -194,29 +196,29 @@ def pytest_configure(config):
     tier["full"] = config.getoption("full") or config.getoption("rest")
     for name in devices(config):
         DEVICES[name] = () if name == "cpu" else (pytest.mark.gpu,)
-    config.pluginmanager.register(Meter())
+    config.pluginmanager.register(CpuTimeMeter())
     config.pluginmanager.register(Groups())
 
 
 def pytest_runtest_logreport(report):
-    used[function_of(report.nodeid)] += getattr(report, "cpu_seconds", 0.0)
+    used[test_function_id(report.nodeid)] += getattr(report, "cpu_seconds", 0.0)
 
 
-def over_budget(config):
+def tests_over_budget(config):
     """(function, CPU seconds) of those that took too much."""
     if not config.getoption("budget") or tier["full"]:
         return []
-    return [(name, seconds) for name, seconds in used.most_common() if seconds > SLACK * SECONDS]
+    return [(name, seconds) for name, seconds in used.most_common() if seconds > BUDGET_TOLERANCE * SECONDS]
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session, exitstatus):
-    if exitstatus == 0 and not hasattr(session.config, "workerinput") and over_budget(session.config):
+    if exitstatus == 0 and not hasattr(session.config, "workerinput") and tests_over_budget(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    for name, seconds in over_budget(config):
+    for name, seconds in tests_over_budget(config):
         terminalreporter.write_line(
             f"{name} took {seconds:.1f} CPU-s; a test function of the default tier has {SECONDS}. Mark it "
             "`covering`, or `slow`, or make it do less",

@@ -76,7 +76,7 @@ ORDER = re.compile(r"\bcuda::memory_order_(?:acquire|release|acq_rel)\b")
 
 
 @dataclass(frozen=True)
-class Weakening:
+class SyncMutation:
     """`before` and `after` go around what is weakened and make it a choice; `{}` is the weakening's number."""
 
     start: int
@@ -106,13 +106,13 @@ def kernels(masked: str) -> Iterator[tuple[str, range]]:
         yield head[1], range(head.end(), end)
 
 
-def weakenings(text: str, kernel: str) -> list[Weakening]:
+def weakenings(text: str, kernel: str) -> list[SyncMutation]:
     """What can be weakened in a source but in other kernels, in its order; those around others first."""
     masked, found = dialect.mask(text), []
     unseen = [span for name, span in kernels(masked) if name != kernel]
 
     def add(start: int, end: int, what: str, weak: str) -> None:
-        found.append(Weakening(start, end, what, f"(weak({{}}) ? {weak} : "))
+        found.append(SyncMutation(start, end, what, f"(weak({{}}) ? {weak} : "))
 
     for match in ORDERING.finditer(masked):
         end = closing(masked, match.end())
@@ -134,7 +134,7 @@ def weakenings(text: str, kernel: str) -> list[Weakening]:
     for match in ASSEMBLY.finditer(masked):
         end = masked.index(";", match.end()) + 1
         instruction = text[match.start() : end].split('"')[1].split()[0]
-        found.append(Weakening(match.start(), end, f"{instruction} deleted", "{{ if (!weak({})) ", "}"))
+        found.append(SyncMutation(match.start(), end, f"{instruction} deleted", "{{ if (!weak({})) ", "}"))
     found = [site for site in found if not any(site.start in span for span in unseen)]
     return sorted(found, key=lambda site: (site.start, -site.end))
 
@@ -177,7 +177,7 @@ class Case:
         return self.path.stem
 
     @cached_property
-    def sites(self) -> list[Weakening]:
+    def sites(self) -> list[SyncMutation]:
         return weakenings(self.path.read_text(), self.name)
 
     @cached_property

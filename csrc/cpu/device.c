@@ -15,7 +15,9 @@
 #include "memory.h"
 #include "trace.h"
 
-enum { COPIED_PER_ASK = 32 << 20 }; /* a tenth of a second, where the memory is touched for the first time */
+enum {
+    BYTES_PER_SIGNAL_CHECK = 32 << 20
+}; /* a tenth of a second, where the memory is touched for the first time */
 
 static bool cpu_allocate(struct device *device, size_t bytes, device_stream stream, void **memory,
                          struct failure *failure)
@@ -41,7 +43,7 @@ static bool copy_segments(const struct segments *segments, char *dense, bool gat
     const size_t bytes = segments_bytes(segments);
 
     for (size_t begin = 0, end; begin < bytes; begin = end) {
-        end = bytes - begin > COPIED_PER_ASK ? begin + COPIED_PER_ASK : bytes;
+        end = bytes - begin > BYTES_PER_SIGNAL_CHECK ? begin + BYTES_PER_SIGNAL_CHECK : bytes;
         segments_copy(segments, begin, end, dense + begin, gather);
         if (end < bytes && smemkit_interrupted && smemkit_interrupted()) {
             failure_set(failure, FAILURE_INTERRUPTED, "interrupted");
@@ -51,8 +53,8 @@ static bool copy_segments(const struct segments *segments, char *dense, bool gat
     return true;
 }
 
-static bool cpu_copy_in(struct device *device, void *to, const struct segments *from, device_event free_,
-                        device_stream stream, struct transfer **transfer, struct failure *failure)
+static bool cpu_upload_begin(struct device *device, void *to, const struct segments *from, device_event free_,
+                             device_stream stream, struct transfer **transfer, struct failure *failure)
 {
     (void)device;
     (void)free_;
@@ -61,8 +63,8 @@ static bool cpu_copy_in(struct device *device, void *to, const struct segments *
     return copy_segments(from, to, true, failure);
 }
 
-static bool cpu_copy_in_end(struct device *device, struct transfer *transfer, device_stream stream,
-                            struct interval *interval, struct failure *failure)
+static bool cpu_upload_end(struct device *device, struct transfer *transfer, device_stream stream,
+                           struct interval *interval, struct failure *failure)
 {
     (void)device;
     (void)transfer;
@@ -72,8 +74,8 @@ static bool cpu_copy_in_end(struct device *device, struct transfer *transfer, de
     return true;
 }
 
-static bool cpu_copy_out(struct device *device, const struct segments *to, const void *from, device_stream stream,
-                         struct transfer **transfer, struct failure *failure)
+static bool cpu_download_begin(struct device *device, const struct segments *to, const void *from,
+                               device_stream stream, struct transfer **transfer, struct failure *failure)
 {
     (void)device;
     (void)stream;
@@ -81,7 +83,7 @@ static bool cpu_copy_out(struct device *device, const struct segments *to, const
     return copy_segments(to, (char *)from, false, failure);
 }
 
-static bool cpu_copy_out_end(struct device *device, struct transfer *transfer, struct interval *span,
+static bool cpu_download_end(struct device *device, struct transfer *transfer, struct interval *span,
                              struct failure *failure)
 {
     (void)device;
@@ -92,7 +94,7 @@ static bool cpu_copy_out_end(struct device *device, struct transfer *transfer, s
 }
 
 /* The kernel gives memory when it is touched, and says no to nobody. */
-static size_t cpu_free_memory(struct device *device, size_t enough)
+static size_t cpu_available_bytes(struct device *device, size_t enough)
 {
     (void)device;
     (void)enough;
@@ -176,7 +178,7 @@ static bool cpu_launch(struct device *device, const struct kernel_row *row, cons
     return error == ERROR_NONE;
 }
 
-static bool cpu_wait(struct device *device, device_stream stream, struct failure *failure)
+static bool cpu_synchronize_stream(struct device *device, device_stream stream, struct failure *failure)
 {
     (void)device;
     (void)stream;
@@ -184,36 +186,37 @@ static bool cpu_wait(struct device *device, device_stream stream, struct failure
     return true;
 }
 
-static bool cpu_wait_all(struct device *device, struct failure *failure)
+static bool cpu_synchronize_device(struct device *device, struct failure *failure)
 {
-    return cpu_wait(device, NULL, failure);
+    return cpu_synchronize_stream(device, NULL, failure);
 }
 
-static bool cpu_capturing(struct device *device, device_stream stream)
+static bool cpu_is_capturing(struct device *device, device_stream stream)
 {
     (void)device;
     (void)stream;
     return false;
 }
 
-static bool cpu_follow(struct device *device, device_stream later, device_stream earlier, struct failure *failure)
+static bool cpu_stream_wait_stream(struct device *device, device_stream later, device_stream earlier,
+                                   struct failure *failure)
 {
     (void)later;
     (void)earlier;
-    return cpu_wait_all(device, failure);
+    return cpu_synchronize_device(device, failure);
 }
 
-static bool cpu_stream_done(struct device *device, device_stream stream, bool *done, struct failure *failure)
+static bool cpu_query_stream(struct device *device, device_stream stream, bool *done, struct failure *failure)
 {
     *done = true;
-    return cpu_wait(device, stream, failure);
+    return cpu_synchronize_stream(device, stream, failure);
 }
 
 static bool cpu_stream_wait_event(struct device *device, device_stream stream, device_event event,
                                   struct failure *failure)
 {
     (void)event;
-    return cpu_wait(device, stream, failure);
+    return cpu_synchronize_stream(device, stream, failure);
 }
 
 /* An event is a moment of the monotonic clock. One thread may record it while another one reads it. */
@@ -221,35 +224,37 @@ struct moment {
     _Atomic int64_t nanoseconds;
 };
 
-static bool cpu_record(struct device *device, device_stream stream, device_event event, struct failure *failure)
+static bool cpu_record_event(struct device *device, device_stream stream, device_event event,
+                             struct failure *failure)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     atomic_store(&((struct moment *)event)->nanoseconds, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
-    return cpu_wait(device, stream, failure);
+    return cpu_synchronize_stream(device, stream, failure);
 }
 
-static bool cpu_mark(struct device *device, device_stream stream, device_event *event, struct failure *failure)
+static bool cpu_record_new_event(struct device *device, device_stream stream, device_event *event,
+                                 struct failure *failure)
 {
     *event = malloc(sizeof(struct moment));
     if (!*event) {
         failure_set(failure, FAILURE_MEMORY, "cpu: no memory for an event");
         return false;
     }
-    return cpu_record(device, stream, *event, failure);
+    return cpu_record_event(device, stream, *event, failure);
 }
 
-static bool cpu_event_done(struct device *device, device_event event, bool *done, struct failure *failure)
+static bool cpu_query_event(struct device *device, device_event event, bool *done, struct failure *failure)
 {
     (void)event;
-    return cpu_stream_done(device, NULL, done, failure);
+    return cpu_query_stream(device, NULL, done, failure);
 }
 
-static bool cpu_event_wait(struct device *device, device_event event, struct failure *failure)
+static bool cpu_synchronize_event(struct device *device, device_event event, struct failure *failure)
 {
     (void)event;
-    return cpu_wait(device, NULL, failure);
+    return cpu_synchronize_stream(device, NULL, failure);
 }
 
 static bool cpu_seconds_between(struct device *device, device_event earlier, device_event later, double *seconds,
@@ -263,7 +268,7 @@ static bool cpu_seconds_between(struct device *device, device_event earlier, dev
     return true;
 }
 
-static void cpu_drop(struct device *device, device_event event)
+static void cpu_destroy_event(struct device *device, device_event event)
 {
     (void)device;
     free(event);
@@ -272,26 +277,26 @@ static void cpu_drop(struct device *device, device_event event)
 static const struct device_type cpu_type = {
     .allocate = cpu_allocate,
     .release = cpu_release,
-    .copy_in = cpu_copy_in,
-    .copy_in_end = cpu_copy_in_end,
-    .copy_out = cpu_copy_out,
-    .copy_out_end = cpu_copy_out_end,
-    .free_memory = cpu_free_memory,
+    .upload_begin = cpu_upload_begin,
+    .upload_end = cpu_upload_end,
+    .download_begin = cpu_download_begin,
+    .download_end = cpu_download_end,
+    .available_bytes = cpu_available_bytes,
     .copy = cpu_copy,
     .fill = cpu_fill,
     .launch = cpu_launch,
-    .wait = cpu_wait,
-    .wait_all = cpu_wait_all,
-    .capturing = cpu_capturing,
-    .follow = cpu_follow,
-    .stream_done = cpu_stream_done,
+    .wait = cpu_synchronize_stream,
+    .synchronize_device = cpu_synchronize_device,
+    .capturing = cpu_is_capturing,
+    .follow = cpu_stream_wait_stream,
+    .stream_done = cpu_query_stream,
     .stream_wait_event = cpu_stream_wait_event,
-    .mark = cpu_mark,
-    .record = cpu_record,
-    .event_done = cpu_event_done,
-    .event_wait = cpu_event_wait,
+    .mark = cpu_record_new_event,
+    .record = cpu_record_event,
+    .event_done = cpu_query_event,
+    .event_wait = cpu_synchronize_event,
     .seconds_between = cpu_seconds_between,
-    .drop = cpu_drop,
+    .drop = cpu_destroy_event,
 };
 
 struct device *cpu_device(void)
@@ -345,6 +350,6 @@ bool cpu_properties(struct device_properties *properties, struct failure *failur
 
 void cpu_memory_stats(struct memory_stats *stats)
 {
-    memory_count(&stats->used, &stats->peak);
+    memory_usage(&stats->used, &stats->peak);
     stats->reserved = stats->used;
 }

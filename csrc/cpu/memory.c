@@ -45,7 +45,7 @@ static void add(struct buffer *buffer)
 }
 
 /* With the lock held. */
-static struct buffer *take_out(struct buffer **link)
+static struct buffer *unlink_buffer(struct buffer **link)
 {
     struct buffer *buffer = *link;
 
@@ -93,7 +93,7 @@ void memory_release(void *memory)
     pthread_mutex_lock(&buffers_lock);
     for (struct buffer **link = &buffers; *link; link = &(*link)->next) {
         if ((*link)->start == memory && !(*link)->lent) {
-            buffer = take_out(link);
+            buffer = unlink_buffer(link);
             used -= (size_t)(buffer->end - buffer->start);
             break;
         }
@@ -105,7 +105,7 @@ void memory_release(void *memory)
     }
 }
 
-void memory_count(size_t *now, size_t *most)
+void memory_usage(size_t *now, size_t *most)
 {
     pthread_mutex_lock(&buffers_lock);
     *now = used;
@@ -113,7 +113,7 @@ void memory_count(size_t *now, size_t *most)
     pthread_mutex_unlock(&buffers_lock);
 }
 
-bool memory_lend(void *start, size_t bytes, void **loan)
+bool memory_register(void *start, size_t bytes, void **loan)
 {
     struct buffer *buffer = NULL;
     char *const from = start;
@@ -141,12 +141,12 @@ bool memory_lend(void *start, size_t bytes, void **loan)
     return true;
 }
 
-void memory_take_back(void *loan)
+void memory_unregister(void *loan)
 {
     pthread_mutex_lock(&buffers_lock);
     for (struct buffer **link = &buffers; loan && *link; link = &(*link)->next) {
         if (*link == loan) {
-            take_out(link);
+            unlink_buffer(link);
             break;
         }
     }
@@ -241,7 +241,7 @@ static char *spoilt(char *from, char *to)
     return at;
 }
 
-bool memory_intact(char *text, size_t length)
+bool memory_check_slack(char *text, size_t length)
 {
     const char *at = NULL;
     const struct buffer *buffer;

@@ -11,12 +11,12 @@
 void *memory_allocate(size_t bytes);
 void memory_release(void *memory);
 /* Bytes of the buffers that live, and the most that lived at once. */
-void memory_count(size_t *now, size_t *most);
+void memory_usage(size_t *now, size_t *most);
 
 /* Makes known memory that is somebody else's, so that kernels may use it: it has no guards, and must outlive its
  * loan. One without a loan (NULL) lies in a buffer already. False where there is no memory to write this down. */
-bool memory_lend(void *start, size_t bytes, void **loan);
-void memory_take_back(void *loan);
+bool memory_register(void *start, size_t bytes, void **loan);
+void memory_unregister(void *loan);
 
 /* The buffer that `address` lies in or, by less than its guards, beside. False where there is none. */
 bool memory_find(const void *address, uintptr_t *start, uintptr_t *end);
@@ -29,7 +29,7 @@ uint64_t memory_hash_of_buffers(void);
 void memory_describe(const void *address, char *text, size_t length);
 
 /* False, with a description, where bytes next to a live buffer have been overwritten; fixes them. */
-bool memory_intact(char *text, size_t length);
+bool memory_check_slack(char *text, size_t length);
 
 /* In a forked child, where a thread that held the lock is no more. */
 void memory_after_fork(void);

@@ -493,7 +493,7 @@ int smemkit_run(const struct smemkit_launch *launch)
         snprintf(fault.message, sizeof fault.message,
                  "a block took longer than SMEMKIT_WATCHDOG allows in kernel %s", launch->kernel);
     }
-    if (!memory_intact(last_message, sizeof last_message) && !fault.error) {
+    if (!memory_check_slack(last_message, sizeof last_message) && !fault.error) {
         fault.error = ERROR_ILLEGAL_ADDRESS;
         snprintf(fault.message, sizeof fault.message, "illegal write in kernel %s: %.500s", launch->kernel,
                  last_message);

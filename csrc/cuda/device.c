@@ -1,9 +1,10 @@
 /* The CUDA devices: csrc/device.h on the CUDA runtime, which is linked statically.
  *
- * Two rules hold for every function. It leaves the calling thread as it found it: `gpu_enter` makes the device
- * current, `gpu_leave` restores the context that PyTorch or CuPy had chosen. And every runtime call is wrapped in
- * CHECK, which turns its error into a failure that quotes the call; an error that destroys the context marks the
- * device as lost, and from then on `gpu_enter` refuses it with the message of that first error.
+ * Two rules hold for every function. It leaves the calling thread as it found it: `gpu_make_current` makes the
+ * device current, `gpu_restore_context` restores the context that PyTorch or CuPy had chosen. And every runtime
+ * call is wrapped in CHECK, which turns its error into a failure that quotes the call; an error that destroys the
+ * context marks the device as lost, and from then on `gpu_make_current` refuses it with the message of that first
+ * error.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "executor.h"
 #include "gpu.h"
 
-#define FORKED "CUDA was initialised before fork(); use the 'spawn' start method, or device='cpu'"
+#define FORKED_MESSAGE "CUDA was initialised before fork(); use the 'spawn' start method, or device='cpu'"
 
 /* Per-process state, like the driver's. `initialise` writes all of it once, guarded by `started`; of a struct gpu
  * only the atomics change later, and `failure` under the lock `losing`. */
@@ -19,7 +20,7 @@ static pthread_once_t started = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lost_lock = PTHREAD_MUTEX_INITIALIZER;
 struct gpu gpus[MAX_GPUS];
 static int gpu_count;
-static char no_gpu[320] = FORKED; /* remains only if a fork interrupted `initialise` */
+static char no_gpu_reason[320] = FORKED_MESSAGE; /* remains only if a fork interrupted `initialise` */
 static atomic_bool forked; /* in a child process whose parent had started to initialise: CUDA may hang there */
 static CUresult (*get_context)(CUcontext *);
 static CUresult (*set_context)(CUcontext);
@@ -31,7 +32,7 @@ bool gpu_is_forked(void)
     return atomic_load(&forked);
 }
 
-enum cudaStreamCaptureMode gpu_relax(void)
+enum cudaStreamCaptureMode gpu_relax_capture_mode(void)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 
@@ -39,7 +40,7 @@ enum cudaStreamCaptureMode gpu_relax(void)
     return mode;
 }
 
-void gpu_unrelax(enum cudaStreamCaptureMode before)
+void gpu_restore_capture_mode(enum cudaStreamCaptureMode before)
 {
     (void)cudaThreadExchangeStreamCaptureMode(&before);
 }
@@ -106,7 +107,7 @@ static void after_fork(void)
 }
 
 /* Finds the two driver calls that restore a context; the runtime's cudaSetDevice would create one. */
-static bool find_driver_calls(void)
+static bool load_driver_entry_points(void)
 {
     enum cudaDriverEntryPointQueryResult found;
     void **get = (void **)&get_context, **set = (void **)&set_context;
@@ -121,7 +122,7 @@ static bool find_driver_calls(void)
     return *get != NULL && *set != NULL;
 }
 
-/* Writes the reason why there is no device, and the remedy, into no_gpu. */
+/* Writes the reason why there is no device, and the remedy, into no_gpu_reason. */
 static void explain(cudaError_t code, int driver)
 {
     int runtime = 0;
@@ -129,23 +130,23 @@ static void explain(cudaError_t code, int driver)
 
     (void)cudaRuntimeGetVersion(&runtime);
     if (driver == 0)
-        snprintf(no_gpu, sizeof no_gpu,
+        snprintf(no_gpu_reason, sizeof no_gpu_reason,
                  "no NVIDIA driver is installed: install one (in a container, pass the GPU through, as by "
                  "`docker run --gpus all`), or use device='cpu'");
     else if (code == cudaErrorInsufficientDriver)
-        snprintf(no_gpu, sizeof no_gpu,
+        snprintf(no_gpu_reason, sizeof no_gpu_reason,
                  "the NVIDIA driver supports CUDA %d.%d, this build needs %d.%d: update the driver, build with an "
                  "older toolkit, or use device='cpu'",
                  driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     else if ((code == cudaErrorNoDevice || code == cudaSuccess) && visible != NULL)
-        snprintf(no_gpu, sizeof no_gpu,
+        snprintf(no_gpu_reason, sizeof no_gpu_reason,
                  "the NVIDIA driver shows no GPU: CUDA_VISIBLE_DEVICES is '%.64s'; unset it, or use device='cpu'",
                  visible);
     else if (code == cudaErrorNoDevice || code == cudaSuccess)
-        snprintf(no_gpu, sizeof no_gpu,
+        snprintf(no_gpu_reason, sizeof no_gpu_reason,
                  "the NVIDIA driver finds no GPU: see what `nvidia-smi` says, or use device='cpu'");
     else
-        snprintf(no_gpu, sizeof no_gpu,
+        snprintf(no_gpu_reason, sizeof no_gpu_reason,
                  "CUDA does not start: %s: %s; see what `nvidia-smi` says, or use device='cpu'",
                  cudaGetErrorName(code), cudaGetErrorString(code));
 }
@@ -158,7 +159,7 @@ static void initialise(void)
     (void)pthread_atfork(NULL, NULL, after_fork);
     cudaError_t code = cudaGetDeviceCount(&count);
     (void)cudaDriverGetVersion(&driver);
-    if (code == cudaSuccess && count > 0 && !find_driver_calls())
+    if (code == cudaSuccess && count > 0 && !load_driver_entry_points())
         code = cudaErrorSymbolNotFound;
     (void)cudaGetLastError();
     if (code != cudaSuccess || count < 1) {
@@ -191,7 +192,7 @@ int cuda_devices(const char **why)
     if (!atomic_load(&forked))
         (void)pthread_once(&started, initialise);
     if (why != NULL)
-        *why = gpu_count > 0 ? NULL : no_gpu;
+        *why = gpu_count > 0 ? NULL : no_gpu_reason;
     return gpu_count;
 }
 
@@ -203,15 +204,16 @@ struct device *cuda_device(int ordinal)
 
 /* ---- Making a device current ---- */
 
-/* Makes the device current, unless it is lost or the process is a forked child. If true, call gpu_leave later. */
-bool gpu_enter(struct device *device, struct visit *visit, struct failure *failure)
+/* Makes the device current, unless it is lost or the process is a forked child. If true, call gpu_restore_context
+ * later. */
+bool gpu_make_current(struct device *device, struct visit *visit, struct failure *failure)
 {
     struct gpu *gpu = &gpus[device->ordinal];
     CUcontext now = NULL;
 
     *visit = (struct visit){NULL, false};
     if (atomic_load(&forked)) {
-        failure_set(failure, FAILURE_CUDA, "%s", FORKED);
+        failure_set(failure, FAILURE_CUDA, "%s", FORKED_MESSAGE);
         failure->code = cudaErrorInitializationError;
         failure->fatal = true;
         snprintf(failure->name, sizeof failure->name, "cudaErrorInitializationError");
@@ -233,7 +235,7 @@ bool gpu_enter(struct device *device, struct visit *visit, struct failure *failu
     return true;
 }
 
-void gpu_leave(const struct visit *visit)
+void gpu_restore_context(const struct visit *visit)
 {
     if (visit->moved)
         (void)set_context(visit->before);
@@ -258,10 +260,10 @@ static bool cuda_copy(struct device *device, void *to, const void *from, size_t 
 
     if (bytes == 0)
         return true;
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
@@ -272,17 +274,17 @@ static bool cuda_fill(struct device *device, void *to, int byte, size_t bytes, d
 
     if (bytes == 0)
         return true;
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaMemsetAsync(to, byte, bytes, stream));
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
 /* ---- Kernels ---- */
 
 /* The kernel was not compiled, or not for this GPU. */
-static void set_missing(struct device *device, const struct kernel_row *row, struct failure *failure)
+static void set_kernel_missing(struct device *device, const struct kernel_row *row, struct failure *failure)
 {
     const char *op = op_names[row->op];
 
@@ -305,7 +307,7 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
     char call[128];
 
     if (cuda_launchers[row->index] == NULL) {
-        set_missing(device, row, failure);
+        set_kernel_missing(device, row, failure);
         return false;
     }
     if (smemkit_launch_failure(row->name) != cudaSuccess) { /* for tests */
@@ -313,19 +315,19 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
                     "%s", smemkit_last_message());
         return false;
     }
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     cudaError_t code = (cudaError_t)cuda_launchers[row->index](args, stream);
     bool ok = code == cudaSuccess;
     failure->ran = true; /* perhaps the first of several kernels */
     if (code == cudaErrorNoKernelImageForDevice) {
         (void)cudaGetLastError();
-        set_missing(device, row, failure);
+        set_kernel_missing(device, row, failure);
     } else if (!ok) {
         snprintf(call, sizeof call, "launch of kernel '%s' of %s", row->name, op_names[row->op]);
         ok = gpu_check(device, code, call, failure);
     }
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
@@ -342,58 +344,60 @@ static bool check_not_captured(device_stream stream, struct failure *failure)
     return false;
 }
 
-static bool cuda_wait(struct device *device, device_stream stream, struct failure *failure)
+static bool cuda_synchronize_stream(struct device *device, device_stream stream, struct failure *failure)
 {
     struct visit visit;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = check_not_captured(stream, failure) && CHECK(cudaStreamSynchronize(stream));
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
-static bool cuda_capturing(struct device *device, device_stream stream)
+static bool cuda_is_capturing(struct device *device, device_stream stream)
 {
     struct visit visit;
     struct failure ignored;
 
-    if (!gpu_enter(device, &visit, &ignored))
+    if (!gpu_make_current(device, &visit, &ignored))
         return false;
     const bool capturing = gpu_is_capturing(stream);
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return capturing;
 }
 
-static bool cuda_wait_all(struct device *device, struct failure *failure)
+static bool cuda_synchronize_device(struct device *device, struct failure *failure)
 {
     struct visit visit;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaDeviceSynchronize());
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
-static bool cuda_mark(struct device *device, device_stream stream, device_event *mark, struct failure *failure)
+static bool cuda_record_new_event(struct device *device, device_stream stream, device_event *mark,
+                                  struct failure *failure)
 {
     struct visit visit;
     cudaEvent_t event = NULL;
 
     *mark = NULL;
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaEventCreate(&event)) && CHECK(cudaEventRecord(event, stream));
     if (ok)
         *mark = event;
     else if (event != NULL)
         (void)cudaEventDestroy(event);
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
-bool gpu_order(struct device *device, cudaStream_t later, cudaStream_t earlier, struct failure *failure)
+bool gpu_stream_wait_stream(struct device *device, cudaStream_t later, cudaStream_t earlier,
+                            struct failure *failure)
 {
     cudaEvent_t event = NULL;
     const bool ok = CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)) &&
@@ -404,23 +408,24 @@ bool gpu_order(struct device *device, cudaStream_t later, cudaStream_t earlier, 
     return ok;
 }
 
-static bool cuda_follow(struct device *device, device_stream later, device_stream earlier, struct failure *failure)
+static bool cuda_stream_wait_stream(struct device *device, device_stream later, device_stream earlier,
+                                    struct failure *failure)
 {
     struct visit visit;
 
     if (later == earlier)
         return true;
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
-    const bool ok =
-        gpu_is_capturing(later) || gpu_is_capturing(earlier) || gpu_order(device, later, earlier, failure);
-    gpu_leave(&visit);
+    const bool ok = gpu_is_capturing(later) || gpu_is_capturing(earlier) ||
+                    gpu_stream_wait_stream(device, later, earlier, failure);
+    gpu_restore_context(&visit);
     return ok;
 }
 
 /* cudaErrorNotReady is not an error. */
-static bool check_done(struct device *device, cudaError_t code, const char *call, bool *done,
-                       struct failure *failure)
+static bool check_query(struct device *device, cudaError_t code, const char *call, bool *done,
+                        struct failure *failure)
 {
     *done = code == cudaSuccess;
     if (code != cudaErrorNotReady)
@@ -429,15 +434,15 @@ static bool check_done(struct device *device, cudaError_t code, const char *call
     return true;
 }
 
-static bool cuda_stream_done(struct device *device, device_stream stream, bool *done, struct failure *failure)
+static bool cuda_query_stream(struct device *device, device_stream stream, bool *done, struct failure *failure)
 {
     struct visit visit;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = check_not_captured(stream, failure) &&
-              check_done(device, cudaStreamQuery(stream), "cudaStreamQuery(stream)", done, failure);
-    gpu_leave(&visit);
+              check_query(device, cudaStreamQuery(stream), "cudaStreamQuery(stream)", done, failure);
+    gpu_restore_context(&visit);
     return ok;
 }
 
@@ -446,48 +451,49 @@ static bool cuda_stream_wait_event(struct device *device, device_stream stream, 
 {
     struct visit visit;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaStreamWaitEvent(stream, event, 0));
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
-static bool cuda_record(struct device *device, device_stream stream, device_event event, struct failure *failure)
+static bool cuda_record_event(struct device *device, device_stream stream, device_event event,
+                              struct failure *failure)
 {
     struct visit visit;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaEventRecord(event, stream));
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
 /* While any stream is captured, CUDA allows event queries only in threads with relaxed capture mode. */
-static bool cuda_event_done(struct device *device, device_event event, bool *done, struct failure *failure)
+static bool cuda_query_event(struct device *device, device_event event, bool *done, struct failure *failure)
 {
     struct visit visit;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
-    const enum cudaStreamCaptureMode mode = gpu_relax();
-    bool ok = check_done(device, cudaEventQuery(event), "cudaEventQuery(event)", done, failure);
-    gpu_unrelax(mode);
-    gpu_leave(&visit);
+    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
+    bool ok = check_query(device, cudaEventQuery(event), "cudaEventQuery(event)", done, failure);
+    gpu_restore_capture_mode(mode);
+    gpu_restore_context(&visit);
     return ok;
 }
 
-static bool cuda_event_wait(struct device *device, device_event event, struct failure *failure)
+static bool cuda_synchronize_event(struct device *device, device_event event, struct failure *failure)
 {
     struct visit visit;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
-    const enum cudaStreamCaptureMode mode = gpu_relax();
+    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     bool ok = CHECK(cudaEventSynchronize(event));
-    gpu_unrelax(mode);
-    gpu_leave(&visit);
+    gpu_restore_capture_mode(mode);
+    gpu_restore_context(&visit);
     return ok;
 }
 
@@ -498,9 +504,9 @@ static bool cuda_seconds_between(struct device *device, device_event earlier, de
     struct visit visit;
     float milliseconds = 0;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
-    const enum cudaStreamCaptureMode mode = gpu_relax();
+    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     cudaError_t code = cudaErrorNotReady;
     bool ok = true;
     while (ok && code == cudaErrorNotReady) { /* another thread may record them again in between */
@@ -510,22 +516,22 @@ static bool cuda_seconds_between(struct device *device, device_event earlier, de
             (void)cudaGetLastError();
     }
     ok = ok && gpu_check(device, code, "cudaEventElapsedTime(&milliseconds, earlier, later)", failure);
-    gpu_unrelax(mode);
+    gpu_restore_capture_mode(mode);
     *seconds = milliseconds * 1e-3;
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
 /* `event` may be NULL. */
-static void cuda_drop(struct device *device, device_event event)
+static void cuda_destroy_event(struct device *device, device_event event)
 {
     struct visit visit;
     struct failure ignored, *failure = &ignored;
 
-    if (event == NULL || !gpu_enter(device, &visit, failure))
+    if (event == NULL || !gpu_make_current(device, &visit, failure))
         return;
     (void)CHECK(cudaEventDestroy(event));
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
 }
 
 /* A non-blocking stream, not synchronised with the default stream. */
@@ -535,12 +541,12 @@ bool cuda_stream_create(struct device *device, device_stream *made, struct failu
     cudaStream_t stream = NULL;
 
     *made = NULL;
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     if (ok)
         *made = stream;
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
@@ -550,15 +556,15 @@ void cuda_stream_destroy(struct device *device, device_stream stream)
     struct visit visit;
     struct failure ignored, *failure = &ignored;
 
-    if (stream == NULL || !gpu_enter(device, &visit, failure))
+    if (stream == NULL || !gpu_make_current(device, &visit, failure))
         return;
-    cuda_free_deferred(device);
+    cuda_run_deferred_frees(device);
     (void)CHECK(cudaStreamDestroy(stream));
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
 }
 
 /* Created once and never destroyed, because all calls share it. */
-static device_stream cuda_beside(struct device *device)
+static device_stream cuda_second_stream(struct device *device)
 {
     _Atomic(cudaStream_t) *place = &gpus[device->ordinal].second_stream;
     cudaStream_t known = atomic_load(place);
@@ -575,32 +581,32 @@ static device_stream cuda_beside(struct device *device)
 static const struct device_type cuda_type = {
     .allocate = cuda_allocate,
     .release = cuda_release,
-    .copy_in = cuda_copy_in,
-    .copy_in_end = cuda_copy_in_end,
-    .copy_out = cuda_copy_out,
-    .copy_out_end = cuda_copy_out_end,
+    .upload_begin = cuda_upload_begin,
+    .upload_end = cuda_upload_end,
+    .download_begin = cuda_download_begin,
+    .download_end = cuda_download_end,
     .prefault = cuda_prefault,
-    .zeros = cuda_zeros,
-    .allocate_result = cuda_allocate_result,
-    .release_result = cuda_release_result,
-    .read_result = cuda_read_result,
-    .free_memory = cuda_free_memory,
+    .zeros = cuda_zeroed_workspace,
+    .allocate_result_slot = cuda_allocate_result_slot,
+    .release_result_slot = cuda_release_result_slot,
+    .read_result_slot = cuda_read_result_slot,
+    .available_bytes = cuda_available_bytes,
     .copy = cuda_copy,
     .fill = cuda_fill,
     .launch = cuda_launch,
-    .wait = cuda_wait,
-    .wait_all = cuda_wait_all,
-    .capturing = cuda_capturing,
-    .follow = cuda_follow,
-    .second_stream = cuda_beside,
-    .stream_done = cuda_stream_done,
+    .wait = cuda_synchronize_stream,
+    .synchronize_device = cuda_synchronize_device,
+    .capturing = cuda_is_capturing,
+    .follow = cuda_stream_wait_stream,
+    .second_stream = cuda_second_stream,
+    .stream_done = cuda_query_stream,
     .stream_wait_event = cuda_stream_wait_event,
-    .mark = cuda_mark,
-    .record = cuda_record,
-    .event_done = cuda_event_done,
-    .event_wait = cuda_event_wait,
+    .mark = cuda_record_new_event,
+    .record = cuda_record_event,
+    .event_done = cuda_query_event,
+    .event_wait = cuda_synchronize_event,
     .seconds_between = cuda_seconds_between,
-    .drop = cuda_drop,
+    .drop = cuda_destroy_event,
 };
 
 /* ---- Properties ---- */
@@ -649,18 +655,18 @@ bool cuda_properties(struct device *device, struct device_properties *p, struct 
     struct cudaDeviceProp named;
 
     *p = (struct device_properties){0};
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaGetDeviceProperties(&named, device->ordinal)) && read_attributes(device, p, failure) &&
               CHECK(cudaMemGetInfo(&p->free_bytes, &p->memory_bytes)) &&
               CHECK(cudaDriverGetVersion(&p->driver_version)) && CHECK(cudaRuntimeGetVersion(&p->runtime_version));
     if (ok)
         snprintf(p->description, sizeof p->description, "%.*s", (int)sizeof named.name, named.name);
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
-bool cuda_owner_of(const void *pointer, struct device **device, struct failure *failure)
+bool cuda_device_of_pointer(const void *pointer, struct device **device, struct failure *failure)
 {
     struct cudaPointerAttributes attributes = {0};
     struct visit visit;
@@ -670,9 +676,9 @@ bool cuda_owner_of(const void *pointer, struct device **device, struct failure *
         attributes.type != cudaMemoryTypeUnregistered)
         *device = cuda_device(attributes.device);
     if (*device == NULL && cuda_device(0) != NULL) { /* the device may be lost, or this process a fork */
-        if (!gpu_enter(cuda_device(0), &visit, failure))
+        if (!gpu_make_current(cuda_device(0), &visit, failure))
             return false;
-        gpu_leave(&visit);
+        gpu_restore_context(&visit);
     }
     (void)cudaGetLastError();
     if (*device == NULL)

@@ -21,7 +21,7 @@ struct result_slots {
     pthread_mutex_t lock;
     bool tried;
     char *memory; /* pinned; NULL if the allocation failed */
-    int free_count, used_count;
+    int free_count, pending_slot_count;
     unsigned char free[RESULT_SLOTS],
         used[RESULT_SLOTS]; /* free slots; slots that work on a stream may still access */
 };
@@ -29,7 +29,11 @@ struct result_slots {
 /* Zeroed device memory that launches use and leave zeroed. A stream has a workspace of ZEROS bytes permanently,
  * the default stream the first one; a captured stream has one until the graph and everything instantiated from it
  * are destroyed. The list is protected by the lock. */
-enum { ZEROS = 256 << 10, MOST_ZEROS = 1024 /* per device */, STREAM_ZEROS = 64 /* of these, for streams */ };
+enum {
+    WORKSPACE_BYTES = 256 << 10,
+    MAX_WORKSPACES = 1024 /* per device */,
+    MAX_STREAM_WORKSPACES = 64 /* of these, for streams */
+};
 
 struct zeroed_workspace {
     struct zeroed_workspace *next;
@@ -45,19 +49,19 @@ struct zeros {
 };
 
 /* The kernels of small launches, each in a graph. Protected by the lock. */
-enum { SMALL_KERNELS = 64, ARGUMENT_BYTES = 512 };
+enum { MAX_KERNEL_GRAPHS = 64, MAX_ARGUMENT_BYTES = 512 };
 
-struct small_kernel {
+struct kernel_graph {
     const void *kernel;   /* NULL: an empty slot */
     cudaGraphExec_t exec; /* NULL: creating it failed */
     cudaGraphNode_t node;
     struct cudaKernelNodeParams set; /* the node's parameters, except its arguments, which are */
-    char arguments[ARGUMENT_BYTES];
+    char arguments[MAX_ARGUMENT_BYTES];
 };
 
-struct small_kernels {
+struct kernel_graph_cache {
     pthread_mutex_t lock;
-    struct small_kernel slots[SMALL_KERNELS];
+    struct kernel_graph slots[MAX_KERNEL_GRAPHS];
 };
 
 struct gpu {
@@ -70,7 +74,7 @@ struct gpu {
     _Atomic(cudaStream_t) second_stream; /* NULL: not created yet */
     struct result_slots result_slots;
     struct zeros zeros;
-    struct small_kernels small;
+    struct kernel_graph_cache small;
     atomic_bool lost; /* set after `failure`, which then never changes */
     struct failure failure;
 };
@@ -79,15 +83,16 @@ extern struct gpu gpus[MAX_GPUS];
 
 /* ---- device.c ---- */
 
-/* What `gpu_leave` needs to restore the thread's context. */
+/* What `gpu_restore_context` needs to restore the thread's context. */
 struct visit {
     CUcontext before;
     bool moved;
 };
 
-/* Makes the device current, unless it is lost or the process is a forked child. If true, call gpu_leave later. */
-bool gpu_enter(struct device *, struct visit *, struct failure *);
-void gpu_leave(const struct visit *);
+/* Makes the device current, unless it is lost or the process is a forked child. If true, call gpu_restore_context
+ * later. */
+bool gpu_make_current(struct device *, struct visit *, struct failure *);
+void gpu_restore_context(const struct visit *);
 /* Whether code is cudaSuccess; otherwise fills failure, and clears the error unless it is sticky. */
 bool gpu_check(struct device *, cudaError_t code, const char *call, struct failure *);
 /* Requires `device` and `failure` in scope. */
@@ -97,40 +102,41 @@ bool gpu_is_capturing(device_stream);
 bool gpu_is_forked(void);
 /* While a thread captures a stream, CUDA refuses many unrelated calls of other threads, unless these set relaxed
  * mode, between these two functions. */
-enum cudaStreamCaptureMode gpu_relax(void);
-void gpu_unrelax(enum cudaStreamCaptureMode before);
+enum cudaStreamCaptureMode gpu_relax_capture_mode(void);
+void gpu_restore_capture_mode(enum cudaStreamCaptureMode before);
 /* Makes later work on `later` wait for the work that is on `earlier` now. */
-bool gpu_order(struct device *, cudaStream_t later, cudaStream_t earlier, struct failure *);
+bool gpu_stream_wait_stream(struct device *, cudaStream_t later, cudaStream_t earlier, struct failure *);
 
 /* ---- launch.c ---- */
 
 /* Launches a kernel on the default stream with less host overhead; `params` has no `extra`, and `sizes` are the
  * sizes of the arguments. False if that is not possible: then nothing has happened. */
-bool gpu_launch_small(int device, const struct cudaKernelNodeParams *params, const size_t *sizes, int count,
-                      cudaError_t *);
+bool gpu_launch_by_graph(int device, const struct cudaKernelNodeParams *params, const size_t *sizes, int count,
+                         cudaError_t *);
 
 /* ---- memory.c ---- */
 
 bool cuda_allocate(struct device *, size_t bytes, device_stream, void **memory, struct failure *);
 void cuda_release(struct device *, void *memory, device_stream);
-size_t cuda_free_memory(struct device *, size_t enough);
-void *cuda_zeros(struct device *, size_t bytes, device_stream);
-void *cuda_allocate_result(struct device *);
-void cuda_release_result(struct device *, void *memory, bool unused);
-bool cuda_read_result(struct device *, const void *memory, size_t bytes, bool awaited, void *to, struct failure *);
+size_t cuda_available_bytes(struct device *, size_t enough);
+void *cuda_zeroed_workspace(struct device *, size_t bytes, device_stream);
+void *cuda_allocate_result_slot(struct device *);
+void cuda_release_result_slot(struct device *, void *memory, bool unused);
+bool cuda_read_result_slot(struct device *, const void *memory, size_t bytes, bool awaited, void *to,
+                           struct failure *);
 /* Returns the pool's cached memory to the device, after synchronising it. The device is current. */
-bool cuda_trim(struct device *, struct failure *);
+bool cuda_trim_memory_pool(struct device *, struct failure *);
 /* Frees deferred memory, except of streams that are still captured. The device is current. */
-void cuda_free_deferred(struct device *);
+void cuda_run_deferred_frees(struct device *);
 
 /* ---- transfer.c ---- */
 
-bool cuda_copy_in(struct device *, void *to, const struct segments *from, device_event free, device_stream,
-                  struct transfer **, struct failure *);
-bool cuda_copy_in_end(struct device *, struct transfer *, device_stream, struct interval *, struct failure *);
-bool cuda_copy_out(struct device *, const struct segments *to, const void *from, device_stream, struct transfer **,
-                   struct failure *);
+bool cuda_upload_begin(struct device *, void *to, const struct segments *from, device_event free, device_stream,
+                       struct transfer **, struct failure *);
+bool cuda_upload_end(struct device *, struct transfer *, device_stream, struct interval *, struct failure *);
+bool cuda_download_begin(struct device *, const struct segments *to, const void *from, device_stream,
+                         struct transfer **, struct failure *);
 void cuda_prefault(struct device *, void *memory, size_t bytes, struct transfer **);
-bool cuda_copy_out_end(struct device *, struct transfer *, struct interval *, struct failure *);
+bool cuda_download_end(struct device *, struct transfer *, struct interval *, struct failure *);
 
 #endif

@@ -21,12 +21,12 @@ static cudaError_t end_capture(struct cuda_graph *graph)
     cudaError_t code = cudaStreamEndCapture(graph->stream, &graph->graph);
     graph->capturing = false;
     (void)atomic_fetch_sub(&gpus[graph->device->ordinal].captures, 1);
-    cuda_free_deferred(graph->device);
+    cuda_run_deferred_frees(graph->device);
     return code;
 }
 
 /* Abandons a capture, so that the stream is usable again. */
-static void drop_capture(struct cuda_graph *graph)
+static void abandon_capture(struct cuda_graph *graph)
 {
     if (graph->capturing)
         (void)end_capture(graph);
@@ -40,7 +40,7 @@ static void drop_capture(struct cuda_graph *graph)
 }
 
 /* Creates events and the flush buffer, outside the capture. */
-static bool make_events_and_flush(struct cuda_graph *graph, size_t flush_bytes, struct failure *failure)
+static bool create_events_and_flush_buffer(struct cuda_graph *graph, size_t flush_bytes, struct failure *failure)
 {
     struct device *device = graph->device;
     return CHECK(cudaEventCreate(&graph->first)) && CHECK(cudaEventCreate(&graph->second)) &&
@@ -75,10 +75,11 @@ bool cuda_capture_begin(struct device *device, device_stream stream, size_t flus
     }
     graph->device = device;
     graph->stream = stream;
-    bool ok = gpu_enter(device, &visit, failure);
+    bool ok = gpu_make_current(device, &visit, failure);
     if (ok) {
-        ok = make_events_and_flush(graph, flush_bytes, failure) && start_capture(graph, flush_bytes, failure);
-        gpu_leave(&visit);
+        ok = create_events_and_flush_buffer(graph, flush_bytes, failure) &&
+             start_capture(graph, flush_bytes, failure);
+        gpu_restore_context(&visit);
     }
     if (ok)
         *made = graph;
@@ -94,7 +95,7 @@ static bool upload_graph(struct cuda_graph *graph, struct failure *failure)
 
     if (CHECK(cudaGraphUpload(graph->exec, graph->stream)))
         return true;
-    if (failure->kind != FAILURE_MEMORY || !cuda_trim(device, failure))
+    if (failure->kind != FAILURE_MEMORY || !cuda_trim_memory_pool(device, failure))
         return false;
     *failure = (struct failure){0};
     return CHECK(cudaGraphUpload(graph->exec, graph->stream));
@@ -107,7 +108,7 @@ bool cuda_capture_end(struct cuda_graph *graph, struct failure *failure)
     struct device *device = graph->device;
     cudaStream_t stream = graph->stream;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     /* memory that the captured work allocated and did not free is freed at the next replay */
     bool ok = CHECK(cudaEventRecordWithFlags(graph->second, stream, cudaEventRecordExternal)) &&
@@ -116,8 +117,8 @@ bool cuda_capture_end(struct cuda_graph *graph, struct failure *failure)
                                                   cudaGraphInstantiateFlagAutoFreeOnLaunch)) &&
               upload_graph(graph, failure);
     if (!ok)
-        drop_capture(graph);
-    gpu_leave(&visit);
+        abandon_capture(graph);
+    gpu_restore_context(&visit);
     return ok;
 }
 
@@ -128,12 +129,12 @@ bool cuda_graph_replay(struct cuda_graph *graph, double *seconds, struct failure
     struct device *device = graph->device;
     float milliseconds = 0;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaGraphLaunch(graph->exec, graph->stream)) && CHECK(cudaStreamSynchronize(graph->stream)) &&
               CHECK(cudaEventElapsedTime(&milliseconds, graph->first, graph->second));
     *seconds = milliseconds * 1e-3;
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
@@ -145,14 +146,14 @@ void cuda_graph_destroy(struct cuda_graph *graph)
 
     if (graph == NULL)
         return;
-    if (gpu_enter(graph->device, &visit, &ignored)) {
-        drop_capture(graph);
+    if (gpu_make_current(graph->device, &visit, &ignored)) {
+        abandon_capture(graph);
         cuda_release(graph->device, graph->flush, graph->stream);
         if (graph->second != NULL)
             (void)cudaEventDestroy(graph->second);
         if (graph->first != NULL)
             (void)cudaEventDestroy(graph->first);
-        gpu_leave(&visit);
+        gpu_restore_context(&visit);
     }
     free(graph);
 }

@@ -12,12 +12,12 @@
 #include "gpu.h"
 
 /* The slot of a kernel, or an empty slot. NULL if there is none left. */
-static struct small_kernel *find_slot(struct small_kernels *kernels, const void *kernel)
+static struct kernel_graph *find_slot(struct kernel_graph_cache *kernels, const void *kernel)
 {
     const size_t first = (uintptr_t)kernel >> 4;
 
-    for (size_t i = 0; i < SMALL_KERNELS; i++) {
-        struct small_kernel *slot = &kernels->slots[(first + i) % SMALL_KERNELS];
+    for (size_t i = 0; i < MAX_KERNEL_GRAPHS; i++) {
+        struct kernel_graph *slot = &kernels->slots[(first + i) % MAX_KERNEL_GRAPHS];
 
         if (!slot->kernel || slot->kernel == kernel)
             return slot;
@@ -26,9 +26,9 @@ static struct small_kernel *find_slot(struct small_kernels *kernels, const void 
 }
 
 /* Relaxed mode, because CUDA would otherwise invalidate another thread's capture. */
-static void make_graph(struct small_kernel *slot, const struct cudaKernelNodeParams *params)
+static void instantiate_graph(struct kernel_graph *slot, const struct cudaKernelNodeParams *params)
 {
-    const enum cudaStreamCaptureMode mode = gpu_relax();
+    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     cudaGraph_t graph = NULL;
 
     if (cudaGraphCreate(&graph, 0) != cudaSuccess ||
@@ -38,10 +38,10 @@ static void make_graph(struct small_kernel *slot, const struct cudaKernelNodePar
     if (!slot->exec && graph)
         (void)cudaGraphDestroy(graph); /* on success it is kept: its node identifies that of `exec` */
     (void)cudaGetLastError();
-    gpu_unrelax(mode);
+    gpu_restore_capture_mode(mode);
 }
 
-static bool is_set(const struct small_kernel *slot, const struct cudaKernelNodeParams *params)
+static bool is_set(const struct kernel_graph *slot, const struct cudaKernelNodeParams *params)
 {
     const dim3 a[] = {slot->set.gridDim, slot->set.blockDim}, b[] = {params->gridDim, params->blockDim};
 
@@ -49,7 +49,7 @@ static bool is_set(const struct small_kernel *slot, const struct cudaKernelNodeP
 }
 
 /* Packs the arguments; false if they are the same as in the last launch. */
-static bool note_arguments(struct small_kernel *slot, void *const *arguments, const size_t *sizes, int count)
+static bool note_arguments(struct kernel_graph *slot, void *const *arguments, const size_t *sizes, int count)
 {
     bool changed = false;
     size_t at = 0;
@@ -62,8 +62,8 @@ static bool note_arguments(struct small_kernel *slot, void *const *arguments, co
     return changed;
 }
 
-static bool set_kernel(struct small_kernel *slot, const struct cudaKernelNodeParams *params, const size_t *sizes,
-                       int count)
+static bool update_node(struct kernel_graph *slot, const struct cudaKernelNodeParams *params, const size_t *sizes,
+                        int count)
 {
     bool changed = note_arguments(slot, params->kernelParams, sizes, count);
 
@@ -77,26 +77,26 @@ static bool set_kernel(struct small_kernel *slot, const struct cudaKernelNodePar
     return false;
 }
 
-bool gpu_launch_small(int device, const struct cudaKernelNodeParams *params, const size_t *sizes, int count,
-                      cudaError_t *code)
+bool gpu_launch_by_graph(int device, const struct cudaKernelNodeParams *params, const size_t *sizes, int count,
+                         cudaError_t *code)
 {
-    struct small_kernels *kernels;
-    struct small_kernel *slot;
+    struct kernel_graph_cache *kernels;
+    struct kernel_graph *slot;
     size_t bytes = 0;
     bool ok = false;
 
     for (int i = 0; i < count; i++)
         bytes += sizes[i];
-    if (bytes > ARGUMENT_BYTES || device >= MAX_GPUS)
+    if (bytes > MAX_ARGUMENT_BYTES || device >= MAX_GPUS)
         return false;
     kernels = &gpus[device].small;
     pthread_mutex_lock(&kernels->lock);
     slot = find_slot(kernels, params->func);
     if (slot && !slot->kernel) {
         slot->kernel = params->func;
-        make_graph(slot, params);
+        instantiate_graph(slot, params);
     }
-    ok = slot && slot->exec && set_kernel(slot, params, sizes, count);
+    ok = slot && slot->exec && update_node(slot, params, sizes, count);
     if (ok)
         *code = cudaGraphLaunch(slot->exec, NULL);
     pthread_mutex_unlock(&kernels->lock);

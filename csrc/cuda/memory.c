@@ -38,7 +38,7 @@ static cudaMemPool_t find_pool(struct device *device, struct failure *failure)
     return pool;
 }
 
-bool cuda_trim(struct device *device, struct failure *failure)
+bool cuda_trim_memory_pool(struct device *device, struct failure *failure)
 {
     cudaMemPool_t pool = find_pool(device, failure);
 
@@ -58,7 +58,7 @@ static void set_out_of_memory(struct device *device, size_t bytes, struct failur
 }
 
 /* Whether the device may be synchronised without breaking a known capture. */
-static bool may_wait(struct device *device, device_stream stream)
+static bool may_synchronize_device(struct device *device, device_stream stream)
 {
     return atomic_load(&gpus[device->ordinal].captures) == 0 && !gpu_is_capturing(stream);
 }
@@ -71,7 +71,7 @@ static void defer(struct gpu *gpu, struct deferred *entry)
 }
 
 /* Frees deferred memory, except of streams that are still captured. The device is current. */
-void cuda_free_deferred(struct device *device)
+void cuda_run_deferred_frees(struct device *device)
 {
     struct gpu *gpu = &gpus[device->ordinal];
     struct failure ignored, *failure = &ignored;
@@ -99,7 +99,7 @@ bool cuda_allocate(struct device *device, size_t bytes, device_stream stream, vo
     *memory = NULL;
     if (bytes == 0)
         return true;
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     pool = find_pool(device, failure);
     if (pool == NULL)
@@ -107,9 +107,9 @@ bool cuda_allocate(struct device *device, size_t bytes, device_stream stream, vo
     ok = CHECK(cudaMallocFromPoolAsync(memory, bytes, pool, stream));
     if (ok || failure->kind != FAILURE_MEMORY)
         goto done;
-    if (may_wait(device, stream)) {
-        cuda_free_deferred(device);
-        if (!cuda_trim(device, failure))
+    if (may_synchronize_device(device, stream)) {
+        cuda_run_deferred_frees(device);
+        if (!cuda_trim_memory_pool(device, failure))
             goto done;
         *failure = (struct failure){0};
         ok = CHECK(cudaMallocFromPoolAsync(memory, bytes, pool, stream));
@@ -119,7 +119,7 @@ bool cuda_allocate(struct device *device, size_t bytes, device_stream stream, vo
 done:
     if (!ok)
         *memory = NULL;
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
@@ -130,12 +130,12 @@ void cuda_release(struct device *device, void *memory, device_stream stream)
     struct visit visit;
     struct failure ignored, *failure = &ignored;
 
-    if (memory == NULL || !gpu_enter(device, &visit, failure))
+    if (memory == NULL || !gpu_make_current(device, &visit, failure))
         return;
     if (atomic_load(&gpus[device->ordinal].deferred) != NULL)
-        cuda_free_deferred(device);
+        cuda_run_deferred_frees(device);
     /* the default stream is never captured, and must not be queried while another stream is */
-    const enum cudaStreamCaptureMode mode = gpu_relax();
+    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     const bool later = stream == NULL && gpu_is_capturing(NULL);
     if (later || (!CHECK(cudaFreeAsync(memory, stream)) && !failure->fatal && gpu_is_capturing(stream))) {
         struct deferred *entry = malloc(sizeof *entry);
@@ -144,14 +144,14 @@ void cuda_release(struct device *device, void *memory, device_stream stream)
             defer(&gpus[device->ordinal], entry);
         }
     }
-    gpu_unrelax(mode);
-    gpu_leave(&visit);
+    gpu_restore_capture_mode(mode);
+    gpu_restore_context(&visit);
 }
 
 /* ---- single numbers that the host reads directly ---- */
 
 /* A value that kernels are unlikely to write: quiet NaNs with a payload, all of whose bytes differ. */
-static const uint64_t NOTHING_YET = UINT64_C(0x7FC9A5B37FE2D891);
+static const uint64_t UNWRITTEN_SENTINEL = UINT64_C(0x7FC9A5B37FE2D891);
 
 /* Allocated once and kept: pinning synchronises the device. */
 static bool allocate_result_slots(struct device *device, struct result_slots *result_slots)
@@ -159,13 +159,13 @@ static bool allocate_result_slots(struct device *device, struct result_slots *re
     struct failure ignored, *failure = &ignored;
 
     if (!result_slots->tried) {
-        const enum cudaStreamCaptureMode mode = gpu_relax();
+        const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
 
         result_slots->tried = true;
         if (!CHECK(cudaHostAlloc((void **)&result_slots->memory, RESULT_SLOTS * RESULT_SLOT_BYTES,
                                  cudaHostAllocPortable)))
             result_slots->memory = NULL;
-        gpu_unrelax(mode);
+        gpu_restore_capture_mode(mode);
         for (int i = 0; result_slots->memory != NULL && i < RESULT_SLOTS; i++)
             result_slots->free[result_slots->free_count++] = (unsigned char)i;
     }
@@ -175,20 +175,21 @@ static bool allocate_result_slots(struct device *device, struct result_slots *re
 /* Slots in use become free once the default stream is idle, which comes after all their uses. */
 static void reclaim_result_slots(struct result_slots *result_slots)
 {
-    if (result_slots->used_count > 0 && cudaStreamQuery(NULL) == cudaSuccess)
-        while (result_slots->used_count > 0)
-            result_slots->free[result_slots->free_count++] = result_slots->used[--result_slots->used_count];
+    if (result_slots->pending_slot_count > 0 && cudaStreamQuery(NULL) == cudaSuccess)
+        while (result_slots->pending_slot_count > 0)
+            result_slots->free[result_slots->free_count++] =
+                result_slots->used[--result_slots->pending_slot_count];
     (void)cudaGetLastError();
 }
 
-void *cuda_allocate_result(struct device *device)
+void *cuda_allocate_result_slot(struct device *device)
 {
     struct result_slots *result_slots = &gpus[device->ordinal].result_slots;
     struct failure ignored;
     struct visit visit;
     char *memory = NULL;
 
-    if (!gpu_enter(device, &visit, &ignored))
+    if (!gpu_make_current(device, &visit, &ignored))
         return NULL;
     pthread_mutex_lock(&result_slots->lock);
     if (allocate_result_slots(device, result_slots)) {
@@ -196,15 +197,15 @@ void *cuda_allocate_result(struct device *device)
             reclaim_result_slots(result_slots);
         if (result_slots->free_count > 0) {
             memory = result_slots->memory + RESULT_SLOT_BYTES * result_slots->free[--result_slots->free_count];
-            *(volatile uint64_t *)memory = NOTHING_YET;
+            *(volatile uint64_t *)memory = UNWRITTEN_SENTINEL;
         }
     }
     pthread_mutex_unlock(&result_slots->lock);
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return memory;
 }
 
-void cuda_release_result(struct device *device, void *memory, bool unused)
+void cuda_release_result_slot(struct device *device, void *memory, bool unused)
 {
     struct result_slots *result_slots = &gpus[device->ordinal].result_slots;
     const unsigned char slot = (unsigned char)(((char *)memory - result_slots->memory) / RESULT_SLOT_BYTES);
@@ -215,45 +216,45 @@ void cuda_release_result(struct device *device, void *memory, bool unused)
     if (unused)
         result_slots->free[result_slots->free_count++] = slot;
     else
-        result_slots->used[result_slots->used_count++] = slot;
+        result_slots->used[result_slots->pending_slot_count++] = slot;
     pthread_mutex_unlock(&result_slots->lock);
 }
 
 /* Whether the kernel's store is visible. */
-static bool has_arrived(const volatile void *memory, size_t bytes)
+static bool is_written(const volatile void *memory, size_t bytes)
 {
     switch (bytes) {
     case 1:
-        return *(const volatile uint8_t *)memory != (uint8_t)NOTHING_YET;
+        return *(const volatile uint8_t *)memory != (uint8_t)UNWRITTEN_SENTINEL;
     case 2:
-        return *(const volatile uint16_t *)memory != (uint16_t)NOTHING_YET;
+        return *(const volatile uint16_t *)memory != (uint16_t)UNWRITTEN_SENTINEL;
     case 4:
-        return *(const volatile uint32_t *)memory != (uint32_t)NOTHING_YET;
+        return *(const volatile uint32_t *)memory != (uint32_t)UNWRITTEN_SENTINEL;
     default:
-        return *(const volatile uint64_t *)memory != NOTHING_YET;
+        return *(const volatile uint64_t *)memory != UNWRITTEN_SENTINEL;
     }
 }
 
 /* The host sees a kernel's store some microseconds before CUDA reports that the kernel is done. If the kernel
  * takes longer or fails, or its number equals the initial value of the slot, the stream is synchronised. */
-bool cuda_read_result(struct device *device, const void *memory, size_t bytes, bool awaited, void *to,
-                      struct failure *failure)
+bool cuda_read_result_slot(struct device *device, const void *memory, size_t bytes, bool awaited, void *to,
+                           struct failure *failure)
 {
-    enum { LOOKS = 20000 };
+    enum { MAX_POLLS = 20000 };
     struct visit visit;
 
-    for (int i = 0; awaited && i < LOOKS && !gpu_is_forked(); i++)
-        if (has_arrived(memory, bytes)) {
+    for (int i = 0; awaited && i < MAX_POLLS && !gpu_is_forked(); i++)
+        if (is_written(memory, bytes)) {
             atomic_thread_fence(memory_order_acquire);
             memcpy(to, memory, bytes);
             return true;
         }
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     const bool ok = CHECK(cudaStreamSynchronize(NULL));
     if (ok)
         memcpy(to, memory, bytes);
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
@@ -278,21 +279,21 @@ static bool find_capture(cudaStream_t stream, unsigned long long *id, cudaGraph_
     return code == cudaSuccess && status != cudaStreamCaptureStatusInvalidated;
 }
 
-static bool make_zeros(struct device *device, void **memory)
+static bool allocate_zeroed(struct device *device, void **memory)
 {
     struct failure ignored, *failure = &ignored;
-    const enum cudaStreamCaptureMode mode = gpu_relax();
+    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     cudaStream_t own = NULL;
-    bool ok = CHECK(cudaMalloc(memory, ZEROS));
+    bool ok = CHECK(cudaMalloc(memory, WORKSPACE_BYTES));
 
     if (ok && !(CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)) &&
-                CHECK(cudaMemsetAsync(*memory, 0, ZEROS, own)) && CHECK(cudaStreamSynchronize(own)))) {
+                CHECK(cudaMemsetAsync(*memory, 0, WORKSPACE_BYTES, own)) && CHECK(cudaStreamSynchronize(own)))) {
         (void)cudaFree(*memory);
         ok = false;
     }
     if (own != NULL)
         (void)cudaStreamDestroy(own);
-    gpu_unrelax(mode);
+    gpu_restore_capture_mode(mode);
     return ok;
 }
 
@@ -326,9 +327,9 @@ static struct zeroed_workspace *find_workspace(struct device *device, struct zer
     for (workspace = zeros->first; workspace; workspace = workspace->next)
         if (atomic_load(&workspace->unused))
             return workspace;
-    if (zeros->count == MOST_ZEROS || !(workspace = calloc(1, sizeof *workspace)))
+    if (zeros->count == MAX_WORKSPACES || !(workspace = calloc(1, sizeof *workspace)))
         return NULL;
-    if (!make_zeros(device, &workspace->memory)) {
+    if (!allocate_zeroed(device, &workspace->memory)) {
         free(workspace);
         return NULL;
     }
@@ -339,15 +340,16 @@ static struct zeroed_workspace *find_workspace(struct device *device, struct zer
     return workspace;
 }
 
-static void *zeros_of(struct device *device, struct zeros *zeros, unsigned long long stream,
-                      unsigned long long capture, cudaGraph_t graph)
+static void *workspace_of_stream(struct device *device, struct zeros *zeros, unsigned long long stream,
+                                 unsigned long long capture, cudaGraph_t graph)
 {
     struct zeroed_workspace *workspace;
 
     for (workspace = zeros->first; workspace; workspace = workspace->next)
         if (!atomic_load(&workspace->unused) && workspace->stream == stream && workspace->capture == capture)
             return workspace->memory;
-    if ((!capture && stream && zeros->streams == STREAM_ZEROS) || !(workspace = find_workspace(device, zeros)))
+    if ((!capture && stream && zeros->streams == MAX_STREAM_WORKSPACES) ||
+        !(workspace = find_workspace(device, zeros)))
         return NULL;
     workspace->stream = stream;
     workspace->capture = capture;
@@ -360,7 +362,7 @@ static void *zeros_of(struct device *device, struct zeros *zeros, unsigned long 
     return workspace->memory;
 }
 
-void *cuda_zeros(struct device *device, size_t bytes, device_stream stream)
+void *cuda_zeroed_workspace(struct device *device, size_t bytes, device_stream stream)
 {
     struct zeros *zeros = &gpus[device->ordinal].zeros;
     struct failure ignored, *failure = &ignored;
@@ -369,7 +371,7 @@ void *cuda_zeros(struct device *device, size_t bytes, device_stream stream)
     cudaGraph_t graph;
     void *memory = NULL;
 
-    if (bytes > ZEROS || !gpu_enter(device, &visit, failure))
+    if (bytes > WORKSPACE_BYTES || !gpu_make_current(device, &visit, failure))
         return NULL;
     bool ok = find_capture(stream, &capture, &graph);
     if (capture) /* cudaStreamGetId would end the capture; the address is unique while it lasts */
@@ -378,11 +380,11 @@ void *cuda_zeros(struct device *device, size_t bytes, device_stream stream)
         ok = ok && CHECK(cudaStreamGetId(stream, &id));
     if (ok) {
         pthread_mutex_lock(&zeros->lock);
-        memory = zeros_of(device, zeros, stream == NULL ? 0 : id + 1, capture, graph);
+        memory = workspace_of_stream(device, zeros, stream == NULL ? 0 : id + 1, capture, graph);
         pthread_mutex_unlock(&zeros->lock);
     }
     (void)cudaGetLastError();
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return memory;
 }
 
@@ -419,13 +421,13 @@ static void free_workspaces(struct zeros *zeros)
 }
 
 /* The bytes of these workspaces. */
-static size_t bytes_kept(struct zeros *zeros)
+static size_t unused_workspace_bytes(struct zeros *zeros)
 {
     size_t bytes = 0;
 
     pthread_mutex_lock(&zeros->lock);
     for (const struct zeroed_workspace *workspace = zeros->first; workspace; workspace = workspace->next)
-        bytes += atomic_load(&workspace->unused) ? ZEROS : 0;
+        bytes += atomic_load(&workspace->unused) ? WORKSPACE_BYTES : 0;
     pthread_mutex_unlock(&zeros->lock);
     return bytes;
 }
@@ -433,14 +435,14 @@ static size_t bytes_kept(struct zeros *zeros)
 /* ---- free memory and statistics ---- */
 
 /* The pool's free memory is known at once; asking the device takes longer than many calls. */
-size_t cuda_free_memory(struct device *device, size_t enough)
+size_t cuda_available_bytes(struct device *device, size_t enough)
 {
     struct visit visit;
     struct failure ignored, *failure = &ignored;
     size_t available = 0, total = 0;
     uint64_t reserved = 0, used = 0, spare;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return 0;
     cudaMemPool_t pool = find_pool(device, failure);
     if (pool == NULL || !CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved)) ||
@@ -449,7 +451,7 @@ size_t cuda_free_memory(struct device *device, size_t enough)
     spare = reserved > used ? reserved - used : 0; /* the pool may have grown meanwhile */
     if (spare < enough && !CHECK(cudaMemGetInfo(&available, &total)))
         available = 0;
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return available + (size_t)spare;
 }
 
@@ -461,7 +463,7 @@ bool cuda_memory_stats(struct device *device, struct memory_stats *stats, struct
     struct visit visit;
     uint64_t value = 0;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     cudaMemPool_t pool = find_pool(device, failure);
     bool ok = pool != NULL;
@@ -470,8 +472,8 @@ bool cuda_memory_stats(struct device *device, struct memory_stats *stats, struct
         *values[i] = (size_t)value;
     }
     if (ok) /* empty_cache frees these, too */
-        stats->reserved += bytes_kept(&gpus[device->ordinal].zeros);
-    gpu_leave(&visit);
+        stats->reserved += unused_workspace_bytes(&gpus[device->ordinal].zeros);
+    gpu_restore_context(&visit);
     return ok;
 }
 
@@ -479,12 +481,12 @@ bool cuda_empty_cache(struct device *device, struct failure *failure)
 {
     struct visit visit;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
-    cuda_free_deferred(device);
-    bool ok = cuda_trim(device, failure);
+    cuda_run_deferred_frees(device);
+    bool ok = cuda_trim_memory_pool(device, failure);
     if (ok)
         free_workspaces(&gpus[device->ordinal].zeros);
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }

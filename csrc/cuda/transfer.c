@@ -26,21 +26,26 @@
 #include "gpu.h"
 
 enum direction { UP, DOWN };
-enum { SLOTS_PER_THREAD = 2, MAX_PIECES = 256, MAX_BATCHES = 64, LINE = 64 /* bytes; the alignment of pieces */ };
+enum {
+    BUFFERS_PER_THREAD = 2,
+    MAX_RING_CHUNKS = 256,
+    MAX_BATCHES = 64,
+    RING_ALIGNMENT = 64 /* bytes; the alignment of pieces */
+};
 
 static const double SPIN_SECONDS = 1e-4;      /* about as long as sleeping and being woken takes */
 static const double LONG_SPIN_SECONDS = 1e-3; /* the same while a caller waits */
 
-static const size_t HUGE_PAGE = (size_t)2 << 20;
+static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
 static const size_t MIN_CHUNK = (size_t)256 << 10;
 static const size_t DIRECT_BYTES = (size_t)256
                                    << 10; /* up to this size, waking a thread takes longer than copying */
 static const size_t MAX_CHUNK[] = {[UP] = (size_t)1 << 20, [DOWN] = (size_t)2 << 20};
-static const size_t RING = (size_t)32 << 20;
+static const size_t RING_BYTES = (size_t)32 << 20;
 static const int MAX_THREADS[] = {[UP] = 10, [DOWN] = 16}; /* more do not increase host memory bandwidth */
 enum {
-    MAX_SPINNING = 4, /* threads per pool that spin for more work, on cores that others may need */
-    MAX_FAULTING = 2, /* threads that fault in memory: more would take bandwidth from the copies */
+    MAX_SPINNING_THREADS = 4, /* threads per pool that spin for more work, on cores that others may need */
+    MAX_PREFAULT_THREADS = 2, /* threads that fault in memory: more would take bandwidth from the copies */
 };
 
 /* A copy by a pool. */
@@ -83,7 +88,7 @@ struct transfer_batch {
 struct ring {
     char *memory;
     size_t head, tail; /* positions; bytes from tail to head are in use */
-    struct piece pieces[MAX_PIECES];
+    struct piece pieces[MAX_RING_CHUNKS];
     size_t taken, sent; /* pieces */
     struct transfer_batch batches[MAX_BATCHES];
     size_t issued, done; /* sendings */
@@ -114,8 +119,8 @@ struct pool {
 struct worker {
     struct pool *pool;
     cudaStream_t stream;
-    char *slot[SLOTS_PER_THREAD];
-    cudaEvent_t moved[SLOTS_PER_THREAD]; /* recorded after the slot's DMA */
+    char *slot[BUFFERS_PER_THREAD];
+    cudaEvent_t moved[BUFFERS_PER_THREAD]; /* recorded after the slot's DMA */
     int turn;
 };
 
@@ -145,7 +150,7 @@ static void pause_briefly(void)
 /* ---- copies by the threads ---- */
 
 /* Non-temporal stores: DMA reads lines that are modified in a core's cache at half the link's speed. */
-static void copy_past_caches(char *to, const char *from, size_t bytes)
+static void copy_nontemporal(char *to, const char *from, size_t bytes)
 {
 #ifdef __SSE2__
     size_t i = 0;
@@ -169,7 +174,7 @@ static void copy_past_caches(char *to, const char *from, size_t bytes)
 }
 
 /* For memory that is faulted in during the copy, where the C library's non-temporal stores are slow. */
-static void copy_fresh(char *to, const char *from, size_t bytes)
+static void copy_to_unfaulted(char *to, const char *from, size_t bytes)
 {
 #ifdef __x86_64__
     __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
@@ -186,18 +191,18 @@ static void chunk_range(const struct job *job, size_t index, size_t *begin, size
         *end = job->bytes;
 }
 
-static void fill_slot(const struct job *job, char *slot, size_t begin, size_t end)
+static void copy_to_staging(const struct job *job, char *slot, size_t begin, size_t end)
 {
     if (job->segments.ndim == 0)
-        copy_past_caches(slot, job->segments.data + begin, end - begin);
+        copy_nontemporal(slot, job->segments.data + begin, end - begin);
     else
         segments_copy(&job->segments, begin, end, slot, true);
 }
 
-static void empty_slot(const struct job *job, char *slot, size_t begin, size_t end)
+static void copy_from_staging(const struct job *job, char *slot, size_t begin, size_t end)
 {
     if (job->segments.ndim == 0 && job->fresh)
-        copy_fresh(job->segments.data + begin, slot, end - begin);
+        copy_to_unfaulted(job->segments.data + begin, slot, end - begin);
     else
         segments_copy(&job->segments, begin, end, slot, false);
 }
@@ -220,7 +225,7 @@ static void lock_pool(struct pool *pool)
 /* Spins for more work for a moment, unless enough threads do: waking a thread takes longer than many copies. */
 static void spin_for_work(struct pool *pool)
 {
-    const bool looks = atomic_fetch_add(&pool->spinning, 1) < MAX_SPINNING;
+    const bool looks = atomic_fetch_add(&pool->spinning, 1) < MAX_SPINNING_THREADS;
 
     for (const double start = now();
          looks && !atomic_load(&pool->ready_jobs) && !atomic_load(&pool->closing) &&
@@ -230,9 +235,9 @@ static void spin_for_work(struct pool *pool)
 }
 
 /* Whether another thread could not help with the job now. */
-static bool needs_no_thread(const struct pool *pool, const struct job *job)
+static bool is_saturated(const struct pool *pool, const struct job *job)
 {
-    return job->faults ? pool->faulting >= MAX_FAULTING : !job->open && job->watched;
+    return job->faults ? pool->faulting >= MAX_PREFAULT_THREADS : !job->open && job->watched;
 }
 
 /* How many sleeping threads should be woken, in addition to spinning ones; they are then counted as awake. The
@@ -242,8 +247,8 @@ static int reserve_sleepers(struct pool *pool)
     size_t copying = 0, faulting = 0, spinning = (size_t)atomic_load(&pool->spinning), count;
 
     for (const struct job *job = pool->first; job; job = job->next) {
-        if (!needs_no_thread(pool, job))
-            *(job->faults ? &faulting : &copying) += job->faults ? MAX_FAULTING
+        if (!is_saturated(pool, job))
+            *(job->faults ? &faulting : &copying) += job->faults ? MAX_PREFAULT_THREADS
                                                      : job->open ? job->chunks - job->taken
                                                                  : 1;
     }
@@ -294,7 +299,7 @@ static struct job *find_job(struct pool *pool, struct job **before)
     struct job *job;
 
     *before = NULL;
-    for (job = pool->first; job && needs_no_thread(pool, job); job = job->next)
+    for (job = pool->first; job && is_saturated(pool, job); job = job->next)
         *before = job;
     return job;
 }
@@ -303,22 +308,22 @@ static struct job *find_job(struct pool *pool, struct job **before)
 
 static char *ring_address(const struct ring *ring, const struct piece *piece)
 {
-    return ring->memory + piece->at % RING;
+    return ring->memory + piece->at % RING_BYTES;
 }
 
 /* Allocates a piece of the ring for the job's next chunk; NULL if there is no space. With the lock held. */
-static struct piece *take_piece(struct ring *ring, struct job *job)
+static struct piece *allocate_ring_chunk(struct ring *ring, struct job *job)
 {
-    struct piece *piece = &ring->pieces[ring->taken % MAX_PIECES];
+    struct piece *piece = &ring->pieces[ring->taken % MAX_RING_CHUNKS];
     size_t begin, end, at = ring->head;
 
     chunk_range(job, job->taken, &begin, &end);
-    if (at % RING + (end - begin) > RING) /* a piece must not wrap around */
-        at += RING - at % RING;
-    if (at + (end - begin) - ring->tail > RING || ring->taken - ring->sent == MAX_PIECES)
+    if (at % RING_BYTES + (end - begin) > RING_BYTES) /* a piece must not wrap around */
+        at += RING_BYTES - at % RING_BYTES;
+    if (at + (end - begin) - ring->tail > RING_BYTES || ring->taken - ring->sent == MAX_RING_CHUNKS)
         return NULL;
     *piece = (struct piece){job, begin, end, at, false};
-    ring->head = at + (end - begin + LINE - 1) / LINE * LINE;
+    ring->head = at + (end - begin + RING_ALIGNMENT - 1) / RING_ALIGNMENT * RING_ALIGNMENT;
     ring->taken++;
     return piece;
 }
@@ -357,7 +362,7 @@ static struct job *take_chunk(struct pool *pool, bool wait, size_t *index, struc
     for (;;) {
         job = pool->closing ? NULL : find_job(pool, &before);
         if (job && job->open) {
-            if (pool->direction == DOWN || (*piece = take_piece(&pool->ring, job)))
+            if (pool->direction == DOWN || (*piece = allocate_ring_chunk(&pool->ring, job)))
                 break;
             wait_for_ring_space(pool);
             continue;
@@ -392,7 +397,7 @@ static struct job *take_chunk(struct pool *pool, bool wait, size_t *index, struc
 }
 
 /* With the lock held. */
-static void count_chunk(struct pool *pool, struct job *job, cudaError_t code, const char *call)
+static void complete_chunk_locked(struct pool *pool, struct job *job, cudaError_t code, const char *call)
 {
     pool->faulting -= job->faults;
     if (code != cudaSuccess && job->code == cudaSuccess) {
@@ -405,25 +410,25 @@ static void count_chunk(struct pool *pool, struct job *job, cudaError_t code, co
     }
 }
 
-static void end_chunk(struct pool *pool, struct job *job, cudaError_t code, const char *call)
+static void complete_chunk(struct pool *pool, struct job *job, cudaError_t code, const char *call)
 {
     lock_pool(pool);
-    count_chunk(pool, job, code, call);
+    complete_chunk_locked(pool, job, code, call);
     pthread_mutex_unlock(&pool->lock);
 }
 
 /* Submits the oldest filled pieces that are contiguous both in the ring and on the device. Called with the lock
  * held, which it releases meanwhile. */
-static void send_pieces(struct pool *pool)
+static void submit_ring_chunks(struct pool *pool)
 {
     struct ring *ring = &pool->ring;
-    const struct piece *first = &ring->pieces[ring->sent % MAX_PIECES], *last = first;
+    const struct piece *first = &ring->pieces[ring->sent % MAX_RING_CHUNKS], *last = first;
     struct job *const job = first->job;
     struct transfer_batch *batch = &ring->batches[ring->issued % MAX_BATCHES];
     size_t count = 1;
 
     for (; ring->sent + count < ring->taken; count++) {
-        const struct piece *next = &ring->pieces[(ring->sent + count) % MAX_PIECES];
+        const struct piece *next = &ring->pieces[(ring->sent + count) % MAX_RING_CHUNKS];
 
         if (!atomic_load(&next->filled) || next->job != job || next->begin != last->end ||
             ring_address(ring, next) != ring_address(ring, last) + (last->end - last->begin))
@@ -446,32 +451,32 @@ static void send_pieces(struct pool *pool)
     ring->sent += count;
     ring->issued++;
     while (count--)
-        count_chunk(pool, job, code, "cudaMemcpyAsync to the device");
+        complete_chunk_locked(pool, job, code, "cudaMemcpyAsync to the device");
     pthread_cond_broadcast(&ring->space);
 }
 
-static void upload_piece(struct pool *pool, struct piece *piece)
+static void upload_ring_chunk(struct pool *pool, struct piece *piece)
 {
     struct ring *ring = &pool->ring;
 
-    fill_slot(piece->job, ring_address(ring, piece), piece->begin, piece->end);
+    copy_to_staging(piece->job, ring_address(ring, piece), piece->begin, piece->end);
     atomic_store(&piece->filled, true); /* the thread with the lock submits it */
     lock_pool(pool);
     while (!ring->submitting && ring->sent < ring->taken &&
-           atomic_load(&ring->pieces[ring->sent % MAX_PIECES].filled)) {
+           atomic_load(&ring->pieces[ring->sent % MAX_RING_CHUNKS].filled)) {
         if (ring->issued - ring->done == MAX_BATCHES) {
             wait_for_ring_space(pool);
             continue;
         }
         ring->submitting = true;
-        send_pieces(pool);
+        submit_ring_chunks(pool);
         ring->submitting = false;
     }
     pthread_mutex_unlock(&pool->lock);
 }
 
 /* Starts the DMA of a chunk to a slot. */
-static cudaError_t fetch_chunk(struct worker *worker, struct job *job, size_t index, int turn)
+static cudaError_t begin_chunk_download(struct worker *worker, struct job *job, size_t index, int turn)
 {
     cudaError_t code;
     size_t begin, end;
@@ -482,7 +487,7 @@ static cudaError_t fetch_chunk(struct worker *worker, struct job *job, size_t in
     return code == cudaSuccess ? cudaEventRecord(worker->moved[turn], worker->stream) : code;
 }
 
-static void empty_chunk(struct worker *worker, struct job *job, size_t index, int turn, cudaError_t code)
+static void end_chunk_download(struct worker *worker, struct job *job, size_t index, int turn, cudaError_t code)
 {
     size_t begin, end;
 
@@ -490,14 +495,14 @@ static void empty_chunk(struct worker *worker, struct job *job, size_t index, in
     if (code == cudaSuccess)
         code = cudaEventSynchronize(worker->moved[turn]);
     if (code == cudaSuccess)
-        empty_slot(job, worker->slot[turn], begin, end);
+        copy_from_staging(job, worker->slot[turn], begin, end);
     else /* DMA may still be writing the slot */
         (void)cudaStreamSynchronize(worker->stream);
-    end_chunk(worker->pool, job, code, "cudaMemcpyAsync to the host");
+    complete_chunk(worker->pool, job, code, "cudaMemcpyAsync to the host");
 }
 
 /* Faults in the pages of a chunk without changing memory: a copy may fill it at the same time. */
-static void fault_chunk(struct pool *pool, struct job *job, size_t index)
+static void prefault_chunk(struct pool *pool, struct job *job, size_t index)
 {
     size_t begin, end, page = 4096;
 
@@ -510,7 +515,7 @@ static void fault_chunk(struct pool *pool, struct job *job, size_t index)
         for (size_t i = begin; i < end; i += page)
             (void)__atomic_fetch_add(memory + i, 0, __ATOMIC_RELAXED);
     (void)first, (void)last;
-    end_chunk(pool, job, cudaSuccess, NULL);
+    complete_chunk(pool, job, cudaSuccess, NULL);
 }
 
 /* Double-buffered: while a chunk is emptied, the DMA of the next is in flight. */
@@ -525,26 +530,26 @@ static void download_chunks(struct worker *worker)
         job = take_chunk(worker->pool, before == NULL, &index, NULL);
         if (job && job->faults) {
             if (before) /* a caller waits for it */
-                empty_chunk(worker, before, index_before, turn_before, code_before);
+                end_chunk_download(worker, before, index_before, turn_before, code_before);
             before = NULL;
-            fault_chunk(worker->pool, job, index);
+            prefault_chunk(worker->pool, job, index);
             continue;
         }
         if (job)
-            code = fetch_chunk(worker, job, index, worker->turn);
+            code = begin_chunk_download(worker, job, index, worker->turn);
         if (before)
-            empty_chunk(worker, before, index_before, turn_before, code_before);
+            end_chunk_download(worker, before, index_before, turn_before, code_before);
         if (!job && !before)
             return;
         before = job;
         index_before = index;
         code_before = code;
         turn_before = worker->turn;
-        worker->turn = (worker->turn + 1) % SLOTS_PER_THREAD;
+        worker->turn = (worker->turn + 1) % BUFFERS_PER_THREAD;
     }
 }
 
-static bool make_worker(struct worker *worker, struct pool *pool)
+static bool init_copy_thread(struct worker *worker, struct pool *pool)
 {
     bool ok = cudaSetDevice(pool->ordinal) == cudaSuccess;
 
@@ -552,15 +557,15 @@ static bool make_worker(struct worker *worker, struct pool *pool)
     if (pool->direction == UP)
         return ok;
     ok = ok && cudaStreamCreateWithFlags(&worker->stream, cudaStreamNonBlocking) == cudaSuccess;
-    for (int i = 0; ok && i < SLOTS_PER_THREAD; i++)
+    for (int i = 0; ok && i < BUFFERS_PER_THREAD; i++)
         ok = cudaHostAlloc((void **)&worker->slot[i], MAX_CHUNK[DOWN], cudaHostAllocDefault) == cudaSuccess &&
              cudaEventCreateWithFlags(&worker->moved[i], cudaEventDisableTiming) == cudaSuccess;
     return ok;
 }
 
-static void drop_worker(struct worker *worker)
+static void free_copy_thread(struct worker *worker)
 {
-    for (int i = 0; i < SLOTS_PER_THREAD; i++) {
+    for (int i = 0; i < BUFFERS_PER_THREAD; i++) {
         if (worker->moved[i] != NULL)
             (void)cudaEventDestroy(worker->moved[i]);
         if (worker->slot[i] != NULL)
@@ -588,22 +593,22 @@ static void *work(void *argument)
     size_t index = 0;
     bool able;
 
-    (void)gpu_relax(); /* for the thread's lifetime: nothing it does is captured into a graph */
-    able = make_worker(&worker, pool);
+    (void)gpu_relax_capture_mode(); /* for the thread's lifetime: nothing it does is captured into a graph */
+    able = init_copy_thread(&worker, pool);
     pthread_mutex_lock(&start->lock);
     start->answers++;
     start->able += able;
     pthread_cond_signal(&start->said);
     pthread_mutex_unlock(&start->lock);
     if (!able) {
-        drop_worker(&worker);
+        free_copy_thread(&worker);
         return NULL;
     }
     if (pool->direction == DOWN)
         download_chunks(&worker);
     else
         while (take_chunk(pool, true, &index, &piece))
-            upload_piece(pool, piece);
+            upload_ring_chunk(pool, piece);
     return NULL; /* at process exit: CUDA frees its own resources */
 }
 
@@ -642,7 +647,7 @@ static bool make_ring(struct pool *pool)
 {
     struct ring *ring = &pool->ring;
     bool ok = cudaStreamCreateWithFlags(&pool->stream, cudaStreamNonBlocking) == cudaSuccess &&
-              cudaHostAlloc((void **)&ring->memory, RING, cudaHostAllocDefault) == cudaSuccess;
+              cudaHostAlloc((void **)&ring->memory, RING_BYTES, cudaHostAllocDefault) == cudaSuccess;
 
     for (int i = 0; ok && i < MAX_BATCHES; i++)
         ok = cudaEventCreateWithFlags(&ring->batches[i].done, cudaEventDisableTiming) == cudaSuccess;
@@ -670,9 +675,9 @@ static struct pool *find_pool(struct device *device, enum direction direction)
         pthread_mutex_init(&pool->lock, NULL);
         sem_init(&pool->work, 0, 0);
         pthread_cond_init(&pool->ring.space, NULL);
-        const enum cudaStreamCaptureMode mode = gpu_relax();
+        const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
         ok = (direction == DOWN || make_ring(pool)) && start_threads(pool) > 0;
-        gpu_unrelax(mode);
+        gpu_restore_capture_mode(mode);
         (void)cudaGetLastError();
         pool->closing = !ok; /* not tried again */
         atomic_store(place, pool);
@@ -702,7 +707,7 @@ void cuda_close_copy_pools(void)
 /* ---- jobs ---- */
 
 /* The size of `count` chunks of whole pages, clamped to [least, most]. */
-static size_t chunk_of(size_t bytes, size_t count, size_t least, size_t most)
+static size_t choose_chunk_bytes(size_t bytes, size_t count, size_t least, size_t most)
 {
     const size_t page = 4096, chunk = (bytes / count + page - 1) / page * page;
 
@@ -710,26 +715,28 @@ static size_t chunk_of(size_t bytes, size_t count, size_t least, size_t most)
 }
 
 /* `memory` is on the device; NULL if host memory is only faulted in. */
-static void make_job(struct job *job, enum direction direction, const struct segments *segments, void *memory)
+static void init_job(struct job *job, enum direction direction, const struct segments *segments, void *memory)
 {
     const size_t bytes = segments_bytes(segments);
 
     *job = (struct job){.segments = *segments, .memory = memory, .bytes = bytes, .faults = memory == NULL};
     job->open = direction == UP || job->faults;
-    job->chunk = chunk_of(bytes, 16, MIN_CHUNK, MAX_CHUNK[direction]);
+    job->chunk = choose_chunk_bytes(bytes, 16, MIN_CHUNK, MAX_CHUNK[direction]);
     job->lead = job->chunk;
-    if (direction == DOWN && segments->ndim == 0 && bytes >= 2 * HUGE_PAGE) {
-        const uintptr_t begin = ((uintptr_t)segments->data + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-        const uintptr_t end = ((uintptr_t)segments->data + bytes) / HUGE_PAGE * HUGE_PAGE;
+    if (direction == DOWN && segments->ndim == 0 && bytes >= 2 * HUGE_PAGE_BYTES) {
+        const uintptr_t begin =
+            ((uintptr_t)segments->data + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        const uintptr_t end = ((uintptr_t)segments->data + bytes) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
 
         job->fresh = true;
-        if (bytes >= 8 * HUGE_PAGE || job->faults)
-            job->chunk = job->lead = HUGE_PAGE; /* two threads that fault in the same page wait for each other */
+        if (bytes >= 8 * HUGE_PAGE_BYTES || job->faults)
+            job->chunk = job->lead =
+                HUGE_PAGE_BYTES; /* two threads that fault in the same page wait for each other */
 #ifdef MADV_HUGEPAGE
         if (end > begin) /* only advice: failure does not matter */
             (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 #endif
-        if (job->chunk == HUGE_PAGE && begin != (uintptr_t)segments->data)
+        if (job->chunk == HUGE_PAGE_BYTES && begin != (uintptr_t)segments->data)
             job->lead = begin - (uintptr_t)segments->data;
     }
     job->chunks = 1 + (bytes - (job->lead < bytes ? job->lead : bytes) + job->chunk - 1) / job->chunk;
@@ -766,7 +773,7 @@ static bool wait_for_job(struct device *device, struct pool *pool, struct job *j
     return gpu_check(device, job->code, job->call, failure);
 }
 
-static bool no_memory(struct failure *failure)
+static bool fail_host_allocation(struct failure *failure)
 {
     failure_set(failure, FAILURE_MEMORY, "out of memory on the host");
     return false;
@@ -785,7 +792,7 @@ static bool is_pinned(const void *memory)
     return false;
 }
 
-static void drop_transfer(struct transfer *transfer)
+static void destroy_transfer(struct transfer *transfer)
 {
     if (transfer->job.ready != NULL)
         (void)cudaEventDestroy(transfer->job.ready);
@@ -803,18 +810,18 @@ static bool upload_by_pool(struct device *device, struct pool *pool, void *to, c
     cudaEvent_t sent = NULL;
 
     if (transfer == NULL)
-        return no_memory(failure);
+        return fail_host_allocation(failure);
     const bool ok = CHECK(cudaEventCreateWithFlags(&sent, cudaEventDisableTiming)) &&
                     (free ? CHECK(cudaStreamWaitEvent(pool->stream, free, 0))
-                          : gpu_order(device, pool->stream, stream, failure));
-    make_job(&transfer->job, UP, from, to);
+                          : gpu_stream_wait_stream(device, pool->stream, stream, failure));
+    init_job(&transfer->job, UP, from, to);
     transfer->job.sent = sent;
     transfer->pool = pool;
     if (ok) {
         hand_over(pool, &transfer->job);
         *made = transfer;
     } else {
-        drop_transfer(transfer);
+        destroy_transfer(transfer);
     }
     return ok;
 }
@@ -830,15 +837,15 @@ static bool upload_directly(struct device *device, void *to, const struct segmen
     if (packed)
         segments_copy(from, 0, bytes, packed, true);
     else if (!ok)
-        (void)no_memory(failure);
+        (void)fail_host_allocation(failure);
     ok = ok && CHECK(cudaMemcpyAsync(to, packed ? packed : from->data, bytes, cudaMemcpyHostToDevice, stream)) &&
          (!pinned || CHECK(cudaStreamSynchronize(stream)));
     free(packed);
     return ok;
 }
 
-bool cuda_copy_in(struct device *device, void *to, const struct segments *from, device_event free,
-                  device_stream stream, struct transfer **made, struct failure *failure)
+bool cuda_upload_begin(struct device *device, void *to, const struct segments *from, device_event free,
+                       device_stream stream, struct transfer **made, struct failure *failure)
 {
     const size_t bytes = segments_bytes(from);
     struct pool *pool = NULL;
@@ -848,7 +855,7 @@ bool cuda_copy_in(struct device *device, void *to, const struct segments *from, 
     *made = NULL;
     if (bytes == 0)
         return true;
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     const bool pinned = from->ndim == 0 && is_pinned(from->data);
     if (bytes > DIRECT_BYTES && !pinned && !gpu_is_capturing(stream))
@@ -856,18 +863,18 @@ bool cuda_copy_in(struct device *device, void *to, const struct segments *from, 
     ok = pool ? upload_by_pool(device, pool, to, from, free, stream, made, failure)
               : (!free || CHECK(cudaStreamWaitEvent(stream, free, 0))) &&
                     upload_directly(device, to, from, stream, pinned, failure);
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }
 
-bool cuda_copy_in_end(struct device *device, struct transfer *transfer, device_stream stream,
-                      struct interval *interval, struct failure *failure)
+bool cuda_upload_end(struct device *device, struct transfer *transfer, device_stream stream,
+                     struct interval *interval, struct failure *failure)
 {
-    const enum cudaStreamCaptureMode mode = gpu_relax();
+    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     struct job *job = &transfer->job;
     struct visit visit;
     bool ok = wait_for_job(device, transfer->pool, job, failure);
-    const bool entered = gpu_enter(device, &visit, failure);
+    const bool entered = gpu_make_current(device, &visit, failure);
 
     ok = ok && entered && CHECK(cudaStreamWaitEvent(stream, job->sent, 0));
     if (!ok) /* other chunks may still be in flight, and their memory is released next */
@@ -879,10 +886,10 @@ bool cuda_copy_in_end(struct device *device, struct transfer *transfer, device_s
         ok = CHECK(cudaEventSynchronize(job->sent));
         *interval = (struct interval){job->when.from, done ? job->when.to : now()};
     }
-    drop_transfer(transfer);
+    destroy_transfer(transfer);
     if (entered)
-        gpu_leave(&visit);
-    gpu_unrelax(mode);
+        gpu_restore_context(&visit);
+    gpu_restore_capture_mode(mode);
     return ok;
 }
 
@@ -895,7 +902,7 @@ static bool download_by_pool(struct device *device, struct pool *pool, const str
     const bool ok =
         CHECK(cudaEventCreateWithFlags(&ready, cudaEventDisableTiming)) && CHECK(cudaEventRecord(ready, stream));
 
-    make_job(&transfer->job, DOWN, to, (void *)from);
+    init_job(&transfer->job, DOWN, to, (void *)from);
     transfer->job.ready = ready;
     transfer->pool = pool;
     if (ok)
@@ -911,13 +918,13 @@ static bool download_directly(struct device *device, const struct segments *to, 
     transfer->job.segments = *to;
     transfer->job.bytes = bytes;
     if (to->ndim && !(transfer->packed = malloc(bytes)))
-        return no_memory(failure);
+        return fail_host_allocation(failure);
     return CHECK(cudaMemcpyAsync(transfer->packed ? transfer->packed : to->data, from, bytes,
                                  cudaMemcpyDeviceToHost, stream));
 }
 
-bool cuda_copy_out(struct device *device, const struct segments *to, const void *from, device_stream stream,
-                   struct transfer **made, struct failure *failure)
+bool cuda_download_begin(struct device *device, const struct segments *to, const void *from, device_stream stream,
+                         struct transfer **made, struct failure *failure)
 {
     struct transfer *transfer = calloc(1, sizeof *transfer);
     struct pool *pool = NULL;
@@ -926,9 +933,9 @@ bool cuda_copy_out(struct device *device, const struct segments *to, const void 
 
     *made = NULL;
     if (!transfer) {
-        return no_memory(failure);
+        return fail_host_allocation(failure);
     }
-    if (!gpu_enter(device, &visit, failure)) {
+    if (!gpu_make_current(device, &visit, failure)) {
         free(transfer);
         return false;
     }
@@ -940,8 +947,8 @@ bool cuda_copy_out(struct device *device, const struct segments *to, const void 
     if (ok)
         *made = transfer;
     else
-        drop_transfer(transfer);
-    gpu_leave(&visit);
+        destroy_transfer(transfer);
+    gpu_restore_context(&visit);
     return ok;
 }
 
@@ -953,17 +960,17 @@ void cuda_prefault(struct device *device, void *memory, size_t bytes, struct tra
     struct pool *pool;
 
     *made = NULL;
-    if (bytes < 2 * HUGE_PAGE || !gpu_enter(device, &visit, failure))
+    if (bytes < 2 * HUGE_PAGE_BYTES || !gpu_make_current(device, &visit, failure))
         return;
     if ((pool = find_pool(device, DOWN)) && (*made = calloc(1, sizeof **made))) {
-        make_job(&(*made)->job, DOWN, &segments, NULL);
+        init_job(&(*made)->job, DOWN, &segments, NULL);
         (*made)->pool = pool;
         hand_over(pool, &(*made)->job);
     }
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
 }
 
-bool cuda_copy_out_end(struct device *device, struct transfer *transfer, struct interval *interval,
+bool cuda_download_end(struct device *device, struct transfer *transfer, struct interval *interval,
                        struct failure *failure)
 {
     struct visit visit;
@@ -973,16 +980,16 @@ bool cuda_copy_out_end(struct device *device, struct transfer *transfer, struct 
         ok = wait_for_job(device, transfer->pool, &transfer->job, failure);
         if (interval)
             *interval = transfer->job.when;
-        entered = gpu_enter(device, &visit, failure);
+        entered = gpu_make_current(device, &visit, failure);
     } else {
-        entered = gpu_enter(device, &visit, failure);
+        entered = gpu_make_current(device, &visit, failure);
         ok = entered && CHECK(cudaStreamSynchronize(transfer->stream));
         if (ok && transfer->packed)
             segments_copy(&transfer->job.segments, 0, transfer->job.bytes, transfer->packed, false);
     }
-    drop_transfer(transfer);
+    destroy_transfer(transfer);
     if (entered)
-        gpu_leave(&visit);
+        gpu_restore_context(&visit);
     return ok && entered;
 }
 
@@ -996,7 +1003,7 @@ bool cuda_pinned_copy(struct device *device, size_t bytes, bool to_device, doubl
     struct visit visit;
     float milliseconds = 0;
 
-    if (!gpu_enter(device, &visit, failure))
+    if (!gpu_make_current(device, &visit, failure))
         return false;
     bool ok = CHECK(cudaHostAlloc(&host, bytes, cudaHostAllocDefault)) &&
               cuda_allocate(device, bytes, NULL, &memory, failure) && CHECK(cudaEventCreate(&events[0])) &&
@@ -1016,6 +1023,6 @@ bool cuda_pinned_copy(struct device *device, size_t bytes, bool to_device, doubl
     cuda_release(device, memory, NULL);
     if (host != NULL)
         (void)cudaFreeHost(host);
-    gpu_leave(&visit);
+    gpu_restore_context(&visit);
     return ok;
 }

@@ -65,8 +65,8 @@ static inline bool supports_pdl(int device)
 }
 
 // csrc/cuda/launch.c: a launch with less host overhead, for the default stream. False where it is not available.
-extern "C" bool gpu_launch_small(int device, const cudaKernelNodeParams *, const size_t *argument_bytes,
-                                 int arguments, cudaError_t *);
+extern "C" bool gpu_launch_by_graph(int device, const cudaKernelNodeParams *, const size_t *argument_bytes,
+                                    int arguments, cudaError_t *);
 
 template <class T>
 struct exactly {
@@ -95,7 +95,7 @@ static cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 
         params.blockDim = block;
         params.sharedMemBytes = (unsigned)shared_bytes;
         params.kernelParams = addresses;
-        if (gpu_launch_small(device, &params, SIZES, (int)sizeof...(Parameters), &code))
+        if (gpu_launch_by_graph(device, &params, SIZES, (int)sizeof...(Parameters), &code))
             return code;
     }
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -37,7 +37,7 @@ import smemkit
 from smemkit import _core
 
 CORES = len(os.sched_getaffinity(0))
-MUCH = 300  # seconds: nothing takes that long
+COMMAND_TIMEOUT = 300  # seconds: nothing takes that long
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Run:
         return self.output
 
 
-def run(*command, seconds=MUCH):
+def run(*command, seconds=COMMAND_TIMEOUT):
     """Runs a command, and kills it with all that it started when its time is up."""
     command = [str(word) for word in command]
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
@@ -66,7 +66,7 @@ def run(*command, seconds=MUCH):
 
 
 @dataclass(frozen=True)
-class Kept:
+class ToolLogs:
     """The tools' own output, in a folder or nowhere; `read` it, and no tool runs and no GPU is needed."""
 
     folder: Path | None
@@ -105,7 +105,7 @@ TOOLS = {  # which looks for what; the kinds that are not here show in a plain r
 PLAIN = "plain run"
 EVERY = ("racecheck", "memcheck")  # for the right ones
 OPTIONS = {"racecheck": ["--racecheck-detect-level", "info", "--racecheck-num-workers", "1"]}
-HANGS = ("barrier", "hang")  # of these kinds some do not end: they run last, and not for long
+MAY_HANG = ("barrier", "hang")  # of these kinds some do not end: they run last, and not for long
 LIMIT, SHORT_LIMIT = 60, 10  # seconds
 
 # A main() for a source file: its kernel, once. `Array` is an argument, read from a file and converted to whatever
@@ -182,11 +182,11 @@ def check(case: Case):
     for fault in report.faults:
         lines = frozenset(line for line in (fault.line, fault.other_line) if line)
         note = "warp-synchronous" if fault.warp_synchronous else ""
-        findings.append(Finding(fault.kind, lines, note, why_silent(case, report, fault)))
+        findings.append(Finding(fault.kind, lines, note, why_not_reported(case, report, fault)))
     return findings
 
 
-def why_silent(case, report, fault):
+def why_not_reported(case, report, fault):
     """Why a tool may not report a fault; "" where nothing is known."""
     text = case.path.read_text()
     name = fault.variable.split("[")[0]
@@ -345,14 +345,14 @@ def races(kept):
 
         def all_tools(job):
             case, program = job
-            seconds = SHORT_LIMIT if faults.get(case.path.name) in HANGS else LIMIT
+            seconds = SHORT_LIMIT if faults.get(case.path.name) in MAY_HANG else LIMIT
             return [one for tool in tools_for(case, faults) for one in sanitize(tool, program, seconds, kept)]
 
         jobs = list(zip(cases, programs, strict=True))
-        batches = {kind: [] for kind in ("", *HANGS)}
+        batches = {kind: [] for kind in ("", *MAY_HANG)}
         for job in jobs:
             kind = faults.get(job[0].path.name)
-            batches[kind if kind in HANGS else ""].append(job)
+            batches[kind if kind in MAY_HANG else ""].append(job)
         found = {}
         for batch in batches.values():
             found.update(zip([case.path for case, _ in batch], pool.map(all_tools, batch), strict=True))
@@ -401,8 +401,8 @@ def describe_races(cases, faults, verdicts, found):
 # Those by instruction are Nsight Compute's of the requests alone. Requests to shared memory have no good counter:
 # smsp__inst_executed_op_shared_ld takes those that no lane makes, too, and its variant _pred_on_any, without
 # these, varies from run to run.
-INSTRUCTION = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op"
-STAGE = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
+SHARED_WAVEFRONTS_BY_INSTRUCTION = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op"
+DATA_STAGE_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
 REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op"
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op"
@@ -414,7 +414,12 @@ COLUMNS = {  # of the table, and what LineReport calls it
     "sectors": "sectors",
 }
 COUNTERS = {  # for each column the metrics that are added up
-    ("shared", access): [[], [f"{INSTRUCTION}_{op}"], [f"{STAGE}_{op}"], [f"{CONFLICTS}_{op}"]]
+    ("shared", access): [
+        [],
+        [f"{SHARED_WAVEFRONTS_BY_INSTRUCTION}_{op}"],
+        [f"{DATA_STAGE_WAVEFRONTS}_{op}"],
+        [f"{CONFLICTS}_{op}"],
+    ]
     for access, op in (("load", "ld"), ("store", "st"))
 } | {
     ("global", access): [[f"{REQUESTS}_{op}" for op in ops], [], [], [], [f"{SECTORS}_{op}" for op in ops]]
@@ -602,7 +607,7 @@ def main():
         options.logs.mkdir(parents=True, exist_ok=True)
     if options.read and not options.logs:
         parser.error("--read: expected the folder as --logs")
-    kept = Kept(options.logs, options.read)
+    kept = ToolLogs(options.logs, options.read)
     lines = ["# smemkit beside the GPU's own tools", "", kept.text("machine.txt", about_machine)]
     lines += ["- the tools' part is of an earlier run, smemkit's of this one", ""] if options.read else [""]
     for part in options.parts:

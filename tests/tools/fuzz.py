@@ -50,12 +50,12 @@ def attempt(seed, rows, device):
     return call, None
 
 
-class AlarmError(BaseException):
+class InterruptedByAlarm(BaseException):
     """What the handler of the alarm raises, in the middle of anything."""
 
 
 def alarm(*_):
-    raise AlarmError
+    raise InterruptedByAlarm
 
 
 def larger(rng, device):
@@ -85,7 +85,7 @@ def attempt_interrupted(seed, device):
         signal.setitimer(signal.ITIMER_REAL, 10 ** rng.uniform(-4, -0.5))
         getattr(smemkit, function)(*given, out=target, **keywords)
         signal.setitimer(signal.ITIMER_REAL, 0)
-    except AlarmError as error:
+    except InterruptedByAlarm as error:
         told, interrupted = " ".join([str(error), *getattr(error, "__notes__", ())]), True
     except Exception:
         return traceback.format_exc(), False

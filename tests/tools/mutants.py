@@ -424,7 +424,7 @@ MUTANTS = [
 ]
 
 
-class BrokenError(Exception):
+class SetupError(Exception):
     """The script, or the code it starts from, is not as it has to be."""
 
 
@@ -463,7 +463,7 @@ def build(folder):
     """Builds what has changed, in place; the metadata tells smemkit its version."""
     status, text = run([sys.executable, "setup.py", "-q", "egg_info", "build_ext", "--inplace"], folder)
     if status:
-        raise BrokenError(f"the build failed:\n{text}")
+        raise SetupError(f"the build failed:\n{text}")
 
 
 def test(folder, arguments):
@@ -478,7 +478,7 @@ def applied(mutant, folder):
     text = path.read_text(encoding="utf-8")
     if text.count(mutant.old) != mutant.times:
         wanted = f"expected {mutant.old!r} {mutant.times} times in {mutant.file}"
-        raise BrokenError(f"{mutant.name}: {wanted}, found it {text.count(mutant.old)} times")
+        raise SetupError(f"{mutant.name}: {wanted}, found it {text.count(mutant.old)} times")
     path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
     try:
         yield
@@ -496,15 +496,15 @@ def check_texts(mutants):
                 pass
 
 
-def check_unbroken(mutants, folder):
+def check_tests_pass(mutants, folder):
     """All that is to fail later passes now, from the copy."""
     status, text = run([sys.executable, "-c", "import smemkit; print(smemkit.__file__)"], folder)
     if status or not Path(text.strip()).is_relative_to(folder.resolve()):
-        raise BrokenError(f"these are not the copy's modules: {text}")
+        raise SetupError(f"these are not the copy's modules: {text}")
     for tests in dict.fromkeys(mutant.tests for mutant in mutants):
         status, text = test(folder, shlex.split(tests))
         if status:
-            raise BrokenError(f"without a mutant pytest {tests} has exit status {status}:\n{text[-5000:]}")
+            raise SetupError(f"without a mutant pytest {tests} has exit status {status}:\n{text[-5000:]}")
         print(f"unbroken, pytest {tests}: {text.strip().splitlines()[-1]}", flush=True)
 
 
@@ -516,7 +516,7 @@ def survives(mutant, folder):
         status, text = test(folder, shlex.split(mutant.tests))
     lines = text.strip().splitlines()
     if status >= 0 and status not in (0, FAILED):
-        raise BrokenError(f"{mutant.name}: pytest has exit status {status}:\n{text[-5000:]}")
+        raise SetupError(f"{mutant.name}: pytest has exit status {status}:\n{text[-5000:]}")
     what = next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1] if lines else "")
     if status < 0:
         what = f"signal {-status}"
@@ -544,11 +544,11 @@ def main():
             folder = Path(name)
             copy_to(folder)
             build(folder)
-            check_unbroken(mutants, folder)
+            check_tests_pass(mutants, folder)
             alive = [mutant.name for mutant in mutants if survives(mutant, folder)]
             build(folder)
-            check_unbroken(mutants[:1], folder)  # nothing has stayed
-    except BrokenError as error:
+            check_tests_pass(mutants[:1], folder)  # nothing has stayed
+    except SetupError as error:
         print(error, file=sys.stderr)
         return 1
     print(f"{len(mutants)} mutants, {len(alive)} survived{': ' if alive else ''}{', '.join(alive)}")
