@@ -497,7 +497,7 @@ def _unit(dtype, named):
     return 2.0**-53 if name == "float64" or (name == "float32" and not named) else 2.0**-24
 
 
-def _expected_matmul(problem, a, b):
+def _matmul(problem, a, b):
     dtype = DTYPES[problem["dtype"]] if problem["dtype"] else np.promote_types(a.dtype, b.dtype)
     _raise_unless(casts(a.dtype, dtype) and casts(b.dtype, dtype), TypeError("same_kind"))
     a, b = cast(a, dtype), cast(b, dtype)

@@ -80,7 +80,7 @@ def test_numpys_integers_are_addresses():
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        ((lanes(4, 33),), {}, ValueError, "addresses: expected no more than 32, one a lane, got 33"),
+        ((lanes(4, 33),), {}, ValueError, "addresses: expected no more than 32, one per lane, got 33"),
         (([0, 4, 6],), {}, ValueError, "addresses: expected multiples of 4, the size, got 6 for lane 2"),
         (([-4],), {}, ValueError, "addresses: expected an integer from 0 to 2**64 - 1 or None, got -4 for lane 0"),
         (([0, 1.0],), {}, TypeError, "or None, got 1.0 for lane 1"),

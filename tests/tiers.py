@@ -72,7 +72,7 @@ def times(full, default):
 # ---- selection --------------------------------------------------------------------------------------------------
 
 
-def test_function_id(nodeid):
+def function_node_id(nodeid):
     return nodeid.partition("[")[0]
 
 
@@ -117,7 +117,7 @@ def select_default_tier(items):
     groups = collections.defaultdict(list)
     for item in items:
         if not item.get_closest_marker("slow"):
-            groups[test_function_id(item.nodeid)].append(item)
+            groups[function_node_id(item.nodeid)].append(item)
     chosen = set()
     for group in groups.values():
         mark = group[0].get_closest_marker("covering")
@@ -201,10 +201,10 @@ def pytest_configure(config):
 
 
 def pytest_runtest_logreport(report):
-    used[test_function_id(report.nodeid)] += getattr(report, "cpu_seconds", 0.0)
+    used[function_node_id(report.nodeid)] += getattr(report, "cpu_seconds", 0.0)
 
 
-def tests_over_budget(config):
+def functions_over_budget(config):
     """(function, CPU seconds) of those that took too much."""
     if not config.getoption("budget") or tier["full"]:
         return []
@@ -213,12 +213,12 @@ def tests_over_budget(config):
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session, exitstatus):
-    if exitstatus == 0 and not hasattr(session.config, "workerinput") and tests_over_budget(session.config):
+    if exitstatus == 0 and not hasattr(session.config, "workerinput") and functions_over_budget(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    for name, seconds in tests_over_budget(config):
+    for name, seconds in functions_over_budget(config):
         terminalreporter.write_line(
             f"{name} took {seconds:.1f} CPU-s; a test function of the default tier has {SECONDS}. Mark it "
             "`covering`, or `slow`, or make it do less",

@@ -1,4 +1,5 @@
-/* assert ends the launch, not the process. Outside kernels it aborts, as ever. No guard: <assert.h> has none. */
+/* assert in a kernel aborts the launch, not the process; in host code it aborts as usual. No include guard, like
+ * <assert.h>. */
 #include_next <assert.h>
 
 #ifndef NDEBUG

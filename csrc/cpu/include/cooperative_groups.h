@@ -1,5 +1,5 @@
-/* Cooperative groups: the block, tiles of a warp, and the lanes that are together. Grids can be asked for their
- * size, but not be waited for: blocks run one after another here. */
+/* Cooperative groups: blocks, tiles of a warp, and coalesced lanes. Grids report their size, but cannot be
+ * synchronised: blocks run one after another here. */
 #ifndef SMEMKIT_COOPERATIVE_GROUPS_H
 #define SMEMKIT_COOPERATIVE_GROUPS_H
 
@@ -24,7 +24,7 @@ SMEMKIT_INLINE unsigned rank_in_block()
     return linear(threadIdx, blockDim);
 }
 
-/* A shuffle of any type that is copied byte by byte, 8 bytes at a time */
+/* A shuffle of any trivially copyable type, 8 bytes at a time */
 template <class T>
 SMEMKIT_INLINE T shuffle(unsigned mask, const T &value, int lane, const char *file, int line)
 {
@@ -130,7 +130,7 @@ SMEMKIT_INLINE thread_block this_thread_block()
     return thread_block();
 }
 
-/* What groups inside a warp have in common. Threads are numbered by rank; votes come back with bit i for rank i.
+/* The base of groups within a warp. Threads are numbered by rank; bit i of a vote's result is rank i.
  */
 class smemkit_lanes : public thread_group
 {
@@ -176,7 +176,7 @@ class smemkit_lanes : public thread_group
         return all ? packed(vote(1, file, line)) : 0;
     }
 
-    /* the rest is for the functions of this header */
+    /* for the functions of this header */
     SMEMKIT_UNSEEN unsigned rank() const
     {
         return (unsigned)__builtin_popcount(mask & ((1u << smemkit::lane()) - 1));
@@ -223,7 +223,7 @@ class smemkit_lanes : public thread_group
     }
 };
 
-/* The lanes that are together at one place of the kernel, or some of them */
+/* The lanes that are converged at a point of the kernel, or some of them */
 class coalesced_group : public smemkit_lanes
 {
   public:
@@ -249,7 +249,7 @@ SMEMKIT_INLINE coalesced_group coalesced_threads(SMEMKIT_HERE)
     return coalesced_group(smemkit_active_mask(file, line));
 }
 
-/* Size neighbouring lanes of a warp. Parent: what it is a tile of; void where that is no longer known. */
+/* Size consecutive lanes of a warp. Parent: the group it is a tile of; void if unknown. */
 template <unsigned Size, class Parent = void>
 class thread_block_tile : public smemkit_lanes
 {
@@ -319,7 +319,7 @@ tiled_partition(const thread_block_tile<Of, Parent> &parent)
     return thread_block_tile<Size, thread_block_tile<Of, Parent>>((unsigned)parent.thread_rank() / Size,
                                                                   Of / Size);
 }
-/* of a size that is known when it runs: of a block or a tile by neighbours, of other lanes by rank */
+/* with a run-time size: a block or a tile is divided into consecutive threads, other lanes by rank */
 SMEMKIT_INLINE thread_group tiled_partition(const thread_group &parent, unsigned size)
 {
     const unsigned mask = parent.lanes() ? parent.lanes() : 0xffffffffu,
@@ -346,7 +346,7 @@ SMEMKIT_INLINE thread_block_tile<1> this_thread()
     return thread_block_tile<1>(0, 1);
 }
 
-/* Those lanes of a group whose predicate, or label, is the same */
+/* The lanes of a group with the same predicate, or label */
 SMEMKIT_INLINE coalesced_group binary_partition(const smemkit_lanes &group, bool predicate, SMEMKIT_HERE)
 {
     const unsigned yes = group.vote(predicate, file, line);
@@ -358,7 +358,7 @@ SMEMKIT_INLINE coalesced_group labeled_partition(const smemkit_lanes &group, Lab
     return coalesced_group(group.match(label, file, line));
 }
 
-/* A grid: where this thread stands in it. */
+/* A grid: the position of this thread in it. */
 class grid_group
 {
   public:

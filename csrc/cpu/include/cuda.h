@@ -1,4 +1,4 @@
-/* The driver's interface is the host's; kernels that include it need its version at most. */
+/* The driver API is for host code; kernels that include this need at most its version. */
 #include "cuda_runtime.h"
 
 #ifndef CUDA_VERSION

@@ -1,5 +1,5 @@
-/* cp.async as functions: copies from global to shared memory that run beside the kernel. Here they run late, at
- * the wait (csrc/cpu/async.c), so that a wait that is missing is seen in the result. */
+/* cp.async as functions: asynchronous copies from global to shared memory. Here they are performed at the wait
+ * (csrc/cpu/async.c), so that a missing wait shows in the result. */
 #ifndef SMEMKIT_CUDA_PIPELINE_H
 #define SMEMKIT_CUDA_PIPELINE_H
 
@@ -16,7 +16,7 @@ SMEMKIT_INLINE void __pipeline_commit()
 {
     smemkit_async_commit();
 }
-/* until all but the last `prior` groups are there */
+/* waits for all but the last `prior` groups */
 SMEMKIT_INLINE void __pipeline_wait_prior(size_t prior)
 {
     smemkit_async_wait((unsigned)prior);

@@ -1,6 +1,6 @@
-/* The dialect: CUDA C++ as the host's C++ compiler can read it. Found as <cuda_runtime.h> by include path, so
- * that a kernel file holds nothing that is not CUDA. smemkit/dialect.py rewrites before it what C++ has no
- * words for: kernel<<<…>>>(…) and __shared__ variables. What runs it: csrc/cpu/executor.h.
+/* The dialect: CUDA C++ for the host's C++ compiler. The include path finds it as <cuda_runtime.h>, so that kernel
+ * files contain only CUDA. smemkit/dialect.py first rewrites what C++ cannot express: kernel<<<…>>>(…) and
+ * __shared__ variables. The executor that runs it: csrc/cpu/executor.h.
  */
 #ifndef SMEMKIT_CUDA_RUNTIME_H
 #define SMEMKIT_CUDA_RUNTIME_H
@@ -20,7 +20,8 @@
 
 #include "../executor.h"
 
-/* smemkit's own library holds its kernels twice, for a GPU and for the CPU: the tag keeps their symbols apart. */
+/* smemkit's own library contains each kernel twice, for a GPU and for the CPU: the tag makes their symbols
+ * different. */
 #ifdef SMEMKIT_BESIDE_CUDA
 #define __global__ __attribute__((abi_tag("cpu")))
 #else
@@ -33,7 +34,7 @@
 #define __managed__
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__    /* nothing: the C++ library of gcc 13 writes __attribute__((__noinline__)) */
+#define __noinline__    /* empty: gcc 13's C++ library uses __attribute__((__noinline__)) */
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
 #define __cluster_dims__(...)
@@ -41,19 +42,19 @@
 #ifndef __CUDACC__
 #define __CUDACC__ 1
 #endif
-/* What a kernel that asks is told: the oldest GPU that smemkit knows. Code for newer ones is mostly inline PTX,
- * and has another way beside it. */
+/* The architecture that kernels see: the oldest one supported. Code for newer ones is mostly inline PTX, with an
+ * alternative for older ones. */
 #ifndef __CUDA_ARCH__
 #define __CUDA_ARCH__ 750
 #endif
 
-/* so that a kernel's pointer can be launched with NULL */
+/* so that NULL can be passed as a kernel's pointer argument */
 #undef NULL
 #define NULL nullptr
 
-/* A build for checking has a hook at every access to memory and at every basic block of the kernel. The dialect's
- * own functions have none: they are not what is checked, and what they do for the kernel they tell the checker
- * themselves, with the place in the kernel that called them (SMEMKIT_PC, in the function that the kernel calls).
+/* A checked build has a hook at every memory access and at every basic block of the kernel. The dialect's own
+ * functions have none, because they are not what is checked; they report the kernel's accesses themselves, with
+ * the kernel's call site (SMEMKIT_PC, in the function that the kernel calls).
  */
 #ifndef SMEMKIT_CHECKED
 #define SMEMKIT_UNSEEN
@@ -73,7 +74,7 @@
 #endif
 #define SMEMKIT_INLINE SMEMKIT_UNSEEN static inline
 
-/* For what CUDA has and the CPU device has not: an error in the line of the kernel that calls it */
+/* For CUDA features that the CPU device lacks: a compile error at the line of the kernel that uses them */
 #if __has_attribute(unavailable)
 #define SMEMKIT_UNAVAILABLE(message) __attribute__((unavailable(message)))
 #else
@@ -91,13 +92,13 @@
 #include "smemkit/sync.h"
 #include "smemkit/atomics.h"
 
-/* Where gcc checks that a function has not written past the end of its local arrays */
+/* Called by gcc's check for writes past the end of local arrays */
 extern "C" SMEMKIT_UNSEEN __attribute__((weak, used, visibility("hidden"), noreturn)) void __stack_chk_fail()
 {
     smemkit_overrun((const void *)__builtin_return_address(0));
 }
 
-/* In a checked build copies are calls of functions, since gcc moves 12 or 24 bytes without a hook */
+/* In a checked build copies are function calls, because gcc copies 12 or 24 bytes without a hook */
 #ifdef SMEMKIT_CHECKED
 #define __builtin_memcpy  memcpy
 #define __builtin_memmove memmove

@@ -1,4 +1,4 @@
-/* CUDART_PI_F and its kin, with CUDA's values. */
+/* CUDART_PI_F and similar constants, with CUDA's values. */
 #ifndef SMEMKIT_MATH_CONSTANTS_H
 #define SMEMKIT_MATH_CONSTANTS_H
 

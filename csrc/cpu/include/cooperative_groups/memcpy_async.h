@@ -9,7 +9,7 @@
 namespace cooperative_groups
 {
 
-/* Each call is one group of copies. */
+/* Each call makes one group of copies. */
 template <class Group, class To, class From, class Bytes>
 SMEMKIT_INLINE void memcpy_async(const Group &group, To *to, const From *from, const Bytes &bytes, SMEMKIT_HERE)
 {
@@ -17,7 +17,7 @@ SMEMKIT_INLINE void memcpy_async(const Group &group, To *to, const From *from, c
                         file, line);
     smemkit_async_commit();
 }
-/* layouts: numbers of elements, of which the smaller one counts */
+/* layouts: numbers of elements; the smaller one is copied */
 template <class Group, class T, class ToLayout, class FromLayout,
           class = std::enable_if_t<std::is_convertible_v<FromLayout, size_t>>>
 SMEMKIT_INLINE void memcpy_async(const Group &group, T *to, const ToLayout &there, const T *from,
@@ -29,7 +29,7 @@ SMEMKIT_INLINE void memcpy_async(const Group &group, T *to, const ToLayout &ther
     smemkit_async_commit();
 }
 
-/* until all but the last Stages copies of this thread are there; then those of the whole group are */
+/* waits for all but the last Stages copies of this thread, then for the other threads of the group */
 template <unsigned Stages, class Group>
 SMEMKIT_INLINE void wait_prior(const Group &group, SMEMKIT_HERE)
 {

@@ -1,4 +1,4 @@
-/* cooperative_groups::reduce over a tile or over lanes that are together */
+/* cooperative_groups::reduce over a tile or over coalesced lanes */
 #ifndef SMEMKIT_COOPERATIVE_GROUPS_REDUCE_H
 #define SMEMKIT_COOPERATIVE_GROUPS_REDUCE_H
 
@@ -7,8 +7,8 @@
 namespace cooperative_groups
 {
 
-/* Each step joins, at every rank that is a multiple of 2 * step, two neighbouring stretches of step values; rank 0
- * then has them all, in order. */
+/* In each step every rank that is a multiple of 2 * step combines two adjacent ranges of step values; at the end
+ * rank 0 has combined all, in order. */
 template <class T, class Operator>
 SMEMKIT_UNSEEN T reduce(const smemkit_lanes &group, T value, Operator &&combine, SMEMKIT_HERE)
 {

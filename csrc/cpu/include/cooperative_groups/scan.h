@@ -1,4 +1,4 @@
-/* cooperative_groups::inclusive_scan and exclusive_scan over a tile or over lanes that are together */
+/* cooperative_groups::inclusive_scan and exclusive_scan over a tile or over coalesced lanes */
 #ifndef SMEMKIT_COOPERATIVE_GROUPS_SCAN_H
 #define SMEMKIT_COOPERATIVE_GROUPS_SCAN_H
 

@@ -1,11 +1,11 @@
-/* Asynchronous copies of any number of bytes, cut into those that cp.async makes. */
+/* Asynchronous copies of any number of bytes, divided into the sizes of cp.async. */
 #ifndef SMEMKIT_ASYNC_H
 #define SMEMKIT_ASYNC_H
 
 namespace cuda
 {
 
-/* A number of bytes, and the promise that both addresses are multiples of Alignment */
+/* A number of bytes, and the promise that both addresses are aligned to Alignment */
 template <size_t Alignment>
 struct aligned_size_t {
     static constexpr size_t align = Alignment;
@@ -24,8 +24,8 @@ struct aligned_size_t {
 namespace smemkit
 {
 
-/* The share of thread `rank` of `threads` in a copy: pieces of 16, 8 or 4 bytes, as the addresses allow. What no
- * piece fits is copied at once. */
+/* Thread `rank`'s share of a copy by `threads` threads: pieces of 16, 8 or 4 bytes, as the alignment allows. The
+ * remaining bytes are copied at once. */
 SMEMKIT_INLINE void copy_async(unsigned rank, unsigned threads, void *to, const void *from, size_t bytes,
                                const void *pc, const char *file, int line)
 {

@@ -1,5 +1,5 @@
-/* Atomics on shared and global memory, of all types that CUDA has. Each returns the old value, and gives other
- * threads a turn now and then. The scopes _block and _system are the same thing here. */
+/* Atomics on shared and global memory, for all types that CUDA supports. Each returns the old value, and yields to
+ * other threads now and then. The scopes _block and _system are the same here. */
 #ifndef SMEMKIT_ATOMICS_H
 #define SMEMKIT_ATOMICS_H
 
@@ -34,9 +34,9 @@ SMEMKIT_INLINE To bit_copy(const From &from)
     return to;
 }
 
-enum order { RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, COMPARES }; /* as the checker counts them */
+enum order { RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, COMPARES }; /* the checker's encoding */
 
-/* *address = update(*address), as one step */
+/* *address = update(*address), atomically */
 template <class T, class Update>
 SMEMKIT_INLINE T atomic_update(T *address, const void *pc, Update update, order order = RELAXED)
 {
@@ -52,7 +52,7 @@ SMEMKIT_INLINE T atomic_update(T *address, const void *pc, Update update, order 
     return bit_copy<T>(old);
 }
 
-/* if (*address == expected) *address = value; as one step. Returns the old value; bits are compared. */
+/* Atomic compare-and-swap. Returns the old value; compares bits. */
 template <class T>
 SMEMKIT_INLINE T atomic_compare(T *address, const void *pc, T expected, T value, order order = RELAXED,
                                 smemkit::order otherwise = RELAXED)
@@ -80,7 +80,7 @@ SMEMKIT_INLINE T atomic_compare(T *address, const void *pc, T expected, T value,
     SMEMKIT_ATOMIC_OF_SCOPE(name##_block, type, expression) \
     SMEMKIT_ATOMIC_OF_SCOPE(name##_system, type, expression)
 
-/* unsigned arithmetic wraps; signed arithmetic must not overflow in C++ */
+/* unsigned arithmetic wraps; signed overflow is undefined in C++ */
 SMEMKIT_ATOMIC(atomicAdd, int, (unsigned)old + (unsigned)value)
 SMEMKIT_ATOMIC(atomicAdd, unsigned int, old + value)
 SMEMKIT_ATOMIC(atomicAdd, unsigned long long, old + value)
@@ -114,7 +114,7 @@ SMEMKIT_ATOMIC(atomicXor, unsigned long long, old ^ value)
 #undef SMEMKIT_ATOMIC
 #undef SMEMKIT_ATOMIC_OF_SCOPE
 
-/* float2 and float4: each component is atomic, the vector is not; so it is on the GPU. */
+/* float2 and float4: each component is atomic, the vector is not, as on the GPU. */
 namespace smemkit
 {
 

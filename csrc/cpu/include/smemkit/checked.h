@@ -1,11 +1,11 @@
-/* What the dialect tells the checker. In a plain build all of it is nothing. */
+/* The dialect's reports to the checker. All are empty in a plain build. */
 #ifndef SMEMKIT_CHECKED_H
 #define SMEMKIT_CHECKED_H
 
 namespace smemkit
 {
 
-/* An access to `bytes` bytes that follows, made for the kernel at `pc` */
+/* Reports an access to `bytes` bytes that follows, for the kernel's call at `pc` */
 SMEMKIT_INLINE void reads(const volatile void *address, unsigned bytes, const void *pc)
 {
 #ifdef SMEMKIT_CHECKED
@@ -23,8 +23,8 @@ SMEMKIT_INLINE void writes(const volatile void *address, unsigned bytes, const v
 #endif
 }
 
-/* The access itself, as the dialect's functions make it once they have told of it. A struct is copied byte by
- * byte: by its copy constructor, or by memcpy, it would be told of twice. */
+/* The access itself, after it has been reported. A struct is copied byte by byte: its copy constructor, or memcpy,
+ * would report it again. */
 template <class T>
 SMEMKIT_INLINE void copy_untold(T *to, const T *from)
 {

@@ -11,7 +11,7 @@ namespace smemkit
 /* kind: NumPy's letter for a scalar (b bool, i, u, f), or E bfloat16, V a struct, v void, P a pointer;
  * `size` its bytes. A float4 is four lanes of f. */
 struct described {
-    long long pointer, constant, kind, size, lanes, extent[4]; /* extent: of an array; 0 behind its dimensions */
+    long long pointer, constant, kind, size, lanes, extent[4]; /* extent: of an array; 0 after its dimensions */
 };
 
 template <class T, bool STRUCT>
@@ -30,7 +30,7 @@ struct smemkit_element<T *> {
     enum { kind = 'P', size = sizeof(T *), lanes = 1 };
 };
 
-/* of float (*)[8] and float [][8]: what the rows are made of */
+/* for float (*)[8] and float [][8]: the element type of the rows */
 template <class T, decltype(sizeof(0)) N>
 struct smemkit_element<T[N]> : smemkit_element<T> {
 };
@@ -91,7 +91,7 @@ struct description<const T *> {
     static constexpr described smemkit_value = {
         1, 1, smemkit_element<T>::kind, smemkit_element<T>::size, smemkit_element<T>::lanes, {}};
 };
-/* of what cannot change */
+/* the description of a const object */
 constexpr described constant_of(described one)
 {
     return {one.pointer, 1, one.kind, one.size, one.lanes, {}};
@@ -115,7 +115,7 @@ template <class T>
 struct description<volatile T> : description<T> {
 };
 
-/* of an array: the element's, and one dimension more in front */
+/* the description of an array: its element's, with one more leading dimension */
 constexpr described array_of(described one, long long length)
 {
     return {0, one.constant, one.kind, one.size, one.lanes, {length, one.extent[0], one.extent[1], one.extent[2]}};

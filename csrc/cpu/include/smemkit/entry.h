@@ -1,5 +1,5 @@
-/* The way from Python into a user's kernel: smemkit/kernel.py puts these behind the user's text, one for each
- * kernel and for each variable. */
+/* Entry points from Python into a user's kernels: smemkit/kernel.py appends one of these macros per kernel and per
+ * variable to the user's source. */
 #ifndef SMEMKIT_ENTRY_H
 #define SMEMKIT_ENTRY_H
 
@@ -26,7 +26,7 @@ int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t sha
         configuration(name, {shape[0], shape[1], shape[2]}, {shape[3], shape[4], shape[5]}, shared_bytes);
 
     (void)arguments;
-    configured.shared_limit = SIZE_MAX; /* the executor has a limit of its own */
+    configured.shared_limit = SIZE_MAX; /* the executor has its own limit */
     configured.closed = (int)shape[6];
     smemkit_forget();
     launch(configured, kernel, *(std::remove_reference_t<P> *)arguments[I]...);

@@ -1,4 +1,4 @@
-/* The operators of cooperative_groups::reduce and its kin. */
+/* The operators of cooperative_groups::reduce and scans. */
 #ifndef SMEMKIT_FUNCTIONAL_H
 #define SMEMKIT_FUNCTIONAL_H
 

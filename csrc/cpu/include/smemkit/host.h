@@ -1,9 +1,9 @@
-/* The host's side of the dialect: launches, errors, memory. Memory of the CPU device is host memory between
- * guard pages, and every launch is complete when it returns. */
+/* The host side of the dialect: launches, errors, memory. Memory of the CPU device is host memory between guard
+ * pages, and every launch is complete when it returns. */
 #ifndef SMEMKIT_HOST_H
 #define SMEMKIT_HOST_H
 
-/* nodiscard: a launcher of ours that drops one does not compile (setup.py); users' code may. */
+/* nodiscard: our launchers do not compile if they ignore an error (setup.py); users' code may ignore them. */
 enum [[nodiscard]] cudaError{cudaSuccess = 0,
                              cudaErrorInvalidValue = 1,
                              cudaErrorMemoryAllocation = 2,
@@ -16,7 +16,7 @@ enum [[nodiscard]] cudaError{cudaSuccess = 0,
                              cudaErrorUnknown = 999};
 typedef enum cudaError cudaError_t;
 
-/* Not CUDA's CUstream_st: launchers compiled for the two devices must differ in their types. */
+/* Not CUDA's CUstream_st: launchers for the two devices must have different types. */
 typedef struct smemkit_stream *cudaStream_t;
 
 enum cudaMemcpyKind {
@@ -133,15 +133,14 @@ static inline cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t
 namespace smemkit
 {
 
-/* How much dynamic shared memory a kernel may have; raised above 48 KB by cudaFuncSetAttribute, which is one
- * setting for all kernels here: the executor has no other use for it. */
+/* The limit of dynamic shared memory. cudaFuncSetAttribute raises it above 48 KB, here for all kernels. */
 SMEMKIT_UNSEEN inline size_t &shared_limit()
 {
     static size_t bytes = 48 * 1024;
     return bytes;
 }
 
-/* extern __shared__ T name[]; for a whole file */
+/* extern __shared__ T name[]; at file scope */
 template <class T>
 struct dynamic_shared {
     const char *name;
@@ -175,15 +174,15 @@ SMEMKIT_UNSEEN void launch(smemkit_launch launch, const Call &call, Arguments...
     smemkit_run(&launch);
 }
 
-/* smemkit's own kernels end, however slow the machine is: they are built with SMEMKIT_UNWATCHED. */
+/* smemkit's own kernels always end, so they are built without a watchdog (SMEMKIT_UNWATCHED). */
 #ifdef SMEMKIT_UNWATCHED
 constexpr int watched = 0;
 #else
 constexpr int watched = 1;
 #endif
 
-/* The first half of kernel<<<configuration>>>(arguments); the second is the call of what it returns. `Call` is a
- * lambda that calls a template, so that the arguments, which are copied, decide its types; or a function. */
+/* The first half of kernel<<<configuration>>>(arguments); the second half calls the result. `Call` is a function,
+ * or a lambda that calls a template, so that the types of the copied arguments select the instance. */
 SMEMKIT_UNSEEN inline smemkit_launch configuration(const char *kernel, dim3 grid, dim3 block,
                                                    size_t shared_bytes = 0, cudaStream_t = nullptr)
 {

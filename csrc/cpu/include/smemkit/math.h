@@ -1,9 +1,9 @@
-/* CUDA's device functions that C++ does not have, as far as kernels of the textbook kind use them. The fast
- * approximations are the accurate functions here. */
+/* CUDA's device functions that C++ lacks, as far as textbook kernels use them. The fast approximations are the
+ * accurate functions here. */
 #ifndef SMEMKIT_MATH_H
 #define SMEMKIT_MATH_H
 
-/* min and max: no templates where the types agree, so that std::min and std::max beside them are no rivals */
+/* min and max: not templates for equal types, so that they do not compete with std::min and std::max */
 #define SMEMKIT_MIN_MAX(type, least, most)  \
     SMEMKIT_INLINE type min(type a, type b) \
     {                                       \
@@ -25,7 +25,7 @@ SMEMKIT_MIN_MAX(double, ::fmin(a, b), ::fmax(a, b))
 #undef SMEMKIT_INTEGER_MIN_MAX
 #undef SMEMKIT_MIN_MAX
 
-/* of two types, the common one */
+/* for two types, in their common type */
 template <class A, class B>
 SMEMKIT_INLINE std::enable_if_t<!std::is_same_v<A, B>, std::common_type_t<A, B>> min(A a, B b)
 {
@@ -98,7 +98,7 @@ SMEMKIT_INLINE float __saturatef(float x)
 {
     return x >= 1.0f ? 1.0f : x > 0.0f ? x : 0.0f; /* NaN becomes 0 */
 }
-/* The C library has declared functions of these names, so they are macros for what they approximate. */
+/* The C library declares functions with these names, so they are macros. */
 #define __expf(x)          expf(x)
 #define __exp10f(x)        powf(10.0f, x)
 #define __logf(x)          logf(x)
@@ -112,8 +112,8 @@ SMEMKIT_INLINE float __saturatef(float x)
 
 SMEMKIT_FUNCTION_2(float, __fdividef, float, x / y)
 
-/* Arithmetic in a given direction of rounding: of the exact result, the float that lies there. Never part of an
- * fma, as on the GPU. float32 operations are exact enough in double to tell on which side the float lies. */
+/* Arithmetic with a given rounding direction. Never fused, as on the GPU. float32 operations are computed in
+ * double, which is exact enough to round correctly. */
 namespace smemkit
 {
 
@@ -340,7 +340,7 @@ SMEMKIT_FUNCTION_1(double, __uint2double_rn, unsigned, (double)x)
 SMEMKIT_FUNCTION_1(double, __ll2double_rn, long long, (double)x)
 SMEMKIT_FUNCTION_1(double, __ull2double_rn, unsigned long long, (double)x)
 
-/* Loads and stores with a cache hint: there is nothing to hint at. */
+/* Loads and stores with a cache hint, which is ignored. */
 #define SMEMKIT_LOAD(name)                              \
     template <class T>                                  \
     SMEMKIT_INLINE T name(const T *address)             \
@@ -372,9 +372,9 @@ SMEMKIT_INLINE long long clock64()
 {
     return smemkit_clock64();
 }
-/* clock() is the C library's declaration, with the executor's function behind it. */
+/* clock(), declared by the C library, calls the executor's function. */
 extern "C" clock_t clock() noexcept __asm__("smemkit_clock");
-/* SIMD within a word, as far as it is met */
+/* SIMD within a word, the common functions */
 SMEMKIT_INLINE int __dp4a(int x, int y, int sum)
 {
     for (int i = 0; i < 32; i += 8)
@@ -388,7 +388,7 @@ SMEMKIT_INLINE unsigned __dp4a(unsigned x, unsigned y, unsigned sum)
     return sum;
 }
 
-/* An address is the same in every space. */
+/* All address spaces have the same addresses. */
 SMEMKIT_INLINE size_t __cvta_generic_to_shared(const void *address)
 {
     return (size_t)address;

@@ -1,5 +1,5 @@
-/* The 16-bit floating-point types, __half and __nv_bfloat16, and their pairs. A value is computed in float32 and
- * rounded to nearest even, which for one operation gives what the GPU's own instruction gives. */
+/* The 16-bit floating-point types, __half and __nv_bfloat16, and their pairs. Values are computed in float32 and
+ * rounded to nearest even, which for a single operation gives the GPU's result. */
 #ifndef SMEMKIT_NARROW_H
 #define SMEMKIT_NARROW_H
 
@@ -29,8 +29,8 @@ struct bfloat {
 template <class T>
 constexpr bool fits_float = std::numeric_limits<T>::digits <= std::numeric_limits<float>::digits;
 
-/* Made of a number of any type, it is rounded once. It is copied as its two bytes; the operators that work on it
- * in place tell the checker. */
+/* Construction from a number of any type rounds once. Copies copy two bytes; compound assignments report their
+ * accesses to the checker. */
 template <class Format>
 struct narrow {
     uint16_t bits;
@@ -178,7 +178,7 @@ SMEMKIT_INLINE narrow<Format> atomic_add(narrow<Format> *address, const void *pc
     return atomic_update(address, pc, [=](narrow<Format> old) SMEMKIT_UNSEEN { return old + value; });
 }
 
-/* of a maximum or minimum: NaN if one of them is */
+/* maximum or minimum: NaN if an operand is NaN */
 template <class T>
 SMEMKIT_INLINE T or_nan(T x, T y, float otherwise)
 {
@@ -187,7 +187,7 @@ SMEMKIT_INLINE T or_nan(T x, T y, float otherwise)
 
 } // namespace smemkit
 
-/* The functions of one type T and its pair T2; CUDA has the same names for both types, but for conversions. */
+/* The functions of a type T and its pair T2; CUDA uses the same names for both types, except conversions. */
 #define SMEMKIT_NARROW(T, T2)                                                                                    \
     SMEMKIT_INLINE T2 make_##T2(T x, T y)                                                                        \
     {                                                                                                            \
@@ -253,7 +253,7 @@ SMEMKIT_INLINE T or_nan(T x, T y, float otherwise)
     SMEMKIT_NARROW_BINARY(T, T2, name##_sat, name##2##_sat, __saturatef(name(x, y).value()))
 #define SMEMKIT_NARROW_COMPARISON(T, T2, name, ordered, unordered)                                                \
     SMEMKIT_FUNCTION_2(bool, __h##name, T, ordered)                                                               \
-    SMEMKIT_FUNCTION_2(bool, __h##name##u, T, unordered) /* or one of them is NaN */                              \
+    SMEMKIT_FUNCTION_2(bool, __h##name##u, T, unordered) /* or an operand is NaN */                               \
     SMEMKIT_FUNCTION_2(T2, __h##name##2, T2, (T2{(float)__h##name(x.x, y.x), (float)__h##name(x.y, y.y)}))        \
     SMEMKIT_FUNCTION_2(T2, __h##name##u2, T2, (T2{(float)__h##name##u(x.x, y.x), (float)__h##name##u(x.y, y.y)})) \
     SMEMKIT_FUNCTION_2(bool, __hb##name##2, T2, __h##name(x.x, y.x) && __h##name(x.y, y.y))                       \
@@ -269,7 +269,8 @@ SMEMKIT_INLINE T or_nan(T x, T y, float otherwise)
         return {__hfma##suffix(x.x, y.x, z.x), __hfma##suffix(x.y, y.y, z.y)};           \
     }
 
-/* Conversions whose names hold the type's: __float2half, __low2bfloat16, __halves2half2 … NAME: half or bfloat16
+/* Conversions whose names contain the type's: __float2half, __low2bfloat16, __halves2half2, ... NAME: half or
+ * bfloat16
  */
 #define SMEMKIT_NARROW_CONVERSIONS(T, T2, NAME)                                                      \
     SMEMKIT_FUNCTION_1(T, __float2##NAME, float, x)                                                  \
@@ -299,7 +300,7 @@ SMEMKIT_INLINE T or_nan(T x, T y, float otherwise)
     SMEMKIT_FUNCTION_1(type, __##NAME##2##name##_rz, T, smemkit::saturate<type>(truncf(x.value())))     \
     SMEMKIT_FUNCTION_1(type, __##NAME##2##name##_ru, T, smemkit::saturate<type>(ceilf(x.value())))      \
     SMEMKIT_FUNCTION_1(type, __##NAME##2##name##_rd, T, smemkit::saturate<type>(floorf(x.value())))
-/* and of pairs: NAME2 is half2 or bfloat162 */
+/* the same for pairs: NAME2 is half2 or bfloat162 */
 #define SMEMKIT_NARROW_PAIRS(T, T2, NAME, NAME2)                                           \
     SMEMKIT_FUNCTION_2(T2, __floats2##NAME2##_rn, float, (T2{x, y}))                       \
     SMEMKIT_FUNCTION_1(T2, __float2##NAME2##_rn, float, (T2{x, x}))                        \
@@ -321,7 +322,7 @@ template <class Format>
 struct format_of<narrow<Format>> : Format {
 };
 
-/* The neighbour of what is nearest to x, if that lies on a side of x where the result must not be */
+/* The neighbour of x rounded to nearest, if that is on the wrong side of x */
 template <class T>
 SMEMKIT_INLINE T directed(float x, bool not_below, bool not_above)
 {

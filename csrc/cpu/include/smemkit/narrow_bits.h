@@ -1,6 +1,6 @@
-/* The bits of the 16-bit floating-point types, there and back: for the dialect's __half and __nv_bfloat16, and for
- * C on the host, whose compilers need not have a _Float16. Rounded to nearest, ties to even; in C++ all of it is
- * in namespace smemkit. */
+/* Conversions between float32 and the bits of the 16-bit floating-point types: for the dialect's __half and
+ * __nv_bfloat16, and for C on the host, whose compilers may lack _Float16. Rounds to nearest, ties to even; in C++
+ * everything is in namespace smemkit. */
 #ifndef SMEMKIT_NARROW_BITS_H
 #define SMEMKIT_NARROW_BITS_H
 
@@ -51,7 +51,7 @@ SMEMKIT_INLINE uint16_t float16_from_float(float value)
         return 0x7fff; /* NaN, CUDA's */
     if (x >= 0x477ff000)
         return (uint16_t)(sign | 0x7c00); /* 65520 and above round to infinity */
-    if (x < 0x38800000)                   /* below 2^-14: the units of 0.5 are the steps of the subnormals */
+    if (x < 0x38800000)                   /* below 2^-14: subnormals, in steps of the unit of 0.5 */
         x = bits_of_float(float_of_bits(x) + 0.5f) - bits_of_float(0.5f);
     else
         x = (x + 0xfff + (x >> 13 & 1) - 0x38000000) >> 13;
@@ -71,8 +71,9 @@ SMEMKIT_INLINE uint16_t bfloat16_from_float(float value)
     return value != value ? 0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* The float that equals `value`, or that neighbour of it whose last bit is 1: rounded to 16 bits it gives what
- * `value`, rounded once, would have given. A long double holds every double and every 64-bit integer. */
+/* Rounds to odd: the float that equals `value`, or the neighbouring float whose last bit is 1. Rounding that to 16
+ * bits gives what rounding `value` directly would have given. A long double holds every double and every 64-bit
+ * integer. */
 SMEMKIT_INLINE float round_to_odd(long double value)
 {
     const float near = (float)value;
@@ -81,7 +82,7 @@ SMEMKIT_INLINE float round_to_odd(long double value)
 
     if (back == value || value != value)
         return near;
-    if ((value > 0) == (back > value)) /* rounded away from zero, to infinity perhaps */
+    if ((value > 0) == (back > value)) /* rounded away from zero, perhaps to infinity */
         bits--;
     return float_of_bits(bits | 1);
 }

@@ -1,5 +1,5 @@
-/* printf for kernels: the text is made first and written in one piece, so that lines of different threads do not
- * mix and a fault in the middle leaves no lock of the C library behind. */
+/* printf for kernels: the text is formatted first and written in one piece, so that lines of different threads do
+ * not mix, and a fault during formatting leaves no lock of the C library locked. */
 #ifndef SMEMKIT_PRINT_H
 #define SMEMKIT_PRINT_H
 

@@ -1,14 +1,14 @@
-/* What smemkit/dialect.py makes of a static __shared__ variable: its declaration becomes a typedef and a
- * description, and its name a reference to where the executor has it. A launch places a variable when a thread
- * first asks for it, so every reference is a local one: of the block that declares the variable, or of the
- * function that uses it. */
+/* Static __shared__ variables, as rewritten by smemkit/dialect.py: a declaration becomes a typedef and a
+ * description, and its name a reference to the executor's memory. A launch allocates a variable when a thread
+ * first refers to it, so every reference is local: in the block that declares the variable, or in the function
+ * that uses it. */
 #ifndef SMEMKIT_SHARED_H
 #define SMEMKIT_SHARED_H
 
 namespace smemkit
 {
 
-/* A float4 may be stored in an array of floats without being declared so: everything is aligned to 16 bytes. */
+/* Everything is aligned to 16 bytes, because kernels access arrays of floats as float4. */
 template <class T>
 constexpr smemkit_shared shared_variable(const char *name, size_t alignment)
 {
@@ -30,7 +30,7 @@ constexpr smemkit_shared shared_variable(const char *name, size_t alignment)
     static constexpr smemkit_shared smemkit_shared_##name = \
         smemkit::shared_variable<SMEMKIT_SHARED_TYPE(name)>(#name, alignment)
 
-/* The variable, by a name that says which namespace it is declared in. */
+/* The variable, by its qualified name. */
 #define SMEMKIT_SHARED_IN(space, name) \
     (*(space SMEMKIT_SHARED_TYPE(name) *)smemkit_static_shared(&space smemkit_shared_##name))
 #define SMEMKIT_SHARED_REFERENCE(name) SMEMKIT_SHARED_TYPE(name) &name = SMEMKIT_SHARED_IN(, name)
@@ -38,7 +38,7 @@ constexpr smemkit_shared shared_variable(const char *name, size_t alignment)
     SMEMKIT_SHARED_VARIABLE(name, alignment); \
     SMEMKIT_SHARED_REFERENCE(name)
 
-/* In a lambda, which must not capture the reference around it by copy: that would copy the array. */
+/* In a lambda: capturing the outer reference by copy would copy the array. */
 #define SMEMKIT_SHARED_AGAIN(name)                                                                            \
     static_assert(std::is_same_v<decltype(name), SMEMKIT_SHARED_TYPE(name) &>,                                \
                   #name " is a local variable here and a shared one further out: give them different names"); \

@@ -1,4 +1,4 @@
-/* Barriers, shuffles and votes. Each passes its place in the source, which messages name. */
+/* Barriers, shuffles and votes. Each passes its source location, for messages. */
 #ifndef SMEMKIT_SYNC_H
 #define SMEMKIT_SYNC_H
 
@@ -55,7 +55,7 @@ SMEMKIT_INLINE void __brkpt(SMEMKIT_HERE)
 namespace smemkit
 {
 
-/* bar.sync id, threads; or bar.arrive where the thread does not wait */
+/* bar.sync id, threads; or bar.arrive if the thread does not wait */
 SMEMKIT_INLINE void named_barrier(int id, int threads, bool wait, SMEMKIT_HERE)
 {
     smemkit_named_barrier(id, (unsigned)threads, wait, file, line);
@@ -79,7 +79,7 @@ SMEMKIT_INLINE T shuffle(unsigned mask, T value, int source, const char *file, i
 
 } // namespace smemkit
 
-/* A warp is cut into groups of `width` lanes; a source outside the lane's own group is the lane itself. */
+/* A warp is divided into groups of `width` lanes; a source outside the lane's group means the lane itself. */
 template <class T>
 SMEMKIT_INLINE T __shfl_sync(unsigned mask, T value, int source, int width = 32, SMEMKIT_HERE)
 {
@@ -148,7 +148,7 @@ SMEMKIT_REDUCE(or, unsigned, SMEMKIT_OR)
 SMEMKIT_REDUCE(xor, unsigned, SMEMKIT_XOR)
 #undef SMEMKIT_REDUCE
 
-/* What CUDA 9 replaced, and compute capability 7.0 no longer has */
+/* Functions that CUDA 9 replaced and compute capability 7.0 removed */
 #define SMEMKIT_REMOVED(name)                                          \
     template <class T, class... Rest>                                  \
     T name(T value, Rest...)                                           \
