@@ -52,11 +52,11 @@ static PyObject *chain_tuple(const struct trace *trace, uint32_t item, uint32_t 
 }
 
 /* The source location of a fault: (addresses, file, line); either addresses or the others are empty. */
-static PyObject *place_tuple(const struct trace *trace, const struct place *place)
+static PyObject *location_tuple(const struct trace *trace, const struct code_location *location)
 {
-    if (place->item)
-        return Py_BuildValue("(Nzi)", chain_tuple(trace, place->item, place->context), NULL, 0);
-    return Py_BuildValue("(()zi)", place->file, place->line);
+    if (location->item)
+        return Py_BuildValue("(Nzi)", chain_tuple(trace, location->item, location->context), NULL, 0);
+    return Py_BuildValue("(()zi)", location->file, location->line);
 }
 
 static PyObject *fault_dict(const struct trace *trace, const struct checked_fault *fault)
@@ -71,14 +71,14 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
         "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:N,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
         "s:N,s:K,s:N,s:K,s:N}",
         "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
-        PyBool_FromLong(fault->warp_synchronous), "place", place_tuple(trace, &fault->place), "other",
-        place_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
+        PyBool_FromLong(fault->warp_synchronous), "place", location_tuple(trace, &fault->location), "other",
+        location_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
         TRIPLE(fault->other_block), "threads", fault->threads, "thread", TRIPLE(fault->thread[0]), "other_thread",
         TRIPLE(fault->thread[1]), "access", accesses[fault->access], "other_access", accesses[fault->other_access],
         "space", spaces[fault->space], "variable", text(fault->variable), "offset",
         (unsigned long long)fault->offset, "extent", (unsigned long long)fault->extent, "element", fault->element,
         "dims", TRIPLE(fault->dims), "rank", fault->rank, "argument", fault->argument, "size", fault->size,
-        "before", PyBool_FromLong(fault->before), "lead", (unsigned long long)fault->lead, "async",
+        "before", PyBool_FromLong(fault->before), "lead", (unsigned long long)fault->bytes_before, "async",
         PyBool_FromLong(fault->async), "count", (unsigned long long)fault->count, "message", text(fault->message));
 }
 
@@ -133,7 +133,7 @@ static PyObject *trace_dict(const struct trace *trace)
     PyObject *sites = PyList_New(0), *faults = PyList_New(0);
     bool ok = sites && faults;
 
-    for (unsigned i = 0; ok && i < trace->site_room; i++)
+    for (unsigned i = 0; ok && i < trace->site_capacity; i++)
         if (trace->sites[i].item)
             ok = append(sites, site_dict(trace, &trace->sites[i]));
     for (int i = 0; ok && i < trace->fault_count; i++)

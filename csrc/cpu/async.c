@@ -1,8 +1,8 @@
-/* Asynchronous copies, cp.async: the bytes move when the thread waits for them, never before, so that a kernel
- * that reads them without waiting gets what was there.
+/* Asynchronous copies, cp.async. The bytes are copied when the thread waits for them, never before, so that a
+ * kernel that reads them without waiting gets the old contents.
  *
- * Each thread has a queue of its copies, the oldest first. A commit closes a group of them; a wait moves the bytes
- * of all groups but the last few. On a GPU copies may land earlier: nothing may depend on that.
+ * Each thread has a queue of its copies, oldest first. A commit closes a group of them; a wait completes all
+ * groups but the last few. On a GPU copies may complete earlier; a correct kernel cannot tell.
  */
 #define _GNU_SOURCE
 #include "block.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* In a worker, for all threads of its block; the memory is only touched as far as it is used. */
+/* Per worker, for all threads of its block. Pages are only committed as they are used. */
 enum { MAX_COPIES = 1 << 20 };
 
 struct copy {
@@ -20,9 +20,9 @@ struct copy {
     const char *file;
     int line;
     uint8_t bytes, zeros;
-    uint32_t item;  /* of the checker: where it was asked for */
-    uint32_t group; /* which commit of its thread closes it: 0 is the first */
-    uint32_t next;  /* in the thread's queue, or of the free ones */
+    uint32_t item;  /* the checker's item: which instruction */
+    uint32_t group; /* index of the commit of its thread that closes it */
+    uint32_t next;  /* in the thread's queue, or in the free list */
 };
 
 struct queue {
@@ -32,11 +32,11 @@ struct queue {
 
 struct async_copies {
     struct queue queues[MAX_THREADS];
-    uint32_t free, used; /* those of `copies` that were given back; how many have ever been in use */
+    uint32_t free, used; /* free list; slots [1, used] have been used */
     struct copy copies[MAX_COPIES];
 };
 
-static struct async_copies *copies_of(struct worker *w)
+static struct async_copies *thread_copies(struct worker *w)
 {
     if (!w->copies) {
         void *mapped = mmap(NULL, sizeof *w->copies, PROT_READ | PROT_WRITE,
@@ -65,8 +65,8 @@ void async_forget(struct worker *w)
     w->copies_pending = 0;
 }
 
-/* The bytes of one copy become visible, here and nowhere else. */
-static void land(struct worker *w, unsigned thread, const struct copy *copy)
+/* Completes one copy. Its bytes become visible here and nowhere else. */
+static void complete_copy(struct worker *w, unsigned thread, const struct copy *copy)
 {
     if (w->tracer)
         shadow_async(w->tracer, thread, copy->to, copy->bytes, copy->item, true);
@@ -74,23 +74,23 @@ static void land(struct worker *w, unsigned thread, const struct copy *copy)
     memset(copy->to + copy->bytes - copy->zeros, 0, copy->zeros);
 }
 
-/* Lands the oldest copy of a thread. */
-static void land_first(struct worker *w, unsigned thread)
+/* Completes the oldest copy of a thread. */
+static void complete_oldest(struct worker *w, unsigned thread)
 {
     struct async_copies *all = w->copies;
     struct queue *queue = &all->queues[thread];
     uint32_t number = queue->first;
     struct copy *copy = &all->copies[number];
 
-    land(w, thread, copy);
+    complete_copy(w, thread, copy);
     queue->first = copy->next;
     copy->next = all->free;
     all->free = number;
     w->copies_pending--;
 }
 
-/* A place for a copy; 0 where there is none. */
-static uint32_t take(struct async_copies *all)
+/* Returns a free slot, or 0. */
+static uint32_t take_slot(struct async_copies *all)
 {
     uint32_t number = all->free;
 
@@ -106,7 +106,7 @@ void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zer
 {
     struct worker *w = smemkit_worker;
     uint32_t item = 0;
-    struct async_copies *all = copies_of(w);
+    struct async_copies *all = thread_copies(w);
     struct queue *queue = &all->queues[w->current];
     uint32_t number;
     char what[256];
@@ -131,10 +131,10 @@ void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zer
     if (w->tracer)
         item = trace_async(w->tracer, to, from, bytes - zeros, bytes, code);
 
-    number = take(all);
-    while (!number && queue->first) { /* more than anybody needs: the oldest are done early, as they may be */
-        land_first(w, w->current);
-        number = take(all);
+    number = take_slot(all);
+    while (!number && queue->first) { /* out of slots: complete the oldest early, as hardware may */
+        complete_oldest(w, w->current);
+        number = take_slot(all);
     }
     if (!number)
         worker_fail(w, KIND_TRAP, "too many asynchronous copies that nobody waits for", file, line);
@@ -158,19 +158,19 @@ void smemkit_async_commit(void)
 {
     struct worker *w = smemkit_worker;
 
-    copies_of(w)->queues[w->current].groups++;
+    thread_copies(w)->queues[w->current].groups++;
 }
 
 void smemkit_async_wait(unsigned groups)
 {
     struct worker *w = smemkit_worker;
-    struct async_copies *all = copies_of(w);
+    struct async_copies *all = thread_copies(w);
     struct queue *queue = &all->queues[w->current];
 
     if (w->tracer)
-        trace_settle(w->tracer, w->current); /* what it read before the wait came before it */
+        trace_check_log(w->tracer, w->current); /* accesses before the wait are checked first */
     while (queue->first && queue->groups - all->copies[queue->first].group > groups)
-        land_first(w, w->current);
+        complete_oldest(w, w->current);
 }
 
 void async_finish(struct worker *w, unsigned thread)
@@ -178,7 +178,7 @@ void async_finish(struct worker *w, unsigned thread)
     struct queue *queue = &w->copies->queues[thread];
 
     if (w->tracer && queue->first)
-        trace_settle(w->tracer, thread); /* what it touched without a wait came before it */
+        trace_check_log(w->tracer, thread); /* accesses before the end are checked first */
     while (queue->first)
-        land_first(w, thread);
+        complete_oldest(w, thread);
 }

@@ -1,8 +1,8 @@
 /* One block: its threads as fibers, their barriers and warp collectives.
  *
- * A thread runs until it waits or ends; then the next ready one, in the order of the indices, goes on. When none
- * is ready and not all have exited, nobody can ever release anybody: that is a fault, and the message counts
- * who waits where. Threads of a kernel without a barrier run one after another on one stack.
+ * A thread runs until it waits or exits; then the next ready one runs, in the order of the thread indices. If none
+ * is ready and some have not exited, no thread can ever be released. That is a fault, and its message counts which
+ * threads wait where. The threads of a kernel without barriers run one after another on the same stack.
  */
 #define _GNU_SOURCE
 #include "block.h"
@@ -18,21 +18,21 @@
 
 #include "memory.h"
 
-/* A stack has a guard page below it and starts at one of 16 places in its topmost 4 KB: at distances of a power
- * of two, all stacks would meet in the same few sets of the cache. */
+/* A stack has a guard page below it. It starts at one of 16 offsets in its topmost 4 KB, because stacks at
+ * power-of-two distances would all map to the same few cache sets. */
 enum {
     STACK_BYTES = 256 * 1024,
     STACK_COLOURS = 16,
     COLOUR_BYTES = 256,
-    TICKS_PER_TURN = 32, /* atomics in a row before another thread gets its turn */
-    MEETINGS_PER_TURN =
-        509, /* collectives of a warp; prime, so that each one of a loop ends a turn now and then */
+    TICKS_PER_TURN = 32, /* ticks of a block between two switches to the next thread */
+    COLLECTIVES_PER_TURN =
+        509, /* collectives of a warp per turn; prime, so that each collective of a loop ends a turn at times */
     MAX_GUARDS = 16384,
 };
 
-/* For what a collective calls that has arrays: inlined, these would be part of a waiting thread's stack, with
- * whatever was there before, and no thread would ever seem to repeat itself. */
-#define NOT_ON_STACK __attribute__((noinline))
+/* For functions with arrays that a collective calls. Inlined, their arrays, with stale contents, would be part of
+ * a waiting thread's stack, and no thread would ever seem to repeat itself. */
+#define NOINLINE __attribute__((noinline))
 
 SMEMKIT_THREAD_LOCAL struct worker *smemkit_worker;
 
@@ -43,7 +43,7 @@ SMEMKIT_INDEX smemkit_grid_dim;
 
 /* ---- a worker's memory ---- */
 
-/* Guard pages of all workers in the process. */
+/* Number of guard pages of all workers. */
 static atomic_int guards;
 
 static size_t stack_stride(const struct worker *w)
@@ -51,8 +51,8 @@ static size_t stack_stride(const struct worker *w)
     return STACK_BYTES + w->page;
 }
 
-/* The worker whose fiber this is: its address lies at the start of the region of the stacks. That is quicker than
- * asking for a thread-local variable, which in a shared library is a call. */
+/* The worker of the running fiber, read from the start of its stack region. A thread-local variable would cost a
+ * call in a shared library. */
 static inline struct worker *own_worker(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -60,7 +60,7 @@ static inline struct worker *own_worker(void)
     return ((const struct stack_region *)(here & ~(STACK_REGION - 1)))->worker;
 }
 
-/* The process's address space for stacks, a region for each worker; reserved once and kept. */
+/* Address space for stacks, one region per worker; reserved once per process and kept. */
 char *smemkit_stacks;
 static atomic_bool region_taken[MAX_WORKERS];
 
@@ -156,7 +156,7 @@ static bool bit(const uint64_t *set, unsigned i)
     return set[i >> 6] >> (i & 63) & 1;
 }
 
-static void append_place(const struct worker *w, char *text, bool thread)
+static void append_location(const struct worker *w, char *text, bool thread)
 {
     append(text, " in kernel %s, block (%u, %u, %u)", w->launch->kernel, w->block.x, w->block.y, w->block.z);
     if (thread) {
@@ -166,8 +166,8 @@ static void append_place(const struct worker *w, char *text, bool thread)
     }
 }
 
-/* Where a thread that is not ready waits. */
-static struct waiting site_of(const struct worker *w, unsigned thread)
+/* What a waiting thread waits for. */
+static struct waiting wait_site(const struct worker *w, unsigned thread)
 {
     struct waiting site = w->waiting[thread];
 
@@ -178,29 +178,29 @@ static struct waiting site_of(const struct worker *w, unsigned thread)
     return site;
 }
 
-static bool waits(const struct worker *w, unsigned thread)
+static bool is_waiting(const struct worker *w, unsigned thread)
 {
     uint32_t elsewhere = w->warp_exited[thread >> 5];
 
-    if (w->tracer) /* those that only wait for room in their logs */
+    if (w->tracer) /* these only wait for space in their logs */
         elsewhere |= w->tracer->full[thread >> 5];
     return !bit(w->ready, thread) && !(elsewhere >> (thread & 31) & 1);
 }
 
-/* "128 of 256 threads wait at line 49, the rest have exited": who waits where, by site. */
+/* Appends "128 of 256 threads wait at k.cu:49, the rest have exited": threads grouped by what they wait for. */
 static void append_waiters(const struct worker *w, char *text)
 {
     unsigned counted = 0;
     const char *separator = ": ";
 
     for (unsigned i = 0; i < w->count; i++) {
-        const struct waiting site = site_of(w, i);
+        const struct waiting site = wait_site(w, i);
         unsigned here = 0, earlier = 0;
 
-        for (unsigned j = 0; waits(w, i) && j < w->count; j++) {
-            const struct waiting other = site_of(w, j);
+        for (unsigned j = 0; is_waiting(w, i) && j < w->count; j++) {
+            const struct waiting other = wait_site(w, j);
 
-            if (waits(w, j) && same_site(&site, &other)) {
+            if (is_waiting(w, j) && same_site(&site, &other)) {
                 earlier += j < i;
                 here++;
             }
@@ -212,7 +212,7 @@ static void append_waiters(const struct worker *w, char *text)
             append(text, " for lanes of mask 0x%08x", (unsigned)site.mask);
         if (site.reason == WAIT_NAMED)
             append(text, " for barrier %d, to which %u of %u have come", site.source,
-                   w->named[site.source].arrived, w->named[site.source].wanted);
+                   w->named[site.source].arrived, w->named[site.source].expected);
         separator = ", ";
         counted += here;
     }
@@ -227,15 +227,15 @@ void worker_leave(struct worker *w)
     struct fiber nowhere = {0};
 
     atomic_store_explicit(&w->in_block, false, memory_order_relaxed);
-    fiber_switch(&nowhere, &w->home);
-    abort(); /* nobody comes back here */
+    fiber_switch(&nowhere, &w->worker_fiber);
+    abort(); /* never resumed */
 }
 
 static void note_fault(struct worker *w, int error, const char *what, bool thread)
 {
     w->fault.error = error;
     snprintf(w->fault.message, MESSAGE_BYTES, "%s", what);
-    append_place(w, w->fault.message, thread);
+    append_location(w, w->fault.message, thread);
 }
 
 static void explain(struct worker *w, int error, const char *what, bool thread)
@@ -247,34 +247,35 @@ static void explain(struct worker *w, int error, const char *what, bool thread)
 void worker_fail(struct worker *w, enum fault_kind kind, const char *what, const char *file, int line)
 {
     note_fault(w, ERROR_LAUNCH_FAILURE, what, true);
-    if (kind != KIND_SHUFFLE) /* it is not about those who wait */
+    if (kind != KIND_SHUFFLE) /* waiting threads do not explain it */
         append_waiters(w, w->fault.message);
     if (w->tracer)
-        trace_fault_message(w, kind, (struct place){.file = file, .line = line}, (struct place){0},
+        trace_fault_message(w, kind, (struct code_location){.file = file, .line = line}, (struct code_location){0},
                             w->fault.message, true);
     worker_leave(w);
 }
 
-/* Nobody can go on. In a checked block from which a fault has taken threads, the others may wait for those. */
+/* No thread can run. In a checked block without some threads, which a fault has terminated, the others may be
+ * waiting for those. */
 static void fail_waiting(struct worker *w) __attribute__((noreturn));
 static void fail_waiting(struct worker *w)
 {
-    struct place first = {0}, other = {0};
+    struct code_location first = {0}, other = {0};
     bool barrier = false;
 
     for (unsigned i = 0; i < w->count; i++) {
-        const struct waiting site = site_of(w, i);
+        const struct waiting site = wait_site(w, i);
 
-        if (!waits(w, i))
+        if (!is_waiting(w, i))
             continue;
         barrier |= site.reason <= WAIT_NAMED;
         if (!first.file)
-            first = (struct place){.file = site.file, .line = site.line};
+            first = (struct code_location){.file = site.file, .line = site.line};
         else if (!other.file && !same_line(site.file, site.line, first.file, first.line))
-            other = (struct place){.file = site.file, .line = site.line};
+            other = (struct code_location){.file = site.file, .line = site.line};
     }
     explain(w, ERROR_LAUNCH_FAILURE, barrier ? "barrier divergence" : "warp divergence", false);
-    if (w->tracer && !w->ended)
+    if (w->tracer && !w->terminated)
         trace_fault_message(w, KIND_BARRIER, first, other, w->fault.message, false);
     worker_leave(w);
 }
@@ -303,7 +304,7 @@ static int next_ready(const struct worker *w)
     return -1;
 }
 
-/* Something happened that other threads may wait for. */
+/* Call it when something has happened that other threads may wait for. */
 static void note_change(struct worker *w)
 {
     _Atomic uint64_t *changes = &w->repetition.changes; /* written by this worker alone */
@@ -322,7 +323,7 @@ static void clear_ready(struct worker *w, unsigned thread)
     w->ready[thread >> 6] &= ~(UINT64_C(1) << (thread & 63));
 }
 
-/* All threads of the block can run: at its start, and when a barrier is complete. */
+/* All threads of the block become ready: at its start, and when a barrier completes. */
 static void set_all_ready(struct worker *w)
 {
     unsigned whole = w->count >> 6, rest = w->count & 63;
@@ -334,7 +335,7 @@ static void set_all_ready(struct worker *w)
         w->ready[whole] = (UINT64_C(1) << rest) - 1;
 }
 
-static void become(struct worker *w, unsigned thread)
+static void switch_current(struct worker *w, unsigned thread)
 {
     if (w->tracer)
         trace_switch(w->tracer, w->current, thread);
@@ -344,8 +345,8 @@ static void become(struct worker *w, unsigned thread)
 
 static void run_threads(void *worker);
 
-/* The page below a stack, when it is used for the first time. Each costs the process two mappings, of which Linux
- * allows 65530: on a machine with many cores the last stacks do without. */
+/* Adds the guard pages of stacks up to `number`, at their first use. Each costs the process two mappings, of which
+ * Linux allows 65530: on a machine with many cores the last stacks have none. */
 static void guard(struct worker *w, unsigned number)
 {
     for (; w->guarded <= number; w->guarded++)
@@ -355,7 +356,7 @@ static void guard(struct worker *w, unsigned number)
 
 static char *stack_bottom(const struct worker *w, unsigned number)
 {
-    return w->stacks + (number + 1) * stack_stride(w) + w->page; /* the first place holds the worker */
+    return w->stacks + (number + 1) * stack_stride(w) + w->page; /* the first slot holds the stack_region */
 }
 
 static char *stack_top(const struct worker *w, unsigned number)
@@ -375,7 +376,7 @@ static void start_on_own_stack(struct worker *w, unsigned thread)
     fiber_prepare(&w->fibers[thread], bottom, top, run_threads, w);
 }
 
-/* Releases the lanes that stand in __activemask once no lane of their warp can run. */
+/* Releases lanes that wait in __activemask once no lane of their warp can run: those at the lowest line. */
 static void converge(struct worker *w, unsigned warp)
 {
     uint32_t able = (uint32_t)(w->ready[warp >> 1] >> (warp & 1) * 32), group = 0;
@@ -401,53 +402,53 @@ static void converge(struct worker *w, unsigned warp)
     w->warp_converging[warp] &= ~group;
 }
 
-/* Lets lanes whose logs were full go on, once nobody else of their warp can run. */
-static void make_room(struct worker *w, unsigned warp)
+/* Drains the logs of a warp once none of its lanes can run, so that lanes with full logs can go on. */
+static void drain_logs(struct worker *w, unsigned warp)
 {
     const uint32_t able = (uint32_t)(w->ready[warp >> 1] >> (warp & 1) * 32), lanes = w->tracer->full[warp];
-    uint32_t roomy;
+    uint32_t drained;
 
     if (able || !lanes)
         return;
-    roomy = trace_make_room(w->tracer, warp, lanes);
-    w->tracer->full[warp] &= ~roomy;
-    w->ready[warp >> 1] |= (uint64_t)roomy << (warp & 1) * 32;
+    drained = trace_drain_logs(w->tracer, warp, lanes);
+    w->tracer->full[warp] &= ~drained;
+    w->ready[warp >> 1] |= (uint64_t)drained << (warp & 1) * 32;
 }
 
-/* Whom to run next; does not return where nobody can and somebody should. */
-static int choose(struct worker *w)
+/* Returns the thread to run next, or -1 if all have exited. If none can run, ends the block. */
+static int choose_next(struct worker *w)
 {
     int next;
 
     if (w->warp_converging[w->current >> 5])
         converge(w, w->current >> 5);
     if (w->tracer)
-        make_room(w, w->current >> 5);
+        drain_logs(w, w->current >> 5);
     next = next_ready(w);
     if (next < 0 && w->exited < w->count)
         fail_waiting(w);
     return next;
 }
 
-/* The running thread gives way; returns when it is its turn again. Most often its neighbour is next. */
-static inline void give_way(struct worker *w)
+/* Switches to the next ready thread, most often the neighbour. Returns when the calling thread runs again. */
+static inline void yield_to_next(struct worker *w)
 {
     unsigned me = w->current, next = me + 1;
 
     if (next >= w->count || !bit(w->ready, next) || w->warp_converging[me >> 5] || w->tracer)
-        next = (unsigned)choose(w);
+        next = (unsigned)choose_next(w);
     if (next == me)
         return;
     if (!bit(w->started, next))
         start_on_own_stack(w, next);
-    become(w, next);
+    switch_current(w, next);
     fiber_fetch(&w->fibers[next + 1]);
     fiber_switch(&w->fibers[me], &w->fibers[next]);
 }
 
 /* ---- waits that cannot end ---- */
 
-/* What the running thread is made of: its registers, which setjmp puts on the stack, and its stack from there. */
+/* Hash of the running thread's registers, which setjmp stores on the stack, and of its stack. */
 static __attribute__((noinline)) uint64_t thread_state(const struct worker *w)
 {
     jmp_buf registers;
@@ -458,7 +459,7 @@ static __attribute__((noinline)) uint64_t thread_state(const struct worker *w)
     return memory_hash(&registers, (size_t)(top - (const char *)&registers));
 }
 
-/* The lanes of a warp that exchange values are one state: all of them, where they wait, and what for. */
+/* Hash of a warp whose lanes exchange values: of all its threads, where they wait, and what for. */
 static uint64_t warp_state(const struct worker *w)
 {
     const unsigned warp = w->current >> 5, first = warp * 32;
@@ -483,8 +484,8 @@ static void begin_round(struct repetition *r, unsigned count)
     memset(r->turns, 0, count * sizeof *r->turns);
 }
 
-/* All threads that can run have repeated themselves. Unless the shared memory has changed, which they may have
- * done by plain stores, the round counts. */
+/* Every runnable thread has repeated itself. The round counts unless shared memory has changed: plain stores are
+ * not counted as changes. */
 static void end_round(struct worker *w)
 {
     struct repetition *r = &w->repetition;
@@ -498,8 +499,8 @@ static void end_round(struct worker *w)
     begin_round(r, w->count);
 }
 
-/* The running thread is about to give way where it may be waiting for others; or those of its warp's `lanes` have
- * met, each of which has come further since they did before. */
+/* Call it before the running thread yields where it may be waiting for others; or, with `lanes`, when these lanes
+ * of its warp complete a collective. In that case each lane has run since its previous turn. */
 static void note_turn(struct worker *w, uint32_t lanes)
 {
     struct repetition *r = &w->repetition;
@@ -511,7 +512,7 @@ static void note_turn(struct worker *w, uint32_t lanes)
         begin_round(r, w->count);
         return;
     }
-    state = r->meetings[me >> 5] ? warp_state(w) : thread_state(w);
+    state = r->collectives[me >> 5] ? warp_state(w) : thread_state(w);
     if (r->turns[me] && state == r->states[me])
         r->repeated[me >> 6] |= lanes ? (uint64_t)lanes << shift : UINT64_C(1) << (me & 63);
     if ((r->turns[me] & (r->turns[me] + 1)) == 0)
@@ -520,7 +521,7 @@ static void note_turn(struct worker *w, uint32_t lanes)
     for (unsigned i = 0; i * 64 < w->count; i++) {
         uint64_t able = w->ready[i];
 
-        if (w->tracer) /* those that wait for room in their logs will run, too */
+        if (w->tracer) /* threads that wait for space in their logs will run too */
             able |= w->tracer->full[2 * i] | (uint64_t)w->tracer->full[2 * i + 1] << 32;
         if (able & ~r->repeated[i])
             return;
@@ -530,8 +531,8 @@ static void note_turn(struct worker *w, uint32_t lanes)
 
 static bool complete_collective(struct worker *w, unsigned warp, uint32_t mask);
 
-/* The running thread is no more. */
-static void count_out(struct worker *w)
+/* Removes the running thread from the block's schedule. */
+static void note_exit(struct worker *w)
 {
     const unsigned me = w->current, warp = me >> 5;
 
@@ -539,12 +540,13 @@ static void count_out(struct worker *w)
     w->exited++;
     w->warp_exited[warp] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
-    for (uint32_t lanes = w->warp_waiting[warp]; lanes; lanes &= lanes - 1) /* those who waited for nobody else */
+    for (uint32_t lanes = w->warp_waiting[warp]; lanes;
+         lanes &= lanes - 1) /* those that waited only for this thread */
         complete_collective(w, warp, w->waiting[warp * 32 + (unsigned)__builtin_ctz(lanes)].mask);
 }
 
-/* The running thread has ended. Returns where another begins on the same stack. */
-static void end_thread(struct worker *w)
+/* Ends the running thread after its last statement. Returns if a new thread starts on the same stack. */
+static void exit_thread(struct worker *w)
 {
     unsigned me = w->current;
     struct fiber nowhere = {0};
@@ -552,12 +554,12 @@ static void end_thread(struct worker *w)
 
     if (w->copies_pending)
         async_finish(w, me);
-    count_out(w);
-    next = choose(w);
+    note_exit(w);
+    next = choose_next(w);
     if (next >= 0 && !bit(w->started, (unsigned)next)) {
         w->stack_of[next] = w->stack_of[me];
         w->started[next >> 6] |= UINT64_C(1) << (next & 63);
-        become(w, (unsigned)next);
+        switch_current(w, (unsigned)next);
 #ifdef SMEMKIT_ASAN
         w->fibers[next].stack_bottom = w->fibers[me].stack_bottom;
         w->fibers[next].stack_bytes = w->fibers[me].stack_bytes;
@@ -567,29 +569,29 @@ static void end_thread(struct worker *w)
     w->free_stacks[w->free_count++] = w->stack_of[me];
     if (next < 0)
         worker_leave(w); /* the block is done */
-    become(w, (unsigned)next);
+    switch_current(w, (unsigned)next);
     fiber_switch(&nowhere, &w->fibers[next]);
 }
 
 static void complete_barrier(struct worker *w);
 
-void worker_end_thread(struct worker *w)
+void worker_terminate_thread(struct worker *w)
 {
     const unsigned me = w->current;
     struct fiber nowhere = {0};
     int next;
 
-    w->ended++;
-    count_out(w);
-    if (w->arrived && w->arrived + w->ended == w->count && !w->strays)
+    w->terminated++;
+    note_exit(w);
+    if (w->arrived && w->arrived + w->terminated == w->count && !w->divergent)
         complete_barrier(w);
-    next = choose(w);
+    next = choose_next(w);
     if (next < 0)
         worker_leave(w);
     if (!bit(w->started, (unsigned)next))
         start_on_own_stack(w, (unsigned)next);
-    w->free_stacks[w->free_count++] = w->stack_of[me]; /* nobody takes it before this one is left */
-    become(w, (unsigned)next);
+    w->free_stacks[w->free_count++] = w->stack_of[me]; /* it is not reused before this fiber is left */
+    switch_current(w, (unsigned)next);
     fiber_switch(&nowhere, &w->fibers[next]);
     abort();
 }
@@ -598,10 +600,10 @@ void worker_yield(struct worker *w)
 {
     if (*w->abort)
         worker_leave(w);
-    give_way(w);
+    yield_to_next(w);
 }
 
-void worker_wait_for_room(struct worker *w)
+void worker_wait_for_log(struct worker *w)
 {
     const unsigned me = w->current;
 
@@ -610,17 +612,18 @@ void worker_wait_for_room(struct worker *w)
     note_turn(w, 0);
     w->tracer->full[me >> 5] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
-    give_way(w);
+    yield_to_next(w);
 }
 
 static void run_threads(void *worker)
 {
     struct worker *w = worker;
 
-    atomic_store_explicit(&w->in_block, true, memory_order_relaxed); /* `home` is saved: a signal can go there */
+    atomic_store_explicit(&w->in_block, true,
+                          memory_order_relaxed); /* worker_fiber is saved: a signal handler can switch to it */
     for (;;) {
         w->launch->run(w->launch->closure);
-        end_thread(w);
+        exit_thread(w);
     }
 }
 
@@ -628,13 +631,13 @@ static void number_threads(struct worker *w, const unsigned dim[3])
 {
     unsigned t = 0;
 
-    if (memcmp(w->indices_of, dim, sizeof w->indices_of) == 0)
+    if (memcmp(w->indices_dim, dim, sizeof w->indices_dim) == 0)
         return;
     for (unsigned z = 0; z < dim[2]; z++)
         for (unsigned y = 0; y < dim[1]; y++)
             for (unsigned x = 0; x < dim[0]; x++)
                 w->indices[t++] = (struct index3){x, y, z};
-    memcpy(w->indices_of, dim, sizeof w->indices_of);
+    memcpy(w->indices_dim, dim, sizeof w->indices_dim);
 }
 
 static void reset(struct worker *w)
@@ -646,19 +649,19 @@ static void reset(struct worker *w)
     memset(w->warp_converging, 0, sizeof w->warp_converging);
     memset(w->warp_exited, 0, sizeof w->warp_exited);
     w->current = 0;
-    w->exited = w->ended = w->arrived = 0;
+    w->exited = w->terminated = w->arrived = 0;
     w->passed = 0;
-    w->strays = 0;
+    w->divergent = 0;
     if (w->named_used)
         memset(w->named, 0, sizeof w->named);
     w->named_used = false;
     if (w->copies_pending)
         async_forget(w);
     w->ticks = 0;
-    memset(w->repetition.meetings, 0, sizeof w->repetition.meetings);
+    memset(w->repetition.collectives, 0, sizeof w->repetition.collectives);
     w->fault.error = ERROR_NONE;
     w->fault_signal = 0;
-    if (w->free_count != MAX_THREADS) { /* at first, and after a block that was abandoned */
+    if (w->free_count != MAX_THREADS) { /* at first, and after an abandoned block */
         for (int i = 0; i < MAX_THREADS; i++) {
             w->free_stacks[i] = (uint16_t)(MAX_THREADS - 1 - i);
             w->waiting[i].reason = WAIT_AT_BARRIER;
@@ -667,7 +670,7 @@ static void reset(struct worker *w)
     }
 }
 
-/* What the signal handler noted, in words. */
+/* Describes the signal that the handler recorded. */
 static void explain_signal(struct worker *w)
 {
     char where[160];
@@ -692,9 +695,9 @@ static void explain_signal(struct worker *w)
         else
             append(w->fault.message, "illegal %s: %s", w->fault_is_store ? "write" : "access", where);
     }
-    append_place(w, w->fault.message, true);
-    if (w->tracer) /* which has seen wild addresses before they were used */
-        trace_fault_message(w, KIND_TRAP, trace_here(w->tracer, w->fault_code), (struct place){0},
+    append_location(w, w->fault.message, true);
+    if (w->tracer) /* a checked build reports wild addresses before the access */
+        trace_fault_message(w, KIND_TRAP, trace_here(w->tracer, w->fault_code), (struct code_location){0},
                             w->fault.message, true);
 }
 
@@ -703,7 +706,7 @@ static void explain_abort(struct worker *w)
     if (*w->abort == ABORT_HANG || *w->abort == ABORT_DEADLOCK) {
         w->fault.error = ERROR_LAUNCH_TIMEOUT;
         snprintf(w->fault.message, MESSAGE_BYTES, *w->abort == ABORT_HANG ? "no end in sight" : "endless wait");
-        append_place(w, w->fault.message, true);
+        append_location(w, w->fault.message, true);
         if (*w->abort == ABORT_HANG)
             append(
                 w->fault.message,
@@ -716,24 +719,25 @@ static void explain_abort(struct worker *w)
                    (unsigned long long)w->unstarted, smemkit_workers());
         append_waiters(w, w->fault.message);
         if (w->tracer)
-            trace_fault_message(w, KIND_HANG, trace_here(w->tracer, NULL), (struct place){0}, w->fault.message,
-                                true);
+            trace_fault_message(w, KIND_HANG, trace_here(w->tracer, NULL), (struct code_location){0},
+                                w->fault.message, true);
     } else {
         w->fault.error = ERROR_UNKNOWN;
         snprintf(w->fault.message, MESSAGE_BYTES, "interrupted");
     }
 }
 
-/* What the block has written beside its shared memory: without a line, since it is found at the end. */
+/* False, with a fault, if the block has overwritten slack of its shared memory. The fault has no line, because it
+ * is found at the end. */
 static bool shared_is_intact(struct worker *w)
 {
     char where[160];
 
-    if (w->tracer || shared_intact(w, where, sizeof where)) /* a check looks at each access */
+    if (w->tracer || shared_intact(w, where, sizeof where)) /* a check tests each access */
         return true;
     w->fault.error = ERROR_ILLEGAL_ADDRESS;
     snprintf(w->fault.message, MESSAGE_BYTES, "illegal write: %s", where);
-    append_place(w, w->fault.message, false);
+    append_location(w, w->fault.message, false);
     return false;
 }
 
@@ -755,9 +759,9 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
         trace_block_begin(w);
     if (w->tracer && w->tracer->schedule == SCHEDULE_RANDOM)
         first = trace_random(w->tracer) % w->count;
-    become(w, first);
+    switch_current(w, first);
     start_on_own_stack(w, first);
-    fiber_switch(&w->home, &w->fibers[first]);
+    fiber_switch(&w->worker_fiber, &w->fibers[first]);
 
     if (w->tracer)
         trace_block_end(w);
@@ -775,25 +779,25 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
 
 /* ---- what kernels call ---- */
 
-/* A thread stands at another line than those before it: nobody will be released. */
-static __attribute__((noinline)) void stray(struct worker *w, const char *file, int line)
+/* A thread has arrived at a different barrier than the first one: no thread will be released. */
+static __attribute__((noinline)) void note_divergence(struct worker *w, const char *file, int line)
 {
-    w->waiting[w->current] = (struct waiting){.file = file, .line = line, .reason = WAIT_AT_ANOTHER};
-    w->strays++;
+    w->waiting[w->current] = (struct waiting){.file = file, .line = line, .reason = WAIT_AT_OTHER_BARRIER};
+    w->divergent++;
 }
 
-/* All are there: they go on. */
+/* All threads have arrived: releases them. */
 static void complete_barrier(struct worker *w)
 {
     if (w->tracer) {
         trace_merge_block(w->tracer);
         clock_barrier(w->tracer);
     }
-    if (w->ended) /* not those who are no more */
+    if (w->terminated) /* all but the terminated ones */
         for (unsigned i = 0; i < w->count; i++)
             if (!(w->warp_exited[i >> 5] >> (i & 31) & 1))
                 set_ready(w, i);
-    if (!w->ended)
+    if (!w->terminated)
         set_all_ready(w);
     w->arrived = 0;
     w->barrier_result = w->passed;
@@ -808,27 +812,27 @@ int smemkit_barrier(int predicate, const char *file, int line)
         w->barrier_file = file;
         w->barrier_line = line;
     } else if (!same_line(file, line, w->barrier_file, w->barrier_line)) {
-        stray(w, file, line);
+        note_divergence(w, file, line);
     }
     w->passed += predicate != 0;
     clear_ready(w, w->current);
-    if (++w->arrived + w->ended == w->count && !w->strays)
+    if (++w->arrived + w->terminated == w->count && !w->divergent)
         complete_barrier(w);
-    give_way(w);
+    yield_to_next(w);
     return w->barrier_result;
 }
 
 /* ---- named barriers ---- */
 
-/* The lanes that the hardware counts when this thread comes: it counts whole warps, so the last thread of a block
- * brings those that its warp lacks. */
-static unsigned lanes_of(const struct worker *w, unsigned thread)
+/* Lanes that the hardware counts for this thread's arrival. It counts whole warps, so the last thread of a block
+ * also counts for the missing lanes of its warp. */
+static unsigned arriving_lanes(const struct worker *w, unsigned thread)
 {
     return thread + 1 == w->count ? 1 + -w->count % 32 : 1;
 }
 
-/* The barrier that is meant, or the launch's end: an id or a number of threads that cannot be, or that differs
- * from what those said who came before. */
+/* Returns named barrier `id`. Aborts the launch if the id or the number of threads is invalid, or differs from
+ * that of earlier arrivals. */
 static struct named_barrier *named_barrier(struct worker *w, int id, unsigned lanes, const char *file, int line)
 {
     struct named_barrier *b = &w->named[id & (NAMED_BARRIERS - 1)];
@@ -847,24 +851,24 @@ static struct named_barrier *named_barrier(struct worker *w, int id, unsigned la
         snprintf(what, sizeof what,
                  "barrier 0 for %u threads at %.200s:%d, while others wait at it for the whole block at %.200s:%d",
                  lanes, file, line, w->barrier_file, w->barrier_line);
-    else if (b->arrived && b->wanted != lanes)
+    else if (b->arrived && b->expected != lanes)
         snprintf(what, sizeof what, "barrier %d for %u threads at %.200s:%d, but for %u threads at %.200s:%d", id,
-                 lanes, file, line, b->wanted, b->file, b->line);
-    else if (bit(b->came, w->current))
+                 lanes, file, line, b->expected, b->file, b->line);
+    else if (bit(b->arrivals, w->current))
         snprintf(
             what, sizeof what,
             "a second arrival at barrier %d at %.200s:%d, before the first has been answered: %u of %u have come",
-            id, file, line, b->arrived, b->wanted);
+            id, file, line, b->arrived, b->expected);
     else
         return b;
     worker_fail(w, KIND_BARRIER, what, file, line);
 }
 
-/* All have come, those in `came`; those in `waiting` go on. */
+/* Completes a phase: joins the clocks of the arrived threads and releases the waiting ones. */
 static void complete_named(struct worker *w, struct named_barrier *b)
 {
     if (w->tracer)
-        clock_join(w->tracer, b->came, b->waiting);
+        clock_join(w->tracer, b->arrivals, b->waiting);
     note_change(w);
     for (int i = 0; i < READY_WORDS; i++)
         w->ready[i] |= b->waiting[i];
@@ -877,32 +881,32 @@ void smemkit_named_barrier(int id, unsigned threads, int wait, const char *file,
     unsigned me = w->current, whole = (w->count + 31) / 32 * 32, lanes = threads ? threads : whole;
     struct named_barrier *b;
 
-    if (id == 0 && wait && lanes == whole && !w->named[0].arrived) { /* that of __syncthreads */
+    if (id == 0 && wait && lanes == whole && !w->named[0].arrived) { /* the barrier of __syncthreads */
         smemkit_barrier(0, file, line);
         return;
     }
     b = named_barrier(w, id, lanes, file, line);
     if (!b->arrived) {
-        b->wanted = lanes;
+        b->expected = lanes;
         b->file = file;
         b->line = line;
         w->named_used = true;
     }
     if (w->tracer) {
-        trace_settle(w->tracer, me);
+        trace_check_log(w->tracer, me);
         clock_arrive(w->tracer, me);
     }
-    b->arrived += lanes_of(w, me);
-    b->came[me >> 6] |= UINT64_C(1) << (me & 63);
+    b->arrived += arriving_lanes(w, me);
+    b->arrivals[me >> 6] |= UINT64_C(1) << (me & 63);
     if (wait) {
         w->waiting[me] = (struct waiting){.file = file, .line = line, .reason = WAIT_NAMED, .source = id};
         b->waiting[me >> 6] |= UINT64_C(1) << (me & 63);
         clear_ready(w, me);
     }
-    if (b->arrived >= b->wanted)
+    if (b->arrived >= b->expected)
         complete_named(w, b);
     else if (wait)
-        give_way(w);
+        yield_to_next(w);
     w->waiting[me].reason = WAIT_AT_BARRIER;
 }
 
@@ -937,8 +941,8 @@ static uint64_t combine(enum smemkit_collective kind, uint64_t a, uint64_t b)
     }
 }
 
-/* What each lane of `lanes` gets for what all of them brought. */
-static NOT_ON_STACK void exchange(struct waiting *warp, uint32_t lanes, enum smemkit_collective kind)
+/* Replaces the operand of each lane of `lanes` by the collective's result. */
+static NOINLINE void exchange(struct waiting *warp, uint32_t lanes, enum smemkit_collective kind)
 {
     uint64_t brought[32], all = 0;
     bool first = true;
@@ -972,9 +976,9 @@ static NOT_ON_STACK void exchange(struct waiting *warp, uint32_t lanes, enum sme
     }
 }
 
-/* A lane shuffles from one that brings no value: what it gets on a GPU is undefined. That ends the launch; in a
- * check it is a fault, and the lane goes on with its own value. */
-static NOT_ON_STACK void undefined_shuffle(struct worker *w, unsigned warp, unsigned lane)
+/* A lane shuffles from a lane that gives no value: undefined on a GPU. That aborts the launch; in a check it is a
+ * fault, and the lane gets its own value. */
+static NOINLINE void undefined_shuffle(struct worker *w, unsigned warp, unsigned lane)
 {
     const struct waiting *reader = &w->waiting[warp * 32 + lane];
     const unsigned me = w->current, source = (unsigned)reader->source;
@@ -988,19 +992,19 @@ static NOT_ON_STACK void undefined_shuffle(struct worker *w, unsigned warp, unsi
         append(what, "is none of the %u threads of the block", w->count);
     else
         append(what, "has exited");
-    w->current = warp * 32 + lane; /* whose fault it is; the last to come is who runs */
+    w->current = warp * 32 + lane; /* report the reading lane; the last one to arrive is running */
     if (!w->tracer)
         worker_fail(w, KIND_SHUFFLE, what, reader->file, reader->line);
-    append_place(w, what, true);
-    trace_fault_message(w, KIND_SHUFFLE, (struct place){.file = reader->file, .line = reader->line},
-                        (struct place){0}, what, true);
+    append_location(w, what, true);
+    trace_fault_message(w, KIND_SHUFFLE, (struct code_location){.file = reader->file, .line = reader->line},
+                        (struct code_location){0}, what, true);
     w->current = me;
 }
 
-/* Every lane of `lanes` must shuffle from one of them; not from one that a check has ended. */
+/* Every lane of `lanes` must shuffle from one of them, or from one that a check has terminated. */
 static void check_shuffle(struct worker *w, unsigned warp, uint32_t lanes)
 {
-    for (uint32_t rest = lanes; rest && !w->ended; rest &= rest - 1) {
+    for (uint32_t rest = lanes; rest && !w->terminated; rest &= rest - 1) {
         const unsigned lane = (unsigned)__builtin_ctz(rest);
 
         if (!(lanes >> w->waiting[warp * 32 + lane].source & 1))
@@ -1008,7 +1012,7 @@ static void check_shuffle(struct worker *w, unsigned warp, uint32_t lanes)
     }
 }
 
-static NOT_ON_STACK void join_lanes(struct worker *w, unsigned warp, uint32_t lanes)
+static NOINLINE void join_lanes(struct worker *w, unsigned warp, uint32_t lanes)
 {
     uint64_t set[READY_WORDS] = {0};
 
@@ -1016,7 +1020,8 @@ static NOT_ON_STACK void join_lanes(struct worker *w, unsigned warp, uint32_t la
     clock_join(w->tracer, set, set);
 }
 
-/* Lets the lanes of `mask` go if all that have not exited have come, for the same thing. */
+/* Completes the collective of `mask` if all its lanes that have not exited have arrived at the same one. Returns
+ * whether it did. */
 static bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)
 {
     uint32_t present = present_lanes(w, warp), lanes = mask & present;
@@ -1040,7 +1045,7 @@ static bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)
         join_lanes(w, warp, lanes);
     w->warp_waiting[warp] &= ~lanes;
     w->ready[warp >> 1] |= (uint64_t)lanes << (warp & 1) * 32;
-    if (++w->repetition.meetings[warp] % MEETINGS_PER_TURN == 0) {
+    if (++w->repetition.collectives[warp] % COLLECTIVES_PER_TURN == 0) {
         if (*w->abort)
             worker_leave(w);
         note_turn(w, lanes);
@@ -1048,7 +1053,7 @@ static bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)
     return true;
 }
 
-static NOT_ON_STACK void refuse_mask(struct worker *w, uint32_t mask, const char *file, int line)
+static NOINLINE void refuse_mask(struct worker *w, uint32_t mask, const char *file, int line)
 {
     char what[160];
 
@@ -1066,7 +1071,7 @@ uint64_t smemkit_warp(enum smemkit_collective kind, uint32_t mask, uint64_t valu
 
     *mine = (struct waiting){file, line, WAIT_WARP, kind, mask, source, value};
     if (w->tracer && kind == SMEMKIT_SYNC) {
-        trace_settle(w->tracer, me);
+        trace_check_log(w->tracer, me);
         clock_arrive(w->tracer, me);
     }
     if (!(mask >> (me & 31) & 1))
@@ -1074,7 +1079,7 @@ uint64_t smemkit_warp(enum smemkit_collective kind, uint32_t mask, uint64_t valu
     w->warp_waiting[warp] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
     if (!complete_collective(w, warp, mask))
-        give_way(w);
+        yield_to_next(w);
     mine->reason = WAIT_AT_BARRIER;
     return mine->value;
 }
@@ -1087,7 +1092,7 @@ uint32_t smemkit_active_mask(const char *file, int line)
     w->waiting[me] = (struct waiting){.file = file, .line = line, .reason = WAIT_CONVERGENCE};
     w->warp_converging[me >> 5] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
-    give_way(w);
+    yield_to_next(w);
     w->waiting[me].reason = WAIT_AT_BARRIER;
     return (uint32_t)w->waiting[me].value;
 }
@@ -1105,7 +1110,7 @@ void smemkit_tick(int changed)
     if (*w->abort)
         worker_leave(w);
     note_turn(w, 0);
-    give_way(w);
+    yield_to_next(w);
 }
 
 long long smemkit_clock64(void)
@@ -1136,9 +1141,10 @@ void smemkit_trap(const char *what, const char *file, int line)
     snprintf(text, sizeof text, "%s at %s:%d", what, file, line);
     if (!w->tracer)
         worker_fail(w, KIND_TRAP, text, file, line);
-    append_place(w, text, true); /* a check goes on without the thread */
-    trace_fault_message(w, KIND_TRAP, (struct place){.file = file, .line = line}, (struct place){0}, text, true);
-    worker_end_thread(w);
+    append_location(w, text, true); /* a check terminates only this thread */
+    trace_fault_message(w, KIND_TRAP, (struct code_location){.file = file, .line = line},
+                        (struct code_location){0}, text, true);
+    worker_terminate_thread(w);
 }
 
 void smemkit_overrun(const void *code)
@@ -1151,9 +1157,10 @@ void smemkit_overrun(const void *code)
         explain(w, ERROR_ILLEGAL_ADDRESS, "illegal write: past the end of a local array", true);
         worker_leave(w);
     }
-    trace_fault_message(w, KIND_OUT_OF_BOUNDS, trace_here(w->tracer, (const char *)code - 1), (struct place){0},
+    trace_fault_message(w, KIND_OUT_OF_BOUNDS, trace_here(w->tracer, (const char *)code - 1),
+                        (struct code_location){0},
                         "has written past the end of a local array of the function that ends here", true);
-    worker_end_thread(w);
+    worker_terminate_thread(w);
 }
 
 void *smemkit_dynamic_shared(void)
@@ -1168,5 +1175,5 @@ void *smemkit_static_shared(const struct smemkit_shared *variable)
     for (unsigned i = 0; i < w->shared.count; i++)
         if (w->shared.slots[i].variable == variable)
             return w->shared.slots[i].start;
-    return shared_place(w, variable);
+    return shared_allocate(w, variable);
 }

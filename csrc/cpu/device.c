@@ -1,5 +1,5 @@
-/* The CPU device: csrc/device.h on the executor. Memory lies between guard pages, and every call is complete when
- * it returns. */
+/* The CPU device: implements csrc/device.h with the executor. Memory lies between guard pages; every call is
+ * complete when it returns. */
 #define _GNU_SOURCE
 #include "device.h"
 
@@ -37,7 +37,7 @@ static void cpu_release(struct device *device, void *memory, device_stream strea
     memory_release(memory);
 }
 
-/* A large copy asks now and then whether it is to go on: one of gigabytes takes seconds. */
+/* A large copy checks for signals now and then, because gigabytes take seconds. */
 static bool copy_segments(const struct segments *segments, char *dense, bool gather, struct failure *failure)
 {
     const size_t bytes = segments_bytes(segments);
@@ -93,7 +93,7 @@ static bool cpu_download_end(struct device *device, struct transfer *transfer, s
     return true;
 }
 
-/* The kernel gives memory when it is touched, and says no to nobody. */
+/* Unlimited: Linux commits memory when it is first touched. */
 static size_t cpu_available_bytes(struct device *device, size_t enough)
 {
     (void)device;
@@ -121,8 +121,7 @@ static bool cpu_fill(struct device *device, void *to, int byte, size_t bytes, de
     return true;
 }
 
-/* A rung of the host, as a launch of one thread: Ctrl-C ends it then as it ends a kernel, and its loops need not
- * ask.
+/* A host rung runs as a launch of one thread, so that Ctrl-C ends it like a kernel, and its loops need no checks.
  */
 struct host_rung {
     kernel_launcher run;
@@ -219,8 +218,8 @@ static bool cpu_stream_wait_event(struct device *device, device_stream stream, d
     return cpu_synchronize_stream(device, stream, failure);
 }
 
-/* An event is a moment of the monotonic clock. One thread may record it while another one reads it. */
-struct moment {
+/* An event is a time of the monotonic clock. One thread may record it while another one reads it. */
+struct cpu_event {
     _Atomic int64_t nanoseconds;
 };
 
@@ -230,14 +229,14 @@ static bool cpu_record_event(struct device *device, device_stream stream, device
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    atomic_store(&((struct moment *)event)->nanoseconds, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    atomic_store(&((struct cpu_event *)event)->nanoseconds, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
     return cpu_synchronize_stream(device, stream, failure);
 }
 
 static bool cpu_record_new_event(struct device *device, device_stream stream, device_event *event,
                                  struct failure *failure)
 {
-    *event = malloc(sizeof(struct moment));
+    *event = malloc(sizeof(struct cpu_event));
     if (!*event) {
         failure_set(failure, FAILURE_MEMORY, "cpu: no memory for an event");
         return false;
@@ -260,7 +259,7 @@ static bool cpu_synchronize_event(struct device *device, device_event event, str
 static bool cpu_seconds_between(struct device *device, device_event earlier, device_event later, double *seconds,
                                 struct failure *failure)
 {
-    struct moment *from = earlier, *to = later;
+    struct cpu_event *from = earlier, *to = later;
 
     (void)device;
     (void)failure;
@@ -307,7 +306,7 @@ struct device *cpu_device(void)
     return &device;
 }
 
-/* "AMD EPYC 9654" from /proc/cpuinfo; the architecture where it does not say */
+/* "AMD EPYC 9654", from /proc/cpuinfo, or else the architecture. */
 static void cpu_model(char *text, size_t length)
 {
     FILE *file = fopen("/proc/cpuinfo", "r");

@@ -1,8 +1,8 @@
 /* The executor: runs CUDA kernels, compiled by the host's C++ compiler, on the CPU.
  *
- * This is what the dialect headers (csrc/cpu/include) call. One launch at a time uses the pool: its blocks are
- * spread over worker threads (pool.c); in a block every CUDA thread is a fiber on one worker (block.c). Nothing
- * here knows of Python.
+ * The dialect's headers (csrc/cpu/include) call it. One launch at a time uses the pool of worker threads, which
+ * take its blocks one after another (pool.c). Each CUDA thread of a block is a fiber on one worker (block.c).
+ * Nothing here knows Python.
  */
 #ifndef SMEMKIT_EXECUTOR_H
 #define SMEMKIT_EXECUTOR_H
@@ -18,53 +18,53 @@ extern "C" {
 #define SMEMKIT_THREAD_LOCAL _Thread_local
 #endif
 
-/* Kernels may live in other libraries than the executor: what they call is exported. */
+/* Kernels may be in other libraries than the executor, so what they call is exported. */
 #pragma GCC visibility push(default)
 
 struct smemkit_launch {
-    const char *kernel; /* as the launch names it: "matmul_tiled<T, TILE>" */
+    const char *kernel; /* its name in the launch: "matmul_tiled<T, TILE>" */
     unsigned grid[3], block[3];
-    size_t shared_bytes;        /* of dynamic shared memory */
+    size_t shared_bytes;        /* dynamic shared memory per block */
     size_t shared_limit;        /* 48 KB, or what cudaFuncSetAttribute raised it to */
-    int watched;                /* whether a block that takes longer than SMEMKIT_WATCHDOG allows is ended */
-    void (*run)(void *closure); /* one CUDA thread, from its first statement to its last */
+    int watched;                /* a block that runs longer than SMEMKIT_WATCHDOG is ended */
+    void (*run)(void *closure); /* runs one CUDA thread from start to end */
     void *closure;
-    /* What the kernel was called with, for the checker; none in a build that is not checked. */
+    /* The kernel's arguments, for the checker; none unless the build is checked. */
     unsigned argument_count;
-    const void *const *arguments; /* where each argument's value lies */
+    const void *const *arguments; /* addresses of the arguments' values */
     const size_t *argument_bytes;
-    int closed; /* the host cannot reach the kernel's memory while it runs: a wait for the host is endless */
+    int closed; /* the host cannot write the kernel's memory meanwhile: a wait for the host never ends */
 };
 
-/* Runs the whole grid and waits for it. Returns a cudaError_t; smemkit_last_message() explains it. Must be
- * called without the GIL. */
+/* Runs the grid and waits for it. Returns a cudaError_t, which smemkit_last_message() explains. Call it without
+ * the GIL. */
 int smemkit_run(const struct smemkit_launch *launch);
 
-/* What went wrong in this thread's last launch that failed: "barrier divergence in …". */
+/* Message of this thread's last failed launch: "barrier divergence in …". */
 const char *smemkit_last_message(void);
 
-/* Forgets this thread's last error and message, and that it has run blocks. */
+/* Clears this thread's last error, its message, and smemkit_ran(). */
 void smemkit_forget(void);
 
-/* Whether blocks of this thread's launches have run since then. */
+/* Whether a launch of this thread has run blocks since smemkit_forget(). */
 int smemkit_ran(void);
 
-/* The error state behind cudaGetLastError and cudaPeekAtLastError, one a host thread. */
+/* The state of cudaGetLastError and cudaPeekAtLastError, one per host thread. */
 int smemkit_last_error(int clear);
 int smemkit_set_error(int error);
 
 /* ---- called by a kernel ---- */
 
-/* __syncthreads_count: how many threads of the block passed a predicate that is not zero. */
+/* __syncthreads_count: returns how many threads of the block gave a nonzero predicate. */
 int smemkit_barrier(int predicate, const char *file, int line);
 
-/* PTX's named barriers: bar.sync id, threads (wait) and bar.arrive id, threads. A block has 16; one is complete,
- * and new again, when as many threads have come as all of them name. 0 threads: all of the block. */
+/* PTX's named barriers: bar.sync id, threads (wait != 0) and bar.arrive id, threads (wait == 0). A block has 16. A
+ * barrier completes, and can be used again, when `threads` threads have arrived; all arrivals must name the same
+ * number. 0 threads means the whole block. */
 void smemkit_named_barrier(int id, unsigned threads, int wait, const char *file, int line);
 
-/* A collective of the lanes in `mask`, all of which wait until all that have not exited are there. The value
- * that comes back is, for SHUFFLE, the `value` of lane `source`, which must be among them; for the others, what
- * their name says. */
+/* A collective of the lanes in `mask`: waits until all of them that have not exited have arrived. SHUFFLE returns
+ * the `value` of lane `source`, which must be among them; the others return what their names say. */
 enum smemkit_collective {
     SMEMKIT_SYNC,
     SMEMKIT_SHUFFLE,
@@ -85,72 +85,74 @@ uint64_t smemkit_warp(enum smemkit_collective, uint32_t mask, uint64_t value, in
 /* __activemask: the lanes that arrive at this line before any of them leaves it. */
 uint32_t smemkit_active_mask(const char *file, int line);
 
-/* An atomic or a fence, and whether it changed memory: now and then lets another thread run, so that a spinning
- * thread cannot hang its block. */
+/* Called by each atomic (`changed`: it wrote memory) and fence. From time to time it lets another thread run, so
+ * that a spinning thread cannot hang its block. */
 void smemkit_tick(int changed);
 
-/* clock64 and clock, which are ticks too: a thread that waits for a moment does not wait for ever. On the host's
- * threads smemkit_clock is the C library's clock. */
+/* clock64 and clock, which are ticks too, so that a thread that waits for a time to pass lets others run. On host
+ * threads, smemkit_clock is the C library's clock. */
 long long smemkit_clock64(void);
 clock_t smemkit_clock(void);
 
-/* cp.async: the calling thread's copy of 4, 8 or 16 bytes, of which the last `zeros` are not copied but zero. The
- * bytes move late, when the thread waits for the group that commit put the copy into, or ends. (async.c) */
+/* cp.async: copies 4, 8 or 16 bytes for the calling thread; the last `zeros` bytes are filled with zeros. The
+ * bytes arrive when the thread waits for the group that the next commit closes, or exits. See async.c. */
 void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zeros, const void *code,
                         const char *file, int line);
 void smemkit_async_commit(void);
-void smemkit_async_wait(unsigned groups); /* until at most so many of the last groups are outstanding */
+void smemkit_async_wait(unsigned groups); /* until at most this many groups are outstanding */
 
-/* The function that `code` is in has written past the end of a local array. Does not return. */
+/* Reports that the function around `code` has written past the end of a local array. Does not return. */
 void smemkit_overrun(const void *code) __attribute__((noreturn));
 
-/* __trap, and what else ends a launch. Does not return inside a kernel. */
+/* __trap, and other errors that end a launch. Does not return when called by a kernel. */
 void smemkit_trap(const char *what, const char *file, int line);
 
-/* The block's dynamic shared memory; where it starts, and what extern __shared__ arrays point to. */
+/* Address of the block's dynamic shared memory, which extern __shared__ arrays point to. */
 void *smemkit_dynamic_shared(void);
 
-/* A static __shared__ variable: what its declaration says, and where the block has it. */
+/* A static __shared__ variable: its declaration, and its address in the running block. */
 struct smemkit_shared {
     const char *name;
     size_t bytes, alignment, element_bytes;
-    unsigned rank, dims[3]; /* what has more dimensions is an array, in three, of smaller arrays */
+    unsigned rank, dims[3]; /* further dimensions count as the element */
 };
 void *smemkit_static_shared(const struct smemkit_shared *);
 
 /* ---- called by a kernel that was compiled for checking (SMEMKIT_CHECKED) ---- */
 
-/* Before an access that one of the dialect's own functions makes for the kernel: __ldg, a half's +=. pc: in the
- * line of the kernel. */
+/* Called before an access that a function of the dialect makes for the kernel (__ldg, a half's +=). pc: an address
+ * in the kernel's line. */
 void smemkit_checked_access(const volatile void *address, unsigned bytes, int write, const void *pc);
 
-/* Around every atomic. pc: in the line of the kernel; order: 0 relaxed, 1 acquire, 2 release, 3 both,
- * and 4 more for one that compares. */
+/* Called around every atomic. pc: an address in the kernel's line. order: 0 relaxed, 1 acquire, 2 release, 3 both,
+ * plus 4 for compare-and-swap. */
 void smemkit_checked_atomic(const volatile void *address, unsigned bytes, int reads, const void *pc);
 void smemkit_checked_atomic_done(const volatile void *address, unsigned bytes, int wrote, int order);
 void smemkit_checked_fence(int scope); /* 1 block, 2 device, 3 system */
 
-/* An extern __shared__ array, at its declaration */
+/* Called at the declaration of an extern __shared__ array. */
 void smemkit_checked_dynamic(const char *name, size_t element_bytes);
 
-/* A variable of a kernel's library, of which messages say its name: __device__, or __constant__, and then reads of
- * it are no accesses to global memory. */
+/* Registers a __device__ or __constant__ variable of a kernel's library, so that messages can name it. Reads of a
+ * constant do not count as accesses to global memory. */
 void smemkit_checked_global(const char *name, const void *address, size_t bytes, size_t element_bytes,
                             int constant);
 
 /* ---- called by the host ---- */
 
-/* How many workers run blocks; 0: one for each core that this process may use. */
+/* Number of workers that run blocks. 0: one per core that this process may use. */
 void smemkit_set_workers(int count);
 int smemkit_workers(void);
 
-/* Asked every few milliseconds during a launch; nonzero ends the launch with cudaErrorUnknown (Ctrl-C). */
+/* Called every few milliseconds during a launch. A nonzero result ends the launch with cudaErrorUnknown (Ctrl-C).
+ */
 extern int (*smemkit_interrupted)(void);
 
-/* For tests: the launch of this process that fails, counted from now; 0: none. With a signal, that comes while it
- * is launched, and it fails if the signal's handler raises. Returns what was left of the count before. */
+/* For tests: makes the `countdown`-th launch from now fail; 0: none. With a signal, that signal is raised during
+ * the launch, which fails if the signal's handler raises. Returns the remaining countdown of the previous call. */
 long smemkit_fail_launch(long countdown, int signal);
-/* To be asked before each launch: a cudaError_t, which smemkit_last_message() explains, where it is to fail. */
+/* Called before each launch. Returns a cudaError_t, which smemkit_last_message() explains, if the launch is to
+ * fail. */
 int smemkit_launch_failure(const char *kernel);
 
 /* cudaMalloc and cudaFree: memory between guard pages (memory.c) */

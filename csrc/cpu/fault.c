@@ -1,8 +1,8 @@
-/* Faults of kernels: a wild address, a division by zero, a stack that is too short, an endless loop.
+/* Faults of kernels: a wild address, an integer division by zero, a stack overflow, an endless loop.
  *
- * While launches run, this handler is in place for the signals that they raise. On a worker inside a block it
- * notes what happened and goes straight to the worker's own stack, which abandons the block; every other
- * signal is passed on to whoever was there before (Python's faulthandler, a debugger, the default).
+ * This signal handler is installed while launches run. On a worker inside a block it records the fault and
+ * switches to the worker's own fiber, which abandons the block. Other signals are forwarded to the previous
+ * handler (Python's faulthandler, a debugger, the default).
  */
 #define _GNU_SOURCE
 #include "block.h"
@@ -17,8 +17,8 @@
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
-/* Handlers belong to the process: what was there before ours, which is in place during a launch. One launch at a
- * time has the pool, and changes this under the pool's lock. */
+/* Signal handlers belong to the process. These are the previous ones, during a launch. One launch at a time has
+ * the pool, and changes them under the pool's lock. */
 static struct sigaction previous[SIGNALS];
 static bool installed;
 
@@ -45,7 +45,7 @@ static const void *code_of(void *context)
 #endif
 }
 
-static void pass_on(int number, siginfo_t *info, void *context)
+static void forward_signal(int number, siginfo_t *info, void *context)
 {
     for (int i = 0; i < SIGNALS; i++) {
         if (signals[i] != number)
@@ -53,8 +53,8 @@ static void pass_on(int number, siginfo_t *info, void *context)
         if (previous[i].sa_flags & SA_SIGINFO) {
             previous[i].sa_sigaction(number, info, context);
         } else if (previous[i].sa_handler == SIG_DFL) {
-            signal(number, SIG_DFL); /* a fault is raised again when its instruction is tried again */
-            if (info->si_code <= 0)  /* but this one was sent */
+            signal(number, SIG_DFL); /* the instruction is retried and faults again */
+            if (info->si_code <= 0)  /* but a signal that was sent is not */
                 raise(number);
         } else if (previous[i].sa_handler != SIG_IGN) {
             previous[i].sa_handler(number);
@@ -77,8 +77,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
         }
         worker_leave(w);
     }
-    if (!kicked) /* a kick that comes too late is nobody's business */
-        pass_on(number, info, context);
+    if (!kicked) /* a kick that arrives too late is ignored */
+        forward_signal(number, info, context);
 }
 
 void fault_handler_install(void)
@@ -87,13 +87,13 @@ void fault_handler_install(void)
 
     memset(&ours, 0, sizeof ours);
     ours.sa_sigaction = on_signal;
-    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; /* it does not return, so nothing must stay blocked */
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; /* the handler does not return: block no signal */
     for (int i = 0; i < SIGNALS; i++)
         sigaction(signals[i], &ours, &previous[i]);
     installed = true;
 }
 
-/* Puts back what was there, unless somebody has set another handler meanwhile. */
+/* Restores the previous handlers, except where another handler has been set meanwhile. */
 void fault_handler_remove(void)
 {
     struct sigaction current;

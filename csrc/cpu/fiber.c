@@ -1,6 +1,6 @@
 /* Fibers: see fiber.h. */
 #define _GNU_SOURCE
-#undef _FORTIFY_SOURCE /* its longjmp refuses to go to another stack */
+#undef _FORTIFY_SOURCE /* its longjmp refuses to switch stacks */
 
 #include "fiber.h"
 
@@ -12,8 +12,8 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 
-/* The stack that the operating system gave the running thread: where a fiber that was never prepared lives. */
-static void asan_note_own_stack(struct fiber *fiber)
+/* Finds the operating-system thread's own stack, for a fiber that was never prepared. */
+static void asan_find_thread_stack(struct fiber *fiber)
 {
     pthread_attr_t attributes;
     void *bottom;
@@ -24,15 +24,15 @@ static void asan_note_own_stack(struct fiber *fiber)
         pthread_attr_destroy(&attributes);
     }
 }
-#define ASAN_LEAVE(from, to)   \
-    asan_note_own_stack(from); \
+#define ASAN_LEAVE(from, to)      \
+    asan_find_thread_stack(from); \
     __sanitizer_start_switch_fiber(NULL, (to)->stack_bottom, (to)->stack_bytes)
-#define ASAN_ARRIVE() __sanitizer_finish_switch_fiber(NULL, NULL, NULL)
-/* Who used the stack before may have left it from the middle of a function. */
+#define ASAN_ENTER() __sanitizer_finish_switch_fiber(NULL, NULL, NULL)
+/* The last user of the stack may have left it in the middle of a function. */
 #define ASAN_CLEAN(bottom, bytes) __asan_unpoison_memory_region(bottom, bytes)
 #else
 #define ASAN_LEAVE(from, to)
-#define ASAN_ARRIVE()
+#define ASAN_ENTER()
 #define ASAN_CLEAN(bottom, bytes)
 #endif
 
@@ -47,49 +47,49 @@ void fiber_forget_stacks(void *bottom, size_t bytes)
 
 const char *const fiber_kind = "portable";
 
-/* makecontext passes ints only: the fiber's address travels in two halves. */
-static void born(unsigned high, unsigned low)
+/* makecontext passes only ints, so the fiber's address is split into two halves. */
+static void start_fiber(unsigned high, unsigned low)
 {
     struct fiber *fiber = (struct fiber *)(((uintptr_t)high << 16 << 16) | low);
 
-    ASAN_ARRIVE();
+    ASAN_ENTER();
     fiber->entry(fiber->argument);
 }
 
 void fiber_prepare(struct fiber *fiber, void *bottom, void *top, void (*entry)(void *), void *argument)
 {
-    getcontext(&fiber->birth);
-    fiber->birth.uc_stack.ss_sp = bottom;
-    fiber->birth.uc_stack.ss_size = (size_t)((char *)top - (char *)bottom);
-    fiber->birth.uc_link = NULL;
-    fiber->born = false;
+    getcontext(&fiber->initial);
+    fiber->initial.uc_stack.ss_sp = bottom;
+    fiber->initial.uc_stack.ss_size = (size_t)((char *)top - (char *)bottom);
+    fiber->initial.uc_link = NULL;
+    fiber->started = false;
     fiber->entry = entry;
     fiber->argument = argument;
 #ifdef SMEMKIT_ASAN
     fiber->stack_bottom = bottom;
-    fiber->stack_bytes = fiber->birth.uc_stack.ss_size;
+    fiber->stack_bytes = fiber->initial.uc_stack.ss_size;
     ASAN_CLEAN(bottom, fiber->stack_bytes);
 #endif
-    makecontext(&fiber->birth, (void (*)(void))born, 2, (unsigned)((uintptr_t)fiber >> 16 >> 16),
+    makecontext(&fiber->initial, (void (*)(void))start_fiber, 2, (unsigned)((uintptr_t)fiber >> 16 >> 16),
                 (unsigned)(uintptr_t)fiber);
 }
 
 void fiber_switch(struct fiber *from, struct fiber *to)
 {
-    from->born = true;
+    from->started = true;
     from->sp = __builtin_frame_address(0);
     if (_setjmp(from->registers) == 0) {
         ASAN_LEAVE(from, to);
-        if (to->born)
+        if (to->started)
             _longjmp(to->registers, 1);
-        setcontext(&to->birth);
+        setcontext(&to->initial);
     }
-    ASAN_ARRIVE();
+    ASAN_ENTER();
 }
 
 #else
 
-/* Where a new fiber begins: its stack holds the argument and the entry. */
+/* Entry point of a new fiber: its stack holds the argument and the entry function. */
 void smemkit_trampoline(void);
 
 #if defined(__x86_64__)
@@ -126,17 +126,17 @@ __asm__(".text\n"
 #endif
 
 #ifdef SMEMKIT_ASAN
-struct birth {
+struct fiber_start {
     void (*entry)(void *);
     void *argument;
 };
 
-static void arrive(void *place)
+static void start_with_asan(void *stack)
 {
-    struct birth birth = *(struct birth *)place;
+    struct fiber_start start = *(struct fiber_start *)stack;
 
-    ASAN_ARRIVE();
-    birth.entry(birth.argument);
+    ASAN_ENTER();
+    start.entry(start.argument);
 }
 #endif
 
@@ -145,18 +145,18 @@ void fiber_prepare(struct fiber *fiber, void *bottom, void *top, void (*entry)(v
     uintptr_t *frame = (uintptr_t *)((uintptr_t)top & ~(uintptr_t)15) - 4;
 
 #ifdef SMEMKIT_ASAN
-    struct birth birth = {entry, argument};
+    struct fiber_start start = {entry, argument};
 
     fiber->stack_bottom = bottom;
     fiber->stack_bytes = (size_t)((char *)top - (char *)bottom);
     ASAN_CLEAN(bottom, fiber->stack_bytes);
-    memcpy(frame, &birth, sizeof birth);
+    memcpy(frame, &start, sizeof start);
     argument = frame;
-    entry = arrive;
+    entry = start_with_asan;
 #else
     (void)bottom;
 #endif
-    frame -= 2; /* what the trampoline takes */
+    frame -= 2; /* popped by the trampoline */
     frame[0] = (uintptr_t)argument;
     frame[1] = (uintptr_t)entry;
     fiber->frame = NULL;
@@ -169,7 +169,7 @@ void fiber_switch(struct fiber *from, struct fiber *to)
 {
     ASAN_LEAVE(from, to);
     FIBER_SWITCH(from, to);
-    ASAN_ARRIVE();
+    ASAN_ENTER();
 }
 #endif
 

@@ -1,11 +1,11 @@
-/* Fibers: several flows of control on one operating-system thread, each with a stack of its own.
+/* Fibers: several flows of control on one operating-system thread, each with its own stack.
  *
- * On x86-64 and aarch64 a switch is a few instructions in the middle of the function that asks for it: it stores
- * the stack pointer, the frame pointer and where to go on, and takes those of the other fiber; the compiler saves
- * what else it needs. It must not be a function of its own, nor end in a `ret`: the processor predicts returns
- * from the calls it has seen, and a fiber that was entered by a call and left by a switch would spoil every
- * prediction. Elsewhere (or with SMEMKIT_PORTABLE_FIBERS) a fiber is born in ucontext and switched with _setjmp
- * and _longjmp.
+ * On x86-64 and aarch64 a switch is a few instructions, inlined where it is needed. They store the stack pointer,
+ * the frame pointer and the resume address, and load those of the other fiber; the compiler saves the other
+ * registers that are in use. The switch must not be a function, nor end in `ret`: the processor predicts returns
+ * from the calls it has seen, and a fiber that is entered by a call and left by a switch would spoil every
+ * prediction. Elsewhere (or with SMEMKIT_PORTABLE_FIBERS) ucontext creates a fiber, and _setjmp and _longjmp
+ * switch.
  */
 #ifndef SMEMKIT_FIBER_H
 #define SMEMKIT_FIBER_H
@@ -32,17 +32,17 @@
 
 struct fiber {
 #ifdef SMEMKIT_PORTABLE_FIBERS
-    void *sp; /* the stack pointer when it was left */
+    void *sp; /* stack pointer at the last switch */
     jmp_buf registers;
-    ucontext_t birth;
-    bool born;
+    ucontext_t initial;
+    bool started;
     void (*entry)(void *);
     void *argument;
 #else
-    void *sp, *frame, *resume; /* the stack pointer, the frame pointer, where to go on */
+    void *sp, *frame, *resume; /* stack pointer, frame pointer, resume address */
 #endif
 #ifdef SMEMKIT_ASAN
-    const void *stack_bottom; /* AddressSanitizer must be told of every change of stack */
+    const void *stack_bottom; /* AddressSanitizer must be told of every stack switch */
     size_t stack_bytes;
 #endif
 };
@@ -94,14 +94,13 @@ struct fiber {
 /* "x86-64", "aarch64" or "portable" */
 extern const char *const fiber_kind;
 
-/* Makes `fiber` start with entry(argument) on the stack [bottom, top) at the first switch to it. `entry`
- * must never return. */
+/* The first switch to `fiber` will call entry(argument) on the stack [bottom, top). `entry` must never return. */
 void fiber_prepare(struct fiber *fiber, void *bottom, void *top, void (*entry)(void *), void *argument);
 
-/* To be called before memory that held stacks is used for something else. */
+/* Call it before memory that held stacks is used for something else. */
 void fiber_forget_stacks(void *bottom, size_t bytes);
 
-/* Brings what a fiber will need first into the cache: it is likely to be the one after the next. */
+/* Prefetches the top of a fiber's stack: it is likely to run after the next one. */
 static inline void fiber_fetch(const struct fiber *fiber)
 {
 #ifndef SMEMKIT_PORTABLE_FIBERS
@@ -113,7 +112,7 @@ static inline void fiber_fetch(const struct fiber *fiber)
 #endif
 }
 
-/* Leaves `from`, which must be the running fiber, and goes on in `to`. Returns when somebody switches back. */
+/* Switches from `from`, the running fiber, to `to`. Returns when another fiber switches back. */
 #if defined(SMEMKIT_PORTABLE_FIBERS) || defined(SMEMKIT_ASAN)
 void fiber_switch(struct fiber *from, struct fiber *to);
 #else

@@ -1,6 +1,6 @@
-/* The functions that -fsanitize=thread, -fsanitize=bounds and -fsanitize-coverage=trace-pc call in the checked
- * build of a kernel. They are compiled once, optimised, and linked into every checked library, where they stay
- * hidden: no sanitizer's own library is meant to see them, nor they it.
+/* The functions that -fsanitize=thread, -fsanitize=bounds and -fsanitize-coverage=trace-pc call in a checked build
+ * of a kernel. They are compiled once, optimised, and linked into every checked library with hidden visibility, so
+ * that they neither replace nor use a sanitizer's own run-time library.
  */
 #include <string.h>
 
@@ -11,7 +11,8 @@
 #define INLINE static inline __attribute__((always_inline))
 #define CALLER __builtin_return_address(0)
 
-/* The tracer of the block that runs on this stack; NULL on the host's stacks, whose code is instrumented too. */
+/* The tracer of the block that runs on this stack. NULL on a host stack: host code in the library is instrumented
+ * too. */
 INLINE struct tracer *own_tracer(void)
 {
     const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -49,7 +50,8 @@ INLINE void log_access(struct tracer *t, uintptr_t address, uint64_t space, unsi
     note(t, item_of(t, code, ITEM_ACCESS));
 }
 
-/* An access that is not to the memory that was touched last, or not aligned, or before which others may run. */
+/* Slow path: an access to other memory than the last ones, a misaligned access, or one before which other threads
+ * may run. */
 static __attribute__((noinline)) void touch_other(struct tracer *t, uintptr_t address, unsigned bytes,
                                                   enum access_kind kind, const void *code)
 {
@@ -69,7 +71,7 @@ INLINE void touch(const volatile void *memory, unsigned bytes, enum access_kind 
     const struct span *span;
     struct tracer *t;
 
-    if (address - (uintptr_t)smemkit_stacks < STACKS_BYTES) /* a thread's own variables */
+    if (address - (uintptr_t)smemkit_stacks < STACKS_BYTES) /* a thread's locals */
         return;
     t = own_tracer();
     if (!t)
@@ -88,7 +90,7 @@ INLINE void touch(const volatile void *memory, unsigned bytes, enum access_kind 
         touch_other(t, address, bytes, kind, code);
 }
 
-/* Any number of bytes, as the largest aligned pieces. */
+/* Splits a range into the largest aligned power-of-two accesses. */
 static void touch_range(const volatile void *memory, size_t bytes, enum access_kind kind, const void *code)
 {
     const volatile char *at = memory;
@@ -162,7 +164,7 @@ HIDDEN void __tsan_init(void)
 
 HIDDEN void __tsan_func_entry(void *code)
 {
-    visit(code, ITEM_ENTER); /* where the function was called */
+    visit(code, ITEM_ENTER); /* code: the call site */
 }
 
 HIDDEN void __tsan_func_exit(void)
@@ -186,8 +188,8 @@ HIDDEN void __sanitizer_cov_trace_pc(void)
     visit(CALLER, ITEM_BLOCK);
 }
 
-/* clang copies structs through these; what they do is part of the kernel. Moved by hand: a call of memcpy here
- * would be a call of itself. */
+/* clang copies structs with these, so they are accesses of the kernel. They must not call memcpy, which would be a
+ * call of themselves. */
 HIDDEN void *memmove(void *to, const void *from, size_t bytes)
 {
     touch_range(from, bytes, ACCESS_LOAD, CALLER);
@@ -208,7 +210,7 @@ HIDDEN void *memset(void *to, int byte, size_t bytes)
     return smemkit_trace_fill(to, byte, bytes);
 }
 
-/* An index past an array whose size the compiler knows; the layout of what it is told is the sanitizers'. */
+/* Called for an index past an array whose size the compiler knows. The argument's layout is the sanitizer's. */
 struct bounds {
     const char *file;
     uint32_t line, column;
@@ -226,7 +228,7 @@ HIDDEN void __ubsan_handle_out_of_bounds(const struct bounds *bounds, uintptr_t 
         smemkit_trace_bounds(t, bounds->file, (int)bounds->line, bounds->array->name, (int64_t)index);
 }
 
-/* The end of a function that has no return there */
+/* Called at the end of a function that has no return statement. */
 struct position {
     const char *file;
     uint32_t line, column;

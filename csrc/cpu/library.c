@@ -5,7 +5,7 @@
 #include <link.h>
 #include <stdio.h>
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
+static int match_library(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct library *library = argument;
     uintptr_t low = UINTPTR_MAX, high = 0;
@@ -42,6 +42,6 @@ struct library library_find(uintptr_t code)
 {
     struct library library = {.code = code};
 
-    dl_iterate_phdr(look_at, &library);
+    dl_iterate_phdr(match_library, &library);
     return library;
 }

@@ -1,4 +1,4 @@
-/* The library that a kernel lies in, and the memory that it brings along: its variables. */
+/* The shared library that contains a kernel: its code and its variables. */
 #ifndef SMEMKIT_LIBRARY_H
 #define SMEMKIT_LIBRARY_H
 
@@ -7,15 +7,15 @@
 #include <stdint.h>
 
 struct library {
-    uintptr_t code; /* in it */
+    uintptr_t code; /* an address in its text */
     uintptr_t base, text_start, text_end, data_start, data_end;
     char name[512];
 };
 
-/* The library of some code. */
+/* Finds the library that contains `code`. */
 struct library library_find(uintptr_t code);
 
-/* Whether an address is of the library at all, and of its data. */
+/* Whether the library, or its data, contains an address. */
 static inline bool library_holds(const struct library *library, uintptr_t address)
 {
     return address - library->text_start < library->text_end - library->text_start;

@@ -2,8 +2,8 @@
  *
  *   | guard, no access | slack | the buffer, 256-byte aligned | slack | guard, no access |
  *
- * The end of a buffer lies within 255 bytes of a guard. What lies between, and the bytes before the buffer, are
- * filled with a pattern that is compared after every launch.
+ * A buffer ends at most 255 bytes before a guard. The bytes in between, and those before the buffer, hold a
+ * pattern, which is compared after every launch.
  */
 #define _GNU_SOURCE
 #include "memory.h"
@@ -17,19 +17,19 @@
 #include <unistd.h>
 
 enum { ALIGNMENT = 256, SLACK_BYTE = 0xA5 };
-static const size_t GUARD = (size_t)1 << 24; /* address space only: wild indices land in it too */
+static const size_t GUARD = (size_t)1 << 24; /* address space only; large, so that wild indices hit it too */
 
 struct buffer {
     struct buffer *next;
-    char *base; /* of the mapping */
+    char *base; /* start of the mapping */
     size_t mapped;
     char *page, *start, *end, *limit; /* page <= start < end <= limit; [page, limit) is accessible */
-    bool lent;                        /* it is no mapping of ours, and there is nothing around it */
+    bool lent;                        /* another owner's memory, without guards */
 };
 
-/* All live buffers of the process: the fault handler must find the one that an address belongs to. */
+/* All live buffers of the process. It is global because the signal handler must find the buffer of an address. */
 static struct buffer *buffers;
-static size_t used, peak; /* bytes of those that are not lent */
+static size_t used, peak; /* bytes, without lent buffers */
 static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void add(struct buffer *buffer)
@@ -44,7 +44,7 @@ static void add(struct buffer *buffer)
     pthread_mutex_unlock(&buffers_lock);
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static struct buffer *unlink_buffer(struct buffer **link)
 {
     struct buffer *buffer = *link;
@@ -72,7 +72,7 @@ void *memory_allocate(size_t bytes)
     buffer->limit = buffer->page + accessible;
     buffer->start = buffer->limit - padded;
     buffer->end = buffer->start + bytes;
-    /* a mapping of its own, so that memory that is not there is refused now and not at its first use */
+    /* a separate mapping, so that missing memory is refused now, and not at its first use */
     if (accessible && mmap(buffer->page, accessible, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
         munmap(buffer->base, buffer->mapped);
@@ -171,7 +171,7 @@ bool memory_find(const void *address, uintptr_t *start, uintptr_t *end)
     return buffer != NULL;
 }
 
-/* Of a thread's stack, too, as it is. */
+/* Not sanitized, because it also hashes threads' stacks. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
 __attribute__((no_sanitize("address")))
 #endif
@@ -227,8 +227,9 @@ void memory_describe(const void *address, char *text, size_t length)
     pthread_mutex_unlock(&buffers_lock);
 }
 
-/* The first byte in [from, to) that is not slack any more; fixes them all. At most ALIGNMENT bytes. */
-static char *spoilt(char *from, char *to)
+/* Returns the first overwritten slack byte in [from, to), or NULL, and restores the slack. At most ALIGNMENT
+ * bytes. */
+static char *find_overwritten(char *from, char *to)
 {
     static const char slack[ALIGNMENT] = {[0 ... ALIGNMENT - 1] = (char)SLACK_BYTE};
     char *at = from;
@@ -249,9 +250,10 @@ bool memory_check_slack(char *text, size_t length)
     pthread_mutex_lock(&buffers_lock);
     for (buffer = buffers; buffer && !at; buffer = buffer->next) {
         const bool page_begins = buffer->start - buffer->page < ALIGNMENT;
-        const char *before = spoilt(page_begins ? buffer->page : buffer->start - ALIGNMENT, buffer->start);
+        const char *before =
+            find_overwritten(page_begins ? buffer->page : buffer->start - ALIGNMENT, buffer->start);
 
-        at = spoilt(buffer->end, buffer->limit);
+        at = find_overwritten(buffer->end, buffer->limit);
         at = at ? at : before;
     }
     pthread_mutex_unlock(&buffers_lock);

@@ -1,7 +1,7 @@
-/* The pool: workers that take the blocks of a launch one after another, and the thread that launched, which
- * watches over them: it asks for Ctrl-C and ends a block that does not end.
+/* The pool: workers that take the blocks of a launch one after another, and the launching thread, which polls for
+ * Ctrl-C and aborts blocks that do not end.
  *
- * One launch at a time has the pool, as kernels on one stream; a second host thread waits its turn.
+ * One launch at a time has the pool, like kernels on one stream; a second host thread waits for its turn.
  */
 #define _GNU_SOURCE
 #include "block.h"
@@ -19,9 +19,9 @@
 #include "memory.h"
 
 enum {
-    POLL_MS = 20,          /* how often the launching thread looks up */
-    GRACE_POLLS = 10,      /* how long a worker has to notice an abort before it is kicked */
-    WATCHDOG_SECONDS = 60, /* for one block of a user's kernel, unless SMEMKIT_WATCHDOG says otherwise; 0: none */
+    POLL_MS = 20,          /* polling interval of the launching thread */
+    GRACE_POLLS = 10,      /* polls until a worker that ignores an abort is interrupted */
+    WATCHDOG_SECONDS = 60, /* default of SMEMKIT_WATCHDOG: per block of a user's kernel; 0: no limit */
 };
 
 static const unsigned MAX_GRID_X = 2147483647;
@@ -32,26 +32,26 @@ int (*smemkit_interrupted)(void);
 static SMEMKIT_THREAD_LOCAL int last_error;
 static SMEMKIT_THREAD_LOCAL char last_message[MESSAGE_BYTES];
 static SMEMKIT_THREAD_LOCAL bool ran;
-static SMEMKIT_THREAD_LOCAL bool launching; /* a handler of a signal must not wait for itself */
+static SMEMKIT_THREAD_LOCAL bool launching; /* a signal handler that launches would wait for itself */
 
-/* The process's workers. Everything is under `lock` but what is atomic, and what stays as it is while `running` is
- * not zero: `launch`, `blocks`, `workers`. */
+/* The process's workers. `lock` protects all fields except the atomic ones, and `launch`, `blocks`, `workers`,
+ * which do not change while `running` is not zero. */
 static struct pool {
     pthread_mutex_t lock;
-    pthread_cond_t work; /* to the workers: a launch, or the end */
-    pthread_cond_t idle; /* to the host: the launch is done, or the pool is free */
+    pthread_cond_t work; /* wakes workers: a launch, or stop */
+    pthread_cond_t idle; /* wakes host threads: the launch is done, or the pool is free */
     struct worker *workers[MAX_WORKERS];
     int size;          /* workers alive */
-    atomic_int wanted; /* 0: one a core */
+    atomic_int wanted; /* 0: one per core */
     bool busy, stop;
-    unsigned long generation; /* of the launch */
+    unsigned long generation; /* counts launches */
     const struct smemkit_launch *launch;
-    struct trace *trace; /* of a launch that is checked, or NULL */
+    struct trace *trace; /* NULL unless the launch is checked */
     uint64_t blocks;
     atomic_ullong next_block;
-    int running; /* workers that have not finished with this launch */
+    int running; /* workers that have not finished this launch */
     _Atomic int abort;
-    struct fault fault; /* the first */
+    struct fault fault; /* the first one */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
 /* ---- errors ---- */
@@ -102,7 +102,7 @@ static int refuse(int error, const char *format, ...)
 
 /* ---- workers ---- */
 
-static void work_on(struct worker *w, const struct smemkit_launch *launch)
+static void run_blocks(struct worker *w, const struct smemkit_launch *launch)
 {
     uint64_t columns = launch->grid[0], rows = launch->grid[1], i;
 
@@ -125,7 +125,8 @@ static void work_on(struct worker *w, const struct smemkit_launch *launch)
         struct index3 block = {(unsigned)(i % columns), (unsigned)(i / columns % rows),
                                (unsigned)(i / columns / rows)};
 
-        if (!worker_run_block(w, launch, block) && (!pool.trace || pool.abort)) { /* a check goes on */
+        if (!worker_run_block(w, launch, block) &&
+            (!pool.trace || pool.abort)) { /* a check goes on with other blocks */
             pthread_mutex_lock(&pool.lock);
             if (!pool.fault.error || pool.abort == ABORT_HANG || pool.abort == ABORT_DEADLOCK)
                 pool.fault = w->fault;
@@ -146,7 +147,7 @@ static void *worker_main(void *argument)
     stack_t signal_stack = {.ss_sp = w->signal_stack, .ss_size = SIGNAL_STACK_BYTES}, before;
     sigset_t all;
 
-    /* Ctrl-C and its kin belong to the host's threads */
+    /* other signals, such as Ctrl-C, go to the host threads */
     sigfillset(&all);
     sigdelset(&all, SIGSEGV);
     sigdelset(&all, SIGBUS);
@@ -165,7 +166,7 @@ static void *worker_main(void *argument)
             break;
         seen = pool.generation;
         pthread_mutex_unlock(&pool.lock);
-        work_on(w, pool.launch);
+        run_blocks(w, pool.launch);
         pthread_mutex_lock(&pool.lock);
         if (--pool.running == 0)
             pthread_cond_broadcast(&pool.idle);
@@ -210,7 +211,7 @@ int smemkit_workers(void)
     return count < 1 ? 1 : count > MAX_WORKERS ? MAX_WORKERS : count;
 }
 
-/* With the lock held and the pool taken: ends all workers. */
+/* Ends all workers. Call it with the lock held and the pool reserved. */
 static void stop_workers(void)
 {
     pool.stop = true;
@@ -226,7 +227,8 @@ static void stop_workers(void)
     pool.stop = false;
 }
 
-/* With the lock held: as many workers as are wanted, or as many as there is memory for, but one. */
+/* Starts the missing workers, as many as there is memory for. False if there is none. Call it with the lock held.
+ */
 static bool start_workers(void)
 {
     int wanted = smemkit_workers();
@@ -250,7 +252,7 @@ void smemkit_set_workers(int count)
     pthread_mutex_unlock(&pool.lock);
 }
 
-/* In a forked child no worker lives: it starts its own at its first launch. */
+/* A forked child has no workers: it starts its own at its first launch. */
 static void after_fork(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
@@ -260,21 +262,21 @@ static void after_fork(void)
     trace_after_fork();
     fault_after_fork();
     launching = false;
-    pool.size = 0; /* the parent's workers' memory is left: their stacks may be in any state */
+    pool.size = 0; /* the parent's workers leak: their stacks may be in any state */
     pool.busy = pool.stop = false;
     pool.launch = NULL;
     pool.trace = NULL;
     pool.abort = ABORT_NOT;
 }
 
-static void once(void)
+static void register_fork_handler(void)
 {
     pthread_atfork(NULL, NULL, after_fork);
 }
 
 /* ---- launches ---- */
 
-/* SMEMKIT_WATCHDOG, where it is a number */
+/* SMEMKIT_WATCHDOG, or the default if it is not a number. */
 static double watchdog_seconds(void)
 {
     const char *text = getenv("SMEMKIT_WATCHDOG");
@@ -284,7 +286,8 @@ static double watchdog_seconds(void)
     return text && end != text && *end == '\0' ? seconds : WATCHDOG_SECONDS;
 }
 
-/* With the lock held: waits for `idle` or POLL_MS; then, without the lock, asks for an interrupt. */
+/* Waits for `idle`, at most POLL_MS; then checks for an interrupt, without the lock. Call it with the lock held.
+ */
 static bool wait_interrupted(void)
 {
     struct timespec until;
@@ -302,11 +305,11 @@ static bool wait_interrupted(void)
     return interrupted;
 }
 
-/* What the workers have done since `changes` counted as many, for `cannot_end`. */
+/* Progress of the workers since `changes` had its value, for `cannot_end`. */
 struct search {
     uint64_t changes, memory;
     uint64_t rounds[MAX_WORKERS];
-    bool suspected; /* all repeated themselves with this `memory` */
+    bool suspected; /* all threads repeated themselves with this `memory` */
 };
 
 static void begin_search(struct search *search, uint64_t changes)
@@ -316,9 +319,9 @@ static void begin_search(struct search *search, uint64_t changes)
         search->rounds[i] = pool.workers[i]->repetition.rounds;
 }
 
-/* With the lock held: whether no thread of the launch can ever change what the others wait for. All workers that
- * are not done with it are in a block; each has had a complete round in which all threads repeated themselves, and
- * that began after the search and after the memory was looked at; and nothing has changed. */
+/* Whether no thread of the launch can ever change what the others wait for. That is so if every worker that has
+ * not finished is in a block, each of these blocks has completed a round (struct repetition) that began after the
+ * search and after the memory was hashed, and nothing has changed. Call it with the lock held. */
 static bool cannot_end(struct search *search)
 {
     struct library library;
@@ -336,7 +339,8 @@ static bool cannot_end(struct search *search)
         if (!pool.workers[i]->in_block)
             continue;
         in_block++;
-        if (pool.workers[i]->repetition.rounds - search->rounds[i] < 2) /* the first one had begun already */
+        if (pool.workers[i]->repetition.rounds - search->rounds[i] <
+            2) /* the first one had begun before the search */
             return false;
     }
     if (in_block < pool.running)
@@ -352,7 +356,7 @@ static bool cannot_end(struct search *search)
     return false;
 }
 
-/* With the lock held, until no worker runs this launch. */
+/* Waits until the launch has ended. Call it with the lock held. */
 static void watch(void)
 {
     unsigned long done[MAX_WORKERS] = {0};
@@ -363,7 +367,7 @@ static void watch(void)
     for (int i = 0; i < pool.size; i++)
         done[i] = pool.workers[i]->blocks_done;
     while (pool.running > 0) {
-        if (wait_interrupted()) /* whatever else has happened: its exception is set */
+        if (wait_interrupted()) /* it takes precedence: its exception is set */
             pool.abort = ABORT_INTERRUPT;
         for (int i = 0; i < pool.size && !pool.abort; i++) {
             unsigned long now = pool.workers[i]->blocks_done;
@@ -405,23 +409,23 @@ static int check_configuration(const struct smemkit_launch *launch)
     return ERROR_NONE;
 }
 
-/* The launch that a test wants to fail, counted from now, and the signal that comes then; 0: none. */
-static atomic_long failing;
-static atomic_int failing_by;
+/* For tests: countdown to the launch that fails (0: none), and the signal that it raises. */
+static atomic_long fail_countdown;
+static atomic_int fail_signal;
 
 long smemkit_fail_launch(long countdown, int signal)
 {
-    const long before = atomic_exchange(&failing, countdown);
+    const long before = atomic_exchange(&fail_countdown, countdown);
 
-    atomic_store(&failing_by, signal);
+    atomic_store(&fail_signal, signal);
     return before > 0 ? before : 0;
 }
 
 int smemkit_launch_failure(const char *kernel)
 {
-    const int by = atomic_load(&failing_by);
+    const int by = atomic_load(&fail_signal);
 
-    if (atomic_load(&failing) <= 0 || atomic_fetch_sub(&failing, 1) != 1)
+    if (atomic_load(&fail_countdown) <= 0 || atomic_fetch_sub(&fail_countdown, 1) != 1)
         return ERROR_NONE;
     if (!by)
         return refuse(ERROR_LAUNCH_FAILURE, "the launch of kernel %s fails, as a test wants it", kernel);
@@ -446,7 +450,7 @@ int smemkit_run(const struct smemkit_launch *launch)
                       "a launch of %s inside another one of the same thread: does a signal "
                       "handler call smemkit?",
                       launch->kernel);
-    pthread_once(&registered, once);
+    pthread_once(&registered, register_fork_handler);
     if (check && !(trace = trace_begin(check, launch)))
         return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the checker");
     launching = true;
@@ -485,10 +489,9 @@ int smemkit_run(const struct smemkit_launch *launch)
         snprintf(fault.message, sizeof fault.message, "interrupted in kernel %s", launch->kernel);
     } else if (trace && trace->out_of_memory) {
         fault = (struct fault){ERROR_MEMORY_ALLOCATION, "no memory for the checker"};
-    } else if (trace &&
-               pool.abort != ABORT_FAULT) { /* it is in the report; but a worker that cannot begin is not */
+    } else if (trace && pool.abort != ABORT_FAULT) { /* the report has it, except when a worker could not begin */
         fault.error = ERROR_NONE;
-    } else if (!fault.error && pool.abort) { /* it ended between two blocks */
+    } else if (!fault.error && pool.abort) { /* aborted between two blocks */
         fault.error = ERROR_LAUNCH_TIMEOUT;
         snprintf(fault.message, sizeof fault.message,
                  "a block took longer than SMEMKIT_WATCHDOG allows in kernel %s", launch->kernel);

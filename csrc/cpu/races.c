@@ -1,25 +1,25 @@
-/* Races: the shadow memory, which remembers the accesses of every word, and the clocks, which tell whether two
- * accesses are ordered.
+/* Race detection: the shadow memory, which records the last accesses of every word, and the clocks, which tell
+ * whether two accesses are ordered.
  *
- * Of a word the shadow keeps the last plain store, and of the loads and atomics since then the last of each
- * thread. One access may replace another only if whatever conflicts with the old one conflicts with the new one as
- * well: a plain store conflicts with everything and so replaces all that came before; a load replaces the loads of
- * its own thread, an atomic the atomics; an atomic replaces neither a load nor a plain store, since other atomics
- * conflict with those. In shared memory this is exact. In global memory a word has room for MOST_ATOMICS and
- * MOST_LOADS different warps and epochs, of as many blocks as have used it: whichever block stores there, a load
- * of another one is known.
+ * For each word the shadow keeps the last plain store, and the last load and atomic of each thread since then. One
+ * access may replace another only if everything that conflicts with the old one conflicts with the new one as
+ * well. A plain store conflicts with everything, so it replaces all earlier accesses. A load replaces loads of its
+ * own thread, an atomic replaces atomics of its own thread. An atomic replaces neither a load nor a plain store,
+ * because other atomics conflict with those. In shared memory this is exact. In global memory a word has space for
+ * MAX_ATOMICS and MAX_LOADS different warps and epochs, of as many different blocks as possible, so that a later
+ * store by any block finds a use by another one.
  *
- * Each thread of a block counts epochs; it begins a new one whenever it synchronises. An access is known by block,
- * thread and epoch. After a barrier of the block everybody knows all earlier epochs (`base_epoch`), which is all
- * that most kernels need; __syncwarp and named barriers add a table of who knows what of whom; fences and atomics
- * leave behind, where the atomic is, what was released there, and whoever comes later refers to it. Two accesses
- * by different threads, one of them a store, not both atomic, are a race unless the later one's thread knows the
- * epoch of the earlier one. The idea of comparing epochs instead of whole clocks is FastTrack's (Flanagan and
- * Freund, 2009).
+ * Each thread of a block counts epochs and begins a new one whenever it synchronises. An access is identified by
+ * block, thread and epoch. After a barrier of the block every thread is ordered after all earlier epochs
+ * (`base_epoch`); most kernels need no more. __syncwarp and named barriers use a table of the epochs that each
+ * thread is ordered after (`known_epochs`). Fences and atomics record at the atomic's address what was released
+ * there, and later atomics refer to it. Two accesses by different threads, at least one of them a store, not both
+ * atomic, are a race unless the later thread is ordered after the earlier access's epoch. Comparing epochs instead
+ * of whole vector clocks is the idea of FastTrack (Flanagan and Freund, 2009).
  *
- * Threads pass their accesses in before they synchronise, so accesses come in an order that agrees with what
- * orders them. Accesses of the same barrier interval come in the executor's order, which means nothing: which of
- * the two would come first in the kernel is told by their positions in the interval.
+ * Threads pass their accesses to the shadow before they synchronise, so the accesses arrive in an order that is
+ * consistent with synchronisation. Within a barrier interval they arrive in the executor's order, which means
+ * nothing: their positions in the interval tell which would come first in the kernel.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -32,9 +32,9 @@
 #include "memory.h"
 #include "trace.h"
 
-enum { USES = 2, MOST_ATOMICS = 32, MOST_LOADS = 4, USES_IN_CHUNK = 1024, STRIPES = 256, INTERVAL_BITS = 10 };
+enum { USES = 2, MAX_ATOMICS = 32, MAX_LOADS = 4, USES_IN_CHUNK = 1024, STRIPES = 256, INTERVAL_BITS = 10 };
 
-/* The lanes of one warp that have loaded a word, or done an atomic on it, in one epoch. */
+/* A use of a word: the lanes of one warp that have loaded it, or done an atomic on it, in one epoch. */
 struct use {
     uint32_t epoch, lanes; /* epoch 0: none */
     uint16_t warp;
@@ -45,37 +45,36 @@ struct cell {
     uint32_t epoch; /* of the last plain store; 0: none */
     uint16_t thread;
     bool written : 1; /* by a store, an atomic or a copy */
-    bool atomics : 1; /* there may be some among the uses */
-    bool pending : 1; /* a copy to it is on its way */
+    bool atomics : 1; /* some uses may be atomics */
+    bool pending : 1; /* an asynchronous copy to it is in flight */
     struct use uses[USES];
 };
 
-/* Where an access of a cell was made, which is asked only when it is part of a race; and its block, which is asked
- * only of global memory. */
+/* Code location of an access of a cell, needed only for a race; and its block, needed only for global memory. */
 struct origin {
     uint32_t item, context, position, block;
 };
 
 struct origins {
     struct origin store, uses[USES], copy;
-    struct more_uses *more; /* means something only while the cell's own uses are taken, from the first on */
-    uint16_t copier;        /* a thread */
+    struct extra_uses *more; /* valid only while the cell's own uses are occupied, the first one included */
+    uint16_t copier;         /* thread of the copy in flight */
 };
 
-/* Uses for which a cell has no room. */
-struct more_uses {
-    struct more_uses *next;
+/* Uses beyond those in the cell. */
+struct extra_uses {
+    struct extra_uses *next;
     struct use use;
     struct origin origin;
 };
 
-/* Their memory, which lives as long as the launch. */
+/* Their memory, which is freed after the launch. */
 struct uses_chunk {
     struct uses_chunk *next;
-    struct more_uses items[USES_IN_CHUNK];
+    struct extra_uses items[USES_IN_CHUNK];
 };
 
-/* One access on its way through. */
+/* The access that is being checked. */
 struct access {
     unsigned thread;
     uint32_t block, epoch, item, context, position;
@@ -84,16 +83,16 @@ struct access {
     unsigned size;
     enum space space;
     bool reads;
-    bool async; /* a copy that has not been waited for */
+    bool async; /* an asynchronous copy that has not been waited for */
 };
 
 /* ---- shadow memory ---- */
 
-/* Global memory's cells are shared by all workers: an access holds the lock of its 64 bytes. Refining a region
- * takes them all. */
+/* All workers share the cells of global memory: an access holds the lock of its 64 bytes. Refining a region takes
+ * all locks. */
 static atomic_flag stripes[STRIPES];
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
-/* All places of atomics, and what was released there, are under this one. */
+/* Protects all sync_objects and their releases. */
 static pthread_mutex_t objects_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void races_after_fork(void)
@@ -148,7 +147,7 @@ void shadow_forget(struct region *region, uintptr_t start, size_t bytes)
 
 bool shadow_map(struct region *region, uintptr_t start, size_t bytes, bool global)
 {
-    const size_t extra = start & 3; /* cells are aligned words, whatever a borrowed array's first address is */
+    const size_t extra = start & 3; /* cells are aligned words, even if a borrowed array is not */
 
     *region = (struct region){
         .start = start - extra, .bytes = bytes + extra, .used = bytes + extra, .shift = 2, .global = global};
@@ -169,12 +168,12 @@ void shadow_free(struct region *region)
 
 /* ---- uses beyond a cell's own ---- */
 
-static struct more_uses *take_uses(struct tracer *t)
+static struct extra_uses *take_extra_use(struct tracer *t)
 {
-    struct more_uses *taken = t->free_uses;
+    struct extra_uses *extra = t->free_uses;
     struct uses_chunk *chunk;
 
-    if (!taken) {
+    if (!extra) {
         chunk = calloc(1, sizeof *chunk);
         if (!chunk) {
             t->trace->out_of_memory = true;
@@ -186,17 +185,17 @@ static struct more_uses *take_uses(struct tracer *t)
         chunk->next = t->trace->uses;
         t->trace->uses = chunk;
         pthread_mutex_unlock(&regions_lock);
-        taken = chunk->items;
+        extra = chunk->items;
     }
-    t->free_uses = taken->next;
-    taken->next = NULL;
-    return taken;
+    t->free_uses = extra->next;
+    extra->next = NULL;
+    return extra;
 }
 
-static void give_uses_back(struct tracer *t, struct origins *origins)
+static void release_extra_uses(struct tracer *t, struct origins *origins)
 {
     while (origins->more) {
-        struct more_uses *next = origins->more->next;
+        struct extra_uses *next = origins->more->next;
 
         origins->more->next = t->free_uses;
         t->free_uses = origins->more;
@@ -204,18 +203,18 @@ static void give_uses_back(struct tracer *t, struct origins *origins)
     }
 }
 
-static struct more_uses *copy_uses(struct tracer *t, const struct more_uses *from)
+static struct extra_uses *copy_extra_uses(struct tracer *t, const struct extra_uses *from)
 {
-    struct more_uses *first = NULL, **link = &first;
+    struct extra_uses *first = NULL, **link = &first;
 
-    for (; from && (*link = take_uses(t)); from = from->next, link = &(*link)->next) {
+    for (; from && (*link = take_extra_use(t)); from = from->next, link = &(*link)->next) {
         (*link)->use = from->use;
         (*link)->origin = from->origin;
     }
     return first;
 }
 
-/* From a cell for four bytes to one for each: somebody touches less than a word. */
+/* Replaces cells of four bytes by cells of one byte, for an access smaller than a word. */
 static bool refine(struct tracer *t, struct region *region)
 {
     struct region coarse = *region;
@@ -233,7 +232,7 @@ static bool refine(struct tracer *t, struct region *region)
         for (size_t j = i * 4; j < i * 4 + 4 && j < bytes; j++) {
             region->cells[j] = *word;
             region->origins[j] = coarse.origins[i];
-            region->origins[j].more = word->uses[0].epoch ? copy_uses(t, coarse.origins[i].more) : NULL;
+            region->origins[j].more = word->uses[0].epoch ? copy_extra_uses(t, coarse.origins[i].more) : NULL;
         }
     }
     shadow_free(&coarse);
@@ -292,50 +291,50 @@ void shadow_free_all(struct trace *trace)
 
 /* ---- order ---- */
 
-/* What one thread released at one place: its accesses up to `epoch`, its block's before `base`; or what it had
- * seen released elsewhere. */
+/* What one thread released at one address: its accesses up to `epoch` and its block's before `base`; or everything
+ * that it had acquired from `elsewhere`. */
 struct release {
-    uint32_t block, base[2], epoch[2]; /* for its own block, and for the device */
+    uint32_t block, base[2], epoch[2]; /* [0] for its own block, [1] for the device */
     uint16_t thread;
-    struct sync_object *elsewhere; /* and then only this many of its releases, as in struct seen */
+    struct sync_object *elsewhere; /* with `count` and `near` as in struct seen */
     uint32_t count, near;
-    uint64_t visited; /* by the search of this number */
+    uint64_t visited; /* number of the last search that visited it */
 };
 
 struct sync_object {
-    struct sync_object *next; /* in the launch's list */
+    struct sync_object *next; /* in its list of the launch */
     uintptr_t address;
-    uint32_t block; /* for shared memory; 0: global */
+    uint32_t block; /* of shared memory; 0: global memory */
     struct release *releases;
-    uint32_t count, room;
-    uint64_t visited;       /* by the search of this number, which */
-    uint32_t visited_count; /* looks at all of its first so many releases */
+    uint32_t count, capacity;
+    uint64_t visited;       /* number of the last search, which */
+    uint32_t visited_count; /* visits its first visited_count releases */
 };
 
-/* A thread has come after the first `count` releases at a place; and by a fence of the block alone, after those of
- * its own block among the first `near`. */
+/* A thread is ordered after the first `count` releases of an object; and, by fences of its block alone, after
+ * those of its own block among the first `near`. */
 struct seen {
     struct sync_object *object;
     uint32_t count, near;
 };
 
-/* Each search for a chain of releases has a number. */
+/* Number of the last search for a chain of releases. */
 static uint64_t searches;
 
-/* Whether what `seen` says, of a thread of `block`, brings `by` after `earlier`. A search looks at each release
- * once: where it leads does not depend on how the search came to it. */
-static bool released(const struct seen *seen, uint32_t block, const struct access *by,
-                     const struct access *earlier, int depth)
+/* Whether `seen`, of a thread of `block`, orders `by` after `earlier`. A search visits each release once: what
+ * follows from it does not depend on how the search reached it. */
+static bool search_releases(const struct seen *seen, uint32_t block, const struct access *by,
+                            const struct access *earlier, int depth)
 {
     struct sync_object *object = seen->object;
-    const uint32_t most = seen->near > seen->count ? seen->near : seen->count;
+    const uint32_t end = seen->near > seen->count ? seen->near : seen->count;
     const uint32_t visited = object->visited == searches ? object->visited_count : 0;
 
     if (depth > 4096)
         return false;
     object->visited = searches;
     object->visited_count = visited > seen->count ? visited : seen->count;
-    for (uint32_t i = most; i-- > visited;) {
+    for (uint32_t i = end; i-- > visited;) {
         struct release *release = &object->releases[i];
 
         if (release->visited == searches || (i >= seen->count && release->block != block))
@@ -344,7 +343,7 @@ static bool released(const struct seen *seen, uint32_t block, const struct acces
         if (release->elsewhere) {
             const struct seen there = {release->elsewhere, release->count, release->near};
 
-            if (released(&there, release->block, by, earlier, depth + 1))
+            if (search_releases(&there, release->block, by, earlier, depth + 1))
                 return true;
         } else if (release->block == earlier->block) {
             const int scope = by->block != release->block;
@@ -357,36 +356,38 @@ static bool released(const struct seen *seen, uint32_t block, const struct acces
     return false;
 }
 
-static bool among(const struct clock_list *list, const struct access *by, const struct access *earlier)
+static bool any_release_orders(const struct clock_list *list, const struct access *by,
+                               const struct access *earlier)
 {
     for (int i = 0; i < list->count; i++) {
         searches++;
-        if (released(&list->items[i], by->block, by, earlier, 0))
+        if (search_releases(&list->items[i], by->block, by, earlier, 0))
             return true;
     }
     return false;
 }
 
-/* Whether `earlier`, which has come through before, is ordered before `now`. */
+/* Whether `earlier`, which the shadow recorded before, is ordered before `now`. */
 static bool ordered(struct tracer *t, const struct access *now, const struct access *earlier)
 {
     bool found;
 
     if (now->block == earlier->block &&
         (earlier->thread == now->thread || earlier->epoch < t->base_epoch ||
-         (t->known_used && earlier->epoch < t->known[now->thread * t->worker->count + earlier->thread])))
+         (t->known_used && earlier->epoch < t->known_epochs[now->thread * t->worker->count + earlier->thread])))
         return true;
     if (!t->seen_used)
         return false;
     pthread_mutex_lock(&objects_lock);
-    found = among(&t->threads[now->thread].seen, now, earlier) || among(&t->seen, now, earlier);
+    found = any_release_orders(&t->threads[now->thread].seen, now, earlier) ||
+            any_release_orders(&t->seen, now, earlier);
     pthread_mutex_unlock(&objects_lock);
     return found;
 }
 
 /* ---- accesses ---- */
 
-static void unnumber(const struct smemkit_launch *launch, uint32_t block, unsigned *index)
+static void block_index(const struct smemkit_launch *launch, uint32_t block, unsigned *index)
 {
     const uint32_t number = block - 1, columns = launch->grid[0], rows = launch->grid[1];
 
@@ -397,26 +398,26 @@ static void unnumber(const struct smemkit_launch *launch, uint32_t block, unsign
 
 static void report_race(struct tracer *t, const struct access *now, const struct access *earlier)
 {
-    /* in the kernel's order, not in the executor's */
+    /* the kernel's order, not the executor's */
     const bool swapped = earlier->position > now->position;
     const struct access *first = swapped ? now : earlier, *second = swapped ? earlier : now;
     const enum hazard hazard = second->kind == ACCESS_LOAD  ? HAZARD_RAW
                                : first->kind == ACCESS_LOAD ? HAZARD_WAR
                                                             : HAZARD_WAW;
-    const struct place here = {.item = second->item, .context = second->context};
-    const struct place other = {.item = first->item, .context = first->context};
+    const struct code_location here = {.item = second->item, .context = second->context};
+    const struct code_location other = {.item = first->item, .context = first->context};
     struct checked_fault *fault = trace_fault(t, KIND_RACE, here, other, hazard);
     const bool same_warp = first->block == second->block && first->thread / 32 == second->thread / 32;
 
-    if (fault &&
-        (fault->count == 1 || (fault->warp_synchronous && !same_warp))) { /* a pair of two warps says more */
+    if (fault && (fault->count == 1 ||
+                  (fault->warp_synchronous && !same_warp))) { /* a pair of different warps is the better example */
         const struct index3 *a = &t->worker->indices[second->thread], *b = &t->worker->indices[first->thread];
 
         fault->threads = 2;
         memcpy(fault->thread[0], a, sizeof fault->thread[0]);
         memcpy(fault->thread[1], b, sizeof fault->thread[1]);
-        unnumber(t->trace->launch, second->block, fault->block);
-        unnumber(t->trace->launch, first->block, fault->other_block);
+        block_index(t->trace->launch, second->block, fault->block);
+        block_index(t->trace->launch, first->block, fault->other_block);
         fault->access = second->kind;
         fault->other_access = first->kind;
         fault->warp_synchronous = same_warp;
@@ -427,12 +428,13 @@ static void report_race(struct tracer *t, const struct access *now, const struct
     trace_fault_done();
 }
 
-static struct origin origin_of(const struct access *now)
+static struct origin make_origin(const struct access *now)
 {
     return (struct origin){now->item, now->context, now->position, now->block};
 }
 
-static struct access made_at(const struct origin *origin, unsigned thread, uint32_t epoch, enum access_kind kind)
+static struct access access_from_origin(const struct origin *origin, unsigned thread, uint32_t epoch,
+                                        enum access_kind kind)
 {
     return (struct access){.thread = thread,
                            .block = origin->block,
@@ -446,13 +448,13 @@ static struct access made_at(const struct origin *origin, unsigned thread, uint3
 static void check_store(struct tracer *t, const struct cell *cell, const struct origins *origins,
                         const struct access *now)
 {
-    const struct access last = made_at(&origins->store, cell->thread, cell->epoch, ACCESS_STORE);
+    const struct access last = access_from_origin(&origins->store, cell->thread, cell->epoch, ACCESS_STORE);
 
     if (cell->epoch && !ordered(t, now, &last))
         report_race(t, now, &last);
 }
 
-/* Nothing before the block's last barrier is news to the block's threads. */
+/* Whether the access is before the last barrier of the same block. */
 static bool is_past(const struct tracer *t, uint32_t epoch, const struct origin *origin, const struct access *now)
 {
     return origin->block == now->block && epoch < t->base_epoch;
@@ -461,7 +463,7 @@ static bool is_past(const struct tracer *t, uint32_t epoch, const struct origin 
 static void check_use(struct tracer *t, const struct use *use, const struct origin *origin,
                       const struct access *now)
 {
-    struct access earlier = made_at(origin, 0, use->epoch, use->atomic ? ACCESS_ATOMIC : ACCESS_LOAD);
+    struct access earlier = access_from_origin(origin, 0, use->epoch, use->atomic ? ACCESS_ATOMIC : ACCESS_LOAD);
 
     if (earlier.kind == now->kind || is_past(t, use->epoch, origin, now))
         return;
@@ -474,7 +476,7 @@ static void check_use(struct tracer *t, const struct use *use, const struct orig
     }
 }
 
-/* Against the loads and atomics since the last store. */
+/* Checks `now` against the loads and atomics since the last store. */
 static void check_uses(struct tracer *t, const struct cell *cell, const struct origins *origins,
                        const struct access *now)
 {
@@ -483,13 +485,13 @@ static void check_uses(struct tracer *t, const struct cell *cell, const struct o
     for (int i = 0; i < USES; i++)
         if (cell->uses[i].epoch)
             check_use(t, &cell->uses[i], &origins->uses[i], now);
-    for (const struct more_uses *more = origins->more; more; more = more->next)
+    for (const struct extra_uses *more = origins->more; more; more = more->next)
         check_use(t, &more->use, &more->origin, now);
 }
 
-/* Whether `now`, by some lanes of its warp, is noted with a use that there is. Where it is not, it replaces what
- * these lanes did in an earlier epoch. */
-static bool joins(struct use *use, const struct origin *origin, uint32_t lanes, const struct access *now)
+/* Merges `now`, by some lanes of its warp, into a use of the same epoch, and returns whether it could. Otherwise
+ * `now` replaces these lanes in an older use of the same warp and kind. */
+static bool merge_into_use(struct use *use, const struct origin *origin, uint32_t lanes, const struct access *now)
 {
     if (use->warp != now->thread / LANES || use->atomic != (now->kind == ACCESS_ATOMIC) ||
         origin->block != now->block)
@@ -501,7 +503,7 @@ static bool joins(struct use *use, const struct origin *origin, uint32_t lanes, 
     return use->epoch == now->epoch;
 }
 
-/* Whether all of a use comes before `now` in every order. */
+/* Whether every access of a use is ordered before `now`. */
 static bool is_outdated(struct tracer *t, const struct use *use, const struct origin *origin,
                         const struct access *now)
 {
@@ -517,7 +519,7 @@ static bool is_outdated(struct tracer *t, const struct use *use, const struct or
     return true;
 }
 
-/* How many uses of the kind of `now` a cell has; of any block, or of one. */
+/* Counts the uses of the same kind as `now` in a cell: of all blocks, or of `block`. */
 static int count_uses(const struct cell *cell, const struct origins *origins, const struct access *now,
                       const uint32_t *block)
 {
@@ -526,80 +528,80 @@ static int count_uses(const struct cell *cell, const struct origins *origins, co
 
     for (int i = 0; i < USES; i++)
         count += cell->uses[i].atomic == atomic && (!block || origins->uses[i].block == *block);
-    for (const struct more_uses *more = origins->more; more; more = more->next)
+    for (const struct extra_uses *more = origins->more; more; more = more->next)
         count += more->use.atomic == atomic && (!block || more->origin.block == *block);
     return count;
 }
 
-/* A place for a use in the list: a new one. Or in a full cell of global memory that of a use which comes before
- * `now` in every order; or, if none of its block is there, that of one whose block is there twice. */
-static struct more_uses *more_room(struct tracer *t, const struct cell *cell, struct origins *origins,
-                                   const struct access *now)
+/* Returns a slot for `now` in the list: a new one, or, in a full cell of global memory, that of a use that is
+ * ordered before `now`. If `now` is the first of its block, a slot of another block with two slots will do too.
+ * NULL if there is none. */
+static struct extra_uses *find_extra_slot(struct tracer *t, const struct cell *cell, struct origins *origins,
+                                          const struct access *now)
 {
     const bool atomic = now->kind == ACCESS_ATOMIC;
     bool new_block;
 
-    if (now->space != SPACE_GLOBAL ||
-        count_uses(cell, origins, now, NULL) < (atomic ? MOST_ATOMICS : MOST_LOADS)) {
-        struct more_uses *taken = take_uses(t);
+    if (now->space != SPACE_GLOBAL || count_uses(cell, origins, now, NULL) < (atomic ? MAX_ATOMICS : MAX_LOADS)) {
+        struct extra_uses *extra = take_extra_use(t);
 
-        if (taken) {
-            taken->next = origins->more;
-            origins->more = taken;
+        if (extra) {
+            extra->next = origins->more;
+            origins->more = extra;
         }
-        return taken;
+        return extra;
     }
     new_block = !count_uses(cell, origins, now, &now->block);
-    for (struct more_uses *more = origins->more; more; more = more->next)
+    for (struct extra_uses *more = origins->more; more; more = more->next)
         if (is_outdated(t, &more->use, &more->origin, now) ||
             (new_block && more->use.atomic == atomic && count_uses(cell, origins, now, &more->origin.block) > 1))
             return more;
     return NULL;
 }
 
-/* Notes a load or an atomic by some lanes of a warp. `now` has the thread of one of them. */
+/* Records a load or an atomic by some lanes of a warp. `now` has the thread of one of them. */
 static void add_use(struct tracer *t, struct cell *cell, struct origins *origins, uint32_t lanes,
                     const struct access *now)
 {
     const struct use use = {now->epoch, lanes, (uint16_t)(now->thread / LANES), now->kind == ACCESS_ATOMIC};
-    struct more_uses *more;
-    struct use *room = NULL;
+    struct extra_uses *more;
+    struct use *slot = NULL;
     struct origin *origin = NULL;
 
     if (!cell->uses[0].epoch)
-        give_uses_back(t, origins);
+        release_extra_uses(t, origins);
     for (int i = 0; i < USES; i++) {
-        if (cell->uses[i].epoch && joins(&cell->uses[i], &origins->uses[i], lanes, now))
+        if (cell->uses[i].epoch && merge_into_use(&cell->uses[i], &origins->uses[i], lanes, now))
             return;
-        if (!room && (!cell->uses[i].lanes || is_past(t, cell->uses[i].epoch, &origins->uses[i], now))) {
-            room = &cell->uses[i];
+        if (!slot && (!cell->uses[i].lanes || is_past(t, cell->uses[i].epoch, &origins->uses[i], now))) {
+            slot = &cell->uses[i];
             origin = &origins->uses[i];
         }
     }
     for (more = origins->more; more; more = more->next) {
-        if (joins(&more->use, &more->origin, lanes, now))
+        if (merge_into_use(&more->use, &more->origin, lanes, now))
             return;
-        if (!room && (!more->use.lanes || is_past(t, more->use.epoch, &more->origin, now))) {
-            room = &more->use;
+        if (!slot && (!more->use.lanes || is_past(t, more->use.epoch, &more->origin, now))) {
+            slot = &more->use;
             origin = &more->origin;
         }
     }
-    if (!room && (more = more_room(t, cell, origins, now))) {
-        room = &more->use;
+    if (!slot && (more = find_extra_slot(t, cell, origins, now))) {
+        slot = &more->use;
         origin = &more->origin;
     }
-    if (room) {
-        *room = use;
-        *origin = origin_of(now);
+    if (slot) {
+        *slot = use;
+        *origin = make_origin(now);
     }
 }
 
 static void report_uninitialised(struct tracer *t, const struct access *now)
 {
-    const struct place here = {.item = now->item, .context = now->context}, nowhere = {0};
+    const struct code_location here = {.item = now->item, .context = now->context}, nowhere = {0};
     struct checked_fault *fault;
 
-    if (t->worker->ended) /* who should have written it may be no more */
+    if (t->worker->terminated) /* the thread that should have written it may be terminated */
         return;
     fault = trace_fault(t, KIND_UNINITIALISED, here, nowhere, HAZARD_NONE);
     if (fault && fault->count == 1) {
@@ -611,16 +613,17 @@ static void report_uninitialised(struct tracer *t, const struct access *now)
     trace_fault_done();
 }
 
-/* Whoever touches what is still being copied, and be it the thread that copies, may come before or after it. */
+/* An access to the destination of a copy in flight, even by the copying thread, may come before or after the copy.
+ */
 static void check_copy(struct tracer *t, const struct origins *origins, const struct access *now)
 {
-    struct access copy = made_at(&origins->copy, origins->copier, 0, ACCESS_STORE);
+    struct access copy = access_from_origin(&origins->copy, origins->copier, 0, ACCESS_STORE);
 
     copy.async = true;
     report_race(t, now, &copy);
 }
 
-static void through_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *now)
+static void access_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *now)
 {
     if (cell->epoch &&
         (origins->store.block != now->block || (cell->epoch >= t->base_epoch && cell->thread != now->thread)))
@@ -639,22 +642,22 @@ static void through_cell(struct tracer *t, struct cell *cell, struct origins *or
         add_use(t, cell, origins, UINT32_C(1) << now->thread % LANES, now);
         return;
     }
-    origins->store = origin_of(now);
+    origins->store = make_origin(now);
     *cell = (struct cell){
         .epoch = now->epoch, .thread = (uint16_t)now->thread, .written = true, .pending = cell->pending};
 }
 
-/* Interval and position in one number that grows along a thread. */
-static uint32_t moment(const struct tracer *t, uint32_t position)
+/* Barrier interval and position in one number, which grows along a thread. */
+static uint32_t position_in_thread(const struct tracer *t, uint32_t position)
 {
-    const uint32_t intervals = (UINT32_C(1) << INTERVAL_BITS) - 1, most = UINT32_MAX >> INTERVAL_BITS;
+    const uint32_t intervals = (UINT32_C(1) << INTERVAL_BITS) - 1, max_position = UINT32_MAX >> INTERVAL_BITS;
 
     return (t->interval < intervals ? t->interval : intervals) << (32 - INTERVAL_BITS) |
-           (position < most ? position : most);
+           (position < max_position ? position : max_position);
 }
 
-/* The access `now`, at a tagged address. */
-static void through_cells(struct tracer *t, struct access *now, uint64_t tagged)
+/* Checks and records `now`, at a tagged address. */
+static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
 {
     struct region *region;
     unsigned stripe;
@@ -688,7 +691,7 @@ static void through_cells(struct tracer *t, struct access *now, uint64_t tagged)
     at = (now->address - region->start) >> region->shift;
     end = (now->address - region->start + now->size + (UINT32_C(1) << region->shift) - 1) >> region->shift;
     for (; at < end; at++)
-        through_cell(t, &region->cells[at], &region->origins[at], now);
+        access_cell(t, &region->cells[at], &region->origins[at], now);
     if (region->global)
         unlock_stripe(stripe);
 }
@@ -709,14 +712,13 @@ void shadow_accesses(struct tracer *t, unsigned thread, const uint32_t *items, u
             continue;
         now.item = items[i];
         now.context = t->context[thread];
-        now.position = moment(t, position + i);
-        through_cells(t, &now, *(*address)++);
+        now.position = position_in_thread(t, position + i);
+        access_cells(t, &now, *(*address)++);
     }
 }
 
-/* Whether the load of a word that is tracked word by word changes nothing but who has read it, which is what
- * nearly all loads of tiles do: the word was stored before the last barrier. Then it is noted here. `now` has the
- * thread of one of the lanes. */
+/* Fast path for nearly all loads of tiles: a load of a whole word that was stored before the last barrier cannot
+ * race; it is only recorded. Returns whether that is the case. `now` has the thread of one of the lanes. */
 static inline bool is_plain_load(struct tracer *t, const struct region *region, uint64_t tagged, uint32_t lanes,
                                  const struct access *now)
 {
@@ -745,7 +747,7 @@ void shadow_request(struct tracer *t, const struct site *site, unsigned warp, co
                          .epoch = t->threads[first].epoch,
                          .item = site->item,
                          .context = site->context,
-                         .position = moment(t, position)};
+                         .position = position_in_thread(t, position)};
 
     for (unsigned i = 0; i < site->group_count; i++) {
         uint32_t lanes = site->group_lanes[i];
@@ -755,12 +757,12 @@ void shadow_request(struct tracer *t, const struct site *site, unsigned warp, co
             continue;
         for (; lanes; lanes &= lanes - 1) {
             now.thread = warp * LANES + (unsigned)__builtin_ctz(lanes);
-            through_cells(t, &now, tagged[site->group_lane[i]]);
+            access_cells(t, &now, tagged[site->group_lane[i]]);
         }
     }
 }
 
-void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned bytes, uint32_t item, bool landed)
+void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned bytes, uint32_t item, bool completed)
 {
     const uintptr_t address = (uintptr_t)to;
     const enum space space = address - t->spans[SPACE_STATIC].start < t->spans[SPACE_STATIC].bytes ? SPACE_STATIC
@@ -772,12 +774,12 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
                                .epoch = t->threads[thread].epoch,
                                .item = item,
                                .context = t->context[thread],
-                               .position = moment(t, t->position[thread] + t->checked[thread]),
+                               .position = position_in_thread(t, t->position[thread] + t->checked[thread]),
                                .kind = ACCESS_STORE,
                                .address = address,
                                .size = bytes,
                                .space = space,
-                               .async = !landed};
+                               .async = !completed};
     struct region *region;
 
     if (space == SPACE_NONE)
@@ -788,9 +790,9 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
         struct cell *cell = &region->cells[at];
         struct origins *origins = &region->origins[at];
 
-        if (landed) {
-            *cell = (struct cell){0}; /* what came before it was looked at when the copy was asked for */
-            through_cell(t, cell, origins, &now);
+        if (completed) {
+            *cell = (struct cell){0}; /* earlier accesses were checked when the copy was issued */
+            access_cell(t, cell, origins, &now);
         } else {
             if (cell->pending)
                 check_copy(t, origins, &now);
@@ -799,7 +801,7 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
             check_uses(t, cell, origins, &now);
             cell->pending = true;
             origins->copier = (uint16_t)thread;
-            origins->copy = origin_of(&now);
+            origins->copy = make_origin(&now);
         }
     }
 }
@@ -826,8 +828,8 @@ void clocks_dispose(struct tracer *t)
     }
     list_free(&t->seen);
     free(t->threads);
-    if (t->known)
-        munmap(t->known, (size_t)MAX_THREADS * MAX_THREADS * sizeof *t->known);
+    if (t->known_epochs)
+        munmap(t->known_epochs, (size_t)MAX_THREADS * MAX_THREADS * sizeof *t->known_epochs);
 }
 
 void clocks_block_begin(struct tracer *t)
@@ -840,7 +842,7 @@ void clocks_block_begin(struct tracer *t)
     t->interval = 0;
     t->published = 0;
     if (t->known_used)
-        memset(t->known, 0, (size_t)w->count * w->count * sizeof *t->known);
+        memset(t->known_epochs, 0, (size_t)w->count * w->count * sizeof *t->known_epochs);
     t->known_used = t->fences_used = t->seen_used = false;
     t->seen.count = 0;
     for (unsigned i = 0; i < w->count; i++) {
@@ -865,16 +867,16 @@ static void list_add(struct tracer *t, struct clock_list *list, const struct see
             return;
         }
     }
-    if (list->count == list->room) {
-        const int room = list->room ? list->room * 2 : 4;
-        struct seen *items = realloc(list->items, (size_t)room * sizeof *items);
+    if (list->count == list->capacity) {
+        const int capacity = list->capacity ? list->capacity * 2 : 4;
+        struct seen *items = realloc(list->items, (size_t)capacity * sizeof *items);
 
         if (!items) {
             t->trace->out_of_memory = true;
             return;
         }
         list->items = items;
-        list->room = room;
+        list->capacity = capacity;
     }
     list->items[list->count++] = *seen;
 }
@@ -910,17 +912,17 @@ void clock_barrier(struct tracer *t)
         t->threads[i].epoch = t->base_epoch;
 }
 
-static bool use_known(struct tracer *t)
+static bool enable_known_epochs(struct tracer *t)
 {
-    if (!t->known) {
-        void *memory = mmap(NULL, (size_t)MAX_THREADS * MAX_THREADS * sizeof *t->known, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!t->known_epochs) {
+        void *memory = mmap(NULL, (size_t)MAX_THREADS * MAX_THREADS * sizeof *t->known_epochs,
+                            PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (memory == MAP_FAILED) {
             t->trace->out_of_memory = true;
             return false;
         }
-        t->known = memory;
+        t->known_epochs = memory;
     }
     t->known_used = true;
     return true;
@@ -932,7 +934,7 @@ void clock_join(struct tracer *t, const uint64_t *from, const uint64_t *to)
     uint32_t joined[MAX_THREADS] = {0};
     struct clock_list seen = {0};
 
-    if (!use_known(t))
+    if (!enable_known_epochs(t))
         return;
     for (unsigned i = 0; i < count; i++) {
         struct thread_clock *thread = &t->threads[i];
@@ -940,7 +942,7 @@ void clock_join(struct tracer *t, const uint64_t *from, const uint64_t *to)
         if (!(from[i >> 6] >> (i & 63) & 1))
             continue;
         for (unsigned j = 0; j < count; j++)
-            joined[j] = t->known[i * count + j] > joined[j] ? t->known[i * count + j] : joined[j];
+            joined[j] = t->known_epochs[i * count + j] > joined[j] ? t->known_epochs[i * count + j] : joined[j];
         if (thread->arrived + 1 > joined[i])
             joined[i] = thread->arrived + 1;
         if (t->seen_used)
@@ -950,7 +952,7 @@ void clock_join(struct tracer *t, const uint64_t *from, const uint64_t *to)
     for (unsigned i = 0; i < count; i++) {
         if (!(to[i >> 6] >> (i & 63) & 1))
             continue;
-        memcpy(&t->known[i * count], joined, count * sizeof *joined);
+        memcpy(&t->known_epochs[i * count], joined, count * sizeof *joined);
         for (int k = 0; k < seen.count; k++)
             list_add(t, &t->threads[i].seen, &seen.items[k]);
     }
@@ -977,8 +979,7 @@ void clock_fence(struct tracer *t, unsigned number, int scope)
     t->fences_used = true;
     if (scope > 1)
         list_join(t, &thread->seen, &thread->pending);
-    for (int i = 0; i < thread->pending.count;
-         i++) /* a fence of the block; what other blocks released is pending */
+    for (int i = 0; i < thread->pending.count; i++) /* a block fence; releases of other blocks stay pending */
         list_add(t, &thread->seen,
                  &(struct seen){thread->pending.items[i].object, 0, thread->pending.items[i].near});
 }
@@ -1009,22 +1010,22 @@ static struct sync_object *object_at(struct tracer *t, uintptr_t address)
 
 static void add_release(struct tracer *t, struct sync_object *object, const struct release *release)
 {
-    if (object->count == object->room) {
-        const uint32_t room = object->room ? object->room * 2 : 4;
-        struct release *releases = realloc(object->releases, room * sizeof *releases);
+    if (object->count == object->capacity) {
+        const uint32_t capacity = object->capacity ? object->capacity * 2 : 4;
+        struct release *releases = realloc(object->releases, capacity * sizeof *releases);
 
         if (!releases) {
             t->trace->out_of_memory = true;
             return;
         }
         object->releases = releases;
-        object->room = room;
+        object->capacity = capacity;
     }
     object->releases[object->count++] = *release;
 }
 
-/* What the thread has seen elsewhere goes along with what it releases here. */
-static void pass_on(struct tracer *t, struct sync_object *object, const struct clock_list *list)
+/* Releases at `object` also what the thread has acquired elsewhere. */
+static void forward_releases(struct tracer *t, struct sync_object *object, const struct clock_list *list)
 {
     for (int i = 0; i < list->count; i++) {
         const struct seen *seen = &list->items[i];
@@ -1043,7 +1044,7 @@ static void pass_on(struct tracer *t, struct sync_object *object, const struct c
     }
 }
 
-static void release_here(struct tracer *t, unsigned number, struct sync_object *object, bool fenced)
+static void record_release(struct tracer *t, unsigned number, struct sync_object *object, bool fenced)
 {
     struct thread_clock *thread = &t->threads[number];
     struct release release = {.block = t->block_number, .thread = (uint16_t)number};
@@ -1052,7 +1053,7 @@ static void release_here(struct tracer *t, unsigned number, struct sync_object *
         const bool now =
             fenced || (!thread->plain_since && t->fences_used && thread->fence[i] && i <= thread->fence_scope);
 
-        /* the atomic itself goes along, unless plain accesses after the fence stand before it */
+        /* includes the atomic itself, unless plain accesses lie between it and the fence */
         release.epoch[i] = now ? thread->epoch : thread->fence[i];
         release.base[i] = fenced ? t->base_epoch : thread->fence_base[i];
         if (t->published > release.base[i])
@@ -1061,11 +1062,11 @@ static void release_here(struct tracer *t, unsigned number, struct sync_object *
     if (!release.epoch[0] && !release.base[0])
         return;
     add_release(t, object, &release);
-    pass_on(t, object, &t->seen);
-    pass_on(t, object, &thread->seen);
-    if (t->known_used) { /* what it knows of its block by finer means than barriers */
+    forward_releases(t, object, &t->seen);
+    forward_releases(t, object, &thread->seen);
+    if (t->known_used) { /* what __syncwarp and named barriers have ordered */
         for (unsigned i = 0; i < t->worker->count; i++) {
-            const uint32_t known = t->known[number * t->worker->count + i];
+            const uint32_t known = t->known_epochs[number * t->worker->count + i];
 
             if (i != number && known > t->base_epoch && known > 0) {
                 const struct release also = {
@@ -1097,7 +1098,7 @@ void clock_atomic(struct tracer *t, unsigned number, uintptr_t address, bool wro
             t->seen_used = true;
         }
         if (wrote && (order & 2 || t->fences_used))
-            release_here(t, number, object, order & 2);
+            record_release(t, number, object, order & 2);
     }
     t->in_atomic = false;
     pthread_mutex_unlock(&objects_lock);

@@ -1,12 +1,11 @@
-/* A worker's shared memory: the block's dynamic array, and each static __shared__ variable, between guard pages.
+/* A worker's shared memory: the block's dynamic array and each static __shared__ variable, between guard pages.
  *
  *   | no access | slack | the array | slack | guard, no access |
  *
- * An array ends at its guard, or as little before it as its alignment wants. So whoever runs past it faults, and
- * what lands in the slack is found at the block's end, instead of in another array, or in the process's own data:
- * the slack before an array is the rest of its first page, below which nothing can be touched.
- * A static variable gets a slot of its own when a thread first comes to its declaration, for the rest of the
- * launch: nothing lasts longer, and so a launch finds all slack as it must be.
+ * An array ends at its guard, or as little before it as its alignment allows. A write past its end faults. A write
+ * to the slack is found at the end of the block, and hits neither another array nor the process's own data. The
+ * slack before an array is the rest of its first page; below it nothing is accessible. A static variable gets its
+ * slot when a thread first reaches its declaration, for the rest of the launch.
  */
 #define _GNU_SOURCE
 #include "block.h"
@@ -18,12 +17,12 @@
 #include "memory.h"
 
 enum {
-    STATIC_BYTES = 48 * 1024, /* of all static variables of a kernel, as nvcc has it */
+    STATIC_BYTES = 48 * 1024, /* nvcc's limit for all static variables of a kernel */
     DYNAMIC_ALIGNMENT = 128,
     SLACK_BYTE = 0xA5,
 };
 
-static const size_t GUARD = (size_t)1 << 24; /* around all of it: address space only, as in memory.c */
+static const size_t GUARD = (size_t)1 << 24; /* around all slots; address space only, as in memory.c */
 
 static char *round_down(char *at, size_t unit)
 {
@@ -32,8 +31,8 @@ static char *round_down(char *at, size_t unit)
 
 /* ---- arrays ---- */
 
-/* Puts an array of so many bytes at the end of a piece. False where the system gives no more mappings. */
-static bool fit(struct shared_array *a, size_t bytes, size_t alignment, size_t page)
+/* Places an array of `bytes` bytes before the guard at a->limit. False if the system refuses another mapping. */
+static bool place_before_guard(struct shared_array *a, size_t bytes, size_t alignment, size_t page)
 {
     char *start = round_down(a->limit - bytes, alignment), *first = round_down(start, page);
 
@@ -49,8 +48,8 @@ static bool fit(struct shared_array *a, size_t bytes, size_t alignment, size_t p
     return true;
 }
 
-/* The first byte in [from, to) that is not slack any more; NULL where all are. */
-static const char *spoilt(const char *from, const char *to)
+/* Returns the first overwritten slack byte in [from, to), or NULL. */
+static const char *find_overwritten(const char *from, const char *to)
 {
     const size_t bytes = (size_t)(to - from);
 
@@ -61,11 +60,11 @@ static const char *spoilt(const char *from, const char *to)
     return from;
 }
 
-static const char *spoilt_near(const struct shared_array *a)
+static const char *find_overwritten_slack(const struct shared_array *a)
 {
-    const char *at = spoilt(a->end, a->limit);
+    const char *at = find_overwritten(a->end, a->limit);
 
-    return at ? at : spoilt(a->first, a->start);
+    return at ? at : find_overwritten(a->first, a->start);
 }
 
 static void describe(const struct shared_array *a, const char *at, char *text, size_t length)
@@ -81,7 +80,7 @@ static void describe(const struct shared_array *a, const char *at, char *text, s
         snprintf(text, length, "%zu bytes %s the dynamic shared memory of %zu bytes", away, where, bytes);
 }
 
-/* ---- a worker's ---- */
+/* ---- a worker's memory ---- */
 
 bool shared_prepare(struct worker *w)
 {
@@ -114,18 +113,18 @@ bool shared_begin(struct worker *w, const struct smemkit_launch *launch)
     while (s->count)
         s->slots[--s->count].variable = NULL;
     s->static_bytes = 0;
-    return fit(&s->dynamic, launch->shared_bytes, DYNAMIC_ALIGNMENT, w->page);
+    return place_before_guard(&s->dynamic, launch->shared_bytes, DYNAMIC_ALIGNMENT, w->page);
 }
 
 bool shared_intact(struct worker *w, char *text, size_t length)
 {
     struct shared_memory *s = &w->shared;
-    const char *at = spoilt_near(&s->dynamic);
+    const char *at = find_overwritten_slack(&s->dynamic);
 
     if (at)
         describe(&s->dynamic, at, text, length);
     for (unsigned i = 0; i < s->count && !at; i++)
-        if ((at = spoilt_near(&s->slots[i])))
+        if ((at = find_overwritten_slack(&s->slots[i])))
             describe(&s->slots[i], at, text, length);
     return !at;
 }
@@ -158,7 +157,7 @@ bool shared_describe(const struct worker *w, const void *address, char *text, si
 
 /* ---- called by kernels ---- */
 
-void *shared_place(struct worker *w, const struct smemkit_shared *variable)
+void *shared_allocate(struct worker *w, const struct smemkit_shared *variable)
 {
     struct shared_memory *s = &w->shared;
     char what[MESSAGE_BYTES];
@@ -172,7 +171,7 @@ void *shared_place(struct worker *w, const struct smemkit_shared *variable)
     else if (i == SHARED_SLOTS)
         snprintf(what, sizeof what, "too many shared variables: %s is one more than %d", variable->name,
                  SHARED_SLOTS);
-    else if (!fit(&s->slots[i], variable->bytes, variable->alignment, w->page))
+    else if (!place_before_guard(&s->slots[i], variable->bytes, variable->alignment, w->page))
         snprintf(what, sizeof what, "no memory for the shared variable %s", variable->name);
     else
         what[0] = '\0';

@@ -13,17 +13,16 @@
 #include "memory.h"
 
 enum {
-    STATIC = 0, /* places in `spans` */
+    STATIC = 0, /* indices of `spans` */
     DYNAMIC = 1,
-    RECENT = 2, /* and the rest: buffers in global memory, the last one used first */
+    RECENT = 2, /* and above: buffers in global memory, most recently used first */
     FIRST_SITES = 256,
-    LAUNCH_FRAMES = 256 * 1024, /* of the launching thread's stack: there the kernel's arguments lie */
-    LOG_GAP =
-        192, /* bytes between two threads' logs: at distances of a power of two they would share cache sets */
-    POISON = 0xFF, /* what shared memory holds at a block's start: NaN, and -1 */
+    LAUNCH_FRAMES = 256 * 1024, /* bytes of the launching thread's stack that may hold the kernel's arguments */
+    LOG_GAP = 192, /* bytes between two threads' logs, which would share cache sets at power-of-two distances */
+    POISON = 0xFF, /* initial byte of shared memory: NaN and -1 */
 };
 
-/* Faults and the sites of a launch are written by all workers. */
+/* Protects a launch's faults and sites, which all workers write. */
 static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static SMEMKIT_THREAD_LOCAL struct checking *checking;
@@ -53,18 +52,18 @@ static unsigned site_hash(uint32_t item, uint32_t context)
     return (unsigned)mix((uint64_t)context << 32 | item);
 }
 
-static struct site *find_site(struct site **sites, unsigned *room, unsigned *count, uint32_t item,
+static struct site *find_site(struct site **sites, unsigned *capacity, unsigned *count, uint32_t item,
                               uint32_t context, unsigned variant)
 {
     struct site *site;
 
-    if (*count * 2 >= *room) { /* also at first */
-        unsigned larger = *room ? *room * 2 : FIRST_SITES;
+    if (*count * 2 >= *capacity) { /* also at first */
+        unsigned larger = *capacity ? *capacity * 2 : FIRST_SITES;
         struct site *table = calloc(larger, sizeof *table);
 
         if (!table)
             return NULL;
-        for (unsigned i = 0; i < *room; i++) {
+        for (unsigned i = 0; i < *capacity; i++) {
             const struct site *old = &(*sites)[i];
             unsigned at;
 
@@ -77,9 +76,9 @@ static struct site *find_site(struct site **sites, unsigned *room, unsigned *cou
         }
         free(*sites);
         *sites = table;
-        *room = larger;
+        *capacity = larger;
     }
-    for (unsigned at = site_hash(item, context) & (*room - 1);; at = (at + 1) & (*room - 1)) {
+    for (unsigned at = site_hash(item, context) & (*capacity - 1);; at = (at + 1) & (*capacity - 1)) {
         site = &(*sites)[at];
         if (site->item == item && site->context == context &&
             (unsigned)(site->space << 16 | site->kind << 8 | site->size) == variant)
@@ -98,8 +97,8 @@ static struct site *find_site(struct site **sites, unsigned *room, unsigned *cou
 
 static void add_site(struct trace *trace, const struct site *from)
 {
-    struct site *to = find_site(&trace->sites, &trace->site_room, &trace->site_count, from->item, from->context,
-                                (unsigned)(from->space << 16 | from->kind << 8 | from->size));
+    struct site *to = find_site(&trace->sites, &trace->site_capacity, &trace->site_count, from->item,
+                                from->context, (unsigned)(from->space << 16 | from->kind << 8 | from->size));
 
     if (!to) {
         trace->out_of_memory = true;
@@ -124,7 +123,7 @@ static void add_site(struct trace *trace, const struct site *from)
     }
 }
 
-/* What array the example's addresses lie in. */
+/* Finds the array that contains the example's addresses. */
 static void name_example(struct tracer *t, struct site *site)
 {
     struct checked_fault name = {0};
@@ -138,13 +137,14 @@ static void name_example(struct tracer *t, struct site *site)
     trace_name(t, &name, (uintptr_t)first, (enum space)site->space);
     memcpy(site->variable, name.variable, sizeof site->variable);
     site->argument = name.argument;
-    site->origin = (name.before ? first + name.offset : first - name.offset) - name.lead; /* the buffer's start */
+    site->origin =
+        (name.before ? first + name.offset : first - name.offset) - name.bytes_before; /* the buffer's start */
 }
 
 /* ---- requests ---- */
 
-/* The cost of the last request of the site is this one's too, if both differ by a shift that banks and sectors do
- * not notice. */
+/* Whether this request costs the same as the site's last one: both differ only by a shift that changes neither
+ * banks nor sectors. */
 static bool costs_the_same(struct site *site, uint32_t mask, const uint64_t *addresses, uint32_t *steps)
 {
     const uint64_t origin = addresses[__builtin_ctz(mask)];
@@ -167,7 +167,7 @@ static bool costs_the_same(struct site *site, uint32_t mask, const uint64_t *add
     return !differ;
 }
 
-/* Which lanes of the site's last request have the same address. */
+/* Groups the lanes of the site's last request by address. */
 static void group_lanes(struct site *site)
 {
     site->group_count = 0;
@@ -207,7 +207,8 @@ static void cost_request(struct site *site, uint32_t mask, const uint64_t *addre
     }
 }
 
-/* The lanes of a request are at work. Between two barriers they might as well be lanes of one warp as of many. */
+/* Counts the active lanes of a request. Within a barrier interval they could be lanes of one warp as well as of
+ * many. */
 static void count_lanes(const struct tracer *t, struct site *site, uint32_t mask)
 {
     const unsigned lanes = (unsigned)__builtin_popcount(mask);
@@ -221,8 +222,8 @@ static void count_lanes(const struct tracer *t, struct site *site, uint32_t mask
     site->lanes += lanes;
 }
 
-/* One request: the lanes of `mask` ask for the tagged addresses; those of other lanes are anything. Where it is
- * `unchecked`, it goes through the shadow memory. */
+/* Counts one request: the lanes of `mask` access the tagged addresses; other entries are arbitrary. If it is
+ * `unchecked`, checks it for races too. */
 static void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t mask, const uint64_t *tagged,
                           bool unchecked, unsigned warp, unsigned position)
 {
@@ -238,12 +239,12 @@ static void count_request(struct tracer *t, uint32_t item, uint32_t context, uin
 
         for (int lane = 0; lane < LANES; lane++)
             differ |= tagged[lane] ^ tagged[first];
-        if (differ >> ADDRESS_BITS) /* lanes may ask for another kind of memory at the same line */
+        if (differ >> ADDRESS_BITS) /* lanes may access different spaces with one instruction */
             for (uint32_t rest = mask; rest; rest &= rest - 1)
                 if (tagged[__builtin_ctz(rest)] >> ADDRESS_BITS != tag)
                     others |= rest & -rest;
         mask &= ~others;
-        site = find_site(&t->sites, &t->site_room, &t->site_count, item, context,
+        site = find_site(&t->sites, &t->site_capacity, &t->site_count, item, context,
                          (space == SPACE_DYNAMIC ? SPACE_STATIC : space) << 16 | kind << 8 | size);
         if (!site) {
             t->trace->out_of_memory = true;
@@ -293,14 +294,14 @@ static unsigned items_of(const struct tracer *t, unsigned thread)
     return (unsigned)(t->control_of[thread] - controls_of(t, thread));
 }
 
-/* The running thread's place in its log is kept in the tracer itself. */
-static void put_back(struct tracer *t, unsigned thread)
+/* The ends of the running thread's log are kept in the tracer itself. */
+static void save_log_position(struct tracer *t, unsigned thread)
 {
     t->control_of[thread] = t->control;
     t->address_of[thread] = t->address;
 }
 
-static void take_up(struct tracer *t, unsigned thread)
+static void load_log_position(struct tracer *t, unsigned thread)
 {
     t->control = t->control_of[thread];
     t->address = t->address_of[thread];
@@ -309,8 +310,8 @@ static void take_up(struct tracer *t, unsigned thread)
 
 void trace_switch(struct tracer *t, unsigned from, unsigned to)
 {
-    put_back(t, from);
-    take_up(t, to);
+    save_log_position(t, from);
+    load_log_position(t, to);
 }
 
 static void empty_log(struct tracer *t, unsigned thread)
@@ -324,8 +325,8 @@ static void empty_log(struct tracer *t, unsigned thread)
     t->checked_addresses[thread] = 0;
 }
 
-/* What a thread's log holds and has not been checked goes through the shadow memory. */
-static void settle(struct tracer *t, unsigned thread)
+/* Checks the unchecked part of a thread's log for races. */
+static void check_log(struct tracer *t, unsigned thread)
 {
     const uint32_t *controls = controls_of(t, thread);
     const unsigned items = items_of(t, thread), checked = t->checked[thread];
@@ -336,11 +337,11 @@ static void settle(struct tracer *t, unsigned thread)
     t->checked_addresses[thread] = (uint16_t)(address - addresses_of(t, thread));
 }
 
-void trace_settle(struct tracer *t, unsigned thread)
+void trace_check_log(struct tracer *t, unsigned thread)
 {
     if (thread == t->worker->current)
-        put_back(t, thread);
-    settle(t, thread);
+        save_log_position(t, thread);
+    check_log(t, thread);
 }
 
 /* The lanes' logs while they are merged. */
@@ -362,7 +363,7 @@ uint32_t trace_context(struct tracer *t, uint32_t parent, uint32_t item)
     for (found = 1; found < trace->context_count; found++)
         if (trace->contexts[found].parent == parent && trace->contexts[found].item == item)
             break;
-    if (found == MAX_CONTEXTS) { /* a deep recursion: what is deeper counts as this function's */
+    if (found == MAX_CONTEXTS) { /* a deep recursion: deeper calls count as the caller's */
         found = parent;
     } else if (found == trace->context_count) {
         trace->contexts[found] = (struct context){parent, item, trace->contexts[parent].depth + 1};
@@ -375,7 +376,7 @@ uint32_t trace_context(struct tracer *t, uint32_t parent, uint32_t item)
     return found;
 }
 
-/* All lanes of `mask` went the same way: the n-th access of each is one request. */
+/* Merges lanes that followed the same path: the n-th access of each is one request. */
 static void merge_columns(struct tracer *t, struct merge *m, unsigned warp, uint32_t mask, bool unchecked)
 {
     const int first = __builtin_ctz(mask);
@@ -414,9 +415,9 @@ static void merge_columns(struct tracer *t, struct merge *m, unsigned warp, uint
     }
 }
 
-/* Lanes that went different ways run in turns: first those in the deepest call, of those the ones at the lowest
- * address, so that they meet again where their ways meet. Ends where a lane of `open`, whose log goes on later,
- * has nothing more to say. */
+/* Merges lanes that followed different paths. The lanes with the deepest call stack go first, and of those the
+ * ones at the lowest address, so that lanes reconverge where their paths meet. Stops when the log of a lane in
+ * `open`, which will continue later, is used up. */
 static void merge_divergent(struct tracer *t, struct merge *m, uint32_t lanes, uint32_t open)
 {
     const struct context *contexts = t->trace->contexts;
@@ -470,8 +471,8 @@ static void merge_divergent(struct tracer *t, struct merge *m, uint32_t lanes, u
     }
 }
 
-/* Whether all lanes of `mask` are at the same place and go the same way from there. */
-static bool same_way(const struct merge *m, uint32_t mask)
+/* Whether all lanes of `mask` follow the same path from the same location. */
+static bool same_path(const struct merge *m, uint32_t mask)
 {
     const int first = __builtin_ctz(mask);
     const size_t bytes = (size_t)((const char *)m->end[first] - (const char *)m->control[first]);
@@ -487,8 +488,8 @@ static bool same_way(const struct merge *m, uint32_t mask)
     return true;
 }
 
-/* What a lane's log holds and has not been merged moves to its start. */
-static void keep_rest(struct tracer *t, const struct merge *m, unsigned thread, int lane)
+/* Moves the unmerged rest of a lane's log to its start. */
+static void compact_log(struct tracer *t, const struct merge *m, unsigned thread, int lane)
 {
     uint32_t *controls = controls_of(t, thread);
     uint64_t *addresses = addresses_of(t, thread);
@@ -505,7 +506,7 @@ static void keep_rest(struct tracer *t, const struct merge *m, unsigned thread, 
     t->checked_addresses[thread] = (uint16_t)(t->checked_addresses[thread] - gone_addresses);
 }
 
-/* Whether nothing in the logs of a warp has been through the shadow memory, and all of it counts as at one time.
+/* Whether no item of a warp's logs has been checked, and all lanes are in the same epoch.
  */
 static bool is_unchecked(const struct tracer *t, unsigned warp, uint32_t lanes)
 {
@@ -520,7 +521,7 @@ static bool is_unchecked(const struct tracer *t, unsigned warp, uint32_t lanes)
     return true;
 }
 
-/* Merges the logs of a warp, and checks what in them has not been checked. */
+/* Merges the logs of a warp, and checks their unchecked items. */
 static void merge_warp(struct tracer *t, unsigned warp, uint32_t open)
 {
     const unsigned count = t->worker->count, first = warp * LANES;
@@ -539,12 +540,12 @@ static void merge_warp(struct tracer *t, unsigned warp, uint32_t open)
     }
     if (!lanes)
         return;
-    if (same_way(&m, lanes) && is_unchecked(t, warp, lanes)) {
+    if (same_path(&m, lanes) && is_unchecked(t, warp, lanes)) {
         merge_columns(t, &m, warp, lanes, true);
     } else {
         for (uint32_t rest = lanes; rest; rest &= rest - 1)
-            settle(t, first + (unsigned)__builtin_ctz(rest));
-        if (same_way(&m, lanes))
+            check_log(t, first + (unsigned)__builtin_ctz(rest));
+        if (same_path(&m, lanes))
             merge_columns(t, &m, warp, lanes, false);
         else
             merge_divergent(t, &m, lanes, open);
@@ -557,7 +558,7 @@ static void merge_warp(struct tracer *t, unsigned warp, uint32_t open)
         if (m.control[lane] == m.end[lane])
             empty_log(t, thread);
         else
-            keep_rest(t, &m, thread, lane);
+            compact_log(t, &m, thread, lane);
     }
 }
 
@@ -565,44 +566,44 @@ void trace_merge_block(struct tracer *t)
 {
     const unsigned current = t->worker->current;
 
-    put_back(t, current);
+    save_log_position(t, current);
     for (unsigned warp = 0; warp * LANES < t->worker->count; warp++)
         merge_warp(t, warp, 0);
     memset(t->position, 0, t->worker->count * sizeof *t->position);
     t->round++;
-    take_up(t, current);
+    load_log_position(t, current);
 }
 
-uint32_t trace_make_room(struct tracer *t, unsigned warp, uint32_t lanes)
+uint32_t trace_drain_logs(struct tracer *t, unsigned warp, uint32_t lanes)
 {
     const unsigned current = t->worker->current;
-    uint32_t roomy = 0;
+    uint32_t drained = 0;
 
-    put_back(t, current);
+    save_log_position(t, current);
     merge_warp(t, warp, lanes);
     for (uint32_t rest = lanes; rest; rest &= rest - 1) {
         const int lane = __builtin_ctz(rest);
 
         if (items_of(t, warp * LANES + (unsigned)lane) < LOG_ITEMS)
-            roomy |= UINT32_C(1) << lane;
+            drained |= UINT32_C(1) << lane;
     }
-    take_up(t, current);
-    return roomy;
+    load_log_position(t, current);
+    return drained;
 }
 
-struct place trace_here(const struct tracer *t, const void *code)
+struct code_location trace_here(const struct tracer *t, const void *code)
 {
     const unsigned current = t->worker->current;
     const uintptr_t at = (uintptr_t)code;
 
     if (library_holds(&t->trace->library, at))
-        return (struct place){.item = (uint32_t)((at - t->base + 1) << ITEM_BITS)};
+        return (struct code_location){.item = (uint32_t)((at - t->base + 1) << ITEM_BITS)};
     if (t->control > controls_of(t, current))
-        return (struct place){.item = t->control[-1], .context = t->context[current]};
-    return (struct place){.item = t->last[current], .context = t->context[current]};
+        return (struct code_location){.item = t->control[-1], .context = t->context[current]};
+    return (struct code_location){.item = t->last[current], .context = t->context[current]};
 }
 
-/* Shared memory as a block finds it. */
+/* Resets shared memory and its shadow for a block. */
 static void forget_shared(struct tracer *t, int space, const struct shared_array *array)
 {
     memset(array->start, POISON, (size_t)(array->end - array->start));
@@ -632,7 +633,7 @@ void smemkit_checked_dynamic(const char *name, size_t element)
     }
 }
 
-/* An address in shared memory, or beside an array there. */
+/* Describes an address in or next to a shared array. */
 static void name_shared(const struct tracer *t, struct checked_fault *fault, uintptr_t address)
 {
     const struct shared_array *array = shared_near(t->worker, (const void *)address);
@@ -668,7 +669,8 @@ void trace_name(struct tracer *t, struct checked_fault *fault, uintptr_t address
         fault->space = SPACE_NONE;
         return;
     }
-    for (int i = 0; i < t->trace->argument_count; i++) { /* the last before the address, else the first after it */
+    for (int i = 0; i < t->trace->argument_count;
+         i++) { /* the last one before the address, or else the first after it */
         const uintptr_t pointer = t->trace->arguments[i].pointer;
         const bool nearer = pointer <= address ? pointer > nearest || nearest > address : pointer < nearest;
 
@@ -682,20 +684,20 @@ void trace_name(struct tracer *t, struct checked_fault *fault, uintptr_t address
     fault->before = address < nearest;
     fault->offset = fault->before ? nearest - address : address - nearest;
     fault->extent = end - nearest;
-    fault->lead = nearest - start;
+    fault->bytes_before = nearest - start;
 }
 
 /* ---- faults ---- */
 
-static bool same_place(const struct place *a, const struct place *b)
+static bool same_location(const struct code_location *a, const struct code_location *b)
 {
     if (a->item || b->item)
         return a->item == b->item && a->context == b->context;
     return a->line == b->line && (a->file == b->file || (a->file && b->file && strcmp(a->file, b->file) == 0));
 }
 
-struct checked_fault *trace_fault(struct tracer *t, enum fault_kind kind, struct place place, struct place other,
-                                  enum hazard hazard)
+struct checked_fault *trace_fault(struct tracer *t, enum fault_kind kind, struct code_location location,
+                                  struct code_location other, enum hazard hazard)
 {
     struct trace *trace = t->trace;
     struct checked_fault *fault = NULL;
@@ -704,8 +706,8 @@ struct checked_fault *trace_fault(struct tracer *t, enum fault_kind kind, struct
     pthread_mutex_lock(&trace_lock);
     for (int i = 0; i < trace->fault_count; i++) {
         fault = &trace->faults[i];
-        if (fault->kind == kind && fault->hazard == hazard && same_place(&fault->place, &place) &&
-            same_place(&fault->other, &other)) {
+        if (fault->kind == kind && fault->hazard == hazard && same_location(&fault->location, &location) &&
+            same_location(&fault->other, &other)) {
             fault->count++;
             return fault;
         }
@@ -718,7 +720,7 @@ struct checked_fault *trace_fault(struct tracer *t, enum fault_kind kind, struct
     memset(fault, 0, sizeof *fault);
     fault->kind = kind;
     fault->hazard = hazard;
-    fault->place = place;
+    fault->location = location;
     fault->other = other;
     fault->count = 1;
     fault->argument = -1;
@@ -737,10 +739,10 @@ void trace_fault_done(void)
     pthread_mutex_unlock(&trace_lock);
 }
 
-void trace_fault_message(struct worker *w, enum fault_kind kind, struct place place, struct place other,
-                         const char *message, bool thread)
+void trace_fault_message(struct worker *w, enum fault_kind kind, struct code_location location,
+                         struct code_location other, const char *message, bool thread)
 {
-    struct checked_fault *fault = trace_fault(w->tracer, kind, place, other, HAZARD_NONE);
+    struct checked_fault *fault = trace_fault(w->tracer, kind, location, other, HAZARD_NONE);
 
     if (fault && fault->count == 1) {
         snprintf(fault->message, sizeof fault->message, "%s", message);
@@ -754,8 +756,8 @@ void trace_fault_message(struct worker *w, enum fault_kind kind, struct place pl
 
 enum { MAX_GLOBALS = 1024 };
 
-/* The variables of the loaded libraries, __constant__ and __device__. Only ever added to, under the lock of
- * traces; a library that is loaded stays. */
+/* The __constant__ and __device__ variables of loaded libraries. Entries are only added, under trace_lock;
+ * libraries are never unloaded. */
 static struct global {
     char name[64];
     uintptr_t start;
@@ -809,9 +811,9 @@ bool trace_device_variable(uintptr_t address, struct checked_fault *fault)
     return true;
 }
 
-/* ---- what the hooks find out of the ordinary ---- */
+/* ---- slow path of the hooks ---- */
 
-/* The variable of the library that an address lies in; or what lies between two variables, where that is. */
+/* The library's variable that contains an address, or the gap between two variables. */
 static void find_data(const struct trace *trace, uintptr_t address, uintptr_t *start, uintptr_t *end)
 {
     *start = trace->library.data_start;
@@ -830,7 +832,7 @@ static void find_data(const struct trace *trace, uintptr_t address, uintptr_t *s
     }
 }
 
-/* A buffer, or a variable of the library, becomes the most recent span. */
+/* Makes the buffer or library variable at `address` the most recent span. */
 static bool find_span(struct tracer *t, uintptr_t address)
 {
     const struct trace *trace = t->trace;
@@ -855,7 +857,7 @@ static enum space space_near(const struct tracer *t, uintptr_t address)
     return !array ? SPACE_GLOBAL : array->variable ? SPACE_STATIC : SPACE_DYNAMIC;
 }
 
-/* Whether it is threadIdx or one of its kin, of which a kernel may have made a reference. */
+/* Whether it is a built-in variable such as threadIdx, to which a kernel may have a reference. */
 static bool is_index(uintptr_t address)
 {
     const uintptr_t indices[] = {(uintptr_t)&smemkit_thread_index, (uintptr_t)&smemkit_block_index,
@@ -867,7 +869,7 @@ static bool is_index(uintptr_t address)
     return false;
 }
 
-/* What is known to hold an address; NULL where nothing is. */
+/* The recent span that contains an address, or NULL. */
 static const struct span *span_at(const struct tracer *t, uintptr_t address)
 {
     for (int i = 0; i < SPANS; i++)
@@ -880,13 +882,13 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
                                uint32_t item)
 {
     const struct trace *trace = t->trace;
-    const struct place nowhere = {0};
-    struct place here = {.item = item};
+    const struct code_location nowhere = {0};
+    struct code_location here = {.item = item};
     const struct span *span;
     bool misaligned = address & (bytes - 1), constant;
     struct checked_fault *fault;
 
-    /* the launch's arguments, tables of the compiler, and constants */
+    /* kernel arguments, the compiler's tables, and constants are not checked */
     if (kind == ACCESS_LOAD && address - trace->frame < LAUNCH_FRAMES)
         return SPACE_UNKNOWN;
     if (library_holds(&trace->library, address) && !library_has_data(&trace->library, address))
@@ -902,11 +904,11 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
     if (!misaligned && span && address - span->start < span->bytes &&
         bytes <= span->bytes - (address - span->start))
         return span->space;
-    if (t->worker->tracer != t) /* the host's code */
+    if (t->worker->tracer != t) /* host code */
         return SPACE_UNKNOWN;
 
     misaligned &= span && address - span->start < span->bytes;
-    trace_settle(t, t->worker->current);
+    trace_check_log(t, t->worker->current);
     here.context = t->context[t->worker->current];
     fault = trace_fault(t, misaligned ? KIND_MISALIGNED : KIND_OUT_OF_BOUNDS, here, nowhere, HAZARD_NONE);
     if (fault && fault->count == 1) {
@@ -917,12 +919,12 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
             snprintf(fault->message, sizeof fault->message, "writes constant memory");
     }
     trace_fault_done();
-    worker_end_thread(t->worker);
+    worker_terminate_thread(t->worker);
 }
 
 void smemkit_trace_bounds(struct tracer *t, const char *file, int line, const char *type, int64_t index)
 {
-    const struct place here = {.file = file, .line = line}, nowhere = {0};
+    const struct code_location here = {.file = file, .line = line}, nowhere = {0};
     struct checked_fault *fault = trace_fault(t, KIND_OUT_OF_BOUNDS, here, nowhere, HAZARD_NONE);
 
     if (fault && fault->count == 1) {
@@ -935,7 +937,7 @@ void smemkit_trace_bounds(struct tracer *t, const char *file, int line, const ch
 
 void smemkit_trace_full(struct tracer *t)
 {
-    worker_wait_for_room(t->worker);
+    worker_wait_for_log(t->worker);
 }
 
 unsigned trace_random(struct tracer *t)
@@ -962,7 +964,7 @@ void *smemkit_trace_fill(void *to, int byte, size_t bytes)
 
 /* ---- atomics and fences ---- */
 
-/* An access that the dialect makes for the kernel: to the log, as the hooks do it. */
+/* Logs an access that the dialect makes for the kernel, as the hooks do. */
 static struct tracer *note_access(const volatile void *memory, unsigned bytes, enum access_kind kind,
                                   const void *code)
 {
@@ -997,11 +999,11 @@ uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read
     const uint32_t item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
 
     if (read & (read - 1))
-        read = bytes; /* no power of two: as if all of it were read */
+        read = bytes; /* not a power of two: treated as a full read */
     if (read)
         note_access(from, read, ACCESS_LOAD, code);
     smemkit_trace_unusual(t, (uintptr_t)to, bytes, ACCESS_STORE, item);
-    trace_settle(t, t->worker->current);
+    trace_check_log(t, t->worker->current);
     shadow_async(t, t->worker->current, to, bytes, item, false);
     return item;
 }
@@ -1011,7 +1013,7 @@ void smemkit_checked_atomic(const volatile void *memory, unsigned bytes, int rea
     struct tracer *t = note_access(memory, bytes, reads ? ACCESS_ATOMIC : ACCESS_ATOMIC_STORE, code);
 
     if (t) {
-        trace_settle(t, t->worker->current);
+        trace_check_log(t, t->worker->current);
         clock_atomic_begin(t);
     }
 }
@@ -1033,7 +1035,7 @@ void smemkit_checked_fence(int scope)
     struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
 
     if (t) {
-        trace_settle(t, t->worker->current);
+        trace_check_log(t, t->worker->current);
         clock_fence(t, t->worker->current, scope);
     }
 }
@@ -1074,7 +1076,7 @@ bool trace_is_guess(const struct trace *trace, const struct checked_fault *fault
     if (fault->kind != KIND_RACE || !(first || second))
         return false;
     for (int i = 0; i < trace->guess_count; i++)
-        if (trace->guesses[i] == (second ? fault->place.item : fault->other.item))
+        if (trace->guesses[i] == (second ? fault->location.item : fault->other.item))
             return true;
     return false;
 }
@@ -1099,7 +1101,7 @@ static void note_arguments(struct trace *trace, const struct smemkit_launch *lau
     }
 }
 
-/* Adds a block to the sorted list of those that are checked, unless it is there, or no block. */
+/* Adds a block to the sorted list of checked blocks, unless it is there already or does not exist. */
 static void choose_block(struct trace *trace, uint64_t block)
 {
     uint64_t at = trace->blocks_checked;
@@ -1115,20 +1117,21 @@ static void choose_block(struct trace *trace, uint64_t block)
     trace->blocks_checked++;
 }
 
-/* The `i`th of `count` blocks that lie evenly between the first and the last. */
+/* The `i`th of `count` evenly spaced blocks. */
 static uint64_t spread(const struct trace *trace, uint64_t i, uint64_t count)
 {
     return count < 2 ? 0 : (uint64_t)((unsigned __int128)i * (trace->blocks - 1) / (count - 1));
 }
 
-/* The first block, the last, and others between them, with neighbours: most blocks that race are neighbours. */
+/* Chooses the first block, the last, and evenly spaced ones with their neighbours, because most blocks that race
+ * are neighbours. */
 static bool choose_blocks(struct trace *trace, uint64_t wanted)
 {
-    const uint64_t columns = trace->grid[0], last = trace->blocks - 1, places = (wanted + 2) / 3;
+    const uint64_t columns = trace->grid[0], last = trace->blocks - 1, positions = (wanted + 2) / 3;
 
     trace->blocks_checked = trace->blocks;
     if (!wanted || wanted >= trace->blocks)
-        return true; /* all, in their order */
+        return true; /* all blocks, in order */
     trace->order = malloc((wanted + 1) * sizeof *trace->order);
     if (!trace->order)
         return false;
@@ -1136,8 +1139,8 @@ static bool choose_blocks(struct trace *trace, uint64_t wanted)
     choose_block(trace, 0);
     if (wanted > 1)
         choose_block(trace, last);
-    for (uint64_t i = 0; i < places; i++) {
-        const uint64_t block = spread(trace, i, places), beside = block == last ? block - 1 : block + 1;
+    for (uint64_t i = 0; i < positions; i++) {
+        const uint64_t block = spread(trace, i, positions), beside = block == last ? block - 1 : block + 1;
         const uint64_t below = columns == 1 || trace->grid[1] == 1 ? beside
                                : block + columns <= last           ? block + columns
                                                                    : block - columns;
@@ -1146,7 +1149,7 @@ static bool choose_blocks(struct trace *trace, uint64_t wanted)
         for (int j = 0; j < 3 && trace->blocks_checked < wanted; j++)
             choose_block(trace, together[j]);
     }
-    for (uint64_t i = 0; trace->blocks_checked < wanted; i++) /* in place of neighbours that were there already */
+    for (uint64_t i = 0; trace->blocks_checked < wanted; i++) /* replaces neighbours that were chosen already */
         choose_block(trace, (spread(trace, i % (2 * wanted), 2 * wanted) + i / (2 * wanted)) % trace->blocks);
     return true;
 }
@@ -1238,7 +1241,7 @@ bool trace_enter(struct worker *w, struct trace *trace)
          shadow_map(&t->shared[STATIC], t->spans[STATIC].start, t->spans[STATIC].bytes, false) &&
          (!trace->shared_bytes ||
           shadow_map(&t->shared[DYNAMIC], t->spans[DYNAMIC].start, trace->shared_bytes, false));
-    t->shared[STATIC].used = 0; /* no variable has been placed yet: slots are taken in their order */
+    t->shared[STATIC].used = 0; /* no variable is allocated yet; slots are used in order */
     if (ok)
         ((struct stack_region *)w->stacks)->tracer = t;
     else
@@ -1255,7 +1258,7 @@ void trace_leave(struct worker *w)
     if (!t)
         return;
     pthread_mutex_lock(&trace_lock);
-    for (unsigned i = 0; i < t->site_room; i++) {
+    for (unsigned i = 0; i < t->site_capacity; i++) {
         if (t->sites[i].item) {
             name_example(t, &t->sites[i]);
             add_site(t->trace, &t->sites[i]);
@@ -1292,7 +1295,7 @@ void trace_block_begin(struct worker *w)
         forget_shared(t, DYNAMIC, &w->shared.dynamic);
     t->random = mix(t->trace->seed + ((uint64_t)w->block.z << 42 ^ (uint64_t)w->block.y << 21 ^ w->block.x) * 977);
     clocks_block_begin(t);
-    take_up(t, 0);
+    load_log_position(t, 0);
 }
 
 void trace_block_end(struct worker *w)

@@ -1,10 +1,10 @@
-/* What the checked build of a kernel tells the executor, and what becomes of it.
+/* Logs of a checked build, and what the checker derives from them.
  *
- * The compiler puts a hook before every access to memory and at every basic block (hooks.c). A hook appends to the
- * log of its CUDA thread: the control items say where the thread went, the addresses what it asked for. At
- * barriers and at a block's end the logs of a warp's lanes are merged into requests, and those are costed
- * (trace.c). Before a thread synchronises with others its accesses pass through the shadow memory, which knows for
- * every word who wrote and read it last, and the clocks tell whether that was ordered (races.c).
+ * The compiler inserts a hook before every memory access and at every basic block (hooks.c). A hook appends to the
+ * log of its CUDA thread: control items record where the thread went, addresses record what it accessed. At
+ * barriers, and at a block's end, the logs of a warp's lanes are merged into requests, whose cost is counted
+ * (trace.c). Before a thread synchronises with others, its accesses are checked against the shadow memory, which
+ * holds the last writer and readers of every word; the clocks tell whether two accesses were ordered (races.c).
  */
 #ifndef SMEMKIT_TRACE_H
 #define SMEMKIT_TRACE_H
@@ -17,58 +17,58 @@
 #include "library.h"
 
 enum {
-    LOG_ITEMS = 2048, /* of a thread, before its warp has to be merged */
-    MAX_FAULTS = 256, /* different ones, of a launch */
+    LOG_ITEMS = 2048, /* per thread; when it is full, the warp's logs are merged */
+    MAX_FAULTS = 256, /* different ones per launch */
     MAX_CONTEXTS = 16384,
     CONTEXT_CACHE = 64,
     MESSAGE_MAX = 768,
-    SHARED_SLOTS = 64, /* static __shared__ variables of a kernel */
+    SHARED_SLOTS = 64, /* static __shared__ variables per kernel */
 };
 
-/* A control item: the code's address relative to its library, and in the lowest bits what it is. */
+/* A control item: the code's address relative to its library, shifted, and in the lowest bits what happened. */
 enum { ITEM_BLOCK, ITEM_ACCESS, ITEM_ENTER, ITEM_LEAVE, ITEM_BITS = 2 };
 
-/* An address in a log: 48 bits of address, then the logarithm of the size, what is done there, and where it is. */
+/* An address in a log: 48 bits of address, the logarithm of the size, the kind of access, the memory space. */
 enum { ADDRESS_BITS = 48, SIZE_SHIFT = 48, KIND_SHIFT = 52, SPACE_SHIFT = 56 };
 enum access_kind { ACCESS_LOAD, ACCESS_STORE, ACCESS_ATOMIC, ACCESS_ATOMIC_STORE };
 enum space { SPACE_STATIC, SPACE_DYNAMIC, SPACE_GLOBAL, SPACE_NONE };
 enum { SPANS = 5, OBJECT_LISTS = 1024 };
 
-/* Memory that a thread may touch. */
+/* Memory that a thread may access. */
 struct span {
     uintptr_t start;
     size_t bytes;
-    uint64_t space; /* shifted */
+    uint64_t space; /* enum space, shifted by SPACE_SHIFT */
 };
 
-/* How a function was reached: the call of it, and how the caller was reached. 0: it is the kernel. */
+/* A call stack: the call that reached a function, and the caller's context. Context 0 is the kernel itself. */
 struct context {
     uint32_t parent, item;
     int depth;
 };
 
-/* One line of a kernel, as one worker has counted it. */
+/* Counts for one accessing instruction with its call stack, per worker and then for the launch. */
 struct site {
-    uint32_t item; /* 0: free */
+    uint32_t item; /* 0: free slot */
     uint32_t context;
     uint8_t kind, space, size;
     uint32_t degree;
     uint64_t requests, wavefronts, conflicts, sectors, ideal_sectors;
-    uint64_t lanes, ideal_requests; /* that asked, and the requests that whole warps would make of them */
-    uint64_t round, round_lanes;    /* those between two barriers, which have not been put to whole warps yet */
-    /* the request that was costed last; those that differ from it by a shift alone cost the same */
+    uint64_t lanes, ideal_requests; /* active lanes, and the requests that full warps of them would make */
+    uint64_t round, round_lanes;    /* current barrier interval, and its active lanes */
+    /* the last request; a request that only differs by a shift costs the same */
     uint32_t mask, phase;
     uint32_t steps[LANES];
-    /* its different addresses: the first lane that has it, and all of them */
+    /* its distinct addresses: the first lane of each, and all its lanes */
     unsigned group_count;
     uint8_t group_lane[LANES];
     uint32_t group_lanes[LANES];
     struct bank_cost cost;
     int cost_sectors, cost_ideal;
-    /* the one with the most conflicts, or sectors */
+    /* the request with the most conflicts or sectors */
     uint32_t example_mask, example_cost;
     uint64_t example[LANES];
-    char variable[64]; /* that the example lies in, and where it starts */
+    char variable[64]; /* the array of the example, and its first address */
     int argument;
     uint64_t origin;
 };
@@ -85,8 +85,8 @@ enum fault_kind {
 };
 enum hazard { HAZARD_NONE, HAZARD_RAW, HAZARD_WAR, HAZARD_WAW };
 
-/* Where a fault's code is: an item of a log, or a file and a line. */
-struct place {
+/* Code location of a fault: an item of a log with its call stack, or a file and a line. */
+struct code_location {
     uint32_t item, context;
     const char *file;
     int line;
@@ -97,33 +97,33 @@ struct checked_fault {
     enum hazard hazard;
     bool warp_synchronous, async;
     enum access_kind access, other_access;
-    struct place place, other;
+    struct code_location location, other;
     unsigned block[3], other_block[3];
-    unsigned threads; /* how many of `thread` mean something */
+    unsigned threads; /* valid entries of `thread` */
     unsigned thread[2][3];
     enum space space;
-    uint64_t offset; /* in the variable, in bytes */
+    uint64_t offset; /* in bytes, in the variable or from the argument's address */
     int size;
-    uint64_t extent;   /* of the variable, in bytes; of a buffer, from where the argument points to its end */
-    char variable[64]; /* of shared memory */
+    uint64_t extent;   /* bytes of the variable, or from the argument's address to the buffer's end */
+    char variable[64]; /* in shared memory */
     unsigned element, dims[3], rank;
-    int argument; /* of the launch, that points there; -1: none */
-    bool before;  /* the address lies `offset` bytes before where the argument points */
-    size_t lead;  /* bytes of the buffer before that */
+    int argument;        /* the kernel's argument that points there; -1: none */
+    bool before;         /* the access is `offset` bytes before the argument's address */
+    size_t bytes_before; /* of the buffer, before the argument's address */
     uint64_t count;
-    char message[MESSAGE_MAX]; /* of the executor, where it has one */
+    char message[MESSAGE_MAX]; /* from the executor, or empty */
 };
 
-/* Shadow of a piece of memory: see races.c. */
+/* Shadow of a range of memory: see races.c. */
 struct cell;
 struct origins;
-struct more_uses;
+struct extra_uses;
 struct uses_chunk;
 struct region {
     struct region *next; /* in the launch's list */
     uintptr_t start;
-    size_t bytes, used; /* nothing above `used` has been touched yet */
-    struct cell *cells; /* one for 1 << shift bytes */
+    size_t bytes, used; /* nothing above `used` has been accessed yet */
+    struct cell *cells; /* one per 1 << shift bytes */
     struct origins *origins;
     int shift;
     bool global;
@@ -132,66 +132,68 @@ struct region {
 struct seen;
 struct clock_list {
     struct seen *items;
-    int count, room;
+    int count, capacity;
 };
 
-/* What orders the accesses of one thread after those of others. */
+/* The clock of one thread: which accesses of others it is ordered after. */
 struct thread_clock {
-    uint32_t epoch;         /* of its accesses from now on */
-    uint32_t arrived;       /* the last epoch before it came to a barrier of some threads */
-    uint32_t fence[2];      /* its accesses up to this epoch are fenced, for the block and for the device */
-    uint32_t fence_base[2]; /* and those of its block before this epoch */
-    bool plain_since;       /* it made plain accesses since its last fence */
-    bool fence_scope;       /* and that one was for the device */
+    uint32_t epoch;         /* epoch of its next access */
+    uint32_t arrived;       /* its last epoch before it arrived at __syncwarp or a named barrier */
+    uint32_t fence[2];      /* its accesses up to this epoch are fenced, [0] for the block, [1] for the device */
+    uint32_t fence_base[2]; /* as are those of its block before this epoch */
+    bool plain_since;       /* it has made plain accesses since its last fence */
+    bool fence_scope;       /* that fence was for the device */
     struct clock_list seen, pending;
 };
 
-/* The checker's part of a worker. The first fields are what the hooks use. */
+/* The checker's state of a worker. The hooks use the first fields. */
 struct tracer {
     uint32_t *control, *control_end;
     uint64_t *address;
     uintptr_t base; /* where the kernel's library is loaded */
-    bool yield;     /* at every access */
+    bool yield;     /* at every access other threads may run */
     struct span spans[SPANS];
-    struct span statics[SHARED_SLOTS]; /* the static __shared__ variables, by their slots in spans[0] */
+    struct span statics[SHARED_SLOTS]; /* static __shared__ variables, by slot in spans[STATIC] */
     unsigned static_shift;
 
     struct worker *worker;
-    struct trace *trace; /* the launch's */
+    struct trace *trace; /* of the launch */
     uint32_t *controls;  /* LOG_ITEMS for each thread */
     uint64_t *addresses;
     uint32_t *control_of[1024];
-    uint64_t *address_of[1024]; /* where a thread's log goes on */
-    uint16_t checked[1024];     /* control items that have been through the shadow memory */
+    uint64_t *address_of[1024]; /* ends of the threads' logs */
+    uint16_t checked[1024];     /* control items that the shadow memory has checked */
     uint16_t checked_addresses[1024];
-    uint32_t full[32];                            /* lanes that wait for room in their logs */
-    uint32_t position[1024];                      /* control items of the interval that are gone from the log */
-    uint32_t merged_context[1024], context[1024]; /* where the log begins, and where it has been checked up to */
+    uint32_t full[32];       /* lanes that wait for space in their logs */
+    uint32_t position[1024]; /* merged control items of the interval */
+    uint32_t merged_context[1024],
+        context[1024]; /* call stacks at the log's start, and at its first unchecked item */
     struct {
         uint32_t parent, item, context;
-    } contexts[CONTEXT_CACHE]; /* that were entered last */
-    uint32_t last[1024];       /* the last item that is gone from the log */
+    } contexts[CONTEXT_CACHE]; /* entered last */
+    uint32_t last[1024];       /* last merged item */
 
     struct site *sites;
-    unsigned site_room, site_count;
+    unsigned site_capacity, site_count;
 
-    const char *dynamic_name; /* of the dynamic array, as its first declaration has it */
+    const char *dynamic_name; /* name of the dynamic array in its first declaration */
     size_t dynamic_element;
     struct region shared[2]; /* static, dynamic */
     struct region *recent;   /* global */
-    struct more_uses *free_uses;
+    struct extra_uses *free_uses;
 
     /* clocks of the block's threads */
     uint32_t clock, base_epoch, interval;
-    uint32_t block_number; /* from 1 */
+    uint32_t block_number; /* counted from 1 */
     struct thread_clock *threads;
-    uint32_t
-        *known; /* (count, count): what thread u knows of thread t; where finer means than barriers are used */
+    /* (count, count): thread u is ordered after thread t's epochs below this; used by __syncwarp, named barriers
+     */
+    uint32_t *known_epochs;
     bool known_used, fences_used, seen_used, in_atomic;
-    uint32_t published;     /* accesses of all threads before this epoch were fenced before the last barrier */
-    struct clock_list seen; /* by the whole block, at its last barrier */
+    uint32_t published;     /* all threads' accesses before this epoch were fenced before the last barrier */
+    struct clock_list seen; /* what the whole block is ordered after since its last barrier */
 
-    uint64_t round; /* between two barriers of the block */
+    uint64_t round; /* number of barrier intervals so far */
     uint64_t random;
     int schedule;
 };
@@ -204,11 +206,11 @@ struct smemkit_launch;
 enum schedule { SCHEDULE_SERIAL, SCHEDULE_LOCKSTEP, SCHEDULE_RANDOM };
 
 struct argument {
-    uintptr_t pointer; /* to a buffer */
-    int index;         /* of the kernel's parameters */
+    uintptr_t pointer; /* into a buffer */
+    int index;         /* of the kernel's parameter */
 };
 
-/* What has been found out about one launch. */
+/* The results of one checked launch. */
 struct trace {
     struct trace *next;
     char kernel[256];
@@ -216,125 +218,129 @@ struct trace {
     unsigned grid[3], block[3];
     size_t shared_bytes;
     uint64_t blocks, blocks_checked;
-    uint64_t *order; /* blocks_checked of them; NULL: all */
+    uint64_t *order; /* (blocks_checked): the blocks, in order; NULL: all */
     enum schedule schedule;
     uint64_t seed;
-    struct site *sites; /* of all workers */
-    unsigned site_room, site_count;
+    struct site *sites; /* summed over workers */
+    unsigned site_capacity, site_count;
     struct checked_fault *faults;
     int fault_count;
     uint64_t fault_more;
-    uint32_t guesses[64]; /* loads of a word that the thread then compares and swaps: no race with other atomics */
+    uint32_t
+        guesses[64]; /* items of loads before a compare-and-swap of the same word: no race with other atomics */
     int guess_count;
     struct argument arguments[64];
     int argument_count;
-    struct context *contexts; /* what is below context_count does not change any more */
+    struct context *contexts; /* entries below context_count do not change */
     _Atomic uint32_t context_count;
     bool out_of_memory;
 
-    /* while it runs */
+    /* while the launch runs */
     const struct smemkit_launch *launch;
-    uintptr_t frame; /* of the launching thread */
+    uintptr_t frame; /* frame address of the launching thread */
     struct region *regions;
-    struct uses_chunk *uses;                   /* of words that many warps use */
-    struct sync_object *objects[OBJECT_LISTS]; /* by address: what was released where */
+    struct uses_chunk *uses;                   /* for words that many warps use */
+    struct sync_object *objects[OBJECT_LISTS]; /* hashed by address */
 };
 
-/* What a checking host thread asks for, and gets. */
+/* Options and results of a host thread that checks. */
 struct checking {
     enum schedule schedule;
     uint64_t seed;
-    uint64_t blocks; /* how many of a launch; 0: all */
-    bool all_blocks; /* of the next launch, whose blocks work together */
-    uint64_t whole;  /* the rows of the table of whose launches all blocks are checked, as bits */
+    uint64_t blocks; /* blocks to check per launch; 0: all */
+    bool all_blocks; /* check all blocks of the next launch, because they cooperate */
+    uint64_t whole;  /* bit i: check all blocks of launches of kernel row i */
     struct trace *first, *last;
 };
 
 /* ---- what the hooks need ---- */
 
-/* The workers' stacks lie in one piece of address space, so that code can tell from its stack pointer alone
- * whether it is a kernel's, and whose. */
-static const uintptr_t STACK_REGION = (uintptr_t)512 << 20; /* what a worker's stacks fit into */
+/* The workers' stacks lie in one range of address space, so that code can tell from its stack pointer alone
+ * whether it runs in a kernel, and on which worker. */
+static const uintptr_t STACK_REGION = (uintptr_t)512 << 20; /* bytes per worker */
 static const uintptr_t STACKS_BYTES = (uintptr_t)256 * ((uintptr_t)512 << 20);
 static const uint64_t SPACE_UNKNOWN = UINT64_MAX;
 
-/* The first bytes of a worker's region. */
+/* The start of a worker's region. */
 struct stack_region {
     struct worker *worker;
-    struct tracer *tracer; /* NULL where the block is not checked */
+    struct tracer *tracer; /* NULL unless the block is checked */
 };
 
 #pragma GCC visibility push(default)
 extern char *smemkit_stacks;
-/* The log of the running thread is full. */
+/* Called when the log of the running thread is full. */
 void smemkit_trace_full(struct tracer *);
-/* An access to somewhere else than the last ones: the space, shifted, or SPACE_UNKNOWN where it is nobody's
- * business. Does not return from what is a fault. */
+/* Called for an access outside the recent spans. Returns the shifted space, or SPACE_UNKNOWN if the access is not
+ * checked. Does not return from a fault. */
 uint64_t smemkit_trace_unusual(struct tracer *, uintptr_t address, unsigned bytes, enum access_kind,
                                uint32_t item);
-/* Others run before this access, if the schedule says so. */
+/* Lets other threads run before an access, if the schedule says so. */
 void smemkit_trace_yield(struct tracer *);
 void smemkit_trace_bounds(struct tracer *, const char *file, int line, const char *type, int64_t index);
-/* The C library's memmove and memset */
+/* The C library's memmove and memset, not instrumented */
 void *smemkit_trace_move(void *to, const void *from, size_t bytes);
 void *smemkit_trace_fill(void *to, int byte, size_t bytes);
 #pragma GCC visibility pop
 
-/* An asynchronous copy: its bytes are read, and `to` is not to be touched before they have landed. Where it is. */
+/* Checks an asynchronous copy: its source is read now, and `to` must not be accessed before completion. Returns
+ * its item. */
 uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read, unsigned bytes, const void *code);
 
-/* The __device__ variable that an address lies in: fills name, offset, extent and size of an element. */
+/* Describes the __device__ variable that contains `address`: name, offset, extent, element size. False if there is
+ * none. */
 bool trace_device_variable(uintptr_t address, struct checked_fault *);
 
-/* A thread compares and swaps a word. The load before it, of which the swap makes sure, is told apart from others;
- * whether a fault is about such a load. */
+/* trace_compare: records the load before a compare-and-swap of the same word, which the swap validates.
+ * trace_is_guess: whether a race is about such a load. */
 void trace_compare(struct tracer *, unsigned thread, uintptr_t address);
 bool trace_is_guess(const struct trace *, const struct checked_fault *);
 
-/* Of the calling host thread; NULL where it does not check. */
+/* Of the calling host thread; NULL unless it checks. */
 struct checking **trace_checking(void);
 
-/* Before and after a launch, by the thread that launches. NULL where there is no memory. */
+/* Called by the launching thread before and after a launch. NULL: out of memory. */
 struct trace *trace_begin(struct checking *, const struct smemkit_launch *);
 void trace_end(struct trace *);
 void trace_free(struct trace *);
 
-/* The context of a function that is called at `item`, in a function that runs in `parent`. */
+/* The context of a function that is called at `item` by a function with context `parent`. */
 uint32_t trace_context(struct tracer *, uint32_t parent, uint32_t item);
 
-/* In a forked child, where a thread that held a lock is no more. */
+/* Call it in a forked child process: a thread that held a lock does not exist there. */
 void trace_after_fork(void);
 void races_after_fork(void);
 
-/* By a worker: before its first block, around each, after the last. */
+/* Called by a worker before its first block, around each block, and after the last. */
 bool trace_enter(struct worker *, struct trace *);
 void trace_leave(struct worker *);
 void trace_block_begin(struct worker *);
 void trace_block_end(struct worker *);
 
-/* Another thread runs now. */
+/* Switches the log to another thread. */
 void trace_switch(struct tracer *, unsigned from, unsigned to);
-/* The lanes of a warp that wait for room get it: nobody else of the warp can run. Returns those who can go on. */
-uint32_t trace_make_room(struct tracer *, unsigned warp, uint32_t lanes);
-/* A thread is about to synchronise with some others, and not with its whole block: its accesses so far are
- * checked. Those of threads that only meet at the block's barriers are checked when their warp's logs are merged.
+/* Merges the logs of a warp none of whose lanes can run. Returns the lanes that have space again. */
+uint32_t trace_drain_logs(struct tracer *, unsigned warp, uint32_t lanes);
+/* Checks a thread's accesses so far, before it synchronises with some threads, but not with its whole block.
+ * Accesses of threads that only synchronise at the block's barriers are checked when their warp's logs are merged.
  */
-void trace_settle(struct tracer *, unsigned thread);
-/* All logs of the block become requests: no lane of it can go on before others do. */
+void trace_check_log(struct tracer *, unsigned thread);
+/* Merges all logs of the block, at a barrier of the block. */
 void trace_merge_block(struct tracer *);
 
-/* A shared variable has got its place. */
+/* Called when a shared variable has been allocated. */
 void trace_shared(struct tracer *, unsigned slot);
 
 /* The next of the block's random numbers. */
 unsigned trace_random(struct tracer *);
 
-/* Order: all threads of the block; the threads in `from` with those in `to`, both bit sets; see races.c. */
+/* clock_barrier orders all threads of the block; clock_join orders the threads in `from` before those in `to` (bit
+ * sets). See races.c. */
 void clock_barrier(struct tracer *);
 void clock_arrive(struct tracer *, unsigned thread);
 void clock_join(struct tracer *, const uint64_t *from, const uint64_t *to);
 void clock_fence(struct tracer *, unsigned thread, int scope);
-/* Around an atomic, which is one step with what it releases and sees. */
+/* Called around an atomic, so that it is one step with its release and acquire. */
 void clock_atomic_begin(struct tracer *);
 void clock_atomic(struct tracer *, unsigned thread, uintptr_t address, bool wrote, int order);
 bool clocks_prepare(struct tracer *);
@@ -342,7 +348,7 @@ void clocks_block_begin(struct tracer *);
 void clocks_dispose(struct tracer *);
 void clocks_free_objects(struct trace *);
 
-/* races.c: accesses through the shadow memory, of one thread or of one request */
+/* races.c: check and record the accesses of one thread, or of one request */
 void shadow_accesses(struct tracer *, unsigned thread, const uint32_t *items, unsigned count, unsigned position,
                      const uint64_t **address);
 void shadow_request(struct tracer *, const struct site *, unsigned warp, const uint64_t *tagged,
@@ -350,21 +356,23 @@ void shadow_request(struct tracer *, const struct site *, unsigned warp, const u
 bool shadow_map(struct region *, uintptr_t start, size_t bytes, bool global);
 void shadow_forget(struct region *, uintptr_t start, size_t bytes);
 void shadow_free(struct region *);
-/* An asynchronous copy to shared memory has been asked for, or has landed. */
-void shadow_async(struct tracer *, unsigned thread, const void *to, unsigned bytes, uint32_t item, bool landed);
+/* An asynchronous copy to shared memory has been issued, or has completed. */
+void shadow_async(struct tracer *, unsigned thread, const void *to, unsigned bytes, uint32_t item, bool completed);
 void shadow_free_all(struct trace *);
 
-/* The fault of this kind at these places: with a count of 1 a new one, to be filled in; NULL where there are too
- * many. Takes the lock that trace_fault_done gives back. */
-struct checked_fault *trace_fault(struct tracer *, enum fault_kind, struct place, struct place other, enum hazard);
+/* The fault of this kind at these locations: with count 1 a new one, to be filled in; NULL if there are too many.
+ * Takes the lock that trace_fault_done releases. */
+struct checked_fault *trace_fault(struct tracer *, enum fault_kind, struct code_location,
+                                  struct code_location other, enum hazard);
 void trace_fault_done(void);
-/* A fault of the running thread, with the executor's words. */
-void trace_fault_message(struct worker *, enum fault_kind, struct place, struct place other, const char *message,
-                         bool thread);
-/* What `address` is: fills variable, offset, extent, argument. */
+/* Records a fault of the running thread with a message of the executor. */
+void trace_fault_message(struct worker *, enum fault_kind, struct code_location, struct code_location other,
+                         const char *message, bool thread);
+/* Describes `address`: fills variable, offset, extent, argument. */
 void trace_name(struct tracer *, struct checked_fault *, uintptr_t address, enum space);
-/* Where the running thread is: at `code`, where that is in the kernel's library, else at the last item of its log.
+/* Location of the running thread: `code` if it is in the kernel's library, otherwise the last item of the thread's
+ * log.
  */
-struct place trace_here(const struct tracer *, const void *code);
+struct code_location trace_here(const struct tracer *, const void *code);
 
 #endif
