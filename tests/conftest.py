@@ -47,6 +47,21 @@ def device(request):
     return request.param
 
 
+@pytest.fixture(scope="session")
+def cpu_ladders():
+    """The ladders of float32 on the CPU device, by op: small, measured once per session, not to be changed."""
+    import importlib
+
+    import smemkit
+
+    module = importlib.import_module("smemkit.ladder")  # smemkit.ladder is the function
+    shapes = {"matmul": (40, 20, 30), "reduce": (3000,), "transpose": (64, 96)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SECONDS", 0.001)
+        patch.setattr(module, "SMALL", {"matmul": (32, 32, 32), "reduce": (500,), "transpose": (32, 32)})
+        return {op: smemkit.ladder(op, shape, device="cpu") for op, shape in shapes.items()}
+
+
 @pytest.fixture
 def kernel(request):
     """A `cases.Kernel` that the device can launch."""

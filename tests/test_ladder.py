@@ -44,9 +44,8 @@ def reference(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("op", SHAPES)
-@pytest.mark.covering(most=2)
-def test_every_rung_is_measured(op):
-    climbed = climb(op, SHAPES[op], device="cpu")
+def test_every_rung_is_measured(cpu_ladders, op):
+    climbed = cpu_ladders[op]
     rows = [row for row in smemkit.kernels(op) if "float32" in row.dtypes]
     assert [(rung.name, rung.idea) for rung in climbed.rungs] == [(row.name, row.summary) for row in rows]
     assert (climbed.shape, climbed.ceiling, climbed.unit) == (
@@ -182,8 +181,8 @@ def test_rungs_without_the_dtype_are_skipped_and_reported():
     assert f"without {', '.join(names)}, which take no int8." in str(climbed)
 
 
-def test_ladder_str():
-    climbed = climb("transpose", 64, device="cpu")
+def test_ladder_str(cpu_ladders):
+    climbed = cpu_ladders["transpose"]
     lines = str(climbed).splitlines()
     assert lines[0] == climbed.title
     assert lines[2].split("  ")[-1] == "lanes"
@@ -197,8 +196,8 @@ def test_ladder_str():
     assert repr(climbed) == f"<Ladder {climbed.title}: {len(climbed.rungs)} rungs>"
 
 
-def test_ladder_html():
-    climbed = climb("reduce", 100, device="cpu")
+def test_ladder_html(cpu_ladders):
+    climbed = cpu_ladders["reduce"]
     html = climbed._repr_html_()
     assert html.count("<tr>") == 1 + len(climbed.rungs)
     assert all(f"<td>{escape(rung.idea)}</td>" in html for rung in climbed.rungs)

@@ -1,18 +1,15 @@
 """What was recorded on GPUs: one function looks it up, and all that show it show the same numbers."""
 
-import importlib
 import json
 import re
 
 import pytest
 from cases import ROOT
 
-import smemkit
 from smemkit import demo, records
 from smemkit.ladder import BIG
 from smemkit.timing import format_number
 
-ladders = importlib.import_module("smemkit.ladder")
 NAMES = {"matmul": 1000, "reduce": 1, "transpose": 1}  # what the demo's numbers are multiplied by
 
 
@@ -63,18 +60,11 @@ def test_faster_options_are_reported():
     assert found.faster("naive") is found.faster("swizzled") is None
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(ladders, "SECONDS", 0.001)
-    monkeypatch.setattr(ladders, "SMALL", {"matmul": (8, 8, 8), "reduce": (500,), "transpose": (32, 32)})
-    monkeypatch.setattr(ladders, "COUNTED", ladders.SMALL)
-
-
 @pytest.mark.parametrize("op", BIG)
-def test_the_demo_the_ladder_and_the_readme_show_the_same(quick, op):
+def test_the_demo_the_ladder_and_the_readme_show_the_same(cpu_ladders, op):
     (reference,) = records.recorded(op, BIG[op])
     (shown,) = (ladder for ladder in demo.recorded() if ladder.op == op)
-    climbed = smemkit.ladder(op, ladders.SMALL[op], device="cpu")
+    climbed = cpu_ladders[op]
     (line,) = re.findall(rf"^\| {op} .*`.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
     in_readme = dict(re.findall(r"`(\w+)` ([\d.,]+\d)", line))
     assert in_readme
