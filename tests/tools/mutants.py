@@ -354,8 +354,8 @@ MUTANTS = [
     Mutant(
         "convert-has-offsets-of-32-bits",
         "kernels/convert/10_strided.cu",
-        "*in += i * args.x.strides[0];",
-        "*in += (int)(i * args.x.strides[0]);",
+        "*in += at * args.x.strides[d];",
+        "*in += (int)(at * args.x.strides[d]);",
         "tests/test_numpy.py --full -k offsets",
     ),
     Mutant(
