@@ -1,18 +1,18 @@
-"""Random calls of smemkit, and what NumPy says of them: the one generator behind test_numpy.py and fuzz.py.
+"""Random calls of smemkit and NumPy's answers to them: the generator that test_numpy.py and fuzz.py share.
 
-`draw(choose, rows)` makes a Call. All its randomness comes through `choose(sequence)`, which gives one of the
-sequence's elements, so that hypothesis (`st.sampled_from`) and `random.Random(seed).choice` drive the same code;
-the first elements are the simplest. A Call is made of a Problem, whose `answer` tells what NumPy makes of it and
-how far from that a result may be, and of an Out. Its repr is Python that makes it again.
+`draw(choose, rows)` returns a Call. All its randomness comes from `choose(sequence)`, which returns one element
+of the sequence, so that hypothesis (`st.sampled_from`) and `random.Random(seed).choice` drive the same code.
+The first elements are the simplest. A Call consists of a Problem, whose `answer` holds NumPy's result and the
+allowed error, and of an Out. Its repr is Python code that creates it again.
 
-`Call.verify(smemkit, device)` runs it and raises a MismatchError unless all of this holds: type, dtype, shape and
-values are the answer's, or the exception is; it warns as NumPy does; `out` is returned; no byte of the operands,
-nor between and around the elements of `out`, has changed, and none of `out` where the call is refused; kernels
-were launched exactly where there is something to compute.
+`Call.verify(smemkit, device)` runs the call and raises a MismatchError unless all of this holds: type, dtype,
+shape and values are the answer's, or the exception is; the warnings are NumPy's; `out` is returned; no byte of
+the operands and no byte between or around the elements of `out` has changed; a rejected call has not changed
+`out` either; kernels were launched exactly if there is something to compute.
 
-A call may be given a Fault: its n-th launch or allocation fails, or Ctrl-C comes with its n-th launch. Then that
-has to be raised, nothing else, no operand may have changed, and `out` only where the exception says so; and the
-same call has to be right afterwards.
+A call may be given a Fault: its n-th launch or allocation fails, or Ctrl-C arrives at its n-th launch. Then the
+call must raise exactly that error, no operand may have changed, and `out` may have changed only if the
+exception says so. The same call must be correct afterwards.
 """
 
 import functools
@@ -45,14 +45,14 @@ DTYPES = {
         "complex64",
         "complex128",
     )
-} | {"longlong": np.dtype(np.longlong), "ulonglong": np.dtype(np.ulonglong)}  # of 8 bytes, and other types yet
+} | {"longlong": np.dtype(np.longlong), "ulonglong": np.dtype(np.ulonglong)}  # distinct types of 8 bytes
 CASTING_ORDER = {"b": 0, "u": 1, "i": 2, "f": 3, "c": 4}  # same_kind casting goes up
-SIGNIFICAND_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits, with the hidden one
+SIGNIFICAND_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # including the hidden bit
 MIN_EXPONENT = {"float16": -14, "bfloat16": -126, "float32": -126, "float64": -1022}  # exponents of normal numbers
 PARTS = {"complex64": "float32", "complex128": "float64"}
 LENGTHS = (2, 3, 1, 5, 7, 31, 32, 33, 65, 0)
-LIMIT = 2000  # elements of an operand
-LIST_DTYPES = ("float64", "int64", "bool", "complex128")  # what a list of Python's numbers becomes
+LIMIT = 2000  # elements per operand
+LIST_DTYPES = ("float64", "int64", "bool", "complex128")  # the dtypes of lists of Python numbers
 
 REDUCTIONS = (
     "sum",
@@ -68,8 +68,8 @@ REDUCTIONS = (
     "argmax",
     "count_nonzero",
 )
-OPS_WITHOUT_ATOMIC = ("var", "std", "argmin", "argmax")  # whose partial results no atomic can change
-KERNELS_BY_NAME = ("sum", "prod", "min", "max")  # whose own functions have kernel= and block_size=
+OPS_WITHOUT_ATOMIC = ("var", "std", "argmin", "argmax")  # their partial results are more than one number
+OPS_WITH_KERNEL = ("sum", "prod", "min", "max")  # their functions take kernel= and block_size=
 FAMILIES = {
     "matmul": ("matmul",),
     "reduce": REDUCTIONS,
@@ -79,7 +79,7 @@ FAMILIES = {
     "operators": ("+", "@", "==", "!="),
 }
 OPERATORS = {"+": operator.add, "@": operator.matmul, "==": operator.eq, "!=": operator.ne}
-INITIAL = (  # of every kind: what a dtype holds, and what it does not
+INITIAL = (  # values of every kind, some of which a dtype cannot hold
     *(True, 2, -1, 300, 2**63, 2**70, 1.5, -0.0, math.nan, math.inf, 1e300, 1 + 1j, "x", None),
     *(np.float64("nan"), np.float64("inf"), np.float64(1e300), np.float64(-0.0), np.float32(1.5), np.float16(3)),
     *(np.int8(-1), np.int64(300), np.uint64(2**63), np.longlong(5), np.bool_(True), np.complex64(1 + 1j)),
@@ -113,7 +113,7 @@ def kind(dtype):
 
 
 def casts(from_, to):
-    """Whether same_kind casting allows it."""
+    """Whether same_kind casting allows the cast."""
     return CASTING_ORDER[kind(from_)] <= CASTING_ORDER[kind(to)]
 
 
@@ -122,19 +122,19 @@ def native(dtype):
 
 
 def cast(x, dtype):
-    """`x.astype(dtype)`, silently."""
+    """`x.astype(dtype)` without warnings."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return x.astype(dtype)
 
 
 def wide(dtype):
-    """The widest type of its kind."""
+    """The widest type: clongdouble for complex dtypes, otherwise longdouble."""
     return np.clongdouble if kind(dtype) == "c" else np.longdouble
 
 
 def half_ulp(x, dtype):
-    """Half a unit in the last place of `dtype` at `x`: how far off rounding to it may be. 0 for integers."""
+    """Half a unit in the last place of `dtype` at `x`: the largest error of rounding to it. 0 for integers."""
     if kind(dtype) == "c":
         part = DTYPES[PARTS[dtype.name]]
         return half_ulp(x.real, part) + 1j * half_ulp(x.imag, part)
@@ -149,12 +149,12 @@ def half_ulp(x, dtype):
 
 
 class Tagged(np.ndarray):
-    """A subclass, as others write them."""
+    """A subclass of ndarray, like those of other libraries."""
 
 
 @dataclass(frozen=True)
 class Boxed:
-    """Not an array, but it has one."""
+    """An object with `__array__` that is not an array itself."""
 
     inside: np.ndarray
 
@@ -164,18 +164,18 @@ class Boxed:
 
 @dataclass(frozen=True)
 class Layout:
-    """How an array lies in memory: one entry an axis; () stands for C order, without gaps."""
+    """An array's memory layout. The tuples have one entry per axis; () stands for C order without gaps."""
 
-    order: tuple = ()  # the axes as memory has them, the slowest first
-    steps: tuple = ()  # of the slice through each; negative runs backwards
+    order: tuple = ()  # the axes in memory order, the slowest first
+    steps: tuple = ()  # of the slice along each axis; negative ones reverse it
     leads: tuple = ()  # elements before the slice
-    repeated: tuple = ()  # whether its stride is 0
-    odd: bool = False  # one byte off
-    swapped: bool = False  # the other byte order
+    repeated: tuple = ()  # whether the axis has stride 0
+    odd: bool = False  # misaligned by one byte
+    swapped: bool = False  # the non-native byte order
     read_only: bool = False
 
-    def place(self, shape, itemsize):
-        """The strides, the offset of element 0, …, 0, and the bytes in all."""
+    def measure_layout(self, shape, itemsize):
+        """The strides, the byte offset of element (0, …, 0) and the size in bytes."""
         ndim = len(shape)
         strides, offset, size = [0] * ndim, 0, itemsize
         for axis in reversed(self.order or range(ndim)):
@@ -193,9 +193,9 @@ class Layout:
     def dtype(self, name):
         return DTYPES[name].newbyteorder("S") if self.swapped else DTYPES[name]
 
-    def over(self, memory, shape, name, start=0):
-        """The array that lies so in `memory`, from byte `start`."""
-        strides, offset, _ = self.place(shape, DTYPES[name].itemsize)
+    def create_in(self, memory, shape, name, start=0):
+        """An array with this layout in `memory`, from byte `start` on."""
+        strides, offset, _ = self.measure_layout(shape, DTYPES[name].itemsize)
         return np.ndarray(shape, self.dtype(name), memory, start + offset, strides)
 
 
@@ -204,7 +204,7 @@ PLAIN = Layout()
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand: values, and the form in which they come."""
+    """An operand: its values and the form in which they are passed."""
 
     dtype: str
     shape: tuple
@@ -215,18 +215,20 @@ class Operand:
 
     @functools.cached_property
     def plain(self):
-        """The values as NumPy's plainest array."""
+        """The values as a contiguous NumPy array."""
         repeated = self.layout.repeated or (False,) * len(self.shape)
-        stored = tuple(min(n, 1) if again else n for n, again in zip(self.shape, repeated, strict=True))
+        stored = tuple(
+            min(n, 1) if is_repeated else n for n, is_repeated in zip(self.shape, repeated, strict=True)
+        )
         x = VALUES[self.values](np.random.default_rng(self.seed), stored, DTYPES[self.dtype])
         return x if stored == self.shape else np.broadcast_to(x, self.shape).copy()
 
     @property
     def bytes(self):
-        return self.layout.place(self.shape, DTYPES[self.dtype].itemsize)[2]
+        return self.layout.measure_layout(self.shape, DTYPES[self.dtype].itemsize)[2]
 
     def make(self, memory, smemkit, device):
-        """It, in `memory`."""
+        """The operand that the call gets. NumPy arrays are created in `memory`."""
         if self.form == "list":
             return self.plain.tolist()
         if self.form == "scalar":
@@ -235,28 +237,29 @@ class Operand:
             return self.plain.item()
         if self.form == "Array":
             return self._view(smemkit, device)
-        x = self.layout.over(memory, self.shape, self.dtype)
+        x = self.layout.create_in(memory, self.shape, self.dtype)
         x[...] = self.plain
         if self.layout.read_only:
             x.flags.writeable = False
         return x.view(Tagged) if self.form == "Tagged" else Boxed(x) if self.form == "Boxed" else x
 
     def _view(self, smemkit, device):
-        """An Array that lies as the layout's steps and leads say, in the memory of a larger one."""
+        """An Array with the layout's steps and leads: a view of a larger one."""
         if self.layout == PLAIN:
             return smemkit.asarray(self.plain, device=device)
         steps, leads = (self.layout.steps or (1,) * 99), (self.layout.leads or (0,) * 99)
         axes = list(zip(self.shape, steps, leads, strict=False))
         whole = np.zeros([lead + n * abs(step) for n, step, lead in axes], DTYPES[self.dtype])
         slices = tuple(slice(lead, None, abs(step)) for _, step, lead in axes)
-        turned = tuple(slice(None, None, -1 if step < 0 else 1) for _, step, _ in axes)
-        whole[slices][turned] = self.plain
-        return smemkit.asarray(whole, device=device)[slices][turned]
+        flips = tuple(slice(None, None, -1 if step < 0 else 1) for _, step, _ in axes)
+        whole[slices][flips] = self.plain
+        return smemkit.asarray(whole, device=device)[slices][flips]
 
 
 @dataclass(frozen=True)
 class Out:
-    """Where the result is to go; `overlap`: from which byte on it lies in the first operand's memory."""
+    """The call's `out`. `overlap`: the byte of the first operand's memory at which `out` begins, if they
+    overlap."""
 
     dtype: str
     shape: tuple
@@ -265,19 +268,19 @@ class Out:
 
     @property
     def bytes(self):
-        return self.layout.place(self.shape, DTYPES[self.dtype].itemsize)[2]
+        return self.layout.measure_layout(self.shape, DTYPES[self.dtype].itemsize)[2]
 
 
 # ---- values -----------------------------------------------------------------------------------------------------
 
 
 def _integers(low, high):
-    """Uniform in [low, high), from 0 on for those without sign."""
+    """Uniform in [low, high), or in [0, high) for bool and unsigned dtypes."""
     return lambda rng, shape, dtype: rng.integers(0 if kind(dtype) in "bu" else low, high, shape)
 
 
 def _complex(make):
-    """`make` for complex numbers too, part by part."""
+    """Extends `make` to complex dtypes: real and imaginary parts are drawn separately."""
 
     def parts(rng, shape, dtype):
         if kind(dtype) != "c":
@@ -290,30 +293,30 @@ def _complex(make):
 
 
 def _wide_range(rng, shape, dtype):
-    """Of both signs and of many magnitudes."""
+    """Values of both signs and of many magnitudes."""
     decades = 1 if dtype.itemsize == 2 else 4
     return rng.standard_normal(shape) * 10 ** rng.uniform(-decades, decades, shape)
 
 
 def _factors(rng, shape, dtype):
-    """So near to 1 that thousands of them have a product."""
+    """Factors so close to ±1 that a product of thousands neither overflows nor underflows."""
     return 2 ** rng.uniform(-0.1, 0.1, shape) * rng.choice([-1, 1], shape)
 
 
 def _near_one(rng, shape, dtype):
-    """Complex factors; of real dtypes only the sign is left to chance."""
+    """Factors of magnitude close to 1, with a random phase for complex dtypes and a random sign for real ones."""
     x = _factors(rng, shape, dtype)
     return cast(np.asarray(x * np.exp(1j * rng.uniform(0, 7, shape)) if kind(dtype) == "c" else x), dtype)
 
 
 def _special(rng, shape, dtype):
-    """Some that are not finite among small ones."""
+    """Small integers with some NaNs and infinities among them."""
     x, at = rng.integers(-9, 10, shape).astype(float), rng.random(shape)
     return np.select([at < 0.03, at < 0.05, at < 0.07], [np.nan, np.inf, -np.inf], x)
 
 
 def _extreme(rng, shape, dtype):
-    """Every bit of an integer by chance, and its extremes."""
+    """Uniform over the range of an integer dtype, with its minimum and maximum more often."""
     limits = np.iinfo(dtype)
     x = rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
     at = rng.random(shape)
@@ -321,7 +324,7 @@ def _extreme(rng, shape, dtype):
 
 
 def _zeros(rng, shape, dtype):
-    """Zeros, and half of the time negative ones alone."""
+    """Zeros: half of the time only negative ones, otherwise both."""
     return np.where(rng.random(shape) < rng.choice([0.0, 0.5]), 0.0, -0.0)
 
 
@@ -340,47 +343,47 @@ VALUES = {
 }
 
 
-# ---- what NumPy says --------------------------------------------------------------------------------------------
+# ---- NumPy's results --------------------------------------------------------------------------------------------
 
 
 @dataclass
 class ExpectedResult:
-    """What a call has to give: an exception, or values and how far off they may be."""
+    """What a call must give: an exception, or values and their allowed error."""
 
-    errors: tuple = ()  # any of them is right
-    values: np.ndarray = None  # exact, or of the widest type
-    bound: np.ndarray = None  # None where every element is exact; complex: one for each part
+    errors: tuple = ()  # any of these is accepted
+    values: np.ndarray = None  # exact, or in the widest type
+    bound: np.ndarray = None  # the allowed error; None: every element is exact; complex: per component
     dtype: np.dtype = None
     scalar: bool = False  # a NumPy scalar rather than an array
     warnings: frozenset = frozenset()
-    loose: np.ndarray = None  # where any number that is not finite is right
-    negative: np.ndarray = None  # where a zero has to be -0; None where the sign of none matters
+    loose: np.ndarray = None  # elements for which any non-finite value is accepted
+    negative: np.ndarray = None  # zeros that must be -0; None: no sign matters
 
     @property
     def shape(self):
         return self.values.shape
 
     def into(self, dtype):
-        """The answer after a cast."""
+        """The expected result after a cast to `dtype`."""
         if native(dtype) == native(self.dtype):
             values, bound = self.values, self.bound
         elif self.bound is None:
             values, bound = cast(self.values, native(dtype)), None
-        else:  # it may have been rounded to its own dtype before
+        else:  # it may have been rounded to its own dtype first
             values = _overflow_to_inf(self.values.astype(wide(dtype)), native(dtype))
             bound = self.bound + half_ulp(self.values, self.dtype) + half_ulp(values, native(dtype))
         return ExpectedResult((), values, bound, dtype, False, self.warnings, self.loose)
 
     def rounded(self):
-        """A right result."""
+        """A correct result."""
         x = np.array(cast(self.values, native(self.dtype)).astype(self.dtype), order="C")
         return x[()] if self.scalar else x
 
     def check(self, x):
-        """Whether NumPy's array `x` holds the values."""
+        """Raises a MismatchError unless the NumPy array `x` is correct."""
         require(x.shape == self.shape, f"expected shape {self.shape}, got {x.shape}")
         require(x.dtype == self.dtype, f"expected dtype {self.dtype}, got {x.dtype}")
-        letter = self.dtype.char  # of two types of 8 bytes that are equal
+        letter = self.dtype.char  # tells 8-byte types that compare equal apart
         require(x.dtype.char == letter, f"expected a dtype with the letter {letter}, got {x.dtype.char}")
         if self.bound is None:
             right = _equal_or_both_nan(x, self.values)
@@ -399,7 +402,7 @@ class ExpectedResult:
 
 
 def _overflow_to_inf(values, dtype):
-    """The same, but infinite where the dtype has nothing so large."""
+    """`values`, but infinite where they overflow `dtype`."""
     narrow = cast(values, dtype)
     return np.where(np.isfinite(narrow), values, narrow.astype(values.dtype))
 
@@ -412,7 +415,7 @@ def _equal_or_both_nan(x, values):
 
 
 def _within_bound(x, values, bound):
-    """Within the bound, in either part; what is not finite must be the same."""
+    """Whether |x - values| <= bound, for complex numbers per component. Non-finite values must be equal."""
     if np.iscomplexobj(values):
         bound = np.asarray(bound, np.clongdouble)
         return _within_bound(x.real, values.real, bound.real) & _within_bound(x.imag, values.imag, bound.imag)
@@ -435,28 +438,28 @@ class Problem:
     keywords: dict = field(default_factory=dict)
 
     def __getitem__(self, name):
-        """A keyword, None where it is not given."""
+        """A keyword argument, or None if it is not given."""
         return self.keywords.get(name)
 
     @property
     def arrays(self):
-        """How many operands are smemkit's Arrays."""
+        """The number of operands that are Arrays."""
         return [operand.form for operand in self.operands].count("Array")
 
     @property
     def mixes(self):
-        """Whether an Array meets what is no Array, nor, beside an operator but @, a number."""
+        """Whether Arrays are mixed with other operands. Operators other than @ also take numbers."""
         numbers = ("number", "scalar") if self.function in OPERATORS and self.function != "@" else ()
         return 0 < self.arrays < sum(operand.form not in numbers for operand in self.operands)
 
     @property
     def op(self):
-        """What is computed: a name of REDUCTIONS, also where the function is `reduce`."""
+        """The operation: a name of REDUCTIONS even if the function is `reduce`."""
         return self.keywords.get("op", "sum") if self.function == "reduce" else self.function
 
     @property
     def named(self):
-        """Whether a rung is asked for, which has its own arithmetic."""
+        """Whether the options select a rung, which has its own arithmetic."""
         return self["kernel"] is not None or self["block_size"] is not None or self["tile"] is not None
 
     @functools.cached_property
@@ -472,27 +475,26 @@ class Problem:
         except (TypeError, ValueError, OverflowError) as error:
             return ExpectedResult((_exception_family(error),))
         answer.warnings = _known_warnings(caught)
-        if (
-            kind(DTYPES[self.operands[0].dtype]) == "c" and self["dtype"] == "bfloat16"
-        ):  # of which ml_dtypes does not warn
+        # ml_dtypes does not warn about lost imaginary parts
+        if kind(DTYPES[self.operands[0].dtype]) == "c" and self["dtype"] == "bfloat16":
             answer.warnings |= {WARNINGS[-1]}
         return answer
 
 
 def _exception_family(error):
-    """What a caller has to catch: NumPy's own specialisations are not promised."""
+    """The class that a caller must catch: NumPy's own subclasses are not promised."""
     families = (np.exceptions.AxisError, TypeError, ValueError, OverflowError)
     return next((family for family in families if isinstance(error, family)), type(error))
 
 
 def _known_warnings(caught):
-    """Which of WARNINGS there are."""
+    """Those of WARNINGS that were raised."""
     texts = [str(warning.message) for warning in caught if issubclass(warning.category, RuntimeWarning)]
     return frozenset(known for known in WARNINGS if any(known in text for text in texts))
 
 
 def _unit(dtype, named):
-    """The unit roundoff of what sums, products and means of a dtype are accumulated in."""
+    """The unit roundoff of the dtype in which sums, products and means are accumulated."""
     name = PARTS.get(dtype.name, dtype.name)
     return 2.0**-53 if name == "float64" or (name == "float32" and not named) else 2.0**-24
 
@@ -509,7 +511,7 @@ def _matmul(problem, a, b):
         k = a.shape[-1]
         unit = {"medium": 2.0**-8, "high": 2.0**-11}.get(problem["precision"], _unit(dtype, True))
         bound = (k + 2) * unit * magnitude
-        if kind(dtype) == "c":  # a part is a sum of 2k products, a pair of them no larger than that of the factors
+        if kind(dtype) == "c":  # a component sums 2k products, in pairs of at most |a||b|
             bound = (2 * k + 2) * unit * magnitude * (1 + 1j)
         if dtype.itemsize == 2:
             bound += half_ulp(np.abs(values) + bound, dtype)
@@ -517,22 +519,22 @@ def _matmul(problem, a, b):
 
 
 def _reduction(problem, x):
-    """NumPy's result where that is exact; else the same in the widest type, and a bound."""
+    """NumPy's result if it is exact, otherwise the result in the widest type and a bound."""
     op, axis, keepdims = problem.op, problem["axis"], bool(problem["keepdims"])
     names = {"initial", "ddof", "dtype"} & problem.keywords.keys()
     options = {name: problem[name] for name in names if problem[name] is not None}
     if "dtype" in options:
         options["dtype"] = DTYPES[options["dtype"]]
         if kind(options["dtype"]) not in "fc" and op in ("var", "std"):
-            getattr(np, op)(np.zeros(x.shape), axis)  # whether the axis is right is asked first
-            raise TypeError("a variance is no integer")
+            getattr(np, op)(np.zeros(x.shape), axis)  # a wrong axis is reported first
+            raise TypeError("a variance is not an integer")
     numpys = np.asarray(getattr(np, op)(x, axis=axis, keepdims=keepdims, **options))
     scalar, dtype = numpys.ndim == 0, numpys.dtype
     if op in ("min", "max", "any", "all", "argmin", "argmax", "count_nonzero") or kind(dtype) in "bui":
         return ExpectedResult((), numpys, None, dtype, scalar)
 
     negative = None
-    if op == "sum" and kind(dtype) == "f":  # the sum of zeros has the sign of all of them
+    if op == "sum" and kind(dtype) == "f":  # a sum of zeros is -0 if all of them are
         zeros = np.sum(x != 0, axis=axis, keepdims=keepdims) == 0
         negative = zeros & np.signbit(numpys) if np.all(zeros) else None
     if "initial" in options:
@@ -542,42 +544,43 @@ def _reduction(problem, x):
     x = x.astype(wide(x.dtype))
     options |= {"axis": axis, "keepdims": keepdims}
     values = getattr(np, op)(x, **options)
-    # the elements in each result, a reduction's first one among them; axis has been found good
+    # the elements per result, including `initial`; `axis` was validated above
     count = x.size // max(values.size, 1) + ("initial" in options)
     bound, loose = BOUNDS[op](x, values, count, unit, dtype_of_x, problem, options)
-    values = np.asarray(values).astype(wide(dtype))  # a variance may have been asked for as a complex number
+    values = np.asarray(values).astype(wide(dtype))  # a variance may have a complex dtype
     values = _overflow_to_inf(values, dtype)
-    if unit < 2.0 ** -SIGNIFICAND_BITS[PARTS.get(dtype.name, dtype.name)]:  # it is rounded at the end
+    if unit < 2.0 ** -SIGNIFICAND_BITS[PARTS.get(dtype.name, dtype.name)]:  # the result is rounded at the end
         bound = bound + half_ulp(_abs(values) + bound, dtype)
     return ExpectedResult((), values, bound, dtype, scalar, loose=loose, negative=negative)
 
 
 def _as_element(value, dtype):
-    """A value as NumPy assigns it to an element of a dtype."""
+    """`value` after NumPy has assigned it to an element of `dtype`."""
     element = np.zeros((), dtype)
     element[()] = value
     return element[()]
 
 
 def _operator(problem, x, y):
-    """What NumPy's operator makes of arrays without layouts, and of numbers."""
+    """The result of NumPy's operator on contiguous arrays and numbers."""
     sides = [
         operand.plain.item() if operand.form == "number" else z
         for operand, z in zip(problem.operands, (x, y), strict=True)
     ]
     if not any(operand.form == "number" for operand in problem.operands):
-        np.promote_types(x.dtype, y.dtype)  # ml_dtypes has operators for what has no dtype in common
+        np.promote_types(x.dtype, y.dtype)  # ml_dtypes' operators take operands without a common dtype
     result = np.asarray(OPERATORS[problem.op](*sides))
     return ExpectedResult((), result, None, result.dtype)
 
 
 def _abs(x):
-    """|x|, of a complex number part by part."""
+    """|x|, for complex numbers per component."""
     return np.abs(x.real) + 1j * np.abs(x.imag) if np.iscomplexobj(x) else np.abs(x)
 
 
 def _sum_bound(x, values, count, unit, dtype, problem, options):
-    """What CONTRACTS promises of kernel=None, but for the rounding at the end; for a rung n·eps in any order."""
+    """The bound that CONTRACTS.md promises for kernel=None, without the final rounding; for a rung, n·eps in
+    any order."""
     magnitude = np.sum(_abs(x), **options | {"initial": _abs(np.asarray(options.get("initial", 0)))[()]})
     if not problem.named and (unit == 2.0**-24 or PARTS.get(dtype.name, dtype.name) == "float64"):
         steps = math.ceil(math.log2(max(count, 1)))
@@ -586,39 +589,39 @@ def _sum_bound(x, values, count, unit, dtype, problem, options):
 
 
 def _mean_bound(x, values, count, unit, dtype, problem, options):
-    """That of the sum, and the division's rounding."""
+    """The bound of the sum, and the rounding of the division."""
     bound, _ = _sum_bound(x, values, count, unit, dtype, problem, options)
     return bound / max(count, 1) + unit * _abs(values), None
 
 
 def _prod_bound(x, values, count, unit, dtype, problem, options):
-    """A rounding for every factor; complex ones have three."""
+    """One rounding per factor, three per complex factor."""
     if kind(dtype) == "c":
         return 3 * count * unit * np.abs(values) * (1 + 1j), None
-    # in another order factors may be too large together, and their product with a 0 is a NaN then
+    # in another order a partial product may overflow, and infinity times 0 is NaN
     largest = {"initial": max(abs(options["initial"]), 1)} if "initial" in options else {}
     if not problem.named and "initial" in options and (options["initial"] == 0 or np.isinf(options["initial"])):
-        return 1.01 * count * unit * np.abs(values), None  # whose place among the factors is kept
+        return 1.01 * count * unit * np.abs(values), None  # `initial` keeps its position among the factors
     sizes = np.prod(np.maximum(np.abs(x), 1), **options | largest)
     loose = sizes > np.finfo(np.float32 if unit == 2.0**-24 else np.float64).max
     return 1.01 * count * unit * np.abs(values), loose
 
 
 def _var_bound(x, values, count, unit, dtype, problem, options):
-    """A sum of squares S about a mean m, of n elements, by two passes or by Welford: 4(n + 8)u·(S + |m|·√(nS)),
-    and n(uΣ|x|)² for the mean's own error (Chan, Golub, LeVeque, Algorithms for Computing the Sample Variance,
-    The American Statistician 37, 1983)."""
-    about = {"axis": options["axis"], "keepdims": True}
-    mean = np.sum(x, **about) / max(count, 1)
+    """The bound for the sum S of squared deviations of n elements from their mean m, by two passes or Welford's
+    method: 4(n + 8)u·(S + |m|·√(nS)), plus n(uΣ|x|)² for the error of the mean (Chan, Golub, LeVeque,
+    Algorithms for Computing the Sample Variance, The American Statistician 37, 1983)."""
+    along = {"axis": options["axis"], "keepdims": True}
+    mean = np.sum(x, **along) / max(count, 1)
     deviation = np.abs(x - mean)
-    squares = np.sum(deviation * deviation, **about)
+    squares = np.sum(deviation * deviation, **along)
     size = np.abs(mean) + np.sqrt(squares / max(count, 1))
-    magnitude = np.sum(np.abs(x), **about)
+    magnitude = np.sum(np.abs(x), **along)
     bound = 4 * (count + 8) * unit * np.sqrt(squares) * (np.sqrt(squares) + size * math.sqrt(count))
     bound = bound + count * (unit * magnitude) ** 2
     squares, bound = squares.reshape(values.shape), bound.reshape(values.shape)
     divisor = count - options.get("ddof", 0)
-    if divisor <= 0:  # x / 0, be x nothing or nearly nothing
+    if divisor <= 0:  # a division by 0; rounding decides whether S is exactly 0
         return np.zeros(values.shape, np.longdouble), squares <= bound
     return bound / divisor + 2 * unit * np.abs(values.real), None
 
@@ -641,11 +644,10 @@ BOUNDS = {
 
 
 def _expected_copy(problem, values):
-    """The answer where only bytes are moved: also their order stays, but in a scalar, which has none."""
+    """The expected result if only bytes are moved. Arrays keep their byte order; scalars have the native one."""
     operand = problem.operands[0]
-    scalar = values.ndim == 0 and (
-        problem.op != "transpose" or operand.form == "scalar"
-    )  # np.transpose keeps arrays
+    # np.transpose returns 0-d arrays as arrays
+    scalar = values.ndim == 0 and (problem.op != "transpose" or operand.form == "scalar")
     return ExpectedResult(
         (), values, None, DTYPES[operand.dtype] if scalar else operand.layout.dtype(operand.dtype), scalar
     )
@@ -660,14 +662,15 @@ def _reverse(problem, x):
 
 
 def _add_one(problem, x):
-    one = 1 if x.dtype == bool else x.dtype.type(1)  # that of Python widens bool, and ml_dtypes' dtype too
+    # Python's 1 widens bool, as it should, but ml_dtypes' dtypes too
+    one = 1 if x.dtype == bool else x.dtype.type(1)
     result = np.asarray(x + one)
     return ExpectedResult((), result, None, result.dtype, x.ndim == 0)
 
 
 def _convert(problem, x):
     dtype = DTYPES[problem["dtype"]] if problem["dtype"] else x.dtype
-    x.astype(dtype)  # warns
+    x.astype(dtype)  # for its warnings
     return ExpectedResult((), cast(x, dtype), None, dtype, x.ndim == 0)
 
 
@@ -678,7 +681,7 @@ _asarray = _convert
 
 
 def _common_dtype(problem, out):
-    """The dtype that holds the elements and those of `out`; None where there is none, or `out` cannot take it."""
+    """The promoted dtype of the operand and `out`; None if there is none or `out` cannot take it."""
     try:
         common = np.promote_types(DTYPES[problem.operands[0].dtype], DTYPES[out.dtype])
     except TypeError:
@@ -687,7 +690,7 @@ def _common_dtype(problem, out):
 
 
 def _with_accumulator_dtype(problem, out):
-    """The same with the dtype in which NumPy adds up where `out` has another one: the one that holds both."""
+    """The problem with the dtype in which NumPy accumulates for this `out`: the one that holds both."""
     x, common = DTYPES[problem.operands[0].dtype], _common_dtype(problem, out)
     sums = problem.op in ("sum", "prod") or (problem.op == "mean" and kind(x) in "fc")
     if not sums or common is None or problem["dtype"]:
@@ -697,7 +700,7 @@ def _with_accumulator_dtype(problem, out):
 
 
 def _numpy_into_out(problem, out):
-    """What NumPy itself writes into an `out` of that dtype, and warns of."""
+    """NumPy's result in an `out` of that dtype, and its warnings."""
     options = {name: problem[name] for name in ("axis", "keepdims", "initial") if problem[name] is not None}
     if problem["dtype"] and problem.op in ("sum", "prod"):
         options["dtype"] = DTYPES[problem["dtype"]]
@@ -709,12 +712,12 @@ def _numpy_into_out(problem, out):
 
 
 def _divides_in_out(problem, out):
-    """Whether NumPy adds integers up, but divides what is an `out` of floats then."""
+    """Whether NumPy sums integers, but divides in the float dtype of `out`."""
     return problem.op == "mean" and kind(problem["dtype"] or "f8") in "bui" and kind(out.dtype) in "fc"
 
 
 def _mean_in_out(problem, out):
-    """What such a mean is: the sum rounded to the dtype of `out`, and divided there."""
+    """Such a mean: the sum is rounded to the dtype of `out` and divided in it."""
     (x,), dtype = (operand.plain for operand in problem.operands), DTYPES[out.dtype]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -732,12 +735,12 @@ class Call:
 
     @functools.cached_property
     def answer(self):
-        """What it has to give, `out` being what it is."""
+        """What the call must give with this `out`."""
         problem, out = self.problem, self.out
         if out is None or problem.answer.errors:
             return problem.answer
         answer = _with_accumulator_dtype(problem, out).answer
-        if answer.errors:  # of an `initial` that the dtype of `out` does not hold
+        if answer.errors:  # the dtype of `out` does not hold `initial`
             return answer
         if _divides_in_out(problem, out):
             answer = _mean_in_out(problem, out)
@@ -748,27 +751,29 @@ class Call:
             return ExpectedResult(errors)
         into = answer.into(out.layout.dtype(out.dtype))
         exact = problem.op in ("sum", "prod", "min", "max", "any", "all") and into.bound is None
-        common = _common_dtype(
-            problem, out
-        )  # of integers with and without sign it is float64, and those of 64 bits differ
-        first = problem.op in ("min", "max") and problem["initial"] is not None  # which is read for `out`
-        first &= common is not None and kind(common) in (kind(answer.dtype), kind(out.dtype))
+        # for signed and unsigned integers it is float64, which does not hold all 64-bit integers
+        common = _common_dtype(problem, out)
+        # the dtype in which NumPy reads `initial` depends on `out`
+        initial_for_out = problem.op in ("min", "max") and problem["initial"] is not None
+        initial_for_out &= common is not None and kind(common) in (kind(answer.dtype), kind(out.dtype))
         warned = answer.warnings
-        if exact and (first or common == DTYPES[out.dtype]):  # to a narrower one NumPy casts, too
+        if exact and (initial_for_out or common == DTYPES[out.dtype]):  # NumPy too casts to a narrower one
             try:
                 into.values, heard = _numpy_into_out(problem, out)
-                warned = heard if first else warned  # a sum's loop warns of what it reads of `out`, too
-            except (OverflowError, ValueError) as error:  # of an `initial` that `out` does not hold
+                # a sum's loop also warns about values that it reads from `out`
+                warned = heard if initial_for_out else warned
+            except (OverflowError, ValueError) as error:  # `out` does not hold `initial`
                 return ExpectedResult((type(error),))
         return ExpectedResult((), into.values, into.bound, into.dtype, False, warned, into.loose)
 
     @property
     def arrays(self):
-        """Whether the operands are smemkit's Arrays."""
+        """Whether the operands are Arrays."""
         return self.problem.arrays > 0 and not self.problem.mixes
 
     def verify(self, smemkit, device, fault=None):
-        """Runs it on the device. Raises a MismatchError that says what is wrong, and how to repeat the call."""
+        """Runs the call on the device. Raises a MismatchError that says what is wrong and how to repeat the
+        call."""
         during = ""
         try:
             if fault:
@@ -781,7 +786,7 @@ class Call:
             raise MismatchError(f"{mismatch}\non {device}{during}: {self!r}") from None
 
     def _verify(self, smemkit, device, fault=None):
-        """Whether the fault has struck."""
+        """Runs the call once. Returns whether the fault occurred."""
         memories, out = [np.full(operand.bytes, 0xA5, np.uint8) for operand in self.problem.operands], None
         if self.out is not None:
             out, memories = self._make_out(memories, smemkit, device)
@@ -810,27 +815,30 @@ class Call:
                 raised = error
             except Exception as error:
                 raised = error
-            struck = fault.disarm(smemkit) if fault else False
+            occurred = fault.disarm(smemkit) if fault else False
         launches = smemkit.launches() - launches
 
-        if struck and not (fault.is_recoverable and raised is None):
+        if occurred and not (fault.is_recoverable and raised is None):
             fault.check(smemkit, raised)
-            told = IN_PART in " ".join([str(raised), *getattr(raised, "__notes__", ())])
-            require(not told or out is not None, "an `out` that there is not has been written")
+            is_partial = IN_PART in " ".join([str(raised), *getattr(raised, "__notes__", ())])
+            require(
+                not is_partial or out is not None,
+                "the exception says that `out` was written, but there is no `out`",
+            )
             if self.arrays:
-                self._check_arrays(operands, None if told else out, out_before)
+                self._check_arrays(operands, None if is_partial else out, out_before)
             else:
-                _check_memories(memories, before, out if told else None)
+                _check_memories(memories, before, out if is_partial else None)
             return True
         self._check_result(result, raised, out, smemkit, launches, _known_warnings(caught))
         if self.arrays:
             self._check_arrays(operands, out if raised else None, out_before)
         else:
             _check_memories(memories, before, None if raised else out)
-        return struck
+        return occurred
 
     def _check_arrays(self, operands, out, out_before):
-        """The operands are as they were; `out` too, if there is one that may not be written."""
+        """The operands are unchanged, and `out` too if it is given here."""
         for operand, x in zip(self.problem.operands, operands, strict=True):
             same = operand.form != "Array" or x.numpy().tobytes() == operand.plain.tobytes()
             require(same, "an operand was written")
@@ -838,7 +846,7 @@ class Call:
         require(same, "`out` was written, although the call was refused")
 
     def _make_out(self, memories, smemkit, device):
-        """`out`, full of what no call gives, and the memories with its own among them."""
+        """`out`, poisoned, and the memories with its own among them."""
         name, shape = self.out.dtype, self.out.shape
         if self.arrays:
             poison = np.full(int(np.prod(shape, dtype=int)) * DTYPES[name].itemsize, 0x5A, np.uint8)
@@ -852,7 +860,7 @@ class Call:
         else:
             memory = np.full(max(memories[0].size, start + self.out.bytes), 0x5A, np.uint8)
             memories = [memory, *memories[1:]]
-        out = self.out.layout.over(memory, shape, name, start or 0)
+        out = self.out.layout.create_in(memory, shape, name, start or 0)
         out.flags.writeable = not self.out.layout.read_only
         return out, memories
 
@@ -891,7 +899,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong in a call: its n-th launch or allocation fails, or Ctrl-C comes with its n-th launch."""
+    """An error injected into a call: its n-th launch or allocation fails, or Ctrl-C arrives at its n-th launch."""
 
     kind: str  # one of FAULTS
     n: int
@@ -903,13 +911,13 @@ class Fault:
             smemkit._core.fail_launch(self.n, int(signal.SIGINT) if self.kind == "interrupt" else 0)
 
     def disarm(self, smemkit):
-        """Whether it has struck."""
+        """Cancels the fault. Returns whether it occurred."""
         fail = smemkit._core.fail_allocation if self.kind == "allocation" else smemkit._core.fail_launch
         return fail(0) == 0
 
     @property
     def is_recoverable(self):
-        """Whether a call may do without what it could not have."""
+        """Whether a call may succeed in spite of the fault."""
         return self.kind == "allocation"
 
     def check(self, smemkit, raised):
@@ -926,28 +934,28 @@ FAULTS = ("launch", "interrupt", "allocation")
 
 
 def draw_fault(choose):
-    """A Fault, every other time."""
+    """A Fault half of the time, otherwise None."""
     return Fault(choose(FAULTS), choose((1, 1, 2, 3, 4))) if choose(range(2)) else None
 
 
 def _check_memories(memories, before, out):
-    """The memories are as they were, but for the elements of `out`, if there is one that may be written."""
+    """The memories are unchanged, except for the elements of `out` if it is given here."""
     for memory, copy in zip(memories, before, strict=True):
         if out is not None and np.may_share_memory(out, memory):
             after = memory.copy()
             _view_in_copy(out, memory, after)[...] = _view_in_copy(out, memory, copy)
-            require(np.array_equal(after, copy), "bytes beside those of `out` were written")
+            require(np.array_equal(after, copy), "bytes outside the elements of `out` were written")
         else:
             require(np.array_equal(memory, copy), "an operand was written, or `out` although the call was refused")
 
 
 def _view_in_copy(view, memory, copy):
-    """The view of `memory`, over a copy of it."""
+    """The same view as `view` of `memory`, but of a copy of it."""
     start = view.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
     return np.ndarray(view.shape, view.dtype, copy, start, view.strides)
 
 
-# ---- drawing them -----------------------------------------------------------------------------------------------
+# ---- drawing calls ----------------------------------------------------------------------------------------------
 
 
 def launchable(smemkit, device):
@@ -967,7 +975,7 @@ def chance(choose, n):
 
 
 def draw(choose, rows, family=None):
-    """A random Call. `rows`: those that are `launchable`; None for no rungs by name."""
+    """A random Call. `rows`: the `launchable` ones; None: select no rung by name."""
     family = family or choose(("reduce",) * 5 + ("matmul",) * 2 + ("transpose", "first", "casts", "operators"))
     function = choose(FAMILIES[family])
     drawers = {"matmul": _draw_matmul, "reduce": _draw_reduction, "operators": _draw_operator}
@@ -992,10 +1000,10 @@ def _draw_layout(choose, shape, dtype, writeable=False):
         return PLAIN
     ndim = len(shape)
     order = choose(_permutations(ndim))
-    steps, leads, room = [], [], 6
+    steps, leads, max_step = [], [], 6
     for _ in shape:
-        step = choose([s for s in (1, 1, 2, -1, 3, -2) if abs(s) <= room])
-        room //= abs(step)
+        step = choose([s for s in (1, 1, 2, -1, 3, -2) if abs(s) <= max_step])
+        max_step //= abs(step)
         steps.append(step)
         leads.append(int(chance(choose, 4)))
     repeated = () if writeable else tuple(chance(choose, 8) for _ in shape)
@@ -1029,7 +1037,7 @@ def _draw_operand(choose, dtype, shape, values, arrays):
 
 
 def _draw_kernel(choose, rows, op, *dtypes):
-    """A kernel by its name, by an option, or none."""
+    """Keywords that select a kernel by its name, by an option, or not at all."""
     names = [dtype and DTYPES[dtype].name for dtype in dtypes]
     rows = [row for row in rows or () if row.op == op and all(name in row.dtypes for name in names)]
     row = choose((None, None, *rows))
@@ -1071,7 +1079,7 @@ def _draw_matmul(choose, rows, function):
     floats = kind(keywords.get("dtype", "int8")) in "fc" or any(kind(dtype) in "fc" for dtype in dtypes)
     operands = []
     for i, (dtype, shape) in enumerate(zip(dtypes, (first, second), strict=True)):
-        arrays = arrays or (i == 1 and chance(choose, 16))  # beside what is none
+        arrays = arrays or (i == 1 and chance(choose, 16))  # beside an operand that is not an Array
         values = ["small"]
         if kind(dtype) in "fc":
             values += ["normal", "wild", "special"] if kind(dtype) == "f" else ["normal"]
@@ -1118,14 +1126,14 @@ def _draw_reduction(choose, rows, op):
     if op in ("sum", "prod", "mean", "var", "std") and chance(choose, 3):
         target = keywords["dtype"] = choose(tuple(DTYPES))
         if op in ("var", "std") and kind(dtype) == "c" and kind(target) == "f":
-            target = keywords["dtype"] = dtype  # of which NumPy takes the imaginary part for the half of it
+            target = keywords["dtype"] = dtype  # NumPy's mean would drop the imaginary part, its squares not
     if op == "mean" and 0 in shape and kind(target or "float64") in "bui":
-        del keywords["dtype"]  # a mean of nothing is a NaN, which is no integer
+        del keywords["dtype"]  # the mean of an empty array is NaN, which no integer dtype holds
         target = None
     values = _values_for(op, dtype, target)
     if op in ("var", "std") and chance(choose, 2):
         keywords["ddof"] = choose((1, 0, 2, 0.5, math.nan, math.inf))
-    if op in KERNELS_BY_NAME and chance(choose, 4):
+    if op in OPS_WITH_KERNEL and chance(choose, 4):
         kinds = kind(target or dtype)
         if op in ("min", "max") or kinds in "bui":
             keywords["initial"] = choose((1, 0, 3))
@@ -1138,7 +1146,7 @@ def _draw_reduction(choose, rows, op):
         if chance(choose, 2):
             keywords["initial"] = choose(INITIAL)
             if kinds == "c" and isinstance(keywords["initial"], float | np.floating):
-                keywords["initial"] = 2.5  # what is not finite makes a NaN of the bound's other part
+                keywords["initial"] = 2.5  # a non-finite value makes the bound's other component NaN
         if op == "sum" and chance(choose, 4):
             keywords["initial"] = choose((-0.0, np.float64(-0.0)))
     arrays = chance(choose, 8)
@@ -1146,7 +1154,7 @@ def _draw_reduction(choose, rows, op):
     function = "reduce" if chance(choose, 3) else op
     if function == "reduce":
         keywords["op"] = op
-    if function == "reduce" or op in KERNELS_BY_NAME:
+    if function == "reduce" or op in OPS_WITH_KERNEL:
         if op in OPS_WITHOUT_ATOMIC:
             rows = [row for row in rows or () if row.name != "atomic"]
         keywords |= _draw_kernel(choose, rows, "reduce", dtype, target or dtype)
@@ -1155,9 +1163,9 @@ def _draw_reduction(choose, rows, op):
 
 
 def _values_for(op, dtype, target):
-    """Values for which NumPy, or its widest type, gives the result that there has to be."""
+    """Keys of VALUES for which NumPy, or its widest type, gives the correct result."""
     if target and kind(target) in "bui" and kind(dtype) in "fc":
-        return ["natural"]  # what C casts everywhere alike
+        return ["natural"]  # C casts these alike on every machine
     if op == "prod" and kind(target or dtype) in "fc":
         if kind(dtype) in "bui":
             return ["rare" if kind(dtype) in "bu" else "few"]
@@ -1165,7 +1173,7 @@ def _values_for(op, dtype, target):
     narrow = {"float16", "bfloat16"} & {dtype, target}
     if kind(dtype) in "bui":
         if op == "mean" and target and DTYPES[target].name in ("int64", "uint64"):
-            return ["natural"]  # NumPy divides as float64, and C does not say what more than 2⁶³ of those are
+            return ["natural"]  # NumPy divides in float64, and C does not define the cast of values above 2⁶³
         exact = kind(dtype) != "b" and kind(target or dtype) in "bui" and op not in ("var", "std")
         return ["small", "few", "rare", *(["extreme"] if exact and not narrow else [])]
     if op in ("min", "max", "argmin", "argmax", "any", "all", "count_nonzero"):
@@ -1192,7 +1200,7 @@ def _draw_operator(choose, rows, function):
         form = choose(("Array", "Array", "scalar", "number", "array", "list"))
         if form in ("scalar", "number"):
             own = ()
-        if form == "array" and not own:  # which NumPy makes of its scalars, too
+        if form == "array" and not own:  # NumPy treats a 0-d array like a scalar here
             form = "scalar"
         if (form == "number" and dtype not in LIST_DTYPES) or (
             form == "list" and (dtype not in LIST_DTYPES or 0 in own or not own)
@@ -1205,9 +1213,8 @@ def _draw_operator(choose, rows, function):
     if chance(choose, 16):
         operands[0] = replace(operands[0], shape=(*operands[0].shape, 7), form="Array", layout=PLAIN)
     if "number" in (x.form for x in operands) and "bfloat16" in (x.dtype for x in operands):
-        operands = [
-            replace(x, dtype="float32") if x.dtype == "bfloat16" else x for x in operands
-        ]  # it would widen
+        # NumPy would widen bfloat16 beside a Python number
+        operands = [replace(x, dtype="float32") if x.dtype == "bfloat16" else x for x in operands]
     return Problem(function, tuple(operands))
 
 
@@ -1248,11 +1255,11 @@ def _draw_out(choose, problem):
         if not casts(answer.dtype, name) and not chance(choose, 4):
             name = native(answer.dtype).name
         if name in ("float16", "bfloat16") and answer.bound is not None:
-            name = native(answer.dtype).name  # else it may be near where they end
+            name = native(answer.dtype).name  # otherwise it may be close to their largest number
         if problem.op == "mean" and kind(answer.dtype) in "bui" and DTYPES[name].itemsize < 4:
-            name = answer.dtype.name  # in which NumPy's sum may be infinite before it is divided
+            name = answer.dtype.name  # in a narrow dtype NumPy's sum may overflow before the division
     if problem.named and problem.op in ("min", "max"):
-        name = native(answer.dtype).name  # a rung may not take the dtype that `out` and an `initial` ask for
+        name = native(answer.dtype).name  # a rung may lack the dtype that `out` and `initial` require
     if chance(choose, 16):
         shape = choose(((*shape, 1), (1, *shape), tuple(n + 1 for n in shape) or (2,)))
     if first.form == "Array":

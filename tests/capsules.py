@@ -1,4 +1,4 @@
-"""DLPack's structures by ctypes: what is in our capsules, and capsules as others make them, true and false."""
+"""DLPack's structures in ctypes, to read smemkit's capsules and to create valid and malformed ones."""
 
 import ctypes
 from ctypes import (
@@ -22,7 +22,7 @@ import numpy as np
 
 NAMES = {False: b"dltensor", True: b"dltensor_versioned"}
 DELETER = PYFUNCTYPE(None, c_void_p)
-DLPACK_TYPE_CODES = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5, "V": 4}  # by NumPy's kinds; "V" is bfloat16's
+DLPACK_TYPE_CODES = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5, "V": 4}  # by NumPy's kinds; "V" is bfloat16
 
 new_capsule = PYFUNCTYPE(py_object, c_void_p, c_char_p, c_void_p)(("PyCapsule_New", pythonapi))
 is_valid = PYFUNCTYPE(c_int, c_void_p, c_char_p)(("PyCapsule_IsValid", pythonapi))
@@ -63,21 +63,21 @@ class DLManagedTensorVersioned(Structure):
 STRUCTURES = {False: DLManagedTensor, True: DLManagedTensorVersioned}
 
 
-def opened(capsule, versioned=False):
-    """What is in a capsule, which must live as long."""
+def read_capsule(capsule, versioned=False):
+    """The structure in a capsule, which must outlive it."""
     pointer = get_pointer(capsule, NAMES[versioned])
     return ctypes.cast(pointer, POINTER(STRUCTURES[versioned])).contents
 
 
-def taken(capsule, versioned=False):
-    """The same, as a consumer has it, who must call the deleter."""
-    managed = opened(capsule, versioned)
+def take_capsule(capsule, versioned=False):
+    """The structure, taken from the capsule as by a consumer: the caller must call the deleter."""
+    managed = read_capsule(capsule, versioned)
     assert set_name(capsule, b"used_" + NAMES[versioned] if not versioned else b"used_dltensor_versioned") == 0
     return managed
 
 
 def delete(managed, without_gil=False):
-    """Calls a deleter."""
+    """Calls the structure's deleter."""
     kind = ctypes.CFUNCTYPE if without_gil else PYFUNCTYPE
     kind(None, c_void_p)(managed.deleter)(ctypes.addressof(managed))
 
@@ -87,7 +87,7 @@ def lengths(values):
 
 
 class Exporter:
-    """Exports a NumPy array, but with some fields as they are told to be, and counts the calls of its deleter."""
+    """Exports a NumPy array with some fields replaced, and counts the calls of its deleter."""
 
     def __init__(self, x=None, *, versioned=False, announced=(1, 0), name=None, no_deleter=False, **fields):
         x = np.arange(1, 13, dtype=np.float32).reshape(3, 4) if x is None else x
@@ -112,7 +112,7 @@ class Exporter:
         self.deleted += 1
 
     def drop(self, capsule):
-        """The capsule's destructor: what nobody has taken is still its own."""
+        """The capsule's destructor. It still owns the array if no consumer has taken it."""
         if is_valid(capsule, NAMES[self.versioned]):
             self.count(ctypes.addressof(self.managed))
 
@@ -145,7 +145,7 @@ def address(function):
 
 @PYFUNCTYPE(c_int, py_object, POINTER(c_void_p))
 def give(exporter, managed):
-    """Hands an Exporter's array over, without a capsule."""
+    """Exports an Exporter's array without a capsule."""
     exporter.given += 1
     managed[0] = ctypes.addressof(exporter.managed)
     return 0
@@ -162,18 +162,18 @@ def default_stream(device_type, device_id, stream):
     return 0
 
 
-fail = pythonapi.PyObject_Size  # returns -1 with what the object's __len__ raises
-kept = []  # tables are for ever
+fail = pythonapi.PyObject_Size  # returns -1 with the exception of the object's __len__
+tables = []  # never freed
 
 
 def table(**fields):
-    """The address of a table that is whole, but for some fields."""
+    """The address of a valid table with some fields replaced."""
     functions = {"from_object": address(give), "work_stream": address(default_stream)}
-    kept.append(Table(**{"major": 1, "minor": 3} | functions | fields))
-    return ctypes.addressof(kept[-1])
+    tables.append(Table(**{"major": 1, "minor": 3} | functions | fields))
+    return ctypes.addressof(tables[-1])
 
 
-def exchanging(pointer=None, *, name=b"dlpack_exchange_api", base=Exporter, **methods):
-    """A kind of Exporter with the table at `pointer`."""
+def exchanging_class(pointer=None, *, name=b"dlpack_exchange_api", base=Exporter, **methods):
+    """A subclass of Exporter whose exchange API is the table at `pointer`."""
     capsule = new_capsule(table() if pointer is None else pointer, name, None)
     return type("Exchanging", (base,), {"__dlpack_c_exchange_api__": capsule, "given": 0} | methods)

@@ -1,7 +1,7 @@
-"""What the tests run: every kernel of the table on each device that it is for, and operands for it.
+"""What the tests run: every kernel of the table on each device that supports it, and operands for it.
 
-`each_kernel` and `each_variant` take their kernels from `smemkit.kernels()` alone, so that a new row of the table
-is tested without a new test.
+`each_kernel` and `each_variant` take their kernels only from `smemkit.kernels()`, so that a new row of the
+table is tested without a new test.
 """
 
 import contextlib
@@ -24,15 +24,16 @@ import smemkit
 from smemkit import _core
 
 ROOT = Path(__file__).resolve().parents[1]
-DTYPES = tuple(next(row.dtypes for row in smemkit.kernels("matmul")))  # all there are
-DTYPE = "expected dtype " + ", ".join(DTYPES[:-1]) + f" or {DTYPES[-1]}, got "  # a refusal's words
-TWO_DTYPES = ("float32", "int32")  # where what is tested does not depend on them
-POISON = {"f": np.nan, "V": np.nan, "c": np.nan, "i": -91, "u": 165, "b": True}  # what no test computes
+DTYPES = tuple(next(row.dtypes for row in smemkit.kernels("matmul")))  # all dtypes
+DTYPE = "expected dtype " + ", ".join(DTYPES[:-1]) + f" or {DTYPES[-1]}, got "  # the start of error messages
+TWO_DTYPES = ("float32", "int32")  # for tests that do not depend on the dtype
+POISON = {"f": np.nan, "V": np.nan, "c": np.nan, "i": -91, "u": 165, "b": True}  # values that no test computes
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel as a test calls it: a row of the table, operands' dtype, options. Default: without a name."""
+    """A kernel as a test calls it: a row of the table, the operands' dtype and options. `default`: without
+    kernel=."""
 
     row: smemkit.KernelInfo
     dtype: str
@@ -40,10 +41,10 @@ class Kernel:
     default: bool = False
 
     def __call__(self, *operands, **keywords):
-        if self.row.op in ("add", "compare"):  # the + and == of Array, which are no functions of smemkit's
+        if self.row.op in ("add", "compare"):  # Array's + and ==, which are not functions of smemkit
             operator = {"add": _core.add, "compare": _core.equal}[self.row.op]
             return operator(*operands, keywords.get("out"), keywords.get("device"), keywords.get("stream"))
-        if self.row.op not in ("add_one", "convert"):  # which have one kernel and no choice
+        if self.row.op not in ("add_one", "convert"):  # these have one kernel and no kernel=
             keywords["kernel"] = None if self.default else self.row.name
         return getattr(smemkit, self.row.op)(*operands, **dict(self.options), **keywords)
 
@@ -52,7 +53,7 @@ class Kernel:
         return "-".join(["default" if self.default else self.row.name, self.dtype, *options])
 
     def is_available_on(self, device):
-        """Whether this build has it for a device that is here, and the device what it needs."""
+        """Whether this build has the kernel for the device, and the device has what the kernel needs."""
         if device == "cpu":
             return "cpu" in self.row.devices
         return "cuda" in self.row.devices and NEEDS[self.row.needs](smemkit.Device(device).capability)
@@ -83,28 +84,28 @@ def each_variant(op, *, dtypes=TWO_DTYPES):
 
 
 def on(device, x):
-    """`x` as an Array."""
+    """`x` as an Array on the device."""
     return smemkit.asarray(x, device=device)
 
 
 def poison(shape, dtype):
-    """A NumPy array full of what no test computes."""
+    """A NumPy array filled with a value that no test computes."""
     return np.full(shape, POISON[np.dtype(dtype).kind], dtype)
 
 
 def is_poison(x):
-    """Whether nothing has been written."""
+    """Whether `x` is still poisoned everywhere."""
     return np.array_equal(x, poison(np.shape(x), x.dtype), equal_nan=True)
 
 
 def integers(shape, dtype, seed=0):
-    """Small integers: few enough of their products and sums are exact in any dtype that holds them at all."""
+    """Small integers: sums of a few of them or of their products are exact in any dtype that holds them."""
     low, high = (0, 2) if np.dtype(dtype).kind == "b" else (-9, 10)
     return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
 
 
 def numbered(shape, dtype):
-    """1, 2, 3, …: every element tells where it comes from."""
+    """1, 2, 3, …: each element identifies its position."""
     return np.arange(1, np.prod(shape, dtype=int) + 1).reshape(shape).astype(dtype)
 
 
@@ -118,7 +119,7 @@ def launching(count):
 
 @contextlib.contextmanager
 def parts_of(n):
-    """Calls in the block are done in parts of about n bytes."""
+    """Divides the calls in the block into parts of about n bytes."""
     before = _core.set_part_bytes(n)
     try:
         yield
@@ -127,7 +128,7 @@ def parts_of(n):
 
 
 def in_threads(count, work):
-    """Calls work(i) in `count` threads at once, and raises what one of them has raised."""
+    """Calls work(i) in `count` threads at once, and raises the first exception of any of them."""
     start, failures = threading.Barrier(count), []
 
     def run(i):
@@ -148,7 +149,7 @@ def in_threads(count, work):
 
 @functools.cache
 def small_problem(op, dtype):
-    """Operands of `op`, and what NumPy makes of them."""
+    """Operands of `op`, and NumPy's result."""
     x, y = numbered((5, 7), dtype), integers((7, 3), dtype)
     return {
         "matmul": lambda: ((x, y), x @ y),
@@ -163,8 +164,8 @@ def small_problem(op, dtype):
 
 
 def run_python(*arguments, timeout=60, **environment):
-    """A Python of its own, with the smemkit that is tested here; SMEMKIT_DEVICE only where it is given. It starts
-    outside the source tree, which has a smemkit/ that need not be built."""
+    """Runs a new Python process with the smemkit under test. SMEMKIT_DEVICE is set only if it is given. The
+    process starts outside the source tree because smemkit/ there need not be built."""
     inherited = {name: value for name, value in os.environ.items() if name != "SMEMKIT_DEVICE"}
     return subprocess.run(
         [sys.executable, *arguments],

@@ -1,7 +1,7 @@
-"""A test that asks for `device` runs on every device that is here. What it runs there is in cases.py; which tests
-run at all, in tiers.py.
+"""A test that asks for `device` runs on every available device. What it runs there is in cases.py; tiers.py
+decides which tests run.
 
-smemkit is imported late: the executor's own tests need no package.
+smemkit is imported late because the executor's own tests do not need the package.
 """
 
 import gc
@@ -23,27 +23,28 @@ from tiers import (  # noqa: F401  pytest looks for its hooks here
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# `python -m pytest` looks for packages here first, where smemkit is sources, unless it was built in place
+# `python -m pytest` puts the working directory first in sys.path. smemkit/ holds only sources there, unless it was
+# built in place
 if not any((ROOT / "smemkit").glob("_core.*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX takes most of a GPU's memory otherwise
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background job of a shell; tests interrupt calls
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job ignores it; tests need it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def kept():
-    """All that there is by now, the tests and their reports, stays to the end: what a test leaves is found without
-    looking at it."""
+    """Freezes all objects that exist now, such as tests and their reports: they live to the end, and garbage
+    collections in tests need not scan them."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 def device(request):
-    """The name of a device that is here."""
+    """The name of an available device."""
     return request.param
 
 

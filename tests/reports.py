@@ -1,4 +1,4 @@
-"""Reports written by hand, for the tests of what becomes of them."""
+"""Reports written by hand, for tests of how they are shown."""
 
 import smemkit
 from smemkit.report import Fault, LaunchReport, LineReport, Report
@@ -31,7 +31,7 @@ def line_of(file, text, number=None, **facts):
 
 
 def number_of(text):
-    """The number of the line of the unpadded transpose that has the text in it."""
+    """The number of the line of the unpadded transpose that contains the text."""
     lines = smemkit.source("transpose", "unpadded").split("\n")
     return next(number for number, line in enumerate(lines, 1) if text in line)
 

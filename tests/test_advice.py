@@ -1,4 +1,4 @@
-"""What a report says about a line's numbers: one pattern of addresses after the other, and none made up."""
+"""The advice that a report gives about a line, for each pattern of addresses. It must not invent patterns."""
 
 import json
 import random
@@ -16,7 +16,7 @@ LANES = range(32)
 SCATTERED = [4 * word for word in random.Random(1).sample(range(4096), 32)]
 
 
-def shared(example, text="v = s[i];", size=4, access="load", variable=""):
+def shared_line(example, text="v = s[i];", size=4, access="load", variable=""):
     """A line that makes one request of shared memory."""
     cost = smemkit.wavefronts(example, size, store=access != "load")
     numbers = {"wavefronts": cost.wavefronts, "conflicts": cost.conflicts, "degree": cost.degree}
@@ -25,7 +25,7 @@ def shared(example, text="v = s[i];", size=4, access="load", variable=""):
     )
 
 
-def remote(example, text="v = x[i];", size=4, access="load"):
+def global_line(example, text="v = x[i];", size=4, access="load"):
     """A line that makes one request of global memory."""
     bytes_ = {a + byte for a in example if a is not None for byte in range(size)}
     numbers = {"sectors": len({byte // 32 for byte in bytes_}), "ideal_sectors": -(-len(bytes_) // 32)}
@@ -39,90 +39,90 @@ COLUMN = "out[i] = tile[tx][ty + j];"
     ("line", "advice"),
     [
         (
-            shared([128 * t for t in LANES], COLUMN, variable="tile"),
+            shared_line([128 * t for t in LANES], COLUMN, variable="tile"),
             "32-way: rows are 32 words apart, so a column lies in one bank; pad the row to 33",
         ),
         (
-            shared([-128 * t + 3968 for t in LANES], COLUMN, variable="tile"),
+            shared_line([-128 * t + 3968 for t in LANES], COLUMN, variable="tile"),
             "32-way: rows are 32 words apart, so a column lies in one bank; pad the row to 33",
         ),
         (
-            shared([256 * t for t in LANES], COLUMN, size=8),
+            shared_line([256 * t for t in LANES], COLUMN, size=8),
             "16-way: rows are 32 elements of 8 bytes apart, so a column lies in 2 banks; pad the row to 33",
         ),
         (
-            shared([512 * t for t in LANES], COLUMN, size=16),
+            shared_line([512 * t for t in LANES], COLUMN, size=16),
             "8-way: rows are 32 elements of 16 bytes apart, so a column lies in 4 banks; pad the row to 33",
         ),
         (
-            shared([64 * t for t in LANES], COLUMN, size=2),
+            shared_line([64 * t for t in LANES], COLUMN, size=2),
             "16-way: rows are 64 bytes apart, so a column lies in 2 banks; pad the row to 33",
         ),
         (  # 16 x 16 threads: a warp reads two columns of 16
-            shared([64 * (t % 16) + 4 * (t // 16) for t in LANES], COLUMN),
+            shared_line([64 * (t % 16) + 4 * (t // 16) for t in LANES], COLUMN),
             "8-way: rows are 16 words apart, so a column lies in 2 banks; pad the row to 18",
         ),
         (
-            shared([4 * (t % 16) + 128 * (t // 16) for t in LANES], "tile[ty][tx] = 0;", access="store"),
+            shared_line([4 * (t % 16) + 128 * (t // 16) for t in LANES], "tile[ty][tx] = 0;", access="store"),
             "2-way: the warp covers 2 rows of 16 lanes, and rows are 32 words apart, so that they meet in the "
             "same banks; pad the row to 48",
         ),
         (
-            shared([8 * t for t in LANES], "s[2 * tid] += s[2 * tid + 1];"),
+            shared_line([8 * t for t in LANES], "s[2 * tid] += s[2 * tid + 1];"),
             "2-way: neighbouring lanes are 2 words apart, so 32 lanes share 16 banks; let neighbouring lanes take "
             "neighbouring elements, or make it 3 words",
         ),
-        (  # every second lane sleeps, as in the first step of a reduction
-            shared([256 * t if t % 2 == 0 else None for t in LANES], "s[64 * tid] = 0;"),
+        (  # every second lane is inactive, as in the first step of a reduction
+            shared_line([256 * t if t % 2 == 0 else None for t in LANES], "s[64 * tid] = 0;"),
             "16-way: neighbouring lanes are 64 words apart, so 16 lanes share one bank; let neighbouring lanes "
             "take neighbouring elements, or make it 65 words",
         ),
         (
-            shared([16 * t for t in LANES], "particles[threadIdx.x].mass = 1.0f;"),
+            shared_line([16 * t for t in LANES], "particles[threadIdx.x].mass = 1.0f;"),
             "4-way: neighbouring lanes are 4 words apart, so 32 lanes share 8 banks; keep an array for each field "
             "instead of an array of structures",
         ),
         (
-            shared([32 * t for t in LANES], size=16),
+            shared_line([32 * t for t in LANES], size=16),
             "2-way: neighbouring lanes are 2 elements of 16 bytes apart, so 32 lanes share 16 banks; let "
             "neighbouring lanes take neighbouring elements, or make it 3 elements of 16 bytes",
         ),
-        (shared([0, 384]), "2-way: lanes 0 and 1 need words of one bank, 96 words apart"),
+        (shared_line([0, 384]), "2-way: lanes 0 and 1 need words of one bank, 96 words apart"),
         (
-            remote([132 * t for t in LANES], "out[x * n + y] = v;", access="store"),
+            global_line([132 * t for t in LANES], "out[x * n + y] = v;", access="store"),
             "32 sectors a request where 4 would do: neighbouring lanes are 132 bytes apart, so 4 of a sector's 32 "
             "bytes are used; let threadIdx.x run along the row, or take the row through a tile in shared memory "
             "and read its column there",
         ),
         (
-            remote([8 * t for t in LANES]),
+            global_line([8 * t for t in LANES]),
             "8 sectors a request where 4 would do: neighbouring lanes are 8 bytes apart, so 16 of a sector's 32 "
             "bytes are used; let neighbouring lanes take neighbouring elements",
         ),
         (
-            remote([12 * t for t in LANES], "p[i].x += 1.5f;"),
+            global_line([12 * t for t in LANES], "p[i].x += 1.5f;"),
             "12 sectors a request where 4 would do: neighbouring lanes are 12 bytes apart, so 10 of a sector's 32 "
             "bytes are used; keep an array for each field (structure of arrays), or load whole structures as "
             "float4",
         ),
         (
-            remote([4 * t + 4 for t in LANES]),
+            global_line([4 * t + 4 for t in LANES]),
             "5 sectors a request where 4 would do: the lanes take neighbouring elements, but start 4 bytes past a "
             "sector's begin; pad rows to a multiple of 8 elements, or accept it: L1 keeps the rest for the next "
             "warp",
         ),
         (
-            remote([4 * (t % 16) + 132 * (t // 16) for t in LANES]),
+            global_line([4 * (t % 16) + 132 * (t // 16) for t in LANES]),
             "5 sectors a request where 4 would do: the warp takes pieces of 64 bytes, 132 bytes apart, and some "
             "begin inside a sector; start each row at a multiple of 32 bytes",
         ),
         (
-            remote([4 * (t % 4) + 1024 * (t // 4) for t in LANES]),
+            global_line([4 * (t % 4) + 1024 * (t // 4) for t in LANES]),
             "8 sectors a request where 4 would do: the warp takes pieces of 16 bytes, 1,024 bytes apart, each "
             "less than a sector of 32 bytes; make the block at least a sector wide",
         ),
         (
-            remote([0, 4096]),
+            global_line([0, 4096]),
             "2 sectors a request where 1 would do: of the warp only 2 lanes took part in the example",
         ),
     ],
@@ -134,7 +134,7 @@ def test_patterns(line, advice):
 @pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_suggested_padding_removes_the_conflict(size, width):
-    line = shared([size * width * t for t in LANES], COLUMN, size=size)
+    line = shared_line([size * width * t for t in LANES], COLUMN, size=size)
     if line.conflicts:
         padded = int(re.search(r"pad the row to (\d+)", advise(line))[1])
         assert smemkit.wavefronts([size * padded * t for t in LANES], size).conflicts == 0
@@ -143,14 +143,14 @@ def test_suggested_padding_removes_the_conflict(size, width):
 @pytest.mark.parametrize(
     "line",
     [
-        *(shared([size * t for t in LANES], size=size) for size in (1, 2, 4, 8, 16)),
-        shared([132 * t for t in LANES], COLUMN),
-        shared([0] * 32),
-        shared([]),
-        *(remote([size * t for t in LANES], size=size) for size in (1, 2, 4, 8, 16)),
-        remote([64] * 32),
-        remote([4 * t for t in LANES], access="atomic"),
-        remote([4 * (t % 8) + 512 * (t // 8) for t in LANES]),
+        *(shared_line([size * t for t in LANES], size=size) for size in (1, 2, 4, 8, 16)),
+        shared_line([132 * t for t in LANES], COLUMN),
+        shared_line([0] * 32),
+        shared_line([]),
+        *(global_line([size * t for t in LANES], size=size) for size in (1, 2, 4, 8, 16)),
+        global_line([64] * 32),
+        global_line([4 * t for t in LANES], access="atomic"),
+        global_line([4 * (t % 8) + 512 * (t // 8) for t in LANES]),
     ],
     ids=lambda line: f"{line.space}-{line.size}",
 )
@@ -159,7 +159,7 @@ def test_no_advice_for_efficient_accesses(line):
     assert not line.wasteful
 
 
-@pytest.mark.parametrize("line", [shared([4] * 32, access="atomic"), remote([4] * 32, access="atomic")])
+@pytest.mark.parametrize("line", [shared_line([4] * 32, access="atomic"), global_line([4] * 32, access="atomic")])
 def test_atomics_on_one_address(line):
     assert advise(line).startswith(
         "32 lanes update one address, and the hardware does it one after the other; add up"
@@ -169,9 +169,9 @@ def test_atomics_on_one_address(line):
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        (shared(SCATTERED), "follow no pattern that padding would fix"),
-        (shared(SCATTERED, access="atomic"), "as a histogram of data does; a copy of the bins"),
-        (remote(SCATTERED), "follow no pattern (an index that comes from data?)"),
+        (shared_line(SCATTERED), "follow no pattern that padding would fix"),
+        (shared_line(SCATTERED, access="atomic"), "as a histogram of data does; a copy of the bins"),
+        (global_line(SCATTERED), "follow no pattern (an index that comes from data?)"),
     ],
 )
 def test_scattered_addresses_are_named_as_such(line, word):
@@ -180,7 +180,7 @@ def test_scattered_addresses_are_named_as_such(line, word):
 
 
 def test_named_lanes_share_a_bank():
-    line = shared(SCATTERED)
+    line = shared_line(SCATTERED)
     lanes, bank = re.search(r"lanes ([\d, …]+) meet in bank (\d+)", advise(line)).groups()
     lanes = [int(lane) for lane in lanes.split(", ") if lane != "…"]
     assert len({SCATTERED[lane] for lane in lanes}) == len(lanes) > 1

@@ -1,4 +1,5 @@
-"""Every refusal says which argument, what was required and what came; nothing was launched, `out` is untouched."""
+"""Every rejected call names the argument, what was expected and what it got. It launches nothing and leaves
+`out` unchanged."""
 
 import re
 
@@ -11,7 +12,7 @@ import smemkit
 from smemkit import _core
 
 X, Y = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(6, dtype=np.float32).reshape(3, 2)
-VALID_CALLS = {  # operands that fit, and the shape of `out`
+VALID_CALLS = {  # valid operands, and the shape of `out`
     "matmul": ((X, Y), (2, 2)),
     "reduce": ((X,), ()),
     "transpose": ((X,), (3, 2)),
@@ -144,12 +145,12 @@ OUTS = [
 
 
 def named(cases):
-    """The cases with ids that say which argument came as what."""
+    """The cases, with ids that consist of the argument and its value."""
     return [pytest.param(*case, id="-".join(str(part) for part in case[:-2])) for case in cases]
 
 
 def refused(error, message, op, operands, /, **keywords):
-    """Calls the op with a poisoned `out` if it has one, and reads what it is told."""
+    """Calls the op with a poisoned `out` if it has one, and checks the error message."""
     shape = VALID_CALLS[op][1]
     if shape is not None:
         keywords.setdefault("out", poison(shape, np.float32))
@@ -296,13 +297,13 @@ def test_host_kernels_are_rejected_on_a_gpu(device, row):
 
 
 class MutatingArgument:
-    """A number that does something to the array beside it while it is read."""
+    """A number whose conversion changes another argument of the call."""
 
-    def __init__(self, meddle):
-        self.meddle = meddle
+    def __init__(self, action):
+        self.action = action
 
     def __index__(self):
-        self.meddle()
+        self.action()
         return 0
 
     def __float__(self):
@@ -312,17 +313,17 @@ class MutatingArgument:
 @pytest.mark.parametrize("name", ["axis", "ddof"])
 def test_operand_changed_during_argument_conversion(device, name):
     x = np.ones(1 << 20)
-    meddles = MutatingArgument(lambda: x.__setstate__((1, (1,), x.dtype, False, bytes(8))))
+    argument = MutatingArgument(lambda: x.__setstate__((1, (1,), x.dtype, False, bytes(8))))
     with launching(0), pytest.raises(RuntimeError, match="while the arguments beside it were read"):
-        smemkit.reduce(x, "var", device=device, **{name: meddles})
+        smemkit.reduce(x, "var", device=device, **{name: argument})
 
 
 @pytest.mark.parametrize("name", ["axis", "ddof"])
 def test_operand_cannot_be_resized_during_argument_conversion(device, name):
     x = np.ones(1 << 20)
-    meddles = MutatingArgument(lambda: x.resize(1, refcheck=False))
+    argument = MutatingArgument(lambda: x.resize(1, refcheck=False))
     with launching(0), pytest.raises(ValueError, match=f"{name}: cannot resize an array that"):
-        smemkit.reduce(x, "var", device=device, **{name: meddles})
+        smemkit.reduce(x, "var", device=device, **{name: argument})
     x.resize(1, refcheck=False)
     assert smemkit.sum(x, device=device) == 1
 
@@ -418,7 +419,7 @@ def test_devices_are_not_mixed(device):
     assert is_poison(out.numpy())
 
 
-# ---- below the names --------------------------------------------------------------------------------------------
+# ---- the extension's functions ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

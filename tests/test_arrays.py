@@ -1,4 +1,4 @@
-"""Arrays: what they say of themselves, how they are made, and the ways to NumPy and back."""
+"""Arrays: their attributes, how they are created, and their conversion from and to NumPy."""
 
 import contextlib
 import copy
@@ -68,7 +68,7 @@ def test_new_arrays(device, make, shape, expected):
 
 
 def test_zeros_are_zero(device):
-    for _ in range(3):  # in memory that others have left
+    for _ in range(3):  # in memory that earlier arrays have used
         on(device, np.full(10_007, np.nan, np.float32))
         assert_array_equal(smemkit.zeros(10_007, device=device).numpy(), np.zeros(10_007, np.float32), strict=True)
 
@@ -116,7 +116,7 @@ def test_asarray_converts_to_every_dtype(device, dtype):
         if given != "bool" and dtype != "bool" and np.dtype(given).kind != "c" and np.dtype(dtype).kind != "u":
             x = x * x.dtype.type(7)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of imaginary parts
+            warnings.simplefilter("ignore")  # about imaginary parts
             expected = x.astype(dtype)
             results = [smemkit.asarray(x, dtype=dtype, device=device), smemkit.asarray(on(device, x), dtype=dtype)]
         for result in results:
@@ -218,7 +218,7 @@ def test_numpy_shares_the_memory_of_the_cpu_device(dtype):
     kept[0, 0] = expected[0, 0] = 1
     assert_array_equal(x[1:].numpy(), expected)
     del x, array, view
-    assert_array_equal(kept, expected)  # whose memory is kept
+    assert_array_equal(kept, expected)  # the view keeps the memory alive
 
 
 def test_numpy_on_the_cpu_device_cannot_convert_without_a_copy():
@@ -275,14 +275,15 @@ def test_asnumpy_of_other_libraries(device, library):
 # ---- views ------------------------------------------------------------------------------------------------------
 
 
-def same_place(view, expected, array, x):
-    """Whether `view` of `array` is what `expected` is of the NumPy array x, strides included."""
+def assert_same_view(view, expected, array, x):
+    """Checks that `view` of `array` has the values, offset and strides of `expected`, a view of the NumPy array
+    x."""
     assert view.shape == expected.shape
     assert_array_equal(view.numpy(), expected, strict=True)
     if expected.size:
         assert view.address - array.address == expected.ctypes.data - x.ctypes.data
-        long = [d for d in range(expected.ndim) if expected.shape[d] > 1]  # other strides lead nowhere
-        assert [view.strides[d] for d in long] == [expected.strides[d] for d in long]
+        used_axes = [d for d in range(expected.ndim) if expected.shape[d] > 1]  # other strides are never used
+        assert [view.strides[d] for d in used_axes] == [expected.strides[d] for d in used_axes]
 
 
 INDICES = [
@@ -311,7 +312,7 @@ INDICES = [
     np.array(1),
     slice(0, 0),
     (slice(0, 0), 1),
-]  # of which a 0-d array makes NumPy copy
+]  # NumPy returns a copy for the 0-d array
 
 
 @pytest.mark.parametrize("index", INDICES, ids=str)
@@ -320,7 +321,7 @@ def test_indices(device, index):
     array = on(device, x)
     view, expected = array[index], x[index]
     if isinstance(expected, np.ndarray) and np.shares_memory(expected, x):
-        same_place(view, expected, array, x)
+        assert_same_view(view, expected, array, x)
     assert_array_equal(view.numpy(), np.asarray(expected), strict=True)
 
 
@@ -334,10 +335,10 @@ def test_random_indices(data):
     for _ in range(data.draw(st.integers(1, 3))):  # of views too
         index = data.draw(hnp.basic_indices(x.shape, allow_newaxis=True, allow_ellipsis=True, max_dims=8))
         view, expected = array[index], x[index]
-        if not isinstance(expected, np.ndarray):  # NumPy gives a number
+        if not isinstance(expected, np.ndarray):  # NumPy returns a scalar
             assert_array_equal(view.numpy(), np.asarray(expected), strict=True)
             break
-        same_place(view, expected, array, x)
+        assert_same_view(view, expected, array, x)
         array, x = view, expected
     assert smemkit.sum(array).item() == x.sum()
 
@@ -392,13 +393,15 @@ def test_reshape_copies_only_where_it_must(device):
 def test_transposed_views(device):
     x = numbered((2, 3, 4), np.float32)
     array = on(device, x)
-    same_place(array.T, x.T, array, x)
-    same_place(array.mT, x.mT, array, x)
-    same_place(array[0, 0].T, x[0, 0].T, array, x)
+    assert_same_view(array.T, x.T, array, x)
+    assert_same_view(array.mT, x.mT, array, x)
+    assert_same_view(array[0, 0].T, x[0, 0].T, array, x)
     assert smemkit.zeros((), device=device).T.shape == ()
-    for few in (array[0, 0], array[0, 0, 0]):
-        with pytest.raises(ValueError, match=f"mT: expected an array of at least 2 dimensions, got {few.ndim}"):
-            few.mT  # noqa: B018
+    for low_dimensional in (array[0, 0], array[0, 0, 0]):
+        with pytest.raises(
+            ValueError, match=f"mT: expected an array of at least 2 dimensions, got {low_dimensional.ndim}"
+        ):
+            low_dimensional.mT  # noqa: B018
 
 
 def test_views_share_memory_and_keep_only_the_base_alive(device):
@@ -408,7 +411,7 @@ def test_views_share_memory_and_keep_only_the_base_alive(device):
     assert_array_equal(view.numpy(), numbered((4, 6), np.int32)[1:][::-1].T[2:, None].reshape(4, 3, 1) + 1)
     held = sys.getrefcount(array)
     more = [view[..., 0], view[0][0], view.T]
-    assert sys.getrefcount(array) == held + len(more)  # and none keeps the view that it is made of
+    assert sys.getrefcount(array) == held + len(more)  # and none references the view that it was made from
     assert sys.getrefcount(view) == 2
     before = _core.allocations()
     del array, view
@@ -423,9 +426,9 @@ def test_operations_take_views(device, op):
     x = numbered((6, 8), np.float32)
     array = on(device, x)
     for index in ((slice(None, None, -2), slice(1, 7)), (slice(1, 4), slice(None, None, 3)), (2,)):
-        for turned in (False, True):
+        for transposed in (False, True):
             view, values = array[index], x[index]
-            view, values = (view.T, values.T) if turned else (view, values)
+            view, values = (view.T, values.T) if transposed else (view, values)
             if op == "matmul":
                 result, expected = smemkit.matmul(view, view.T), values @ values.T
             else:
@@ -647,7 +650,7 @@ def test_assignment_and_operators_stay_on_one_device(device):
 
 
 def numpy_sum(x, y):
-    """x + y of NumPy arrays, in which bfloat16 stays beside a Python number, as every other float does."""
+    """x + y of NumPy arrays, but bfloat16 plus a Python float stays bfloat16, like every other float dtype."""
     narrow = [v for v in (x, y) if isinstance(v, np.ndarray) and v.dtype == "bfloat16"]
     other = y if narrow and narrow[0] is x else x
     if narrow and type(other) is float:
@@ -757,7 +760,7 @@ def test_operators_reject_other_types(device, op):
     x = on(device, numbered((3, 3), np.float32))
     for other in ([[1.0] * 3] * 3, (1.0,), "a", None, object()):
         sides = [(x, other), (other, x)]
-        if op is operator.iadd and isinstance(other, list):  # which += appends the rows to
+        if op is operator.iadd and isinstance(other, list):  # += appends the rows to it
             sides.pop()
         for operands in sides:
             with (
@@ -894,7 +897,7 @@ def test_an_array_that_compares_by_element_has_no_hash(device):
         with pytest.raises(TypeError, match=r"unhashable type: 'smemkit.Array'"):
             use(x)
     assert bool((x == y)[0])
-    with pytest.raises((TypeError, ValueError)):  # like NumPy's: more than one truth
+    with pytest.raises((TypeError, ValueError)):  # like NumPy: ambiguous for several elements
         bool(x == y)
 
 
@@ -1017,7 +1020,7 @@ def test_weak_references(device):
     assert reference() is x
     view = x[1:]
     del x
-    assert reference() is not None  # the view's base
+    assert reference() is not None  # the view keeps its base alive
     del view
     assert reference() is None
     assert gone == [reference]
@@ -1066,11 +1069,11 @@ def test_summary_copies_only_corners(device):
     assert str(x) == str(np.zeros((1000, 1000), np.float32))
 
 
-# ---- counts -----------------------------------------------------------------------------------------------------
+# ---- reference counts -------------------------------------------------------------------------------------------
 
 
 def exercise_array_api(x, y):
-    """Once all that makes or refuses a view, a copy, a number or a sum."""
+    """Makes each kind of view, copy, number and sum once, and each call that must be rejected."""
     x[1:, ::-1].T.reshape(-1)
     x.mT.ravel()
     x[0, 0].item()
@@ -1220,7 +1223,7 @@ def test_no_memory_is_a_memory_error_and_the_next_call_works(device):
 
 
 def resident():
-    """Bytes of memory that this process uses now."""
+    """The resident memory of this process, in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
@@ -1240,11 +1243,11 @@ def test_bool_of_one_element(device):
         bool(smemkit.zeros(3, device=device))
 
 
-# ---- what others answer -----------------------------------------------------------------------------------------
+# ---- operands that define the result ----------------------------------------------------------------------------
 
 
 class DecidingOperand:
-    """An object with an == and a ufunc of its own."""
+    """An object with its own == and `__array_ufunc__`."""
 
     def __eq__(self, other):
         return "equal"

@@ -1,4 +1,5 @@
-"""The benchmark measures what it says, checks what it measures, and writes it down; a GPU's suites, on the CPU."""
+"""The benchmark: what it measures, how it checks results, and what it writes. A GPU's suites run on the CPU
+device."""
 
 import json
 import math
@@ -76,7 +77,7 @@ def test_wrong_results_fail(op, shape, dtype, axis):
     wrong[(0,) * wrong.ndim] += wrong.dtype.type(3 if shape[0] < 1000 or op == "reduce" else 1)
     with pytest.raises(ArithmeticError, match=r"relative error .*, allowed is "):
         problem.error(wrong, None)
-    for kernel, peer in ((None, False), ("any", False), (None, True)):  # nothing has been written
+    for kernel, peer in ((None, False), ("any", False), (None, True)):  # an output that was never written
         with pytest.raises(ArithmeticError):
             problem.error(problem.out().numpy(), kernel, peer)
 
@@ -89,7 +90,7 @@ def test_a_matmul_is_checked_to_the_last_row():
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float32", "float64"])
 def test_random_values_fill_their_range(dtype):
-    x = random((3, 1 << 21), dtype)  # more than one thread's share
+    x = random((3, 1 << 21), dtype)  # more than one thread fills
     assert x.dtype == dtype
     low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if x.dtype.kind in "iu" else (0, 1)
     assert low <= x.min() < low + 0.01 * (high - low)
@@ -129,9 +130,9 @@ def test_same_bits(monkeypatch, dtype):
     assert rows_module.same_bits(x, x.copy()) and rows_module.same_bits(x.T, x.T.copy())
     for other in (x[:-1], x.reshape(7, 30), x.view("i1")):
         assert not rows_module.same_bits(x, other)
-    for place in (0, 63, 64, 209):
+    for index in (0, 63, 64, 209):
         y = x.copy()
-        y.reshape(-1)[place] += 1
+        y.reshape(-1)[index] += 1
         assert not rows_module.same_bits(x, y)
 
 
@@ -141,7 +142,7 @@ def test_same_bits(monkeypatch, dtype):
 )
 def test_parallel_reduce(monkeypatch, name, shape, axis):
     monkeypatch.setattr(rows_module, "_CHUNK", 64)  # many chunks
-    for dtype in ("float32", "int8"):  # of int8 there are equals in several chunks
+    for dtype in ("float32", "int8"):  # int8 has equal values in several chunks
         x = random(shape, dtype)
         wanted = getattr(x.astype(float), name)(axis)
         np.testing.assert_allclose(reduced(x, name, axis, np.float64), wanted, rtol=1e-12)
@@ -151,9 +152,9 @@ def test_peers_may_return_any_tied_argmax():
     problem = Problem("argmax", (1000,), "cpu", "int8")
     first, *_, last = np.flatnonzero(problem.host[0] == problem.host[0].max())
     assert problem.error(first, None) == problem.error(last, None, peer=True) == 0
-    for place, peer in ((last, False), (last - 1, True), (1000, True), (-1, True)):
+    for index, peer in ((last, False), (last - 1, True), (1000, True), (-1, True)):
         with pytest.raises(ArithmeticError):
-            problem.error(place, None, peer)
+            problem.error(index, None, peer)
 
 
 def test_operands_are_reused():
@@ -162,7 +163,7 @@ def test_operands_are_reused():
     assert Problem("var", (1000,), "cpu", "float16", like=problem).arrays is arrays
     for other in (("var", (1000,), "cpu", "float32"), ("transpose", (10, 100), "cpu", "float16")):
         assert Problem(*other, like=problem).host[0] is not problem.host[0]
-    small = Problem("reduce", (1000,), "cpu", "float16", like=problem)  # so that the sum is a float16
+    small = Problem("reduce", (1000,), "cpu", "float16", like=problem)  # so that the sum fits float16
     assert small.host[0].max() < 2**-9 < problem.host[0].max()
 
 
@@ -170,14 +171,14 @@ def test_operands_are_reused():
 
 
 class LikeAGpu(smemkit.Device):
-    """The CPU device, which says that it is a GPU."""
+    """The CPU device, reporting that it is a GPU."""
 
     is_cuda = True
     l2_bytes = 1000
 
 
 class FakeTorchPeer(peers.Peer):
-    """A peer that has everything, in NumPy; twice, so that we are faster."""
+    """A peer that supports everything, in NumPy. It computes twice, so that smemkit is faster."""
 
     name, version = "torch", "1.0"
 
@@ -210,7 +211,7 @@ def measure_with_host_clock(call, device, *, cold, max_seconds, **work):
 
 @pytest.fixture
 def run(monkeypatch):
-    """A run of small suites."""
+    """A benchmark run with small suites."""
     small = {"matmul": [(20, 20, 20)], "reduce": [(1000,)], "transpose": [(20, 30)]}
     rows = [replace(row, devices=("cuda",)) for row in smemkit.kernels() if "cpu" in row.devices]
     for name, value in {
@@ -267,11 +268,11 @@ def test_rows_of_other_dtypes_and_axes(run):
     (half,) = (row for row in measure_rows(run, "matmul") if row.dtype == "float16")
     assert half.case == "n = 20, float16"
     assert half.ceiling_fraction == pytest.approx(1e12 * half.value / LIMITS.f16)
-    along, places = (row for row in measure_rows(run, "reduce") if row.axis == 0 or row.op != "reduce")
-    assert (along.case, along.shape, along.kernel) == ("30 x 40, axis 0", [30, 40], None)
-    assert along.ceiling_fraction == pytest.approx(1e9 * along.value / LIMITS.read_bandwidth)
-    assert along.value == pytest.approx(4 * (30 * 40 + 40) / along.us / 1e3)  # what is written counts
-    assert (places.op, places.case, places.dtype) == ("argmax", "argmax of n = 1,000, int8", "int8")
+    along_axis, argmax = (row for row in measure_rows(run, "reduce") if row.axis == 0 or row.op != "reduce")
+    assert (along_axis.case, along_axis.shape, along_axis.kernel) == ("30 x 40, axis 0", [30, 40], None)
+    assert along_axis.ceiling_fraction == pytest.approx(1e9 * along_axis.value / LIMITS.read_bandwidth)
+    assert along_axis.value == pytest.approx(4 * (30 * 40 + 40) / along_axis.us / 1e3)  # written bytes count too
+    assert (argmax.op, argmax.case, argmax.dtype) == ("argmax", "argmax of n = 1,000, int8", "int8")
     copied, turned = (row for row in measure_rows(run, "transpose") if row.axes)
     assert (copied.kernel, turned.kernel, turned.axes) == ("copy", None, [2, 0, 1])
     assert turned.case == "3 x 20 x 30, uint8, axes 2 0 1"
@@ -294,7 +295,7 @@ def test_cases_within_l2_have_no_ceiling(run, monkeypatch):
 def test_transfers(run):
     rows = measure_rows(run, "transfer")
     assert [row.case for row in rows] == [
-        f"{way}, pageable, {size}" for size in ("4 KiB", "1 KiB") for way in ("upload", "download")
+        f"{direction}, pageable, {size}" for size in ("4 KiB", "1 KiB") for direction in ("upload", "download")
     ]
     for row in rows:
         limit = LIMITS.h2d if row.op == "upload" else LIMITS.d2h
@@ -357,20 +358,20 @@ def test_calls(run):
     assert rows[-1].case == "sum, to a Python float"
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not say where a thread runs")
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no sched_setaffinity")
 def test_calls_are_measured_on_every_core(run, monkeypatch):
     cores, set_affinity, seen = os.sched_getaffinity(0), os.sched_setaffinity, []
     if len(cores) == 1:
-        pytest.skip("there is one core")
+        pytest.skip("there is only one core")
 
-    def note(who, where):
-        seen.append(set(where))
-        set_affinity(who, where)
+    def record(pid, mask):
+        seen.append(set(mask))
+        set_affinity(pid, mask)
 
-    monkeypatch.setattr(os, "sched_setaffinity", note)
+    monkeypatch.setattr(os, "sched_setaffinity", record)
     run.measure(["call"])
-    turns = seen[: seen.index(cores)]
-    assert turns == [{core} for core in sorted(cores) * len(turns)][: len(turns)]
+    visited = seen[: seen.index(cores)]
+    assert visited == [{core} for core in sorted(cores) * len(visited)][: len(visited)]
     assert seen.count(cores) == 4 and seen[-1] == os.sched_getaffinity(0) == cores
 
 
@@ -398,7 +399,7 @@ def test_suite_durations_are_reported(run, capsys):
     assert "call: 4 rows in " in capsys.readouterr().err
 
 
-# ---- the planner's grade ----------------------------------------------------------------------------------------
+# ---- the policy compared with every rung ------------------------------------------------------------------------
 
 
 def test_random_problems_are_reproducible_and_cover_all_kinds():
@@ -430,7 +431,8 @@ def test_shrunk_shape_keeps_proportions(shape):
 
 @pytest.fixture
 def graded(run, monkeypatch):
-    """A run with a small planner's suite; the times of its kernels, by their names, may be changed."""
+    """A run with a small planner suite, the kernels' times by name, which a test may change, and the timed
+    calls."""
     times = {"rowwise": 3e-3}
     timed = []
 
@@ -477,7 +479,8 @@ def test_slow_rungs_are_screened_out(graded):
     rows = measure_rows(run, "planner")
     assert not any("rowwise" in row.peers for row in rows)
     assert all(row.peers["naive"] == pytest.approx(19_000) for row in rows if row.op == "transpose")
-    assert not {"rowwise", "naive"} & {kernel for *_, kernel in timed}  # what is far behind is run once
+    # a rung that is far behind runs once, untimed
+    assert not {"rowwise", "naive"} & {kernel for *_, kernel in timed}
 
 
 def test_wrong_result_of_the_policy_is_found(graded, monkeypatch):
@@ -578,7 +581,7 @@ def test_the_readme_has_all_tables():
     ):
         assert line in text.splitlines()
     assert "4 MiB" not in text
-    assert "99" not in text  # another dtype is another row
+    assert "99" not in text  # rows of another dtype are not used
 
 
 def test_a_table_without_rows_is_left_out():
@@ -605,7 +608,7 @@ def test_the_terminal_shows_every_row():
 
 def test_without_nvcc_the_libraries_are_left_out(monkeypatch):
     monkeypatch.setattr(native, "find_nvcc", lambda: (_ for _ in ()).throw(_core.Error("there is no nvcc here")))
-    for name in ("torch", "cupy"):  # which would look for the GPU
+    for name in ("torch", "cupy"):  # they would look for the GPU
         monkeypatch.setitem(sys.modules, name, None)
     said = []
     found = peers.find_peers(LikeAGpu("cpu"), said.append)

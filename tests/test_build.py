@@ -1,7 +1,7 @@
-"""setup.py decides rightly, and a rung is one file and one row.
+"""The decisions of setup.py, and new rungs, each of which is one file and one row.
 
-The decisions are plain functions, tested with made-up drivers and toolkits. The added rungs are built for real,
-in a copy of the tree, with the interpreter that runs the tests.
+The decisions are plain functions, tested with invented drivers and toolkits. The added rungs are built for
+real, in a copy of the tree, with the interpreter that runs the tests.
 """
 
 import importlib.util
@@ -178,7 +178,7 @@ def test_nvcc_version_is_read(tmp_path):
 
 
 def test_rewritten_headers_are_updated_only_if_changed(tmp_path, monkeypatch):
-    """What includes a .cuh includes what the dialect makes of it, which is as old as what it says."""
+    """A rewritten .cuh keeps its modification time while its text stays the same."""
 
     class Dialect:
         text = "first"
@@ -198,7 +198,7 @@ def test_rewritten_headers_are_updated_only_if_changed(tmp_path, monkeypatch):
     for header in headers:
         os.utime(header, (1000, 1000))
     list(job.dialect_jobs("cpu", "table", [], []))
-    assert headers and all(header.stat().st_mtime == 1000 for header in headers)  # as they were
+    assert headers and all(header.stat().st_mtime == 1000 for header in headers)  # not written again
     Dialect.text = "second"
     list(job.dialect_jobs("cpu", "table", [], []))
     assert all(header.stat().st_mtime > 1000 for header in headers)
@@ -231,7 +231,7 @@ def test_objects_are_rebuilt_if_dependencies_changed(tmp_path):
 
 @pytest.mark.parametrize("newer", [False, True])
 def test_other_undefined_behaviour_is_reported_by_a_sanitizer(newer):
-    """gcc before 13 can only trap at all that UndefinedBehaviorSanitizer looks for."""
+    """gcc before 13 can trap only for all checks of UndefinedBehaviorSanitizer together."""
 
     def accepts(flag):
         return flag == "-fsanitize-trap=return" and newer
@@ -255,7 +255,7 @@ def test_missing_prerequisites_are_named(tmp_path, monkeypatch):
 # ---- one file and one row ---------------------------------------------------------------------------------------
 
 ADDED_RUNG = """\
-// Reverse an array without shared memory. Launch: blocks of 128 threads, one an element.
+// Reverse an array without shared memory. Launch: blocks of 128 threads, one per element.
 #include <cuda_runtime.h>
 
 #include "../common/dispatch.cuh"
@@ -283,7 +283,7 @@ cudaError_t launch_reverse_scratch(const reverse_args *args, cudaStream_t stream
     });
 }
 """
-# writes four megabytes behind its buffer, where nothing is
+# writes four megabytes past the end of its buffer, where nothing is allocated
 OUT_OF_BOUNDS_RUNG = ADDED_RUNG.replace("scratch", "wild").replace("out[n - 1 - i]", "out[n - 1 - i + (1 << 20)]")
 ROW = 'KERNEL(reverse, {}, {}, ANY, CPU, FLOAT32 | INT32, NONE, NONE, RUNG,\n       "added by a test")\n'
 

@@ -1,4 +1,4 @@
-"""The ceilings' kernels do what they are said to, and what is measured with them is kept."""
+"""The ceiling kernels do the work that they report, and measured ceilings are cached."""
 
 import importlib
 import json
@@ -25,7 +25,7 @@ H200 = smemkit.Ceilings(
 
 @pytest.fixture
 def cache(monkeypatch, tmp_path):
-    """A cache folder in which there is nothing, and a process that knows nothing."""
+    """An empty cache folder, and no ceilings in the memory of this process."""
     monkeypatch.setenv("SMEMKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(module, "_memory", {})
     return tmp_path / "cache"
@@ -35,7 +35,7 @@ def cache(monkeypatch, tmp_path):
 
 
 def launch(device, kernel, dtype, x, out, blocks, in_flight=1, rounds=1):
-    """Launches it and returns its work and what it has written."""
+    """Launches the kernel and returns its work and its output."""
     work = _core.ceiling(kernel, dtype, x, out, blocks, in_flight, rounds, None)
     smemkit.synchronize(device)
     return work, out.numpy()
@@ -72,7 +72,7 @@ def test_fma_does_the_reported_work(device):
     assert work == 2 * 256 * (2 * 256) * 3
     start = x[2:18] + np.arange(256, dtype=np.float32)[:, None]
     term, factor = (float(x[i]) for i in (1, 0))
-    steps = 256 * 3 // 16  # of each of 16 chains
+    steps = 256 * 3 // 16  # per chain, of 16 chains
     expected = (start * factor**steps + term * (1 - factor**steps) / (1 - factor)).sum(axis=1)
     np.testing.assert_allclose(sums, np.tile(expected, 2), rtol=1e-4)
 
@@ -84,7 +84,7 @@ def test_mma_does_the_reported_work(device, dtype):
     if smemkit.Device(device).capability < (8, 0):
         pytest.skip("mma needs sm_80")
     k = 32 if dtype == "float32" else 64
-    x = np.random.default_rng(0).integers(-4, 5, (128 + 256, k)).astype(np.float32)  # exact in all of them
+    x = np.random.default_rng(0).integers(-4, 5, (128 + 256, k)).astype(np.float32)  # exact in all three dtypes
     words = (x.view(np.uint32) >> 16).astype(np.uint16) if dtype == "bfloat16" else x.astype(dtype)
     out = on(device, np.full((3, 128, 256), np.nan, np.float32))
     work, product = launch(device, "mma", dtype, on(device, words), out, 3, rounds=5)
@@ -129,7 +129,7 @@ def test_buffers_must_be_whole_vectors(x):
         _core.ceiling("read", "uint32", on("cpu", x), on("cpu", np.zeros(256, np.uint32)), 1, 1, 1, None)
 
 
-# ---- what is measured with them ---------------------------------------------------------------------------------
+# ---- measured ceilings ------------------------------------------------------------------------------------------
 
 
 def test_the_ceilings_of_the_cpu(cache):
@@ -142,7 +142,7 @@ def test_the_ceilings_of_the_cpu(cache):
 
 
 class LikeAGpu(smemkit.Device):
-    """The CPU device, which says that it is a GPU."""
+    """The CPU device, reporting that it is a GPU."""
 
     is_cuda, capability, multiprocessors, driver_version = True, (9, 0), 2, "13.0"
 
@@ -157,7 +157,7 @@ def test_how_a_gpu_is_measured(cache, monkeypatch):
 
     def launch(kernel, dtype, x, out, blocks, in_flight, rounds, stream):
         launched.append((kernel, dtype))
-        if kernel == "mma":  # which the CPU has not
+        if kernel == "mma":  # the CPU has no such kernel
             return 3 * rounds * x.nbytes // x.dtype.itemsize
         return _core_ceiling(kernel, dtype, x, out, blocks, in_flight, min(rounds, 2), stream)
 
@@ -205,7 +205,7 @@ def test_ceilings_are_cached(cache, monkeypatch):
     assert module.known("cpu") is None
     first = smemkit.ceilings("cpu")
     assert (module.known("cpu"), smemkit.ceilings("cpu"), len(measured)) == (first, first, 1)
-    monkeypatch.setattr(module, "_memory", {})  # another process
+    monkeypatch.setattr(module, "_memory", {})  # as in another process
     assert (module.known("cpu"), smemkit.ceilings("cpu"), len(measured)) == (first, first, 1)
     assert smemkit.ceilings("cpu", refresh=True).fp32 == 2
     assert (smemkit.ceilings("cpu").fp32, len(measured)) == (2, 2)
@@ -261,7 +261,7 @@ def test_str_and_html():
         ("TF32, tensor cores", "410"),
     ):
         assert any(all(word in line for word in words) for line in text.splitlines())
-    assert " float16" not in text  # which was not measured
+    assert " float16" not in text  # it was not measured
     html = smemkit.Ceilings("<GPU>", 1e12, None, 1e12)._repr_html_()
     assert "&lt;GPU&gt;" in html
     assert "<th>FP32</th><td>1.00 TFLOP/s</td>" in html

@@ -1,4 +1,5 @@
-"""smemkit.check: what it counts, what it samples, what it leaves alone, and what it refuses."""
+"""smemkit.check: its counts, its samples of blocks, its schedules, what it must not change, and rejected
+arguments."""
 
 import threading
 
@@ -45,8 +46,9 @@ def test_tree_reduction_has_the_hardwares_wavefronts():
     assert first.blocks == first.blocks_checked == 10
     assert len(report.launches) == 2
     assert sum(line.conflicts for line in first.lines) == 0
-    # sums of integers are 64 bits wide, and 16 lanes' words fill the banks: 8 warps store 2 wavefronts each, then
-    # 4, 2 and 1 of them add with 2 each; from stride 16 on half a warp is left, and 1 is enough
+    # Sums of integers have 64 bits, so that 16 lanes fill the banks. First 8 warps store with 2 wavefronts each.
+    # Then 4, 2 and 1 warps add, with 2 wavefronts each. From stride 16 on at most half a warp adds, and 1
+    # wavefront is enough.
     adds = 2 * (4 + 2 + 1) + 5
     stores = [line.wavefronts for line in first.lines if (line.space, line.access) == ("shared", "store")]
     loads = [line.wavefronts for line in first.lines if (line.space, line.access) == ("shared", "load")]
@@ -107,7 +109,7 @@ __global__ void copy(const float4 *x, float4 *y)
 
 
 def test_divergent_lanes_are_requests_of_their_own():
-    """A loop whose odd lanes leave early: eight requests of 16 lanes, not four of 32."""
+    """Half of the lanes skip each iteration: eight requests of 16 lanes, not four of 32."""
     kernel = smemkit.Kernel("""
         __global__ void skip(const float *x, float *y)
         {
@@ -126,7 +128,7 @@ def test_divergent_lanes_are_requests_of_their_own():
 
 
 def test_access_logs_beyond_their_capacity_are_merged():
-    """A thread's log has room for some thousand accesses; what does not fit is merged on the way."""
+    """A thread's log holds some thousand accesses. When it is full, its accesses are merged."""
     kernel = smemkit.Kernel("""
         __global__ void rows(const float *x, float *y, int n)
         {
@@ -142,7 +144,7 @@ def test_access_logs_beyond_their_capacity_are_merged():
     assert load.sectors == load.ideal_sectors == 2 * 10_000
 
 
-# ---- which blocks ----
+# ---- sampled blocks ----
 
 
 def test_large_grids_are_sampled_and_the_report_says_so():
@@ -176,7 +178,7 @@ def test_an_operation_of_several_launches_reports_each():
 
 
 def test_neighbours_are_among_the_blocks_of_a_sample():
-    """What blocks do to each other they do to their neighbours, mostly."""
+    """Most races between blocks are races between neighbours."""
     kernel = smemkit.Kernel("""
         __global__ void smooth(float *u)
         {
@@ -273,7 +275,7 @@ def test_loop_over_the_same_words_is_not_a_hang():
     assert report.ok, report
 
 
-# ---- what it leaves alone ----
+# ---- what it must not change ----
 
 
 def test_check_does_not_change_arguments():
@@ -331,7 +333,7 @@ def test_fault_ends_only_its_block():
     assert smemkit.check(smemkit.sum, np.ones(100, np.float32)).ok
 
 
-# ---- what it refuses ----
+# ---- rejected arguments ----
 
 
 @pytest.mark.parametrize(
@@ -388,7 +390,7 @@ def test_line_tables_are_kept_in_the_cache(monkeypatch, tmp_path):
     assert len(expected) == len(set(expected)) == 4
     (entry,) = (tmp_path / "cache").iterdir()
     with monkeypatch.context() as patch:
-        patch.setattr(checker._Lines, "_read", None)  # not called
+        patch.setattr(checker._Lines, "_read", None)  # must not be called
         assert lines() == expected
     entry.write_bytes(entry.read_bytes()[:-100])
     assert lines() == expected

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it writes, how it ends; and what it measures it has checked."""
+"""The command line: its output, files and exit status; and that it checks what it measures."""
 
 import json
 from functools import partial
@@ -11,7 +11,7 @@ import smemkit
 from smemkit import bench, demo, ops
 from smemkit.__main__ import main
 
-FIELDS = [  # the contract with whoever reads a reference file
+FIELDS = [  # of a reference file's rows, a public format
     *(
         "suite",
         "op",
@@ -33,7 +33,7 @@ ENVIRONMENT = {"gpu", "driver", "cuda", "smemkit", "commit", "date", "cpu", "pee
 
 
 def printed(capsys):
-    """What was printed, in one line."""
+    """The printed output as one line."""
     return " ".join(capsys.readouterr().out.split())
 
 

@@ -1,4 +1,4 @@
-"""Devices: which is the default, what they say, and what threads, forks and Ctrl-C do to them."""
+"""Devices: the default, their properties and memory, and what threads, forks and Ctrl-C do to them."""
 
 import gc
 import signal
@@ -18,8 +18,8 @@ import smemkit
 from smemkit import _core
 
 
-def where():
-    """The device that nobody has named."""
+def default_device():
+    """The device of a call that names none."""
     return smemkit.zeros(1).device
 
 
@@ -48,20 +48,20 @@ def test_environment_with_missing_device():
 
 
 def test_device_context_sets_the_default(device):
-    before = where()
+    before = default_device()
     with smemkit.Device(device) as entered:
-        assert (where(), entered, smemkit.Device()) == (device, device, device)
+        assert (default_device(), entered, smemkit.Device()) == (device, device, device)
         with smemkit.Device("cpu"):
-            assert where() == "cpu"
-        assert where() == device
-    assert where() == before
+            assert default_device() == "cpu"
+        assert default_device() == device
+    assert default_device() == before
 
 
 def test_device_context_restores_the_default_on_error(device):
-    before = where()
+    before = default_device()
     with pytest.raises(KeyError), smemkit.Device(device):
         raise KeyError
-    assert where() == before
+    assert default_device() == before
 
 
 def test_default_device_is_per_thread(device):
@@ -79,7 +79,7 @@ def test_host_kernels_ignore_the_default_device(device):
         assert_array_equal(smemkit.matmul(x, y, kernel="sequential"), expected)
 
 
-# ---- what they say ----------------------------------------------------------------------------------------------
+# ---- properties -------------------------------------------------------------------------------------------------
 
 
 def test_the_cpu_is_always_there_and_last():
@@ -140,11 +140,11 @@ def test_synchronize(device):
     smemkit.synchronize()
 
 
-# ---- their memory -----------------------------------------------------------------------------------------------
+# ---- memory -----------------------------------------------------------------------------------------------------
 
 
 def statistics(device):
-    """The memory's, when all that was released is given back."""
+    """Memory statistics after all pending releases."""
     smemkit.synchronize(device)
     gc.collect()
     smemkit.synchronize(device)
@@ -161,7 +161,7 @@ def test_memory_stats_count_arrays(device):
     view = array[::2]
     assert statistics(device).used == now.used
     del array
-    assert statistics(device).used == now.used  # the view's
+    assert statistics(device).used == now.used  # the view keeps it
     del view
     after = statistics(device)
     assert (after.used, after.peak) == (before.used, now.peak)
@@ -173,7 +173,7 @@ def test_calls_release_scratch_memory(device):
     assert_array_equal(smemkit.sum(x, 0, device=device), x.sum(0))
     after = statistics(device)
     assert after.used == before.used
-    assert after.peak >= x.nbytes // 3  # a part, perhaps
+    assert after.peak >= x.nbytes // 3  # the call may be divided into parts
 
 
 def test_empty_cache_keeps_live_arrays(device):
@@ -193,7 +193,7 @@ def test_empty_cache_gives_memory_back(device):
     before = smemkit.memory_stats(device).reserved
     array = smemkit.empty(1 << 30, "uint8", device=device)
     del array
-    assert smemkit.memory_stats(device).reserved >= before + (1 << 30)  # kept for the next one
+    assert smemkit.memory_stats(device).reserved >= before + (1 << 30)  # kept for the next allocation
     free = smemkit.Device(device).free_bytes
     smemkit.empty_cache(device)
     assert smemkit.memory_stats(device).reserved <= before
@@ -285,7 +285,7 @@ def test_eight_threads_call_all_operations_at_once(device):
 FORK = """
 import os, sys, numpy, smemkit
 x = numpy.arange(1000, dtype=numpy.float32)
-assert smemkit.sum(x, device="cpu") == x.sum()  # the workers live
+assert smemkit.sum(x, device="cpu") == x.sum()  # the workers are running
 child = os.fork()
 right = all(smemkit.sum(x, block_size=32, device="cpu") == x.sum() for _ in range(10))
 if child == 0:
@@ -328,11 +328,11 @@ def test_cuda_refuses_a_forked_child_and_says_why(device):
 
 CTRL_C = """
 import numpy, signal, smemkit, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # the background job of a shell ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 x = numpy.ones((6000, 6000), numpy.float32)
 out = numpy.full_like(x, numpy.nan)
 bytes = smemkit.zeros((24000, 12000), numpy.int8, device="cpu")
-long_calls = {  # minutes, or seconds
+long_calls = {  # they take minutes or seconds
     "naive": lambda: smemkit.matmul(x, x, kernel="naive", out=out, device="cpu"),
     "sequential": lambda: smemkit.matmul(x, x, kernel="sequential", out=out, device="cpu"),
     "sequential reduce": lambda: [smemkit.reduce(bytes, "std", kernel="sequential") for _ in range(20)],
@@ -364,7 +364,7 @@ def test_ctrl_c_ends_a_launch_and_the_next_one_works(call):
             process.send_signal(signal.SIGINT)
             start = time.perf_counter()
             assert process.stdout.readline() == "interrupted\n"
-            assert time.perf_counter() - start < 0.5 + 1.5  # on a machine that is busy
+            assert time.perf_counter() - start < 0.5 + 1.5  # allows for a busy machine
             assert process.stdout.readline() == "goes on\n"
             assert process.wait(timeout=60) == 0
         finally:
@@ -430,7 +430,7 @@ for thread in threads:
 n = 0
 while time.monotonic() < end:
     n += 1
-    smemkit.set_num_threads(1 + 5 * (n % 2))  # whoever launches next ends workers that others may count on
+    smemkit.set_num_threads(1 + 5 * (n % 2))  # the next launch ends workers that other launches may rely on
     time.sleep(0.0005)
 for thread in threads:
     thread.join()

@@ -1,5 +1,5 @@
-"""What smemkit/scanner.py leaves of a source, and what smemkit/dialect.py makes of it. No compiler is asked here;
-test_kernel.py does that.
+"""The device code that smemkit/scanner.py extracts from a source, and how smemkit/dialect.py rewrites it. No
+compiler runs here; test_kernel.py compiles.
 """
 
 import importlib.util
@@ -14,10 +14,10 @@ ROOT = Path(__file__).resolve().parents[1]
 KERNEL = "__global__ void k(int *x) { *x = 1; }\n"
 
 
-def kept(source):
+def device_lines(source):
     """The device code without blank lines."""
     code = scanner.scan(source)
-    assert code.text.count("\n") == source.count("\n")  # lines stay where they are
+    assert code.text.count("\n") == source.count("\n")  # line numbers stay
     return [line.strip() for line in code.text.splitlines() if line.strip()]
 
 
@@ -53,7 +53,7 @@ def test_dialect_loads_by_itself():
     ],
 )
 def test_host_code_is_left_out(host):
-    assert kept(host + "\n" + KERNEL + host) == [KERNEL.strip()]
+    assert device_lines(host + "\n" + KERNEL + host) == [KERNEL.strip()]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_host_code_is_left_out(host):
     ],
 )
 def test_device_code_stays(device):
-    assert kept(device + "\n" + KERNEL) == [device, KERNEL.strip()]
+    assert device_lines(device + "\n" + KERNEL) == [device, KERNEL.strip()]
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,15 @@ def test_device_code_stays(device):
 )
 def test_declarations_used_by_device_code_stay(declaration, use):
     kernel = f"__global__ void k() {{ {use} }}"
-    assert kept(f"{declaration}\n{kernel}\n") == [declaration, kernel]
+    assert device_lines(f"{declaration}\n{kernel}\n") == [declaration, kernel]
     macro = f"#define USE {use}"
     kernel = "__global__ void k() { USE }"
-    assert kept(f"{macro}\n{declaration}\n{kernel}\n") == [macro, declaration, kernel]
+    assert device_lines(f"{macro}\n{declaration}\n{kernel}\n") == [macro, declaration, kernel]
 
 
 def test_indirectly_used_declarations_stay():
     source = "const int A = 1;\nconst int B = A;\nstruct s { int x[B]; };\n__device__ s v;\nconst int C = 1;\n"
-    assert kept(source) == source.splitlines()[:4]
+    assert device_lines(source) == source.splitlines()[:4]
 
 
 MEMBERS = """
@@ -119,14 +119,14 @@ __global__ void k(type<int> x) {{ }}
 """
 
 
-def keeps(member, device="HD void f();", head="type : base<int>", outside=""):
-    """Whether a member stays, and everything else with it."""
+def keeps_member(member, device="HD void f();", head="type : base<int>", outside=""):
+    """Whether a member stays. Everything else must stay."""
     source = "#define HD __host__ __device__\n#define CHECK(e) check(e, cudaSuccess)\n#define CONSTANT\n"
     source += MEMBERS.format(head=head, member=member, device=device, outside=outside)
     expected = [line.strip() for line in source.splitlines() if line.strip()]
     rest = [line for line in expected if line != member]
-    assert kept(source) in (expected, rest)
-    return kept(source) == expected
+    assert device_lines(source) in (expected, rest)
+    return device_lines(source) == expected
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def keeps(member, device="HD void f();", head="type : base<int>", outside=""):
     ],
 )
 def test_host_members_are_left_out(member):
-    assert not keeps(member)
-    assert not keeps(member, "__device__ type(int);", "__align__(16) type final : public base<3>, other")
-    assert not keeps(member, "CONSTANT __global__ void f() { }", "type")
+    assert not keeps_member(member)
+    assert not keeps_member(member, "__device__ type(int);", "__align__(16) type final : public base<3>, other")
+    assert not keeps_member(member, "CONSTANT __global__ void f() { }", "type")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_host_members_are_left_out(member):
     ],
 )
 def test_kept_members_of_types(member):
-    assert keeps(member)
+    assert keeps_member(member)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_kept_members_of_types(member):
     ],
 )
 def test_members_that_are_defined_outside(member, outside, stays):
-    assert keeps(member, outside=outside) == stays
+    assert keeps_member(member, outside=outside) == stays
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_members_that_are_defined_outside(member, outside, stays):
     ],
 )
 def test_types_without_device_members(member, stays):
-    assert keeps(member, device="int a;") == stays
+    assert keeps_member(member, device="int a;") == stays
 
 
 def test_members_of_nested_types_and_typedefs():
@@ -261,7 +261,7 @@ __device__ int f() { return 1; }
 __device__ int f() { return 2; }
 #endif
 """
-    assert kept(source) == [line for line in source.splitlines() if "host" not in line and line != "}"]
+    assert device_lines(source) == [line for line in source.splitlines() if "host" not in line and line != "}"]
 
 
 def test_macros_that_expand_to_specifiers_or_declarations():
@@ -278,7 +278,9 @@ DEFINE(int)
 int main() { }
 """
     code = scanner.scan(source)
-    assert kept(source) == [line for line in source.splitlines() if line not in ("HOST(g)", "int main() { }")]
+    assert device_lines(source) == [
+        line for line in source.splitlines() if line not in ("HOST(g)", "int main() { }")
+    ]
     assert code.generated
 
 
@@ -376,7 +378,7 @@ def test_shared_variables_become_references(declaration, types, names):
     inside = text[text.index("{") + 1 : text.rindex("}")]
     plain = " ".join(re.sub(r"SMEMKIT_SHARED_TYPE\((\w+)\)", r"\1", inside).split())
     assert plain == types + "".join(f" SMEMKIT_SHARED({name}, 0);" for name in names)
-    assert text.count("\n") == declaration.count("\n") + 2  # lines stay the author's
+    assert text.count("\n") == declaration.count("\n") + 2  # line numbers stay the author's
 
 
 def test_alignments_of_shared_variables_are_kept():

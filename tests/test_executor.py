@@ -1,7 +1,8 @@
-"""The executor runs whole CUDA programs: executor/*.cu check themselves, executor/faults/*.cu must be found out.
+"""The executor runs whole CUDA programs: executor/*.cu check themselves, and the faults of executor/faults/*.cu
+must be reported.
 
-Every program in those folders is a test, on every toolchain that compiles kernels. The executor is built here from
-its sources, without Python and without the package.
+Every program in those folders is a test, with every toolchain that compiles kernels. The executor is built here
+from its sources, without Python and without the package.
 """
 
 import importlib.util
@@ -17,13 +18,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-CPU = ROOT / "csrc" / "cpu"
+EXECUTOR = ROOT / "csrc" / "executor"
 PROGRAMS = Path(__file__).resolve().parent / "executor"
 
 TOPICS = sorted(path.stem for path in PROGRAMS.glob("*.cu"))
 FAULTS = sorted(f"faults/{path.stem}" for path in (PROGRAMS / "faults").glob("*.cu"))
 TIMEOUT = 30  # seconds; a program takes less than 3
-# what depends on how fibers are switched
+# programs that depend on how fibers are switched
 FIBER_DEPENDENT = ["async", "atomics", "barriers", "cooperative", "cuda_atomic", "named_barriers", "warp"]
 
 
@@ -32,7 +33,7 @@ class Toolchain:
     cc: str
     cxx: str
     programs: tuple
-    c_flags: tuple = ()  # of the executor alone
+    c_flags: tuple = ()  # for the executor only
     link: tuple = ()
     run: tuple = ()
 
@@ -56,7 +57,7 @@ TOOLCHAINS = {
         "g++",
         ("barriers", "warp", "faults/early_return"),
         c_flags=("-g", *SANITIZE),
-        link=(*SANITIZE, "-lubsan"),  # which g++ leaves out where the kernels' own checks trap
+        link=(*SANITIZE, "-lubsan"),  # g++ omits it because the kernels' own checks trap
     ),
     "aarch64": Toolchain(
         "aarch64-linux-gnu-gcc",
@@ -96,13 +97,14 @@ def _accepts(compiler, flag):
 
 
 class Builder:
-    """Compiles in the background what the selected tests need: once a toolchain the executor, then programs."""
+    """Compiles in the background what the selected tests need: the executor once per toolchain, then the
+    programs."""
 
     def __init__(self, folder, wanted):
         self.folder = folder
         self.pool = ThreadPoolExecutor(os.cpu_count())
         self.sources = folder / "sources"
-        for source in [*PROGRAMS.rglob("*.cu"), *PROGRAMS.rglob("*.h")]:  # headers launch kernels, too
+        for source in [*PROGRAMS.rglob("*.cu"), *PROGRAMS.rglob("*.h")]:  # headers launch kernels too
             target = self.sources / source.relative_to(PROGRAMS)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(DIALECT.rewrite(source.read_text(), str(source)))
@@ -117,11 +119,9 @@ class Builder:
         folder = self.folder / name
         folder.mkdir()
         jobs = []
-        for source in [*sorted(CPU.glob("*.c")), ROOT / "csrc" / "analysis.c"]:
-            if source.name in ("device.c", "hooks.c"):  # the package's side of it, and the checked kernels'
-                continue
+        for source in sorted(EXECUTOR.glob("*.c")):
             target = folder / f"{source.stem}.o"
-            flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-I", ROOT / "csrc", "-I", CPU, *toolchain.c_flags]
+            flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *toolchain.c_flags]
             job = self.pool.submit(_compile, toolchain.cc, *flags, "-c", source, "-o", target)
             jobs.append((job, target))
         return jobs
@@ -134,7 +134,7 @@ class Builder:
             job.result()
         _compile(
             *(toolchain.cxx, *DIALECT.compile_flags(partial(_accepts, toolchain.cxx))),
-            *("-I", CPU / "include", "-I", CPU),
+            *("-I", EXECUTOR / "include"),
             *("-x", "c++", source, "-x", "none", *(target for _, target in objects)),
             *(*toolchain.link, "-lpthread", "-o", target),
         )
@@ -189,17 +189,17 @@ def _assert_passed(done):
 
 
 def _expected_reports(source):
-    """The patterns of the reports that a faulty program announces in `EXPECT error: message` comments."""
+    """Patterns for the reports that a faulty program lists in `EXPECT error: message` comments."""
     text = source.read_text()
-    places = {}
+    positions = {}
     for number, line in enumerate(text.splitlines(), 1):
-        places |= dict.fromkeys(re.findall(r"// ([A-Z]+)$", line), f"{source}:{number}")
-    comments = re.sub(r"\n\s*// (?!EXPECT )", " ", text)  # an announcement may take several lines
+        positions |= dict.fromkeys(re.findall(r"// ([A-Z]+)$", line), f"{source}:{number}")
+    comments = re.sub(r"\n\s*// (?!EXPECT )", " ", text)  # a comment may have several lines
     patterns = []
-    for announced in re.findall(r"// EXPECT (.*)", comments):
-        report = re.sub(r"@([A-Z]+)", lambda match: places[match[1]], announced)
+    for expectation in re.findall(r"// EXPECT (.*)", comments):
+        report = re.sub(r"@([A-Z]+)", lambda match: positions[match[1]], expectation)
         patterns.append("fault " + ".*".join(map(re.escape, report.split("*"))))
-    assert patterns, f"{source} announces nothing"
+    assert patterns, f"{source} has no EXPECT comment"
     return patterns
 
 
@@ -220,7 +220,7 @@ def test_faulty_program_is_reported(toolchain, program, builder):
 @pytest.mark.gpu
 @pytest.mark.parametrize("program", TOPICS)
 def test_program_on_gpu(program, tmp_path):
-    """The same programs, unchanged, under nvcc: what they expect is what a GPU does."""
+    """The same programs, unchanged, compiled with nvcc: a GPU behaves as they expect."""
     import smemkit
 
     nvcc = shutil.which("nvcc")

@@ -1,5 +1,5 @@
-"""What goes wrong, at any point of any call, loses nothing: not memory, not references, not the next call, and not
-a clean end of the process."""
+"""An error at any point of any call loses nothing: no memory, no references, and neither the next call nor a
+clean end of the process fails."""
 
 import contextlib
 import copy
@@ -24,7 +24,7 @@ GPU = pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mar
 
 
 class CallOperands:
-    """What the calls below are made with."""
+    """The operands of the calls below."""
 
     def __init__(self, device):
         self.device = device
@@ -36,7 +36,7 @@ class CallOperands:
         self.rows, self.pickled = self.array[::2, ::-1], pickle.dumps(self.array)
 
     def held(self):
-        """How often each is referred to."""
+        """The reference counts of the operands and of shared objects."""
         owned = [value for value in vars(self).values() if not isinstance(value, (np.dtype, bytes, str))]
         shared = [self.x.dtype, self.wide.dtype, self.array.dtype, self.other.dtype, smemkit.Array, smemkit.Stream]
         return [sys.getrefcount(thing) for thing in (*owned, *shared)]
@@ -149,12 +149,12 @@ def refused(name):
 
 
 def without_memory(t):
-    """Each of these once, without memory on the device."""
+    """Makes each of these calls once while allocations on the device fail."""
     for name in ("matmul", "convert", "asarray", "add", "in parts", "copies"):
         _core.fail_allocation(1)
         with contextlib.suppress(smemkit.OutOfMemoryError):
             CALLS[name](t)
-            pytest.fail(f"it needs no memory: {name}")
+            pytest.fail(f"no allocation failed: {name}")
         _core.fail_allocation(0)
 
 
@@ -162,7 +162,7 @@ EVERY = CALLS | {f"refused: {name}": refused(name) for name in REFUSED} | {"with
 
 
 def state(t):
-    """What must not grow."""
+    """The counts that must not grow."""
     smemkit.synchronize(t.device)
     gc.collect()
     return t.held(), _core.allocations(), smemkit.memory_stats(t.device).used
@@ -174,7 +174,8 @@ def state(t):
 @pytest.mark.covering(most=9)
 def test_ten_thousand_calls_of_each_kind_leave_nothing_behind(device, name):
     t, call = CallOperands(device), EVERY[name]
-    count = times(10_000, 1000) // (10 if name in ("in parts", "without memory") else 1)  # which are ten in one
+    # "in parts" and "without memory" make about ten calls each
+    count = times(10_000, 1000) // (10 if name in ("in parts", "without memory") else 1)
     for _ in range(50):
         call(t)
     before, blocks = state(t), sys.getallocatedblocks()
@@ -235,21 +236,21 @@ for stream in streams:
         kept += [x @ x, smemkit.transpose(x)]
         kept.append(stream.record())
 """,
-    "the crews live": """
+    "the thread pools are running": """
 smemkit.transpose(large, device=device)
 """,
     "the main thread has raised SystemExit": """
 smemkit.transpose(large, device=device)
 sys.exit(0)
 """,
-    "a daemon is in a call": """
+    "a daemon thread is in a call": """
 def work():
     while True:
         smemkit.matmul(large, large, device=device)
 threading.Thread(target=work, daemon=True).start()
 time.sleep(1)
 """,
-    "daemons copy": """
+    "daemon threads copy": """
 def work():
     while True:
         smemkit.transpose(large, device=device)
@@ -257,7 +258,7 @@ for _ in range(4):
     threading.Thread(target=work, daemon=True).start()
 time.sleep(1)
 """,
-    "a daemon queues work": """
+    "a daemon thread queues work": """
 def work():
     x = smemkit.asarray(large, device=device)
     while True:
@@ -291,7 +292,7 @@ thread = threading.Thread(target=work)
 thread.start()
 thread.join()
 """,
-    "arrays go at the very end": """
+    "arrays are released at the very end": """
 class Last:
     def __init__(self, array):
         self.array = array
@@ -331,7 +332,8 @@ atexit.register(lambda: last())
 
 
 def test_calls_in_atexit_work(device):
-    """Those that are registered before smemkit is imported come after its own: there are no crews any more."""
+    """Functions that are registered before smemkit is imported run after its own, when its thread pools have
+    ended."""
     done = run_python("-c", ATEXIT_SCRIPT + SCRIPT_SETUP + "smemkit.transpose(large, device=device)", device)
     assert (done.returncode, done.stdout, done.stderr) == (0, "worked\n", "")
     done = run_python("-c", SCRIPT_SETUP + ATEXIT_SCRIPT, device)
@@ -351,7 +353,7 @@ import os, pickle
 x = np.arange(1000, dtype=np.float32)
 there, stream = smemkit.asarray(x, device=device), smemkit.Stream(device=device)
 event = stream.record()
-smemkit.transpose(large, device=device)  # the crews live
+smemkit.transpose(large, device=device)  # the thread pools are running
 child = os.fork()
 if child == 0:
     calls = [
@@ -383,7 +385,7 @@ if child == 0:
     assert smemkit.sum(x, device="cpu") == x.sum()
     assert there[1:].shape == (999,)
     del there, stream, event
-    sys.exit(7)  # the interpreter ends as it always does
+    sys.exit(7)  # the interpreter ends normally
 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 assert status == 7, status
 assert smemkit.sum(there).item() == x.sum()
@@ -401,7 +403,7 @@ def test_forked_child_gets_an_error_and_exits_cleanly(device):
 LOST = """
 x = np.arange(1000, dtype=np.float32)
 there, stream = smemkit.asarray(x, device=device), smemkit.Stream(device=device)
-if "crews" in sys.argv:
+if "pools" in sys.argv:
     smemkit.transpose(large, device=device)
 host, out = (large, np.full_like(large, np.nan)) if "large" in sys.argv else (x, np.full(1000, np.nan, np.float32))
 bad = smemkit.Kernel("__global__ void bad(float *x) { x[1ll << 44] = 1; }")
@@ -431,7 +433,7 @@ calls = [
     lambda: smemkit.memory_stats(device),
     lambda: smemkit.empty_cache(device),
 ]
-living = _core.allocations()
+allocated = _core.allocations()
 for turn in range(3):
     for i, call in enumerate(calls):
         start = time.perf_counter()
@@ -443,21 +445,21 @@ for turn in range(3):
         else:
             raise AssertionError(i)
         assert smemkit.matmul(x[:10], x[:10], device="cpu") == 285
-assert _core.allocations() == living
+assert _core.allocations() == allocated
 del there, stream
 assert smemkit.asarray(x, device="cpu").numpy().sum() == x.sum()
 """
 
 
 @GPU
-@pytest.mark.parametrize("words", [(), ("crews",), ("large",), ("crews", "large")], ids=str)
-def test_lost_gpu_fails_fast_and_the_cpu_device_works(device, words):
+@pytest.mark.parametrize("options", [(), ("pools",), ("large",), ("pools", "large")], ids=str)
+def test_lost_gpu_fails_fast_and_the_cpu_device_works(device, options):
     pytest.importorskip("cuda.core")
-    done = run_python("-c", SCRIPT_SETUP + LOST, device, *words, timeout=120)
+    done = run_python("-c", SCRIPT_SETUP + LOST, device, *options, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# ---- an error in between ----------------------------------------------------------------------------------------
+# ---- errors during a call ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -484,7 +486,7 @@ def test_device_out_is_untouched_or_reported_as_partial(device, whole):
 
 
 def test_failing_threads_do_not_affect_others(device):
-    """Every other call is refused or has no memory; the others are right."""
+    """Every second call is rejected; the others must be correct."""
     t, wrong = CallOperands(device), []
 
     def work(i):
@@ -497,11 +499,11 @@ def test_failing_threads_do_not_affect_others(device):
             except BaseException as error:
                 wrong.append(error)
 
-    living = _core.allocations()
+    allocated = _core.allocations()
     threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert not wrong
-    assert _core.allocations() == living
+    assert _core.allocations() == allocated

@@ -1,18 +1,18 @@
-"""The checker on kernels with the mistakes that people make, and on right ones.
+"""The checker on kernels with common mistakes, and on correct ones.
 
-Each faulty/NAME.cu has one mistake, and faulty/NAME.fixed.cu is the same without it; right/*.cu have none. A file
-begins with what it is and how it is run:
+Each faulty/NAME.cu has one mistake, faulty/NAME.fixed.cu is the same kernel without it, and right/*.cu have
+none. A file begins with comments that say what it is and how to run it:
 
-    // The idea, or the mistake, in a line.
-    // topic: buffer reuse                      of a faulty one: its kind of mistake
+    // The idea, or the mistake, in one line.
+    // topic: buffer reuse                      the kind of mistake, in faulty files
     // launch: grid 2x2, block 64, shared 256
-    // kernel: name                             where the file has several
-    // arg x: float[128] = random               as `smemkit check --arg` has it, in the signature's order
+    // kernel: name                             if the file has several
+    // arg x: float[128] = random               as for `smemkit check --arg`, in the signature's order
     // schedule: lockstep                       instead of serial
-    // fault: race RAW warp-synchronous         what must be found: kind, hazard, and whether within a warp
+    // fault: race RAW warp-synchronous         the expected fault: kind, hazard, and whether within a warp
 
-and marks the lines: HERE is Fault.line, THERE is Fault.other_line (of a race, either may be either; a race
-without THERE is one of a line with itself), and at ALSO more of the same kind may be found.
+Further comments mark the lines. HERE is Fault.line, THERE is Fault.other_line; for a race they may be swapped,
+and a race without THERE is one of a line with itself. At ALSO more faults of the same kind may be found.
 """
 
 import os
@@ -39,7 +39,7 @@ MARK = re.compile(r"// (HERE|THERE|ALSO)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Case:
-    """A source file, and what its comments say of it."""
+    """A source file and the content of its comments."""
 
     path: Path
     topic: str
@@ -48,12 +48,12 @@ class Case:
     block: tuple
     shared: int
     schedule: str
-    arguments: tuple  # of (name, description)
-    fault: tuple  # of words
+    arguments: tuple  # pairs (name, description)
+    fault: tuple  # words
     marks: dict  # line → HERE, THERE or ALSO
 
     def check(self, **options):
-        """What the checker says of it."""
+        """The checker's report."""
         return smemkit.check(self.launch(), *self.operands().values(), **{"schedule": self.schedule, **options})
 
     def launch(self):
@@ -77,7 +77,7 @@ def compiled(case):
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_ahead(request):
-    """The compilers of all tests that are wanted, side by side."""
+    """Compiles the kernels of all selected tests in parallel."""
     calls = [getattr(item, "callspec", None) for item in request.session.items]
     cases = {call.params["case"] for call in calls if call and isinstance(call.params.get("case"), Case)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -112,7 +112,7 @@ FAULTY = [read(path) for path in sorted((TESTS / "faulty").glob("*.cu")) if not 
 each_faulty = pytest.mark.parametrize("case", [pytest.param(case, id=case.path.stem) for case in FAULTY])
 
 
-@pytest.mark.parametrize("order", ["as told", "random"])
+@pytest.mark.parametrize("order", ["as declared", "random"])
 @each_faulty
 @pytest.mark.covering(1, most=60)
 def test_fault_is_found_at_its_line(case, order, monkeypatch):
@@ -176,7 +176,7 @@ def test_corpus_is_complete():
         assert fixed.arguments == case.arguments, fixed.path
 
 
-# ---- what the right ones compute --------------------------------------------------------------------------------
+# ---- results of the correct kernels -----------------------------------------------------------------------------
 
 
 def rows(x, width):
@@ -271,7 +271,7 @@ def first_three_warps(x, y):
     return y.y, want.reshape(2, 128)
 
 
-EXPECTED_RESULTS = {  # of x, the arguments before, and y, those after: what came and what must come
+EXPECTED_RESULTS = {  # x: arguments before the launch, y: after it → actual and expected values
     "argmax_structs": lambda x, y: (y.where[0], x.x.argmax()),
     "async_copy": lambda x, y: (rows(y.y, 128), rows(x.x, 128)[:, ::-1]),
     "async_copy_own": lambda x, y: (y.y, x.x + 1),
@@ -390,7 +390,7 @@ def test_package_kernels_have_no_fault(row, dtype, options):
     operands, _ = small_problem(row.op, dtype)
     if row.op in SHAPES:
         operands = [integers(shape, dtype) for shape in SHAPES[row.op]]
-    if row.op not in ("add_one", "convert"):  # which have one kernel and no choice
+    if row.op not in ("add_one", "convert"):  # these have one kernel and no kernel=
         options = {"kernel": row.name, **options}
     report = smemkit.check(getattr(smemkit, row.op), *operands, **options)
     assert report.ok, report

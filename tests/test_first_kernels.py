@@ -1,4 +1,4 @@
-"""reverse and add_one, the tutorials' first kernels: every element, on all sizes."""
+"""reverse and add_one, the tutorials' first kernels: every element, for many sizes."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SIZES = [1, 2, 3, 1009, *(n for block in BLOCKS for n in (block - 1, block, bloc
 def test_reverse(device, kernel, n):
     x = numbered(n, kernel.dtype)
     for _ in range(2):
-        on(device, poison(n, kernel.dtype))  # is gone at once: the result may find it in its memory
+        on(device, poison(n, kernel.dtype))  # released at once: the result may reuse its memory
     with launching(1):
         result = kernel(on(device, x))
     assert_array_equal(result.numpy(), x[::-1], strict=True)
@@ -44,7 +44,7 @@ def test_reverse_into_out(device, kernel):
     assert_array_equal(out.numpy(), np.flip(x), strict=True)
     kernel(array, out=array)
     assert_array_equal(array.numpy(), np.flip(x), strict=True)
-    single = np.empty((), kernel.dtype)  # of which a call without out makes a scalar
+    single = np.empty((), kernel.dtype)  # a call without out would return a scalar
     assert kernel(np.ones((), kernel.dtype), out=single, device=device) is single
     assert single == 1
 

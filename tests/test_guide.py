@@ -1,4 +1,5 @@
-"""notebooks/checking.md: its examples do what it says, no kind of fault is missing; `smemkit check` for real."""
+"""notebooks/checking.md: its examples give the results that it shows, and it lists every kind of fault. The
+command `smemkit check`, with the compiler and the checker."""
 
 import json
 import re
@@ -36,7 +37,7 @@ RIGHT = RACING.replace("    if (i < n &&", "    __syncthreads();\n    if (i < n 
 
 @pytest.fixture
 def halo(tmp_path, monkeypatch):
-    """A function that writes halo.cu, where the guide has it; the working directory is its project."""
+    """A function that writes halo.cu to the guide's paths. The working directory is temporary."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kernels").mkdir()
 

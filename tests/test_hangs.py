@@ -1,4 +1,4 @@
-"""Waits that cannot end are told at once, and those that can are not: by what the threads do, not by the time."""
+"""Endless waits are reported at once, and finite ones are not: what the threads do decides, not the time."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ __global__ void wait(int *x)
     __syncthreads();
 }
 """
-RIGHT = {
+FINITE_WAITS = {
     "a counter in a register": (2, 2, "int n = 0; while (atomicAdd(&x[0], 0) == 0 && n++ < 50000);"),
     "a counter in global memory": (
         1,
@@ -103,8 +103,8 @@ RIGHT = {
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """No wait is told by the watchdog; and two blocks run at once."""
+def no_watchdog(monkeypatch):
+    """Disables the watchdog, and lets two blocks run at once."""
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "0")
     before = smemkit.get_num_threads()
     smemkit.set_num_threads(2)
@@ -166,10 +166,10 @@ def test_grid_barrier_with_non_resident_blocks():
     assert not hangs(smemkit.Kernel(GRID_BARRIER)[2, 64], "serial")
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", FINITE_WAITS)
 @pytest.mark.covering(most=3)
 def test_finite_wait_is_not_reported(name):
-    grid, block, body = RIGHT[name]
+    grid, block, body = FINITE_WAITS[name]
     launch = wait(body)[grid, block]
     for schedule in times(SCHEDULES, SCHEDULES[:1]):
         assert not hangs(launch, schedule)

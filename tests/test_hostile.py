@@ -1,5 +1,5 @@
-"""Arrays of others that are not what they say they are: refused by name, before a byte of theirs is touched, and
-given back once. All on the CPU, so that the sanitizers see it."""
+"""Malformed arrays of other libraries: they are rejected, with the argument's name, before any of their bytes
+is accessed, and released once. All on the CPU, so that the sanitizers see it."""
 
 import ctypes
 import gc
@@ -10,7 +10,19 @@ import time
 
 import numpy as np
 import pytest
-from capsules import NAMES, Exporter, address, delete, exchanging, fail, give_nothing, kept, opened, table, taken
+from capsules import (
+    NAMES,
+    Exporter,
+    address,
+    delete,
+    exchanging_class,
+    fail,
+    give_nothing,
+    read_capsule,
+    table,
+    tables,
+    take_capsule,
+)
 from cases import launching, on, run_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,13 +96,13 @@ def test_malformed_capsule(what, versioned, use):
     if what == "used" and versioned:
         fields = {"name": b"used_dltensor_versioned"}
     exporter, before = Exporter(versioned=versioned, **fields), _core.allocations()
-    own = "name" in fields  # what has not been taken
+    untaken = "name" in fields  # the capsule was not taken
     with launching(0), pytest.raises(error, match=re.escape(message)) as caught:
         USES[use](exporter)
     assert str(caught.value).startswith("x: " if use == "from_dlpack" else f"{use}: ")
     del caught
     gc.collect()
-    assert exporter.deleted == (0 if own else 1)
+    assert exporter.deleted == (0 if untaken else 1)
     assert _core.allocations() == before
 
 
@@ -210,7 +222,7 @@ MIDDLE = 128
 
 
 def expected_elements(shape, strides):
-    """The elements around MIDDLE, False where there can be none, None where nobody knows."""
+    """The elements around MIDDLE; False if the array is invalid; None if the test cannot tell."""
     product = int(np.prod([max(length, 1) for length in shape], dtype=object)) * 4
     if any(length < 0 for length in shape) or product >= 2**63:
         return False
@@ -256,7 +268,7 @@ def test_any_shape_and_strides(dimensions, versioned):
 )
 def test_malformed_exchanged_array(what, use):
     fields, error, message = (MALFORMED | MALFORMED_VERSIONS)[what]
-    exporter, before = exchanging()(versioned=True, **fields), _core.allocations()
+    exporter, before = exchanging_class()(versioned=True, **fields), _core.allocations()
     with launching(0), pytest.raises(error, match=re.escape(message)) as caught:
         USES[use](exporter)
     assert str(caught.value).startswith("x: " if use == "from_dlpack" else f"{use}: ")
@@ -270,7 +282,7 @@ def test_malformed_exchanged_array(what, use):
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("place", [(10, 1), (99, 7), (-1, -1), (0, 0), (2, 9999), (2, -1), (13, 2**31 - 1)])
 def test_array_on_an_unknown_device(place, use):
-    exporter = exchanging()(versioned=True, device_type=place[0], device_id=place[1])
+    exporter = exchanging_class()(versioned=True, device_type=place[0], device_id=place[1])
     error, message = (BufferError, f"got DLPack's device ({place[0]}, {place[1]})")
     if place[0] in (2, 13):
         error, message = smemkit.NoDeviceError, "its memory is on"
@@ -280,7 +292,7 @@ def test_array_on_an_unknown_device(place, use):
 
 
 def test_exchanged_array_is_released_once():
-    exporter = exchanging()(versioned=True)
+    exporter = exchanging_class()(versioned=True)
     references = sys.getrefcount(exporter)
     assert smemkit.sum(exporter, device="cpu") == 78
     assert (exporter.given, exporter.deleted, exporter.asked) == (1, 1, [])
@@ -294,15 +306,15 @@ def test_exchanged_array_is_released_once():
     gc.collect()
     assert (exporter.given, exporter.deleted, exporter.asked) == (2, 2, [])
     assert sys.getrefcount(exporter) == references
-    assert smemkit.sum(exchanging()(versioned=True, no_deleter=True), device="cpu") == 78
+    assert smemkit.sum(exchanging_class()(versioned=True, no_deleter=True), device="cpu") == 78
 
 
 def test_out_through_the_exchange_api():
-    out = exchanging()(np.zeros((4, 3)), versioned=True)
+    out = exchanging_class()(np.zeros((4, 3)), versioned=True)
     assert smemkit.transpose(X, out=out, device="cpu") is out
     assert_array_equal(out.x, X.T)
     assert (out.given, out.deleted) == (1, 1)
-    exporter = exchanging()(versioned=True, flags=1)
+    exporter = exchanging_class()(versioned=True, flags=1)
     with launching(0), pytest.raises(ValueError, match="out: expected a writeable array"):
         USES["out"](exporter)
     assert (exporter.given, exporter.deleted, exporter.asked) == (1, 1, [])
@@ -310,17 +322,17 @@ def test_out_through_the_exchange_api():
 
 def cycle():
     pointer = table(major=2)
-    kept[-1].older = pointer
+    tables[-1].older = pointer
     return pointer
 
 
 UNUSABLE_APIS = {
-    "major 2": lambda: exchanging(table(major=2)),
-    "major 0": lambda: exchanging(table(major=0)),
-    "a cycle": lambda: exchanging(cycle()),
-    "no way": lambda: exchanging(table(from_object=None)),
-    "no stream": lambda: exchanging(table(work_stream=None)),
-    "name": lambda: exchanging(name=b"dltensor"),
+    "major 2": lambda: exchanging_class(table(major=2)),
+    "major 0": lambda: exchanging_class(table(major=0)),
+    "a cycle": lambda: exchanging_class(cycle()),
+    "no from_object": lambda: exchanging_class(table(from_object=None)),
+    "no work_stream": lambda: exchanging_class(table(work_stream=None)),
+    "name": lambda: exchanging_class(name=b"dltensor"),
     "no capsule": lambda: type("None", (Exporter,), {"__dlpack_c_exchange_api__": None, "given": 0}),
     "a number": lambda: type("Number", (Exporter,), {"__dlpack_c_exchange_api__": table(), "given": 0}),
 }
@@ -334,7 +346,9 @@ def test_unusable_exchange_api_falls_back_to_dlpack(what):
 
 
 def test_exchange_api_with_previous_version():
-    exporter = exchanging(table(major=3, older=table(major=2, older=table(), from_object=1), from_object=1))()
+    exporter = exchanging_class(
+        table(major=3, older=table(major=2, older=table(), from_object=1), from_object=1)
+    )()
     exporter = type(exporter)(versioned=True)
     assert smemkit.sum(exporter, device="cpu") == 78
     assert (exporter.given, exporter.deleted, exporter.asked) == (1, 1, [])
@@ -342,7 +356,7 @@ def test_exchange_api_with_previous_version():
 
 def test_exchange_api_is_looked_up_on_the_type():
     exporter = Exporter(versioned=True)
-    exporter.__dlpack_c_exchange_api__ = exchanging(table(from_object=1)).__dlpack_c_exchange_api__
+    exporter.__dlpack_c_exchange_api__ = exchanging_class(table(from_object=1)).__dlpack_c_exchange_api__
     assert smemkit.sum(exporter, device="cpu") == 78
 
 
@@ -370,15 +384,15 @@ def test_exception_of_the_exchange_api(error, message):
         raise error(*["no"] * bool(message))
 
     pointer = table(from_object=address(fail))
-    alone = exchanging(pointer, base=object, __len__=refuse)()
-    exporter = exchanging(pointer, __len__=refuse)(versioned=True)
+    alone = exchanging_class(pointer, base=object, __len__=refuse)()
+    exporter = exchanging_class(pointer, __len__=refuse)(versioned=True)
     with launching(0), pytest.raises(error, match=f"^{message}$"):
         smemkit.sum(alone, device="cpu")
     if error in (LookupError, KeyboardInterrupt):
         with launching(0), pytest.raises(error, match=f"^{message}$"):
             smemkit.sum(exporter, device="cpu")
         assert exporter.deleted == 0
-    else:  # __dlpack__ has a word in it
+    else:  # then __dlpack__ is used
         assert smemkit.sum(exporter, device="cpu") == 78
         assert (exporter.deleted, exporter.asked) == (1, [{"max_version": (1, 1)}])
 
@@ -386,30 +400,30 @@ def test_exception_of_the_exchange_api(error, message):
 def test_exchange_api_that_returns_null():
     pointer = table(from_object=address(give_nothing))
     with launching(0), pytest.raises(BufferError, match="x: expected an array of the DLPack exchange API of Exch"):
-        smemkit.sum(exchanging(pointer, base=object)(), device="cpu")
-    exporter = exchanging(pointer)(versioned=True)
+        smemkit.sum(exchanging_class(pointer, base=object)(), device="cpu")
+    exporter = exchanging_class(pointer)(versioned=True)
     assert smemkit.sum(exporter, device="cpu") == 78
     assert (exporter.deleted, exporter.asked) == (1, [{"max_version": (1, 1)}])
 
 
 def test_conjugate_and_negative_bits():
     complexes = np.ones((3, 4), np.complex64)
-    needs = exchanging(requires_grad=True)(versioned=True)
-    conjugate = exchanging(is_conj=lambda self: True)(complexes, versioned=True)
-    for exporter, times in ((needs, 0), (conjugate, 1)):  # __dlpack__ tells
+    needs = exchanging_class(requires_grad=True)(versioned=True)
+    conjugate = exchanging_class(is_conj=lambda self: True)(complexes, versioned=True)
+    for exporter, times in ((needs, 0), (conjugate, 1)):  # __dlpack__ decides
         smemkit.sum(exporter, device="cpu")
         assert (exporter.given, exporter.deleted, len(exporter.asked)) == (times, times + 1, 1)
-    negative = exchanging(is_neg=lambda self: True)(versioned=True)
+    negative = exchanging_class(is_neg=lambda self: True)(versioned=True)
     with (
         launching(0),
         pytest.raises(BufferError, match=r"x: expected the elements .*Exchanging.*\.resolve_neg\(\)"),
     ):
         smemkit.sum(negative, device="cpu")
     assert (negative.given, negative.deleted, negative.asked) == (1, 1, [])
-    plain = exchanging(is_neg=lambda self: False, is_conj=lambda self: 0, requires_grad=False)
+    plain = exchanging_class(is_neg=lambda self: False, is_conj=lambda self: 0, requires_grad=False)
     assert smemkit.sum(plain(complexes, versioned=True), device="cpu") == 12
     for name in ("is_neg", "requires_grad"):
-        raising = exchanging(**{name: lambda self: 1 / 0})(versioned=True)
+        raising = exchanging_class(**{name: lambda self: 1 / 0})(versioned=True)
         with launching(0), pytest.raises(ZeroDivisionError):
             smemkit.sum(raising, device="cpu")
         assert raising.deleted == raising.given
@@ -419,7 +433,7 @@ def test_conjugate_and_negative_bits():
 
 
 class FakeDLPackObject:
-    """Says what it is told to say, or raises it."""
+    """Its methods return or raise what they were given."""
 
     def __init__(self, device=(1, 0), capsule=None):
         self.device, self.capsule = device, capsule
@@ -551,7 +565,7 @@ def test_array_on_a_missing_gpu():
 # ---- the CUDA Array Interface -----------------------------------------------------------------------------------
 
 
-class Has:
+class HasInterface:
     def __init__(self, interface):
         self.interface = interface
 
@@ -562,11 +576,11 @@ class Has:
         return self.interface
 
 
-GOOD = {"shape": (3, 4), "typestr": "<f4", "data": (X.ctypes.data, False), "version": 3}
-NONE = object()
+VALID_INTERFACE = {"shape": (3, 4), "typestr": "<f4", "data": (X.ctypes.data, False), "version": 3}
+MISSING = object()
 INTERFACES = {
     "shape, list": ({"shape": [3, 4]}, TypeError, "expected a tuple of up to 64 integers as 'shape', got [3, 4]"),
-    "no shape": ({"shape": NONE}, TypeError, "expected a tuple of up to 64 integers as 'shape', got None"),
+    "no shape": ({"shape": MISSING}, TypeError, "expected a tuple of up to 64 integers as 'shape', got None"),
     "shape, int": ({"shape": 12}, TypeError, "expected a tuple of up to 64 integers as 'shape', got 12"),
     "shape, texts": ({"shape": ("3",)}, TypeError, "'str' object cannot be interpreted as an integer"),
     "shape, floats": ({"shape": (3.0,)}, TypeError, "'float' object cannot be interpreted as an integer"),
@@ -574,13 +588,13 @@ INTERFACES = {
     "shape, huge": ({"shape": (2**70,)}, OverflowError, ""),
     "negative": ({"shape": (3, -4)}, ValueError, SHAPE),
     "product": ({"shape": (2**32, 2**32)}, ValueError, SHAPE),
-    "no typestr": ({"typestr": NONE}, TypeError, "expected a text as 'typestr', got None"),
+    "no typestr": ({"typestr": MISSING}, TypeError, "expected a text as 'typestr', got None"),
     "typestr": ({"typestr": b"<f4"}, TypeError, "expected a text as 'typestr', got b'<f4'"),
     "nonsense": ({"typestr": "nonsense"}, TypeError, "data type 'nonsense' not understood"),
     "objects": ({"typestr": "|O"}, TypeError, "expected dtype bool, int8"),
     "records": ({"typestr": "<f4,<f4"}, TypeError, "expected dtype bool, int8"),
     "void": ({"typestr": "|V4"}, TypeError, "expected dtype bool, int8"),
-    "no data": ({"data": NONE}, TypeError, "expected an address and a bool as 'data', got None"),
+    "no data": ({"data": MISSING}, TypeError, "expected an address and a bool as 'data', got None"),
     "data": ({"data": X.ctypes.data}, TypeError, "expected an address and a bool as 'data', got"),
     "data, three": ({"data": (1, 2, 3)}, TypeError, "expected an address and a bool as 'data', got (1, 2, 3)"),
     "data, text": (
@@ -599,7 +613,7 @@ INTERFACES = {
     "strides, around": ({"strides": (-(2**61), 4)}, ValueError, STRIDES_MESSAGE),
     "end": ({"data": (2**64 - 8, False)}, ValueError, STRIDES_MESSAGE),
     "no version": (
-        {"version": NONE},
+        {"version": MISSING},
         ValueError,
         "expected version 1, 2 or 3 of the CUDA Array Interface, got None",
     ),
@@ -619,8 +633,8 @@ INTERFACES = {
 }
 
 
-def changed(changes):
-    return {key: value for key, value in {**GOOD, **changes}.items() if value is not NONE}
+def with_changes(changes):
+    return {key: value for key, value in {**VALID_INTERFACE, **changes}.items() if value is not MISSING}
 
 
 @pytest.mark.parametrize("use", ["x", "x2", "obj"])
@@ -628,14 +642,16 @@ def changed(changes):
 def test_malformed_cuda_array_interface(what, use):
     changes, error, message = INTERFACES[what]
     with launching(0), pytest.raises(error, match=f"^{use}: .*{re.escape(message)}"):
-        USES[use](Has(changed(changes)))
+        USES[use](HasInterface(with_changes(changes)))
 
 
-@pytest.mark.parametrize("interface", [None, 5, [], "", GOOD.items()], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "interface", [None, 5, [], "", VALID_INTERFACE.items()], ids=lambda value: type(value).__name__
+)
 def test_cuda_array_interface_that_is_not_a_dict(interface):
     message = f"x: expected __cuda_array_interface__ to be a dict, got {type(interface).__name__}"
     with launching(0), pytest.raises(TypeError, match=message):
-        smemkit.sum(Has(interface))
+        smemkit.sum(HasInterface(interface))
 
 
 @pytest.mark.parametrize(
@@ -649,16 +665,16 @@ def test_host_address_in_cuda_array_interface(changes):
         launching(0),
         pytest.raises(error, match=message + (re.escape(NO_CUDA_REASON) if NO_CUDA_REASON else "$")),
     ):
-        smemkit.sum(Has(changed(changes)))
+        smemkit.sum(HasInterface(with_changes(changes)))
 
 
 def test_exceptions_of_cuda_array_interface_propagate():
     with launching(0), pytest.raises(KeyboardInterrupt):
-        smemkit.sum(Has(KeyboardInterrupt()))
+        smemkit.sum(HasInterface(KeyboardInterrupt()))
     with launching(0), pytest.raises(ValueError, match="x: no"):
-        smemkit.sum(Has(ValueError("no")))
+        smemkit.sum(HasInterface(ValueError("no")))
     with launching(0), pytest.raises(TypeError, match="x: " + "expected dtype bool"):
-        smemkit.sum(Has(AttributeError("no")))  # it is no array then
+        smemkit.sum(HasInterface(AttributeError("no")))  # then it is not an array
 
 
 def test_cuda_array_interface_changed_while_read():
@@ -668,9 +684,9 @@ def test_cuda_array_interface_changed_while_read():
             gc.collect()
             return 3
 
-    interface = GOOD | {"shape": (Clears(), 2**20 + 7), "strides": (2**30 + 1, 2**31 + 3)}
+    interface = VALID_INTERFACE | {"shape": (Clears(), 2**20 + 7), "strides": (2**30 + 1, 2**31 + 3)}
     with launching(0), pytest.raises((smemkit.NoDeviceError, ValueError)):
-        smemkit.sum(Has(interface))
+        smemkit.sum(HasInterface(interface))
     assert interface == {}
 
 
@@ -690,12 +706,12 @@ ARBITRARY_VALUES = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(
     st.fixed_dictionaries(
-        {}, optional=dict.fromkeys((*GOOD, "strides", "stream", "mask", "descr"), ARBITRARY_VALUES)
+        {}, optional=dict.fromkeys((*VALID_INTERFACE, "strides", "stream", "mask", "descr"), ARBITRARY_VALUES)
     )
 )
 def test_arbitrary_cuda_array_interface(junk):
     try:
-        smemkit.sum(Has(GOOD | junk))
+        smemkit.sum(HasInterface(VALID_INTERFACE | junk))
     except (TypeError, ValueError, OverflowError, smemkit.NoDeviceError) as error:
         assert str(error).startswith("x: ")
     else:
@@ -714,7 +730,7 @@ try:
     failed = str(interpreters.run_string(another, "import smemkit"))  # from CPython 3.13 on it is returned
 except interpreters.RunFailedError as error:
     failed = str(error)
-assert "interpreter" in failed, failed  # CPython 3.12 and later have words of their own
+assert "interpreter" in failed, failed  # CPython 3.12 and later have their own message
 interpreters.destroy(another)
 import numpy, smemkit
 assert smemkit.sum(numpy.arange(4.0), device="cpu") == 6
@@ -729,18 +745,18 @@ def test_a_subinterpreter_is_refused_and_leaves_the_main_one_alone():
 # ---- threads and lifetimes --------------------------------------------------------------------------------------
 
 
-def meanwhile(call, meddle):
-    """What `meddle` returns, called while `call` runs in another thread; and what that returns."""
+def run_during_call(call, action):
+    """Calls `action` while `call` runs in another thread. Returns the results of both."""
     before, results = smemkit.launches(), []
     thread = threading.Thread(target=lambda: results.append(call()))
     thread.start()
     while smemkit.launches() == before and thread.is_alive():
         time.sleep(0.001)
     running = thread.is_alive()
-    met = meddle()
+    result_of_action = action()
     thread.join()
     assert running, "the call was over too early for the test to say anything"
-    return met, results[0]
+    return result_of_action, results[0]
 
 
 N = 512
@@ -756,7 +772,7 @@ def test_no_other_thread_resizes_an_operand():
                 array.resize((1, 1), refcheck=False)
         return True
 
-    _, result = meanwhile(lambda: smemkit.matmul(x, x, kernel="naive", out=out, device="cpu"), resize)
+    _, result = run_during_call(lambda: smemkit.matmul(x, x, kernel="naive", out=out, device="cpu"), resize)
     assert result is out
     assert_array_equal(out, np.full((N, N), N, np.float32))
     x.resize((1, 1), refcheck=False)
@@ -764,7 +780,7 @@ def test_no_other_thread_resizes_an_operand():
 
 
 def test_an_array_lives_as_long_as_the_call_on_it():
-    gc.collect()  # Arrays of other tests, which would go at any time
+    gc.collect()  # Arrays of other tests, which could be released at any time
     exporter = Exporter(np.ones((N, N), np.float32))
     arrays = [smemkit.from_dlpack(exporter)]
 
@@ -772,7 +788,7 @@ def test_an_array_lives_as_long_as_the_call_on_it():
         arrays.clear()
         return exporter.deleted
 
-    deleted, result = meanwhile(lambda: smemkit.matmul(arrays[0], arrays[0], kernel="naive"), drop)
+    deleted, result = run_during_call(lambda: smemkit.matmul(arrays[0], arrays[0], kernel="naive"), drop)
     assert deleted == 0
     gc.collect()
     assert exporter.deleted == 1
@@ -782,15 +798,15 @@ def test_an_array_lives_as_long_as_the_call_on_it():
 @pytest.mark.parametrize("versioned", [False, True])
 @pytest.mark.parametrize("without_gil", [False, True])
 def test_our_deleter_may_be_called_anywhere(versioned, without_gil):
-    gc.collect()  # Arrays of other tests, which would go at any time
+    gc.collect()  # Arrays of other tests, which could be released at any time
     x, before = smemkit.zeros((2, 3), device="cpu"), _core.allocations()
-    managed = taken(x.__dlpack__(max_version=(1, 0) if versioned else None), versioned)
+    managed = take_capsule(x.__dlpack__(max_version=(1, 0) if versioned else None), versioned)
     references = sys.getrefcount(x)
     thread = threading.Thread(target=delete, args=(managed, without_gil))
     thread.start()
     thread.join()
     assert sys.getrefcount(x) == references - 1
-    managed = taken(x.__dlpack__(max_version=(1, 0) if versioned else None), versioned)
+    managed = take_capsule(x.__dlpack__(max_version=(1, 0) if versioned else None), versioned)
     del x
     gc.collect()
     assert _core.allocations() == before
@@ -804,7 +820,7 @@ def test_unconsumed_capsule_is_released(versioned):
     references, before = sys.getrefcount(x), _core.allocations()
     capsules = [x.__dlpack__(max_version=(1, 0) if versioned else None) for _ in range(10)]
     assert sys.getrefcount(x) == references + 10
-    assert opened(capsules[0], versioned).tensor.ndim == 2
+    assert read_capsule(capsules[0], versioned).tensor.ndim == 2
     capsules.clear()
     assert sys.getrefcount(x) == references
     copies = [x.__dlpack__(max_version=(1, 0), copy=True) for _ in range(10)]

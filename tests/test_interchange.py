@@ -1,11 +1,11 @@
-"""Arrays of other libraries as operands, as `out` and as Arrays, and Arrays as theirs, without a copy."""
+"""Arrays of other libraries as operands, as `out` and as Arrays, and Arrays as theirs, without copies."""
 
 import ctypes
 
 import ml_dtypes
 import numpy as np
 import pytest
-from capsules import Exporter, opened
+from capsules import Exporter, read_capsule
 from cases import DTYPES, integers, launching, numbered, on, small_problem
 from numpy.testing import assert_array_equal
 
@@ -13,7 +13,7 @@ import smemkit
 from smemkit import _core
 
 X = numbered((3, 4), np.float32)
-NUMPY_DTYPES = [dtype for dtype in DTYPES if dtype != "bfloat16"]  # NumPy's own DLPack has none
+NUMPY_DTYPES = [dtype for dtype in DTYPES if dtype != "bfloat16"]  # NumPy's DLPack has no bfloat16
 VIEWS = {
     "whole": lambda x: x,
     "transposed": lambda x: x.T,
@@ -31,7 +31,7 @@ VIEWS = {
 
 
 class DLPackOnly:
-    """Nothing but the protocol's two methods."""
+    """An object with only the protocol's two methods."""
 
     def __init__(self, x):
         self.x = x
@@ -77,7 +77,7 @@ def test_host_out_is_rejected_for_device_operands(device):
         smemkit.add_one(on(device, X), out=DLPackOnly(np.zeros_like(X)))
 
 
-# ---- as an Array ------------------------------------------------------------------------------------------------
+# ---- host memory as an Array ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -167,7 +167,7 @@ def test_misaligned_elements():
         smemkit.from_dlpack(X.astype(">f4"))
 
 
-# ---- ours for others: DLPack ------------------------------------------------------------------------------------
+# ---- export through DLPack --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("versioned", [False, True])
@@ -175,7 +175,7 @@ def test_misaligned_elements():
 def test_capsule_contents(device, dtype, versioned):
     x = on(device, integers((3, 5), dtype))
     capsule = x.__dlpack__(max_version=(1, 1) if versioned else None)
-    managed = opened(capsule, versioned)
+    managed = read_capsule(capsule, versioned)
     tensor = managed.tensor
     kind = np.dtype(dtype).kind
     code = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5, "V": 4}[kind]
@@ -187,20 +187,20 @@ def test_capsule_contents(device, dtype, versioned):
     if versioned:
         assert (managed.major, managed.minor, managed.flags) == (1, 1, 0)
         copied = x.__dlpack__(max_version=(1, 0), copy=True)
-        assert opened(copied, True).flags == 2
-        assert opened(copied, True).tensor.data != tensor.data
+        assert read_capsule(copied, True).flags == 2
+        assert read_capsule(copied, True).tensor.data != tensor.data
 
 
 def test_read_only_in_a_capsule():
     x = X.copy()
     x.flags.writeable = False
     y = smemkit.from_dlpack(x)
-    assert opened(y.__dlpack__(max_version=(1, 0)), True).flags == 1
+    assert read_capsule(y.__dlpack__(max_version=(1, 0)), True).flags == 1
     message = "this array is read-only, which DLPack says from version 1.0 on; expected max_version"
     for version in (None, (0, 8)):
         with pytest.raises(BufferError, match=message):
             y.__dlpack__(max_version=version)
-    assert opened(y.__dlpack__(copy=True)).tensor.ndim == 2  # what is copied is not
+    assert read_capsule(y.__dlpack__(copy=True)).tensor.ndim == 2  # a copy is writeable
 
 
 def test_export_to_the_host(device):
@@ -208,9 +208,9 @@ def test_export_to_the_host(device):
     there = np.from_dlpack(x, device="cpu") if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else x.numpy()
     assert_array_equal(there, X, strict=True)
     capsule = x.__dlpack__(max_version=(1, 0), dl_device=(1, 0))
-    assert opened(capsule, True).tensor.device_type == 1
-    assert opened(capsule, True).flags == (0 if device == "cpu" else 2)
-    values = ctypes.cast(opened(capsule, True).tensor.data, ctypes.POINTER(ctypes.c_float))[: X.size]
+    assert read_capsule(capsule, True).tensor.device_type == 1
+    assert read_capsule(capsule, True).flags == (0 if device == "cpu" else 2)
+    values = ctypes.cast(read_capsule(capsule, True).tensor.data, ctypes.POINTER(ctypes.c_float))[: X.size]
     assert_array_equal(values, X.ravel())
     if device != "cpu":
         with pytest.raises(
@@ -269,12 +269,12 @@ class Torch:
     def __init__(self):
         self.torch = import_torch()
 
-    def made(self, x):
+    def from_numpy(self, x):
         if x.dtype == ml_dtypes.bfloat16:
             return self.torch.from_numpy(x.view(np.int16).copy()).cuda().view(self.torch.bfloat16)
         return self.torch.from_numpy(x.copy()).cuda()
 
-    def host(self, y):
+    def to_numpy(self, y):
         if y.dtype == self.torch.bfloat16:
             return y.contiguous().view(self.torch.int16).cpu().numpy().view(ml_dtypes.bfloat16)
         return y.cpu().numpy()
@@ -282,11 +282,11 @@ class Torch:
     def address(self, y):
         return y.data_ptr()
 
-    def takes(self, dtype):
-        ways = [self.torch.from_dlpack]
+    def importers(self, dtype):
+        functions = [self.torch.from_dlpack]
         if dtype != "bfloat16":
-            ways.append(lambda a: self.torch.as_tensor(a, device="cuda"))
-        return ways
+            functions.append(lambda a: self.torch.as_tensor(a, device="cuda"))
+        return functions
 
 
 class CuPy:
@@ -296,16 +296,16 @@ class CuPy:
     def __init__(self):
         self.cupy = pytest.importorskip("cupy")
 
-    def made(self, x):
+    def from_numpy(self, x):
         return self.cupy.asarray(x)
 
-    def host(self, y):
+    def to_numpy(self, y):
         return y.get()
 
     def address(self, y):
         return y.data.ptr
 
-    def takes(self, dtype):
+    def importers(self, dtype):
         return [self.cupy.from_dlpack, self.cupy.asarray]
 
 
@@ -317,16 +317,16 @@ class Numba:
         pytest.importorskip("numba")
         self.cuda = pytest.importorskip("numba.cuda")
 
-    def made(self, x):
+    def from_numpy(self, x):
         return self.cuda.to_device(x)
 
-    def host(self, y):
+    def to_numpy(self, y):
         return y.copy_to_host()
 
     def address(self, y):
         return y.__cuda_array_interface__["data"][0]
 
-    def takes(self, dtype):
+    def importers(self, dtype):
         return [self.cuda.as_cuda_array]
 
 
@@ -339,16 +339,16 @@ class Jax:
         if not any(device.platform == "gpu" for device in self.jax.devices()):
             pytest.skip("jax has no GPU")
 
-    def made(self, x):
+    def from_numpy(self, x):
         return self.jax.device_put(x, self.jax.devices("gpu")[0]).block_until_ready()
 
-    def host(self, y):
+    def to_numpy(self, y):
         return np.asarray(y)
 
     def address(self, y):
         return y.unsafe_buffer_pointer()
 
-    def takes(self, dtype):
+    def importers(self, dtype):
         return [self.jax.dlpack.from_dlpack]
 
 
@@ -358,7 +358,7 @@ LIBRARY_DTYPES = [
     for name, library in LIBRARIES.items()
     for dtype in library.dtypes
 ]
-each = pytest.mark.parametrize(("device", "name", "dtype"), LIBRARY_DTYPES, indirect=["device"])
+each_library_dtype = pytest.mark.parametrize(("device", "name", "dtype"), LIBRARY_DTYPES, indirect=["device"])
 each_library = pytest.mark.parametrize(
     ("device", "name"),
     [pytest.param("cuda:0", name, marks=pytest.mark.gpu, id=name) for name in LIBRARIES],
@@ -366,25 +366,25 @@ each_library = pytest.mark.parametrize(
 )
 
 
-@each
+@each_library_dtype
 def test_foreign_operand(device, name, dtype):
     library = LIBRARIES[name]()
     x = integers((5, 7), dtype)
-    y = library.made(x)
+    y = library.from_numpy(x)
     with launching(1):
         result = smemkit.convert(y)
     assert (type(result), result.device) == (smemkit.Array, device)
     assert_array_equal(result.numpy(), x, strict=True)
     assert_array_equal(smemkit.transpose(y).numpy(), x.T, strict=True)
     assert_array_equal(smemkit.max(y, axis=0).numpy(), smemkit.max(x, axis=0, device="cpu"), strict=True)
-    assert_array_equal(library.host(y), x)
+    assert_array_equal(library.to_numpy(y), x)
 
 
-@each
+@each_library_dtype
 def test_foreign_array_as_array(device, name, dtype):
     library = LIBRARIES[name]()
     x = integers((5, 7), dtype)
-    y = library.made(x)
+    y = library.from_numpy(x)
     shared = smemkit.asarray(y)
     assert (shared.address, shared.device, shared.dtype) == (library.address(y), device, x.dtype)
     assert_array_equal(shared.numpy(), x, strict=True)
@@ -392,26 +392,26 @@ def test_foreign_array_as_array(device, name, dtype):
         assert smemkit.from_dlpack(y).address == library.address(y)
         assert smemkit.from_dlpack(y, copy=True).address != library.address(y)
     address = shared.address
-    again = library.made(x)
+    again = library.from_numpy(x)
     del y
-    assert shared.address == address != library.address(again)  # it has kept the memory
+    assert shared.address == address != library.address(again)  # the Array keeps the memory
     assert_array_equal(shared.numpy(), x, strict=True)
 
 
-@each
+@each_library_dtype
 def test_export_to_other_libraries(device, name, dtype):
     library = LIBRARIES[name]()
     x = integers((5, 7), dtype)
     array = on(device, x)
-    for take in library.takes(dtype):
+    for take in library.importers(dtype):
         y = take(array)
         assert library.address(y) == array.address
-        assert_array_equal(library.host(y), x)
+        assert_array_equal(library.to_numpy(y), x)
         empty = take(smemkit.empty((0, 3), dtype, device=device))
         assert tuple(empty.shape) == (0, 3)
         one = take(on(device, x[1, 2]))
         assert tuple(one.shape) == ()
-        assert library.host(one) == x[1, 2]
+        assert library.to_numpy(one) == x[1, 2]
 
 
 @each_library
@@ -421,7 +421,7 @@ def test_foreign_views(device, name, view):
     if (view == "reversed" and not library.negative) or (view == "repeated" and name != "torch"):
         pytest.skip(f"{name} has no such view")
     x = integers((5, 7), np.float32)
-    y = library.made(x)
+    y = library.from_numpy(x)
     expected = VIEWS[view](x)
     try:
         theirs = VIEWS[view](y) if view != "repeated" else y.expand(2, *y.shape)
@@ -442,13 +442,13 @@ def test_foreign_views(device, name, view):
 def test_foreign_out(device, name):
     library = LIBRARIES[name]()
     if name == "jax":
-        pytest.skip("jax's arrays do not change")
+        pytest.skip("jax's arrays are immutable")
     x = integers((5, 7), np.float32)
-    out = library.made(np.zeros((7, 5), np.float32))
-    assert smemkit.transpose(library.made(x), out=out) is out
-    assert_array_equal(library.host(out), x.T)
+    out = library.from_numpy(np.zeros((7, 5), np.float32))
+    assert smemkit.transpose(library.from_numpy(x), out=out) is out
+    assert_array_equal(library.to_numpy(out), x.T)
     assert smemkit.transpose(on(device, x + 1), out=out) is out
-    assert_array_equal(library.host(out), x.T + 1)
+    assert_array_equal(library.to_numpy(out), x.T + 1)
     with (
         launching(0),
         pytest.raises(TypeError, match=r"out: expected a numpy.ndarray like .* on a GPU; asarray\(\)"),
@@ -458,7 +458,7 @@ def test_foreign_out(device, name):
 
 @each_library
 def test_foreign_and_numpy_operands_are_rejected(device, name):
-    y = LIBRARIES[name]().made(X.T)
+    y = LIBRARIES[name]().from_numpy(X.T)
     message = "operands: expected all NumPy arrays or all arrays on one device, got numpy.ndarray and .* on cuda:0"
     for operands in ((X, y), (y, X)):
         with launching(0), pytest.raises(TypeError, match=message):
@@ -472,7 +472,7 @@ def test_foreign_operands_in_every_operation(device, name):
     library = LIBRARIES[name]()
     for op in ("matmul", "reduce", "transpose", "reverse", "add_one", "convert"):
         operands, expected = small_problem(op, "float32")
-        result = getattr(smemkit, op)(*map(library.made, operands))
+        result = getattr(smemkit, op)(*map(library.from_numpy, operands))
         assert result.device == device
         assert_array_equal(result.numpy(), expected)
 
@@ -520,7 +520,7 @@ def test_work_waits_for_the_producer_stream(device):
             for _ in range(20):
                 x += 1
             result = smemkit.sum(x)
-            x += i  # after our use of it
+            x += i  # after smemkit has used it
         del x
         assert result.item() == 21 * (1 << 22)
 
@@ -531,7 +531,7 @@ def test_work_waits_for_the_producer_stream(device):
 def test_producer_stream_waits_for_out(device, view):
     torch = import_torch()
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-        pytest.skip("torch tells its stream from 2.10 on")
+        pytest.skip("torch has the exchange API, which tells its stream, from 2.10 on")
     stream = torch.cuda.Stream()
     whole = torch.empty(1 << 24, device="cuda")
     torch.cuda.synchronize()
@@ -550,7 +550,7 @@ def test_producer_stream_waits_for_out(device, view):
 def test_conjugate_views_are_rejected(device):
     torch = import_torch()
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-        pytest.skip("torch tells its stream from 2.10 on")
+        pytest.skip("torch has the exchange API, which tells its stream, from 2.10 on")
     x = torch.full((3, 4), 1 + 2j, device="cuda")
     assert smemkit.sum(x).item() == 12 + 24j
     for y in (x.conj(), x.conj().imag):
@@ -568,7 +568,7 @@ def test_foreign_memory_is_not_reused_too_early(device):
         x = torch.full((1 << 22,), float(i % 7), device="cuda")
         result = smemkit.sum(x, stream=ours)
         del x
-        torch.full((1 << 22,), -1.0, device="cuda")  # takes the same memory, as soon as it is free
+        torch.full((1 << 22,), -1.0, device="cuda")  # reuses the same memory as soon as it is free
         torch.cuda.synchronize()
         assert result.item() == i % 7 * (1 << 22)
 

@@ -313,7 +313,7 @@ cudaError_t launcher(cudaStream_t stream)
         compiler = build.words("CXX", "c++")
         flags = dialect.compile_flags(lambda flag: build.accepts(compiler, flag))
         command = [*compiler, *flags, *build.OUR_KERNELS, "-fsyntax-only", source]
-        command += [f"-I{ROOT}/{folder}" for folder in ("csrc/cpu/include", "csrc/cpu", "csrc", "kernels")]
+        command += [f"-I{ROOT}/{folder}" for folder in ("csrc/executor/include", "csrc", "kernels")]
     done = subprocess.run(command, capture_output=True, text=True)
     return done.returncode, done.stderr
 

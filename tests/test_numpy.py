@@ -15,7 +15,7 @@ import pytest
 from calls import (
     DTYPES,
     FAMILIES,
-    KERNELS_BY_NAME,
+    OPS_WITH_KERNEL,
     REDUCTIONS,
     Call,
     Layout,
@@ -430,7 +430,7 @@ INITIAL = [
 ]
 
 
-@pytest.mark.parametrize("op", KERNELS_BY_NAME)
+@pytest.mark.parametrize("op", OPS_WITH_KERNEL)
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != "bfloat16"])
 def test_initial_is_read_as_numpy_reads_it(device, op, dtype):
     x = np.ones(3, dtype)

@@ -1,4 +1,4 @@
-// Asynchronous copies from global to shared memory: what a wait makes visible, in all their spellings.
+// Asynchronous copies from global to shared memory through every API: what a wait makes visible.
 #include "check.h"
 
 #include <cooperative_groups.h>
@@ -34,7 +34,7 @@ static void check_staged(T (*make)(int))
         EQUAL_AT(i, memcmp(&out[i], &in[i / 64 * 64 + 63 - i % 64], sizeof(T)), 0);
 }
 
-// The last bytes become zero instead: 16 - 4 * (i % 5) of them are copied.
+// Copies 16 - 4 * (i % 5) bytes; the rest of the 16 bytes become zero.
 __global__ void filled(const int4 *in, int4 *out)
 {
     __shared__ int4 items[32];
@@ -45,7 +45,7 @@ __global__ void filled(const int4 *in, int4 *out)
     out[threadIdx.x] = items[threadIdx.x];
 }
 
-// Three stages in flight: the sum of a row of tiles.
+// Sums a row of tiles, with three stages in flight.
 __global__ void pipelined(const float *in, float *out, int tiles)
 {
     const int STAGES = 3;
@@ -87,7 +87,7 @@ static void check_pipelined(int tiles)
     }
 }
 
-// A group copies together: any number of bytes, at any alignment that both addresses share.
+// A group copies collectively: any number of bytes, at any alignment that both addresses share.
 __global__ void together(const char *in, char *out, int bytes, int shift)
 {
     extern __shared__ char raw[];
@@ -111,7 +111,7 @@ static void check_together(int bytes, int shift)
         EQUAL_AT(i, out[i], in[i + shift]);
 }
 
-// Two copies in flight, of which the first is needed: the guide's double buffer.
+// The CUDA guide's double buffer: two copies in flight, and a wait for the first.
 __global__ void batches(const int *in, int *out, int n)
 {
     __shared__ int buffer[2][256];
@@ -131,7 +131,7 @@ __global__ void batches(const int *in, int *out, int n)
     out[threadIdx.x] = sum;
 }
 
-// cuda::pipeline, one a thread
+// cuda::pipeline, one per thread
 __global__ void by_thread(const float2 *in, float2 *out, int n)
 {
     __shared__ float2 slots[2][32];
@@ -152,7 +152,7 @@ __global__ void by_thread(const float2 *in, float2 *out, int n)
     out[threadIdx.x] = sum;
 }
 
-// cuda::barrier: a rendezvous in two halves, and what copies are bound to.
+// cuda::barrier: separate arrival and wait, and copies that complete at the barrier.
 __global__ void split_barrier(const int *in, int *out, int rounds)
 {
     __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
@@ -174,7 +174,7 @@ __global__ void split_barrier(const int *in, int *out, int rounds)
 }
 
 #ifdef SMEMKIT_HERE
-// Here copies are as late as they may be; a copy that nobody waited for is made when its thread ends.
+// The executor performs copies as late as it may; a copy without a wait is made when its thread ends.
 __global__ void late(const int *in, int *out)
 {
     __shared__ int items[64];
@@ -187,7 +187,7 @@ __global__ void late(const int *in, int *out)
     out[threadIdx.x] = items[threadIdx.x];
     __pipeline_wait_prior(0);
     out[32 + threadIdx.x] = items[threadIdx.x];
-    out[64 + threadIdx.x] = items[32 + threadIdx.x]; // of a group that no commit has closed
+    out[64 + threadIdx.x] = items[32 + threadIdx.x]; // from a batch without a commit
 }
 
 __global__ void unawaited(const int *in, int *out)

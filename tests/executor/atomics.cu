@@ -1,5 +1,5 @@
 // Atomics: every operation and type, the old value that it returns, in shared and in global memory, within and
-// between blocks; then what is built of them: locks, tickets, queues.
+// between blocks; then algorithms with them: locks, a single-pass sum, a float maximum, a histogram.
 #include "check.h"
 
 // ---- no update is lost ----------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ static void added()
     EQUAL(global[0], want * blocks);
 }
 
-// Each thread gets an old value of its own: together they are 0 ... n - 1.
+// Each thread gets a different old value: together they are 0 ... n - 1.
 __global__ void tickets(unsigned *next, unsigned *owner)
 {
     const unsigned mine = atomicAdd(next, 1u);
@@ -63,7 +63,7 @@ static void every_ticket_once()
 
 // ---- the arithmetic of each operation -------------------------------------------------------------------------
 
-// Applies every operation once, by one thread, and keeps the old value and the new one.
+// One thread applies every operation once and keeps the old value and the new one.
 template <typename T>
 struct Steps {
     T at, old[24], now[24];
@@ -262,7 +262,7 @@ static void arithmetic()
     stepped(__LINE__, double_steps, doubles);
 }
 
-// The same bits from all threads at once, in shared memory.
+// All threads update the same words of shared memory.
 struct Extremes {
     int least, most;
     unsigned bits, parity, cycle;
@@ -290,9 +290,9 @@ __global__ void extremes(Extremes *out)
         *out = e;
 }
 
-// ---- built of atomics -----------------------------------------------------------------------------------------
+// ---- algorithms with atomics ----------------------------------------------------------------------------------
 
-// A spin lock, one contender a warp; a plain counter is what it protects.
+// A spin lock with one contender per warp. It protects a plain counter.
 __global__ void spin_lock(int *counter, int rounds)
 {
     __shared__ int lock;
@@ -314,7 +314,7 @@ __global__ void spin_lock(int *counter, int rounds)
         counter[blockIdx.x] = guarded;
 }
 
-// A lock that all lanes of a warp want: each tries in turn, without spinning inside the attempt.
+// A lock for all lanes of a warp: each lane tries once per iteration, without spinning inside the attempt.
 __global__ void lock_of_lanes(int *lock, int *guarded)
 {
     bool done = false;
@@ -329,7 +329,7 @@ __global__ void lock_of_lanes(int *lock, int *guarded)
     }
 }
 
-// Single-pass sum: the block that takes the last ticket adds up what all have written.
+// Single-pass sum: the last block to increment the counter adds up all partial sums.
 __device__ unsigned arrived;
 
 __global__ void single_pass_sum(const int *in, int *partial, int *out, int n)
@@ -349,7 +349,7 @@ __global__ void single_pass_sum(const int *in, int *partial, int *out, int n)
     if (threadIdx.x == 0) {
         partial[blockIdx.x] = sums[0];
         __threadfence();
-        last = atomicInc(&arrived, gridDim.x - 1) == gridDim.x - 1; // and is 0 for the next launch
+        last = atomicInc(&arrived, gridDim.x - 1) == gridDim.x - 1; // wraps to 0 for the next launch
     }
     __syncthreads();
     if (last && threadIdx.x == 0) {
@@ -361,7 +361,7 @@ __global__ void single_pass_sum(const int *in, int *partial, int *out, int n)
     }
 }
 
-// An atomicMax for float, as everybody writes it.
+// An atomicMax for float, in its usual form.
 __device__ float atomic_max_float(float *at, float value)
 {
     int *bits = (int *)at, old = *bits, expected;

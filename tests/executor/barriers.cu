@@ -1,8 +1,8 @@
-// Barriers: what was written before one is read after it, by every thread, for every size of block; and what the
-// counting, and-ing and or-ing kinds return.
+// Barriers: every thread reads after a barrier what was written before it, for every size of block; and the
+// results of __syncthreads_count, __syncthreads_and and __syncthreads_or.
 #include "check.h"
 
-// Everyone reads everyone's: one early reader would give another sum.
+// Threads read each other's items: a thread that reads too early gets another sum.
 __global__ void exchange(int *out)
 {
     __shared__ int items[1024];
@@ -66,7 +66,7 @@ static void summed(int block)
     EQUAL(got, want);
 }
 
-// Jacobi steps between two buffers: one barrier a step is enough.
+// Jacobi steps between two buffers: one barrier per step is enough.
 __global__ void double_buffer(long long *out, int steps)
 {
     __shared__ long long buffer[2][128];
@@ -98,7 +98,7 @@ static void double_buffered()
         EQUAL_AT(i, out[i], now[i]);
 }
 
-// The same condition for the whole block decides about a barrier: that is allowed.
+// A barrier under a condition that is the same for the whole block: that is allowed.
 __global__ void uniform_branch(int *out)
 {
     __shared__ int value;
@@ -111,7 +111,7 @@ __global__ void uniform_branch(int *out)
             value = 2;
         __syncthreads();
     }
-    for (unsigned i = 0; i < blockIdx.x; ++i) { // as many turns for each thread of the block
+    for (unsigned i = 0; i < blockIdx.x; ++i) { // the same count for each thread of the block
         const int now = value;
         __syncthreads();
         if (threadIdx.x == i % 32)
@@ -154,7 +154,7 @@ static void voted(int n)
     }
 }
 
-// A voting barrier is a barrier, too.
+// A voting barrier orders memory like any barrier.
 __global__ void voting_orders_memory(int *out)
 {
     __shared__ int items[96];
@@ -182,7 +182,7 @@ __global__ void warp_scan(int *out)
     out[i] = items[i];
 }
 
-// Three groups of one warp, each with a mask and a number of turns of its own; lanes 30 and 31 take no part.
+// Three groups of one warp, each with its own mask and number of iterations; lanes 30 and 31 do not take part.
 __global__ void partial_masks(int *out)
 {
     __shared__ int items[32];
@@ -202,7 +202,7 @@ __global__ void partial_masks(int *out)
     out[lane] = items[lane];
 }
 
-// The first warp produces a batch, the second one consumes it; two barriers to a batch.
+// The first warp produces a batch, the second one consumes it; two barriers per batch.
 __global__ void pipeline(int *out, int batches)
 {
     __shared__ int batch[32];
@@ -220,7 +220,7 @@ __global__ void pipeline(int *out, int batches)
         out[lane] = sum;
 }
 
-// Handing over through a flag that another warp polls, without any barrier.
+// A warp hands data over through a flag that another warp polls, without any barrier.
 __global__ void flag(int *out)
 {
     __shared__ int data;
@@ -241,7 +241,7 @@ __global__ void flag(int *out)
     }
 }
 
-// Warps that have nothing to do leave before the others use warp barriers and shuffles: that is allowed.
+// Warps without work exit before the others use warp barriers and shuffles: that is allowed.
 __global__ void warp_leaves(int *out)
 {
     if (threadIdx.x >= 32)

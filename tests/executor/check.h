@@ -1,4 +1,4 @@
-// What the programs in this folder share: arrays, exact checks, and an exit status that counts them.
+// Shared by the programs in this folder: arrays, exact checks, and an exit status that is 0 if all of them pass.
 #pragma once
 
 #include <cstdio>
@@ -21,7 +21,7 @@ static void show(T value)
         printf("%llu", (unsigned long long)value);
 }
 
-// A NaN equals nothing, so it is wrong wherever a number was wanted.
+// A NaN equals nothing, so it is wrong wherever a number is expected.
 template <typename Got, typename Want>
 static void equal(const char *file, int line, const char *what, long index, Got got, Want want)
 {

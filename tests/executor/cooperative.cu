@@ -1,5 +1,4 @@
-// Cooperative groups: the block, tiles of several sizes, lanes that are together, and what reduces and scans over
-// them.
+// Cooperative groups: the block, tiles of several sizes, coalesced groups, and reductions and scans over them.
 #include "check.h"
 
 #include <cooperative_groups.h>
@@ -10,16 +9,16 @@ namespace cg = cooperative_groups;
 
 // ---- the block ------------------------------------------------------------------------------------------------
 
-struct Place {
+struct Position {
     unsigned rank, size, group_x, thread_y, dim_z;
     unsigned long long grid_rank, grid_size;
 };
 
-__global__ void places(Place *out)
+__global__ void positions(Position *out)
 {
     cg::thread_block block = cg::this_thread_block();
     cg::grid_group grid = cg::this_grid();
-    Place p;
+    Position p;
     p.rank = block.thread_rank();
     p.size = block.size();
     p.group_x = block.group_index().x;
@@ -30,12 +29,12 @@ __global__ void places(Place *out)
     out[grid.thread_rank()] = p;
 }
 
-static void placed()
+static void check_positions()
 {
     const dim3 grid(2, 2), block(8, 3, 2);
     const int n = 48;
-    Array<Place> out(4 * n);
-    places<<<grid, block>>>(out.device);
+    Array<Position> out(4 * n);
+    positions<<<grid, block>>>(out.device);
     RUNS();
     out.download();
     for (int i = 0; i < 4 * n; ++i) {
@@ -49,7 +48,7 @@ static void placed()
     }
 }
 
-// As the guide has it: any group sums, by way of shared memory.
+// From the CUDA guide: the sum of any group, through shared memory.
 __device__ int sum_of_group(cg::thread_group group, int *items, int value)
 {
     const int rank = group.thread_rank();
@@ -148,7 +147,7 @@ static void tiled()
     }
 }
 
-// A tile of a tile, and tiles that go their own ways.
+// A tile of a tile, and tiles that diverge.
 __global__ void nested(int *out)
 {
     auto warp = cg::tiled_partition<32>(cg::this_thread_block());
@@ -181,9 +180,9 @@ static void check_nested()
     }
 }
 
-// ---- lanes that are together ----------------------------------------------------------------------------------
+// ---- coalesced groups -----------------------------------------------------------------------------------------
 
-// One atomic for all lanes that count, as the guide's atomicAggInc.
+// One atomic for all active lanes, like the guide's atomicAggInc.
 __device__ int aggregated(int *counter)
 {
     cg::coalesced_group active = cg::coalesced_threads();
@@ -262,7 +261,7 @@ static void check_together()
         EQUAL_AT(r, out[r].size, 11);
         EQUAL_AT(r, out[r].ballot, 0x111);
         EQUAL_AT(r, out[r].same, r < 4 ? 0xf : r < 8 ? 0xf0 : 0x700);
-        if (r < 10) // beyond the last, CUDA promises nothing
+        if (r < 10) // the last lane has no next one: CUDA promises nothing
             EQUAL_AT(r, out[r].next, lane + 3);
         if (r >= 2)
             EQUAL_AT(r, out[r].previous, lane - 6);
@@ -314,7 +313,7 @@ static void reduced()
 
 int main()
 {
-    placed();
+    check_positions();
     {
         Array<int> out(9);
         sums_of_groups<<<1, 128>>>(out.device);

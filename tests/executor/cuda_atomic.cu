@@ -1,5 +1,5 @@
-// cuda::atomic and cuda::atomic_ref: every operation, and what learners build of them: flags, tickets, locks,
-// queues.
+// cuda::atomic and cuda::atomic_ref: every operation, and algorithms with them: a counter, a single-pass sum,
+// flags, a lock.
 #include "check.h"
 
 #include <cuda/atomic>
@@ -70,7 +70,7 @@ __global__ void floating(float *out, double *wide)
     sum += 0.25f;
 }
 
-// ---- all at once ----------------------------------------------------------------------------------------------
+// ---- by all threads at once -----------------------------------------------------------------------------------
 
 __global__ void counted(int *out)
 {
@@ -89,7 +89,7 @@ __global__ void counted(int *out)
     }
 }
 
-// The last block to finish adds up what all have left: a ticket with release and acquire.
+// The last block to finish adds up all partial sums: a counter with release and acquire.
 __global__ void single_pass(const int *in, int *partial, unsigned *ticket, int *out)
 {
     __shared__ int sum;
@@ -134,7 +134,7 @@ __global__ void published(int *out)
     out[threadIdx.x] = data;
 }
 
-// The same with fences, which order what is before them and after them.
+// The same with fences, which order the accesses before and after them.
 __global__ void fenced(int *out)
 {
     __shared__ int data;

@@ -1,4 +1,4 @@
-// Halves and bfloat16s: the functions and operators that both have, for one value and for pairs.
+// Halves and bfloat16s: the functions and operators that both have, for single values and for pairs.
 #include "check.h"
 
 #include <cmath>

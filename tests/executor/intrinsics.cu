@@ -1,5 +1,4 @@
-// What tutorials include and call besides the language: headers, cache hints, constants, SIMD words, address
-// spaces.
+// Headers and functions that tutorials use: cache hints, constants, SIMD words, clocks, address spaces.
 #include "check.h"
 
 #include <cmath>
@@ -50,7 +49,7 @@ __global__ void constants(double *out)
     out[6] = CUDART_MAX_NORMAL_F;
 }
 
-// As the guide has it, for GPUs that lack the atomic; here and on all GPUs of today it is there.
+// From the CUDA guide, for GPUs without this atomic. The executor and all current GPUs have it.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 600
 __device__ double atomicAdd(double *address, double value);
 #endif
@@ -187,7 +186,7 @@ __global__ void tricks(float *most, double *sum, double *direct, long long *wide
     atomic_add(sum, 0.5);
     atomicAdd(direct, 0.25);
     atomicAdd((unsigned long long *)wide, (unsigned long long)-(long long)threadIdx.x);
-    if (mine >= 0) // floats that are not negative are in the order of their bits
+    if (mine >= 0) // non-negative floats have the order of their bits
         atomicMax((int *)positive, __float_as_int(mine));
 }
 

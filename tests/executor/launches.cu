@@ -1,25 +1,25 @@
-// Launches: who am I in 1, 2 and 3 dimensions, which configurations are refused, and every way to name a kernel.
+// Launches: built-in indices in 1, 2 and 3 dimensions, rejected configurations, and every way to name a kernel.
 #include "check.h"
 
-struct Place {
+struct Position {
     int thread[3], block[3], block_dim[3], grid_dim[3];
 };
 
-__global__ void where_am_i(Place *out)
+__global__ void write_position(Position *out)
 {
     unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
     unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-    Place &mine = out[block * (blockDim.x * blockDim.y * blockDim.z) + thread];
-    mine = Place{{(int)threadIdx.x, (int)threadIdx.y, (int)threadIdx.z},
-                 {(int)blockIdx.x, (int)blockIdx.y, (int)blockIdx.z},
-                 {(int)blockDim.x, (int)blockDim.y, (int)blockDim.z},
-                 {(int)gridDim.x, (int)gridDim.y, (int)gridDim.z}};
+    Position &mine = out[block * (blockDim.x * blockDim.y * blockDim.z) + thread];
+    mine = Position{{(int)threadIdx.x, (int)threadIdx.y, (int)threadIdx.z},
+                    {(int)blockIdx.x, (int)blockIdx.y, (int)blockIdx.z},
+                    {(int)blockDim.x, (int)blockDim.y, (int)blockDim.z},
+                    {(int)gridDim.x, (int)gridDim.y, (int)gridDim.z}};
 }
 
 static void indices(dim3 grid, dim3 block)
 {
-    Array<Place> out((size_t)grid.x * grid.y * grid.z * block.x * block.y * block.z);
-    where_am_i<<<grid, block>>>(out.device);
+    Array<Position> out((size_t)grid.x * grid.y * grid.z * block.x * block.y * block.z);
+    write_position<<<grid, block>>>(out.device);
     RUNS();
     out.download();
     size_t i = 0;
@@ -29,10 +29,10 @@ static void indices(dim3 grid, dim3 block)
                 for (unsigned tz = 0; tz < block.z; ++tz)
                     for (unsigned ty = 0; ty < block.y; ++ty)
                         for (unsigned tx = 0; tx < block.x; ++tx, ++i) {
-                            Place want = {{(int)tx, (int)ty, (int)tz},
-                                          {(int)bx, (int)by, (int)bz},
-                                          {(int)block.x, (int)block.y, (int)block.z},
-                                          {(int)grid.x, (int)grid.y, (int)grid.z}};
+                            Position want = {{(int)tx, (int)ty, (int)tz},
+                                             {(int)bx, (int)by, (int)bz},
+                                             {(int)block.x, (int)block.y, (int)block.z},
+                                             {(int)grid.x, (int)grid.y, (int)grid.z}};
                             EQUAL_AT(i, memcmp(&out[i], &want, sizeof want), 0);
                         }
 }
@@ -48,7 +48,7 @@ static void refused(dim3 grid, dim3 block, size_t shared, cudaError_t want, int 
 {
     count<<<grid, block, shared>>>(counter);
     const cudaError_t came = cudaPeekAtLastError();
-    EQUAL(came == want || came == cudaErrorInvalidValue, true); // CUDA 13 has but one error for all of these
+    EQUAL(came == want || came == cudaErrorInvalidValue, true); // CUDA 13 has only one error for all of these
     ERROR(cudaGetLastError(), came);                            // peeking does not clear it
     ERROR(cudaGetLastError(), cudaSuccess);
     ERROR(cudaDeviceSynchronize(), cudaSuccess);
@@ -92,7 +92,7 @@ static void configurations()
     accepted(1, 1, 48 * 1024, counter.device);
 
     EQUAL(strcmp(cudaGetErrorName(cudaErrorInvalidConfiguration), "cudaErrorInvalidConfiguration"), 0);
-    EQUAL(strlen(cudaGetErrorString(cudaErrorInvalidConfiguration)) > 0, true); // in words of its own
+    EQUAL(strlen(cudaGetErrorString(cudaErrorInvalidConfiguration)) > 0, true); // the wording may differ
     EQUAL(strcmp(cudaGetErrorString(cudaSuccess), "no error"), 0);
 }
 
@@ -129,7 +129,7 @@ static void a_thousand_launches()
     Array<int> x(1);
     x.zero();
     for (int i = 0; i < 1000; ++i)
-        increment<<<1, 1>>>(x.device); // in order: each sees the one before
+        increment<<<1, 1>>>(x.device); // in order: each sees the result of the one before
     RUNS();
     x.download();
     EQUAL(x[0], 1000);
@@ -209,7 +209,7 @@ __global__ void shadows(int *out)
 {
     int *mine = out + 4 * blockIdx.x + threadIdx.x, sum = 0;
     const int thread = threadIdx.x, blocks = gridDim.x;
-    for (int blockIdx = 0; blockIdx < blocks; ++blockIdx) { // tutorials do so
+    for (int blockIdx = 0; blockIdx < blocks; ++blockIdx) { // tutorials do this
         int threadIdx = 10 * blockIdx;
         sum += threadIdx + thread;
     }
@@ -325,7 +325,7 @@ static void names()
 {
     Array<int> a(16), b(16);
     recursive<<<1, 16>>>(a.device);
-    bounded<<<dim3(1), dim3{16}, 0, 0>>>(a.device, b.device); // a stream as well
+    bounded<<<dim3(1), dim3{16}, 0, 0>>>(a.device, b.device); // with a stream too
     RUNS();
     a.download();
     b.download();

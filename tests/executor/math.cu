@@ -98,8 +98,8 @@ static void vector_types()
 
 // ---- exact ----------------------------------------------------------------------------------------------------
 
-// A kernel lists what it got and what it wanted; doubles carry every int and float. The factors `one` are the
-// host's, so that no compiler can work the answers out.
+// A kernel lists actual and expected values; a double holds every int and float. The factor `one` comes from the
+// host, so that no compiler can compute the results.
 template <typename T>
 struct Result {
     T got, want;
@@ -132,10 +132,10 @@ __global__ void integers(Result<double> *out, int one)
     IS(__funnelshift_r(0x12345678u * one, 0x9abcdef0u, 8), 0xf0123456u);
     IS(__funnelshift_l(0x12345678u * one, 0x9abcdef0u, 32), 0x9abcdef0u); // modulo 32
     IS(__funnelshift_r(0x12345678u * one, 0x9abcdef0u, 0), 0x12345678u);
-    IS(__funnelshift_lc(0x12345678u * one, 0x9abcdef0u, 40), 0x12345678u); // at most 32
+    IS(__funnelshift_lc(0x12345678u * one, 0x9abcdef0u, 40), 0x12345678u); // clamped to 32
     IS(__funnelshift_rc(0x12345678u * one, 0x9abcdef0u, 40), 0x9abcdef0u);
     IS(__mul24(-3 * one, 1000), -3000);
-    IS(__umul24(0x01000003u * one, 5u), 15); // the upper byte does not count
+    IS(__umul24(0x01000003u * one, 5u), 15); // the upper byte is ignored
     IS(__mulhi(INT_MIN * one, 2), -1);
     IS(__mulhi(-5 * one, 7), -1);
     IS(__umulhi(0xffffffffu * one, 0xffffffffu), 0xfffffffeu);
@@ -146,7 +146,7 @@ __global__ void integers(Result<double> *out, int one)
     IS(__uhadd(0xffffffffu * one, 1u), 2147483648.0);
     IS(min(minus, 5), -1);
     IS(max(3 * one, -4), 3);
-    IS(min(minus, u5), 5); // as unsigned, all of these
+    IS(min(minus, u5), 5); // all of these compare as unsigned
     IS(min(u5, minus), 5);
     IS(max(minus, u5), 4294967295.0);
     IS(max(u5, minus), 4294967295.0);
@@ -187,7 +187,7 @@ __global__ void conversions(Result<double> *out, int one)
     IS(__hiloint2double(0x40080000 * one, 0), 3);
     IS(__double2hiint(-2.0 * f), -1073741824);
     IS(__double2loint(4294967297.0 * f), 1048576);
-    IS(__float2int_rn(2.5f * f), 2); // to the even one
+    IS(__float2int_rn(2.5f * f), 2); // ties to even
     IS(__float2int_rn(3.5f * f), 4);
     IS(__float2int_rn(-2.5f * f), -2);
     IS(__float2int_rz(-2.7f * f), -2);
@@ -325,7 +325,7 @@ static void listed(void (*kernel)(Result<T> *, int))
     F(__powf(x, 1.5f), pow(x, 1.5), 256)          \
     F(sqrtf(x) + (float)sqrt(x) + std::sqrt(x), 3 * sqrt(x), 4)
 
-// of these the absolute error is bounded, by 2^-21 or so near 1
+// The absolute error of these is bounded, by about 2^-21 near 1.
 #define APPROXIMATE(F)     \
     F(__sinf(x), sin(x))   \
     F(__cosf(x), cos(x))   \

@@ -1,4 +1,5 @@
-// Named barriers, PTX's bar.sync and bar.arrive: who has to come, who waits, and who only announces.
+// Named barriers, PTX's bar.sync and bar.arrive: which threads must arrive, which ones wait, and which ones only
+// arrive.
 #include "check.h"
 
 static __device__ void bar_sync(int id, int threads)
@@ -10,7 +11,7 @@ static __device__ void bar_arrive(int id, int threads)
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Each half of the block turns its own numbers round, and as often as it likes.
+// Each half of the block rotates its own items, and one half does so more often.
 __global__ void halves(int *out)
 {
     __shared__ int items[256];
@@ -27,7 +28,7 @@ __global__ void halves(int *out)
     out[threadIdx.x] = items[threadIdx.x];
 }
 
-// Warp 0 fills two slots in turn, three warps empty them: `full` and `empty` barriers of each slot.
+// Warp 0 fills two slots alternately, and three warps empty them. Each slot has a `full` and an `empty` barrier.
 __global__ void producer(int *out, int batches)
 {
     __shared__ int slots[2][32];
@@ -43,7 +44,7 @@ __global__ void producer(int *out, int batches)
         } else {
             bar_sync(full, 128);
             sum += slots[slot][(lane + warp) % 32];
-            bar_arrive(empty, 128); // the last of these nobody waits for
+            bar_arrive(empty, 128); // nobody waits for the last of these
         }
     }
     out[threadIdx.x] = sum;
@@ -59,7 +60,7 @@ static void produced(int batches)
         EQUAL_AT(t, out[t], 100 * (batches * (batches - 1) / 2) + batches * ((t % 32 + t / 32) % 32));
 }
 
-// Different lines of a kernel may meet at one barrier; all 16 numbers serve.
+// Threads at different lines of a kernel may meet at one barrier. All 16 barriers are used.
 __global__ void meeting(int *out)
 {
     __shared__ int items[64];

@@ -1,10 +1,10 @@
-// The 16-bit types: every value there and back, arithmetic that rounds once, atomics.
+// The 16-bit types: every value to float and back, arithmetic that rounds once, atomics.
 #include "check.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-// All 65536 patterns: to float and back is the identity, but for NaNs, which stay NaNs.
+// All 65536 bit patterns: conversion to float and back is the identity, and NaNs stay NaNs.
 __global__ void there_and_back(int *wrong_half, int *wrong_bfloat)
 {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -17,7 +17,7 @@ __global__ void there_and_back(int *wrong_half, int *wrong_bfloat)
         atomicAdd(wrong_bfloat, 1);
 }
 
-// Halfway between two neighbours: to the even one. `x` are floats, `out` the bits of their __half.
+// Ties round to even. `x` holds floats, `out` the bits of their __half.
 __global__ void round_to_half(const float *x, int *out)
 {
     out[threadIdx.x] = __half_as_ushort(__float2half(x[threadIdx.x]));
@@ -28,7 +28,7 @@ __global__ void round_to_bfloat(const float *x, int *out)
     out[threadIdx.x] = __bfloat16_as_ushort(__float2bfloat16(x[threadIdx.x]));
 }
 
-// Not by way of float: what float would round to halfway is not halfway.
+// Not through float: a double that float rounds to a tie is not a tie itself.
 __global__ void round_doubles(const double *x, int *half, int *bfloat)
 {
     half[threadIdx.x] = __half_as_ushort(__double2half(x[threadIdx.x]));

@@ -1,9 +1,9 @@
-// Where C++ lets a compiler do as it likes, and nvcc and GPUs do one thing: each kernel depends on one such rule.
+// Behaviour that C++ leaves to the compiler, but that nvcc and GPUs define: each kernel depends on one such rule.
 #include "check.h"
 
 #include <cuda_fp16.h>
 
-// Memory has no type: what is stored as one can be loaded as another. C++ lets a compiler reorder the two.
+// Memory has no type: a value stored as one type can be loaded as another. C++ lets a compiler reorder the two.
 __global__ void float_as_bits(float *x, unsigned *bits, int n)
 {
     const int i = threadIdx.x;
@@ -59,20 +59,20 @@ __global__ void bytes_of_words(unsigned *words, const unsigned char *shift)
     words[threadIdx.x] = word;
 }
 
-// Integers wrap around: so hash functions and generators of random numbers count on it.
+// Integers wrap around: hash functions and random number generators rely on it.
 __global__ void wraps(const int *x, int *out)
 {
     const int i = threadIdx.x;
     out[i] = x[i] * 1103515245 + 12345;
 }
 
-// A char is signed, and so it is on every machine.
+// A char is signed on every machine.
 __global__ void char_is_signed(const char *x, int *out)
 {
     out[threadIdx.x] = x[threadIdx.x] < 0 ? -1 : x[threadIdx.x];
 }
 
-// A sum of products that says how it rounds: two roundings, or one.
+// A multiply-add with explicit rounding: two roundings, or one.
 __global__ void roundings(const float *a, const float *b, const float *c, float *twice, float *once)
 {
     const int i = threadIdx.x;
@@ -80,14 +80,14 @@ __global__ void roundings(const float *a, const float *b, const float *c, float 
     once[i] = fmaf(a[i], b[i], c[i]);
 }
 
-// Rounding is to the type of each step: nothing is kept wider.
+// Each step rounds to its type: no intermediate result is wider.
 __global__ void no_wider(const float *x, float *out)
 {
     const float large = x[threadIdx.x] + 16777216.0f;
     out[threadIdx.x] = large - 16777216.0f;
 }
 
-// Sums are made in the order written, denormals are kept, and -0 is not 0.
+// Sums keep the written order, denormals are kept, and -0 is not 0.
 __global__ void no_fast_math(const float *x, float *out)
 {
     out[0] = (x[0] + x[1]) + x[2];
@@ -197,7 +197,7 @@ int main()
     no_wider<<<1, n>>>(x.device, y.device);
     RUNS();
     y.download();
-    for (int i = 0; i < n; ++i) // 2^24 + an odd number is a tie, and goes to the even one
+    for (int i = 0; i < n; ++i) // 2^24 + an odd number is a tie, and rounds to even
         EQUAL_AT(i, y[i], (float)(i % 4 == 1 ? i - 1 : i % 4 == 3 ? i + 1 : i));
 
     x[0] = 1e30f;

@@ -1,4 +1,5 @@
-// Shared memory: static, dynamic and both, cut into pieces, aligned for float4, limited, private to each block.
+// Shared memory: static, dynamic and both, divided into arrays, aligned for float4, limited, private to each
+// block.
 #include "check.h"
 
 __global__ void static_1d(int *out)
@@ -39,8 +40,8 @@ __global__ void dynamic(int *out)
     out[threadIdx.x] = items[blockDim.x - 1 - threadIdx.x];
 }
 
-// One dynamic array, cut into doubles, floats and bytes.
-__global__ void cut(double *doubles_out, float *floats_out, char *bytes_out, int n)
+// One dynamic array, divided into doubles, floats and bytes.
+__global__ void divided(double *doubles_out, float *floats_out, char *bytes_out, int n)
 {
     extern __shared__ __align__(16) unsigned char raw[];
     double *doubles = (double *)raw;
@@ -77,11 +78,11 @@ __global__ void both(int *out)
     out[threadIdx.x] = fixed[31 - threadIdx.x] + flexible[(threadIdx.x + 1) % 32];
 }
 
-// One thread writes four floats at once into static and into dynamic memory, after an odd-sized neighbour.
+// Each thread writes four floats at once into static and into dynamic memory, after an array of odd size.
 __global__ void by_float4(const float *in, float *out)
 {
     __shared__ char odd[3];
-    __shared__ __align__(16) float tile[128]; // without it: 4 bytes, which a GPU takes at its word
+    __shared__ __align__(16) float tile[128]; // otherwise a GPU may align it to only 4 bytes
     extern __shared__ float more[];
     odd[threadIdx.x % 3] = 1;
     reinterpret_cast<float4 *>(tile)[threadIdx.x] = reinterpret_cast<const float4 *>(in)[threadIdx.x];
@@ -91,7 +92,7 @@ __global__ void by_float4(const float *in, float *out)
         out[i] = tile[i] + more[127 - i] + (odd[0] - 1);
 }
 
-// Everybody's own: no block sees what another one wrote, however they are scheduled.
+// Private to each block: no block sees what another one wrote, whatever the schedule.
 __global__ void private_to_block(int *out)
 {
     __shared__ int mine;
@@ -109,7 +110,7 @@ __global__ void private_to_block(int *out)
 
 __device__ int *helper_tile()
 {
-    __shared__ int tile[32]; // a device function's shared array is the block's, too
+    __shared__ int tile[32]; // a device function's shared array belongs to the block too
     return tile;
 }
 
@@ -120,7 +121,7 @@ __global__ void through_a_function(int *out)
     out[threadIdx.x] = helper_tile()[31 - threadIdx.x];
 }
 
-// As much as was asked for, to the last byte.
+// Every requested byte can be used, up to the last one.
 __global__ void to_the_last_byte(unsigned char *out, unsigned bytes)
 {
     extern __shared__ unsigned char whole[];
@@ -147,12 +148,12 @@ static void limits()
     last_byte(1);
     last_byte(48 * 1024);
     to_the_last_byte<<<1, 1, 100 * 1024>>>(nullptr, 0);
-    ERROR(cudaGetLastError(), cudaErrorInvalidValue); // not before asking
+    ERROR(cudaGetLastError(), cudaErrorInvalidValue); // rejected before cudaFuncSetAttribute
     ERROR(cudaFuncSetAttribute(to_the_last_byte, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 * 1024),
           cudaSuccess);
     last_byte(100 * 1024);
     to_the_last_byte<<<1, 1, 100 * 1024 + 4>>>(nullptr, 0);
-    ERROR(cudaGetLastError(), cudaErrorInvalidValue); // not more than was asked for
+    ERROR(cudaGetLastError(), cudaErrorInvalidValue); // rejected above the requested size
     ERROR(cudaFuncSetAttribute(to_the_last_byte, cudaFuncAttributeMaxDynamicSharedMemorySize, 1024 * 1024),
           cudaErrorInvalidValue);
     ERROR(cudaGetLastError(), cudaErrorInvalidValue);
@@ -169,7 +170,7 @@ static void dynamic_in()
         EQUAL_AT(i, out[i], (i + 1) % 100);
 }
 
-// Declarations as people hide and shorten them.
+// Declarations through macros, types and other forms.
 #define SMEM       __shared__
 #define TILE_OF(n) __shared__ float n[64]
 
@@ -187,11 +188,11 @@ __global__ void forms(int *out)
     float __shared__ late[32];
     __shared__ int(*rows)[32];
     TILE_OF(hidden);
-    typedef decltype(a) same; // and not a reference to it
+    typedef decltype(a) same; // the array's type, not a reference
     static_assert(sizeof(same) == 128 && sizeof a == 128, "32 ints");
     const int i = threadIdx.x;
     auto put = [](int at, int value) { a[at] = value; };
-    auto get = [=](int at) { return a[at] + i - i; }; // what is there when it is called, and no copy
+    auto get = [=](int at) { return a[at] + i - i; }; // reads the array at the call, not a copy
     a[i] = -1;
     put(i, i);
     of_a_file[i] = 10 * i;
@@ -244,7 +245,7 @@ int main()
     EQUAL(d[2], 0);
     EQUAL(d[3], 1);
 
-    for (int n : {1, 33, 200, 1024}) { // another size at each launch
+    for (int n : {1, 33, 200, 1024}) { // a different size at each launch
         dynamic<<<1, n, n * sizeof(int)>>>(a.device);
         RUNS();
         a.download();
@@ -256,7 +257,7 @@ int main()
     Array<double> doubles(n);
     Array<float> floats(n);
     Array<char> bytes(n);
-    cut<<<1, n, n *(8 + 4 + 1)>>>(doubles.device, floats.device, bytes.device, n);
+    divided<<<1, n, n *(8 + 4 + 1)>>>(doubles.device, floats.device, bytes.device, n);
     RUNS();
     doubles.download();
     floats.download();

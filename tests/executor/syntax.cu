@@ -1,10 +1,10 @@
-// What programs in the wild write besides the textbook's forms, and what nvcc takes without a word.
+// Syntax beyond textbook examples that nvcc accepts without a warning.
 #include "check.h"
 
 #include <algorithm>
 #include <iostream>
 
-using namespace std; // min, max and abs of both worlds
+using namespace std; // min, max and abs of both C++ and CUDA
 
 // ---- names and launches ---------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ static void launches(Array<int> &out)
     EQUAL(out[7], 7);
     const char *text = "kernel<<<1, 1>>>(x)"; // kernel<<<1, 1>>>(x) /* kernel<<<1, 1>>>(x) */
     EQUAL(strlen(text), 19u);
-    const int thousand = 1'000; // a separator, and no character
+    const int thousand = 1'000; // a digit separator, not a character literal
     optional<<<1, 8>>>(out.device, nullptr, nullptr, thousand + 1'0);
     RUNS();
     out.download();
@@ -173,7 +173,7 @@ __global__ void conversions(int *out)
     __shared__ float real;
     if (threadIdx.x == 0) {
         sum = 1, real = 1;
-        atomicAdd(&sum, 1); // an int, for another type
+        atomicAdd(&sum, 1); // an int argument for another type
         atomicAdd(&real, 1);
         out[32] = (int)sum + (int)real;
     }

@@ -1,11 +1,11 @@
-// Warps: shuffles, votes, matches and reductions among the lanes that a mask names, also where the warp has split.
+// Warps: shuffles, votes, matches and reductions among the lanes that a mask names, also in diverged warps.
 #include "check.h"
 
 static const unsigned FULL = 0xffffffffu;
 
 // ---- shuffles -------------------------------------------------------------------------------------------------
 
-// out[kind][delta][lane], for the four kinds of shuffle; in 64 bits, both halves of the value matter.
+// out[kind][delta][lane], for the four kinds of shuffle; for 64-bit types both halves of the value matter.
 template <typename T>
 __global__ void shuffles(T *out, int width)
 {
@@ -19,7 +19,7 @@ __global__ void shuffles(T *out, int width)
     }
 }
 
-// The lane that `lane` reads from, by the CUDA guide.
+// The lane that `lane` reads from, according to the CUDA guide.
 static int source(int kind, int lane, int delta, int width)
 {
     const int first = lane / width * width, within = lane % width;
@@ -54,7 +54,7 @@ static void shuffled()
     }
 }
 
-// Every lane may ask for another source; it counts modulo the width.
+// Every lane may name a different source; sources count modulo the width.
 __global__ void gather(int *out)
 {
     const int lane = threadIdx.x;
@@ -111,9 +111,9 @@ static void voted(int threads)
     }
 }
 
-// ---- split warps ----------------------------------------------------------------------------------------------
+// ---- diverged warps -------------------------------------------------------------------------------------------
 
-// Each half rotates among itself, with its own mask, as often as it likes.
+// Each half rotates its values with its own mask, a different number of times.
 __global__ void halves(int *out)
 {
     const int lane = threadIdx.x;
@@ -125,7 +125,7 @@ __global__ void halves(int *out)
         for (int i = 0; i < 5; ++i)
             value = __shfl_sync(0xffff0000u, value, 16 + (lane + 1) % 16);
     }
-    out[lane] = value + 1000 * (__any_sync(FULL, value == 31) != 0); // and meets again
+    out[lane] = value + 1000 * (__any_sync(FULL, value == 31) != 0); // the halves converge again
 }
 
 __global__ void odd_and_even(unsigned *out)
@@ -148,7 +148,7 @@ __global__ void active(unsigned *out)
         out[lane] = __activemask();
 }
 
-// The mask names all lanes, but those that have returned are not waited for.
+// The mask names all lanes, but exited lanes are not waited for.
 __global__ void after_exit(unsigned *out)
 {
     const int lane = threadIdx.x % 32;
@@ -208,7 +208,7 @@ __global__ void reductions(Reductions *out)
     out[lane] = r;
 }
 
-// A block's sum as the tutorials write it: shuffles in each warp, one value a warp in shared memory, shuffles
+// A block's sum as the tutorials write it: shuffles in each warp, one value per warp in shared memory, shuffles
 // again.
 __global__ void block_sum(const float *in, float *out, int n)
 {
@@ -279,7 +279,7 @@ int main()
     active<<<1, 32>>>(masks.device);
     RUNS();
     masks.download();
-    for (int i = 0; i < 32; ++i) { // no more is promised than: me, and none of the other branch
+    for (int i = 0; i < 32; ++i) { // CUDA promises only the lane itself, and no lane of the other branch
         EQUAL_AT(i, masks[i] >> i & 1, i % 4 == 0);
         EQUAL_AT(i, masks[i] & 0xeeeeeeeeu, 0);
     }
@@ -299,7 +299,7 @@ int main()
     RUNS();
     matched.download();
     for (int i = 0; i < 32; ++i) {
-        EQUAL_AT(i, matched[i].any, 0x1fu << i / 5 * 5); // what is above bit 31 falls away
+        EQUAL_AT(i, matched[i].any, 0x1fu << i / 5 * 5); // bits above 31 are dropped
         EQUAL_AT(i, matched[i].wide, i % 2 ? 0xaaaaaaaau : 0x55555555u);
         EQUAL_AT(i, matched[i].all_yes, FULL);
         EQUAL_AT(i, matched[i].yes != 0, true);

@@ -193,7 +193,7 @@ def why_not_reported(case, report, fault):
     spaces = {line.space for launch in report.launches for line in launch.lines if line.variable == name}
     if fault.kind == "race":
         if fault.other_block or spaces == {"global"}:
-            return "in global memory: racecheck looks at shared memory only"
+            return "in global memory: racecheck checks shared memory only"
         if "updates atomically" in fault.message or "updated atomically" in fault.message:
             return "an atomic and a plain access: racecheck reports no hazard between these"
         if "__pipeline_memcpy_async" in text:
@@ -201,13 +201,13 @@ def why_not_reported(case, report, fault):
         if "bar.sync" in text:
             return "which warps meet at the named barrier is left to chance; in this run the right ones may have"
     if fault.kind == "barrier" and "exited" in fault.message:
-        return "the others have left the kernel, and the hardware does not wait for those: the program ends"
+        return "the other threads have exited, and the hardware does not wait for them: the program ends"
     if fault.kind == "uninitialised":
-        return "in shared memory: this initcheck looks at global memory only"
+        return "in shared memory: this initcheck checks global memory only"
     if fault.kind == "out_of_bounds" and "index -" in fault.message:
-        return "before the first array lies shared memory that CUDA keeps for itself, and memcheck lets that pass"
+        return "CUDA reserves the shared memory before the first array, and memcheck does not report it"
     if fault.kind == "trap" and "zero" in fault.message:
-        return "an integer divided by zero gives some value on a GPU, and no trap"
+        return "an integer division by zero gives an arbitrary value on a GPU and does not trap"
     return ""
 
 
@@ -326,7 +326,7 @@ def agree(ours, theirs):
 def explain(case, ours, theirs):
     """Why they differ, where that is known."""
     if not ours and "bar.arrive" in case.path.read_text():
-        return "a false alarm: what comes before bar.arrive is ordered before what its partner does after bar.sync"
+        return "a false positive: accesses before bar.arrive come before accesses after the matching bar.sync"
     return "; ".join(dict.fromkeys(one.why for one in ours if one.why))
 
 
@@ -361,13 +361,13 @@ def races(kept):
 
 def describe_races(cases, faults, verdicts, found):
     """The tables, and what they come to."""
-    tables = {"Faulty kernels": [], "Their fixed twins": [], "Right kernels": []}
+    tables = {"Faulty kernels": [], "Their fixed versions": [], "Correct kernels": []}
     counts = {name: Counter() for name in tables}
     differ = {}
     for case, ours, theirs in zip(cases, verdicts, found, strict=True):
-        name = "Faulty kernels" if case.fault else "Their fixed twins"
+        name = "Faulty kernels" if case.fault else "Their fixed versions"
         if case.path.parent.name == "right":
-            name = "Right kernels"
+            name = "Correct kernels"
         same = agree(ours, theirs)
         why = explain(case, ours, theirs) if same != "yes" else ""
         counts[name][same] += 1
@@ -384,7 +384,7 @@ def describe_races(cases, faults, verdicts, found):
         if name == "Faulty kernels":
             header = ["file", "expected", "smemkit", "tool", "the tool's verdict", "agree", "why not"]
         lines += [f"### {name}", "", *markdown(header, rows), ""]
-    lines += ["### In sum", ""]
+    lines += ["### Summary", ""]
     for name, count in counts.items():
         lines.append(f"- {name}: {count.total()} files; " + ", ".join(f"{n} {word}" for word, n in count.items()))
     lines += ["", "Where they differ:", ""]
@@ -554,9 +554,9 @@ def describe_counts(titles, ours, measured, kept):
 
 
 COUNTS_NOTE = """\
-A number is the hardware's, and smemkit's in brackets where that is another. "yes, and traffic": wavefronts by
-instruction are equal; the data stage counts more of them and as many more conflicts, for what waited there for
-other traffic of the SM. How many these are changes from run to run; where blocks are few there are none."""
+A number is the hardware's, with smemkit's in brackets if it differs. "yes, and traffic": wavefronts by
+instruction are equal; the data stage counts more wavefronts and as many more conflicts, because requests waited
+there for other traffic of the SM. Their number changes from run to run; with few blocks there are none."""
 
 
 def equal(mine, theirs):
@@ -574,12 +574,12 @@ def why(access, mine, theirs, code):
     found = {word: n for word, n in sorted(code.items()) if word.startswith(begin.get(access, ("RED", "ATOM")))}
     text = ", ".join(f"{word} ×{n}" for word, n in found.items())
     if access == "global atomic" and theirs[-1] > mine[-1]:
-        return f"{text}: lanes with one address are served one after the other, a sector each"
+        return f"{text}: lanes with one address are served one after the other, one sector each"
     fewer = any(b is not None and b < a for a, b in zip(mine, theirs, strict=False))
     if fewer and any(re.search(r"\.(64|128)$", word) for word in found):
         return f"{text}: ptxas merged accesses to neighbouring words"
     if fewer:
-        return f"{text}: ptxas left accesses out, for what a thread still had in a register"
+        return f"{text}: ptxas removed loads of values that a thread still had in a register"
     return text
 
 

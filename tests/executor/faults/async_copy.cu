@@ -1,4 +1,4 @@
-// Asynchronous copies that the hardware does not have: of another size, or at another alignment.
+// Asynchronous copies that the hardware does not support: of other sizes, or at other alignments.
 #include "fault.h"
 
 #include <cuda_pipeline.h>

@@ -1,4 +1,4 @@
-// Two barriers in the two arms of a branch are two barriers.
+// Barriers in the two arms of a branch are two different barriers.
 #include "fault.h"
 
 // EXPECT cudaErrorLaunchFailure: barrier divergence in kernel branches, block (2, 0, 0): 64 of 256 threads wait at

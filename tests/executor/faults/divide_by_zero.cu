@@ -1,4 +1,4 @@
-// Integer division by zero gives nonsense on a GPU, and ends a launch here (on processors that notice).
+// Integer division by zero gives an undefined value on a GPU. Here it ends the launch, on processors that trap it.
 #include "fault.h"
 
 // EXPECT cudaErrorLaunchFailure: integer division by zero in kernel divide, block (0, 0, 3), thread (9, 0, 0)

@@ -1,4 +1,4 @@
-// A loop that nobody ends, without anything in it that would give another thread its turn.
+// An endless loop without an operation that would switch to another thread.
 #include "fault.h"
 
 // EXPECT cudaErrorLaunchTimeout: no end in sight in kernel wait_for, block (1, 0, 0), thread (4, 0, 0)*watchdog*

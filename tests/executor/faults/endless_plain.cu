@@ -1,4 +1,4 @@
-// An endless loop without a store, an atomic or a volatile read, which C++ lets a compiler take for one that ends.
+// An endless loop without a store, an atomic or a volatile read: C++ lets a compiler assume that it ends.
 #include "fault.h"
 
 __global__ void never_one(const unsigned *x)

@@ -1,6 +1,6 @@
-// What the programs in this folder share: they say what the executor said, and that it goes on. The comments
-// `EXPECT error: message` are what test_executor.py wants of each report, in order; @HERE and @THERE stand for the
-// lines so marked, and * for anything.
+// Shared by the programs in this folder: they print the executor's report and check that it still works. The
+// comments `EXPECT error: message` are the reports that test_executor.py expects, in order; @HERE and @THERE stand
+// for the marked lines, and * for any text.
 #pragma once
 
 #include "../check.h"
@@ -24,7 +24,8 @@ __global__ void sum_of_block(const int *in, int *out)
     }
 }
 
-// After a launch: its error and what is said about it, which is cleared; then a correct kernel must run right.
+// After a launch: prints its error and message and clears the error; then a correct kernel must give correct
+// results.
 static void report()
 {
     const cudaError_t launched = cudaPeekAtLastError(), ran = cudaDeviceSynchronize();

@@ -1,4 +1,4 @@
-// A device function that is given a shorter local array than it fills.
+// A device function writes past the end of a local array of its caller.
 #include "fault.h"
 
 __device__ __noinline__ void fill(int *x, int n)
@@ -7,8 +7,8 @@ __device__ __noinline__ void fill(int *x, int n)
         x[i] = i + threadIdx.x;
 }
 
-// EXPECT cudaErrorIllegalAddress: illegal write: past the end of a local array in kernel too_short, block (0, 0, 0),
-// thread (0, 0, 0)
+// EXPECT cudaErrorIllegalAddress: illegal write: past the end of a local array in kernel too_short, block (0, 0,
+// 0), thread (0, 0, 0)
 __global__ void too_short(int *out, int n)
 {
     int x[8];

@@ -1,4 +1,5 @@
-// A float4 at an address that is no multiple of 16: not a null pointer, whatever the processor says.
+// A float4 at an address that is not a multiple of 16. The report must not name a null pointer, whatever the
+// processor says.
 #include "fault.h"
 
 // EXPECT cudaError*Address: *misaligned* in kernel store, block (0, 0, 0), thread (0, 0, 0)

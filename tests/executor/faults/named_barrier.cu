@@ -1,9 +1,8 @@
-// What nobody can get past, or what cannot be meant: named barriers.
+// Named barriers that no thread can pass, or that are used with invalid arguments.
 #include "fault.h"
 
 // EXPECT cudaErrorLaunchFailure: barrier divergence in kernel forgotten, block (0, 0, 0): 64 of 128 threads wait
-// at
-// @A for barrier 3, to which 64 of 128 have come, the rest have exited
+// at @A for barrier 3, to which 64 of 128 have come, the rest have exited
 __global__ void forgotten()
 {
     if (threadIdx.x < 64)

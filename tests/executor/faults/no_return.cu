@@ -1,4 +1,4 @@
-// A function that ends without the return that it promises: C++ lets a compiler go on with whatever comes next.
+// A function that ends without its return statement: C++ lets a compiler continue with any code that follows.
 #include "fault.h"
 
 __device__ int sign(int x)

@@ -1,4 +1,4 @@
-// A pointer that nobody set.
+// A pointer that was never set.
 #include "fault.h"
 
 // EXPECT cudaErrorIllegalAddress: illegal write: *null pointer in kernel write, block (0, 5, 0), thread (0, 1, 2)
@@ -17,7 +17,7 @@ __global__ void read(const int *in, int *out)
 int main()
 {
     Array<int> out(1);
-    int *volatile nothing = nullptr; // a null pointer that no compiler can see through
+    int *volatile nothing = nullptr; // volatile: no compiler can see that it is null
     write<<<dim3(1, 6), dim3(1, 2, 3)>>>(nothing);
     report();
     read<<<1, 1>>>(nothing, out.device);

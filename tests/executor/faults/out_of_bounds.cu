@@ -1,4 +1,4 @@
-// Writes outside a buffer: far, one element past its end, one before it, and into a buffer that is no more.
+// Writes outside a buffer: far, one element past its end, one before it, and into a freed buffer.
 #include "fault.h"
 
 __global__ void write(int *out, long index)

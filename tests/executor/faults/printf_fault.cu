@@ -1,4 +1,4 @@
-// A fault inside printf must not leave its lock behind: the program prints on.
+// A fault inside printf must release printf's lock: later prints still work.
 #include "fault.h"
 
 // EXPECT cudaErrorIllegalAddress: * in kernel print, block (0, 0, 0), thread (0, 0, 0)

@@ -1,5 +1,5 @@
-// Outside shared memory: past the end of a static array, before it and beside it; past the dynamic array, and in one
-// that the launch forgot to ask for.
+// Accesses outside shared arrays: past the end of a static array, before it and in the padding after it; past the
+// dynamic array, and into one that the launch did not request.
 #include "fault.h"
 
 // EXPECT cudaErrorIllegalAddress: illegal write: 0 bytes past the end of the shared variable tile of 256 bytes in
@@ -12,8 +12,8 @@ __global__ void past_static(int *out)
     out[threadIdx.x] = tile[threadIdx.x / 2];
 }
 
-// EXPECT cudaErrorIllegalAddress: illegal access: 12000 bytes past the end of the shared variable tile of 4096 bytes
-// in kernel far, block (0, 0, 0), thread (0, 0, 0)
+// EXPECT cudaErrorIllegalAddress: illegal access: 12000 bytes past the end of the shared variable tile of 4096
+// bytes in kernel far, block (0, 0, 0), thread (0, 0, 0)
 __global__ void far(int *out, int n)
 {
     __shared__ int tile[32][32];
@@ -50,20 +50,20 @@ __global__ void of_a_file(int *out)
     out[threadIdx.x] = (int)table[0];
 }
 
-// EXPECT cudaErrorIllegalAddress: illegal write: 0 bytes past the end of the dynamic shared memory of 1024 bytes in
-// kernel past, block (0, 0, 0), thread (255, 0, 0)
+// EXPECT cudaErrorIllegalAddress: illegal write: 0 bytes past the end of the dynamic shared memory of 1024 bytes
+// in kernel past, block (0, 0, 0), thread (255, 0, 0)
 // EXPECT cudaErrorIllegalAddress: illegal write: 0 bytes past the end of the dynamic shared memory of 0 bytes in
 // kernel past, block (0, 0, 0), thread (0, 0, 0)
-// EXPECT cudaErrorIllegalAddress: illegal write: 0 bytes past the end of the dynamic shared memory of 1000 bytes in
-// kernel past, block (0, 0, 0)
+// EXPECT cudaErrorIllegalAddress: illegal write: 0 bytes past the end of the dynamic shared memory of 1000 bytes
+// in kernel past, block (0, 0, 0)
 __global__ void past(int n)
 {
     extern __shared__ int items[];
     items[threadIdx.x + n] = threadIdx.x;
 }
 
-// EXPECT cudaErrorLaunchFailure: too much static shared memory: 65536 bytes with second, and 49152 are the most; more
-// has to be dynamic in kernel too_much, block (0, 0, 0), thread (0, 0, 0)
+// EXPECT cudaErrorLaunchFailure: too much static shared memory: 65536 bytes with second, and 49152 are the most;
+// more has to be dynamic in kernel too_much, block (0, 0, 0), thread (0, 0, 0)
 __global__ void too_much(int *out)
 {
     __shared__ float first[8192];

@@ -1,4 +1,4 @@
-// Shuffles whose mask names lanes that are elsewhere.
+// Shuffles whose mask names lanes that wait at another line.
 #include "fault.h"
 
 // EXPECT cudaErrorLaunchFailure: warp divergence in kernel two_places, block (0, 0, 0): 10 of 32 threads wait at

@@ -1,4 +1,4 @@
-// Shuffles from lanes that bring no value: not in the mask, exited, or not in the block at all.
+// Shuffles from lanes without a value: not in the mask, exited, or not in the block at all.
 #include "fault.h"
 
 // EXPECT cudaErrorLaunchFailure: undefined shuffle at @HERE: lane 0 reads lane 16, which mask 0x0000ffff does not
@@ -18,8 +18,8 @@ __global__ void exited(int *out)
     out[threadIdx.x] = __shfl_xor_sync(0xffffffffu, threadIdx.x, 16); // THERE
 }
 
-// EXPECT cudaErrorLaunchFailure: undefined shuffle at @LAST: lane 15 reads lane 31, which is none of the 48 threads
-// of the block in kernel half_a_warp, block (0, 0, 0), thread (47, 0, 0)*
+// EXPECT cudaErrorLaunchFailure: undefined shuffle at @LAST: lane 15 reads lane 31, which is none of the 48
+// threads of the block in kernel half_a_warp, block (0, 0, 0), thread (47, 0, 0)*
 __global__ void half_a_warp(int *out)
 {
     const int lane = threadIdx.x % 32;

@@ -1,4 +1,4 @@
-// __trap() ends the launch at its own line, and every other block of it.
+// __trap() ends the launch with all of its blocks, and is reported at its own line.
 #include "fault.h"
 
 // EXPECT cudaErrorLaunchFailure: __trap at @HERE in kernel trapped, block (1, 2, 0), thread (5, 1, 0)*

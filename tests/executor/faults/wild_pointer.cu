@@ -1,4 +1,4 @@
-// Addresses that are no addresses, and addresses that a vector type cannot have.
+// A pointer to memory that belongs to no buffer.
 #include "fault.h"
 
 // EXPECT cudaErrorIllegalAddress: illegal *belongs to no buffer in kernel write, block (0, 0, 0), thread (0, 0, 0)
