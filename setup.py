@@ -1,7 +1,7 @@
 """Builds smemkit._core: one extension module out of C (csrc/) and the kernels that kernels/kernels.def lists.
 
 Each kernels/*/*.cu is compiled for up to two machines. For the CPU executor its text goes through
-smemkit/dialect.py to the C++ compiler, which finds csrc/cpu/include/cuda_runtime.h. For GPUs nvcc takes the file
+smemkit/dialect.py to the C++ compiler, which finds csrc/executor/include/cuda_runtime.h. For GPUs nvcc takes the file
 as it is. The environment decides:
 
     SMEMKIT_CUDA=auto|1|0   build CUDA: where an NVIDIA driver is present (default), in any case, never
@@ -30,6 +30,7 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 OLDEST_ARCH = "75"
 OLDEST_TOOLKIT = (12, 4)
+HOOKS = Path("csrc/checker/hooks.c")
 COMPILER_WHEELS = [  # one minor; nvcc, cicc, its headers, cudart and libcu++ each come in a wheel of their own
     f"nvidia-{part}==13.0.*" for part in ("cuda-nvcc", "nvvm", "cuda-crt", "cuda-runtime", "cuda-cccl")
 ]
@@ -38,7 +39,7 @@ OUR_KERNELS = ("-Werror=unused-result", "-DSMEMKIT_UNWATCHED")
 NVCC_UNUSED_RESULT = ("-diag-error", "2809")
 # folders outside smemkit/ that are installed as packages of data: the kernels' text, and the executor's headers
 BESIDE_CORE = ("_checked.so", "_hooks.o")  # made by the build, too
-DATA_FOLDERS = {"smemkit._kernels": "kernels", "smemkit._dialect": "csrc/cpu"}
+DATA_FOLDERS = {"smemkit._kernels": "kernels", "smemkit._dialect": "csrc/executor"}
 
 
 # ---- the kernel table -------------------------------------------------------------------------------------------
@@ -327,15 +328,17 @@ class Build(build_ext):
         numpy_api = "NPY_2_0_API_VERSION"
         command = [*words("CC", "cc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden"]
         command += [f"-DNPY_TARGET_VERSION={numpy_api}", f"-DNPY_NO_DEPRECATED_API={numpy_api}"]
-        command += ["-Icsrc", "-Icsrc/cpu", "-Ikernels", *includes, *facts, *words("CFLAGS")]
-        sources = [*sorted(Path("csrc").glob("*.c")), *sorted(Path("csrc/cpu").glob("*.c"))]
-        sources.remove(Path("csrc/cpu/hooks.c"))  # for the kernels, not for the executor
+        command += ["-Icsrc", "-Ikernels", *includes, *facts, *words("CFLAGS")]
+        sources = sorted(Path("csrc").rglob("*.c"))
+        sources.remove(HOOKS)  # linked with checked kernels
+        cuda = [source for source in sources if source.match("cuda/*.c") and source.name != "absent.c"]
         hosts = [Path("kernels", row.source) for row in self.rows if row.needs == "HOST"]
         if toolkit:
-            sources += sorted(Path("csrc/cuda").glob("*.c"))
             command += [f"-I{toolkit.folder_of('cuda_runtime.h')}"]
+        else:
+            sources = [source for source in sources if source not in cuda]
         for source in sources + hosts:
-            quoted = ["-iquote", "csrc/cpu/include"] if source in hosts else []
+            quoted = ["-iquote", "csrc/executor/include"] if source in hosts else []
             yield source, self.temp / source.with_suffix(".o"), command + quoted
 
     def cpu_jobs(self):
@@ -345,8 +348,8 @@ class Build(build_ext):
     def checked_jobs(self):
         """The same kernels for checking, and before them the hooks. These are no place for a sanitizer's own."""
         hooks = [*words("CC", "cc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fno-builtin"]
-        hooks += ["-Icsrc", "-Icsrc/cpu"]
-        yield Path("csrc/cpu/hooks.c"), self.temp / "checked/hooks.o", hooks
+        hooks += ["-Icsrc", "-Ikernels"]
+        yield HOOKS, self.temp / "checked/hooks.o", hooks
         export = '-DSMEMKIT_EXPORT=__attribute__((visibility("default")))'
         yield from self.dialect_jobs("checked", "smemkit_checked_launchers", [export], [], checked=True)
 
@@ -357,7 +360,7 @@ class Build(build_ext):
         flags = dialect.compile_flags(partial(accepts, compiler), checked=checked, more=more)
         command = [*compiler, *options, *flags, *OUR_KERNELS, "-fPIC", "-fvisibility=hidden"]
         rewritten = self.temp / folder
-        command += [f"-I{rewritten}", "-Icsrc/cpu/include", "-Icsrc/cpu", "-Icsrc", "-Ikernels"]
+        command += [f"-I{rewritten}", "-Icsrc/executor/include", "-Icsrc", "-Ikernels"]
 
         def rewrite(name, target):
             text = dialect.rewrite(Path("kernels", name).read_text(), str(name))
@@ -421,7 +424,7 @@ class Build(build_ext):
 
 
 def main():
-    patterns = ["csrc/**/*.[ch]", "csrc/**/*.cpp", "csrc/cpu/include/cuda/**/*", "kernels/**/*.*"]
+    patterns = ["csrc/**/*.[ch]", "csrc/**/*.cpp", "csrc/executor/include/cuda/**/*", "kernels/**/*.*"]
     patterns += ["smemkit/**/*.py*", "tests/**/*.*"]
     found = [file.relative_to(ROOT) for pattern in patterns for file in ROOT.glob(pattern)]
     files = sorted({str(file) for file in found if (ROOT / file).is_file() and "__pycache__" not in file.parts})

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "executor.h"
+#include "executor/executor.h"
 
 /* The number of launches of this process. */
 static atomic_ullong launches;

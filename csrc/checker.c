@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 
-#include "cpu/trace.h"
+#include "checker/trace.h"
 
 PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
@@ -146,13 +146,13 @@ static PyObject *trace_dict(const struct trace *trace)
     return Py_BuildValue("{s:N,s:s,s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K}", "kernel", text(trace->kernel),
                          "library", trace->library.name, "grid", TRIPLE(trace->grid), "block",
                          TRIPLE(trace->block), "shared_bytes", (Py_ssize_t)trace->shared_bytes, "blocks_checked",
-                         (unsigned long long)trace->blocks_checked, "blocks", (unsigned long long)trace->blocks,
+                         (unsigned long long)trace->observed.blocks, "blocks", (unsigned long long)trace->blocks,
                          "sites", sites, "faults", faults, "more_faults", (unsigned long long)trace->fault_more);
 }
 
 PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    struct checking check = {.schedule = SCHEDULE_SERIAL}, **current = trace_checking();
+    struct checking check = {.schedule = SCHEDULE_SERIAL};
     PyObject *result = NULL, *launches = NULL;
 
     (void)module;
@@ -164,13 +164,13 @@ PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count
     check.whole = PyLong_AsUnsignedLongLong(args[4]);
     if (PyErr_Occurred())
         return NULL;
-    if (*current) {
+    if (checking_now()) {
         PyErr_SetString(PyExc_RuntimeError, "check: a check inside another one");
         return NULL;
     }
-    *current = &check;
+    checking_set(&check);
     result = PyObject_CallNoArgs(args[0]);
-    *current = NULL;
+    checking_set(NULL);
     if (result)
         launches = PyList_New(0);
     for (struct trace *trace = check.first; launches && trace; trace = trace->next)

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "executor.h"
+#include "executor/executor.h"
 
 /* Of the process: live allocations, and the countdown to the allocation that fails (0: none). */
 static atomic_long living, failing;

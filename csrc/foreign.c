@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "dlpack_abi.h"
-#include "memory.h"
+#include "executor/memory.h"
 
 /* ---- owners of the memory ---- */
 

@@ -3,7 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels.h"
-#include "table.h"
+#include "base/table.h"
 
 #ifdef SMEMKIT_TARGET_CPU
 #define HAS_CPU    1

@@ -2,8 +2,8 @@
 #define SMEMKIT_IMPORTS_NUMPY
 #include "smemkit.h"
 
-#include "executor.h"
-#include "fiber.h"
+#include "executor/executor.h"
+#include "executor/fiber.h"
 
 struct module_state *state_of(PyObject *module)
 {

@@ -13,8 +13,8 @@
 
 #include <stdatomic.h>
 
-#include "analysis.h"
-#include "device.h"
+#include "checker/banks.h"
+#include "device/device.h"
 
 struct module_state {
     PyObject *error, *cuda_error, *fatal_cuda_error, *no_device_error, *compile_error, *out_of_memory_error;

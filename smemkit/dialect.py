@@ -35,7 +35,7 @@ _FLAGS = (
 _FLAGS_IF_KNOWN = ("-fno-finite-loops", "-fstack-clash-protection", "-fno-gnu-unique")
 
 # What makes a build for checking: as written, with a hook at every access and basic block, and lines that tell
-# where. It is linked with csrc/cpu/hooks.c and no sanitizer's library.
+# where. It is linked with csrc/checker/hooks.c and no sanitizer's library.
 _CHECKED_FLAGS = (
     "-O0",
     "-g1",

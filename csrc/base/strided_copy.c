@@ -1,5 +1,5 @@
 /* Copies between strided host memory and a dense buffer. */
-#include "device.h"
+#include "strided_copy.h"
 
 #include <string.h>
 

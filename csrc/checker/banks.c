@@ -1,5 +1,5 @@
 /* See analysis.h. */
-#include "analysis.h"
+#include "banks.h"
 
 static bool is_active(const struct warp_access *access, int lane)
 {

@@ -1,7 +1,7 @@
 /* The cost of one access of a warp: pure functions of its addresses, independent of the executor and of Python.
  * The rule for shared memory is the hardware's own, as its counters show (tests/bank_truth.json). */
-#ifndef SMEMKIT_ANALYSIS_H
-#define SMEMKIT_ANALYSIS_H
+#ifndef SMEMKIT_BANKS_H
+#define SMEMKIT_BANKS_H
 
 #include <stdbool.h>
 #include <stdint.h>

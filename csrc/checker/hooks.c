@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "executor.h"
+#include "executor/executor.h"
 #include "trace.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))

@@ -28,8 +28,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "block.h"
-#include "memory.h"
+#include "executor/block.h"
+#include "executor/memory.h"
 #include "trace.h"
 
 enum { USES = 2, MAX_ATOMICS = 32, MAX_LOADS = 4, USES_IN_CHUNK = 1024, STRIPES = 256, INTERVAL_BITS = 10 };
@@ -176,7 +176,7 @@ static struct extra_uses *take_extra_use(struct tracer *t)
     if (!extra) {
         chunk = calloc(1, sizeof *chunk);
         if (!chunk) {
-            t->trace->out_of_memory = true;
+            t->trace->observed.out_of_memory = true;
             return NULL;
         }
         for (int i = 0; i < USES_IN_CHUNK; i++)
@@ -681,7 +681,7 @@ static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
             for (unsigned i = 0; i < STRIPES; i++)
                 lock_stripe(i);
         if (region->shift && !refine(t, region))
-            t->trace->out_of_memory = true;
+            t->trace->observed.out_of_memory = true;
         if (region->global)
             for (unsigned i = 0; i < STRIPES; i++)
                 unlock_stripe(i);
@@ -872,7 +872,7 @@ static void list_add(struct tracer *t, struct clock_list *list, const struct see
         struct seen *items = realloc(list->items, (size_t)capacity * sizeof *items);
 
         if (!items) {
-            t->trace->out_of_memory = true;
+            t->trace->observed.out_of_memory = true;
             return;
         }
         list->items = items;
@@ -919,7 +919,7 @@ static bool enable_known_epochs(struct tracer *t)
                             PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (memory == MAP_FAILED) {
-            t->trace->out_of_memory = true;
+            t->trace->observed.out_of_memory = true;
             return false;
         }
         t->known_epochs = memory;
@@ -998,7 +998,7 @@ static struct sync_object *object_at(struct tracer *t, uintptr_t address)
             return object;
     object = calloc(1, sizeof *object);
     if (!object) {
-        trace->out_of_memory = true;
+        trace->observed.out_of_memory = true;
         return NULL;
     }
     object->address = address;
@@ -1015,7 +1015,7 @@ static void add_release(struct tracer *t, struct sync_object *object, const stru
         struct release *releases = realloc(object->releases, capacity * sizeof *releases);
 
         if (!releases) {
-            t->trace->out_of_memory = true;
+            t->trace->observed.out_of_memory = true;
             return;
         }
         object->releases = releases;

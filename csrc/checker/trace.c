@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "block.h"
-#include "executor.h"
-#include "memory.h"
+#include "executor/block.h"
+#include "executor/executor.h"
+#include "executor/memory.h"
 
 enum {
     STATIC = 0, /* indices of `spans` */
@@ -27,9 +27,9 @@ static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static SMEMKIT_THREAD_LOCAL struct checking *checking;
 
-struct checking **trace_checking(void)
+struct checking *checking_now(void)
 {
-    return &checking;
+    return checking;
 }
 
 void trace_after_fork(void)
@@ -101,7 +101,7 @@ static void add_site(struct trace *trace, const struct site *from)
                                 from->context, (unsigned)(from->space << 16 | from->kind << 8 | from->size));
 
     if (!to) {
-        trace->out_of_memory = true;
+        trace->observed.out_of_memory = true;
         return;
     }
     to->requests += from->requests;
@@ -247,7 +247,7 @@ static void count_request(struct tracer *t, uint32_t item, uint32_t context, uin
         site = find_site(&t->sites, &t->site_capacity, &t->site_count, item, context,
                          (space == SPACE_DYNAMIC ? SPACE_STATIC : space) << 16 | kind << 8 | size);
         if (!site) {
-            t->trace->out_of_memory = true;
+            t->trace->observed.out_of_memory = true;
             return;
         }
         if (!costs_the_same(site, mask, tagged, steps)) {
@@ -937,7 +937,7 @@ void smemkit_trace_bounds(struct tracer *t, const char *file, int line, const ch
 
 void smemkit_trace_full(struct tracer *t)
 {
-    worker_wait_for_log(t->worker);
+    worker_suspend(t->worker);
 }
 
 unsigned trace_random(struct tracer *t)
@@ -1104,17 +1104,18 @@ static void note_arguments(struct trace *trace, const struct smemkit_launch *lau
 /* Adds a block to the sorted list of checked blocks, unless it is there already or does not exist. */
 static void choose_block(struct trace *trace, uint64_t block)
 {
-    uint64_t at = trace->blocks_checked;
+    uint64_t at = trace->observed.blocks;
 
     if (block >= trace->blocks)
         return;
-    while (at > 0 && trace->order[at - 1] > block)
+    while (at > 0 && trace->observed.order[at - 1] > block)
         at--;
-    if (at > 0 && trace->order[at - 1] == block)
+    if (at > 0 && trace->observed.order[at - 1] == block)
         return;
-    memmove(trace->order + at + 1, trace->order + at, (trace->blocks_checked - at) * sizeof *trace->order);
-    trace->order[at] = block;
-    trace->blocks_checked++;
+    memmove(trace->observed.order + at + 1, trace->observed.order + at,
+            (trace->observed.blocks - at) * sizeof *trace->observed.order);
+    trace->observed.order[at] = block;
+    trace->observed.blocks++;
 }
 
 /* The `i`th of `count` evenly spaced blocks. */
@@ -1129,13 +1130,13 @@ static bool choose_blocks(struct trace *trace, uint64_t wanted)
 {
     const uint64_t columns = trace->grid[0], last = trace->blocks - 1, positions = (wanted + 2) / 3;
 
-    trace->blocks_checked = trace->blocks;
+    trace->observed.blocks = trace->blocks;
     if (!wanted || wanted >= trace->blocks)
         return true; /* all blocks, in order */
-    trace->order = malloc((wanted + 1) * sizeof *trace->order);
-    if (!trace->order)
+    trace->observed.order = malloc((wanted + 1) * sizeof *trace->observed.order);
+    if (!trace->observed.order)
         return false;
-    trace->blocks_checked = 0;
+    trace->observed.blocks = 0;
     choose_block(trace, 0);
     if (wanted > 1)
         choose_block(trace, last);
@@ -1146,10 +1147,10 @@ static bool choose_blocks(struct trace *trace, uint64_t wanted)
                                                                    : block - columns;
         const uint64_t together[] = {block, beside, below};
 
-        for (int j = 0; j < 3 && trace->blocks_checked < wanted; j++)
+        for (int j = 0; j < 3 && trace->observed.blocks < wanted; j++)
             choose_block(trace, together[j]);
     }
-    for (uint64_t i = 0; trace->blocks_checked < wanted; i++) /* replaces neighbours that were chosen already */
+    for (uint64_t i = 0; trace->observed.blocks < wanted; i++) /* replaces neighbours that were chosen already */
         choose_block(trace, (spread(trace, i % (2 * wanted), 2 * wanted) + i / (2 * wanted)) % trace->blocks);
     return true;
 }
@@ -1190,15 +1191,15 @@ void trace_end(struct trace *trace)
 {
     shadow_free_all(trace);
     clocks_free_objects(trace);
-    free(trace->order);
-    trace->order = NULL;
+    free(trace->observed.order);
+    trace->observed.order = NULL;
     trace->launch = NULL;
 }
 
 void trace_free(struct trace *trace)
 {
     if (trace) {
-        free(trace->order);
+        free(trace->observed.order);
         free(trace->contexts);
         free(trace->sites);
         free(trace->faults);
@@ -1288,7 +1289,6 @@ void trace_block_begin(struct worker *w)
         t->merged_context[i] = t->context[i] = 0;
         t->last[i] = 0;
     }
-    memset(t->full, 0, sizeof t->full);
     for (unsigned i = 0; i < w->shared.count; i++)
         forget_shared(t, STATIC, &w->shared.slots[i]);
     if (t->spans[DYNAMIC].bytes)
@@ -1301,4 +1301,124 @@ void trace_block_begin(struct worker *w)
 void trace_block_end(struct worker *w)
 {
     trace_merge_block(w->tracer);
+}
+
+/* ---- the observer ---- */
+
+static bool wants(void)
+{
+    return checking != NULL;
+}
+
+static struct observation *begin(const struct smemkit_launch *launch)
+{
+    struct trace *trace = trace_begin(checking, launch);
+
+    return trace ? &trace->observed : NULL;
+}
+
+static void end(struct observation *observation)
+{
+    trace_end((struct trace *)observation); /* of which it is the first field */
+}
+
+static bool enter(struct worker *w, struct observation *observation)
+{
+    return trace_enter(w, (struct trace *)observation);
+}
+
+static unsigned next_thread(struct worker *w, bool first)
+{
+    if (w->tracer->schedule == SCHEDULE_RANDOM)
+        return trace_random(w->tracer) % w->count;
+    return first ? 0 : w->current + 1;
+}
+
+static void switch_thread(struct worker *w, unsigned from, unsigned to)
+{
+    trace_switch(w->tracer, from, to);
+}
+
+static uint32_t resume(struct worker *w, unsigned warp, uint32_t lanes)
+{
+    return trace_drain_logs(w->tracer, warp, lanes);
+}
+
+static void barrier(struct worker *w)
+{
+    trace_merge_block(w->tracer);
+    clock_barrier(w->tracer);
+}
+
+static void arrive(struct worker *w, unsigned thread)
+{
+    trace_check_log(w->tracer, thread);
+    clock_arrive(w->tracer, thread);
+}
+
+static void join(struct worker *w, const uint64_t *from, const uint64_t *to)
+{
+    clock_join(w->tracer, from, to);
+}
+
+static void shared_allocated(struct worker *w, unsigned slot)
+{
+    trace_shared(w->tracer, slot);
+}
+
+static uint32_t copy_issued(struct worker *w, void *to, const void *from, unsigned read, unsigned bytes,
+                            const void *code)
+{
+    return trace_async(w->tracer, to, from, read, bytes, code);
+}
+
+static void copies_awaited(struct worker *w, unsigned thread)
+{
+    trace_check_log(w->tracer, thread); /* the accesses before */
+}
+
+static void copy_completed(struct worker *w, unsigned thread, void *to, unsigned bytes, uint32_t item)
+{
+    shadow_async(w->tracer, thread, to, bytes, item, true);
+}
+
+static void fault(struct worker *w, enum fault_kind kind, const char *message, bool thread, const char *file,
+                  int line, const char *other_file, int other_line)
+{
+    trace_fault_message(w, kind, (struct code_location){.file = file, .line = line},
+                        (struct code_location){.file = other_file, .line = other_line}, message, thread);
+}
+
+static void fault_at_code(struct worker *w, enum fault_kind kind, const char *message, const void *code)
+{
+    trace_fault_message(w, kind, trace_here(w->tracer, code), (struct code_location){0}, message, true);
+}
+
+static const struct observer observer = {
+    .wants = wants,
+    .begin = begin,
+    .end = end,
+    .after_fork = trace_after_fork,
+    .enter = enter,
+    .leave = trace_leave,
+    .block_begin = trace_block_begin,
+    .block_end = trace_block_end,
+    .next_thread = next_thread,
+    .switch_thread = switch_thread,
+    .resume = resume,
+    .barrier = barrier,
+    .arrive = arrive,
+    .join = join,
+    .shared_allocated = shared_allocated,
+    .copy_issued = copy_issued,
+    .copies_awaited = copies_awaited,
+    .copy_completed = copy_completed,
+    .fault = fault,
+    .fault_at_code = fault_at_code,
+};
+
+void checking_set(struct checking *options)
+{
+    checking = options;
+    smemkit_observer = &observer;
 }

@@ -13,8 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analysis.h"
-#include "library.h"
+#include "banks.h"
+#include "executor/library.h"
+#include "executor/observer.h"
+#include "executor/stacks.h"
 
 enum {
     LOG_ITEMS = 2048, /* per thread; when it is full, the warp's logs are merged */
@@ -22,7 +24,6 @@ enum {
     MAX_CONTEXTS = 16384,
     CONTEXT_CACHE = 64,
     MESSAGE_MAX = 768,
-    SHARED_SLOTS = 64, /* static __shared__ variables per kernel */
 };
 
 /* A control item: the code's address relative to its library, shifted, and in the lowest bits what happened. */
@@ -73,16 +74,6 @@ struct site {
     uint64_t origin;
 };
 
-enum fault_kind {
-    KIND_RACE,
-    KIND_BARRIER,
-    KIND_OUT_OF_BOUNDS,
-    KIND_UNINITIALISED,
-    KIND_MISALIGNED,
-    KIND_HANG,
-    KIND_TRAP,
-    KIND_SHUFFLE
-};
 enum hazard { HAZARD_NONE, HAZARD_RAW, HAZARD_WAR, HAZARD_WAW };
 
 /* Code location of a fault: an item of a log with its call stack, or a file and a line. */
@@ -164,7 +155,6 @@ struct tracer {
     uint64_t *address_of[1024]; /* ends of the threads' logs */
     uint16_t checked[1024];     /* control items that the shadow memory has checked */
     uint16_t checked_addresses[1024];
-    uint32_t full[32];       /* lanes that wait for space in their logs */
     uint32_t position[1024]; /* merged control items of the interval */
     uint32_t merged_context[1024],
         context[1024]; /* call stacks at the log's start, and at its first unchecked item */
@@ -212,13 +202,13 @@ struct argument {
 
 /* The results of one checked launch. */
 struct trace {
+    struct observation observed;
     struct trace *next;
     char kernel[256];
     struct library library;
     unsigned grid[3], block[3];
     size_t shared_bytes;
-    uint64_t blocks, blocks_checked;
-    uint64_t *order; /* (blocks_checked): the blocks, in order; NULL: all */
+    uint64_t blocks; /* of the grid */
     enum schedule schedule;
     uint64_t seed;
     struct site *sites; /* summed over workers */
@@ -233,7 +223,6 @@ struct trace {
     int argument_count;
     struct context *contexts; /* entries below context_count do not change */
     _Atomic uint32_t context_count;
-    bool out_of_memory;
 
     /* while the launch runs */
     const struct smemkit_launch *launch;
@@ -255,20 +244,9 @@ struct checking {
 
 /* ---- what the hooks need ---- */
 
-/* The workers' stacks lie in one range of address space, so that code can tell from its stack pointer alone
- * whether it runs in a kernel, and on which worker. */
-static const uintptr_t STACK_REGION = (uintptr_t)512 << 20; /* bytes per worker */
-static const uintptr_t STACKS_BYTES = (uintptr_t)256 * ((uintptr_t)512 << 20);
 static const uint64_t SPACE_UNKNOWN = UINT64_MAX;
 
-/* The start of a worker's region. */
-struct stack_region {
-    struct worker *worker;
-    struct tracer *tracer; /* NULL unless the block is checked */
-};
-
 #pragma GCC visibility push(default)
-extern char *smemkit_stacks;
 /* Called when the log of the running thread is full. */
 void smemkit_trace_full(struct tracer *);
 /* Called for an access outside the recent spans. Returns the shifted space, or SPACE_UNKNOWN if the access is not
@@ -296,8 +274,9 @@ bool trace_device_variable(uintptr_t address, struct checked_fault *);
 void trace_compare(struct tracer *, unsigned thread, uintptr_t address);
 bool trace_is_guess(const struct trace *, const struct checked_fault *);
 
-/* Of the calling host thread; NULL unless it checks. */
-struct checking **trace_checking(void);
+/* The options with which the calling host thread checks its launches; NULL: it does not. */
+struct checking *checking_now(void);
+void checking_set(struct checking *);
 
 /* Called by the launching thread before and after a launch. NULL: out of memory. */
 struct trace *trace_begin(struct checking *, const struct smemkit_launch *);

@@ -10,10 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "block.h"
-#include "executor.h"
-#include "memory.h"
-#include "trace.h"
+#include "executor/block.h"
+#include "executor/executor.h"
+#include "executor/memory.h"
+#include "checker/trace.h"
 
 enum {
     BYTES_PER_SIGNAL_CHECK = 32 << 20
@@ -149,7 +149,7 @@ static int launch_host_rung(const struct kernel_row *row, const void *args)
 static bool cpu_launch(struct device *device, const struct kernel_row *row, const void *args, device_stream stream,
                        struct failure *failure)
 {
-    struct checking *check = *trace_checking();
+    struct checking *check = checking_now();
     const kernel_launcher *launchers = check ? checked_launchers : cpu_launchers;
     int error;
 

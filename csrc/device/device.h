@@ -1,8 +1,8 @@
-/* The interface between the operations and the devices. Two implementations: csrc/cuda/device.c on the CUDA
- * runtime, csrc/cpu/device.c on the executor; a third, for dry runs, in csrc/dry_run.c.
+/* The interface between the operations and the devices. Two implementations: cuda/device.c on the CUDA runtime,
+ * cpu.c on the executor; a third, for dry runs, in csrc/dry_run.c.
  *
  * No function here touches Python, so all are called with the GIL released. A function that can fail takes a
- * `struct failure *`, fills it, and returns false; csrc/errors.c turns it into an exception afterwards.
+ * `struct failure *`, fills it, and returns false.
  */
 #ifndef SMEMKIT_DEVICE_H
 #define SMEMKIT_DEVICE_H
@@ -11,25 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "table.h"
-
-enum failure_kind {
-    FAILURE_NONE,
-    FAILURE_NO_DEVICE,   /* NoDeviceError */
-    FAILURE_CUDA,        /* CudaError, or FatalCudaError if the context is lost */
-    FAILURE_MEMORY,      /* OutOfMemoryError */
-    FAILURE_KERNEL,      /* Error: the executor aborted the launch; the text says why */
-    FAILURE_INTERRUPTED, /* a Python exception is set already: Ctrl-C */
-};
-
-struct failure {
-    enum failure_kind kind;
-    int code;       /* of a CUDA error */
-    bool fatal;     /* no later call on this device can succeed */
-    bool ran;       /* of a launch: some blocks may have run and written memory */
-    char name[64];  /* of a CUDA error: cudaErrorIllegalAddress */
-    char text[960]; /* the failed call and its message */
-};
+#include "base/failure.h"
+#include "base/strided_copy.h"
+#include "base/table.h"
 
 /* A stream is the backend's own handle; NULL is the default stream. */
 typedef void *device_stream;
@@ -38,19 +22,6 @@ typedef void *device_event;
 struct device;
 
 enum { MAX_RESULT_BYTES = 8 };
-
-/* Strided host memory: contiguous segments of `segment_bytes` bytes, at the strides of an array; not empty. On the
- * device the segments are contiguous, in C order. */
-struct segments {
-    char *data;
-    size_t segment_bytes;
-    int ndim;
-    int64_t shape[MAX_DIMENSIONS], strides[MAX_DIMENSIONS];
-};
-
-size_t segments_bytes(const struct segments *);
-/* Copies bytes [begin, end) of the segments, counted without gaps, to `dense` if `gather`, otherwise from it. */
-void segments_copy(const struct segments *, size_t begin, size_t end, char *dense, bool gather);
 
 /* Seconds of the host's clock. */
 struct interval {
@@ -178,8 +149,5 @@ bool cuda_capture_begin(struct device *, device_stream, size_t flush_bytes, stru
 bool cuda_capture_end(struct cuda_graph *, struct failure *);
 bool cuda_graph_replay(struct cuda_graph *, double *seconds, struct failure *);
 void cuda_graph_destroy(struct cuda_graph *);
-
-void failure_set(struct failure *, enum failure_kind, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -20,7 +20,7 @@ struct copy {
     const char *file;
     int line;
     uint8_t bytes, zeros;
-    uint32_t item;  /* the checker's item: which instruction */
+    uint32_t item;  /* the observer's name for its instruction */
     uint32_t group; /* index of the commit of its thread that closes it */
     uint32_t next;  /* in the thread's queue, or in the free list */
 };
@@ -69,7 +69,7 @@ void async_forget(struct worker *w)
 static void complete_copy(struct worker *w, unsigned thread, const struct copy *copy)
 {
     if (w->tracer)
-        shadow_async(w->tracer, thread, copy->to, copy->bytes, copy->item, true);
+        smemkit_observer->copy_completed(w, thread, copy->to, copy->bytes, copy->item);
     memcpy(copy->to, copy->from, copy->bytes - copy->zeros);
     memset(copy->to + copy->bytes - copy->zeros, 0, copy->zeros);
 }
@@ -129,7 +129,7 @@ void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zer
     if (what[0])
         worker_fail(w, KIND_MISALIGNED, what, file, line);
     if (w->tracer)
-        item = trace_async(w->tracer, to, from, bytes - zeros, bytes, code);
+        item = smemkit_observer->copy_issued(w, to, from, bytes - zeros, bytes, code);
 
     number = take_slot(all);
     while (!number && queue->first) { /* out of slots: complete the oldest early, as hardware may */
@@ -168,7 +168,7 @@ void smemkit_async_wait(unsigned groups)
     struct queue *queue = &all->queues[w->current];
 
     if (w->tracer)
-        trace_check_log(w->tracer, w->current); /* accesses before the wait are checked first */
+        smemkit_observer->copies_awaited(w, w->current);
     while (queue->first && queue->groups - all->copies[queue->first].group > groups)
         complete_oldest(w, w->current);
 }
@@ -178,7 +178,7 @@ void async_finish(struct worker *w, unsigned thread)
     struct queue *queue = &w->copies->queues[thread];
 
     if (w->tracer && queue->first)
-        trace_check_log(w->tracer, thread); /* accesses before the end are checked first */
+        smemkit_observer->copies_awaited(w, thread);
     while (queue->first)
         complete_oldest(w, thread);
 }

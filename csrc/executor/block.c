@@ -180,10 +180,8 @@ static struct waiting wait_site(const struct worker *w, unsigned thread)
 
 static bool is_waiting(const struct worker *w, unsigned thread)
 {
-    uint32_t elsewhere = w->warp_exited[thread >> 5];
+    const uint32_t elsewhere = w->warp_exited[thread >> 5] | w->suspended[thread >> 5];
 
-    if (w->tracer) /* these only wait for space in their logs */
-        elsewhere |= w->tracer->full[thread >> 5];
     return !bit(w->ready, thread) && !(elsewhere >> (thread & 31) & 1);
 }
 
@@ -250,8 +248,7 @@ void worker_fail(struct worker *w, enum fault_kind kind, const char *what, const
     if (kind != KIND_SHUFFLE) /* waiting threads do not explain it */
         append_waiters(w, w->fault.message);
     if (w->tracer)
-        trace_fault_message(w, kind, (struct code_location){.file = file, .line = line}, (struct code_location){0},
-                            w->fault.message, true);
+        smemkit_observer->fault(w, kind, w->fault.message, true, file, line, NULL, 0);
     worker_leave(w);
 }
 
@@ -260,7 +257,7 @@ void worker_fail(struct worker *w, enum fault_kind kind, const char *what, const
 static void fail_waiting(struct worker *w) __attribute__((noreturn));
 static void fail_waiting(struct worker *w)
 {
-    struct code_location first = {0}, other = {0};
+    struct waiting first = {0}, other = {0};
     bool barrier = false;
 
     for (unsigned i = 0; i < w->count; i++) {
@@ -270,24 +267,25 @@ static void fail_waiting(struct worker *w)
             continue;
         barrier |= site.reason <= WAIT_NAMED;
         if (!first.file)
-            first = (struct code_location){.file = site.file, .line = site.line};
+            first = site;
         else if (!other.file && !same_line(site.file, site.line, first.file, first.line))
-            other = (struct code_location){.file = site.file, .line = site.line};
+            other = site;
     }
     explain(w, ERROR_LAUNCH_FAILURE, barrier ? "barrier divergence" : "warp divergence", false);
     if (w->tracer && !w->terminated)
-        trace_fault_message(w, KIND_BARRIER, first, other, w->fault.message, false);
+        smemkit_observer->fault(w, KIND_BARRIER, w->fault.message, false, first.file, first.line, other.file,
+                                other.line);
     worker_leave(w);
 }
 
 /* ---- scheduling ---- */
 
-static int next_ready(const struct worker *w)
+static int next_ready(struct worker *w)
 {
     unsigned words = (w->count + 63) / 64, from = w->current + 1, word;
 
-    if (w->tracer && w->tracer->schedule == SCHEDULE_RANDOM)
-        from = trace_random(w->tracer) % w->count;
+    if (w->tracer)
+        from = smemkit_observer->next_thread(w, false);
     word = from >> 6;
 
     if (from < w->count) {
@@ -338,7 +336,7 @@ static void set_all_ready(struct worker *w)
 static void switch_current(struct worker *w, unsigned thread)
 {
     if (w->tracer)
-        trace_switch(w->tracer, w->current, thread);
+        smemkit_observer->switch_thread(w, w->current, thread);
     w->current = thread;
     *w->thread_index = w->indices[thread];
 }
@@ -402,17 +400,17 @@ static void converge(struct worker *w, unsigned warp)
     w->warp_converging[warp] &= ~group;
 }
 
-/* Drains the logs of a warp once none of its lanes can run, so that lanes with full logs can go on. */
-static void drain_logs(struct worker *w, unsigned warp)
+/* Resumes suspended lanes of a warp once none of its lanes can run. */
+static void resume_lanes(struct worker *w, unsigned warp)
 {
-    const uint32_t able = (uint32_t)(w->ready[warp >> 1] >> (warp & 1) * 32), lanes = w->tracer->full[warp];
-    uint32_t drained;
+    const uint32_t able = (uint32_t)(w->ready[warp >> 1] >> (warp & 1) * 32), lanes = w->suspended[warp];
+    uint32_t resumed;
 
     if (able || !lanes)
         return;
-    drained = trace_drain_logs(w->tracer, warp, lanes);
-    w->tracer->full[warp] &= ~drained;
-    w->ready[warp >> 1] |= (uint64_t)drained << (warp & 1) * 32;
+    resumed = smemkit_observer->resume(w, warp, lanes);
+    w->suspended[warp] &= ~resumed;
+    w->ready[warp >> 1] |= (uint64_t)resumed << (warp & 1) * 32;
 }
 
 /* Returns the thread to run next, or -1 if all have exited. If none can run, ends the block. */
@@ -423,7 +421,7 @@ static int choose_next(struct worker *w)
     if (w->warp_converging[w->current >> 5])
         converge(w, w->current >> 5);
     if (w->tracer)
-        drain_logs(w, w->current >> 5);
+        resume_lanes(w, w->current >> 5);
     next = next_ready(w);
     if (next < 0 && w->exited < w->count)
         fail_waiting(w);
@@ -519,10 +517,9 @@ static void note_turn(struct worker *w, uint32_t lanes)
         r->states[me] = state;
     r->turns[me]++;
     for (unsigned i = 0; i * 64 < w->count; i++) {
-        uint64_t able = w->ready[i];
+        const uint64_t suspended = w->suspended[2 * i] | (uint64_t)w->suspended[2 * i + 1] << 32;
+        const uint64_t able = w->ready[i] | suspended; /* these will run, too */
 
-        if (w->tracer) /* threads that wait for space in their logs will run too */
-            able |= w->tracer->full[2 * i] | (uint64_t)w->tracer->full[2 * i + 1] << 32;
         if (able & ~r->repeated[i])
             return;
     }
@@ -603,14 +600,14 @@ void worker_yield(struct worker *w)
     yield_to_next(w);
 }
 
-void worker_wait_for_log(struct worker *w)
+void worker_suspend(struct worker *w)
 {
     const unsigned me = w->current;
 
     if (*w->abort)
         worker_leave(w);
     note_turn(w, 0);
-    w->tracer->full[me >> 5] |= UINT32_C(1) << (me & 31);
+    w->suspended[me >> 5] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
     yield_to_next(w);
 }
@@ -648,6 +645,7 @@ static void reset(struct worker *w)
     memset(w->warp_waiting, 0, sizeof w->warp_waiting);
     memset(w->warp_converging, 0, sizeof w->warp_converging);
     memset(w->warp_exited, 0, sizeof w->warp_exited);
+    memset(w->suspended, 0, sizeof w->suspended);
     w->current = 0;
     w->exited = w->terminated = w->arrived = 0;
     w->passed = 0;
@@ -697,8 +695,7 @@ static void explain_signal(struct worker *w)
     }
     append_location(w, w->fault.message, true);
     if (w->tracer) /* a checked build reports wild addresses before the access */
-        trace_fault_message(w, KIND_TRAP, trace_here(w->tracer, w->fault_code), (struct code_location){0},
-                            w->fault.message, true);
+        smemkit_observer->fault_at_code(w, KIND_TRAP, w->fault.message, w->fault_code);
 }
 
 static void explain_abort(struct worker *w)
@@ -719,8 +716,7 @@ static void explain_abort(struct worker *w)
                    (unsigned long long)w->unstarted, smemkit_workers());
         append_waiters(w, w->fault.message);
         if (w->tracer)
-            trace_fault_message(w, KIND_HANG, trace_here(w->tracer, NULL), (struct code_location){0},
-                                w->fault.message, true);
+            smemkit_observer->fault_at_code(w, KIND_HANG, w->fault.message, NULL);
     } else {
         w->fault.error = ERROR_UNKNOWN;
         snprintf(w->fault.message, MESSAGE_BYTES, "interrupted");
@@ -756,15 +752,15 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
     reset(w);
     w->repetition.shared = 0;
     if (w->tracer)
-        trace_block_begin(w);
-    if (w->tracer && w->tracer->schedule == SCHEDULE_RANDOM)
-        first = trace_random(w->tracer) % w->count;
+        smemkit_observer->block_begin(w);
+    if (w->tracer)
+        first = smemkit_observer->next_thread(w, true);
     switch_current(w, first);
     start_on_own_stack(w, first);
     fiber_switch(&w->worker_fiber, &w->fibers[first]);
 
     if (w->tracer)
-        trace_block_end(w);
+        smemkit_observer->block_end(w);
     if (w->exited == w->count && !w->fault.error && shared_is_intact(w))
         return true;
     w->free_count = 0;
@@ -789,10 +785,8 @@ static __attribute__((noinline)) void note_divergence(struct worker *w, const ch
 /* All threads have arrived: releases them. */
 static void complete_barrier(struct worker *w)
 {
-    if (w->tracer) {
-        trace_merge_block(w->tracer);
-        clock_barrier(w->tracer);
-    }
+    if (w->tracer)
+        smemkit_observer->barrier(w);
     if (w->terminated) /* all but the terminated ones */
         for (unsigned i = 0; i < w->count; i++)
             if (!(w->warp_exited[i >> 5] >> (i & 31) & 1))
@@ -868,7 +862,7 @@ static struct named_barrier *named_barrier(struct worker *w, int id, unsigned la
 static void complete_named(struct worker *w, struct named_barrier *b)
 {
     if (w->tracer)
-        clock_join(w->tracer, b->arrivals, b->waiting);
+        smemkit_observer->join(w, b->arrivals, b->waiting);
     note_change(w);
     for (int i = 0; i < READY_WORDS; i++)
         w->ready[i] |= b->waiting[i];
@@ -892,10 +886,8 @@ void smemkit_named_barrier(int id, unsigned threads, int wait, const char *file,
         b->line = line;
         w->named_used = true;
     }
-    if (w->tracer) {
-        trace_check_log(w->tracer, me);
-        clock_arrive(w->tracer, me);
-    }
+    if (w->tracer)
+        smemkit_observer->arrive(w, me);
     b->arrived += arriving_lanes(w, me);
     b->arrivals[me >> 6] |= UINT64_C(1) << (me & 63);
     if (wait) {
@@ -996,8 +988,7 @@ static NOINLINE void undefined_shuffle(struct worker *w, unsigned warp, unsigned
     if (!w->tracer)
         worker_fail(w, KIND_SHUFFLE, what, reader->file, reader->line);
     append_location(w, what, true);
-    trace_fault_message(w, KIND_SHUFFLE, (struct code_location){.file = reader->file, .line = reader->line},
-                        (struct code_location){0}, what, true);
+    smemkit_observer->fault(w, KIND_SHUFFLE, what, true, reader->file, reader->line, NULL, 0);
     w->current = me;
 }
 
@@ -1017,7 +1008,7 @@ static NOINLINE void join_lanes(struct worker *w, unsigned warp, uint32_t lanes)
     uint64_t set[READY_WORDS] = {0};
 
     set[warp >> 1] = (uint64_t)lanes << (warp & 1) * 32;
-    clock_join(w->tracer, set, set);
+    smemkit_observer->join(w, set, set);
 }
 
 /* Completes the collective of `mask` if all its lanes that have not exited have arrived at the same one. Returns
@@ -1070,10 +1061,8 @@ uint64_t smemkit_warp(enum smemkit_collective kind, uint32_t mask, uint64_t valu
     struct waiting *mine = &w->waiting[me];
 
     *mine = (struct waiting){file, line, WAIT_WARP, kind, mask, source, value};
-    if (w->tracer && kind == SMEMKIT_SYNC) {
-        trace_check_log(w->tracer, me);
-        clock_arrive(w->tracer, me);
-    }
+    if (w->tracer && kind == SMEMKIT_SYNC)
+        smemkit_observer->arrive(w, me);
     if (!(mask >> (me & 31) & 1))
         refuse_mask(w, mask, file, line);
     w->warp_waiting[warp] |= UINT32_C(1) << (me & 31);
@@ -1142,8 +1131,7 @@ void smemkit_trap(const char *what, const char *file, int line)
     if (!w->tracer)
         worker_fail(w, KIND_TRAP, text, file, line);
     append_location(w, text, true); /* a check terminates only this thread */
-    trace_fault_message(w, KIND_TRAP, (struct code_location){.file = file, .line = line},
-                        (struct code_location){0}, text, true);
+    smemkit_observer->fault(w, KIND_TRAP, text, true, file, line, NULL, 0);
     worker_terminate_thread(w);
 }
 
@@ -1157,9 +1145,9 @@ void smemkit_overrun(const void *code)
         explain(w, ERROR_ILLEGAL_ADDRESS, "illegal write: past the end of a local array", true);
         worker_leave(w);
     }
-    trace_fault_message(w, KIND_OUT_OF_BOUNDS, trace_here(w->tracer, (const char *)code - 1),
-                        (struct code_location){0},
-                        "has written past the end of a local array of the function that ends here", true);
+    smemkit_observer->fault_at_code(w, KIND_OUT_OF_BOUNDS,
+                                    "has written past the end of a local array of the function that ends here",
+                                    (const char *)code - 1);
     worker_terminate_thread(w);
 }
 

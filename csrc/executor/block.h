@@ -10,7 +10,8 @@
 #include "executor.h"
 #include "fiber.h"
 #include "library.h"
-#include "trace.h"
+#include "observer.h"
+#include "stacks.h"
 
 enum {
     MAX_WORKERS = 256,
@@ -142,7 +143,8 @@ struct worker {
     void *signal_stack;
     unsigned ticks;
 
-    struct tracer *tracer; /* NULL unless the launch is checked */
+    struct tracer *tracer;         /* the observer's state; NULL unless the launch is observed */
+    uint32_t suspended[MAX_WARPS]; /* lanes that the observer has suspended */
 
     struct async_copies *copies; /* NULL before the first copy */
     unsigned copies_pending;     /* copies of the block that are not complete */
@@ -192,8 +194,8 @@ void worker_fail(struct worker *, enum fault_kind, const char *what, const char 
 void worker_terminate_thread(struct worker *) __attribute__((noreturn));
 /* Lets other threads run. */
 void worker_yield(struct worker *);
-/* Waits until the logs of the running thread's warp, of which this thread's is full, have been merged. */
-void worker_wait_for_log(struct worker *);
+/* Called by the observer: suspends the running thread until observer->resume returns it. */
+void worker_suspend(struct worker *);
 
 /* Shared memory (shared.c): map, unmap, begin a launch, and allocate a static variable at its first use in the
  * launch. */

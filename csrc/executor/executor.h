@@ -1,6 +1,6 @@
 /* The executor: runs CUDA kernels, compiled by the host's C++ compiler, on the CPU.
  *
- * The dialect's headers (csrc/cpu/include) call it. One launch at a time uses the pool of worker threads, which
+ * The dialect's headers (include/) call it. One launch at a time uses the pool of worker threads, which
  * take its blocks one after another (pool.c). Each CUDA thread of a block is a fiber on one worker (block.c).
  * Nothing here knows Python.
  */

@@ -28,6 +28,7 @@ static const unsigned MAX_GRID_X = 2147483647;
 enum { MAX_GRID_YZ = 65535, MAX_BLOCK_Z = 64 };
 
 int (*smemkit_interrupted)(void);
+const struct observer *smemkit_observer;
 
 static SMEMKIT_THREAD_LOCAL int last_error;
 static SMEMKIT_THREAD_LOCAL char last_message[MESSAGE_BYTES];
@@ -46,7 +47,7 @@ static struct pool {
     bool busy, stop;
     unsigned long generation; /* counts launches */
     const struct smemkit_launch *launch;
-    struct trace *trace; /* NULL unless the launch is checked */
+    struct observation *observation; /* NULL unless the launch is observed */
     uint64_t blocks;
     atomic_ullong next_block;
     int running; /* workers that have not finished this launch */
@@ -113,20 +114,20 @@ static void run_blocks(struct worker *w, const struct smemkit_launch *launch)
         pthread_mutex_unlock(&pool.lock);
         return;
     }
-    if (pool.trace && !trace_enter(w, pool.trace)) {
+    if (pool.observation && !smemkit_observer->enter(w, pool.observation)) {
         pthread_mutex_lock(&pool.lock);
-        pool.trace->out_of_memory = true;
+        pool.observation->out_of_memory = true;
         pthread_mutex_unlock(&pool.lock);
         return;
     }
     while (!pool.abort && (i = atomic_fetch_add(&pool.next_block, 1)) < pool.blocks) {
-        if (pool.trace && pool.trace->order)
-            i = pool.trace->order[i];
+        if (pool.observation && pool.observation->order)
+            i = pool.observation->order[i];
         struct index3 block = {(unsigned)(i % columns), (unsigned)(i / columns % rows),
                                (unsigned)(i / columns / rows)};
 
         if (!worker_run_block(w, launch, block) &&
-            (!pool.trace || pool.abort)) { /* a check goes on with other blocks */
+            (!pool.observation || pool.abort)) { /* a check goes on with other blocks */
             pthread_mutex_lock(&pool.lock);
             if (!pool.fault.error || pool.abort == ABORT_HANG || pool.abort == ABORT_DEADLOCK)
                 pool.fault = w->fault;
@@ -136,8 +137,8 @@ static void run_blocks(struct worker *w, const struct smemkit_launch *launch)
         }
         atomic_fetch_add(&w->blocks_done, 1);
     }
-    if (pool.trace)
-        trace_leave(w);
+    if (pool.observation)
+        smemkit_observer->leave(w);
 }
 
 static void *worker_main(void *argument)
@@ -259,13 +260,14 @@ static void after_fork(void)
     pthread_cond_init(&pool.work, NULL);
     pthread_cond_init(&pool.idle, NULL);
     memory_after_fork();
-    trace_after_fork();
+    if (smemkit_observer)
+        smemkit_observer->after_fork();
     fault_after_fork();
     launching = false;
     pool.size = 0; /* the parent's workers leak: their stacks may be in any state */
     pool.busy = pool.stop = false;
     pool.launch = NULL;
-    pool.trace = NULL;
+    pool.observation = NULL;
     pool.abort = ABORT_NOT;
 }
 
@@ -377,13 +379,13 @@ static void watch(void)
             if (limit > 0 && stuck[i] * (POLL_MS / 1000.0) > limit)
                 pool.abort = ABORT_HANG;
         }
-        if (!pool.abort && (pool.trace || pool.launch->closed) && cannot_end(&search)) {
+        if (!pool.abort && (pool.observation || pool.launch->closed) && cannot_end(&search)) {
             for (int i = 0; i < pool.size; i++)
                 pool.workers[i]->unstarted =
                     pool.blocks - (pool.next_block < pool.blocks ? pool.next_block : pool.blocks);
             pool.abort = ABORT_DEADLOCK;
         }
-        if (pool.abort && ++aborting > (pool.trace ? 10 * GRACE_POLLS : GRACE_POLLS))
+        if (pool.abort && ++aborting > (pool.observation ? 10 * GRACE_POLLS : GRACE_POLLS))
             for (int i = 0; i < pool.size; i++)
                 fault_handler_kick(pool.workers[i]);
     }
@@ -437,8 +439,8 @@ int smemkit_run(const struct smemkit_launch *launch)
 {
     static pthread_once_t registered = PTHREAD_ONCE_INIT;
     struct fault fault = {0};
-    struct checking *check = *trace_checking();
-    struct trace *trace = NULL;
+    const struct observer *observer = smemkit_observer && smemkit_observer->wants() ? smemkit_observer : NULL;
+    struct observation *observation = NULL;
     int error = check_configuration(launch);
 
     if (!error)
@@ -451,7 +453,7 @@ int smemkit_run(const struct smemkit_launch *launch)
                       "handler call smemkit?",
                       launch->kernel);
     pthread_once(&registered, register_fork_handler);
-    if (check && !(trace = trace_begin(check, launch)))
+    if (observer && !(observation = observer->begin(launch)))
         return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the checker");
     launching = true;
     pthread_mutex_lock(&pool.lock);
@@ -471,8 +473,9 @@ int smemkit_run(const struct smemkit_launch *launch)
         return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the threads' stacks");
     }
     pool.launch = launch;
-    pool.trace = trace;
-    pool.blocks = trace ? trace->blocks_checked : (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    pool.observation = observation;
+    pool.blocks =
+        observation ? observation->blocks : (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     pool.next_block = 0;
     pool.abort = ABORT_NOT;
     pool.fault = fault;
@@ -487,9 +490,10 @@ int smemkit_run(const struct smemkit_launch *launch)
     if (pool.abort == ABORT_INTERRUPT) {
         fault.error = ERROR_UNKNOWN;
         snprintf(fault.message, sizeof fault.message, "interrupted in kernel %s", launch->kernel);
-    } else if (trace && trace->out_of_memory) {
+    } else if (observation && observation->out_of_memory) {
         fault = (struct fault){ERROR_MEMORY_ALLOCATION, "no memory for the checker"};
-    } else if (trace && pool.abort != ABORT_FAULT) { /* the report has it, except when a worker could not begin */
+    } else if (observation &&
+               pool.abort != ABORT_FAULT) { /* the report has it, except when a worker could not begin */
         fault.error = ERROR_NONE;
     } else if (!fault.error && pool.abort) { /* aborted between two blocks */
         fault.error = ERROR_LAUNCH_TIMEOUT;
@@ -503,13 +507,13 @@ int smemkit_run(const struct smemkit_launch *launch)
     }
     pool.busy = false;
     pool.launch = NULL;
-    pool.trace = NULL;
+    pool.observation = NULL;
     pthread_cond_broadcast(&pool.idle);
     pthread_mutex_unlock(&pool.lock);
 
     launching = false;
-    if (trace)
-        trace_end(trace);
+    if (observer)
+        observer->end(observation);
     if (fault.error)
         memcpy(last_message, fault.message, sizeof last_message);
     return smemkit_set_error(fault.error);

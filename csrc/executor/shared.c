@@ -180,7 +180,7 @@ void *shared_allocate(struct worker *w, const struct smemkit_shared *variable)
     s->slots[i].variable = variable;
     s->count = i + 1;
     if (w->tracer)
-        trace_shared(w->tracer, i);
+        smemkit_observer->shared_allocated(w, i);
     return s->slots[i].start;
 }
 

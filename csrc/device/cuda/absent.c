@@ -1,7 +1,7 @@
 /* In a build without CUDA: no CUDA device, and the reason. */
 #ifndef SMEMKIT_CUDA
 
-#include "device.h"
+#include "device/device.h"
 
 static const char not_built[] =
     "this build of smemkit has no CUDA: nvcc or an NVIDIA driver was missing when it was "

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "executor.h"
+#include "executor/executor.h"
 #include "gpu.h"
 
 #define FORKED_MESSAGE "CUDA was initialised before fork(); use the 'spawn' start method, or device='cpu'"

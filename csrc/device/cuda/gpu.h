@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "device.h"
+#include "device/device.h"
 
 #define MAX_GPUS 64
 

@@ -1,5 +1,5 @@
 /* cp.async as functions: asynchronous copies from global to shared memory. Here they are performed at the wait
- * (csrc/cpu/async.c), so that a missing wait shows in the result. */
+ * (csrc/executor/async.c), so that a missing wait shows in the result. */
 #ifndef SMEMKIT_CUDA_PIPELINE_H
 #define SMEMKIT_CUDA_PIPELINE_H
 

@@ -65,7 +65,7 @@ struct dim3 {
 };
 
 /* The built-in variables: objects, since kernels may shadow them. They never change for the thread that reads
- * them; the executor sets them at every switch (csrc/cpu/block.c). */
+ * them; the executor sets them at every switch (csrc/executor/block.c). */
 #define SMEMKIT_BUILT_IN __attribute__((visibility("default")))
 extern "C" {
 extern SMEMKIT_BUILT_IN __thread const uint3 threadIdx __asm__("smemkit_thread_index");

@@ -1,0 +1,85 @@
+/* What watches launches: the checker fills this table, and the executor calls it. The executor knows no more of
+ * it, so that it can be read, built and tested alone. */
+#ifndef SMEMKIT_OBSERVER_H
+#define SMEMKIT_OBSERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "executor.h"
+
+struct worker;
+
+enum { SHARED_SLOTS = 64 }; /* static __shared__ variables per kernel */
+
+enum fault_kind {
+    KIND_RACE,
+    KIND_BARRIER,
+    KIND_OUT_OF_BOUNDS,
+    KIND_UNINITIALISED,
+    KIND_MISALIGNED,
+    KIND_HANG,
+    KIND_TRAP,
+    KIND_SHUFFLE
+};
+
+/* One observed launch. The observer's own data follow it. */
+struct observation {
+    uint64_t blocks; /* the blocks to run: those in `order`, or all if it is NULL */
+    uint64_t *order; /* (blocks) */
+    bool out_of_memory;
+};
+
+/* The observer's state of one worker; worker->tracer is not NULL during an observed launch. */
+struct tracer;
+
+struct observer {
+    /* Called by the launching thread. `wants`: whether it wants this launch observed. `begin`: NULL if out of
+     * memory. */
+    bool (*wants)(void);
+    struct observation *(*begin)(const struct smemkit_launch *);
+    void (*end)(struct observation *);
+    void (*after_fork)(void); /* in the child */
+
+    /* Called by a worker: before its first block of the launch, which sets worker->tracer (false: out of memory),
+     * after the last one, and around each. */
+    bool (*enter)(struct worker *, struct observation *);
+    void (*leave)(struct worker *);
+    void (*block_begin)(struct worker *);
+    void (*block_end)(struct worker *);
+
+    /* Scheduling: where to look for the next ready thread, or for a block's first one; the switch to another
+     * thread; and that a warp with suspended lanes has no lane that can run, which returns the lanes that may go
+     * on. */
+    unsigned (*next_thread)(struct worker *, bool first);
+    void (*switch_thread)(struct worker *, unsigned from, unsigned to);
+    uint32_t (*resume)(struct worker *, unsigned warp, uint32_t lanes);
+
+    /* Synchronisation: of the whole block; of some threads, each of which arrives before `join` orders those in
+     * `from` before those in `to` (bit sets). */
+    void (*barrier)(struct worker *);
+    void (*arrive)(struct worker *, unsigned thread);
+    void (*join)(struct worker *, const uint64_t *from, const uint64_t *to);
+
+    /* A static shared variable has been allocated in this slot. */
+    void (*shared_allocated)(struct worker *, unsigned slot);
+
+    /* An asynchronous copy is issued, which returns what identifies its instruction; a thread waits for copies or
+     * exits; a copy completes. */
+    uint32_t (*copy_issued)(struct worker *, void *to, const void *from, unsigned read, unsigned bytes,
+                            const void *code);
+    void (*copies_awaited)(struct worker *, unsigned thread);
+    void (*copy_completed)(struct worker *, unsigned thread, void *to, unsigned bytes, uint32_t item);
+
+    /* A fault: of the running thread, or of the block, in one or two lines; of the running thread at an address of
+     * code (NULL: at its last access). */
+    void (*fault)(struct worker *, enum fault_kind, const char *message, bool thread, const char *file, int line,
+                  const char *other_file, int other_line);
+    void (*fault_at_code)(struct worker *, enum fault_kind, const char *message, const void *code);
+};
+
+/* NULL before the first observed launch of the process. */
+extern const struct observer *smemkit_observer;
+
+#endif
