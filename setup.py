@@ -357,7 +357,7 @@ class Build(build_ext):
         """The table's kernels through the dialect, and the launchers as the table of this name."""
         dialect = load_dialect()
         compiler = words("CXX", "c++")
-        flags = dialect.compile_flags(partial(accepts, compiler), checked=checked, more=more)
+        flags = dialect.compile_flags(partial(accepts, compiler), checked=checked, extra_flags=more)
         command = [*compiler, *options, *flags, *OUR_KERNELS, "-fPIC", "-fvisibility=hidden"]
         rewritten = self.temp / folder
         command += [f"-I{rewritten}", "-Icsrc/executor/include", "-Icsrc", "-Ikernels"]
@@ -441,7 +441,7 @@ def main():
             "smemkit._dialect": ["*.h", "include/*.h", "include/*/*.h", "include/cuda/*", "include/cuda/std/*"],
         },
         include_package_data=False,
-        ext_modules=[Extension("smemkit._core", ["csrc/module.c"], depends=files)],
+        ext_modules=[Extension("smemkit._core", ["csrc/module/module.c"], depends=files)],
         cmdclass={"build_ext": Build},
         setup_requires=fetch,
     )

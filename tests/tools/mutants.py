@@ -65,14 +65,14 @@ MUTANTS = [
     ),
     Mutant(
         "an-out-that-was-written-is-passed-over-in-silence",
-        "csrc/call.c",
+        "csrc/call/prepare.c",
         "(part->ran && part->out.device && memory == part->out.data)",
         "false",
         "tests/test_launch_failures.py",
     ),
     Mutant(
         "a-warm-call-keeps-silent-about-its-out",
-        "csrc/launch_cache.c",
+        "csrc/call/launch_cache.c",
         "failure.ran && given[count - 1]",
         "false",
         "tests/test_launch_failures.py --full",
@@ -86,7 +86,7 @@ MUTANTS = [
     ),
     Mutant(
         "long-products-are-summed-by-one-thread",
-        "csrc/matmul.c",
+        "csrc/ops/matmul.c",
         "if (split->splits > 1)",
         "if (false)",
         "tests/test_matmul.py",
@@ -156,7 +156,7 @@ MUTANTS = [
     ),
     Mutant(
         "sums-do-not-widen-small-integers",
-        "csrc/reduce.c",
+        "csrc/ops/reduce/types.c",
         "in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in",
         "in",
         "tests/test_reduce.py tests/test_numpy.py",
@@ -269,13 +269,13 @@ MUTANTS = [
     Mutant(
         "a-view-comes-without-its-array",
         "smemkit/parameters.py",
-        "if whole and inside and usable and first % boundary == 0:",
+        "if whole and inside and usable and first % alignment == 0:",
         "if False:",
         "tests/test_views.py",
     ),
     Mutant(
         "keepdims-is-ignored",
-        "csrc/reduce.c",
+        "csrc/ops/reduce/reduce.c",
         "if (!reduced[i] || reduction->keepdims)\n            reduction->shape",
         "if (!reduced[i])\n            reduction->shape",
         "tests/test_reduce.py tests/test_numpy.py",
@@ -332,7 +332,7 @@ MUTANTS = [
     ),
     Mutant(
         "squares-in-place-are-wider-than-high",
-        "csrc/transpose.c",
+        "csrc/ops/transpose/axes.c",
         "bool alike = args->rows == args->columns && args->x_row_stride == args->out_row_stride;",
         "bool alike = args->rows <= args->columns;",
         "tests/test_transpose.py",
@@ -367,14 +367,14 @@ MUTANTS = [
     ),
     Mutant(
         "out-may-not-be-an-operand",
-        "csrc/call.c",
-        "call->overlapping = overlaps(call);",
+        "csrc/call/call.c",
+        "call->overlapping = out_overlaps_operand(call);",
         "call->overlapping = false;",
         "tests/test_matmul.py tests/test_transpose.py",
     ),
     Mutant(
         "a-part-takes-the-boxes-of-a-smaller-one",
-        "csrc/call.c",
+        "csrc/call/run.c",
         "for (; pipeline->next != 0; pipeline->next",
         "for (; pipeline->next < 0; pipeline->next",
         "tests/test_parts.py",
@@ -388,7 +388,7 @@ MUTANTS = [
     ),
     Mutant(
         "a-longlong-becomes-an-int64",
-        "csrc/dtypes.c",
+        "csrc/python/dtypes.c",
         "return PyArray_DescrFromType(type_num);\n    return dtype_descr(dtype);",
         "return dtype_descr(dtype);\n    return dtype_descr(dtype);",
         "tests/test_numpy.py -k longlong",
@@ -416,7 +416,7 @@ MUTANTS = [
     ),
     Mutant(
         "out-takes-any-dtype",
-        "csrc/arguments.c",
+        "csrc/array/out.c",
         "!dtype_casts(dtype_of(descr), out->dtype)",
         "0",
         "tests/test_arguments.py",

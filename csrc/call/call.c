@@ -1,0 +1,135 @@
+/* The data path of a call, the same for every operation: upload, conversion to the layout, dtype and byte order
+ * that the kernel wants, launch, download.
+ *
+ * One kernel, `convert`, handles layouts, byte orders and casts; the operations' kernels see contiguous arrays of
+ * one dtype, except those that accept strides. The host only moves bytes: a NumPy array is uploaded in memory
+ * order, without the gaps between its elements where that is faster, and is reordered on the device.
+ *
+ * A call with large host arrays is done in parts if its operation says how: while the kernel works on one part,
+ * the next is being uploaded and the previous one downloaded. So a call takes as long as the slowest of the three,
+ * and needs device memory for a few parts only.
+ */
+#include "python/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "array/array.h"
+#include "array/operand.h"
+#include "array/retirement.h"
+#include "array/stream.h"
+#include "base/failure.h"
+#include "call.h"
+#include "dry_run.h"
+#include "part.h"
+#include "python/errors.h"
+
+void call_dispose(struct call *call)
+{
+    for (int i = 0; i < call->inputs; i++)
+        drop_operand(&call->in[i]);
+    Py_CLEAR(call->bounce_buffer);
+    drop_operand(&call->out);
+}
+
+PyObject *call_fail(struct call *call)
+{
+    call_dispose(call);
+    return NULL;
+}
+
+bool check_no_capture(const struct module_state *state, const struct call *call)
+{
+    return !has_host_array(call) ||
+           refuse_capture(state, call->device, call->stream,
+                          "nothing can come from the host or go there; expected arrays on the device");
+}
+
+void keep_owners_alive(struct call *call)
+{
+    PyObject *owners[MAX_KEPT_ALIVE];
+    int count = 0;
+
+    _Static_assert(MAX_KEPT_ALIVE == MAX_INPUTS + 1, "one for each operand, and one for out");
+    for (int i = 0; i <= call->inputs; i++) {
+        struct operand *operand = i < call->inputs ? &call->in[i] : &call->out;
+
+        if (operand->device && operand->retire && operand->owner) {
+            owners[count++] = Py_NewRef(operand->owner);
+            operand->retire = false;
+        }
+    }
+    if (count)
+        foreign_keep_alive(call->device, call->stream, owners, count);
+}
+
+static const char IN_PART[] = "out has been written in part";
+
+/* Adds IN_PART to the exception that a signal handler has raised. */
+static void add_partly_written(void)
+{
+    PyObject *type, *error, *traceback, *args, *done = NULL;
+
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    args = error ? PyObject_GetAttrString(error, "args") : NULL;
+    if (args && PyTuple_Check(args) && !PyTuple_GET_SIZE(args)) {
+        Py_SETREF(args, Py_BuildValue("(s)", IN_PART));
+        if (args)
+            (void)PyObject_SetAttrString(error, "args", args);
+    } else if (args) {
+        done = PyObject_CallMethod(error, "add_note", "s", IN_PART); /* not in CPython 3.10 */
+    }
+    PyErr_Clear();
+    Py_XDECREF(done);
+    Py_XDECREF(args);
+    PyErr_Restore(type, error, traceback);
+}
+
+void raise_call_failure(const struct module_state *state, struct failure *failure, bool out_written)
+{
+    const bool raised = PyErr_Occurred() || failure->kind == FAILURE_INTERRUPTED;
+
+    if (out_written && !raised) {
+        const size_t length = strlen(failure->text);
+
+        snprintf(failure->text + length, sizeof failure->text - length, "; %s", IN_PART);
+    }
+    raise_failure(state, failure);
+    if (out_written && raised)
+        add_partly_written();
+}
+
+PyObject *call_finish(const struct module_state *state, struct call *call, bool own_out)
+{
+    PyObject *result;
+
+    if (call->failure.kind != FAILURE_NONE) {
+        raise_call_failure(state, &call->failure, call->out_written && own_out && !call->bounce_buffer);
+        return call_fail(call);
+    }
+    if (call->bounce_buffer && !is_dry_run() &&
+        PyArray_CopyInto((PyArrayObject *)call->out.owner, call->bounce_buffer) < 0)
+        return call_fail(call);
+    result = Py_NewRef(call->out.given ? call->out.given : call->out.owner);
+    if (!call->out.device && !own_out && !call->keeps_0d_array)
+        result = PyArray_Return((PyArrayObject *)result);
+    call_dispose(call);
+    return result;
+}
+
+PyObject *call_run(const struct module_state *state, struct call *call, call_launcher launch, void *context,
+                   bool own_out)
+{
+    if (call->out.size) {
+        call->overlapping = out_overlaps_operand(call);
+        call_cancel_slow_partition(call);
+        if (!check_no_capture(state, call) || !call_prepare(call))
+            return call_fail(call);
+        Py_BEGIN_ALLOW_THREADS
+        call_execute(call, launch, context, own_out);
+        Py_END_ALLOW_THREADS
+        keep_owners_alive(call);
+    }
+    return call_finish(state, call, own_out);
+}

@@ -1,0 +1,171 @@
+/* Reads the arguments that select a kernel. */
+#include "python/state.h"
+
+#include <string.h>
+
+#include "choice.h"
+#include "device/device.h"
+#include "kernels.h"
+#include "python/arguments.h"
+#include "python/dtypes.h"
+
+static PyObject *kernel_list(enum op op)
+{
+    PyObject *text = NULL;
+
+    for (int i = 0; i < kernel_row_count; i++) {
+        if (kernel_rows[i].op != op)
+            continue;
+        PyObject *longer = text ? PyUnicode_FromFormat("%U, '%s'", text, kernel_rows[i].name)
+                                : PyUnicode_FromFormat("'%s'", kernel_rows[i].name);
+        Py_XDECREF(text);
+        text = longer;
+        if (!text)
+            return NULL;
+    }
+    return text;
+}
+
+static const struct kernel_row *row_named(enum op op, PyObject *name)
+{
+    PyObject *list;
+
+    if (!PyUnicode_Check(name)) {
+        PyErr_Format(PyExc_TypeError, "kernel: expected the name of a kernel or None, got %s",
+                     Py_TYPE(name)->tp_name);
+        return NULL;
+    }
+    for (int i = 0; i < kernel_row_count; i++)
+        if (kernel_rows[i].op == op && PyUnicode_CompareWithASCIIString(name, kernel_rows[i].name) == 0)
+            return &kernel_rows[i];
+    for (const struct kernel_rename *rename = kernel_renames; rename->name; rename++)
+        if (rename->op == op && PyUnicode_CompareWithASCIIString(name, rename->old_name) == 0) {
+            if (PyErr_WarnFormat(PyExc_DeprecationWarning, 1, "kernel: '%s' is now called '%s'", rename->old_name,
+                                 rename->name) < 0)
+                return NULL;
+            return find_row(op, rename->name);
+        }
+    list = kernel_list(op);
+    if (list)
+        PyErr_Format(PyExc_ValueError, "kernel: expected one of %U for %s, got %R", list, op_names[op], name);
+    Py_XDECREF(list);
+    return NULL;
+}
+
+const struct kernel_row *find_row(enum op op, const char *name)
+{
+    for (int i = 0; i < kernel_row_count; i++)
+        if (kernel_rows[i].op == op && strcmp(kernel_rows[i].name, name) == 0)
+            return &kernel_rows[i];
+    Py_UNREACHABLE(); /* tests check that callers use names of the table */
+}
+
+static const struct kernel_row *row_chosen(enum op op)
+{
+    for (int i = 0; i < kernel_row_count; i++)
+        if (kernel_rows[i].op == op && kernel_rows[i].choice)
+            return &kernel_rows[i];
+    Py_UNREACHABLE(); /* a test checks that each op has one */
+}
+
+/* One of a row's values; the first if the argument is None. */
+static bool read_value(const struct kernel_row *row, const char *name, const int *values, PyObject *object,
+                       int *value)
+{
+    PyObject *list, *number;
+    long asked;
+
+    *value = values[0] < 0 ? 0 : values[0];
+    if (object == Py_None)
+        return true;
+    if (values[0] < 0) {
+        PyErr_Format(PyExc_ValueError, "%s: kernel '%s' has none, expected None, got %R", name, row->name, object);
+        return false;
+    }
+    if (PyBool_Check(object) || !PyIndex_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "%s: expected an integer or None, got %s", name, Py_TYPE(object)->tp_name);
+        return false;
+    }
+    number = PyNumber_Index(object);
+    if (!number)
+        return blame(name);
+    asked = PyLong_AsLong(number);
+    Py_DECREF(number);
+    PyErr_Clear(); /* a too large number is not among them */
+    list = PyList_New(0);
+    for (const int *v = values; list && *v >= 0; v++) {
+        PyObject *item = PyLong_FromLong(*v);
+
+        if (asked == *v)
+            *value = *v;
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    if (list && *value != asked && PyList_Sort(list) == 0)
+        PyErr_Format(PyExc_ValueError, "%s: expected one of %R for kernel '%s', got %R", name, list, row->name,
+                     object);
+    Py_XDECREF(list);
+    return !PyErr_Occurred();
+}
+
+/* The rung that is selected by `tile`, `block_size` or `pad` without `kernel`. */
+static const char *const named_by_size[OP_COUNT] = {
+    [OP_matmul] = "tiled", [OP_reduce] = "tree", [OP_transpose] = "padded"};
+
+bool read_kernel(enum op op, PyObject *kernel, const char *size_name, PyObject *size, PyObject *pad,
+                 PyObject *device_argument, bool host, struct device **device, struct kernel_choice *choice)
+{
+    const bool by_size = kernel == Py_None && (size != Py_None || pad != Py_None);
+    PyObject *name = by_size ? PyUnicode_FromString(named_by_size[op]) : Py_NewRef(kernel);
+
+    if (!name)
+        return false;
+    choice->chosen = name == Py_None;
+    choice->row = choice->chosen ? row_chosen(op) : row_named(op, name);
+    Py_DECREF(name);
+    if (!choice->row || !read_value(choice->row, size_name, choice->row->sizes, size, &choice->size) ||
+        !read_value(choice->row, "pad", choice->row->pads, pad, &choice->pad))
+        return false;
+    if (choice->row->needs == HOST && (*device)->ordinal >= 0) {
+        if (!host || device_argument != Py_None) {
+            PyErr_Format(PyExc_ValueError, "kernel: '%s' runs on the host, not on %s; expected device='cpu'",
+                         choice->row->name, (*device)->name);
+            return false;
+        }
+        *device = cpu_device();
+    }
+    return true;
+}
+
+bool check_kernel_dtype(const struct kernel_choice *choice, const char *name, enum dtype dtype)
+{
+    PyObject *list;
+
+    if (choice->row->dtypes & dtype)
+        return true;
+    list = dtype_list(choice->row->dtypes);
+    if (list)
+        PyErr_Format(PyExc_TypeError, "%s: expected dtype %U for kernel '%s', got %s", name, list,
+                     choice->row->name, dtype_name(dtype));
+    Py_XDECREF(list);
+    return false;
+}
+
+bool read_precision(PyObject *object, const struct kernel_choice *choice)
+{
+    const bool is_text = PyUnicode_Check(object);
+
+    if (is_text && PyUnicode_CompareWithASCIIString(object, "highest") == 0)
+        return true;
+    if (!is_text || (PyUnicode_CompareWithASCIIString(object, "high") != 0 &&
+                     PyUnicode_CompareWithASCIIString(object, "medium") != 0)) {
+        PyErr_Format(PyExc_ValueError, "precision: expected 'highest', 'high' or 'medium', got %R", object);
+        return false;
+    }
+    if (choice->chosen) /* permits lower precision, which no kernel uses yet */
+        return true;
+    PyErr_Format(PyExc_ValueError, "precision: kernel '%s' has its own, expected 'highest', got %R",
+                 choice->row->name, object);
+    return false;
+}

@@ -1,0 +1,136 @@
+/* Calls whose only kernel is `convert`, and plain copies and fills. */
+#include "python/state.h"
+
+#include <string.h>
+
+#include "array/array.h"
+#include "array/operand.h"
+#include "base/failure.h"
+#include "base/strided_copy.h"
+#include "call.h"
+#include "device/device.h"
+#include "dry_run.h"
+#include "kernels.h"
+#include "operands.h"
+#include "part.h"
+#include "python/dtypes.h"
+#include "python/layout.h"
+#include "timing.h"
+
+/* Merges the dimensions of `as` and `made` as far as both allow. */
+static void merge_views(struct call *call)
+{
+    struct layout *as = &call->as[0], *made = &call->made;
+
+    *made = call->out.layout;
+    as->ndim = merge_dimensions(as->ndim, as->shape, as->strides, made->strides);
+    made->ndim = as->ndim;
+    memcpy(made->shape, as->shape, sizeof made->shape);
+}
+
+PyObject *call_run_convert(const struct module_state *state, struct call *call, bool own_out)
+{
+    struct operand *in = &call->in[0];
+
+    if (call->out.size) {
+        npy_intp bytes = call->out.size * dtype_bytes(in->dtype), part = call_part_bytes(call, bytes);
+
+        merge_views(call);
+        call->native_layout = true;
+        if (call->made.ndim)
+            call->partitions[1] = (struct partition){.length = call->made.shape[0],
+                                                     .step = step_of(part, bytes / call->made.shape[0], 1),
+                                                     .in = {0, -1}};
+    }
+    return call_run(state, call, NULL, NULL, own_out);
+}
+
+/* A plain copy of bytes, without a kernel. */
+static void run_copy(struct call *call)
+{
+    const struct operand *in = &call->in[0], *out = &call->out;
+    const size_t bytes = saturated_bytes(out->size, out->dtype);
+    const struct device_type *type = call->device->type;
+    struct segments segments = {.data = in->device ? out->data : in->data, .segment_bytes = bytes};
+    struct interval *interval = current_timing() ? (out->device ? &call->up[0] : &call->down) : NULL;
+    struct transfer *transfer;
+
+    if (!order_with_owning_streams(call, true) || !call_record_stage(call, UPLOAD_BEGIN))
+        return;
+    call->out_written = true;
+    if (in->device && out->device) {
+        type->copy(call->device, out->data, in->data, bytes, call->stream, &call->failure);
+    } else if (out->device) {
+        if (type->upload_begin(call->device, out->data, &segments, NULL, call->stream, &transfer,
+                               &call->failure) &&
+            transfer)
+            type->upload_end(call->device, transfer, call->stream, interval, &call->failure);
+        (void)(call->failure.kind == FAILURE_NONE && call_record_stage(call, UPLOAD_END));
+    } else if (call_record_stage(call, COMPUTED) &&
+               type->download_begin(call->device, &segments, in->data, call->stream, &transfer, &call->failure)) {
+        type->download_end(call->device, transfer, interval, &call->failure);
+        (void)(call->failure.kind == FAILURE_NONE && call_record_stage(call, DOWNLOAD_END));
+    }
+    order_owning_streams_after_call(call);
+    call_add_times(call, NULL);
+}
+
+PyObject *call_run_copy(const struct module_state *state, struct call *call, bool own_out)
+{
+    const struct operand *in = &call->in[0], *out = &call->out;
+    const int element = dtype_bytes(out->dtype);
+
+    if (in->dtype != out->dtype || in->swapped != out->swapped || !layout_is_contiguous(&call->as[0], element) ||
+        !layout_is_contiguous(&out->layout, element) || operands_overlap(in, out))
+        return call_run_convert(state, call, own_out);
+    if (out->size) {
+        if (!check_no_capture(state, call) || !operand_unchanged(in) || !operand_unchanged(out))
+            return call_fail(call);
+        Py_BEGIN_ALLOW_THREADS
+        if (!is_dry_run())
+            run_copy(call);
+        Py_END_ALLOW_THREADS
+        keep_owners_alive(call);
+    }
+    return call_finish(state, call, own_out);
+}
+
+/* The scalar `value` in out's dtype and native byte order; CopyInto swaps bytes if necessary. */
+static PyArrayObject *scalar_in_out_dtype(const struct call *call, PyObject *value)
+{
+    PyArrayObject *scalar = value ? (PyArrayObject *)PyArray_FromAny(value, NULL, 0, 0, 0, NULL) : NULL;
+    PyArray_Descr *descr = scalar ? dtype_descr(call->out.dtype) : NULL;
+    PyObject *result = descr ? PyArray_CastToType(scalar, descr, 0) : NULL;
+
+    Py_XDECREF(scalar);
+    return (PyArrayObject *)result;
+}
+
+PyObject *call_run_fill(const struct module_state *state, struct call *call, PyObject *value, bool own_out)
+{
+    PyArrayObject *scalar = scalar_in_out_dtype(call, value), *target = NULL;
+    struct call copy = {.device = call->device, .stream = call->stream, .inputs = 1};
+    PyObject *result = NULL;
+
+    if (!scalar)
+        return call_fail(call);
+    if (!call->out.device)
+        target = (PyArrayObject *)Py_NewRef(call->out.owner);
+    else
+        target = new_numpy_array(call->out.descr, &call->out.layout);
+    if (target && (is_dry_run() || PyArray_CopyInto(target, scalar) == 0)) {
+        if (!call->out.device)
+            result = call_finish(state, call, own_out);
+        else if (read_operand(state, (PyObject *)target, "value", Py_None, &copy.in[0])) {
+            copy.as[0] = copy.in[0].layout;
+            copy.result = copy.in[0].dtype;
+            copy.out = call->out; /* with its references */
+            memset(&call->out, 0, sizeof call->out);
+            result = call_run_copy(state, &copy, own_out);
+        }
+    }
+    Py_DECREF(scalar);
+    Py_XDECREF(target);
+    call_fail(call);
+    return result;
+}

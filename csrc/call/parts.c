@@ -1,0 +1,152 @@
+/* Divides a call with large host arrays into parts. */
+#include "python/state.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "array/operand.h"
+#include "base/strided_copy.h"
+#include "call.h"
+#include "kernels.h"
+#include "part.h"
+#include "python/dtypes.h"
+#include "python/layout.h"
+
+bool call_has_host_operands(const struct call *call)
+{
+    return call->in[0].device == NULL;
+}
+
+bool has_host_array(const struct call *call)
+{
+    bool host = !call->out.device;
+
+    for (int i = 0; i < call->inputs; i++)
+        host = host || !call->in[i].device;
+    return host;
+}
+
+size_t saturated_bytes(npy_intp elements, enum dtype dtype)
+{
+    size_t bytes;
+
+    return __builtin_mul_overflow((size_t)elements, (size_t)dtype_bytes(dtype), &bytes) ? SIZE_MAX : bytes;
+}
+
+/* For tests: the bytes per part, also on the CPU device; 0: the default for a GPU. Negative: the same, but calls
+ * that would be slow in parts are done whole, as on a GPU. */
+static atomic_llong part_bytes_override;
+
+PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes)
+{
+    const long long asked = PyLong_AsLongLong(bytes);
+
+    (void)module;
+    if (asked == -1 && PyErr_Occurred())
+        return NULL;
+    return PyLong_FromLongLong(atomic_exchange(&part_bytes_override, asked));
+}
+
+npy_intp call_part_bytes(const struct call *call, npy_intp bytes)
+{
+    const npy_intp asked = (npy_intp)atomic_load(&part_bytes_override), least = 1 << 20, most = 1 << 25;
+
+    if (!has_host_array(call) || (!asked && call->device->ordinal < 0))
+        return NPY_MAX_INTP;
+    if (asked)
+        return asked < 0 ? -asked : asked;
+    return bytes / 8 < least ? least : bytes / 8 > most ? most : bytes / 8;
+}
+
+bool is_partitioned(const struct partition *partition)
+{
+    return partition->step > 0 && partition->step < partition->length;
+}
+
+bool is_invariant(const struct call *call, int i)
+{
+    return !is_partitioned(&call->partitions[1]) || call->partitions[1].in[i] < 0;
+}
+
+bool accumulates_parts(const struct call *call)
+{
+    return is_partitioned(&call->partitions[1]) && call->partitions[1].made < 0;
+}
+
+bool is_last_part(const struct call *part)
+{
+    return !is_partitioned(&part->partitions[1]) ||
+           part->at[1] + part->part_length[1] == part->partitions[1].length;
+}
+
+static void slice(struct layout *layout, char **data, int dimension, npy_intp at, npy_intp length)
+{
+    if (dimension < 0)
+        return;
+    layout->shape[dimension] = length;
+    *data += at * layout->strides[dimension];
+}
+
+void call_slice_part(struct call *part, int loop, npy_intp at)
+{
+    const struct partition *partition = &part->partitions[loop];
+
+    if (!is_partitioned(partition)) {
+        part->at[loop] = 0;
+        part->part_length[loop] = partition->length;
+        return;
+    }
+    part->at[loop] = at;
+    part->part_length[loop] = partition->length - at < partition->step ? partition->length - at : partition->step;
+    for (int i = 0; i < part->inputs; i++)
+        slice(&part->as[i], &part->in[i].data, partition->in[i], at, part->part_length[loop]);
+    slice(&part->made, &part->out.data, partition->made, at, part->part_length[loop]);
+}
+
+/* Whether a part consists of contiguous segments that are too short to be copied fast. */
+static bool has_short_segments(const struct layout *layout, const struct operand *operand, bool with_gaps)
+{
+    enum { SHORT = 256 };
+    struct layout there;
+    struct segments segments;
+    npy_intp first;
+
+    return !operand->device &&
+           layout_segments(layout, dtype_bytes(operand->dtype), NULL, with_gaps, &segments, &there, &first) &&
+           segments.ndim && segments.segment_bytes < SHORT;
+}
+
+size_t call_available_bytes(const struct call *call, size_t enough)
+{
+    size_t available_bytes;
+
+    Py_BEGIN_ALLOW_THREADS
+    available_bytes = call->device->type->available_bytes(call->device, enough);
+    Py_END_ALLOW_THREADS
+    return available_bytes;
+}
+
+/* Cancels the operation's partition where the call is faster whole: if the parts of an array consist of short
+ * segments, unless the whole arrays do not fit on the device. */
+void call_cancel_slow_partition(struct call *call)
+{
+    size_t bytes = saturated_bytes(call->out.size, call->result);
+    struct call *part;
+    bool slow = false;
+
+    if ((!is_partitioned(&call->partitions[0]) && !is_partitioned(&call->partitions[1])) ||
+        atomic_load(&part_bytes_override) > 0 || !(part = malloc(sizeof *part)))
+        return;
+    *part = *call;
+    for (int loop = 0; loop < 2; loop++)
+        call_slice_part(part, loop, 0);
+    for (int i = 0; i < call->inputs; i++) {
+        bytes += saturated_bytes(call->in[i].size, call->in[i].dtype);
+        slow = slow || has_short_segments(&part->as[i], &part->in[i], true);
+    }
+    slow = slow || has_short_segments(&part->made, &part->out, false);
+    free(part);
+    /* a converted operand takes memory twice */
+    if (slow && bytes < call_available_bytes(call, bytes < SIZE_MAX / 4 ? 4 * bytes : SIZE_MAX) / 3)
+        call->partitions[0].step = call->partitions[1].step = 0;
+}

@@ -1,0 +1,208 @@
+/* Functions and methods that make arrays. */
+#include "python/state.h"
+
+#include "array/array.h"
+#include "array/lookup.h"
+#include "array/operand.h"
+#include "array/out.h"
+#include "array/retirement.h"
+#include "array/stream.h"
+#include "base/failure.h"
+#include "call/call.h"
+#include "device/device.h"
+#include "kernels.h"
+#include "methods.h"
+#include "python/arguments.h"
+#include "python/dtypes.h"
+#include "python/errors.h"
+
+PyObject *array_from(const struct module_state *state, struct device *device, PyObject *object, enum dtype dtype,
+                     int type_num)
+{
+    struct call call = {.device = device, .inputs = 1};
+    PyObject *stream_owner = NULL, *out = NULL, *result = NULL;
+    PyArray_Descr *descr = NULL;
+
+    if (!read_stream_and_owner(state, Py_None, device, &call.stream, &stream_owner) ||
+        !read_operand(state, object, "obj", Py_None, &call.in[0]))
+        goto done;
+    call.as[0] = call.in[0].layout;
+    call.result = dtype ? dtype : call.in[0].dtype;
+    call.type_num = dtype ? type_num : call.in[0].descr->type_num;
+    descr = warn_complex(call.in[0].dtype, call.result) ? dtype_descr_as(call.result, call.type_num) : NULL;
+    out = descr ? (PyObject *)array_new(state, device, call.stream, stream_owner, descr, call.as[0].ndim,
+                                        call.as[0].shape)
+                : NULL;
+    if (out && read_out(state, out, device, false, descr, call.as[0].ndim, call.as[0].shape, Py_None, &call.out))
+        result = call_run_copy(state, &call, false);
+
+done:
+    if (!result)
+        call_fail(&call);
+    Py_XDECREF(out);
+    Py_XDECREF(descr);
+    Py_XDECREF(stream_owner);
+    return result;
+}
+
+PyObject *array_copy(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return array_from(PyType_GetModuleState(Py_TYPE(self)), ((struct array *)self)->device, self, 0, 0);
+}
+
+PyObject *array_deepcopy(PyObject *self, PyObject *memo)
+{
+    (void)memo;
+    return array_copy(self, NULL);
+}
+
+PyObject *array_astype(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"dtype", "copy", NULL};
+    struct array *array = (struct array *)self;
+    PyObject *wanted = NULL;
+    enum dtype dtype = 0;
+    int copy = true, type_num = 0;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$p:astype", names, &wanted, &copy) ||
+        !read_dtype(wanted, EVERY, &dtype, &type_num))
+        return NULL;
+    if (!copy && (!dtype || (dtype == array->dtype && type_num == array->descr->type_num)))
+        return Py_NewRef(self);
+    return array_from(PyType_GetModuleState(Py_TYPE(self)), array->device, self, dtype, type_num);
+}
+
+PyObject *array_to(PyObject *self, PyObject *name)
+{
+    struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct array *array = (struct array *)self;
+    struct device *device = device_named(state, name);
+    PyObject *host, *result;
+
+    if (!device)
+        return NULL;
+    if (device == array->device)
+        return Py_NewRef(self);
+    host = array_numpy(self, NULL);
+    result = host ? array_from(state, device, host, 0, 0) : NULL;
+    Py_XDECREF(host);
+    return result;
+}
+
+/* Returns an Array itself, or an Array that shares another library's GPU memory: a new reference. NULL for
+ * anything else, with or without an exception. */
+static struct array *read_array(const struct module_state *state, PyObject *object, PyObject *copy)
+{
+    if (array_check(object))
+        return (struct array *)Py_NewRef(object);
+    return PyArray_Check(object) ? NULL : (struct array *)array_from_foreign(state, object, "obj", copy);
+}
+
+/* Converts `object` to an Array on the requested device and dtype; `array` is its device array, or NULL. */
+static PyObject *as_wanted(struct module_state *state, PyObject *object, struct array *array,
+                           struct device *device, enum dtype dtype, int type_num, PyObject *copy)
+{
+    PyObject *source, *result;
+
+    const bool is_its_type = array && (!dtype || (dtype == array->dtype && type_num == array->descr->type_num));
+
+    if (is_its_type && array->device == device && copy != Py_True)
+        return Py_NewRef((PyObject *)array);
+    if (copy == Py_False) {
+        PyErr_SetString(PyExc_ValueError,
+                        "copy: False is impossible here, the elements must be moved or converted");
+        return NULL;
+    }
+    if (array && array->device != device)
+        source = array_numpy((PyObject *)array, NULL);
+    else
+        source = Py_NewRef(array ? (PyObject *)array : object);
+    result = source ? array_from(state, device, source, dtype, type_num) : NULL;
+    Py_XDECREF(source);
+    return result;
+}
+
+PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    struct module_state *state = state_of(module);
+    struct array *array = NULL;
+    struct device *device = NULL;
+    PyObject *result = NULL;
+    enum dtype dtype = 0;
+    int type_num = 0;
+
+    if (!read_count("asarray", count, 4) || !read_dtype(args[1], EVERY, &dtype, &type_num))
+        return NULL;
+    if (args[3] != Py_None && !PyBool_Check(args[3]))
+        return PyErr_Format(PyExc_TypeError, "copy: expected True, False or None, got %R", args[3]);
+    if (args[2] != Py_None && !(device = device_named(state, args[2])))
+        return NULL;
+    array = read_array(state, args[0], args[3]);
+    if (!array && PyErr_Occurred())
+        return NULL;
+    if (!device)
+        device = array ? array->device : default_device(state);
+    if (device)
+        result = as_wanted(state, args[0], array, device, dtype, type_num, args[3]);
+    Py_XDECREF(array);
+    return result;
+}
+
+/* A new array on the thread's current stream. */
+static struct array *new_here(struct module_state *state, struct device *device, PyArray_Descr *descr,
+                              const PyArray_Dims *shape)
+{
+    device_stream stream;
+    PyObject *owner = NULL;
+    struct array *result = NULL;
+
+    if (read_stream_and_owner(state, Py_None, device, &stream, &owner))
+        result = array_new(state, device, stream, owner, descr, shape->len, shape->ptr);
+    Py_XDECREF(owner);
+    return result;
+}
+
+static struct array *read_new(struct module_state *state, PyObject *const *args)
+{
+    PyArray_Descr *descr = NULL;
+    PyArray_Dims shape = {NULL, 0};
+    struct device *device;
+    struct array *result = NULL;
+    enum dtype dtype = FLOAT32;
+    int type_num = 0;
+
+    if (PyArray_IntpConverter(args[0], &shape) && read_dtype(args[1], EVERY, &dtype, &type_num) &&
+        (descr = dtype_descr_as(dtype, type_num))) {
+        device = args[2] == Py_None ? default_device(state) : device_named(state, args[2]);
+        if (device)
+            result = new_here(state, device, descr, &shape);
+    }
+    PyDimMem_FREE(shape.ptr);
+    Py_XDECREF(descr);
+    return result;
+}
+
+PyObject *core_empty(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    return read_count("empty", count, 3) ? (PyObject *)read_new(state_of(module), args) : NULL;
+}
+
+PyObject *core_zeros(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    struct module_state *state = state_of(module);
+    struct failure failure = {0};
+    struct array *array;
+    bool ok = true;
+
+    if (!read_count("zeros", count, 3) || !(array = read_new(state, args)))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    ok = array->device->type->fill(array->device, array->memory, 0, array->bytes, array->owning_stream, &failure);
+    Py_END_ALLOW_THREADS
+    if (!ok) {
+        Py_DECREF(array);
+        return raise_failure(state, &failure);
+    }
+    return (PyObject *)array;
+}

@@ -1,0 +1,220 @@
+/* The operations that visit each element once: reverse, add_one, convert, and the operators add and compare. */
+#include "python/state.h"
+
+#include "array/lookup.h"
+#include "array/operand.h"
+#include "call/call.h"
+#include "call/choice.h"
+#include "call/operands.h"
+#include "kernels.h"
+#include "ops.h"
+#include "python/arguments.h"
+#include "python/dtypes.h"
+#include "python/errors.h"
+#include "python/layout.h"
+
+static bool launch_reverse_part(struct call *part, void *unused)
+{
+    struct reverse_args args = {.x = part->memory[0],
+                                .out = part->out_memory,
+                                .n = layout_size(&part->as[0]),
+                                .element_size = dtype_bytes(part->in[0].dtype)};
+
+    (void)unused;
+    return call_launch(part, part->kernel.row, &args);
+}
+
+PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    enum { X, KERNEL, OUT, DEVICE, STREAM, ARGUMENTS };
+    struct module_state *state = state_of(module);
+    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
+    struct call call = {.inputs = 1, .bytes_only = true};
+
+    if (!read_count("reverse", count, ARGUMENTS) ||
+        !read_operand(state, args[X], "x", args[STREAM], &call.in[0]) ||
+        !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
+        !read_kernel(OP_reverse, args[KERNEL], "size", Py_None, Py_None, args[DEVICE],
+                     call_has_host_operands(&call), &call.device, &call.kernel) ||
+        !read_stream(state, args[STREAM], call.device, &call.stream) ||
+        !call_read_out(state, &call, args[OUT], call.in[0].dtype, call.in[0].layout.ndim, call.in[0].layout.shape,
+                       args[STREAM]))
+        return call_fail(&call);
+
+    use_native_layout(&call, 0);
+    return call_run(state, &call, launch_reverse_part, NULL, own_out);
+}
+
+static bool launch_add_one_part(struct call *part, void *unused)
+{
+    struct add_one_args args = {
+        .x = part->memory[0], .out = part->out_memory, .n = layout_size(&part->as[0]), .dtype = part->result};
+
+    (void)unused;
+    return call_launch(part, part->kernel.row, &args);
+}
+
+PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    enum { X, OUT, DEVICE, STREAM, ARGUMENTS };
+    struct module_state *state = state_of(module);
+    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
+    struct call call = {.inputs = 1};
+
+    if (!read_count("add_one", count, ARGUMENTS) || !read_operand(state, args[X], "x", args[STREAM], &call.in[0]))
+        return call_fail(&call);
+    use_native_layout(&call, 0);
+    call.type_num = call.in[0].descr->type_num;
+    if (call.dtype[0] == BOOL) /* True + 1 is 2 */
+        call.dtype[0] = INT64;
+    if (!read_device(state, args[DEVICE], call.in, 1, &call.device) ||
+        !read_kernel(OP_add_one, Py_None, "size", Py_None, Py_None, args[DEVICE], call_has_host_operands(&call),
+                     &call.device, &call.kernel) ||
+        !read_stream(state, args[STREAM], call.device, &call.stream) ||
+        !call_read_out(state, &call, args[OUT], call.dtype[0], call.in[0].layout.ndim, call.in[0].layout.shape,
+                       args[STREAM]))
+        return call_fail(&call);
+
+    return call_run(state, &call, launch_add_one_part, NULL, own_out);
+}
+
+PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    enum { X, DTYPE, OUT, DEVICE, STREAM, ARGUMENTS };
+    struct module_state *state = state_of(module);
+    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
+    struct call call = {.inputs = 1};
+    enum dtype dtype;
+
+    if (!read_count("convert", count, ARGUMENTS) || !read_operand(state, args[X], "x", args[STREAM], &call.in[0]))
+        return call_fail(&call);
+    use_native_layout(&call, 0);
+    dtype = call.in[0].dtype;
+    call.type_num = call.in[0].descr->type_num;
+    if (!read_dtype(args[DTYPE], EVERY, &dtype, &call.type_num) || !warn_complex(call.in[0].dtype, dtype) ||
+        !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
+        !read_kernel(OP_convert, Py_None, "size", Py_None, Py_None, args[DEVICE], call_has_host_operands(&call),
+                     &call.device, &call.kernel) ||
+        !read_stream(state, args[STREAM], call.device, &call.stream) ||
+        !call_read_out(state, &call, args[OUT], dtype, call.in[0].layout.ndim, call.in[0].layout.shape,
+                       args[STREAM]))
+        return call_fail(&call);
+
+    return call_run_convert(state, &call, own_out);
+}
+
+/* Broadcasts both operands to their common shape. -1 with an exception. */
+static int broadcast_both(struct call *call, npy_intp *shape)
+{
+    const struct layout *const of[2] = {&call->in[0].layout, &call->in[1].layout};
+    const int ndim = of[0]->ndim > of[1]->ndim ? of[0]->ndim : of[1]->ndim;
+
+    for (int d = 0; d < ndim; d++) {
+        npy_intp lengths[2];
+
+        for (int i = 0; i < 2; i++) {
+            const int own = d - (ndim - of[i]->ndim);
+
+            lengths[i] = own < 0 ? 1 : of[i]->shape[own];
+            call->as[i].strides[d] = lengths[i] == 1 ? 0 : of[i]->strides[own];
+        }
+        if (lengths[0] != lengths[1] && lengths[0] != 1 && lengths[1] != 1) {
+            refuse_shapes(&call->in[0], &call->in[1], "shapes that can be broadcast");
+            return -1;
+        }
+        shape[d] = lengths[0] == 1 ? lengths[1] : lengths[0];
+        call->as[0].shape[d] = call->as[1].shape[d] = shape[d];
+    }
+    return call->as[0].ndim = call->as[1].ndim = ndim;
+}
+
+/* An elementwise operation on two arrays. `read_dtypes` sets the operands' and the result's dtypes. */
+static PyObject *elementwise(PyObject *module, enum op op, PyObject *const *args, Py_ssize_t count,
+                             bool (*read_dtypes)(struct call *), call_launcher launch, void *context)
+{
+    enum { X1, X2, OUT, DEVICE, STREAM, ARGUMENTS };
+    struct module_state *state = state_of(module);
+    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
+    struct call call = {.inputs = 2};
+    npy_intp shape[NPY_MAXDIMS];
+    int ndim;
+
+    if (!read_count(op_names[op], count, ARGUMENTS) ||
+        !read_operand(state, args[X1], "x1", args[STREAM], &call.in[0]) ||
+        !read_operand(state, args[X2], "x2", args[STREAM], &call.in[1]) ||
+        !read_device(state, args[DEVICE], call.in, 2, &call.device) || !read_dtypes(&call) ||
+        (ndim = broadcast_both(&call, shape)) < 0 ||
+        !read_kernel(op, Py_None, "size", Py_None, Py_None, args[DEVICE], call_has_host_operands(&call),
+                     &call.device, &call.kernel) ||
+        !read_stream(state, args[STREAM], call.device, &call.stream) ||
+        !call_read_out(state, &call, args[OUT], call.result, ndim, shape, args[STREAM]))
+        return call_fail(&call);
+
+    return call_run(state, &call, launch, context, own_out);
+}
+
+static bool launch_add_part(struct call *part, void *unused)
+{
+    struct add_args args = {.a = part->memory[0],
+                            .b = part->memory[1],
+                            .out = part->out_memory,
+                            .n = layout_size(&part->as[0]),
+                            .dtype = part->result};
+
+    (void)unused;
+    return call_launch(part, part->kernel.row, &args);
+}
+
+static bool set_add_dtypes(struct call *call)
+{
+    const bool ok = read_common_dtype(call, Py_None, &call->result);
+
+    call->dtype[0] = call->dtype[1] = call->result;
+    return ok;
+}
+
+PyObject *core_add(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    return elementwise(module, OP_add, args, count, set_add_dtypes, launch_add_part, NULL);
+}
+
+static bool launch_compare_part(struct call *part, void *context)
+{
+    const enum comparison *comparison = context;
+    struct compare_args args = {.a = part->memory[0],
+                                .b = part->memory[1],
+                                .out = part->out_memory,
+                                .n = layout_size(&part->as[0]),
+                                .dtype = {part->dtype[0], part->dtype[1]},
+                                .comparison = *comparison};
+
+    return call_launch(part, part->kernel.row, &args);
+}
+
+/* The operands' promoted dtype by NumPy's rules, except for signed integers with uint64: float64 would round. */
+static bool set_compare_dtypes(struct call *call)
+{
+    const unsigned both = call->in[0].dtype | call->in[1].dtype;
+    enum dtype common = 0;
+    const bool integers = both & UINT64 && both & SIGNED && !(both & ~(SIGNED | UINT64));
+    const bool ok = integers || read_common_dtype(call, Py_None, &common);
+
+    for (int i = 0; i < 2; i++)
+        call->dtype[i] = !integers ? common : call->in[i].dtype == UINT64 ? UINT64 : INT64;
+    call->result = BOOL;
+    return ok;
+}
+
+PyObject *core_equal(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    enum comparison comparison = COMPARE_EQUAL;
+
+    return elementwise(module, OP_compare, args, count, set_compare_dtypes, launch_compare_part, &comparison);
+}
+
+PyObject *core_not_equal(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    enum comparison comparison = COMPARE_NOT_EQUAL;
+
+    return elementwise(module, OP_compare, args, count, set_compare_dtypes, launch_compare_part, &comparison);
+}

@@ -1,0 +1,336 @@
+/* matmul: products of matrices and of batches of matrices. */
+#include "python/state.h"
+
+#include "array/array.h"
+#include "array/lookup.h"
+#include "array/operand.h"
+#include "call/call.h"
+#include "call/choice.h"
+#include "call/launch_cache.h"
+#include "call/operands.h"
+#include "kernels.h"
+#include "ops.h"
+#include "python/arguments.h"
+#include "python/dtypes.h"
+#include "python/layout.h"
+
+/* The batch dimensions of c, with the strides of a and b, in matrices. */
+struct batches {
+    int ndim;
+    npy_intp shape[NPY_MAXDIMS], a_strides[NPY_MAXDIMS], b_strides[NPY_MAXDIMS];
+};
+
+/* Views a vector as a matrix of one row, or of one column. */
+static void view_vector_as_matrix(struct layout *layout, bool column)
+{
+    if (layout->ndim != 1)
+        return;
+    layout->ndim = 2;
+    layout->shape[!column] = layout->shape[0];
+    layout->strides[!column] = layout->strides[0];
+    layout->shape[column] = 1;
+    layout->strides[column] = 0;
+}
+
+/* Broadcasts the shapes of a and b, matrices or batches; false if they do not fit. */
+static bool broadcast(const struct layout *a, const struct layout *b, struct batches *batches, npy_intp *shape)
+{
+    npy_intp a_batch_stride = 1, b_batch_stride = 1;
+
+    batches->ndim = (a->ndim > b->ndim ? a->ndim : b->ndim) - 2;
+    for (int i = batches->ndim - 1, from_end = 3; i >= 0; i--, from_end++) {
+        const npy_intp in_a = a->ndim >= from_end ? a->shape[a->ndim - from_end] : 1;
+        const npy_intp in_b = b->ndim >= from_end ? b->shape[b->ndim - from_end] : 1;
+
+        if (in_a != in_b && in_a != 1 && in_b != 1)
+            return false;
+        shape[i] = batches->shape[i] = in_a == 1 ? in_b : in_a;
+        batches->a_strides[i] = in_a == 1 ? 0 : a_batch_stride;
+        batches->b_strides[i] = in_b == 1 ? 0 : b_batch_stride;
+        a_batch_stride *= in_a;
+        b_batch_stride *= in_b;
+    }
+    return true;
+}
+
+/* The shape of the product, without a dimension for each operand that is a vector. -1 with an exception. */
+static int matmul_shape(struct call *call, struct batches *batches, npy_intp *shape)
+{
+    struct layout *a = &call->as[0], *b = &call->as[1];
+    const bool row = a->ndim == 1, column = b->ndim == 1;
+    int ndim;
+
+    if (a->ndim && b->ndim) {
+        view_vector_as_matrix(a, false);
+        view_vector_as_matrix(b, true);
+    }
+    if (a->ndim < 2 || b->ndim < 2 || a->shape[a->ndim - 1] != b->shape[b->ndim - 2]) {
+        refuse_shapes(&call->in[0], &call->in[1], "shapes (..., m, k) and (..., k, n)");
+        return -1;
+    }
+    if (!broadcast(a, b, batches, shape)) {
+        refuse_shapes(&call->in[0], &call->in[1], "batches that can be broadcast");
+        return -1;
+    }
+    ndim = batches->ndim;
+    if (!row)
+        shape[ndim++] = a->shape[a->ndim - 2];
+    if (!column)
+        shape[ndim++] = b->shape[b->ndim - 1];
+    return ndim;
+}
+
+/* How split_k divides the k products of an element. It depends on the shape of the whole problem only, because the
+ * bits of the result must not depend on its division into parts. */
+struct k_split {
+    npy_intp chunk, splits;
+};
+
+static struct k_split split_k(npy_intp elements, npy_intp k)
+{
+    enum {
+        LONGEST = 8192,          /* products per thread: float errors stay small */
+        MOST_PARTIALS = 1 << 20, /* with more, the tiles alone keep a GPU busy */
+        MULTIPLE = 32,           /* the largest tile: only the last tile of a slice may be partial */
+    };
+    const npy_intp wanted = (k + LONGEST - 1) / LONGEST, room = MOST_PARTIALS / elements;
+    const npy_intp splits = wanted < room ? wanted : room > 1 ? room : 1;
+    struct k_split split = {.chunk = (k + splits - 1) / splits};
+
+    split.chunk = (split.chunk + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+    split.splits = (k + split.chunk - 1) / split.chunk;
+    return split;
+}
+
+/* One launch for all matrices with a single batch stride; a loop over the other batch dimensions. */
+static bool launch_matmul(struct call *call, struct matmul_args *args, const struct batches *batches)
+{
+    const int64_t element = dtype_bytes(args->dtype), outer = batches->ndim > 1 ? batches->ndim - 1 : 0;
+    const struct matmul_args first = *args;
+    npy_intp index[NPY_MAXDIMS] = {0};
+    int64_t done = 0;
+
+    for (;;) {
+        int64_t a = 0, b = 0;
+        int d = (int)outer - 1;
+
+        for (int i = 0; i < outer; i++) {
+            a += index[i] * batches->a_strides[i];
+            b += index[i] * batches->b_strides[i];
+        }
+        args->a = (const char *)first.a + a * args->m * args->k * element;
+        args->b = (const char *)first.b + b * args->k * args->n * element;
+        args->c = (char *)first.c + done * args->m * args->n * element;
+        if (!call_launch(call, call->kernel.row, args))
+            return false;
+        done += args->batches;
+        while (d >= 0 && ++index[d] == batches->shape[d])
+            index[d--] = 0;
+        if (d < 0)
+            return true;
+    }
+}
+
+static bool run_matmul(struct call *part, void *context)
+{
+    const struct layout *a = &part->as[0], *b = &part->as[1];
+    struct batches batches;
+    npy_intp shape[NPY_MAXDIMS];
+    struct matmul_args args = {.a = part->memory[0],
+                               .b = part->memory[1],
+                               .c = part->out_memory,
+                               .scratch = part->scratch,
+                               .k_per_slice = ((const struct k_split *)context)->chunk,
+                               .m = a->shape[a->ndim - 2],
+                               .n = b->shape[b->ndim - 1],
+                               .k = a->shape[a->ndim - 1],
+                               .batches = 1,
+                               .dtype = part->result,
+                               .tile = part->kernel.size};
+
+    (void)broadcast(a, b, &batches, shape);
+    batches.ndim = merge_dimensions(batches.ndim, batches.shape, batches.a_strides, batches.b_strides);
+    if (batches.ndim > 0) {
+        args.batches = batches.shape[batches.ndim - 1];
+        args.a_batch_stride = batches.a_strides[batches.ndim - 1] * args.m * args.k;
+        args.b_batch_stride = batches.b_strides[batches.ndim - 1] * args.k * args.n;
+    }
+    return launch_matmul(part, &args, &batches);
+}
+
+/* Views out as a batch of matrices, also if an operand is a vector. */
+static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy_intp n)
+{
+    struct layout *made = &call->made;
+    const struct layout *out = &call->out.layout;
+    const bool column = out->ndim > batches && n > 1 ? out->ndim == batches + 1 && m == 1 : false;
+
+    made->ndim = batches + 2;
+    made->shape[batches] = m;
+    made->shape[batches + 1] = n;
+    if (out->ndim == batches + 2)
+        return;
+    made->strides[batches] = made->strides[batches + 1] = 0;
+    if (out->ndim == batches + 1)
+        made->strides[batches + (column ? 1 : 0)] = out->strides[batches];
+}
+
+/* The loops of a product in parts. Inner: rows of a, which are multiplied with all of b; for a batch, matrices.
+ * Outer: columns of b, if they do not all fit on the device; or matrices of a batch, if they are large. The result
+ * does not depend on the parts, because no part divides k. */
+static void partition_matmul(struct call *call, int batches)
+{
+    enum { ROWS = 32, MANY_ROWS = 256, DEPTH = 3 };
+    const struct layout *a = &call->as[0], *b = &call->as[1], *made = &call->made;
+    const npy_intp m = made->shape[batches], n = made->shape[batches + 1], k = a->shape[a->ndim - 1];
+    const npy_intp element = dtype_bytes(call->result);
+    npy_intp matrices = (m * k + k * n + m * n) * element;
+    const npy_intp sides = (m > n ? m : n) * k * element, all = m * n * element;
+    const npy_intp part = call_part_bytes(call, sides > all ? sides : all);
+    struct partition *inner = &call->partitions[1], *outer = &call->partitions[0];
+    npy_intp rows = step_of(part, (k > n ? k : n) * element, ROWS);
+
+    call->independent_parts = true;
+    *inner =
+        (struct partition){m, rows > MANY_ROWS ? rows / MANY_ROWS * MANY_ROWS : rows, {a->ndim - 2, -1}, batches};
+    if (batches) {
+        struct partition *partition = matrices / 2 > part ? outer : inner;
+
+        for (int d = 1; d < batches; d++) /* a step spans all dimensions after the first */
+            matrices *= made->shape[d];
+        *partition = (struct partition){made->shape[0], step_of(part, matrices, 1), {-1, -1}, 0};
+        for (int i = 0; i < 2; i++)
+            if (call->as[i].ndim == made->ndim && call->as[i].shape[0] > 1)
+                partition->in[i] = 0;
+        return;
+    }
+    if (part < NPY_MAX_INTP) {
+        const npy_intp step = inner->step < m ? inner->step : m;
+        const size_t line = (size_t)((k + n) * step * element) * 2 * DEPTH;
+        const size_t column = (size_t)(k * element) * (call->in[1].dtype == call->result ? 1 : 2);
+        const size_t room = call_available_bytes(call, (line + (size_t)n * column) / 8 * 10) / 10 * 9;
+
+        *outer = (struct partition){n, n, {-1, b->ndim - 1}, batches + 1};
+        if (room <= line || (size_t)n > (room - line) / column)
+            outer->step = step_of(room > line ? (npy_intp)((room - line) / column) : 0, 1, MANY_ROWS);
+    }
+}
+
+/* ---- which kernel, and how ---- */
+
+/* The executor's time for all blocks with this tile, in nanoseconds: a thread is a fiber, which costs its start
+ * and a switch per barrier, whether or not the tile has an element for it. Measured on a Zen 4; only the ratios
+ * matter. */
+static double tile_cost(npy_intp batches, npy_intp m, npy_intp n, npy_intp k, int tile)
+{
+    const double BLOCK = 300, THREAD = 60, STEP = 28, PRODUCT = 1.4;
+    const double blocks = (double)batches * (double)((m + tile - 1) / tile) * (double)((n + tile - 1) / tile);
+    const double steps = (double)((k + tile - 1) / tile);
+
+    return blocks * (BLOCK + tile * tile * (THREAD + steps * (STEP + PRODUCT * tile)));
+}
+
+/* The choice of kernel=None: the cheapest tile on the CPU device; split_k for a long k. */
+static void choose_matmul_kernel(struct call *call, int batch_ndim, const struct k_split *split)
+{
+    const struct layout *made = &call->made;
+    const npy_intp m = made->shape[batch_ndim], n = made->shape[batch_ndim + 1];
+    const npy_intp k = call->as[0].shape[call->as[0].ndim - 1], batches = call->out.size / (m * n);
+    struct kernel_choice *kernel = &call->kernel;
+
+    if (!kernel->chosen)
+        return;
+    if (split->splits > 1)
+        kernel->row = find_row(OP_matmul, "split_k");
+    for (const int *tile = kernel->row->sizes; call->device->ordinal < 0 && *tile > 0; tile++)
+        if (tile_cost(batches, m, n, k, *tile) < tile_cost(batches, m, n, k, kernel->size))
+            kernel->size = *tile;
+}
+
+/* The bytes of the partial sums of the largest part. */
+static size_t partials_bytes_of_split_k(const struct call *call, const struct k_split *split)
+{
+    const int element = dtype_bytes(call->result);
+    struct layout part = call->made;
+
+    if (call->kernel.row != find_row(OP_matmul, "split_k"))
+        return 0;
+    for (int loop = 0; loop < 2; loop++) {
+        const struct partition *partition = &call->partitions[loop];
+
+        if (partition->made >= 0 && partition->step > 0 && partition->step < partition->length)
+            part.shape[partition->made] = partition->step;
+    }
+    return (size_t)layout_size(&part) * (size_t)split->splits *
+           (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
+}
+
+enum { M_X1, M_X2, M_DTYPE, M_PRECISION, M_KERNEL, M_TILE, M_OUT, M_DEVICE, M_STREAM };
+
+static bool is_highest(PyObject *precision)
+{
+    return PyUnicode_CheckExact(precision) && PyUnicode_CompareWithASCIIString(precision, "highest") == 0;
+}
+
+static PyObject *matmul(const struct module_state *state, PyObject *const *args, struct launch_record *note,
+                        size_t *scratch_bytes)
+{
+    const bool own_out = args[M_OUT] != Py_None;
+    struct call call = {.inputs = 2, .note = note};
+    struct k_split split = {0};
+    struct batches batches;
+    npy_intp shape[NPY_MAXDIMS];
+    enum dtype dtype;
+    int ndim;
+
+    if (!read_operand(state, args[M_X1], "x1", args[M_STREAM], &call.in[0]) ||
+        !read_operand(state, args[M_X2], "x2", args[M_STREAM], &call.in[1]) ||
+        !read_device(state, args[M_DEVICE], call.in, 2, &call.device) ||
+        !read_common_dtype(&call, args[M_DTYPE], &dtype))
+        return call_fail(&call);
+    for (int i = 0; i < 2; i++) {
+        call.as[i] = call.in[i].layout;
+        call.dtype[i] = dtype;
+    }
+    ndim = matmul_shape(&call, &batches, shape);
+    if (ndim < 0 ||
+        !read_kernel(OP_matmul, args[M_KERNEL], "tile", args[M_TILE], Py_None, args[M_DEVICE],
+                     call_has_host_operands(&call), &call.device, &call.kernel) ||
+        !check_kernel_dtype(&call.kernel, "x1", dtype) || !read_precision(args[M_PRECISION], &call.kernel) ||
+        !read_stream(state, args[M_STREAM], call.device, &call.stream) ||
+        !call_read_out(state, &call, args[M_OUT], dtype, ndim, shape, args[M_STREAM]))
+        return call_fail(&call);
+
+    if (call.out.size && (!call.in[0].size || !call.in[1].size)) /* k is 0 */
+        return call_run_fill(state, &call, Py_False, own_out);
+    if (call.out.size) {
+        view_out_as_matrices(&call, batches.ndim, call.as[0].shape[call.as[0].ndim - 2],
+                             call.as[1].shape[call.as[1].ndim - 1]);
+        split = split_k(call.out.size, call.as[0].shape[call.as[0].ndim - 1]);
+        choose_matmul_kernel(&call, batches.ndim, &split);
+        partition_matmul(&call, batches.ndim);
+        call_cancel_slow_partition(&call);
+        *scratch_bytes = call.scratch_bytes = partials_bytes_of_split_k(&call, &split);
+    }
+    return call_run(state, &call, run_matmul, &split, own_out);
+}
+
+PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    const struct module_state *state = state_of(module);
+    struct launch_record note = {.launches = 0};
+    size_t scratch_bytes = 0;
+    PyObject *result;
+
+    if (!read_count("matmul", count, M_STREAM + 1))
+        return NULL;
+    const bool plain = args[M_OUT] != Py_None && args[M_DTYPE] == Py_None && is_highest(args[M_PRECISION]) &&
+                       all_none(args, M_KERNEL, M_TILE) && all_none(args, M_DEVICE, M_STREAM);
+    PyObject *const operands[] = {args[M_X1], args[M_X2], args[M_OUT]};
+    if (plain && launch_cache_run(state, OP_matmul, operands, 3, &result))
+        return result;
+    result = matmul(state, args, plain ? &note : NULL, &scratch_bytes);
+    if (plain && result)
+        launch_cache_store(state, OP_matmul, operands, 3, &note, scratch_bytes, result);
+    return result;
+}

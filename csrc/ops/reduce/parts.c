@@ -1,0 +1,140 @@
+/* Reductions of large host arrays in parts, and the launch of one part. */
+#include "python/state.h"
+
+#include "call/call.h"
+#include "call/dry_run.h"
+#include "call/operands.h"
+#include "device/device.h"
+#include "kernels.h"
+#include "python/dtypes.h"
+#include "python/layout.h"
+#include "reduce.h"
+
+void partition_reduce(struct call *call, struct reduction *reduction)
+{
+    enum { MIN_SEGMENT = 1024 };
+    struct extent *extent = &reduction->extent;
+    const struct layout *as = &call->as[0];
+    const npy_intp element = dtype_bytes(call->in[0].dtype), row = extent->n * extent->inner * element;
+    const npy_intp bytes = extent->outer * row, part = call_part_bytes(call, bytes);
+    const struct reduce_work *work = &reduction->args.work;
+    const npy_intp block = work->splits > 1 ? work->chunk : is_tree(call->kernel.row) ? call->kernel.size : 0;
+    const int outer = 0, n = reduction->outer_ndim, inner = n + reduction->reduced_ndim;
+    struct partition *partitions = call->partitions;
+
+    if (bytes <= part)
+        return;
+    if (reduction->outer_ndim) {
+        const int loop = row > part ? 0 : 1;
+
+        partitions[loop] = (struct partition){as->shape[outer], 1, {outer, -1}, 0};
+        partitions[loop].step = step_of(part, bytes / as->shape[outer], 1);
+        reduction->along[loop] = OUTER_AXIS;
+    }
+    if (row <= part)
+        return;
+    if (block && reduction->reduced_ndim == 1 && extent->inner * element * block <= part) {
+        partitions[1] =
+            (struct partition){as->shape[n], step_of(part, extent->inner * element, block), {n, -1}, -1};
+        reduction->along[1] = REDUCED_AXIS;
+    } else if (inner < as->ndim && work->fold <= 1) {
+        partitions[1] = (struct partition){as->shape[inner], 1, {inner, -1}, reduction->outer_ndim};
+        partitions[1].step = step_of(part, row / as->shape[inner], 1);
+        if (partitions[1].step * (extent->inner / as->shape[inner]) * element < MIN_SEGMENT)
+            partitions[1].step = MIN_SEGMENT / element;
+        reduction->along[1] = INNER_AXIS;
+    }
+}
+
+/* The inter-block workspace: flagged partials or counters of the device, and scratch for partial results.
+ */
+static void allocate_workspace(struct call *call, struct reduction *reduction)
+{
+    const struct device_type *type = call->device->type;
+    struct reduce_work *work = &reduction->args.work;
+    const int64_t width = work->lanes ? work->lanes * work->vector / work->fold : 1; /* columns of a tile */
+    const int64_t rows = reduction->extent.outer * ceil_div(reduction->extent.inner, width);
+    const int words_per_state = state_fits_word(&reduction->args) ? 1 : REDUCE_MAX_STATE_WORDS;
+    const size_t words = (size_t)(rows * work->splits * words_per_state) * REDUCE_FLAGGED_WORD_BYTES;
+    const bool in_one_launch = reduction->along[1] != REDUCED_AXIS && type->zeros && !is_dry_run();
+
+    if (in_one_launch && kernel_is(call->kernel.row, "single_pass") &&
+        (state_fits_word(&reduction->args) || fills_all_multiprocessors(call->device, rows * work->splits)))
+        work->flagged_partials = type->zeros(call->device, words, call->stream);
+    work->words_per_state = (unsigned char)words_per_state;
+    if (work->flagged_partials)
+        return;
+    if (in_one_launch)
+        work->counters = type->zeros(call->device, (size_t)rows * sizeof *work->counters, call->stream);
+    reduction->counters = work->counters ? 0 : rows;
+    reduction->states = (size_t)(rows * width * work->splits) * REDUCE_MAX_STATE_BYTES;
+    call->scratch_bytes = reduction->states + (size_t)reduction->counters * sizeof *work->counters;
+}
+
+void set_scratch_bytes(struct call *call, struct reduction *reduction)
+{
+    struct reduce_args args = {.n = reduction->extent.n, .block_size = call->kernel.size};
+    const struct partition *partitions = call->partitions;
+    int64_t rows = reduction->extent.outer * reduction->extent.inner;
+
+    for (int loop = 0; loop < 2; loop++)
+        if ((reduction->along[loop] == OUTER_AXIS || reduction->along[loop] == INNER_AXIS) &&
+            partitions[loop].step < partitions[loop].length)
+            rows = rows / partitions[loop].length * partitions[loop].step;
+    args.outer = rows;
+    args.inner = 1;
+    if (args.block_size || is_atomic(call->kernel.row))
+        call->scratch_bytes = reduce_scratch_bytes(&args);
+    if (reduction->args.work.splits > 1)
+        allocate_workspace(call, reduction);
+}
+
+/* Counters in the call's own scratch, if the device cannot provide them: because a call in parts has several
+ * launches that share them. */
+static bool zero_scratch_counters(struct call *part, const struct reduction *reduction, struct reduce_args *args)
+{
+    unsigned *own = (unsigned *)((char *)part->scratch + reduction->states);
+
+    if (!reduction->counters)
+        return true;
+    args->work.counters = own;
+    if (part->note)
+        part->note->launches++; /* not cacheable: another call's counters would have to be zeroed */
+    return args->first > 0 ||
+           part->device->type->fill(part->device, own, 0, (size_t)reduction->counters * sizeof *own, part->stream,
+                                    &part->failure);
+}
+
+/* The strides of a part. */
+static void set_strides(const struct call *part, const struct reduction *reduction, struct reduce_args *args)
+{
+    const int n = reduction->outer_ndim, inner = n + reduction->reduced_ndim, element = dtype_bytes(args->dtype);
+    const npy_intp *strides = part->as[0].strides;
+    struct reduce_work *work = &args->work;
+
+    work->outer_stride = n ? strides[n - 1] / element : args->count * args->inner;
+    work->step = reduction->reduced_ndim ? strides[inner - 1] / element : args->inner;
+}
+
+bool launch_reduce_part(struct call *part, void *context)
+{
+    const struct reduction *reduction = context;
+    struct reduce_args args = reduction->args;
+    int64_t *const sizes[] = {
+        [OUTER_AXIS] = &args.outer, [REDUCED_AXIS] = &args.count, [INNER_AXIS] = &args.inner};
+
+    args.outer = reduction->extent.outer;
+    args.n = args.count = reduction->extent.n;
+    args.inner = reduction->extent.inner;
+    for (int loop = 0; loop < 2; loop++)
+        if (reduction->along[loop] != NOTHING)
+            *sizes[reduction->along[loop]] =
+                *sizes[reduction->along[loop]] / part->partitions[loop].length * part->part_length[loop];
+    args.first = reduction->along[1] == REDUCED_AXIS ? part->at[1] : 0;
+    args.block_size = part->kernel.size;
+    args.x = part->memory[0];
+    args.out = part->out_memory;
+    args.scratch = part->scratch;
+    set_strides(part, reduction, &args);
+    return zero_scratch_counters(part, reduction, &args) && call_launch(part, part->kernel.row, &args);
+}

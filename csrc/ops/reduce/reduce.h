@@ -1,0 +1,116 @@
+/* Reductions: what the files of this folder share. */
+#ifndef SMEMKIT_OPS_REDUCE_REDUCE_H
+#define SMEMKIT_OPS_REDUCE_REDUCE_H
+
+#include "python/state.h"
+
+#include "call/call.h"
+#include "call/choice.h"
+#include "device/device.h"
+#include "kernels.h"
+#include "python/layout.h"
+
+/* A reduction of (outer, n, inner) elements along the second axis. */
+struct extent {
+    int64_t outer, n, inner;
+};
+
+/* A reduction's arguments. */
+struct reduction {
+    const char *op;
+    bool folds; /* it accepts `initial` */
+    struct reduce_args args;
+    size_t states; /* bytes of partial results in the scratch; the counters follow */
+    int64_t counters;
+    bool reduced[NPY_MAXDIMS], keepdims;
+    PyArrayObject *initial;
+    int ndim; /* of the result */
+    npy_intp shape[NPY_MAXDIMS];
+    struct extent extent;
+    int outer_ndim, reduced_ndim;                                    /* of `as` */
+    enum { NOTHING, OUTER_AXIS, REDUCED_AXIS, INNER_AXIS } along[2]; /* the dimension of each loop over parts */
+};
+
+bool read_reduce_op(PyObject *, enum reduce_op *);
+bool find_reduce_op(PyObject *, enum reduce_op *); /* false without an exception */
+
+/* The dtype of `out`: a new reference. NULL if there is no out, or no array; the latter is refused later. */
+PyArray_Descr *get_out_descr(const struct module_state *state, PyObject *out);
+
+bool choose_reduce_dtypes(struct call *call, const char *op, PyObject *dtype, PyArray_Descr *out,
+                          struct reduce_args *args);
+
+bool kernel_is(const struct kernel_row *row, const char *name);
+
+/* Whether it is one of the kernels that kernel=None takes, which need a work split. */
+bool is_default_kernel(const struct kernel_row *row);
+
+/* Whether rows are best kept in registers: the shorter the rows, the more of them a thread has. */
+bool prefers_registers(const struct extent *extent, const struct reduce_args *args);
+
+/* The kernel and work split for kernel=None, by layout. They depend only on shape, dtype, device and `initial`, so
+ * that the bits of a result are reproducible; for the shortest rows also on contiguity, but both rungs add these
+ * in the same order. */
+void choose_kernel(struct call *call, const struct extent *extent, struct reduce_args *args);
+
+/* The rung that is limited to partial results of an atomic's width. */
+bool is_atomic(const struct kernel_row *row);
+
+/* The named rung that accepts a row in parts. */
+bool is_tree(const struct kernel_row *row);
+
+bool check_reduce_kernel(const struct kernel_choice *choice, const struct reduce_args *args, const char *op);
+
+int64_t ceil_div(int64_t n, int64_t d);
+
+/* Whether a partial result fits into 8 bytes in the launcher: one number, without index or compensation. */
+bool state_fits_word(const struct reduce_args *args);
+
+/* Whether single_pass keeps rows in registers if their layout allows it; otherwise they are short rows. */
+bool rows_fit_in_registers(const struct extent *extent, const struct reduce_args *args);
+
+bool needs_index_or_variance_state(enum reduce_op op);
+
+/* Whether blocks occupy (nearly) all slots of all multiprocessors. */
+bool fills_all_multiprocessors(const struct device *device, int64_t blocks);
+
+void choose_row_split(const struct device *device, const struct extent *extent, const struct reduce_args *args,
+                      struct reduce_work *work);
+
+/* Columns per thread, as in the launcher: as many as its registers can hold states for. */
+int choose_columns_per_thread(const struct reduce_args *args, int element);
+
+/* One thread per column, and several threads that share a column, in blocks such that each multiprocessor gets
+ * one. Tiles become narrower, and more numerous, if threads would have many rows; narrow tiles waste part of each
+ * sector, which is limited. If that is not enough, rows are split. */
+void choose_small_column_split(const struct device *device, const struct extent *extent,
+                               const struct reduce_args *args, struct reduce_work *work);
+
+/* Whether each thread should have whole columns: there are enough vectors for all threads, or fewer if there is a
+ * kernel for this number of rows, and rows need no folding. Many rows are better done in tiles if they are narrow
+ * or unaligned. */
+bool prefers_whole_columns(const struct device *device, const struct extent *extent,
+                           const struct reduce_args *args, int vector);
+
+void choose_column_split(const struct device *device, const struct extent *extent, const struct reduce_args *args,
+                         int vector, struct reduce_work *work);
+
+/* The same for a part on the device, whose dimensions are those of the groups. */
+bool accepts_part(const struct layout *there, const void *context);
+
+/* Views x as (outer, n, inner), and out as (outer, inner). */
+void view_as_outer_n_inner(struct call *call, struct reduction *reduction);
+
+/* The loops of a reduction that is done in parts. If a row is not too large, the parts are sets of rows. A larger
+ * row is itself divided: along inner, some columns at a time, if these are wide enough; otherwise along n, in
+ * multiples of the tree's block or of the work split's chunk, so that the partial results are those of a single
+ * launch. Folded rows are not divided along inner.
+ */
+void partition_reduce(struct call *call, struct reduction *reduction);
+
+/* The bytes of scratch for the largest part. */
+void set_scratch_bytes(struct call *call, struct reduction *reduction);
+
+bool launch_reduce_part(struct call *part, void *context);
+
+#endif

@@ -1,0 +1,120 @@
+/* The launches of a transpose, and its parts for large host arrays. */
+#include "python/state.h"
+
+#include "call/call.h"
+#include "call/choice.h"
+#include "call/operands.h"
+#include "kernels.h"
+#include "python/dtypes.h"
+#include "python/layout.h"
+#include "transpose.h"
+
+/* Moves elements one by one, with any strides. */
+static bool launch_element_copy(struct call *part, const struct axes *axes, int element)
+{
+    const enum dtype dtype = element == 1   ? UINT8
+                             : element == 2 ? UINT16
+                             : element == 4 ? UINT32
+                             : element == 8 ? UINT64
+                                            : COMPLEX128;
+    struct convert_args args = {.x = {.data = part->memory[0], .dtype = dtype, .aligned = true},
+                                .out = {.data = part->out_memory, .dtype = dtype, .aligned = true},
+                                .size = 1,
+                                .ndim = axes->ndim};
+
+    for (int d = 0; d < axes->ndim; d++) {
+        args.size *= axes->shape[d];
+        args.shape[d] = axes->shape[d];
+        args.x.strides[d] = axes->x[d];
+        args.out.strides[d] = axes->out[d];
+    }
+    return call_launch(part, find_row(OP_convert, "strided"), &args);
+}
+
+static bool launch_strided_transpose(struct call *part)
+{
+    struct layout made = part->made;
+    int element = dtype_bytes(part->in[0].dtype);
+    npy_intp step = element;
+    struct transpose_args args = {.x = part->memory[0], .out = part->out_memory};
+    struct axes axes;
+
+    if (part->out_memory != part->out.data) { /* a temporary of the call */
+        for (int d = made.ndim - 1; d >= 0; d--) {
+            made.strides[d] = step;
+            step *= made.shape[d];
+        }
+    }
+    axes = axes_of(&part->as[0], &made);
+    if (part->kernel.chosen)
+        element = widen(&axes, element, (uintptr_t)args.x, (uintptr_t)args.out);
+    if (!view_as_matrices(axes, element, &args))
+        return launch_element_copy(part, &axes, element);
+    if (args.x == args.out)
+        return call_launch(part, choose_in_place_kernel(&args, args.out), &args);
+    return call_launch(part, part->kernel.chosen ? choose_transpose_kernel(&axes, &args) : part->kernel.row,
+                       &args);
+}
+
+bool run_transpose(struct call *part, void *unused)
+{
+    const struct layout *as = &part->as[0];
+    struct transpose_args args = {.x = part->memory[0],
+                                  .out = part->out_memory,
+                                  .batches = 1,
+                                  .rows = 1,
+                                  .columns = layout_size(as),
+                                  .element_size = dtype_bytes(part->in[0].dtype),
+                                  .tile = part->kernel.size,
+                                  .pad = part->kernel.pad};
+
+    (void)unused;
+    if (part->strided_out)
+        return launch_strided_transpose(part);
+    if (as->ndim > 1 && !part->kernel.row->ceiling) {
+        args.rows = as->shape[as->ndim - 2];
+        args.columns = as->shape[as->ndim - 1];
+        args.batches = layout_size(as) / (args.rows * args.columns);
+    }
+    args.x_row_stride = args.columns;
+    args.out_row_stride = args.rows;
+    if (args.batches > 1) {
+        args.batch_ndim = 1;
+        args.batch[0] = (struct batch_dimension){args.batches, args.rows * args.columns, args.rows * args.columns};
+    }
+    return call_launch(part, part->kernel.row, &args);
+}
+
+void partition_transpose(struct call *call)
+{
+    enum { RUN = 1024 };
+    const struct layout *made = &call->made;
+    const int last = made->ndim - 1;
+    const npy_intp element = dtype_bytes(call->in[0].dtype), bytes = call->in[0].size * element;
+    const npy_intp part = call_part_bytes(call, bytes), columns = last > 0 ? made->shape[last - 1] : 1;
+    const npy_intp rows = last > 0 ? made->shape[last] : 1, matrix = rows * columns * element;
+    struct partition *partitions = call->partitions;
+
+    if (bytes <= part || made->ndim == 0)
+        return;
+    if (call->kernel.row->ceiling || made->ndim == 1) {
+        partitions[1] = (struct partition){made->shape[0], step_of(part, bytes / made->shape[0], 1), {0, -1}, 0};
+        return;
+    }
+    if (made->ndim > 2) {
+        const int loop = matrix > part ? 0 : 1;
+
+        partitions[loop] =
+            (struct partition){made->shape[0], step_of(part, bytes / made->shape[0], 1), {0, -1}, 0};
+    }
+    if (matrix > part) {
+        const bool by_columns = rows <= columns;
+        const npy_intp length = by_columns ? columns : rows, step = step_of(part, matrix / length, 1);
+        const int partition = by_columns ? last - 1 : last;
+
+        partitions[1] = (struct partition){
+            length, step, {call->strided_out ? partition : 2 * last - 1 - partition, -1}, partition};
+        if (step * element < RUN)
+            partitions[1].step = RUN / element;
+    }
+}

@@ -1,0 +1,49 @@
+/* Transposes: what the files of this folder share. */
+#ifndef SMEMKIT_OPS_TRANSPOSE_TRANSPOSE_H
+#define SMEMKIT_OPS_TRANSPOSE_TRANSPOSE_H
+
+#include "python/state.h"
+
+#include "array/array.h"
+#include "call/call.h"
+#include "kernels.h"
+#include "python/layout.h"
+
+/* The dimensions of out, merged as far as possible, with their strides in x and in out. */
+struct axes {
+    int ndim;
+    npy_intp shape[NPY_MAXDIMS], x[NPY_MAXDIMS], out[NPY_MAXDIMS]; /* bytes */
+};
+
+/* Merges a few elements that stay contiguous into one larger element. Returns its bytes. */
+int widen(struct axes *axes, int element, uintptr_t x, uintptr_t out);
+
+/* Expresses the permutation as a batch of matrices in `args`, with contiguous rows in x and in out. If both have
+ * the same innermost axis, the matrices have a single row, which is copied. False if there is no such axis, or if
+ * there are too many dimensions. */
+bool view_as_matrices(struct axes axes, int element, struct transpose_args *args);
+
+struct axes axes_of(const struct layout *as, const struct layout *made);
+
+/* The rung that transposes square matrices in place, where `array` is both x and out: NULL if they are not square,
+ * or no rung can.
+ */
+const struct kernel_row *choose_in_place_kernel(const struct transpose_args *args, const void *array);
+
+/* Sets the layouts of the call. kernel=None and rungs that read strides take x's own layout, if they can. Other
+ * rungs get contiguous matrices, the last two of out's merged dimensions; if x is not laid out that way, `convert`
+ * rearranges it first. */
+void choose_layout(struct call *call, const int *axes);
+
+/* Packed matrices; for a ceiling, all in one row. */
+bool run_transpose(struct call *part, void *unused);
+
+/* The loops over the parts of a transpose: matrices of a batch; within one matrix, columns or rows of x, whichever
+ * give longer segments where the host array has gaps. */
+void partition_transpose(struct call *call);
+
+/* The rung for matrices with kernel=None. Its thresholds are where the rungs' times crossed on an H200, over two
+ * thousand random problems. Up to some size the latency of memory dominates, and the least preparation wins. */
+const struct kernel_row *choose_transpose_kernel(const struct axes *axes, const struct transpose_args *args);
+
+#endif

@@ -1,0 +1,64 @@
+"""csrc/ depends in one direction only; what breaks that is found, by #include lines and by symbols of objects."""
+
+import importlib.util
+
+import pytest
+from cases import ROOT
+
+spec = importlib.util.spec_from_file_location("layers", ROOT / "tests" / "tools" / "layers.py")
+layers = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(layers)
+
+TREE = {  # each may call the one before it
+    "base/number.h": "int base_number(void);\n",
+    "base/number.c": '#include "number.h"\nint base_number(void) { return 1; }\n',
+    "executor/run.h": "int executor_run(void);\n",
+    "executor/run.c": '#include "base/number.h"\nint executor_run(void) { return base_number(); }\n',
+    "python/state.c": "#include <Python.h>\nPyObject *state(void) { return PyLong_FromLong(1); }\n",
+}
+
+
+def check(tmp_path, capsys, **changes):
+    """The exit status for TREE with more text at the ends of some files, and what is printed."""
+    for file, text in TREE.items():
+        path = tmp_path / file
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text + changes.get(file.replace("/", "_").replace(".", "_"), ""))
+    status = layers.main(tmp_path)
+    return status, capsys.readouterr().err.splitlines()
+
+
+def test_includes_of_this_repository():
+    assert layers.broken_includes(ROOT / "csrc") == []
+
+
+def test_a_clean_tree_passes(tmp_path, capsys):
+    assert check(tmp_path, capsys) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("base_number_c", '#include "executor/run.h"\n', "base/number.c: includes executor/run.h"),
+        (
+            "base_number_c",
+            "int executor_run(void);\nint again(void) { return executor_run(); }\n",
+            "base/number.c: uses executor_run of executor/run.c",
+        ),
+        ("executor_run_c", "#include <Python.h>\n", "executor/run.c: includes Python.h below python/"),
+        (
+            "executor_run_c",
+            "int PyErr_CheckSignals(void);\nint ask(void) { return PyErr_CheckSignals(); }\n",
+            "executor/run.c: calls PyErr_CheckSignals below python/",
+        ),
+    ],
+    ids=["include", "symbol", "Python.h", "Python's symbol"],
+)
+def test_a_planted_edge_is_found(tmp_path, capsys, file, text, message):
+    assert check(tmp_path, capsys, **{file: text}) == (1, [message])
+
+
+def test_a_new_folder_needs_a_layer(tmp_path, capsys):
+    (tmp_path / "helpers").mkdir()
+    (tmp_path / "helpers" / "all.c").write_text("")
+    assert check(tmp_path, capsys) == (1, ["helpers/all.c: helpers is no layer"])
