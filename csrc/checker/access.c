@@ -1,0 +1,227 @@
+/* The slow path of the hooks, and the accesses that the dialect makes for a kernel: atomics, fences, copies. */
+#define _GNU_SOURCE
+#include "trace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "executor/block.h"
+#include "executor/memory.h"
+#include "internal.h"
+
+void forget_shared(struct tracer *t, int space, const struct shared_array *array)
+{
+    memset(array->start, POISON, (size_t)(array->end - array->start));
+    shadow_forget(&t->shared[space], (uintptr_t)array->start, (size_t)(array->end - array->start));
+}
+
+void trace_shared(struct tracer *t, unsigned slot)
+{
+    const struct shared_array *array = &t->worker->shared.slots[slot];
+
+    t->statics[slot] = (struct span){.start = (uintptr_t)array->start,
+                                     .bytes = array->variable->bytes,
+                                     .space = (uint64_t)SPACE_STATIC << SPACE_SHIFT};
+    t->shared[STATIC].used = (size_t)t->worker->shared.count << t->static_shift;
+    forget_shared(t, STATIC, array);
+}
+
+/* Makes the buffer or library variable at `address` the most recent span. */
+static bool find_span(struct tracer *t, uintptr_t address)
+{
+    const struct trace *trace = t->trace;
+    uintptr_t start, end;
+
+    if (library_has_data(&trace->library, address)) {
+        find_data(trace, address, &start, &end);
+    } else if (!memory_find((const void *)address, &start, &end) || address < start || address >= end) {
+        return false;
+    }
+    for (int i = SPANS - 1; i > RECENT; i--)
+        t->spans[i] = t->spans[i - 1];
+    t->spans[RECENT] =
+        (struct span){.start = start, .bytes = end - start, .space = (uint64_t)SPACE_GLOBAL << SPACE_SHIFT};
+    return true;
+}
+
+static enum space space_near(const struct tracer *t, uintptr_t address)
+{
+    const struct shared_array *array = shared_near(t->worker, (const void *)address);
+
+    return !array ? SPACE_GLOBAL : array->variable ? SPACE_STATIC : SPACE_DYNAMIC;
+}
+
+/* Whether it is a built-in variable such as threadIdx, to which a kernel may have a reference. */
+static bool is_index(uintptr_t address)
+{
+    const uintptr_t indices[] = {(uintptr_t)&smemkit_thread_index, (uintptr_t)&smemkit_block_index,
+                                 (uintptr_t)&smemkit_block_dim, (uintptr_t)&smemkit_grid_dim};
+
+    for (int i = 0; i < 4; i++)
+        if (address - indices[i] < sizeof smemkit_thread_index)
+            return true;
+    return false;
+}
+
+/* The recent span that contains an address, or NULL. */
+static const struct span *span_at(const struct tracer *t, uintptr_t address)
+{
+    for (int i = 0; i < SPANS; i++)
+        if (address - t->spans[i].start < t->spans[i].bytes)
+            return i == STATIC ? &t->statics[(address - t->spans[STATIC].start) >> t->static_shift] : &t->spans[i];
+    return NULL;
+}
+
+uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned bytes, enum access_kind kind,
+                               uint32_t item)
+{
+    const struct trace *trace = t->trace;
+    const struct code_location nowhere = {0};
+    struct code_location here = {.item = item};
+    const struct span *span;
+    bool misaligned = address & (bytes - 1), constant;
+    struct checked_fault *fault;
+
+    /* kernel arguments, the compiler's tables, and constants are not checked */
+    if (kind == ACCESS_LOAD && address - trace->frame < LAUNCH_FRAMES)
+        return SPACE_UNKNOWN;
+    if (library_holds(&trace->library, address) && !library_has_data(&trace->library, address))
+        return SPACE_UNKNOWN;
+    if (is_index(address))
+        return SPACE_UNKNOWN;
+    constant = library_has_data(&trace->library, address) && is_constant(address);
+    if (constant && kind == ACCESS_LOAD)
+        return SPACE_UNKNOWN;
+    span = span_at(t, address);
+    if (!span && !constant && find_span(t, address))
+        span = &t->spans[RECENT];
+    if (!misaligned && span && address - span->start < span->bytes &&
+        bytes <= span->bytes - (address - span->start))
+        return span->space;
+    if (t->worker->tracer != t) /* host code */
+        return SPACE_UNKNOWN;
+
+    misaligned &= span && address - span->start < span->bytes;
+    trace_check_log(t, t->worker->current);
+    here.context = t->context[t->worker->current];
+    fault = trace_fault(t, misaligned ? KIND_MISALIGNED : KIND_OUT_OF_BOUNDS, here, nowhere, HAZARD_NONE);
+    if (fault && fault->count == 1) {
+        fault->access = kind;
+        fault->size = (int)bytes;
+        trace_name(t, fault, address, space_near(t, address));
+        if (constant)
+            snprintf(fault->message, sizeof fault->message, "writes constant memory");
+    }
+    trace_fault_done();
+    worker_terminate_thread(t->worker);
+}
+
+void smemkit_trace_bounds(struct tracer *t, const char *file, int line, const char *type, int64_t index)
+{
+    const struct code_location here = {.file = file, .line = line}, nowhere = {0};
+    struct checked_fault *fault = trace_fault(t, KIND_OUT_OF_BOUNDS, here, nowhere, HAZARD_NONE);
+
+    if (fault && fault->count == 1) {
+        fault->space = SPACE_NONE;
+        snprintf(fault->message, sizeof fault->message, "uses index %lld of an array of type %s", (long long)index,
+                 type);
+    }
+    trace_fault_done();
+}
+
+void smemkit_trace_full(struct tracer *t)
+{
+    worker_suspend(t->worker);
+}
+
+void smemkit_trace_yield(struct tracer *t)
+{
+    if (t->schedule == SCHEDULE_LOCKSTEP || trace_random(t) % 8 == 0)
+        worker_yield(t->worker);
+}
+
+void *smemkit_trace_move(void *to, const void *from, size_t bytes)
+{
+    return memmove(to, from, bytes);
+}
+
+void *smemkit_trace_fill(void *to, int byte, size_t bytes)
+{
+    return memset(to, byte, bytes);
+}
+
+/* Logs an access that the dialect makes for the kernel, as the hooks do. */
+static struct tracer *note_access(const volatile void *memory, unsigned bytes, enum access_kind kind,
+                                  const void *code)
+{
+    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
+    const uintptr_t address = (uintptr_t)memory;
+    uint32_t item;
+    uint64_t space;
+
+    if (!t || address - (uintptr_t)smemkit_stacks < STACKS_BYTES)
+        return NULL;
+    item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
+    space = smemkit_trace_unusual(t, address, bytes, kind, item);
+    if (space == SPACE_UNKNOWN)
+        return NULL;
+    if (t->yield)
+        smemkit_trace_yield(t);
+    *t->address++ =
+        (uint64_t)address | space | (uint64_t)kind << KIND_SHIFT | (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT;
+    *t->control++ = item;
+    if (t->control == t->control_end)
+        smemkit_trace_full(t);
+    return t;
+}
+
+void smemkit_checked_access(const volatile void *memory, unsigned bytes, int write, const void *code)
+{
+    note_access(memory, bytes, write ? ACCESS_STORE : ACCESS_LOAD, code);
+}
+
+uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read, unsigned bytes, const void *code)
+{
+    const uint32_t item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
+
+    if (read & (read - 1))
+        read = bytes; /* not a power of two: treated as a full read */
+    if (read)
+        note_access(from, read, ACCESS_LOAD, code);
+    smemkit_trace_unusual(t, (uintptr_t)to, bytes, ACCESS_STORE, item);
+    trace_check_log(t, t->worker->current);
+    shadow_async(t, t->worker->current, to, bytes, item, false);
+    return item;
+}
+
+void smemkit_checked_atomic(const volatile void *memory, unsigned bytes, int reads, const void *code)
+{
+    struct tracer *t = note_access(memory, bytes, reads ? ACCESS_ATOMIC : ACCESS_ATOMIC_STORE, code);
+
+    if (t) {
+        trace_check_log(t, t->worker->current);
+        clock_atomic_begin(t);
+    }
+}
+
+void smemkit_checked_atomic_done(const volatile void *memory, unsigned bytes, int wrote, int order)
+{
+    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
+
+    (void)bytes;
+    if (t && t->in_atomic) {
+        if (order & 4)
+            trace_compare(t, t->worker->current, (uintptr_t)memory);
+        clock_atomic(t, t->worker->current, (uintptr_t)memory, wrote, order & 3);
+    }
+}
+
+void smemkit_checked_fence(int scope)
+{
+    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
+
+    if (t) {
+        trace_check_log(t, t->worker->current);
+        clock_fence(t, t->worker->current, scope);
+    }
+}

@@ -1,0 +1,421 @@
+/* The clocks, which tell whether two accesses are ordered: see races.c. */
+#define _GNU_SOURCE
+#include "shadow.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "executor/block.h"
+
+/* Protects all sync_objects and their releases. */
+static pthread_mutex_t objects_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void races_after_fork(void)
+{
+    pthread_mutex_init(&objects_lock, NULL);
+    shadow_after_fork();
+}
+
+/* What one thread released at one address: its accesses up to `epoch` and its block's before `base`; or everything
+ * that it had acquired from `elsewhere`. */
+struct release {
+    uint32_t block, base[2], epoch[2]; /* [0] for its own block, [1] for the device */
+    uint16_t thread;
+    struct sync_object *elsewhere; /* with `count` and `near` as in struct seen */
+    uint32_t count, near;
+    uint64_t visited; /* number of the last search that visited it */
+};
+
+struct sync_object {
+    struct sync_object *next; /* in its list of the launch */
+    uintptr_t address;
+    uint32_t block; /* of shared memory; 0: global memory */
+    struct release *releases;
+    uint32_t count, capacity;
+    uint64_t visited;       /* number of the last search, which */
+    uint32_t visited_count; /* visits its first visited_count releases */
+};
+
+/* A thread is ordered after the first `count` releases of an object; and, by fences of its block alone, after
+ * those of its own block among the first `near`. */
+struct seen {
+    struct sync_object *object;
+    uint32_t count, near;
+};
+
+/* Number of the last search for a chain of releases. */
+static uint64_t searches;
+
+/* Whether `seen`, of a thread of `block`, orders `by` after `earlier`. A search visits each release once: what
+ * follows from it does not depend on how the search reached it. */
+static bool search_releases(const struct seen *seen, uint32_t block, const struct access *by,
+                            const struct access *earlier, int depth)
+{
+    struct sync_object *object = seen->object;
+    const uint32_t end = seen->near > seen->count ? seen->near : seen->count;
+    const uint32_t visited = object->visited == searches ? object->visited_count : 0;
+
+    if (depth > 4096)
+        return false;
+    object->visited = searches;
+    object->visited_count = visited > seen->count ? visited : seen->count;
+    for (uint32_t i = end; i-- > visited;) {
+        struct release *release = &object->releases[i];
+
+        if (release->visited == searches || (i >= seen->count && release->block != block))
+            continue;
+        release->visited = searches;
+        if (release->elsewhere) {
+            const struct seen there = {release->elsewhere, release->count, release->near};
+
+            if (search_releases(&there, release->block, by, earlier, depth + 1))
+                return true;
+        } else if (release->block == earlier->block) {
+            const int scope = by->block != release->block;
+
+            if (earlier->epoch < release->base[scope] ||
+                (earlier->thread == release->thread && earlier->epoch <= release->epoch[scope]))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool any_release_orders(const struct clock_list *list, const struct access *by,
+                               const struct access *earlier)
+{
+    for (int i = 0; i < list->count; i++) {
+        searches++;
+        if (search_releases(&list->items[i], by->block, by, earlier, 0))
+            return true;
+    }
+    return false;
+}
+
+bool ordered(struct tracer *t, const struct access *now, const struct access *earlier)
+{
+    bool found;
+
+    if (now->block == earlier->block &&
+        (earlier->thread == now->thread || earlier->epoch < t->base_epoch ||
+         (t->known_used && earlier->epoch < t->known_epochs[now->thread * t->worker->count + earlier->thread])))
+        return true;
+    if (!t->seen_used)
+        return false;
+    pthread_mutex_lock(&objects_lock);
+    found = any_release_orders(&t->threads[now->thread].seen, now, earlier) ||
+            any_release_orders(&t->seen, now, earlier);
+    pthread_mutex_unlock(&objects_lock);
+    return found;
+}
+
+bool clocks_prepare(struct tracer *t)
+{
+    t->threads = calloc(MAX_THREADS, sizeof *t->threads);
+    return t->threads != NULL;
+}
+
+static void list_free(struct clock_list *list)
+{
+    free(list->items);
+    *list = (struct clock_list){0};
+}
+
+void clocks_dispose(struct tracer *t)
+{
+    for (unsigned i = 0; t->threads && i < MAX_THREADS; i++) {
+        list_free(&t->threads[i].seen);
+        list_free(&t->threads[i].pending);
+    }
+    list_free(&t->seen);
+    free(t->threads);
+    if (t->known_epochs)
+        munmap(t->known_epochs, (size_t)MAX_THREADS * MAX_THREADS * sizeof *t->known_epochs);
+}
+
+void clocks_block_begin(struct tracer *t)
+{
+    const struct worker *w = t->worker;
+    const unsigned *grid = t->trace->grid;
+
+    t->block_number = 1 + w->block.x + grid[0] * (w->block.y + grid[1] * w->block.z);
+    t->clock = t->base_epoch = 1;
+    t->interval = 0;
+    t->published = 0;
+    if (t->known_used)
+        memset(t->known_epochs, 0, (size_t)w->count * w->count * sizeof *t->known_epochs);
+    t->known_used = t->fences_used = t->seen_used = false;
+    t->seen.count = 0;
+    for (unsigned i = 0; i < w->count; i++) {
+        struct thread_clock *thread = &t->threads[i];
+
+        thread->epoch = 1;
+        memset(thread->fence, 0, sizeof thread->fence);
+        memset(thread->fence_base, 0, sizeof thread->fence_base);
+        thread->plain_since = false;
+        thread->seen.count = thread->pending.count = 0;
+    }
+}
+
+static void list_add(struct tracer *t, struct clock_list *list, const struct seen *seen)
+{
+    for (int i = 0; i < list->count; i++) {
+        struct seen *item = &list->items[i];
+
+        if (item->object == seen->object) {
+            item->count = item->count < seen->count ? seen->count : item->count;
+            item->near = item->near < seen->near ? seen->near : item->near;
+            return;
+        }
+    }
+    if (list->count == list->capacity) {
+        const int capacity = list->capacity ? list->capacity * 2 : 4;
+        struct seen *items = realloc(list->items, (size_t)capacity * sizeof *items);
+
+        if (!items) {
+            t->trace->observed.out_of_memory = true;
+            return;
+        }
+        list->items = items;
+        list->capacity = capacity;
+    }
+    list->items[list->count++] = *seen;
+}
+
+static void list_join(struct tracer *t, struct clock_list *list, struct clock_list *from)
+{
+    for (int i = 0; i < from->count; i++)
+        list_add(t, list, &from->items[i]);
+    from->count = 0;
+}
+
+void clock_barrier(struct tracer *t)
+{
+    const unsigned count = t->worker->count;
+
+    if (t->seen_used) {
+        for (unsigned i = 0; i < count; i++) {
+            list_join(t, &t->seen, &t->threads[i].seen);
+            list_join(t, &t->seen, &t->threads[i].pending);
+        }
+    }
+    if (t->fences_used) {
+        uint32_t least = UINT32_MAX;
+
+        for (unsigned i = 0; i < count; i++)
+            least = t->threads[i].fence[1] < least ? t->threads[i].fence[1] : least;
+        if (least + 1 > t->published)
+            t->published = least + 1;
+    }
+    t->base_epoch = ++t->clock;
+    t->interval++;
+    for (unsigned i = 0; i < count; i++)
+        t->threads[i].epoch = t->base_epoch;
+}
+
+static bool enable_known_epochs(struct tracer *t)
+{
+    if (!t->known_epochs) {
+        void *memory = mmap(NULL, (size_t)MAX_THREADS * MAX_THREADS * sizeof *t->known_epochs,
+                            PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        if (memory == MAP_FAILED) {
+            t->trace->observed.out_of_memory = true;
+            return false;
+        }
+        t->known_epochs = memory;
+    }
+    t->known_used = true;
+    return true;
+}
+
+void clock_join(struct tracer *t, const uint64_t *from, const uint64_t *to)
+{
+    const unsigned count = t->worker->count;
+    uint32_t joined[MAX_THREADS] = {0};
+    struct clock_list seen = {0};
+
+    if (!enable_known_epochs(t))
+        return;
+    for (unsigned i = 0; i < count; i++) {
+        struct thread_clock *thread = &t->threads[i];
+
+        if (!(from[i >> 6] >> (i & 63) & 1))
+            continue;
+        for (unsigned j = 0; j < count; j++)
+            joined[j] = t->known_epochs[i * count + j] > joined[j] ? t->known_epochs[i * count + j] : joined[j];
+        if (thread->arrived + 1 > joined[i])
+            joined[i] = thread->arrived + 1;
+        if (t->seen_used)
+            for (int k = 0; k < thread->seen.count; k++)
+                list_add(t, &seen, &thread->seen.items[k]);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (!(to[i >> 6] >> (i & 63) & 1))
+            continue;
+        memcpy(&t->known_epochs[i * count], joined, count * sizeof *joined);
+        for (int k = 0; k < seen.count; k++)
+            list_add(t, &t->threads[i].seen, &seen.items[k]);
+    }
+    list_free(&seen);
+}
+
+void clock_arrive(struct tracer *t, unsigned thread)
+{
+    t->threads[thread].arrived = t->threads[thread].epoch;
+    t->threads[thread].epoch = ++t->clock;
+}
+
+void clock_fence(struct tracer *t, unsigned number, int scope)
+{
+    struct thread_clock *thread = &t->threads[number];
+
+    for (int i = 0; i < (scope > 1 ? 2 : 1); i++) {
+        thread->fence[i] = thread->epoch;
+        thread->fence_base[i] = t->base_epoch;
+    }
+    thread->epoch = ++t->clock;
+    thread->plain_since = false;
+    thread->fence_scope = scope > 1;
+    t->fences_used = true;
+    if (scope > 1)
+        list_join(t, &thread->seen, &thread->pending);
+    for (int i = 0; i < thread->pending.count; i++) /* a block fence; releases of other blocks stay pending */
+        list_add(t, &thread->seen,
+                 &(struct seen){thread->pending.items[i].object, 0, thread->pending.items[i].near});
+}
+
+static struct sync_object *object_at(struct tracer *t, uintptr_t address)
+{
+    struct trace *trace = t->trace;
+    const uint32_t block = library_has_data(&trace->library, address)                             ? 0
+                           : t->spans[0].bytes && address - t->spans[0].start < t->spans[0].bytes ? t->block_number
+                           : t->spans[1].bytes && address - t->spans[1].start < t->spans[1].bytes ? t->block_number
+                                                                                                  : 0;
+    struct sync_object **link = &trace->objects[(address >> 2 ^ block) % OBJECT_LISTS], *object;
+
+    for (object = *link; object; object = object->next)
+        if (object->address == address && object->block == block)
+            return object;
+    object = calloc(1, sizeof *object);
+    if (!object) {
+        trace->observed.out_of_memory = true;
+        return NULL;
+    }
+    object->address = address;
+    object->block = block;
+    object->next = *link;
+    *link = object;
+    return object;
+}
+
+static void add_release(struct tracer *t, struct sync_object *object, const struct release *release)
+{
+    if (object->count == object->capacity) {
+        const uint32_t capacity = object->capacity ? object->capacity * 2 : 4;
+        struct release *releases = realloc(object->releases, capacity * sizeof *releases);
+
+        if (!releases) {
+            t->trace->observed.out_of_memory = true;
+            return;
+        }
+        object->releases = releases;
+        object->capacity = capacity;
+    }
+    object->releases[object->count++] = *release;
+}
+
+/* Releases at `object` also what the thread has acquired elsewhere. */
+static void forward_releases(struct tracer *t, struct sync_object *object, const struct clock_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        const struct seen *seen = &list->items[i];
+        const struct release release = {
+            .block = t->block_number, .elsewhere = seen->object, .count = seen->count, .near = seen->near};
+        bool known = seen->object == object && seen->count >= seen->near;
+
+        for (uint32_t j = object->count; j-- > 0 && !known && object->count - j < 64;) {
+            const struct release *other = &object->releases[j];
+
+            known = other->elsewhere == release.elsewhere && other->block == release.block &&
+                    other->count >= release.count && other->near >= release.near;
+        }
+        if (!known)
+            add_release(t, object, &release);
+    }
+}
+
+static void record_release(struct tracer *t, unsigned number, struct sync_object *object, bool fenced)
+{
+    struct thread_clock *thread = &t->threads[number];
+    struct release release = {.block = t->block_number, .thread = (uint16_t)number};
+
+    for (int i = 0; i < 2; i++) {
+        const bool now =
+            fenced || (!thread->plain_since && t->fences_used && thread->fence[i] && i <= thread->fence_scope);
+
+        /* includes the atomic itself, unless plain accesses lie between it and the fence */
+        release.epoch[i] = now ? thread->epoch : thread->fence[i];
+        release.base[i] = fenced ? t->base_epoch : thread->fence_base[i];
+        if (t->published > release.base[i])
+            release.base[i] = t->published;
+    }
+    if (!release.epoch[0] && !release.base[0])
+        return;
+    add_release(t, object, &release);
+    forward_releases(t, object, &t->seen);
+    forward_releases(t, object, &thread->seen);
+    if (t->known_used) { /* what __syncwarp and named barriers have ordered */
+        for (unsigned i = 0; i < t->worker->count; i++) {
+            const uint32_t known = t->known_epochs[number * t->worker->count + i];
+
+            if (i != number && known > t->base_epoch && known > 0) {
+                const struct release also = {
+                    .block = t->block_number, .thread = (uint16_t)i, .epoch = {known - 1, known - 1}};
+
+                add_release(t, object, &also);
+            }
+        }
+    }
+    thread->epoch = ++t->clock;
+}
+
+void clock_atomic_begin(struct tracer *t)
+{
+    pthread_mutex_lock(&objects_lock);
+    t->in_atomic = true;
+}
+
+void clock_atomic(struct tracer *t, unsigned number, uintptr_t address, bool wrote, int order)
+{
+    struct thread_clock *thread = &t->threads[number];
+    struct sync_object *object;
+
+    object = object_at(t, address);
+    if (object) {
+        if (object->count) {
+            list_add(t, order & 1 ? &thread->seen : &thread->pending,
+                     &(struct seen){object, object->count, object->count});
+            t->seen_used = true;
+        }
+        if (wrote && (order & 2 || t->fences_used))
+            record_release(t, number, object, order & 2);
+    }
+    t->in_atomic = false;
+    pthread_mutex_unlock(&objects_lock);
+}
+
+void clocks_free_objects(struct trace *trace)
+{
+    for (int i = 0; i < OBJECT_LISTS; i++) {
+        while (trace->objects[i]) {
+            struct sync_object *object = trace->objects[i];
+
+            trace->objects[i] = object->next;
+            free(object->releases);
+            free(object);
+        }
+    }
+}

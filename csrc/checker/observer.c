@@ -1,0 +1,133 @@
+/* The checker as the executor's observer. */
+#define _GNU_SOURCE
+#include "trace.h"
+
+#include <stdio.h>
+
+#include "executor/block.h"
+#include "internal.h"
+
+static SMEMKIT_THREAD_LOCAL struct checking *checking;
+
+struct checking *checking_now(void)
+{
+    return checking;
+}
+
+static bool wants(void)
+{
+    return checking != NULL;
+}
+
+static struct observation *begin(const struct smemkit_launch *launch)
+{
+    struct trace *trace = trace_begin(checking, launch);
+
+    return trace ? &trace->observed : NULL;
+}
+
+static void end(struct observation *observation)
+{
+    trace_end((struct trace *)observation); /* of which it is the first field */
+}
+
+static bool enter(struct worker *w, struct observation *observation)
+{
+    return trace_enter(w, (struct trace *)observation);
+}
+
+static unsigned next_thread(struct worker *w, bool first)
+{
+    if (w->tracer->schedule == SCHEDULE_RANDOM)
+        return trace_random(w->tracer) % w->count;
+    return first ? 0 : w->current + 1;
+}
+
+static void switch_thread(struct worker *w, unsigned from, unsigned to)
+{
+    trace_switch(w->tracer, from, to);
+}
+
+static uint32_t resume(struct worker *w, unsigned warp, uint32_t lanes)
+{
+    return trace_drain_logs(w->tracer, warp, lanes);
+}
+
+static void barrier(struct worker *w)
+{
+    trace_merge_block(w->tracer);
+    clock_barrier(w->tracer);
+}
+
+static void arrive(struct worker *w, unsigned thread)
+{
+    trace_check_log(w->tracer, thread);
+    clock_arrive(w->tracer, thread);
+}
+
+static void join(struct worker *w, const uint64_t *from, const uint64_t *to)
+{
+    clock_join(w->tracer, from, to);
+}
+
+static void shared_allocated(struct worker *w, unsigned slot)
+{
+    trace_shared(w->tracer, slot);
+}
+
+static uint32_t copy_issued(struct worker *w, void *to, const void *from, unsigned read, unsigned bytes,
+                            const void *code)
+{
+    return trace_async(w->tracer, to, from, read, bytes, code);
+}
+
+static void copies_awaited(struct worker *w, unsigned thread)
+{
+    trace_check_log(w->tracer, thread); /* the accesses before */
+}
+
+static void copy_completed(struct worker *w, unsigned thread, void *to, unsigned bytes, uint32_t item)
+{
+    shadow_async(w->tracer, thread, to, bytes, item, true);
+}
+
+static void fault(struct worker *w, enum fault_kind kind, const char *message, bool thread, const char *file,
+                  int line, const char *other_file, int other_line)
+{
+    trace_fault_message(w, kind, (struct code_location){.file = file, .line = line},
+                        (struct code_location){.file = other_file, .line = other_line}, message, thread);
+}
+
+static void fault_at_code(struct worker *w, enum fault_kind kind, const char *message, const void *code)
+{
+    trace_fault_message(w, kind, trace_here(w->tracer, code), (struct code_location){0}, message, true);
+}
+
+static const struct observer observer = {
+    .wants = wants,
+    .begin = begin,
+    .end = end,
+    .after_fork = trace_after_fork,
+    .enter = enter,
+    .leave = trace_leave,
+    .block_begin = trace_block_begin,
+    .block_end = trace_block_end,
+    .next_thread = next_thread,
+    .switch_thread = switch_thread,
+    .resume = resume,
+    .barrier = barrier,
+    .arrive = arrive,
+    .join = join,
+    .shared_allocated = shared_allocated,
+    .copy_issued = copy_issued,
+    .copies_awaited = copies_awaited,
+    .copy_completed = copy_completed,
+    .fault = fault,
+    .fault_at_code = fault_at_code,
+};
+
+void checking_set(struct checking *options)
+{
+    checking = options;
+    smemkit_observer = &observer;
+}

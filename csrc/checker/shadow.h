@@ -1,0 +1,87 @@
+/* The shadow memory and the clocks: what races.c, shadow.c and clocks.c share. */
+#ifndef SMEMKIT_CHECKER_SHADOW_H
+#define SMEMKIT_CHECKER_SHADOW_H
+
+#include <stdatomic.h>
+
+#include "internal.h"
+
+enum { USES = 2, MAX_ATOMICS = 32, MAX_LOADS = 4, USES_IN_CHUNK = 1024, STRIPES = 256, INTERVAL_BITS = 10 };
+
+/* A use of a word: the lanes of one warp that have loaded it, or done an atomic on it, in one epoch. */
+struct use {
+    uint32_t epoch, lanes; /* epoch 0: none */
+    uint16_t warp;
+    bool atomic;
+};
+
+struct cell {
+    uint32_t epoch; /* of the last plain store; 0: none */
+    uint16_t thread;
+    bool written : 1; /* by a store, an atomic or a copy */
+    bool atomics : 1; /* some uses may be atomics */
+    bool pending : 1; /* an asynchronous copy to it is in flight */
+    struct use uses[USES];
+};
+
+/* Code location of an access of a cell, needed only for a race; and its block, needed only for global memory. */
+struct origin {
+    uint32_t item, context, position, block;
+};
+
+struct origins {
+    struct origin store, uses[USES], copy;
+    struct extra_uses *more; /* valid only while the cell's own uses are occupied, the first one included */
+    uint16_t copier;         /* thread of the copy in flight */
+};
+
+/* Uses beyond those in the cell. */
+struct extra_uses {
+    struct extra_uses *next;
+    struct use use;
+    struct origin origin;
+};
+
+/* All workers share the cells of global memory: an access holds the lock of its 64 bytes. Refining a region takes
+ * all locks. */
+extern atomic_flag shadow_stripes[STRIPES];
+
+static inline void lock_stripe(unsigned i)
+{
+    while (atomic_flag_test_and_set_explicit(&shadow_stripes[i], memory_order_acquire))
+        ;
+}
+
+static inline void unlock_stripe(unsigned i)
+{
+    atomic_flag_clear_explicit(&shadow_stripes[i], memory_order_release);
+}
+
+/* In a forked child. */
+void shadow_after_fork(void);
+
+/* The access that is being checked. */
+struct access {
+    unsigned thread;
+    uint32_t block, epoch, item, context, position;
+    enum access_kind kind;
+    uintptr_t address;
+    unsigned size;
+    enum space space;
+    bool reads;
+    bool async; /* an asynchronous copy that has not been waited for */
+};
+
+struct extra_uses *take_extra_use(struct tracer *t);
+
+void release_extra_uses(struct tracer *t, struct origins *origins);
+
+/* Replaces cells of four bytes by cells of one byte, for an access smaller than a word. */
+bool refine(struct tracer *t, struct region *region);
+
+struct region *find_region(struct tracer *t, uintptr_t address);
+
+/* Whether `earlier`, which the shadow recorded before, is ordered before `now`. */
+bool ordered(struct tracer *t, const struct access *now, const struct access *earlier);
+
+#endif
