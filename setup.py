@@ -1,8 +1,8 @@
 """Builds smemkit._core: one extension module out of C (csrc/) and the kernels that kernels/kernels.def lists.
 
 Each kernels/*/*.cu is compiled for up to two machines. For the CPU executor its text goes through
-smemkit/dialect.py to the C++ compiler, which finds csrc/executor/include/cuda_runtime.h. For GPUs nvcc takes the file
-as it is. The environment decides:
+smemkit/dialect.py to the C++ compiler, which finds csrc/executor/include/cuda_runtime.h. For GPUs nvcc takes the
+file as it is. The environment decides:
 
     SMEMKIT_CUDA=auto|1|0   build CUDA: where an NVIDIA driver is present (default), in any case, never
     SMEMKIT_ARCHS="80;90a"  or `all`; default: the GPUs present, else 90a; a PTX of the oldest is always added

@@ -77,7 +77,7 @@ def load_ipython_extension(shell):
     """What ``%load_ext smemkit`` calls: the magic ``%%smemkit``."""
     from smemkit import magic
 
-    magic.load(shell)
+    magic.register_magic(shell)
 
 
 __all__ = [

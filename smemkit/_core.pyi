@@ -1,4 +1,4 @@
-"""The C extension: what `smemkit` is made of. Use the names that `smemkit` exports."""
+"""The C extension. Use the names that `smemkit` exports."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,7 +27,7 @@ class Array:
     nbytes: int
     ndim: int
     device: str  # "cuda:0", "cpu"
-    address: int  # where its device has element 0, …, 0
+    address: int  # of element 0, …, 0 in the device's memory
     _home: int  # the handle of the stream in whose order its memory is used
     readonly: bool
     is_contiguous: bool  # in C order
@@ -88,59 +88,59 @@ def convert(x, dtype, out, device, stream) -> Any: ...
 def ceiling(
     kernel: str, dtype: str, x: Array, out: Array, blocks: int, in_flight: int, rounds: int, stream: int | None
 ) -> int:
-    """One launch of a kernel of the op `ceiling` (kernels/kernels.h tells what x and out are), not waited for. The
-    bytes that it moves, or its floating-point operations."""
+    """Launches a kernel of the op `ceiling` without waiting for it; kernels/kernels.h describes x and out. Returns
+    the bytes that it moves, or its floating-point operations."""
 
 def wavefronts(addresses, size, store, banks, bank_width) -> tuple[int, int, int, int, tuple[int, ...], int]:
-    """The fields of `smemkit.Access`, and how many consecutive lanes are served together."""
+    """The fields of `smemkit.Access`, and the number of consecutive lanes that are served together."""
 
 def checked(
-    function: Callable[[], Any], blocks: int, schedule: int, seed: int, whole: int
+    function: Callable[[], Any], blocks: int, schedule: int, seed: int, all_blocks_rows: int
 ) -> list[dict[str, Any]]:
-    """Calls `function`, whose launches on the CPU device are checked: `blocks` of each (0: all), scheduled
-    serially, in lock step or at random (0, 1, 2); all blocks of the rows of the table whose bits are set in
-    `whole`. A dict a launch; smemkit/checker.py knows the keys."""
+    """Calls `function` and checks its launches on the CPU device: `blocks` blocks of each (0: all), but all blocks
+    of the kernel table's rows whose bits are set in `all_blocks_rows`. The schedule is 0 serial, 1 lockstep, 2
+    random. Returns a dict per launch; smemkit/checker.py knows the keys."""
 
 def load_checked(path: str) -> None:
-    """The library of the kernels that were compiled for checking."""
+    """Loads the library of the kernels' checked builds."""
 
 def renamed_kernels() -> dict[tuple[str, str], str]:
     """Former names of kernels: {(op, old name): name}."""
 
 def kernel_rows() -> list[dict[str, Any]]:
-    """A dict a row of the table, in its order: op, name, order, needs ("host", "any", "sm_80", "sm_90a"),
+    """A dict per row of the kernel table, in its order: op, name, order, needs ("host", "any", "sm_80", "sm_90a"),
     devices (tuple of "cuda", "cpu": where this build can launch it), dtypes (tuple of NumPy names), sizes,
     pads (tuples of int, default first), ceiling, choice (bool), summary, file ("matmul/20_tiled.cu")."""
 
 def allocations() -> int:
-    """For tests: the allocations on devices that live."""
+    """For tests: the number of live allocations on devices."""
 
 def fail_launch(countdown: int, signal: int = 0) -> int:
-    """For tests: the countdown-th launch from now on fails; 0: none. With a signal, that comes with the launch,
-    which fails if the signal's handler raises. What was left of the last."""
+    """For tests: the countdown-th launch from now on fails; 0: none. With a signal, that launch raises the signal,
+    and fails if the signal's handler raises. Returns the rest of the previous countdown."""
 
 def fail_allocation(countdown: int) -> int:
-    """For tests: the countdown-th allocation on a device from now on fails; 0: none. What was left of the last."""
+    """For tests: the countdown-th allocation on a device from now on fails; 0: none. Returns the rest of the
+    previous countdown."""
 
 def set_part_bytes(n: int) -> int:
-    """For tests: calls with arrays of the host run in parts of about n bytes, on the CPU device too; 0: in
-    parts that are best on a GPU, and whole on the CPU device. What it was."""
+    """For tests: calls with host arrays run in parts of about n bytes, also on the CPU device; 0: in parts of the
+    best size on a GPU, and undivided on the CPU device. Returns the previous value."""
 
 def memory_stats(device: str | None) -> tuple[int, int, int]:
-    """The bytes of a device's memory that arrays and calls have, the most that they have had, and all that
-    smemkit holds for them."""
+    """Bytes of a device's memory: those that arrays and calls use, their peak, and all that smemkit holds."""
 
 def empty_cache(device: str | None) -> None:
-    """Gives back what smemkit holds of a device's memory for later calls."""
+    """Releases the device memory that smemkit holds for later calls."""
 
 def pinned_copy_seconds(device: str | None, nbytes: int, to_device: bool) -> float:
-    """How long a copy takes between a GPU and memory of the host that is pinned."""
+    """The time of a copy between a GPU and pinned host memory."""
 
 def close() -> None:
-    """Ends the threads that copy to and from GPUs: what comes later is copied without them."""
+    """Ends the threads of the copy pool; later copies run without them."""
 
 def launches() -> int:
-    """How many launchers of the table this process has called, on all devices."""
+    """The number of launchers of the kernel table that this process has called, on all devices."""
 
 def device_names() -> list[str]:
     """The devices that work, CUDA first: ["cuda:0", "cpu"]."""
@@ -149,7 +149,7 @@ def device_properties(name: str) -> dict[str, Any]:
     """The fields of `struct device_properties` (csrc/device.h), under their names."""
 
 def cuda_unavailable() -> str | None:
-    """Why there is no CUDA device, and what would help; None where there is one."""
+    """Why there is no CUDA device, and the remedy; None if there is one."""
 
 def build_info() -> dict[str, Any]:
     """compiler, cuda (None or the toolkit's version), archs, fibers ("x86-64", "aarch64", "portable")."""
@@ -168,16 +168,16 @@ def timed(fn: Callable[..., Any], args: tuple, kwargs: dict) -> tuple[Any, tuple
     """fn(*args, **kwargs) and the seconds (upload, kernel, download, total) that smemkit's calls in it took."""
 
 def mark(device: str, stream: Any = None) -> Event:
-    """An event recorded now."""
+    """Records an event and returns it."""
 
 def current_stream(device: str | None) -> Stream | None:
     """The innermost stream of the device that this thread has entered."""
 
 class Event:
-    """A moment on a device's stream."""
+    """A point in the work of a device's stream."""
 
     device: str  # "cuda:0", "cpu"
-    done: bool  # whether the moment has come; True where none was recorded
+    done: bool  # whether the work before it is complete; True if nothing was recorded
     def __init__(self, *, device: str | None = None) -> None: ...
     def record(self, stream: Any = None) -> None: ...
     def synchronize(self) -> None: ...
@@ -185,16 +185,16 @@ class Event:
         """Waits for this event; the seconds from `earlier` to it."""
 
 class Stream:
-    """What is put on it is done in order, beside what is on other streams. `with` makes it the thread's own."""
+    """Its work runs in order, concurrently with other streams. `with` makes it the thread's current stream."""
 
     device: str  # "cuda:0", "cpu"
     handle: int  # 0 for the legacy default stream, and on the CPU device
-    done: bool  # whether all that stands on it is done
+    done: bool  # whether all its work is complete
     def __init__(self, source: Any = None, *, device: str | None = None) -> None: ...
     def synchronize(self) -> None: ...
     def record(self) -> Event: ...
     def wait(self, other: Any, /) -> None:
-        """What comes on this stream waits for an Event, or for all that stands on another stream now."""
+        """Later work on this stream waits for an Event, or for all present work on another stream."""
 
     def __cuda_stream__(self) -> tuple[int, int]: ...
     def __enter__(self) -> Stream: ...

@@ -1,8 +1,8 @@
-"""Kernels for the CPU device: the system's C++ compiler, and a cache of what it made.
+"""Compiles kernels for the CPU device with the system's C++ compiler, and caches the libraries.
 
-The cache is the user's own. What is in it gets loaded as code, so a folder or a file that somebody else owns or
-can write to is refused. An entry is written under another name and moved to its place: whoever looks there finds
-it whole or not at all.
+The cache belongs to the user. Its files are loaded as code, so a folder or file that another user owns or can
+write to is refused. An entry is written under a temporary name and then renamed: other processes see it complete
+or not at all.
 """
 
 from __future__ import annotations
@@ -27,28 +27,36 @@ from pathlib import Path
 from smemkit import _core, dialect
 from smemkit._core import CompileError, Error
 
-__all__ = ["INCLUDE", "PRELUDE", "cache_folder", "compile_error", "compile_library", "find_compiler", "identity"]
+__all__ = [
+    "CPU_PRELUDE",
+    "INCLUDE",
+    "cache_folder",
+    "compile_error",
+    "compile_library",
+    "file_fingerprint",
+    "find_compiler",
+]
 
 INCLUDE = Path(str(files("smemkit._dialect").joinpath("include")))
-_LINK = ("-Wl,--no-undefined",) if sys.platform == "linux" else ()
-PRELUDE = "#include <cuda_runtime.h>\n#include <assert.h>\n"  # what every kernel for the CPU device begins with
-_LIMIT = 256 << 20  # bytes of the cache
-_LEFT_BEHIND = 3600  # seconds after which what an interrupted compilation left goes
-_INSTALL = (
+_LINK_FLAGS = ("-Wl,--no-undefined",) if sys.platform == "linux" else ()
+CPU_PRELUDE = "#include <cuda_runtime.h>\n#include <assert.h>\n"  # begins every kernel for the CPU device
+_CACHE_BYTES = 256 << 20  # size of the cache
+_STALE_SECONDS = 3600  # age at which files of an interrupted compilation are removed
+_INSTALL_HINT = (
     "install g++ or clang (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX"
 )
 _DIAGNOSTIC = re.compile(
-    r"^(?P<file>[^\n:(]+)(?::(?P<line>\d+)(?::\d+)?:|\((?P<line_too>\d+)\):)\s*"
+    r"^(?P<file>[^\n:(]+)(?::(?P<line>\d+)(?::\d+)?:|\((?P<nvrtc_line>\d+)\):)\s*"
     r"(?:(?P<kind>(?:fatal |catastrophic )?error|note|warning)(?: #[\w-]+)?:\s)?(?P<text>.*)$"
 )
-_LED_HERE = re.compile(r"\bat line (?P<line>\d+) of \"?(?P<file>[^\"]+?)\"?$")
+_NVRTC_CONTEXT = re.compile(r"\bat line (?P<line>\d+) of \"?(?P<file>[^\"]+?)\"?$")
 
 
 # ---- the compiler -----------------------------------------------------------------------------------------------
 
 
 def find_compiler() -> list[str]:
-    """The command of the C++ compiler: $CXX, else c++, g++ or clang++.
+    """The command of the C++ compiler: $CXX, otherwise c++, g++ or clang++.
 
     Raises
     ------
@@ -63,8 +71,8 @@ def find_compiler() -> list[str]:
     for command in [shlex.split(os.environ["CXX"])] if os.environ.get("CXX") else [["c++"], ["g++"], ["clang++"]]:
         if path := shutil.which(command[0]):
             return [path, *command[1:]]
-    wanted = f"CXX={os.environ['CXX']!r} is not here" if os.environ.get("CXX") else "none is here"
-    raise Error(f"a kernel needs a C++ compiler to run on the CPU device, and {wanted}: {_INSTALL}")
+    wanted = f"CXX={os.environ['CXX']!r} was not found" if os.environ.get("CXX") else "none was found"
+    raise Error(f"a kernel needs a C++ compiler to run on the CPU device, and {wanted}: {_INSTALL_HINT}")
 
 
 @functools.cache
@@ -74,38 +82,38 @@ def _accepts(compiler: tuple[str, ...], flag: str) -> bool:
 
 
 def _command(compiler: list[str], checked: bool) -> list[str]:
-    """How a kernel is compiled, without its file."""
+    """The command that compiles a kernel, without its file."""
 
     flags = dialect.compile_flags(partial(_accepts, tuple(compiler)), checked=checked)
     return [*compiler, *flags, "-fPIC", "-fvisibility=hidden", "-w", f"-I{INCLUDE}"]
 
 
-def identity(path: str | Path) -> str:
-    """Changes when the file does."""
+def file_fingerprint(path: str | Path) -> str:
+    """A file's path, size and modification time, which change when the file does."""
     real = Path(path).resolve()
     status = real.stat()
     return f"{real} {status.st_size} {status.st_mtime_ns}"
 
 
 @functools.cache
-def _dialect_identity() -> str:
+def _dialect_fingerprint() -> str:
     headers = [*INCLUDE.rglob("*"), INCLUDE.parent / "executor.h"]
     digest = hashlib.sha256()
     for header in sorted(header for header in headers if header.is_file()):
         digest.update(f"{header.name}\n".encode() + header.read_bytes())
-    return digest.hexdigest() + identity(dialect.__file__)
+    return digest.hexdigest() + file_fingerprint(dialect.__file__)
 
 
 # ---- the cache --------------------------------------------------------------------------------------------------
 
 
 def cache_folder() -> Path:
-    """The folder of the cache: $SMEMKIT_CACHE, $XDG_CACHE_HOME/smemkit or ~/.cache/smemkit. Made if missing.
+    """The folder of the cache: $SMEMKIT_CACHE, $XDG_CACHE_HOME/smemkit or ~/.cache/smemkit. Created if missing.
 
     Raises
     ------
     Error
-        It cannot be made, or somebody else could write to it.
+        It cannot be created, or another user could write to it.
     """
     try:
         if os.environ.get("SMEMKIT_CACHE"):
@@ -116,16 +124,16 @@ def cache_folder() -> Path:
             folder = Path.home() / ".cache" / "smemkit"
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        _refuse_foreign(folder)
+        _check_ownership(folder)
     except (OSError, RuntimeError) as error:
         if isinstance(error, Error):
             raise
-        raise Error(f"the cache of compiled kernels: {error}; SMEMKIT_CACHE names another folder") from None
+        raise Error(f"the cache of compiled kernels: {error}; set SMEMKIT_CACHE to another folder") from None
     return folder
 
 
-def _refuse_foreign(path: Path) -> None:
-    """Raises unless it is this user's, and nobody else's to write."""
+def _check_ownership(path: Path) -> None:
+    """Raises unless the path belongs to this user and no other user can write to it."""
     status = path.stat() if path.is_dir() else path.lstat()
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid != os.geteuid():
@@ -136,24 +144,24 @@ def _refuse_foreign(path: Path) -> None:
         reason = "it is neither a folder nor a file"
     else:
         return
-    raise Error(f"{path} would be loaded as code, and {reason}. SMEMKIT_CACHE names another folder")
+    raise Error(f"{path} would be loaded as code, and {reason}. Set SMEMKIT_CACHE to another folder")
 
 
-def _trim(folder: Path) -> None:
-    """Removes the entries that were used least lately, above the limit, and what interrupted compilations left."""
+def _evict(folder: Path) -> None:
+    """Removes the least recently used entries above the limit, and files of interrupted compilations."""
     entries = []
     for path in folder.iterdir():
         try:
             status = path.lstat()
             if stat.S_ISREG(status.st_mode) and path.suffix in (".so", ".gch", ".npz"):
                 entries.append((status.st_mtime, status.st_size, path))
-            elif path.name.startswith(".new-") and status.st_mtime < time.time() - _LEFT_BEHIND:
+            elif path.name.startswith(".new-") and status.st_mtime < time.time() - _STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
         except FileNotFoundError:
-            continue  # another process was quicker
+            continue  # another process removed it
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
-        if total <= _LIMIT:
+        if total <= _CACHE_BYTES:
             break
         path.unlink(missing_ok=True)
         total -= size
@@ -170,22 +178,23 @@ def _run(command: list[str], folder: str) -> subprocess.CompletedProcess[bytes]:
     )
 
 
-def _precompiled(folder: Path, compiler: list[str], command: list[str]) -> Path:
-    """A header that includes the dialect's, with what the compiler made of it beside it, by the same command. To
-    read that takes a fraction of the time. A compiler that cannot precompile it reads the header itself."""
-    words = [*command[len(compiler) :], _dialect_identity(), identity(compiler[0])]
+def _precompiled_header(folder: Path, compiler: list[str], command: list[str]) -> Path:
+    """A header that includes the dialect's headers, with its precompiled form next to it, made by the same
+    command. A compiler reads that in a fraction of the time. One that cannot precompile it reads the header
+    itself."""
+    words = [*command[len(compiler) :], _dialect_fingerprint(), file_fingerprint(compiler[0])]
     header = folder / f"{hashlib.sha256(chr(0).join(words).encode()).hexdigest()[:32]}.h"
     compiled = header.with_name(f"{header.name}.gch")
     try:
-        _refuse_foreign(header)
-        _refuse_foreign(compiled)
+        _check_ownership(header)
+        _check_ownership(compiled)
         os.utime(compiled)
         return header
     except FileNotFoundError:
         pass
     with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as new:
         source = Path(new, header.name)
-        source.write_text(PRELUDE, encoding="utf-8")
+        source.write_text(CPU_PRELUDE, encoding="utf-8")
         source.chmod(0o600)
         with contextlib.suppress(FileExistsError):
             os.link(source, header)
@@ -204,96 +213,104 @@ def compile_library(
     Parameters
     ----------
     text : str
-        C++ for the dialect's headers, whole.
+        The complete C++ source, for the dialect's headers.
     options : tuple of str
-        More for the compiler.
+        Further options for the compiler.
     checked : bool
-        Whether it is for the checker.
+        Whether to make a checked build.
     explain : callable
-        Makes an exception of what the compiler says.
+        Makes an exception from the compiler's output.
 
     Raises
     ------
     CompileError
-        The compiler refuses it.
+        The compiler reports an error.
     Error
         There is no compiler, or the cache is not safe.
     """
     compiler = find_compiler()
     core = Path(_core.__file__)
     parts = [core, core.with_name("_hooks.o")] if checked else [core]
-    words = [*compiler[1:], *options, str(checked), _dialect_identity(), *map(identity, [compiler[0], *parts])]
+    words = [
+        *compiler[1:],
+        *options,
+        str(checked),
+        _dialect_fingerprint(),
+        *map(file_fingerprint, [compiler[0], *parts]),
+    ]
     key = hashlib.sha256("\0".join([*words, text]).encode()).hexdigest()[:32]
     folder = cache_folder()
     entry = folder / f"{key}.so"
     try:
-        _refuse_foreign(entry)
+        _check_ownership(entry)
         os.utime(entry)
         return entry
     except FileNotFoundError:
         pass
     command = [*_command(compiler, checked), *options]
-    prelude = _precompiled(folder, compiler, command)
+    prelude = _precompiled_header(folder, compiler, command)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as new:
         source, library = Path(new, "kernel.cpp"), Path(new, "kernel.so")
         source.write_text(text, encoding="utf-8")
-        # in two steps: a linker that saw the checked build's flags would bring the sanitizers' own library
+        # two steps: with the checked build's flags the linker would add the sanitizer's runtime library
         compile_it = [*command, "-include", str(prelude), "-c", source.name, "-o", "kernel.o"]
-        link_it = [*compiler, "-shared", *_LINK, "kernel.o", *map(str, parts), "-o", library.name]
+        link_it = [*compiler, "-shared", *_LINK_FLAGS, "kernel.o", *map(str, parts), "-o", library.name]
         for step in compile_it, link_it:
             done = _run(step, new)
             if done.returncode:
                 raise explain(done.stdout.decode(errors="replace"))
         library.chmod(0o600)
         library.replace(entry)
-    _trim(folder)
+    _evict(folder)
     return entry
 
 
-# ---- what a compiler says ---------------------------------------------------------------------------------------
+# ---- compiler messages ------------------------------------------------------------------------------------------
 
 
 def compile_error(output: str, sources: Mapping[str, str], host: Mapping[str, str]) -> CompileError:
-    """A compiler's messages as an exception: the user's lines and text, without what lies behind them.
+    """An exception from a compiler's output, with errors located in the user's source.
 
     Parameters
     ----------
     output : str
-        What g++, clang++ or NVRTC said.
+        The output of g++, clang++ or NVRTC.
     sources : mapping
         The user's files: filename → text.
     host : mapping
-        What was left out as host code: name → place.
+        The host code that was left out: name → location.
 
     Returns
     -------
     CompileError
         With `file`, `line` (int or None) and `text` (the source line) of the first error.
     """
-    errors = _own_errors(output, sources)
+    errors = _errors_in_user_files(output, sources)
     refused = [
-        (file, line, text.removeprefix(dialect.REFUSED)) for file, line, text in errors if dialect.REFUSED in text
+        (file, line, text.removeprefix(dialect.ERROR_PREFIX))
+        for file, line, text in errors
+        if dialect.ERROR_PREFIX in text
     ]
     shown = []
     for file, line, message in refused or errors:
-        text = _line_of(sources, file, line).strip()
+        text = _source_line(sources, file, line).strip()
         shown.append(f"{file}:{line}: {message}\n    {text}" if text else f"{file}: {message}")
         shown += [
-            f"    {name} is host code ({host[name]}), which is left out; __device__ would keep it"
-            for name in _named(message, host)
+            f"    {name} is host code ({host[name]}), which is left out; mark it __device__ to keep it"
+            for name in _host_names_in(message, host)
         ]
     for name in dict.fromkeys(re.findall(r"undefined (?:reference to `|symbol: )([^'\n]+)", output)):
-        shown.append(f"{name} is declared, and defined nowhere")
-    error = CompileError("\n".join(shown) or f"the compiler says:\n{output.strip()}")
+        shown.append(f"{name} is declared but not defined")
+    error = CompileError("\n".join(shown) or f"the compiler's output:\n{output.strip()}")
     file, line, _ = errors[0] if errors else ("", 0, "")
-    error.file, error.line, error.text = file, line if file in sources else None, _line_of(sources, file, line)
+    error.file, error.line, error.text = file, line if file in sources else None, _source_line(sources, file, line)
     return error
 
 
-def _named(message: str, host: Mapping[str, str]) -> list[str]:
-    """Which of `host` a message is about: 'fill', 'Lock::Lock(int)', and "Lock::grow" where it says 'grow'."""
+def _host_names_in(message: str, host: Mapping[str, str]) -> list[str]:
+    """The names in `host` that a message mentions: 'fill', 'Lock::Lock(int)', and "Lock::grow" for 'grow'."""
     quoted = re.findall(r"['\"](?:\w+ )*([\w:~]+)(?:\([^'\"]*\))?['\"]", message)
-    constructs = re.search("construct|conver", message)  # else a type's name does not mean its constructor
+    constructs = re.search("construct|conver", message)  # otherwise a type's name is not its constructor
     found = [name for name in quoted if name in host]
     for name in host:
         owner, last = name.split("::")[-2:] if "::" in name else ("", name)
@@ -302,37 +319,37 @@ def _named(message: str, host: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _line_of(sources: Mapping[str, str], file: str, line: int) -> str:
+def _source_line(sources: Mapping[str, str], file: str, line: int) -> str:
     lines = sources.get(file, "").split("\n")
     return lines[line - 1] if 0 < line <= len(lines) else ""
 
 
-def _own_errors(output: str, sources: Mapping[str, str]) -> list[tuple[str, int, str]]:
-    """(file, line, message) of each error, in the user's files. Where it is in another one, the line is the user's
-    that led there, which g++ names before the error, and clang++ and NVRTC behind it."""
+def _errors_in_user_files(output: str, sources: Mapping[str, str]) -> list[tuple[str, int, str]]:
+    """(file, line, message) of each error, in the user's files. An error in another file gets the user's line that
+    includes or instantiates the code. g++ names that line before the error, clang++ and NVRTC after it."""
     errors: list[list] = []
-    led_here = None
+    user_location = None
     for row in output.splitlines():
         match = _DIAGNOSTIC.match(row)
-        behind = _LED_HERE.search(row)
-        if not match and not behind:
+        nvrtc_context = _NVRTC_CONTEXT.search(row)
+        if not match and not nvrtc_context:
             continue
-        file, line = (match or behind)["file"], int((match or behind)["line"] or match["line_too"])
-        place = (file, line) if file in sources or file.startswith("name=") else None
+        file, line = (match or nvrtc_context)["file"], int((match or nvrtc_context)["line"] or match["nvrtc_line"])
+        location = (file, line) if file in sources or file.startswith("name=") else None
         kind = match["kind"] if match else "note"
         if kind and kind.endswith("error"):
-            errors.append([place or led_here, _plain(match["text"])])
-            led_here = None
-        elif place and not kind:
-            led_here = place
-        elif place and errors and not errors[-1][0]:
-            errors[-1][0] = place
-    found = [(*place, message) for place, message in errors if place]
+            errors.append([location or user_location, _strip_dialect_names(match["text"])])
+            user_location = None
+        elif location and not kind:
+            user_location = location
+        elif location and errors and not errors[-1][0]:
+            errors[-1][0] = location
+    found = [(*location, message) for location, message in errors if location]
     own = [error for error in found if error[0] in sources]
     return list(dict.fromkeys(own or found[:1]))
 
 
-def _plain(message: str) -> str:
-    """Without the names that the dialect has for CUDA's types."""
+def _strip_dialect_names(message: str) -> str:
+    """A message without the dialect's own type names, and without the warning flag at its end."""
     message = re.sub(r" \{aka '[^']*smemkit::[^']*'\}", "", message)
     return re.sub(r" \[-W[\w=+-]+\]$", "", message)

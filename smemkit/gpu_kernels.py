@@ -1,4 +1,4 @@
-"""User's kernels on a GPU: NVRTC and the driver, through cuda.core."""
+"""User kernels on a GPU, through cuda.core: NVRTC compiles them, the driver launches them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from typing import Any
 from smemkit import _core
 from smemkit._core import CompileError, CudaError, Error, Stream
 from smemkit.compiler import INCLUDE
-from smemkit.parameters import FIELDS, Parameter
-from smemkit.scanner import DeviceCode, have, marker
+from smemkit.parameters import DESCRIPTION_FIELDS, Parameter
+from smemkit.scanner import DeviceCode, have_macro, line_marker
 
 try:
     from cuda.bindings import driver
     from cuda.core import Device, Program, ProgramOptions
 except ImportError as error:
-    _missing = str(error)
+    _import_error = str(error)
 else:
-    _missing = ""
+    _import_error = ""
 
-__all__ = ["GpuModule", "is_here"]
+__all__ = ["GpuModule", "is_installed"]
 
-# What NVRTC has, or finds in the toolkit. For the rest stands what is below, its types those of NVIDIA's libcu++.
+# Headers that NVRTC has, or finds in the toolkit. The prelude below replaces the others; its types are those of
+# NVIDIA's libcu++.
 _DEVICE_HEADERS = re.compile(
     r"(?:cuda_(?:fp\w+|bf16|pipeline\w*|awbarrier\w*)|cooperative_groups\w*|mma|math_constants|curand\w*)\.h"
     r"|(?:cooperative_groups|cuda|nv|cub|thrust|cute|cutlass)/.*"
 )
-_PRELUDE = """
+_NVRTC_PRELUDE = """
 namespace std {}
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
@@ -80,9 +81,9 @@ typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long 
 """
 
 
-def is_here() -> bool:
+def is_installed() -> bool:
     """Whether the packages that compile for a GPU are installed."""
-    return not _missing
+    return not _import_error
 
 
 class GpuModule:
@@ -91,7 +92,7 @@ class GpuModule:
     Parameters
     ----------
     code, filename, kernels, options, explain
-        As `CpuModule` takes them.
+        As for `CpuModule`.
     device : str
         "cuda:0".
     """
@@ -105,39 +106,42 @@ class GpuModule:
         explain: Callable[[str], CompileError],
         device: str,
     ):
-        if _missing:
+        if _import_error:
             raise Error(
-                f"a kernel needs NVRTC to run on a GPU, through cuda.core, which is not here ({_missing}): "
-                "pip install 'smemkit[cuda]'. The CPU device does without: `with smemkit.Device(\"cpu\"):`"
+                f"a kernel needs NVRTC and cuda.core to run on a GPU, and the import failed ({_import_error}): "
+                "pip install 'smemkit[cuda]'. The CPU device needs neither: `with smemkit.Device(\"cpu\"):`"
             )
         self._name = device
         self._device = Device(int(device.partition(":")[2] or 0))
-        # a grid that synchronises must be on the GPU all at once
+        # if a grid synchronises, all its blocks must be resident
         self._is_cooperative = code.mentions("this_grid") or code.mentions("grid_group")
         variables = [variable.name for variable in code.variables]
-        with self._current():
+        with self._current_context():
             self._object = _compile(code, filename, kernels, variables, options, explain, self._device)
             self._symbols = self._object.symbol_mapping
-            self._functions = {kernel: self._function(kernel) for kernel in kernels}
+            self._functions = {kernel: self._load_function(kernel) for kernel in kernels}
             self._signatures = {
                 kernel: self._read_signature(f"smemkit_signature_{i}") for i, kernel in enumerate(kernels)
             }
-            types = {name: self._integers(f"smemkit_variable_{i}") for i, name in enumerate(variables)}
-        self.variables = {name: Parameter.of(name, name, fields) for name, fields in types.items() if fields[2]}
+            types = {name: self._read_integers(f"smemkit_variable_{i}") for i, name in enumerate(variables)}
+        self.variables = {
+            name: Parameter.from_description(name, name, fields) for name, fields in types.items() if fields[2]
+        }
 
     @contextlib.contextmanager
-    def _current(self) -> Iterator[None]:
-        """The device's context, as the one of this thread."""
-        before = _check(driver.cuCtxGetCurrent())
+    def _current_context(self) -> Iterator[None]:
+        """Makes the device's context current in this thread."""
+        before = _raise_on_error(driver.cuCtxGetCurrent())
         self._device.set_current()
         try:
             yield
         finally:
             if int(before):
-                _check(driver.cuCtxSetCurrent(before))
+                _raise_on_error(driver.cuCtxSetCurrent(before))
 
     def _stream_handle(self, stream: Any) -> int:
-        """That of a stream of anybody's; of the thread's current one if None, else 0, the default one."""
+        """The handle of any library's stream. For None: that of the thread's current stream, otherwise 0, the
+        default stream."""
         if stream is None:
             current = _core.current_stream(self._name)
             return current.handle if current else 0
@@ -146,29 +150,33 @@ class GpuModule:
         except (TypeError, ValueError) as error:
             raise type(error)(str(error).replace("source", "stream", 1)) from None
 
-    def _function(self, kernel: str) -> Any:
-        return _check(driver.cuKernelGetFunction(self._object.get_kernel(kernel).handle))
+    def _load_function(self, kernel: str) -> Any:
+        return _raise_on_error(driver.cuKernelGetFunction(self._object.get_kernel(kernel).handle))
 
     def function(self, kernel: str) -> Any:
         """The driver's handle of a kernel, on this device."""
         return self._functions[kernel]
 
     def _symbol(self, name: str) -> tuple[Any, int]:
-        """The address of a variable, and its bytes."""
-        return _check(driver.cuLibraryGetGlobal(self._object.handle, self._symbols[f"&{name}"]))
+        """The address of a variable, and its size in bytes."""
+        return _raise_on_error(driver.cuLibraryGetGlobal(self._object.handle, self._symbols[f"&{name}"]))
 
-    def _integers(self, symbol: str) -> list[int]:
+    def _read_integers(self, symbol: str) -> list[int]:
         address, size = self._symbol(symbol)
         content = (ctypes.c_longlong * (size // 8))()
-        _check(driver.cuMemcpyDtoH(ctypes.addressof(content), address, size))
+        _raise_on_error(driver.cuMemcpyDtoH(ctypes.addressof(content), address, size))
         return list(content)
 
     def _read_signature(self, symbol: str) -> list[list[int]] | None:
-        count, *fields = self._integers(symbol)
-        return None if count < 0 else [fields[FIELDS * i : FIELDS * (i + 1)] for i in range(count)]
+        count, *fields = self._read_integers(symbol)
+        return (
+            None
+            if count < 0
+            else [fields[DESCRIPTION_FIELDS * i : DESCRIPTION_FIELDS * (i + 1)] for i in range(count)]
+        )
 
     def signature(self, kernel: str) -> list[list[int]] | None:
-        """The fields of each parameter; None where an #if hides the kernel."""
+        """The fields of each parameter; None if an #if excludes the kernel."""
         return self._signatures[kernel]
 
     def launch(
@@ -180,78 +188,82 @@ class GpuModule:
         arguments,
         *,
         stream: Any,
-        homes: set[int],
+        array_streams: set[int],
         carveout,
-        **_for_the_cpu,
+        **_ignored,
     ) -> None:
-        """Puts it on the stream. `arguments` is a ctypes array of the addresses of their values; `homes` are the
-        streams in whose order the arrays among them are used."""
+        """Launches the kernel on the stream. `arguments` is a ctypes array with the address of each argument's
+        value; `array_streams` are the owning streams of the arrays among them."""
         function, handle = self._functions[kernel], self._stream_handle(stream)
         attributes = driver.CUfunction_attribute
         start = driver.cuLaunchCooperativeKernel if self._is_cooperative else driver.cuLaunchKernel
-        with self._current(), _ordered(handle, homes):
+        with self._current_context(), _ordered_after(handle, array_streams):
             if shared_bytes > 48 * 1024:
                 most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                _check(driver.cuFuncSetAttribute(function, most, shared_bytes))
+                _raise_on_error(driver.cuFuncSetAttribute(function, most, shared_bytes))
             share = attributes.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
-            _check(driver.cuFuncSetAttribute(function, share, -1 if carveout is None else carveout))
+            _raise_on_error(driver.cuFuncSetAttribute(function, share, -1 if carveout is None else carveout))
             more = () if self._is_cooperative else (0,)
-            _check(start(function, *grid, *block, shared_bytes, handle, ctypes.addressof(arguments), *more))
+            _raise_on_error(
+                start(function, *grid, *block, shared_bytes, handle, ctypes.addressof(arguments), *more)
+            )
 
     def read(self, variable: str) -> bytes:
         """The bytes of a variable."""
-        with self._current():
+        with self._current_context():
             address, size = self._symbol(variable)
             content = ctypes.create_string_buffer(size)
-            _check(driver.cuMemcpyDtoH(ctypes.addressof(content), address, size))
+            _raise_on_error(driver.cuMemcpyDtoH(ctypes.addressof(content), address, size))
         return content.raw
 
     def write(self, variable: str, content: bytes) -> None:
         """Sets the bytes of a variable."""
-        with self._current():
-            _check(driver.cuMemcpyHtoD(self._symbol(variable)[0], content, len(content)))
+        with self._current_context():
+            _raise_on_error(driver.cuMemcpyHtoD(self._symbol(variable)[0], content, len(content)))
 
 
 def _compile(code, filename, kernels, variables, options, explain, device) -> Any:
-    """The cubin, with names for the kernels and variables. What an #if hides gets a name all the same."""
+    """The cubin, with a symbol for each kernel and variable, also for those that an #if excludes."""
     entries, known = [], {function.name: function for function in code.functions}
     for i, kernel in enumerate(kernels):
-        real = f"smemkit::signature_of<decltype(&{kernel})>::smemkit_value"
-        line = marker(*known[kernel].place) if kernel in known else f'#line 1 "name={kernel}"\n'
-        entry = f'{line}extern "C" {{ __device__ auto smemkit_signature_{i} = {real}; }}'
-        nothing = f'extern "C" {{ __device__ long long smemkit_signature_{i} = -1; }}'
-        entries.append(_if_there(code, kernel, entry, "__global__ void", "() {}", nothing))
+        value = f"smemkit::signature_of<decltype(&{kernel})>::smemkit_value"
+        line = line_marker(*known[kernel].location) if kernel in known else f'#line 1 "name={kernel}"\n'
+        entry = f'{line}extern "C" {{ __device__ auto smemkit_signature_{i} = {value}; }}'
+        absent_entry = f'extern "C" {{ __device__ long long smemkit_signature_{i} = -1; }}'
+        entries.append(_guard_with_ifdef(code, kernel, entry, "__global__ void", "() {}", absent_entry))
     for i, name in enumerate(variables):
-        real = f"smemkit::description<decltype({name})>::smemkit_value"
-        entry = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {real}; }}'
-        nothing = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {{}}; }}'
-        entries.append(_if_there(code, name, entry, "__device__ char", ";", nothing))
+        value = f"smemkit::description<decltype({name})>::smemkit_value"
+        entry = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {value}; }}'
+        absent_entry = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {{}}; }}'
+        entries.append(_guard_with_ifdef(code, name, entry, "__device__ char", ";", absent_entry))
     text = code.assemble(lambda include: bool(_DEVICE_HEADERS.fullmatch(include[1:-1])))
     describe, describe_half = (
         (INCLUDE / "smemkit" / name).read_text(encoding="utf-8") for name in ("describe.h", "describe_half.h")
     )
-    told = [f"&smemkit_signature_{i}" for i in range(len(kernels))]
-    told += [f"&smemkit_variable_{i}" for i in range(len(variables))] + [f"&{name}" for name in variables]
-    here = '#line 1 "smemkit"'
-    whole = "\n".join([here, _PRELUDE, describe, text, here, describe_half, *entries])
+    name_expressions = [f"&smemkit_signature_{i}" for i in range(len(kernels))]
+    name_expressions += [f"&smemkit_variable_{i}" for i in range(len(variables))] + [
+        f"&{name}" for name in variables
+    ]
+    own_line = '#line 1 "smemkit"'
+    whole = "\n".join([own_line, _NVRTC_PRELUDE, describe, text, own_line, describe_half, *entries])
     program = Program(whole, "c++", _options(options, filename, device))
     try:
-        return program.compile("cubin", name_expressions=(*kernels, *told))
-    except Exception as error:  # cuda.core keeps its classes to itself
+        return program.compile("cubin", name_expressions=(*kernels, *name_expressions))
+    except Exception as error:  # cuda.core does not export its exception classes
         if "NVRTC_ERROR_COMPILATION" not in str(error):
             raise
         raise explain(str(error).partition("compilation log:")[2]) from None
 
 
-def _if_there(code: DeviceCode, name: str, entry: str, before: str, after: str, nothing: str) -> str:
+def _guard_with_ifdef(code: DeviceCode, name: str, entry: str, before: str, after: str, absent_entry: str) -> str:
     base = name.partition("<")[0]
     if base not in {thing.name for thing in (*code.functions, *code.variables)}:
-        return entry  # a macro makes it
+        return entry  # a macro defines it
     *spaces, last = base.split("::")
-    stand_in = (
+    placeholder = (
         "".join(f"namespace {space} {{ " for space in spaces) + f"{before} {last}{after}" + " }" * len(spaces)
     )
-    return f"#ifdef {have(base)}\n{entry}\n#else\n{stand_in}\n{nothing}\n#endif"
+    return f"#ifdef {have_macro(base)}\n{entry}\n#else\n{placeholder}\n{absent_entry}\n#endif"
 
 
 def _options(options: tuple[str, ...], filename: str, device: Any) -> Any:
@@ -271,7 +283,7 @@ def _options(options: tuple[str, ...], filename: str, device: Any) -> Any:
 
 
 def _toolkit_includes() -> list[str]:
-    """The folders of CUDA's headers: of the toolkit in CUDA_HOME, of NVIDIA's wheels, of /usr/local/cuda."""
+    """The folders of CUDA's headers: in CUDA_HOME, in NVIDIA's wheels, in /usr/local/cuda."""
     places = [Path(os.environ["CUDA_HOME"])] if os.environ.get("CUDA_HOME") else []
     wheels = importlib.util.find_spec("nvidia")
     for folder in (wheels.submodule_search_locations or ()) if wheels else ():
@@ -283,27 +295,28 @@ def _toolkit_includes() -> list[str]:
 
 
 @contextlib.contextmanager
-def _ordered(handle: int, homes: set[int]) -> Iterator[None]:
-    """What is put on a stream waits for the streams that its arrays are at home on, and these for it then."""
+def _ordered_after(handle: int, array_streams: set[int]) -> Iterator[None]:
+    """Orders the work that is enqueued inside after the owning streams of its arrays, and their later work after
+    it."""
     stream = driver.CUstream(handle)
-    captured = handle and int(_check(driver.cuStreamIsCapturing(stream)))
-    others = [] if captured else [driver.CUstream(home) for home in homes | {0} if home != handle]
+    captured = handle and int(_raise_on_error(driver.cuStreamIsCapturing(stream)))
+    others = [] if captured else [driver.CUstream(owner) for owner in array_streams | {0} if owner != handle]
     for other in others:
-        _wait(stream, other)
+        _stream_wait(stream, other)
     yield
     for other in others:
-        _wait(other, stream)
+        _stream_wait(other, stream)
 
 
-def _wait(later: Any, earlier: Any) -> None:
-    event = _check(driver.cuEventCreate(2))  # CU_EVENT_DISABLE_TIMING
-    _check(driver.cuEventRecord(event, earlier))
-    _check(driver.cuStreamWaitEvent(later, event, 0))
-    _check(driver.cuEventDestroy(event))
+def _stream_wait(later: Any, earlier: Any) -> None:
+    event = _raise_on_error(driver.cuEventCreate(2))  # CU_EVENT_DISABLE_TIMING
+    _raise_on_error(driver.cuEventRecord(event, earlier))
+    _raise_on_error(driver.cuStreamWaitEvent(later, event, 0))
+    _raise_on_error(driver.cuEventDestroy(event))
 
 
-def _check(result: tuple) -> Any:
-    """What a call of the driver gives, without its error code; raises where that is one."""
+def _raise_on_error(result: tuple) -> Any:
+    """The results of a driver call, without its error code. Raises if the call failed."""
     code, *values = result
     if int(code):
         text = driver.cuGetErrorString(code)[1]

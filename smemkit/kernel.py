@@ -1,4 +1,4 @@
-"""The user's own kernels, on a GPU or on the CPU device."""
+"""User kernels, on a GPU or on the CPU device."""
 
 from __future__ import annotations
 
@@ -19,43 +19,44 @@ from smemkit.program import Program
 
 __all__ = ["Kernel", "Launch"]
 
-_MOST_THREADS = 1024
-_LIMITS = {"grid": (2**31 - 1, 65535, 65535), "block": (1024, 1024, 64)}
-_checking = threading.Lock()  # a library for the checker is one in a process, with one set of variables
-if hasattr(os, "register_at_fork"):  # whoever held it is not in the child
-    os.register_at_fork(after_in_child=_checking._at_fork_reinit)
+_MAX_THREADS_PER_BLOCK = 1024
+_MAX_DIMENSIONS = {"grid": (2**31 - 1, 65535, 65535), "block": (1024, 1024, 64)}
+_checker_lock = threading.Lock()  # a process loads a checked library once, with one set of variables
+if hasattr(os, "register_at_fork"):  # the thread that holds it does not exist in the child
+    os.register_at_fork(after_in_child=_checker_lock._at_fork_reinit)
 
 
 class Kernel:
-    """A kernel from its CUDA C++ source, as nvcc would take it.
+    """A kernel from CUDA C++ source, as nvcc accepts it.
 
-    On a GPU it is compiled by NVRTC (``pip install 'smemkit[cuda]'``), on the CPU device by the system's C++
-    compiler, whose work is kept in a cache: $SMEMKIT_CACHE, else $XDG_CACHE_HOME/smemkit, else ~/.cache/smemkit.
-    Host functions, `main` and launches may stand in the source and are left out; `notes` says which.
+    For a GPU NVRTC compiles it (``pip install 'smemkit[cuda]'``), for the CPU device the system's C++ compiler.
+    Libraries for the CPU device are cached in $SMEMKIT_CACHE, otherwise in $XDG_CACHE_HOME/smemkit, otherwise in
+    ~/.cache/smemkit. Host functions, `main` and launches in the source are left out; `notes` lists them.
 
     Parameters
     ----------
     source : str or path
         CUDA C++, or the path of a file; a str that ends in ".cu" is a path.
     name : str, optional
-        Which ``__global__`` function: "scale", "outer::scale"; of a template an instantiation: "scale<float, 16>".
-        Where there is one it is not needed; where there are several, ``kernel["scale"]`` may choose later.
+        The ``__global__`` function: "scale", "outer::scale"; for a template an instantiation: "scale<float, 16>".
+        Not needed if the source has only one. If it has several, ``kernel["scale"]`` can select one later.
     options : sequence of str
         "-DTILE=16", "-UDEBUG", "-Ifolder", "-std=c++20".
 
     Raises
     ------
     CompileError
-        The compiler refuses it. The message has the source's lines; `file`, `line` and `text` are the first one's.
+        The source does not compile. The message shows the source lines; `file`, `line` and `text` are those of the
+        first error.
     ValueError
-        There is no such kernel, or no such option is allowed.
+        There is no such kernel, or an option is not allowed.
     Error
         There is no compiler, or the cache is not safe; the message says what to do.
 
     Notes
     -----
-    It runs where its arrays are; on the default device where they are NumPy's. Two `Kernel` of one text do not
-    share its variables.
+    It runs on the device of its arrays; on the default device if they are NumPy's. Two `Kernel` objects of the
+    same source do not share its variables.
 
     Examples
     --------
@@ -76,51 +77,51 @@ class Kernel:
 
     def __init__(self, source: str | Path, name: str | None = None, *, options: Sequence[str] = ()):
         self._program = Program(source, options)
-        self._siblings: dict[str, Kernel] = {}
-        self._choose(self._program.default() if name is None else name)
+        self._kernels_by_name: dict[str, Kernel] = {}
+        self._select(self._program.default() if name is None else name)
         device = _core.default_device()
-        if self._program.can_compile(device):  # else check() may be all that is wanted; a launch will say it
+        if self._program.can_compile(device):  # otherwise only check() works, and a launch raises
             self._program.module(device, self._name)
 
-    def _choose(self, name: str | None) -> None:
+    def _select(self, name: str | None) -> None:
         self._function, self._name = (None, None) if name is None else self._program.find(name)
         self._carveout: int | None = None
         if self._name is not None:
-            self._siblings[self._name] = self
+            self._kernels_by_name[self._name] = self
 
     @property
     def name(self) -> str | None:
-        """The kernel that is chosen: "scale<float, 16>"."""
+        """The selected kernel: "scale<float, 16>"."""
         return self._name
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The kernels in the source; of templates the name without arguments."""
+        """The kernels in the source; a template's name is without arguments."""
         return self._program.names
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of the chosen kernel's parameters."""
+        """The names of the selected kernel's parameters."""
         return self._function.parameters if self._function else ()
 
     @property
     def source(self) -> str:
-        """The text, as it was given."""
+        """The source as it was given."""
         return self._program.text
 
     @property
     def filename(self) -> str:
-        """What messages call it: its path, or "kernel.cu"."""
+        """The name of the source in messages: its path, or "kernel.cu"."""
         return self._program.filename
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out of the source, being the host's."""
+        """The host code that was left out of the source."""
         return self._program.notes
 
     @property
     def constants(self) -> Constants:
-        """The source's ``__constant__`` and ``__device__`` variables: to be read, and set.
+        """The source's ``__constant__`` and ``__device__`` variables, to read and to set.
 
         Examples
         --------
@@ -134,9 +135,9 @@ class Kernel:
 
     @property
     def carveout(self) -> int | None:
-        """The percentage of L1 that this kernel wants as shared memory, 0 to 100; None for the driver's choice.
+        """The percentage of L1 to use as shared memory for this kernel, 0 to 100; None for the driver's choice.
 
-        The CPU device remembers it, and has no L1 to divide.
+        It has no effect on the CPU device.
         """
         return self._carveout
 
@@ -151,11 +152,11 @@ class Kernel:
         if not isinstance(key, str):
             return Launch(self, key)
         _, name = self._program.find(key)
-        if name not in self._siblings:
+        if name not in self._kernels_by_name:
             other = object.__new__(Kernel)
-            other._program, other._siblings = self._program, self._siblings
-            other._choose(name)
-        return self._siblings[name]
+            other._program, other._kernels_by_name = self._program, self._kernels_by_name
+            other._select(name)
+        return self._kernels_by_name[name]
 
     def __call__(self, *args: Any) -> None:
         raise TypeError(f"{self!r} is called with a grid and a block: kernel[grid, block](…)")
@@ -171,29 +172,31 @@ class Kernel:
 class Launch:
     """A kernel with its grid and block: ``kernel[grid, block, shared_bytes=0, stream=None]``, to be called.
 
-    It is called with NumPy arrays, which are copied to the device and, where the kernel's pointer is not to const,
-    back; with `Array`, which are used where they are; with None for a null pointer; with numbers; and for structs
-    with what has their bytes, such as a scalar of a structured dtype. For ``float4 *`` an array of float32 serves.
-    A view of a NumPy array, such as ``x[3:]``, comes with the whole array: the kernel finds x[0] before it, and
-    two views share their memory. ``x[3:].copy()`` comes alone, as does a view with gaps, which is packed.
+    Arguments may be NumPy arrays, which are copied to the device and, unless the kernel's pointer is to const,
+    back; `Array`, which is used in place; None for a null pointer; numbers; and for a struct an object with its
+    bytes, such as a scalar of a structured dtype. A ``float4 *`` takes an array of float32.
+
+    A view of a NumPy array, such as ``x[3:]``, is copied with its whole base array: the kernel can access x[0]
+    before it, and two views share their memory. ``x[3:].copy()`` is copied alone, as is a view with gaps, which is
+    packed.
 
     Parameters
     ----------
     kernel : Kernel
     grid, block : int or tuple of up to 3
-        Blocks, and threads a block.
+        Blocks, and threads per block.
     shared_bytes : int
-        Dynamic shared memory of a block. Above 48 KB the kernel opts in by itself.
+        Dynamic shared memory of a block. Above 48 KB the launch opts in automatically.
     stream : stream or int, optional
-        A `Stream`, or whatever the operations take for one; if None, the thread's current one, else the default
-        stream. Nothing on the CPU device.
+        A `Stream`, or another object that the operations accept as one; if None, the thread's current stream,
+        otherwise the default stream. Ignored on the CPU device.
 
     Raises
     ------
     TypeError, ValueError
-        From the call, before anything is launched: the number, type, dtype or value of an argument.
+        From the call, before anything is launched: the number, type, dtype or value of an argument is wrong.
     Error
-        The kernel failed; the message says where. NumPy arrays are as they were.
+        The kernel failed; the message says where. NumPy arrays are unchanged.
 
     Examples
     --------
@@ -217,20 +220,20 @@ class Launch:
         self.block = _read_dimensions("block", configuration[1])
         self.shared_bytes = _read_integer("shared_bytes", (*configuration, 0)[2], 0, 2**31 - 1)
         self.stream = configuration[3] if len(configuration) == 4 else None
-        if math.prod(self.block) > _MOST_THREADS:
-            raise ValueError(f"block: expected at most {_MOST_THREADS} threads, got {self.block}")
+        if math.prod(self.block) > _MAX_THREADS_PER_BLOCK:
+            raise ValueError(f"block: expected at most {_MAX_THREADS_PER_BLOCK} threads, got {self.block}")
 
     def __call__(self, *args: Any) -> None:
-        self._run(args, _device_of(args), checked=False)
+        self._run(args, _common_device(args), checked=False)
 
     def compile_checked(self) -> None:
-        """Compiles what a check of it runs, so that the check finds it in the cache."""
+        """Compiles the checked build, so that a check finds it in the cache."""
         self.kernel._program.module("cpu", self.kernel.name, checked=True)
 
     def _checked_call(self, *args: Any) -> None:
-        """Runs the build for the checker on the CPU device, with copies of the arguments and of the variables."""
-        with _checking:
-            self._run(_on_host(args), "cpu", checked=True)
+        """Runs the checked build on the CPU device, with copies of the arguments and of the variables."""
+        with _checker_lock:
+            self._run(_copy_to_host(args), "cpu", checked=True)
 
     def _run(self, args: Sequence[Any], device: str, *, checked: bool) -> None:
         kernel, program = self.kernel, self.kernel._program
@@ -247,9 +250,9 @@ class Launch:
             self.shared_bytes,
             arguments.addresses,
             stream=self.stream,
-            homes={arg._home for arg in args if isinstance(arg, Array)},
+            array_streams={arg._home for arg in args if isinstance(arg, Array)},
             carveout=kernel.carveout,
-            closed=arguments.closed,
+            host_cannot_write=arguments.host_cannot_write,
         )
         if not checked:
             arguments.copy_back()
@@ -259,8 +262,8 @@ class Launch:
         return f"<smemkit.Launch {self.kernel.name}[{self.grid}, {self.block}{shared}]>"
 
 
-def _on_host(args: Sequence[Any]) -> list[Any]:
-    """The arguments with copies in place of Arrays: views of one Array become views of one copy."""
+def _copy_to_host(args: Sequence[Any]) -> list[Any]:
+    """The arguments with copies instead of Arrays: views of one Array become views of one copy."""
     copies: dict[tuple, np.ndarray] = {}
 
     def copied(array: Array) -> np.ndarray:
@@ -279,8 +282,8 @@ def _on_host(args: Sequence[Any]) -> list[Any]:
 
 
 class Constants(Mapping):
-    """The variables of a source on a device: ``kernel.constants["name"] = array`` sets one on every device, and
-    ``kernel.constants["name"]`` is a copy of it on the default device."""
+    """The variables of a source: ``kernel.constants["name"] = array`` sets one on every device, and
+    ``kernel.constants["name"]`` is a copy of its value on the default device."""
 
     def __init__(self, program: Program, name: str | None):
         self._program, self._name = program, name
@@ -302,9 +305,9 @@ class Constants(Mapping):
         variable = self._variable(name)
         if variable.is_const:
             raise TypeError(
-                f"{name}: expected a variable that is not const, which {self._program.filename} says it is"
+                f"{name}: expected a variable that is not const; {self._program.filename} declares it const"
             )
-        self._program.set_constant(name, variable.pack_all(value))
+        self._program.set_constant(name, variable.pack_variable(value))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._module().variables)
@@ -327,16 +330,16 @@ def _read_integer(name: str, value: Any, low: int, high: int) -> int:
 
 
 def _read_dimensions(name: str, value: Any) -> tuple[int, int, int]:
-    """A grid or a block: an int, or up to three."""
+    """A grid or block from an int or a tuple of up to three."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if not 1 <= len(values) <= 3:
         raise ValueError(f"{name}: expected an int or a tuple of 1 to 3, got {value!r}")
-    numbers = [_read_integer(name, one, 1, most) for one, most in zip(values, _LIMITS[name], strict=False)]
+    numbers = [_read_integer(name, one, 1, most) for one, most in zip(values, _MAX_DIMENSIONS[name], strict=False)]
     return tuple([*numbers, 1, 1][:3])
 
 
-def _device_of(args: Sequence[Any]) -> str:
-    """Where the arrays are; the default device, if they are NumPy's."""
+def _common_device(args: Sequence[Any]) -> str:
+    """The device of the arrays; the default device if they are NumPy's."""
     devices = list(dict.fromkeys(arg.device for arg in args if isinstance(arg, Array)))
     if len(devices) > 1:
         raise ValueError(

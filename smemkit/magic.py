@@ -1,6 +1,6 @@
-"""``%%smemkit``: a notebook cell of CUDA, compiled, checked, and run if one likes.
+"""``%%smemkit``: compiles and checks a notebook cell of CUDA, and runs it on request.
 
-``%load_ext smemkit`` loads it. IPython is imported when it is used: whoever loads an extension has it.
+``%load_ext smemkit`` loads it. IPython is imported at its use: it is installed if an extension can be loaded.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 import smemkit
 from smemkit import _core, launching
 
-__all__ = ["load"]
+__all__ = ["register_magic"]
 
-EPILOGUE = """
+HELP_EPILOG = """
 An argument is the name of a variable of the notebook, or a description such as float[1024]. Nothing is evaluated.
-The Kernel becomes a variable of its own name, or of --name; of several kernels each does. Without --grid the cell
-is only compiled.
+The Kernel is assigned to a variable with the kernel's name, or to --name. If the cell has several kernels, each is
+assigned. Without --grid the cell is only compiled.
 """
 
 
@@ -35,20 +35,18 @@ def make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         "%%smemkit", add_help=False, description="Compile a cell of CUDA C++ and check a launch of it."
     )
-    parser.epilog = EPILOGUE
+    parser.epilog = HELP_EPILOG
     parser.add_argument("--help", action="store_true", help="show this")
-    parser.add_argument("--kernel", metavar="NAME", help="which of the cell's kernels, where it has several")
+    parser.add_argument("--kernel", metavar="NAME", help="the kernel, if the cell has several")
     launching.add_arguments(parser)
-    parser.add_argument("--name", help="the variable that becomes the Kernel (default: the kernel's name)")
+    parser.add_argument("--name", help="the variable that receives the Kernel (default: the kernel's name)")
     parser.add_argument("--run", action="store_true", help="launch it as well, which changes the arrays")
-    parser.add_argument(
-        "--device", help='where --run launches it: "cuda:0", "cpu"; the default device if not given'
-    )
+    parser.add_argument("--device", help='the device for --run: "cuda:0", "cpu" (default: the default device)')
     return parser
 
 
-def load(shell: Any) -> None:
-    """Registers the magic: what ``%load_ext smemkit`` comes to."""
+def register_magic(shell: Any) -> None:
+    """Registers the magic; ``%load_ext smemkit`` calls this."""
 
     def magic(line: str, cell: str) -> Any:
         """Compile a cell of CUDA C++, check a launch of it, and show the report.
@@ -58,7 +56,7 @@ def load(shell: Any) -> None:
 
         A check changes no array; --run launches the kernel for real afterwards. `%%smemkit --help` lists all.
         """
-        from IPython.core.error import UsageError  # is shown without a traceback
+        from IPython.core.error import UsageError  # shown without a traceback
 
         try:
             return run_cell(line, cell, shell.user_ns)
@@ -69,17 +67,17 @@ def load(shell: Any) -> None:
 
 
 def run_cell(line: str, cell: str, names: dict[str, Any]) -> Any:
-    """What the magic does with its line and its cell; `names` are the notebook's variables.
+    """Runs the magic on its line and its cell; `names` are the notebook's variables.
 
     Returns
     -------
     Report or None
-        None where nothing was launched.
+        None if nothing was launched.
 
     Raises
     ------
     ValueError, TypeError, OSError, smemkit.Error
-        The line is not understood, the arguments do not fit the kernel, or it does not compile.
+        The line cannot be parsed, the arguments do not fit the kernel, or the kernel does not compile.
     """
     parser = make_parser()
     options = parser.parse_args(launching.split(line))
@@ -94,9 +92,9 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Any:
         raise ValueError("--device: says where --run launches the kernel; a check needs no device")
     kernel = smemkit.Kernel(cell, options.kernel, options=tuple(options.option))
     if options.name or kernel.name:
-        names[_variable(options.name or kernel.name)] = kernel
-    else:  # several, and none of them chosen
-        names.update({_variable(name): kernel[name] for name in kernel.names})
+        names[_variable_name(options.name or kernel.name)] = kernel
+    else:  # several kernels, none of them selected
+        names.update({_variable_name(name): kernel[name] for name in kernel.names})
     if options.grid is None:
         return None
     launch, arguments = launching.launch_of(kernel, options), launching.arguments_of(options, names)
@@ -110,8 +108,8 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Any:
     return report
 
 
-def _variable(name: str) -> str:
-    """A kernel's name as that of a variable: without namespaces and template arguments."""
+def _variable_name(name: str) -> str:
+    """A kernel's name as a variable name: without namespaces and template arguments."""
     plain = re.sub(r"<.*", "", name, flags=re.DOTALL).rpartition("::")[2].strip()
     if not plain.isidentifier():
         raise ValueError(f"--name: expected the name of a variable, got {name!r}")

@@ -1,6 +1,6 @@
-"""What a kernel takes, and whether an argument is that.
+"""A kernel's parameters, and the checks and the packing of a launch's arguments.
 
-Everything is checked here before a launch; a message names the parameter, what was required, and what came.
+All arguments are checked before a launch. A message names the parameter, what was required, and what came.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ import numpy as np
 from smemkit import _core
 from smemkit._core import Array
 
-__all__ = ["FIELDS", "Arguments", "Parameter", "describe_value"]
+__all__ = ["DESCRIPTION_FIELDS", "Arguments", "Parameter", "describe_value"]
 
-_BOUNDARY = 64
-_VECTOR = 16  # bytes of the longest access
-_ADDRESS = 8  # bytes of a pointer, which a struct may hold
-_MOST_REACHED = 1 << 30  # bytes of an array that a view of it brings along
-FIELDS = 9  # of struct described in describe.h: pointer, constant, kind, size, lanes, extent[4]
+_ARGUMENT_ALIGNMENT = 64
+_MAX_ACCESS_BYTES = 16  # bytes of the widest load or store
+_POINTER_BYTES = 8  # bytes of a pointer, which a struct may hold
+_MAX_BASE_BYTES = 1 << 30  # bytes of the largest base array that is copied for a view of it
+DESCRIPTION_FIELDS = 9  # of struct described in describe.h: pointer, constant, kind, size, lanes, extent[4]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kernel, or a variable: what describe.h says of its type, under the same names.
+    """A parameter of a kernel, or a variable: its type as describe.h describes it, under the same names.
 
     Attributes
     ----------
     name, declaration : str
         "x", "const float *x"; the name is "argument 2" where the source has none.
     pointer, constant : bool
-        Whether it is a pointer, and to const.
+        Whether it is a pointer, and whether it is const; for a pointer, whether it is to const.
     kind : str
         NumPy's letter for the scalar: "b", "i", "u", "f"; or "E" bfloat16, "V" struct, "v" void, "P" pointer.
     size, lanes : int
-        Bytes of the scalar, and how many of them a float4 and its like have.
+        Bytes of the scalar, and scalars per element: 4 for float4.
     shape : tuple of int
-        Of a variable that is an array.
+        The shape of a variable that is an array.
     """
 
     name: str
@@ -55,58 +55,58 @@ class Parameter:
     shape: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, name: str, declaration: str, fields: Sequence[int]) -> Parameter:
-        """From the fields of a struct described."""
+    def from_description(cls, name: str, declaration: str, fields: Sequence[int]) -> Parameter:
+        """From the fields of a ``struct described``."""
         pointer, constant, kind, size, lanes, *extent = fields
         shape = tuple(length for length in extent if length)
         new = cls(name, declaration, bool(pointer), bool(constant), chr(kind), size, lanes, shape)
-        return new if declaration else replace(new, declaration=new.element + " *" * bool(pointer))
+        return new if declaration else replace(new, declaration=new.element_text + " *" * bool(pointer))
 
     @property
-    def scalar(self) -> str:
-        """The scalar's name in NumPy: "float32", "bfloat16"; "" for what has none."""
+    def scalar_name(self) -> str:
+        """The scalar's name in NumPy: "float32", "bfloat16"; "" if it has none."""
         if self.kind == "b":
             return "bool"
         words = {"i": "int", "u": "uint", "f": "float", "E": "bfloat"}
         return f"{words[self.kind]}{8 * self.size}" if self.kind in words else ""
 
     @property
-    def element(self) -> str:
+    def element_text(self) -> str:
         """One element in words: "float32", "4 float32", "a struct of 12 bytes"."""
-        if self.scalar:
-            return self.scalar if self.lanes == 1 else f"{self.lanes} {self.scalar}"
+        if self.scalar_name:
+            return self.scalar_name if self.lanes == 1 else f"{self.lanes} {self.scalar_name}"
         return {"V": f"a struct of {self.size} bytes", "v": "any dtype"}.get(self.kind, self.declaration)
 
     @property
     def is_const(self) -> bool:
-        """Whether a variable cannot change. Of a pointer, `constant` tells what it points to."""
+        """Whether a variable cannot change. For a pointer, `constant` is about its target."""
         return self.constant and not self.pointer
 
     @property
-    def bytes(self) -> int:
-        """Of one element."""
+    def element_bytes(self) -> int:
+        """Bytes of one element."""
         return self.size * self.lanes
 
     @property
-    def total(self) -> int:
+    def total_bytes(self) -> int:
         """Bytes of a variable."""
-        return 8 if self.pointer else self.bytes * math.prod(self.shape)
+        return 8 if self.pointer else self.element_bytes * math.prod(self.shape)
 
     @property
     def dtype(self) -> np.dtype:
-        """One lane's; raw bytes for what NumPy has no dtype for."""
-        if self.pointer or not self.scalar:
+        """The dtype of one lane; raw bytes if NumPy has none."""
+        if self.pointer or not self.scalar_name:
             return np.dtype("u8" if self.pointer else f"V{self.size}")
         if self.kind == "E":
             import ml_dtypes  # an optional package; without it there are no arrays of bfloat16
 
             return np.dtype(ml_dtypes.bfloat16)
-        return np.dtype(self.scalar)
+        return np.dtype(self.scalar_name)
 
     # ---- arrays ----
 
     def check_array(self, value: Any) -> np.ndarray | Array | None:
-        """An array for a pointer; None is a null pointer."""
+        """Checks the argument of a pointer: an array, or None for a null pointer."""
         if value is None:
             pass
         elif isinstance(value, Array):
@@ -116,32 +116,32 @@ class Parameter:
                     f"{value.strides} of shape {value.shape}; .copy() has none"
                 )
             if not self.constant and value.readonly:
-                raise self._refuse_readonly()
+                raise self._readonly_error()
         elif not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
-            raise self.refusal(value)
+            raise self.mismatch_error(value)
         elif not self.constant and not value.flags.writeable:
-            raise self._refuse_readonly()
-        if value is not None and not self._takes(value):
-            raise self.refusal(value)
+            raise self._readonly_error()
+        if value is not None and not self._accepts_array(value):
+            raise self.mismatch_error(value)
         return value
 
-    def _refuse_readonly(self) -> ValueError:
+    def _readonly_error(self) -> ValueError:
         return ValueError(
             f"{self.name}: expected a writeable array ({self.declaration}), got one that is read-only"
         )
 
-    def _takes(self, array: np.ndarray | Array) -> bool:
+    def _accepts_array(self, array: np.ndarray | Array) -> bool:
         dtype = array.dtype
         if self.kind == "v":
             return not dtype.hasobject
         if self.kind == "V":
             return dtype.itemsize == self.size and dtype.kind == "V" and dtype.name != "bfloat16"
         if self.lanes > 1 and dtype.kind == "V" and dtype.name != "bfloat16":
-            return dtype.itemsize == self.bytes
+            return dtype.itemsize == self.element_bytes
         if self.lanes == 2 and dtype.kind == "c":
-            return self.kind == "f" and dtype.itemsize == self.bytes and dtype.isnative
+            return self.kind == "f" and dtype.itemsize == self.element_bytes and dtype.isnative
         whole = self.lanes == 1 or array.size % self.lanes == 0
-        return dtype.name == self.scalar and dtype.isnative and whole
+        return dtype.name == self.scalar_name and dtype.isnative and whole
 
     # ---- scalars ----
 
@@ -159,19 +159,19 @@ class Parameter:
             return self._pack_float(float(value))
         if type(value).__name__ == "bfloat16" and self.kind in "fE":
             return self._pack_float(float(value))
-        raise self.refusal(value)
+        raise self.mismatch_error(value)
 
     def _pack_integer(self, value: Any) -> bytes:
         try:
             number = int(value) if isinstance(value, np.bool_) else operator.index(value)
         except TypeError:
-            raise self.refusal(value) from None
+            raise self.mismatch_error(value) from None
         bits = 8 * self.size
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if self.kind == "i" else (0, (1 << bits) - 1)
         high = 1 if self.kind == "b" else high
         if not low <= number <= high:
             raise ValueError(
-                f"{self.name}: expected {self.scalar} from {low} to {high} ({self.declaration}), got {value}"
+                f"{self.name}: expected {self.scalar_name} from {low} to {high} ({self.declaration}), got {value}"
             )
         return number.to_bytes(self.size, "little", signed=self.kind == "i")
 
@@ -188,33 +188,35 @@ class Parameter:
             return self._pack_struct(value)
         one = Parameter(self.name, self.declaration, False, False, self.kind, self.size, 1)
         if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != self.lanes:
-            raise self.refusal(value)
+            raise self.mismatch_error(value)
         return b"".join(one.pack(lane) for lane in value)
 
     def _pack_struct(self, value: Any) -> bytes:
-        if isinstance(value, Array):  # whose buffer is that of its elements
-            raise self.refusal(value)
+        if isinstance(value, Array):  # its buffer holds its elements and no struct
+            raise self.mismatch_error(value)
         try:
             content = memoryview(value).tobytes()
         except TypeError:
-            raise self.refusal(value) from None
-        if len(content) != self.bytes:
-            raise self.refusal(value)
+            raise self.mismatch_error(value) from None
+        if len(content) != self.element_bytes:
+            raise self.mismatch_error(value)
         return content
 
     # ---- variables ----
 
-    def pack_all(self, value: Any) -> bytes:
-        """The bytes of a variable that is to have this value, an array where it is one."""
+    def pack_variable(self, value: Any) -> bytes:
+        """The bytes of a variable for this value, which is an array if the variable is one."""
         lanes = (self.lanes,) if self.lanes > 1 else ()
         array = value.numpy() if isinstance(value, Array) else np.asanyarray(value)
-        if not isinstance(value, (np.ndarray, Array)) and self.scalar and array.dtype.kind in "biuf":
+        if not isinstance(value, (np.ndarray, Array)) and self.scalar_name and array.dtype.kind in "biuf":
             array = np.array(value, self.dtype)
-        if not self._takes(array) or self.pointer:
-            raise TypeError(f"{self.name}: expected {self.element}, got {describe_value(value)}")
-        if array.nbytes != self.total:
+        if not self._accepts_array(array) or self.pointer:
+            raise TypeError(f"{self.name}: expected {self.element_text}, got {describe_value(value)}")
+        if array.nbytes != self.total_bytes:
             wanted = f"shape {self.shape + lanes}"
-            raise ValueError(f"{self.name}: expected {self.total} bytes, {wanted}, got {describe_value(value)}")
+            raise ValueError(
+                f"{self.name}: expected {self.total_bytes} bytes, {wanted}, got {describe_value(value)}"
+            )
         return array.tobytes()
 
     def unpack(self, content: bytes) -> np.ndarray:
@@ -224,21 +226,22 @@ class Parameter:
 
     # ---- messages ----
 
-    def refusal(self, value: Any) -> TypeError:
+    def mismatch_error(self, value: Any) -> TypeError:
         """The error for an argument that this parameter cannot take."""
         hint = ""
         if self.pointer and self.kind == "P":
-            wanted = "None: what it points to are pointers, which no array holds;"
+            wanted = "None, because no array holds pointers"
         elif self.pointer:
-            wanted = "an array of " + self.element.replace("a struct", "structs").replace("any dtype", "numbers")
+            elements = self.element_text.replace("a struct", "structs").replace("any dtype", "numbers")
+            wanted = f"an array of {elements}"
             if isinstance(value, (np.ndarray, Array)) and self.lanes > 1:
                 hint = ", a whole number of them"
         elif self.kind == "V":
-            wanted = f"{self.element}, a NumPy structured scalar or another buffer"
+            wanted = f"{self.element_text}, a NumPy structured scalar or another buffer"
             if isinstance(value, (np.ndarray, Array)):
-                hint = "; a pointer in it is a uint64, an Array's address"
+                hint = "; for a pointer in it use a uint64 with an Array's address"
         else:
-            wanted = f"a tuple of {self.element}" if self.lanes > 1 else self.element
+            wanted = f"a tuple of {self.element_text}" if self.lanes > 1 else self.element_text
         return TypeError(f"{self.name}: expected {wanted}{hint} ({self.declaration}), got {describe_value(value)}")
 
 
@@ -251,9 +254,9 @@ def describe_value(value: Any) -> str:
     ('an array of float64, shape (2, 3)', 'float 2.5')
     """
     if isinstance(value, np.ma.MaskedArray):
-        return "a masked array; .filled() makes one without"
+        return "a masked array; .filled() makes an array without a mask"
     if isinstance(value, (np.ndarray, Array)):
-        order = "" if value.dtype.isnative else " in foreign byte order"
+        order = "" if value.dtype.isnative else " in non-native byte order"
         return f"an array of {value.dtype.name}{order}, shape {value.shape}"
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return f"{type(value).__name__} {value}"
@@ -274,9 +277,9 @@ class Arguments:
     Attributes
     ----------
     addresses : ctypes array of void pointers
-        Where each argument's value lies.
-    closed : bool
-        Whether the host cannot reach the memory that the kernel uses: there are only copies of NumPy's arrays.
+        The address of each argument's value.
+    host_cannot_write : bool
+        Whether the host cannot write the memory that the kernel uses, because it only has copies of NumPy arrays.
     """
 
     def __init__(self, kernel: str, parameters: Sequence[Parameter], args: Sequence[Any], device: str):
@@ -286,23 +289,29 @@ class Arguments:
             raise TypeError(f"{kernel}: expected {takes}, got {len(args)}")
         pairs = list(zip(parameters, args, strict=True))
         values = [p.check_array(arg) if p.pointer else p.pack(arg) for p, arg in pairs]
-        self.closed = not any(
-            isinstance(arg, Array) if p.pointer else p.kind == "V" and p.bytes >= _ADDRESS for p, arg in pairs
+        self.host_cannot_write = not any(
+            isinstance(arg, Array) if p.pointer else p.kind == "V" and p.element_bytes >= _POINTER_BYTES
+            for p, arg in pairs
         )
-        self._memories: dict[tuple, _Memory] = {}
-        self._pointers: dict[tuple, int] = {}  # where NumPy's arrays are on the device, by parameter and array
-        self._place_arrays([(p, value) for p, value in zip(parameters, values, strict=True) if p.pointer], device)
+        self._device_copies: dict[tuple, _DeviceCopy] = {}
+        self._pointers: dict[tuple, int] = {}  # addresses of NumPy arrays on the device, by parameter and array
+        self._copy_arrays_to_device(
+            [(p, value) for p, value in zip(parameters, values, strict=True) if p.pointer], device
+        )
         self._pack(
             [self._pointer(p, value) if p.pointer else value for p, value in zip(parameters, values, strict=True)]
         )
 
-    def _place_arrays(self, pairs: list[tuple[Parameter, np.ndarray | Array | None]], device: str) -> None:
-        """Copies NumPy's arrays to the device: memory that several share once, as the kernel may rely on it."""
-        placed = [(p, array, _reach(array, p)) for p, array in pairs if isinstance(array, np.ndarray)]
-        for number, (p, array, reach) in enumerate(placed):
-            for other, earlier, reached in placed[:number]:
+    def _copy_arrays_to_device(
+        self, pairs: list[tuple[Parameter, np.ndarray | Array | None]], device: str
+    ) -> None:
+        """Copies NumPy arrays to the device. Memory that several share is copied once: the kernel may rely on
+        sharing."""
+        arrays = [(p, array, _reachable_bytes(array, p)) for p, array in pairs if isinstance(array, np.ndarray)]
+        for number, (p, array, host_memory) in enumerate(arrays):
+            for other, earlier, other_memory in arrays[:number]:
                 if (
-                    _key(reached) != _key(reach)
+                    _array_key(other_memory) != _array_key(host_memory)
                     and not (p.constant and other.constant)
                     and _overlap(earlier, array)
                 ):
@@ -310,98 +319,101 @@ class Arguments:
                         f"{other.name} and {p.name}: expected the same array, two views of one without gaps, or "
                         "two that do not overlap"
                     )
-        for p, array, reach in placed:
-            memory = self._memories.setdefault(_key(reach), _Memory(reach))
+        for p, array, host_memory in arrays:
+            device_copy = self._device_copies.setdefault(_array_key(host_memory), _DeviceCopy(host_memory))
             if not p.constant:
-                memory.written.setdefault(_key(array), array)
-        for memory in self._memories.values():
-            memory.copy_to(device)
-        for p, array, reach in placed:
-            memory = self._memories[_key(reach)]
-            self._pointers[p.name, _key(array)] = memory.on_device.address + memory.offset(array)
+                device_copy.writable_arrays.setdefault(_array_key(array), array)
+        for device_copy in self._device_copies.values():
+            device_copy.copy_to(device)
+        for p, array, host_memory in arrays:
+            device_copy = self._device_copies[_array_key(host_memory)]
+            self._pointers[p.name, _array_key(array)] = device_copy.on_device.address + device_copy.offset(array)
 
     def _pointer(self, parameter: Parameter, array: np.ndarray | Array | None) -> bytes:
         if isinstance(array, np.ndarray):
-            address = self._pointers[parameter.name, _key(array)]
+            address = self._pointers[parameter.name, _array_key(array)]
         else:
             address = 0 if array is None else array.address
         return address.to_bytes(8, "little")
 
     def _pack(self, values: list[bytes]) -> None:
-        """Lays the values out, each on a boundary that any type may want."""
+        """Stores the values in one buffer, each aligned for any type."""
         offsets = list(
-            itertools.accumulate((-(-len(value) // _BOUNDARY) * _BOUNDARY for value in values), initial=0)
+            itertools.accumulate(
+                (-(-len(value) // _ARGUMENT_ALIGNMENT) * _ARGUMENT_ALIGNMENT for value in values), initial=0
+            )
         )
-        self._block = ctypes.create_string_buffer(offsets[-1] + _BOUNDARY)
-        start = -(-ctypes.addressof(self._block) // _BOUNDARY) * _BOUNDARY
+        self._buffer = ctypes.create_string_buffer(offsets[-1] + _ARGUMENT_ALIGNMENT)
+        start = -(-ctypes.addressof(self._buffer) // _ARGUMENT_ALIGNMENT) * _ARGUMENT_ALIGNMENT
         for offset, value in zip(offsets, values, strict=False):
             ctypes.memmove(start + offset, value, len(value))
         self.addresses = (ctypes.c_void_p * len(offsets))(*(start + offset for offset in offsets))
 
     def copy_back(self) -> None:
-        """Fetches what the kernel may have written into NumPy's arrays."""
-        for memory in self._memories.values():
-            if memory.written:
-                memory.copy_back()
+        """Copies what the kernel may have written back to the NumPy arrays."""
+        for device_copy in self._device_copies.values():
+            if device_copy.writable_arrays:
+                device_copy.copy_back()
 
 
-class _Memory:
-    """Memory of NumPy's that pointers of a launch reach, and its copy on the device.
+class _DeviceCopy:
+    """NumPy memory that pointers of a launch can access, and its copy on the device.
 
     Attributes
     ----------
-    written : dict
-        The arrays in it that the kernel may write through, by `_key`.
+    writable_arrays : dict
+        The arrays in it that the kernel may write, by `_array_key`.
     on_device : Array
-        The bytes of `reach`.
+        The bytes of `host_memory`.
     """
 
-    def __init__(self, reach: np.ndarray):
-        self.reach = reach
-        self.written: dict[tuple, np.ndarray] = {}
+    def __init__(self, host_memory: np.ndarray):
+        self.host_memory = host_memory
+        self.writable_arrays: dict[tuple, np.ndarray] = {}
 
     def copy_to(self, device: str) -> None:
-        content = _bytes_of(np.ascontiguousarray(self.reach))
-        self._before = None
-        if any(array.nbytes < content.size for array in self.written.values()):
-            self._before = content = content.copy()
+        content = _as_bytes(np.ascontiguousarray(self.host_memory))
+        self._original = None
+        if any(array.nbytes < content.size for array in self.writable_arrays.values()):
+            self._original = content = content.copy()
         self.on_device = _core.asarray(content, None, device, True)
 
     def offset(self, array: np.ndarray) -> int:
-        return _address(array) - _address(self.reach)
+        return _address(array) - _address(self.host_memory)
 
     def copy_back(self) -> None:
         content = self.on_device.numpy()
-        if self._before is not None:  # beside a view only what changed: another thread may be at work there
-            changed = np.flatnonzero(content != self._before)
-            self.reach[changed] = content[changed]
-        for array in self.written.values():
+        if self._original is not None:  # outside the views only changed bytes: another thread may be writing there
+            changed = np.flatnonzero(content != self._original)
+            self.host_memory[changed] = content[changed]
+        for array in self.writable_arrays.values():
             part = content[self.offset(array) : self.offset(array) + array.nbytes]
             array[...] = part.view(array.dtype).reshape(array.shape)
 
 
-def _reach(array: np.ndarray, parameter: Parameter) -> np.ndarray:
-    """What a pointer to `array` reaches: the bytes of the array that it is a view of; its own, if it is misaligned
-    there for the parameter's elements; or itself, if it has gaps and is packed for the kernel. A file that is
-    mapped, or an array of more than _MOST_REACHED bytes, is not copied for the sake of a view."""
+def _reachable_bytes(array: np.ndarray, parameter: Parameter) -> np.ndarray:
+    """The memory that a pointer to `array` can access. For a view these are the bytes of its base array, or its
+    own bytes if it is misaligned there for the parameter's elements. An array with gaps is returned as it is,
+    because it is packed for the kernel. A memory-mapped file or an array of more than _MAX_BASE_BYTES is not
+    copied for a view of it."""
     if not array.flags.c_contiguous:
         return array
-    reach = above = array
-    boundary = min(parameter.bytes & -parameter.bytes, _VECTOR) or 1
-    while array.size and isinstance(above := above.base, np.ndarray):
-        if isinstance(above, np.memmap) or above.nbytes > _MOST_REACHED:
+    host_memory = base = array
+    alignment = min(parameter.element_bytes & -parameter.element_bytes, _MAX_ACCESS_BYTES) or 1
+    while array.size and isinstance(base := base.base, np.ndarray):
+        if isinstance(base, np.memmap) or base.nbytes > _MAX_BASE_BYTES:
             break
-        first = _address(array) - _address(above)
-        whole = above.flags.c_contiguous or above.flags.f_contiguous
-        inside = 0 <= first <= above.nbytes - array.nbytes
-        usable = not above.dtype.hasobject and (parameter.constant or above.flags.writeable)
-        if whole and inside and usable and first % boundary == 0:
-            reach = above
-    return _bytes_of(reach)
+        first = _address(array) - _address(base)
+        whole = base.flags.c_contiguous or base.flags.f_contiguous
+        inside = 0 <= first <= base.nbytes - array.nbytes
+        usable = not base.dtype.hasobject and (parameter.constant or base.flags.writeable)
+        if whole and inside and usable and first % alignment == 0:
+            host_memory = base
+    return _as_bytes(host_memory)
 
 
-def _bytes_of(array: np.ndarray) -> np.ndarray:
-    """The memory of an array without gaps, in one dimension."""
+def _as_bytes(array: np.ndarray) -> np.ndarray:
+    """The memory of an array without gaps, as a one-dimensional array of bytes."""
     return array.view(np.ndarray).reshape(-1, order="A").view(np.uint8)
 
 
@@ -409,8 +421,8 @@ def _address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-def _key(array: np.ndarray) -> tuple:
-    """The same for arrays with the same elements."""
+def _array_key(array: np.ndarray) -> tuple:
+    """Equal for arrays with the same elements in memory."""
     return _address(array), array.shape, array.strides, array.dtype
 
 

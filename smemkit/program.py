@@ -13,7 +13,7 @@ from smemkit._core import CompileError
 from smemkit.compiler import compile_error
 from smemkit.cpu_kernels import CpuModule
 from smemkit.parameters import Parameter
-from smemkit.scanner import Function, expand, scan
+from smemkit.scanner import Function, expand_includes, scan
 
 __all__ = ["Program"]
 
@@ -56,9 +56,9 @@ class Program:
         self._sources: dict[str, str] = {}
         folders = [Path(option[2:]) for option in self.options if option.startswith("-I")]
         home = Path(source).parent if is_path else None
-        self._expanded = expand(self.text, self.filename, home, folders, self._sources)
+        self._expanded = expand_includes(self.text, self.filename, home, folders, self._sources)
         self.code = scan(self._expanded)
-        if not self.code.functions and not self.code.generated:
+        if not self.code.functions and not self.code.has_macro_kernels:
             raise ValueError(f"source: expected a __global__ function, got none in {self.filename}")
         self.names = tuple(function.name for function in self.code.functions)
         self.constants: dict[str, bytes] = {}
@@ -82,7 +82,7 @@ class Program:
         found = [f for f in self.code.functions if f.name == base] or [
             f for f in self.code.functions if f.name.endswith(f"::{base}")
         ]
-        if not _NAME.fullmatch(name.strip()) or len(found) > 1 or not (found or self.code.generated):
+        if not _NAME.fullmatch(name.strip()) or len(found) > 1 or not (found or self.code.has_macro_kernels):
             choices = ", ".join(f.name for f in found) or ", ".join(self.names)
             raise ValueError(f"name: expected one of {self.filename}'s kernels, {choices}; got {name!r}")
         if not found:
@@ -96,7 +96,7 @@ class Program:
     def default(self) -> str | None:
         """The name of the only kernel; None where there are several, or it is a template."""
         (only, *others) = self.code.functions or (None,)
-        return None if others or not only or only.template or self.code.generated else only.name
+        return None if others or not only or only.template or self.code.has_macro_kernels else only.name
 
     # ---- modules ----
 
@@ -107,7 +107,7 @@ class Program:
 
     def can_compile(self, device: str) -> bool:
         """Whether the packages that it takes to compile for a device are here."""
-        return device == "cpu" or _gpu_kernels().is_here()
+        return device == "cpu" or _gpu_kernels().is_installed()
 
     def module(self, device: str, expression: str | None, *, checked: bool = False) -> Any:
         """The compiled code in which a kernel is, on a device. Thread-safe."""
@@ -141,7 +141,7 @@ class Program:
         if len(declarations) != len(signature):  # of a macro, or a pack
             declarations = names = ("",) * len(signature)
         return [
-            Parameter.of(name or f"argument {number}", declaration, fields)
+            Parameter.from_description(name or f"argument {number}", declaration, fields)
             for number, (name, declaration, fields) in enumerate(
                 zip(names, declarations, signature, strict=True), 1
             )

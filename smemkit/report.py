@@ -1,6 +1,6 @@
-"""What a check found: the data, and how it reads in a terminal.
+"""The report of a check: its data, and its text for a terminal.
 
-The notebook's view of it is in drawing.py, the advice in advice.py.
+drawing.py makes its HTML and its figures, advice.py its advice.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from smemkit.timing import format_seconds
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["AS_WRITTEN", "Fault", "LaunchReport", "LineReport", "Report"]
+__all__ = ["COUNTS_NOTE", "Fault", "LaunchReport", "LineReport", "Report"]
 
-WIDTH = 100  # columns of a terminal that the text fits into
-SHOWN = 8  # faults that are told in full
-AS_WRITTEN = "Counts are as written in the source: the compiler may merge accesses."
-KINDS = {
+TEXT_WIDTH = 100  # columns of the text
+MAX_TEXT_FAULTS = 8  # faults shown in full
+COUNTS_NOTE = "Counts are as written in the source: the compiler may merge accesses."
+FAULT_TITLES = {
     "race": "race",
     "barrier": "barrier divergence",
     "out_of_bounds": "out of bounds",
@@ -35,13 +35,13 @@ KINDS = {
     "hang": "endless wait",
     "trap": "trap",
 }
-NOTHING = "no access to shared or global memory was counted"
+NO_ACCESS_TEXT = "no access to shared or global memory was counted"
 Index = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class LineReport:
-    """What one source line asks of one kind of memory, in all warps that were checked.
+    """The accesses of one kind that one source line makes, over all warps that were checked.
 
     Attributes
     ----------
@@ -52,22 +52,22 @@ class LineReport:
     requests : int
         Accesses by a warp.
     wavefronts, conflicts, degree : int
-        Passes of shared memory that they took, how many of these bank conflicts caused, and the n of the worst
-        "n-way bank conflict" (1 without one). 0 for global memory.
+        Passes of shared memory, those of them that bank conflicts caused, and the n of the worst "n-way bank
+        conflict" (1 without one). 0 for global memory.
     sectors, ideal_sectors : int
         Sectors of 32 bytes that the requests touched, and the fewest that could hold as many bytes. 0 for shared
         memory.
     size : int
-        Bytes a lane.
+        Bytes per lane.
     variable : str
-        The array, where it is known.
+        The array, if it is known.
     example : tuple of int or None
-        Byte addresses of the lanes of the worst request, from the array's start where it is known.
+        Byte addresses of the lanes of the worst request, relative to the array's start if it is known.
     lanes, ideal_requests : int
-        Lanes that took part, over all requests; and the requests that it would take if those of a block that are
-        at work between two barriers were put together in whole warps. 0 where that is not known.
+        Active lanes, over all requests; and the requests needed if the active lanes of a block between two
+        barriers were packed into full warps. 0 if that is not known.
     warps : int
-        Warps that were checked, whether they came here or not.
+        Warps that were checked, including those that did not execute the line.
     """
 
     file: str
@@ -90,56 +90,56 @@ class LineReport:
 
     @property
     def excess(self) -> float:
-        """How many times the ideal it costs: wavefronts without conflicts, or sectors; 1 is the best."""
+        """Its cost divided by the ideal cost: wavefronts without conflicts, or ideal sectors; 1 is the best."""
         if self.space == "shared":
             return self.wavefronts / max(1, self.wavefronts - self.conflicts) if self.conflicts else 1.0
         return max(1.0, self.sectors / max(1, self.ideal_sectors))
 
     @property
     def wasteful(self) -> bool:
-        """Whether it has bank conflicts, or touches a tenth more sectors than it must."""
+        """Whether it has bank conflicts, or touches at least 10 % more sectors than the ideal."""
         return self.conflicts > 0 or self.excess >= 1.1
 
     @property
     def divergent(self) -> bool:
-        """Whether its lanes are spread over warps that mostly idle: twice the requests that whole warps would
-        make, and two a warp more than those. A lane of each warp that stores what its warp has found is not that.
+        """Whether its active lanes are spread over mostly idle warps: at least twice the requests of full warps,
+        and at least two more per warp. A line where one lane per warp stores the warp's result is not divergent.
         """
         more = self.requests - self.ideal_requests
         return 0 < self.ideal_requests <= more and more >= 2 * self.warps
 
     @property
     def advice(self) -> str:
-        """What is wrong with it and what would fix that; "" where nothing is."""
+        """The problem and its fix; "" if there is none."""
         return advise(self)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that a kernel must not do, and did.
+    """An error of a kernel.
 
     Attributes
     ----------
     kind : {"race", "barrier", "out_of_bounds", "uninitialised", "misaligned", "shuffle", "hang", "trap"}
     line, other_line : int or None
-        Where; for a race, the earlier access's line is `other_line`.
+        The source line; for a race, `other_line` is that of the earlier access.
     block : tuple of int
         The block's index.
     threads : tuple of tuple of int
         For a race: this thread, and the other one.
     variable : str
-        What it is about, "tile[3][5]", where that is known.
+        The variable, such as "tile[3][5]", if it is known.
     message : str
         What happened.
     file, other_file, text
-        Of `line` and `other_line`; the text of `line`.
+        The files of `line` and `other_line`, and the text of `line`.
     hazard : {"RAW", "WAR", "WAW", ""}
     warp_synchronous : bool
         The threads of a race are of one warp.
     count : int
         How many times it was seen.
     other_block : tuple of int or None
-        The other thread's block, where it is not `block`.
+        The other thread's block, if it is not `block`.
     """
 
     kind: str
@@ -161,7 +161,7 @@ class Fault:
     def title(self) -> str:
         """Its kind in words: "race (RAW, warp-synchronous)"."""
         words = [word for word in (self.hazard, "warp-synchronous" if self.warp_synchronous else "") if word]
-        return KINDS.get(self.kind, self.kind) + (f" ({', '.join(words)})" if words else "")
+        return FAULT_TITLES.get(self.kind, self.kind) + (f" ({', '.join(words)})" if words else "")
 
     @property
     def place(self) -> str:
@@ -175,26 +175,26 @@ class Fault:
 
     @property
     def remedy(self) -> str:
-        """What would fix it."""
+        """How to fix it."""
         return explain(self)[1]
 
 
 @dataclass(frozen=True)
 class LaunchReport:
-    """What one launch did.
+    """The report of one launch.
 
     Attributes
     ----------
     kernel : str
     grid, block : tuple of int
     shared_bytes : int
-        Shared memory of a block.
+        Bytes of shared memory per block.
     blocks_checked, blocks : int
-        How many blocks were checked, of how many.
+        The number of blocks that were checked, and that of all blocks.
     lines : tuple of LineReport
     faults : tuple of Fault
     notes : tuple of str
-        What else a reader has to know, such as which blocks were checked.
+        Further remarks, such as which blocks were checked.
     """
 
     kernel: str
@@ -215,22 +215,22 @@ class LaunchReport:
         elif any("blocks were checked" in note for note in self.notes):
             return self.notes
         else:
-            checked = f"{self.blocks_checked:,} of {count(self.blocks, 'block')} checked, and counted below"
+            checked = f"{self.blocks_checked:,} of {pluralize(self.blocks, 'block')} checked, and counted below"
         return (checked, *self.notes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(str):
-    """What a check found. It is also the text that it prints as, which is why a failed
-    ``assert report.ok, report`` shows all of it under pytest.
+    """The result of a check. It is also a str, the text that it prints, so that a failed ``assert report.ok,
+    report`` shows all of it under pytest.
 
     Attributes
     ----------
     launches : tuple of LaunchReport
     seconds : float
-        What the check took.
+        The duration of the check.
     sources : mapping of str to str
-        The text of the files that lines and faults name; the library's own kernels need not be among them.
+        The text of the files that lines and faults name, possibly without the library's own kernels.
     """
 
     launches: tuple[LaunchReport, ...]
@@ -240,7 +240,7 @@ class Report(str):
     def __new__(
         cls, launches: Sequence[LaunchReport], seconds: float, sources: Mapping[str, str] | None = None
     ) -> Report:
-        return super().__new__(cls, "\n".join(_text(launches, seconds, Sources(sources or {}))))
+        return super().__new__(cls, "\n".join(_report_lines(launches, seconds, SourceFiles(sources or {}))))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "launches", tuple(self.launches))
@@ -255,17 +255,17 @@ class Report(str):
 
     @property
     def lines(self) -> tuple[LineReport, ...]:
-        """Those of all launches."""
+        """The lines of all launches."""
         return tuple(line for launch in self.launches for line in launch.lines)
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """Those of all launches."""
+        """The faults of all launches."""
         return tuple(fault for launch in self.launches for fault in launch.faults)
 
     @property
     def headline(self) -> str:
-        """The report in a line."""
+        """The report in one line."""
         return headline(self.launches)
 
     def __repr__(self) -> str:
@@ -301,7 +301,7 @@ class Report(str):
         Returns
         -------
         dict
-            "schema" is "smemkit.report" and "version" 1: keys may be added to it, none go or change.
+            "schema" is "smemkit.report" and "version" 1. Keys may be added; none is removed or changed.
         """
         launches = []
         for launch in self.launches:
@@ -312,7 +312,7 @@ class Report(str):
             ]
             launches.append(entry)
         head = {"schema": "smemkit.report", "version": 1, "ok": self.ok, "headline": self.headline}
-        return {**head, "as_written": AS_WRITTEN, "seconds": float(self.seconds), "launches": launches}
+        return {**head, "as_written": COUNTS_NOTE, "seconds": float(self.seconds), "launches": launches}
 
 
 def _plain(data: Any) -> dict[str, Any]:
@@ -333,15 +333,15 @@ def _plain(data: Any) -> dict[str, Any]:
 # ---- sources ----
 
 
-class Sources:
-    """Lines of files: those that a report came with, and the library's own kernels."""
+class SourceFiles:
+    """Source lines, of a report's files and of the library's own kernels."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = dict(texts)
         self.files: dict[str, list[str]] = {}
 
     def lines(self, file: str) -> list[str]:
-        """The lines of a file, ready to be printed; none where its text is not known."""
+        """The lines of a file, ready to be printed; empty if its text is not known."""
         if file not in self.files:
             text = self.texts[file] if file in self.texts else table.sources().get(file, "")
             self.files[file] = [printable(line) for line in text.split("\n")]
@@ -350,7 +350,7 @@ class Sources:
         return self.files[file]
 
     def excerpt(self, file: str, wanted: Iterable[int], context: int = 1) -> list[tuple[int, str] | None]:
-        """The wanted lines with `context` lines around them, as (number, text); None where lines are left out."""
+        """The wanted lines with `context` lines around them, as (number, text); None for lines left out."""
         lines = self.lines(file)
         near = {n + d for n in wanted for d in range(-context, context + 1)}
         shown: list[tuple[int, str] | None] = []
@@ -367,26 +367,26 @@ class Sources:
 
 
 def dedent(rows: Sequence[tuple[int, str] | None]) -> list[tuple[int, str] | None]:
-    """An excerpt without the indentation that its lines have in common."""
+    """An excerpt without the common indentation of its lines."""
     margin = min((len(row[1]) - len(row[1].lstrip()) for row in rows if row and row[1]), default=0)
     return [row and (row[0], row[1][margin:]) for row in rows]
 
 
 def printable(text: str) -> str:
-    """A line of source without tabs and control characters: it must not drive the terminal."""
+    """A source line without tabs and control characters, so that it cannot control the terminal."""
     return "".join(c if c.isprintable() else "�" for c in text.rstrip("\r\n").expandtabs(4)).rstrip()
 
 
-# ---- words ----
+# ---- formatting ----
 
 
-def count(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """A number and its noun, in the singular or the plural."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def quantity(number: int) -> str:
-    """A count that can be read: exact up to seven digits, then "12.3 M"."""
+def format_count(number: int) -> str:
+    """A count as text: exact up to seven digits, then "12.3 M"."""
     if number < 10_000_000:
         return f"{number:,}"
     for scale, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M")):
@@ -395,21 +395,21 @@ def quantity(number: int) -> str:
     raise AssertionError(number)
 
 
-def average(total: int, requests: int) -> str:
-    """How many a request: "4", "4.5"."""
+def format_average(total: int, requests: int) -> str:
+    """The average per request, as text: "4", "4.5"."""
     return f"{total / max(1, requests):,.1f}".removesuffix(".0")
 
 
 def shorten(text: str, width: int) -> str:
-    """`text` in at most `width` columns, its middle left out if need be."""
+    """`text` in at most `width` columns; its middle is left out if necessary."""
     if cell_len(text) <= width:
         return text
     tail = (width - 1) // 3
     return set_cell_size(text, width - 1 - tail).rstrip() + "…" + text[len(text) - tail :].lstrip()[-tail:]
 
 
-def dimensions(index: Sequence[int]) -> str:
-    """A grid or a block as one writes it: 4 × 2, without the ones behind."""
+def format_dimensions(index: Sequence[int]) -> str:
+    """A grid or block as text: 4 × 2, without trailing ones."""
     sizes = list(index)
     while len(sizes) > 1 and sizes[-1] == 1:
         sizes.pop()
@@ -417,13 +417,13 @@ def dimensions(index: Sequence[int]) -> str:
 
 
 def headline(launches: Sequence[LaunchReport]) -> str:
-    """A report in a line: the faults, or else that there are none, and the worst conflict and waste."""
+    """A report in one line: the faults, or that there are none, and the worst conflict and waste."""
     faults = [fault for launch in launches for fault in launch.faults]
     lines = [line for launch in launches for line in launch.lines]
     if faults:
-        places = list(dict.fromkeys(f"{fault.title} at {fault.place}" for fault in faults))
-        more = f" and {len(places) - 2} more" if len(places) > 2 else ""
-        words = [f"{count(len(faults), 'fault')}: {', '.join(places[:2])}{more}"]
+        locations = list(dict.fromkeys(f"{fault.title} at {fault.place}" for fault in faults))
+        more = f" and {len(locations) - 2} more" if len(locations) > 2 else ""
+        words = [f"{pluralize(len(faults), 'fault')}: {', '.join(locations[:2])}{more}"]
     else:
         words = ["no faults"]
     conflicts = [line for line in lines if line.conflicts]
@@ -436,13 +436,12 @@ def headline(launches: Sequence[LaunchReport]) -> str:
         words.append((many if len(conflicts) > 1 else "") + at)
     if wasted:
         worst = max(wasted, key=lambda line: line.excess)
-        words.append(
-            f"{average(worst.sectors, worst.ideal_sectors)} × the ideal sectors at {worst.file}:{worst.line}"
-        )
+        ratio = format_average(worst.sectors, worst.ideal_sectors)
+        words.append(f"{ratio} × the ideal sectors at {worst.file}:{worst.line}")
     if divergent := [line for line in lines if line.divergent]:
         worst = max(divergent, key=lambda line: line.requests - line.ideal_requests)
-        at_work = f"{average(worst.lanes, worst.requests)} of 32 lanes at work"
-        words.append(f"divergent warps at {worst.file}:{worst.line}, {at_work}")
+        active = f"{format_average(worst.lanes, worst.requests)} of 32 lanes active"
+        words.append(f"divergent warps at {worst.file}:{worst.line}, {active}")
     if not faults and not conflicts and not wasted and not divergent and lines:
         words.append("no bank conflicts, no wasted sectors to speak of")
     return printable("; ".join(words))
@@ -451,81 +450,87 @@ def headline(launches: Sequence[LaunchReport]) -> str:
 # ---- text ----
 
 
-def _text(launches: Sequence[LaunchReport], seconds: float, sources: Sources) -> Iterator[str]:
+def _report_lines(launches: Sequence[LaunchReport], seconds: float, sources: SourceFiles) -> Iterator[str]:
     """The lines of `str(report)`."""
     faults = [(launch, fault) for launch in launches for fault in launch.faults]
     yield from _wrap(headline(launches), "✗ " if faults else "✓ ", "  ")
-    told: set[str] = set()
-    for launch, fault in faults[:SHOWN]:
+    explained: set[str] = set()
+    for launch, fault in faults[:MAX_TEXT_FAULTS]:
         yield ""
-        yield from _fault(fault, launch if len(launches) > 1 else None, sources, told)
-    if len(faults) > SHOWN:
-        kinds = Counter(fault.title for _, fault in faults[SHOWN:])
+        yield from _fault_lines(fault, launch if len(launches) > 1 else None, sources, explained)
+    if len(faults) > MAX_TEXT_FAULTS:
+        kinds = Counter(fault.title for _, fault in faults[MAX_TEXT_FAULTS:])
         rest = ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
         yield ""
         yield from _wrap(
-            f"and {count(len(faults) - SHOWN, 'more fault')}: {rest}; report.faults has all", "✗ ", "  "
+            f"and {pluralize(len(faults) - MAX_TEXT_FAULTS, 'more fault')}: {rest}; report.faults has all",
+            "✗ ",
+            "  ",
         )
     for number, launch in enumerate(launches, 1):
         yield ""
-        yield from _launch(launch, f"launch {number} of {len(launches)}: " if len(launches) > 1 else "", sources)
+        yield from _launch_lines(
+            launch, f"launch {number} of {len(launches)}: " if len(launches) > 1 else "", sources
+        )
     yield ""
     tail = f"Checked in {format_seconds(seconds)}."
-    yield from _wrap(f"{AS_WRITTEN} {tail}" if any(launch.lines for launch in launches) else tail)
+    yield from _wrap(f"{COUNTS_NOTE} {tail}" if any(launch.lines for launch in launches) else tail)
 
 
 def _wrap(text: str, first: str = "", rest: str = "") -> list[str]:
-    """Text in lines, on words; it may come from a kernel's name or a message and hold anything."""
+    """Text wrapped at words. It may hold any character, because it may come from a kernel's name or a message."""
     text = " ".join(printable(part) for part in text.splitlines())
-    lines, width = [], WIDTH - max(len(first), len(rest))
+    lines, width = [], TEXT_WIDTH - max(len(first), len(rest))
     for piece in textwrap.wrap(text, width, break_on_hyphens=False) or [""]:
-        while cell_len(piece) > width:  # characters of two columns
-            cut = set_cell_size(piece, width).rstrip()
-            lines.append(cut)
-            piece = piece[len(cut) :].lstrip()
+        while cell_len(piece) > width:  # some characters take two columns
+            fitting = set_cell_size(piece, width).rstrip()
+            lines.append(fitting)
+            piece = piece[len(fitting) :].lstrip()
         lines.append(piece)
     return [first + lines[0], *(rest + line for line in lines[1:])]
 
 
-def _fault(fault: Fault, launch: LaunchReport | None, sources: Sources, told: set[str]) -> Iterator[str]:
+def _fault_lines(
+    fault: Fault, launch: LaunchReport | None, sources: SourceFiles, explained: set[str]
+) -> Iterator[str]:
     where = f"{fault.title} at {fault.place}" if fault.file else fault.title
-    facts = [where, *([fault.variable] if fault.variable else []), f"block {_index(fault.block)}"]
+    facts = [where, *([fault.variable] if fault.variable else []), f"block {_format_index(fault.block)}"]
     if launch:
         facts.append(f"in {shorten(launch.kernel, 40)}")
     if fault.count > 1:
         facts.append(f"seen {fault.count:,} times")
     yield from _wrap(", ".join(facts), "✗ ", "    ")
     if fault.message:
-        yield from _wrap(_sentence(fault.message), "    ", "    ")
+        yield from _wrap(_as_sentence(fault.message), "    ", "    ")
     excerpts = list(fault_excerpts(fault, sources))
     for file, rows in excerpts:
         yield ""
         if len(excerpts) > 1:
             yield from _wrap(file, "    ", "    ")
-        yield from _excerpt(rows)
+        yield from _excerpt_lines(rows)
     meaning, remedy = explain(fault)
     yield ""
-    if meaning and meaning not in told:
-        told.add(meaning)
+    if meaning and meaning not in explained:
+        explained.add(meaning)
         yield from _wrap(meaning, "    means  ", " " * 11)
     if remedy:
         yield from _wrap(remedy, "    fix    ", " " * 11)
 
 
-def _index(index: Sequence[int]) -> str:
+def _format_index(index: Sequence[int]) -> str:
     return f"({', '.join(map(str, index))})"
 
 
-def _sentence(text: str) -> str:
+def _as_sentence(text: str) -> str:
     text = text.strip()
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-Row = tuple[int, str, str]  # number, text, what happened there
+ExcerptRow = tuple[int, str, str]  # number, text, what happened there
 
 
-def fault_excerpts(fault: Fault, sources: Sources) -> Iterator[tuple[str, list[Row | None]]]:
-    """For each file of a fault its lines, as (number, text, what happened there); None where some are left out."""
+def fault_excerpts(fault: Fault, sources: SourceFiles) -> Iterator[tuple[str, list[ExcerptRow | None]]]:
+    """For each file of a fault its lines, as (number, text, what happened there); None for lines left out."""
     other_file = fault.other_file or fault.file
     marks: dict[str, dict[int, str]] = {}
     now, then = {"RAW": ("reads", "wrote"), "WAR": ("writes", "read"), "WAW": ("writes", "wrote")}.get(
@@ -534,7 +539,7 @@ def fault_excerpts(fault: Fault, sources: Sources) -> Iterator[tuple[str, list[R
     if fault.kind == "race" and len(fault.threads) > 1:
         blocks = (fault.block, fault.other_block) if between_blocks(fault) else (None, None)
         now, then = (
-            f"thread {_index(thread)} {f'of block {_index(block)} ' if block else ''}{verb}"
+            f"thread {_format_index(thread)} {f'of block {_format_index(block)} ' if block else ''}{verb}"
             for thread, block, verb in zip(fault.threads, blocks, (now, then), strict=False)
         )
     if fault.line is not None:
@@ -543,7 +548,7 @@ def fault_excerpts(fault: Fault, sources: Sources) -> Iterator[tuple[str, list[R
         notes = marks.setdefault(other_file, {})
         notes[fault.other_line] = ", ".join(n for n in (notes.get(fault.other_line), then) if n)
     for file, notes in marks.items():
-        rows: list[Row | None] = [
+        rows: list[ExcerptRow | None] = [
             row and (*row, notes.get(row[0], "")) for row in dedent(sources.excerpt(file, notes))
         ]
         if not rows and file == fault.file and fault.text:
@@ -552,29 +557,29 @@ def fault_excerpts(fault: Fault, sources: Sources) -> Iterator[tuple[str, list[R
             yield file, rows
 
 
-def _excerpt(rows: Sequence[Row | None]) -> Iterator[str]:
-    """Source lines with their numbers, those where something happened marked."""
+def _excerpt_lines(rows: Sequence[ExcerptRow | None]) -> Iterator[str]:
+    """Source lines with their numbers; those where something happened are marked."""
     digits = max(len(str(row[0])) for row in rows if row)
-    room = WIDTH - (9 + digits)
+    max_columns = TEXT_WIDTH - (9 + digits)
     longest = max((cell_len(row[1]) for row in rows if row and row[2]), default=0)
     for row in rows:
         if row is None:
             yield f"      {'⋮':>{digits}}"
             continue
         number, text, note = row
-        if cell_len(text) > room:
-            text = set_cell_size(text, room - 1).rstrip() + "…"
+        if cell_len(text) > max_columns:
+            text = set_cell_size(text, max_columns - 1).rstrip() + "…"
         line = f"    {'▸' if note else ' '} {number:>{digits}} │ {text}".rstrip()
         if not note:
             yield line
-        elif longest + cell_len(note) + 4 <= room:
+        elif longest + cell_len(note) + 4 <= max_columns:
             yield f"{line}{' ' * (longest - cell_len(text))}  ◂ {note}"
         else:
             yield line
             yield f"      {'':>{digits}} │ ▴ {note}"
 
 
-# the table: where its columns end
+# the table's columns: heading and width
 _COLUMNS = (
     ("requests", 11),
     ("wavefronts", 12),
@@ -585,18 +590,18 @@ _COLUMNS = (
 )
 
 
-def _launch(launch: LaunchReport, which: str, sources: Sources) -> Iterator[str]:
-    facts = [f"grid {dimensions(launch.grid)}", f"block {dimensions(launch.block)}"]
+def _launch_lines(launch: LaunchReport, which: str, sources: SourceFiles) -> Iterator[str]:
+    facts = [f"grid {format_dimensions(launch.grid)}", f"block {format_dimensions(launch.block)}"]
     if launch.shared_bytes:
-        facts.append(f"{count(launch.shared_bytes, 'byte')} of shared memory")
+        facts.append(f"{pluralize(launch.shared_bytes, 'byte')} of shared memory")
     yield from _wrap(which + launch.kernel, "", "  ")
     yield from _wrap("; ".join([", ".join(facts), *launch.remarks]), "  ", "  ")
-    groups = by_line(launch.lines)
+    groups = group_by_line(launch.lines)
     if not groups:
-        yield "  " + NOTHING
+        yield "  " + NO_ACCESS_TEXT
         return
     digits = max(3, *(len(str(number)) for _, number in groups))
-    first = WIDTH - sum(width for _, width in _COLUMNS) - 1
+    first = TEXT_WIDTH - sum(width for _, width in _COLUMNS) - 1
     file = None
     for (name, number), lines in groups.items():
         if name != file:
@@ -607,37 +612,37 @@ def _launch(launch: LaunchReport, which: str, sources: Sources) -> Iterator[str]
             yield heading
             file = name
         text = (sources.lines(name)[number - 1 : number] or [printable(lines[0].text)])[0].strip()
-        room = WIDTH - digits - 5
-        text = text if cell_len(text) <= room else set_cell_size(text, room - 1) + "…"
+        max_columns = TEXT_WIDTH - digits - 5
+        text = text if cell_len(text) <= max_columns else set_cell_size(text, max_columns - 1) + "…"
         yield f"  {number:>{digits}} │ {text}".rstrip()
-        said: set[str] = set()
+        printed_advice: set[str] = set()
         for line in lines:
-            yield from _line(line, digits, first, said)
+            yield from _access_lines(line, digits, first, printed_advice)
 
 
-def _line(line: LineReport, digits: int, first: int, said: set[str]) -> Iterator[str]:
-    """An access of a source line: its numbers, and what has not been said of the line yet."""
+def _access_lines(line: LineReport, digits: int, first: int, printed_advice: set[str]) -> Iterator[str]:
+    """An access of a source line: its numbers, and its advice unless that is printed already."""
     label = f"  {'!' if line.wasteful or line.divergent else ' ':>{digits}}   {line.space} {line.access} "
     label += shorten(printable(line.variable), first - len(label))
     label += " " * (first - cell_len(label))
     yield (
-        label + "".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells(line), _COLUMNS, strict=True))
+        label + "".join(f"{cell:>{width}}" for cell, (_, width) in zip(table_cells(line), _COLUMNS, strict=True))
     ).rstrip()
-    if (advice := advise(line)) and advice not in said:
-        said.add(advice)
+    if (advice := advise(line)) and advice not in printed_advice:
+        printed_advice.add(advice)
         yield from _wrap(advice, " " * (digits + 7), " " * (digits + 7))
 
 
-def cells(line: LineReport) -> tuple[str, ...]:
-    """A line's numbers, under the headings of the table."""
+def table_cells(line: LineReport) -> tuple[str, ...]:
+    """A line's numbers, in the columns of the table."""
     if line.space == "shared":
-        numbers = map(quantity, (line.requests, line.wavefronts, line.conflicts, line.degree))
+        numbers = map(format_count, (line.requests, line.wavefronts, line.conflicts, line.degree))
         return (*numbers, "", "")
-    per_request = (average(n, line.requests) for n in (line.sectors, line.ideal_sectors))
-    return (quantity(line.requests), "", "", "", *per_request)
+    per_request = (format_average(n, line.requests) for n in (line.sectors, line.ideal_sectors))
+    return (format_count(line.requests), "", "", "", *per_request)
 
 
-def by_line(lines: Iterable[LineReport]) -> dict[tuple[str, int], list[LineReport]]:
+def group_by_line(lines: Iterable[LineReport]) -> dict[tuple[str, int], list[LineReport]]:
     """The accesses of each source line, in the order of the source."""
     groups: dict[tuple[str, int], list[LineReport]] = {}
     files = list(dict.fromkeys(line.file for line in lines))

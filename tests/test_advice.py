@@ -64,7 +64,7 @@ COLUMN = "out[i] = tile[tx][ty + j];"
         ),
         (
             shared_line([4 * (t % 16) + 128 * (t // 16) for t in LANES], "tile[ty][tx] = 0;", access="store"),
-            "2-way: the warp covers 2 rows of 16 lanes, and rows are 32 words apart, so that they meet in the "
+            "2-way: the warp covers 2 rows of 16 lanes, and rows are 32 words apart, so that they use the "
             "same banks; pad the row to 48",
         ),
         (
@@ -90,40 +90,40 @@ COLUMN = "out[i] = tile[tx][ty + j];"
         (shared_line([0, 384]), "2-way: lanes 0 and 1 need words of one bank, 96 words apart"),
         (
             global_line([132 * t for t in LANES], "out[x * n + y] = v;", access="store"),
-            "32 sectors a request where 4 would do: neighbouring lanes are 132 bytes apart, so 4 of a sector's 32 "
-            "bytes are used; let threadIdx.x run along the row, or take the row through a tile in shared memory "
-            "and read its column there",
+            "32 sectors per request where 4 would do: neighbouring lanes are 132 bytes apart, so 4 of a sector's "
+            "32 bytes are used; let threadIdx.x run along the row, or copy rows to a tile in shared memory and "
+            "read columns there",
         ),
         (
             global_line([8 * t for t in LANES]),
-            "8 sectors a request where 4 would do: neighbouring lanes are 8 bytes apart, so 16 of a sector's 32 "
+            "8 sectors per request where 4 would do: neighbouring lanes are 8 bytes apart, so 16 of a sector's 32 "
             "bytes are used; let neighbouring lanes take neighbouring elements",
         ),
         (
             global_line([12 * t for t in LANES], "p[i].x += 1.5f;"),
-            "12 sectors a request where 4 would do: neighbouring lanes are 12 bytes apart, so 10 of a sector's 32 "
-            "bytes are used; keep an array for each field (structure of arrays), or load whole structures as "
+            "12 sectors per request where 4 would do: neighbouring lanes are 12 bytes apart, so 10 of a sector's "
+            "32 bytes are used; keep an array for each field (structure of arrays), or load whole structures as "
             "float4",
         ),
         (
             global_line([4 * t + 4 for t in LANES]),
-            "5 sectors a request where 4 would do: the lanes take neighbouring elements, but start 4 bytes past a "
-            "sector's begin; pad rows to a multiple of 8 elements, or accept it: L1 keeps the rest for the next "
-            "warp",
+            "5 sectors per request where 4 would do: the lanes take neighbouring elements, but start 4 bytes past "
+            "the start of a sector; pad rows to a multiple of 8 elements, or accept it: L1 keeps the rest for the "
+            "next warp",
         ),
         (
             global_line([4 * (t % 16) + 132 * (t // 16) for t in LANES]),
-            "5 sectors a request where 4 would do: the warp takes pieces of 64 bytes, 132 bytes apart, and some "
+            "5 sectors per request where 4 would do: the warp takes pieces of 64 bytes, 132 bytes apart, and some "
             "begin inside a sector; start each row at a multiple of 32 bytes",
         ),
         (
             global_line([4 * (t % 4) + 1024 * (t // 4) for t in LANES]),
-            "8 sectors a request where 4 would do: the warp takes pieces of 16 bytes, 1,024 bytes apart, each "
+            "8 sectors per request where 4 would do: the warp takes pieces of 16 bytes, 1,024 bytes apart, each "
             "less than a sector of 32 bytes; make the block at least a sector wide",
         ),
         (
             global_line([0, 4096]),
-            "2 sectors a request where 1 would do: of the warp only 2 lanes took part in the example",
+            "2 sectors per request where 1 would do: of the warp only 2 lanes took part in the example",
         ),
     ],
 )
@@ -162,7 +162,7 @@ def test_no_advice_for_efficient_accesses(line):
 @pytest.mark.parametrize("line", [shared_line([4] * 32, access="atomic"), global_line([4] * 32, access="atomic")])
 def test_atomics_on_one_address(line):
     assert advise(line).startswith(
-        "32 lanes update one address, and the hardware does it one after the other; add up"
+        "32 lanes update one address, and the hardware does it one after the other; reduce"
     )
 
 
@@ -191,7 +191,7 @@ def test_advice_without_example_addresses():
     line = LineReport("k.cu", 1, "", "shared", "load", 1, 8, 7, 8)
     assert advise(line) == "8-way: lanes of one request need 8 different words of one bank"
     line = LineReport("k.cu", 1, "", "global", "load", 10, sectors=80, ideal_sectors=40)
-    assert advise(line) == "8 sectors a request where 4 would do: the lanes' addresses are not known"
+    assert advise(line) == "8 sectors per request where 4 would do: the lanes' addresses are not known"
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ def test_other_undefined_behaviour_is_reported_by_a_sanitizer(newer):
     flags = build.load_dialect().compile_flags
     every = "-fsanitize-undefined-trap-on-error"
     assert (every in flags(accepts)) != newer
-    assert every not in flags(accepts, more=["-fsanitize=address,undefined", "-O1"])
+    assert every not in flags(accepts, extra_flags=["-fsanitize=address,undefined", "-O1"])
     assert ("-fsanitize-trap=return" in flags(accepts)) == newer
 
 

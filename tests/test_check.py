@@ -360,7 +360,7 @@ def test_fault_ends_only_its_block():
         ((np.transpose, MATRIX), {}, "target: expected an operation of smemkit or kernel"),
         ((smemkit.transpose, MATRIX), {"color": "red"}, "color"),
         ((smemkit.transpose,), {}, "missing a required argument: 'x'"),
-        ((smemkit.Kernel(ORDER), MATRIX), {}, "a Kernel without its launch"),
+        ((smemkit.Kernel(ORDER), MATRIX), {}, "a Kernel without a launch"),
         ((smemkit.Kernel(ORDER)[1, 32], np.zeros(1, np.int32)), {"tile": 3}, "takes no options of an operation"),
         ((smemkit.Kernel(ORDER)[1, 32], np.zeros(1)), {}, "winner: expected"),
     ],
@@ -381,7 +381,7 @@ def test_a_check_inside_a_check_is_refused():
 
 def test_line_tables_are_kept_in_the_cache(monkeypatch, tmp_path):
     def lines():
-        checker._lines_of.cache_clear()
+        checker._line_table.cache_clear()
         report = smemkit.check(smemkit.transpose, MATRIX[:40, :40], kernel="padded")
         return [(line.file, line.line, line.access, line.text) for line in report.lines]
 
@@ -390,7 +390,7 @@ def test_line_tables_are_kept_in_the_cache(monkeypatch, tmp_path):
     assert len(expected) == len(set(expected)) == 4
     (entry,) = (tmp_path / "cache").iterdir()
     with monkeypatch.context() as patch:
-        patch.setattr(checker._Lines, "_read", None)  # must not be called
+        patch.setattr(checker._LineTable, "_read_line_program", None)  # must not be called
         assert lines() == expected
     entry.write_bytes(entry.read_bytes()[:-100])
     assert lines() == expected

@@ -281,7 +281,7 @@ int main() { }
     assert device_lines(source) == [
         line for line in source.splitlines() if line not in ("HOST(g)", "int main() { }")
     ]
-    assert code.generated
+    assert code.has_macro_kernels
 
 
 @pytest.mark.parametrize(
@@ -320,12 +320,12 @@ def test_included_headers_are_inlined(tmp_path):
     (tmp_path / "two.h").write_text('#include "one.h"\nint two;')
     text = '#include "one.h"\n#include <two.h>\n// #include "one.h"\n#include <vector>\nint three;\n'
     sources = {}
-    expanded = scanner.expand(text, "k.cu", tmp_path, [], sources)
+    expanded = scanner.expand_includes(text, "k.cu", tmp_path, [], sources)
     assert expanded.count("int one;") == expanded.count("int two;") == 1
     assert "#include <two.h>" in expanded
-    assert scanner.place(expanded, expanded.index("int one")) == (3, str(tmp_path / "one.h"))
-    assert scanner.place(expanded, expanded.index("int two")) == (2, str(tmp_path / "two.h"))
-    assert scanner.place(expanded, expanded.index("int three")) == (5, "k.cu")
+    assert scanner.source_location(expanded, expanded.index("int one")) == (3, str(tmp_path / "one.h"))
+    assert scanner.source_location(expanded, expanded.index("int two")) == (2, str(tmp_path / "two.h"))
+    assert scanner.source_location(expanded, expanded.index("int three")) == (5, "k.cu")
     assert set(sources) == {"k.cu", str(tmp_path / "one.h"), str(tmp_path / "two.h")}
 
 
@@ -354,7 +354,7 @@ def test_ptx_keeps_lines():
 
 def test_refusals_are_not_in_comments_or_strings():
     source = '// asm("x y;") <<< wmma:: tex2D\nconst char *s = "k<<<1, 1>>>() wmma::";\n'
-    assert dialect.REFUSED not in dialect.rewrite(source, "k.cu", host=False)
+    assert dialect.ERROR_PREFIX not in dialect.rewrite(source, "k.cu", host=False)
 
 
 # ---- shared variables -------------------------------------------------------------------------------------------

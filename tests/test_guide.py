@@ -11,7 +11,7 @@ from cases import ROOT, run_python
 
 import smemkit
 from smemkit.__main__ import main
-from smemkit.report import KINDS
+from smemkit.report import FAULT_TITLES
 
 GUIDE = (ROOT / "notebooks" / "checking.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
@@ -50,7 +50,7 @@ def halo(tmp_path, monkeypatch):
 
 
 def test_guide_lists_every_fault_kind():
-    for kind in KINDS:
+    for kind in FAULT_TITLES:
         assert f"| `{kind}`" in GUIDE
 
 

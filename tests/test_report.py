@@ -14,7 +14,7 @@ from cases import run_python
 from reports import FAULTS, KERNEL, LANES, RACE, UNPADDED, fault, halo, number_of, report, unpadded
 from rich.cells import cell_len
 
-from smemkit.report import AS_WRITTEN, LaunchReport, LineReport, Report, quantity
+from smemkit.report import COUNTS_NOTE, LaunchReport, LineReport, Report, format_count
 
 ROW, COLUMN = number_of("tile[ty + j][tx] ="), number_of("= tile[tx][ty + j];")
 
@@ -37,7 +37,7 @@ def test_a_conflict_is_explained():
     (row,) = (line.split() for line in text.split("\n") if "global store" in line)
     assert row == ["global", "store", "out", "32,768", "4", "4"]
     assert "transpose_unpadded<float, 32>\n  grid 32 × 32, block 32 × 8, 4,096 bytes of shared memory" in text
-    assert text.count(AS_WRITTEN) == 1
+    assert text.count(COUNTS_NOTE) == 1
     assert text.endswith("Checked in 123 ms.")
 
 
@@ -81,7 +81,7 @@ def test_race_shows_both_lines():
                 ["out of bounds at kernel.cu:6, x[1000]", "outside the array", "Guard the access, `if (i < n)`"],
                 ["uninitialised read at kernel.cu:10, s[7]", "never zeros", "write every element"],
                 ["misaligned access at kernel.cu:10", "a multiple of its size", "4 floats for float4"],
-                ["endless wait at kernel.cu, block", "does not come to an end", "Look at what the loop waits for"],
+                ["endless wait at kernel.cu, block", "The launch never ends", "Look at what the loop waits for"],
                 ["trap at kernel.cu:14", "Assertion failed: left > 0.", "failed assert"],
             ],
             strict=True,
@@ -186,7 +186,7 @@ def test_headline():
     ],
 )
 def test_large_numbers_can_be_read(number, text):
-    assert quantity(number) == text
+    assert format_count(number) == text
 
 
 HOSTILE_TEXT = "\x1b[31mred\x07\u202e λ 漢字漢字 <b>&amp;</b> " + "longer_than_a_line_" * 20
@@ -235,7 +235,7 @@ def test_an_empty_report():
     empty = Report((), 0.0)
     assert empty.ok
     assert str(empty).startswith("✓ no faults\n")
-    assert AS_WRITTEN not in str(empty)
+    assert COUNTS_NOTE not in str(empty)
     assert "no faults" in empty._repr_html_()
 
 
@@ -360,7 +360,7 @@ def test_html_escapes_user_text():
 def test_html_has_the_source_and_its_numbers():
     html = report()._repr_html_()
     text = "".join(read(html).text)
-    for word in ("tile[ty + j][tx]", "__syncthreads();", "1,048,576", "pad the row to 33", AS_WRITTEN):
+    for word in ("tile[ty + j][tx]", "__syncthreads();", "1,048,576", "pad the row to 33", COUNTS_NOTE):
         assert word in text
     assert html.count("rgba(217,64,58,0.55)") == 4  # the 32-way line's numbers are as red as can be
 
@@ -408,7 +408,7 @@ def test_plot():
     figure = report().plot()
     assert len(figure.axes) == 3
     written = texts(figure)
-    for word in ("wavefronts", "sectors a request", "bank", "32-way"):
+    for word in ("wavefronts", "sectors per request", "bank", "32-way"):
         assert word in written
     assert any(f"{UNPADDED}:{COLUMN}" in text for text in written)
     widths = sorted(bar.get_width() for bar in figure.axes[0].patches)

@@ -48,7 +48,7 @@ def test_interleaved_threads_are_spread_over_all_warps():
         assert (line.requests, line.lanes) == (reads * warps * blocks, reads * 1023 * blocks)
         assert (line.ideal_requests, line.conflicts) == (reads * whole * blocks, 0)
         assert line.warps == 32 * blocks
-        assert "divergent: 5.4 of 32 lanes at work on average, 5.3 times the requests" in line.advice
+        assert "divergent: 5.4 of 32 lanes active on average, 5.3 times the requests" in line.advice
     assert "divergent warps at reduce/20_divergent.cu:" in report.headline
     assert "divergent: 5.4 of 32 lanes" in str(report)
     assert "divergent: 5.4 of 32 lanes" in report._repr_html_()

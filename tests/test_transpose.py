@@ -401,7 +401,7 @@ def test_box_and_its_tables_fit_shared_memory(device):
 def test_blocks_process_boxes_of_several_sizes(device):
     for shape, axes in ((24, 22, 28, 6), (3, 1, 2, 0)), ((20, 20, 23, 42), (2, 1, 0, 3)):
         whole = scrambled(shape, "complex128")  # more boxes than a launch has blocks
-        for inside in (slice(None),) * 4, (slice(1, None),) * 4:  # the gaps make rows of boxes shorter along two axes
+        for inside in (slice(None),) * 4, (slice(1, None),) * 4:  # with gaps, boxes are shorter along two axes
             result = smemkit.transpose(on(device, whole)[inside], axes, kernel="boxes")
             assert_array_equal(result.numpy(), whole[inside].transpose(axes))
 

@@ -79,10 +79,10 @@ def test_mapped_files_are_not_copied_with_a_view(tmp_path):
 
 
 def test_large_arrays_are_not_copied_with_a_view(monkeypatch):
-    monkeypatch.setattr("smemkit.parameters._MOST_REACHED", 4 * 69)
+    monkeypatch.setattr("smemkit.parameters._MAX_BASE_BYTES", 4 * 69)
     kernel, x = smemkit.Kernel(BEFORE)[1, 1], X.view(np.int32)
     assert messages(kernel, x[3:]) == ["thread (0, 0, 0) writes x[-1], and x has 67 elements of 4 bytes"]
-    monkeypatch.setattr("smemkit.parameters._MOST_REACHED", 4 * 70)
+    monkeypatch.setattr("smemkit.parameters._MAX_BASE_BYTES", 4 * 70)
     assert messages(kernel, x[3:]) == []
 
 

@@ -158,7 +158,7 @@ static bool cpu_launch(struct device *device, const struct kernel_row *row, cons
     if (check)
         check->all_blocks = check->whole >> row->index & 1;
     if (!launchers[row->index]) {
-        failure_set(failure, FAILURE_KERNEL, "kernel: '%s' of %s needs hardware that the CPU device has not",
+        failure_set(failure, FAILURE_KERNEL, "kernel: '%s' of %s needs hardware that the CPU device does not have",
                     row->name, op_names[row->op]);
         return false;
     }
