@@ -45,8 +45,6 @@ void gpu_restore_capture_mode(enum cudaStreamCaptureMode before)
     (void)cudaThreadExchangeStreamCaptureMode(&before);
 }
 
-/* ---- Failures ---- */
-
 /* Whether the error destroys the context. */
 static bool is_fatal(cudaError_t code)
 {
@@ -98,8 +96,6 @@ bool gpu_check(struct device *device, cudaError_t code, const char *call, struct
         lose(&gpus[device->ordinal], failure);
     return false;
 }
-
-/* ---- The devices ---- */
 
 static void after_fork(void)
 {
@@ -202,8 +198,6 @@ struct device *cuda_device(int ordinal)
     return ordinal >= 0 && ordinal < cuda_devices(NULL) ? &gpus[ordinal].device : NULL;
 }
 
-/* ---- Making a device current ---- */
-
 /* Makes the device current, unless it is lost or the process is a forked child. If true, call gpu_restore_context
  * later. */
 bool gpu_make_current(struct device *device, struct visit *visit, struct failure *failure)
@@ -251,8 +245,6 @@ bool gpu_is_capturing(device_stream stream)
     return true;
 }
 
-/* ---- Copies on the device ---- */
-
 static bool cuda_copy(struct device *device, void *to, const void *from, size_t bytes, device_stream stream,
                       struct failure *failure)
 {
@@ -280,8 +272,6 @@ static bool cuda_fill(struct device *device, void *to, int byte, size_t bytes, d
     gpu_restore_context(&visit);
     return ok;
 }
-
-/* ---- Kernels ---- */
 
 /* The kernel was not compiled, or not for this GPU. */
 static void set_kernel_missing(struct device *device, const struct kernel_row *row, struct failure *failure)
@@ -331,253 +321,6 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
     return ok;
 }
 
-/* ---- Waiting, events, streams ---- */
-
-/* Querying or synchronising a stream under capture would end the capture. True if it is not captured. */
-static bool check_not_captured(device_stream stream, struct failure *failure)
-{
-    if (!gpu_is_capturing(stream))
-        return true;
-    failure_set(failure, FAILURE_KERNEL,
-                "a stream under graph capture has done nothing yet: it can be asked, and waited for, once the "
-                "capture has ended");
-    return false;
-}
-
-static bool cuda_synchronize_stream(struct device *device, device_stream stream, struct failure *failure)
-{
-    struct visit visit;
-
-    if (!gpu_make_current(device, &visit, failure))
-        return false;
-    bool ok = check_not_captured(stream, failure) && CHECK(cudaStreamSynchronize(stream));
-    gpu_restore_context(&visit);
-    return ok;
-}
-
-static bool cuda_is_capturing(struct device *device, device_stream stream)
-{
-    struct visit visit;
-    struct failure ignored;
-
-    if (!gpu_make_current(device, &visit, &ignored))
-        return false;
-    const bool capturing = gpu_is_capturing(stream);
-    gpu_restore_context(&visit);
-    return capturing;
-}
-
-static bool cuda_synchronize_device(struct device *device, struct failure *failure)
-{
-    struct visit visit;
-
-    if (!gpu_make_current(device, &visit, failure))
-        return false;
-    bool ok = CHECK(cudaDeviceSynchronize());
-    gpu_restore_context(&visit);
-    return ok;
-}
-
-static bool cuda_record_new_event(struct device *device, device_stream stream, device_event *mark,
-                                  struct failure *failure)
-{
-    struct visit visit;
-    cudaEvent_t event = NULL;
-
-    *mark = NULL;
-    if (!gpu_make_current(device, &visit, failure))
-        return false;
-    bool ok = CHECK(cudaEventCreate(&event)) && CHECK(cudaEventRecord(event, stream));
-    if (ok)
-        *mark = event;
-    else if (event != NULL)
-        (void)cudaEventDestroy(event);
-    gpu_restore_context(&visit);
-    return ok;
-}
-
-bool gpu_stream_wait_stream(struct device *device, cudaStream_t later, cudaStream_t earlier,
-                            struct failure *failure)
-{
-    cudaEvent_t event = NULL;
-    const bool ok = CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)) &&
-                    CHECK(cudaEventRecord(event, earlier)) && CHECK(cudaStreamWaitEvent(later, event, 0));
-
-    if (event != NULL)
-        (void)cudaEventDestroy(event); /* CUDA keeps it while something waits for it */
-    return ok;
-}
-
-static bool cuda_stream_wait_stream(struct device *device, device_stream later, device_stream earlier,
-                                    struct failure *failure)
-{
-    struct visit visit;
-
-    if (later == earlier)
-        return true;
-    if (!gpu_make_current(device, &visit, failure))
-        return false;
-    const bool ok = gpu_is_capturing(later) || gpu_is_capturing(earlier) ||
-                    gpu_stream_wait_stream(device, later, earlier, failure);
-    gpu_restore_context(&visit);
-    return ok;
-}
-
-/* cudaErrorNotReady is not an error. */
-static bool check_query(struct device *device, cudaError_t code, const char *call, bool *done,
-                        struct failure *failure)
-{
-    *done = code == cudaSuccess;
-    if (code != cudaErrorNotReady)
-        return gpu_check(device, code, call, failure);
-    (void)cudaGetLastError();
-    return true;
-}
-
-static bool cuda_query_stream(struct device *device, device_stream stream, bool *done, struct failure *failure)
-{
-    struct visit visit;
-
-    if (!gpu_make_current(device, &visit, failure))
-        return false;
-    bool ok = check_not_captured(stream, failure) &&
-              check_query(device, cudaStreamQuery(stream), "cudaStreamQuery(stream)", done, failure);
-    gpu_restore_context(&visit);
-    return ok;
-}
-
-static bool cuda_stream_wait_event(struct device *device, device_stream stream, device_event event,
-                                   struct failure *failure)
-{
-    struct visit visit;
-
-    if (!gpu_make_current(device, &visit, failure))
-        return false;
-    bool ok = CHECK(cudaStreamWaitEvent(stream, event, 0));
-    gpu_restore_context(&visit);
-    return ok;
-}
-
-static bool cuda_record_event(struct device *device, device_stream stream, device_event event,
-                              struct failure *failure)
-{
-    struct visit visit;
-
-    if (!gpu_make_current(device, &visit, failure))
-        return false;
-    bool ok = CHECK(cudaEventRecord(event, stream));
-    gpu_restore_context(&visit);
-    return ok;
-}
-
-/* While any stream is captured, CUDA allows event queries only in threads with relaxed capture mode. */
-static bool cuda_query_event(struct device *device, device_event event, bool *done, struct failure *failure)
-{
-    struct visit visit;
-
-    if (!gpu_make_current(device, &visit, failure))
-        return false;
-    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
-    bool ok = check_query(device, cudaEventQuery(event), "cudaEventQuery(event)", done, failure);
-    gpu_restore_capture_mode(mode);
-    gpu_restore_context(&visit);
-    return ok;
-}
-
-static bool cuda_synchronize_event(struct device *device, device_event event, struct failure *failure)
-{
-    struct visit visit;
-
-    if (!gpu_make_current(device, &visit, failure))
-        return false;
-    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
-    bool ok = CHECK(cudaEventSynchronize(event));
-    gpu_restore_capture_mode(mode);
-    gpu_restore_context(&visit);
-    return ok;
-}
-
-/* Waits for both: on different streams one does not imply the other. */
-static bool cuda_seconds_between(struct device *device, device_event earlier, device_event later, double *seconds,
-                                 struct failure *failure)
-{
-    struct visit visit;
-    float milliseconds = 0;
-
-    if (!gpu_make_current(device, &visit, failure))
-        return false;
-    const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
-    cudaError_t code = cudaErrorNotReady;
-    bool ok = true;
-    while (ok && code == cudaErrorNotReady) { /* another thread may record them again in between */
-        ok = CHECK(cudaEventSynchronize(earlier)) && CHECK(cudaEventSynchronize(later));
-        code = ok ? cudaEventElapsedTime(&milliseconds, earlier, later) : code;
-        if (code == cudaErrorNotReady)
-            (void)cudaGetLastError();
-    }
-    ok = ok && gpu_check(device, code, "cudaEventElapsedTime(&milliseconds, earlier, later)", failure);
-    gpu_restore_capture_mode(mode);
-    *seconds = milliseconds * 1e-3;
-    gpu_restore_context(&visit);
-    return ok;
-}
-
-/* `event` may be NULL. */
-static void cuda_destroy_event(struct device *device, device_event event)
-{
-    struct visit visit;
-    struct failure ignored, *failure = &ignored;
-
-    if (event == NULL || !gpu_make_current(device, &visit, failure))
-        return;
-    (void)CHECK(cudaEventDestroy(event));
-    gpu_restore_context(&visit);
-}
-
-/* A non-blocking stream, not synchronised with the default stream. */
-bool cuda_stream_create(struct device *device, device_stream *made, struct failure *failure)
-{
-    struct visit visit;
-    cudaStream_t stream = NULL;
-
-    *made = NULL;
-    if (!gpu_make_current(device, &visit, failure))
-        return false;
-    bool ok = CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    if (ok)
-        *made = stream;
-    gpu_restore_context(&visit);
-    return ok;
-}
-
-/* Returns at once; enqueued work still runs. `stream` may be NULL. No memory may be released on it afterwards. */
-void cuda_stream_destroy(struct device *device, device_stream stream)
-{
-    struct visit visit;
-    struct failure ignored, *failure = &ignored;
-
-    if (stream == NULL || !gpu_make_current(device, &visit, failure))
-        return;
-    cuda_run_deferred_frees(device);
-    (void)CHECK(cudaStreamDestroy(stream));
-    gpu_restore_context(&visit);
-}
-
-/* Created once and never destroyed, because all calls share it. */
-static device_stream cuda_second_stream(struct device *device)
-{
-    _Atomic(cudaStream_t) *place = &gpus[device->ordinal].second_stream;
-    cudaStream_t known = atomic_load(place);
-    struct failure ignored = {0};
-    device_stream made;
-
-    if (known || !cuda_stream_create(device, &made, &ignored) ||
-        atomic_compare_exchange_strong(place, &known, made))
-        return atomic_load(place);
-    cuda_stream_destroy(device, made); /* another thread was first */
-    return known;
-}
-
 static const struct device_type cuda_type = {
     .allocate = cuda_allocate,
     .release = cuda_release,
@@ -608,8 +351,6 @@ static const struct device_type cuda_type = {
     .seconds_between = cuda_seconds_between,
     .drop = cuda_destroy_event,
 };
-
-/* ---- Properties ---- */
 
 /* By attributes, not by struct cudaDeviceProp, some of whose fields toolkit 13 removed. */
 static bool read_attributes(struct device *device, struct device_properties *p, struct failure *failure)

@@ -104,8 +104,36 @@ bool gpu_is_forked(void);
  * mode, between these two functions. */
 enum cudaStreamCaptureMode gpu_relax_capture_mode(void);
 void gpu_restore_capture_mode(enum cudaStreamCaptureMode before);
+
+/* ---- streams.c ---- */
+
 /* Makes later work on `later` wait for the work that is on `earlier` now. */
 bool gpu_stream_wait_stream(struct device *, cudaStream_t later, cudaStream_t earlier, struct failure *);
+bool cuda_synchronize_stream(struct device *device, device_stream stream, struct failure *failure);
+bool cuda_is_capturing(struct device *device, device_stream stream);
+bool cuda_synchronize_device(struct device *device, struct failure *failure);
+bool cuda_record_new_event(struct device *device, device_stream stream, device_event *mark,
+                           struct failure *failure);
+bool cuda_stream_wait_stream(struct device *device, device_stream later, device_stream earlier,
+                             struct failure *failure);
+bool cuda_query_stream(struct device *device, device_stream stream, bool *done, struct failure *failure);
+bool cuda_stream_wait_event(struct device *device, device_stream stream, device_event event,
+                            struct failure *failure);
+bool cuda_record_event(struct device *device, device_stream stream, device_event event, struct failure *failure);
+
+/* While any stream is captured, CUDA allows event queries only in threads with relaxed capture mode. */
+bool cuda_query_event(struct device *device, device_event event, bool *done, struct failure *failure);
+bool cuda_synchronize_event(struct device *device, device_event event, struct failure *failure);
+
+/* Waits for both: on different streams one does not imply the other. */
+bool cuda_seconds_between(struct device *device, device_event earlier, device_event later, double *seconds,
+                          struct failure *failure);
+
+/* `event` may be NULL. */
+void cuda_destroy_event(struct device *device, device_event event);
+
+/* Created once and never destroyed, because all calls share it. */
+device_stream cuda_second_stream(struct device *device);
 
 /* ---- launch.c ---- */
 
