@@ -28,8 +28,8 @@ def check(tmp_path, capsys, **changes):
     return status, capsys.readouterr().err.splitlines()
 
 
-def test_includes_of_this_repository():
-    assert layers.broken_includes(ROOT / "csrc") == []
+def test_includes_and_lengths_of_this_repository():
+    assert layers.broken_includes(ROOT / "csrc") + layers.too_long(ROOT / "csrc") == []
 
 
 def test_a_clean_tree_passes(tmp_path, capsys):
@@ -56,6 +56,15 @@ def test_a_clean_tree_passes(tmp_path, capsys):
 )
 def test_a_planted_edge_is_found(tmp_path, capsys, file, text, message):
     assert check(tmp_path, capsys, **{file: text}) == (1, [message])
+
+
+def test_long_files_and_functions_are_found(tmp_path, capsys):
+    function = "int f(void)\n{\n" + 59 * "\n" + "}\n"
+    assert check(tmp_path, capsys, base_number_c=function) == (1, ["base/number.c:4: a function of 61 lines"])
+    assert check(tmp_path, capsys, base_number_c=function.replace("\n\n", "\n", 1)) == (0, [])
+    assert check(tmp_path, capsys, base_number_c=600 * "\n")[1] == [
+        "base/number.c: 602 lines, and 600 are allowed"
+    ]
 
 
 def test_a_new_folder_needs_a_layer(tmp_path, capsys):

@@ -435,50 +435,30 @@ int smemkit_launch_failure(const char *kernel)
     return smemkit_interrupted && smemkit_interrupted() ? refuse(ERROR_UNKNOWN, "interrupted") : ERROR_NONE;
 }
 
-int smemkit_run(const struct smemkit_launch *launch)
+/* Waits until no other launch has the pool, and starts its workers. Call it with the lock held. */
+static int reserve_pool(void)
 {
-    static pthread_once_t registered = PTHREAD_ONCE_INIT;
-    struct fault fault = {0};
-    const struct observer *observer = smemkit_observer && smemkit_observer->wants() ? smemkit_observer : NULL;
-    struct observation *observation = NULL;
-    int error = check_configuration(launch);
-
-    if (!error)
-        error = smemkit_launch_failure(launch->kernel);
-    if (error)
-        return error;
-    if (launching)
-        return refuse(ERROR_LAUNCH_FAILURE,
-                      "a launch of %s inside another one of the same thread: does a signal "
-                      "handler call smemkit?",
-                      launch->kernel);
-    pthread_once(&registered, register_fork_handler);
-    if (observer && !(observation = observer->begin(launch)))
-        return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the checker");
-    launching = true;
-    pthread_mutex_lock(&pool.lock);
-    while (pool.busy) {
-        if (wait_interrupted()) {
-            pthread_mutex_unlock(&pool.lock);
-            launching = false;
+    while (pool.busy)
+        if (wait_interrupted())
             return refuse(ERROR_UNKNOWN, "interrupted");
-        }
-    }
     pool.busy = true;
-    if (!start_workers()) {
-        pool.busy = false;
-        pthread_cond_broadcast(&pool.idle);
-        pthread_mutex_unlock(&pool.lock);
-        launching = false;
-        return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the threads' stacks");
-    }
+    if (start_workers())
+        return ERROR_NONE;
+    pool.busy = false;
+    pthread_cond_broadcast(&pool.idle);
+    return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the threads' stacks");
+}
+
+/* Runs the blocks, and waits for them. Call it with the lock held and the pool reserved. */
+static void run_launch(const struct smemkit_launch *launch, struct observation *observation)
+{
     pool.launch = launch;
     pool.observation = observation;
     pool.blocks =
         observation ? observation->blocks : (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     pool.next_block = 0;
     pool.abort = ABORT_NOT;
-    pool.fault = fault;
+    pool.fault = (struct fault){0};
     pool.running = pool.size;
     ran = true;
     pool.generation++;
@@ -486,14 +466,19 @@ int smemkit_run(const struct smemkit_launch *launch)
     pthread_cond_broadcast(&pool.work);
     watch();
     fault_handler_remove();
-    fault = pool.fault;
+}
+
+/* What the launch ends with. A fault of an observed block is in the observer's report instead. */
+static struct fault launch_fault(const struct smemkit_launch *launch, const struct observation *observation)
+{
+    struct fault fault = pool.fault;
+
     if (pool.abort == ABORT_INTERRUPT) {
         fault.error = ERROR_UNKNOWN;
         snprintf(fault.message, sizeof fault.message, "interrupted in kernel %s", launch->kernel);
     } else if (observation && observation->out_of_memory) {
         fault = (struct fault){ERROR_MEMORY_ALLOCATION, "no memory for the checker"};
-    } else if (observation &&
-               pool.abort != ABORT_FAULT) { /* the report has it, except when a worker could not begin */
+    } else if (observation && pool.abort != ABORT_FAULT) { /* ABORT_FAULT: a worker could not begin */
         fault.error = ERROR_NONE;
     } else if (!fault.error && pool.abort) { /* aborted between two blocks */
         fault.error = ERROR_LAUNCH_TIMEOUT;
@@ -505,18 +490,54 @@ int smemkit_run(const struct smemkit_launch *launch)
         snprintf(fault.message, sizeof fault.message, "illegal write in kernel %s: %.500s", launch->kernel,
                  last_message);
     }
-    pool.busy = false;
-    pool.launch = NULL;
-    pool.observation = NULL;
-    pthread_cond_broadcast(&pool.idle);
-    pthread_mutex_unlock(&pool.lock);
+    return fault;
+}
 
+static int run_in_pool(const struct smemkit_launch *launch, struct observation *observation)
+{
+    struct fault fault = {0};
+    int error;
+
+    pthread_mutex_lock(&pool.lock);
+    error = reserve_pool();
+    if (!error) {
+        run_launch(launch, observation);
+        fault = launch_fault(launch, observation);
+        pool.busy = false;
+        pool.launch = NULL;
+        pool.observation = NULL;
+        pthread_cond_broadcast(&pool.idle);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    if (fault.error)
+        memcpy(last_message, fault.message, sizeof last_message);
+    return error ? error : smemkit_set_error(fault.error);
+}
+
+int smemkit_run(const struct smemkit_launch *launch)
+{
+    static pthread_once_t registered = PTHREAD_ONCE_INIT;
+    const struct observer *observer = smemkit_observer && smemkit_observer->wants() ? smemkit_observer : NULL;
+    struct observation *observation = NULL;
+    int error = check_configuration(launch);
+
+    if (!error)
+        error = smemkit_launch_failure(launch->kernel);
+    if (error)
+        return error;
+    if (launching)
+        return refuse(ERROR_LAUNCH_FAILURE,
+                      "a launch of %s inside another one of the same thread: does a signal handler call smemkit?",
+                      launch->kernel);
+    pthread_once(&registered, register_fork_handler);
+    if (observer && !(observation = observer->begin(launch)))
+        return refuse(ERROR_MEMORY_ALLOCATION, "no memory for the checker");
+    launching = true;
+    error = run_in_pool(launch, observation);
     launching = false;
     if (observer)
         observer->end(observation);
-    if (fault.error)
-        memcpy(last_message, fault.message, sizeof last_message);
-    return smemkit_set_error(fault.error);
+    return error;
 }
 
 void *smemkit_allocate(size_t bytes)

@@ -1,10 +1,10 @@
-"""Checks that csrc/ depends in one direction only: each folder on those below it, as csrc/README.md draws them.
+"""Checks that csrc/ depends in one direction only, as csrc/README.md draws it, and that nothing is too long.
 
     python tests/tools/layers.py [FOLDER]
 
-Two sources tell what a file depends on: its #include lines, and the symbols of its object, for a function may be
-declared anywhere. It prints what breaks a rule and exits with 1. The objects are compiled here, by $CC, without
-optimisation; those of CUDA only where nvcc's headers are in the compiler's reach.
+Two sources tell what a file depends on: its #include lines, and the symbols of its object, because a function may
+be declared anywhere. The tool prints what breaks a rule and exits with 1. It compiles the objects itself, by $CC,
+without optimisation; those of CUDA only if the compiler finds CUDA's headers.
 """
 
 import os
@@ -34,6 +34,7 @@ LAYERS = [
     ["methods"],
     ["module"],
 ]
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 PYTHON = "python"  # the lowest folder that may know Python
 NOT_LINKED = {
     "checker/hooks.c"
@@ -72,6 +73,21 @@ def broken_includes(csrc: Path) -> list[str]:
             if match[1] == '"' and not is_allowed(folder, other):
                 broken.append(f"{file}: includes {name}")
     return broken
+
+
+def too_long(csrc: Path) -> list[str]:
+    found = []
+    for file in sources(csrc):
+        lines = (csrc / file).read_text().splitlines()
+        if len(lines) > MAX_FILE_LINES:
+            found.append(f"{file}: {len(lines)} lines, and {MAX_FILE_LINES} are allowed")
+        begin = None
+        for number, line in enumerate(lines, 1):
+            if line == "{":
+                begin = number
+            elif line == "}" and begin and number - begin >= MAX_FUNCTION_LINES:
+                found.append(f"{file}:{begin}: a function of {number - begin + 1} lines")
+    return found
 
 
 def symbols(target: Path) -> tuple[set[str], set[str]]:
@@ -136,7 +152,7 @@ def broken_symbols(csrc: Path) -> list[str]:
 
 
 def main(csrc: Path = ROOT / "csrc") -> int:
-    broken = broken_includes(csrc)
+    broken = broken_includes(csrc) + too_long(csrc)
     broken += broken_symbols(csrc) if not broken else []
     for line in broken:
         print(line, file=sys.stderr)
