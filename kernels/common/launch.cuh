@@ -64,7 +64,8 @@ static inline bool supports_pdl(int device)
     return answers[device] == YES;
 }
 
-// csrc/device/cuda/launch.c: a launch with less host overhead, for the default stream. False where it is not available.
+// csrc/device/cuda/launch.c: a launch with less host overhead, for the default stream. False where it is not
+// available.
 extern "C" bool gpu_launch_by_graph(int device, const cudaKernelNodeParams *, const size_t *argument_bytes,
                                     int arguments, cudaError_t *);
 
