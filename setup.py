@@ -1,6 +1,6 @@
 """Builds smemkit._core: one extension module out of C (csrc/) and the kernels that kernels/kernels.def lists.
 
-Each kernels/*/*.cu is compiled for up to two machines. For the CPU executor its text goes through
+Each kernel is compiled for up to two machines. For the CPU executor its text goes through
 smemkit/dialect.py to the C++ compiler, which finds csrc/executor/include/cuda_runtime.h. For GPUs nvcc takes the
 file as it is. The environment decides:
 
@@ -53,18 +53,21 @@ class Row(NamedTuple):
     order: int
     needs: str  # HOST, ANY, SM_80, SM_90A
     cpu: bool
+    role: str  # RUNG, PRODUCTION, CEILING
 
     @property
     def source(self) -> str:
-        """Its file's path below kernels/, and what messages call it: matmul/20_tiled.cu"""
-        return f"{self.op}/{self.order:02d}_{self.name}.{'c' if self.needs == 'HOST' else 'cu'}"
+        """Its file's path below kernels/, and what messages call it: matmul/ladder/20_tiled.cu"""
+        if self.role == "PRODUCTION":
+            return f"{self.op}/production/{self.name}.cu"
+        return f"{self.op}/ladder/{self.order:02d}_{self.name}.{'c' if self.needs == 'HOST' else 'cu'}"
 
 
 def read_table(text: str) -> list[Row]:
-    pattern = r"^KERNEL\((\w+),\s*(\w+),\s*(\d+),\s*(\w+),\s*(\w+),"
+    pattern = r"^KERNEL\((\w+),\s*(\w+),\s*(\d+),\s*(\w+),\s*(\w+),.*?\b(RUNG|PRODUCTION|CEILING)\b"
     return [
-        Row(op, name, int(order), needs, cpu == "CPU")
-        for op, name, order, needs, cpu in re.findall(pattern, text, re.MULTILINE)
+        Row(op, name, int(order), needs, cpu == "CPU", role)
+        for op, name, order, needs, cpu, role in re.findall(pattern, text, re.MULTILINE)
     ]
 
 
@@ -369,14 +372,14 @@ class Build(build_ext):
                 target.write_text(text)
             return target
 
-        for header in Path("kernels").glob("*/*.cuh"):
+        for header in Path("kernels").rglob("*.cuh"):
             name = header.relative_to("kernels")
             rewrite(name, rewritten / name)
         for row in self.rows:
             if row.needs != "HOST" and row.cpu:
                 source = rewritten / Path(row.source).with_suffix(".cpp")
                 rewrite(row.source, source)
-                quoted = ["-iquote", f"kernels/{row.op}"]
+                quoted = ["-iquote", str(Path("kernels", row.source).parent)]
                 yield source, source.with_suffix(".o"), [*command, *quoted, *more]
         command += [f"-DSMEMKIT_LAUNCHERS={table}", "-DSMEMKIT_TARGET_CPU", *more]
         yield Path("csrc/launchers.cpp"), self.temp / folder / "launchers.o", command
@@ -437,7 +440,7 @@ def main():
         package_dir=DATA_FOLDERS,
         package_data={
             "smemkit": ["py.typed", "*.pyi", "reference/*.json", "bench/*.cu"],
-            "smemkit._kernels": ["*.def", "*.h", "*.md", "*/*.cu", "*/*.c", "*/*.h", "*/*.cuh"],
+            "smemkit._kernels": ["*.def", "*.h", "*.md", "**/*.cu", "**/*.c", "**/*.cuh"],
             "smemkit._dialect": ["*.h", "include/*.h", "include/*/*.h", "include/cuda/*", "include/cuda/std/*"],
         },
         include_package_data=False,

@@ -1,4 +1,4 @@
-/* The arguments of launchers: one struct per op, read by its launchers and filled by csrc/ops.c. Plain C, so that
+/* The arguments of launchers: one struct per op, read by its launchers and filled by csrc/ops/. Plain C, so that
  * the host's C compiler, nvcc and the CPU executor's compiler agree on the layout.
  *
  * A launcher is `cudaError_t launch_<op>_<name>(const struct <op>_args *, cudaStream_t)` in C++, and `int
@@ -84,19 +84,19 @@ struct scalar {
     double re, im;
 };
 
-/* How `single_pass`, `columns` and `small_columns` divide the work among threads; see there. It depends on shapes,
+/* How `rows`, `columns` and `small_columns` divide the work among threads; see there. It depends on shapes,
  * dtype and the number of multiprocessors alone, and therefore so do the bits of the result.
  */
 struct reduce_work {
-    /* element (o, j, i) of x is at index o * outer_stride + j * step + i; single_pass: step is 1 */
+    /* element (o, j, i) of x is at index o * outer_stride + j * step + i; rows: step is 1 */
     int64_t outer_stride, step;
     int64_t chunk;  /* elements of a row that one block reads; a multiple of fold */
     int64_t splits; /* chunks per row, in [1, 65535]; if several, a block works on one row or one unit only */
-    /* inter-block workspace, if splits > 1: one zeroed counter per row or tile of columns; or, single_pass only,
+    /* inter-block workspace, if splits > 1: one zeroed counter per row or tile of columns; or, rows only,
      * zeroed flagged words for the partial result of each chunk of each row, else NULL */
     unsigned *counters;
     void *flagged_partials;
-    /* single_pass */
+    /* rows */
     float l2_share; /* the share of x, in (0, 1], that stays in L2 until it is read again */
     int group;      /* threads per row: a power of two up to 32, or the block's 256; for short rows as many as a
                        vector has elements */
@@ -117,7 +117,7 @@ struct reduce_work {
 
 enum { REDUCE_BLOCK = 256 /* threads per block */, REDUCE_SHORT_ROWS_SMEM_BYTES = 16 << 10 };
 
-/* Rows of at most this many elements, and at most 16 bytes, are kept in registers by `single_pass`. */
+/* Rows of at most this many elements, and at most 16 bytes, are kept in registers by `rows`. */
 enum { REDUCE_MAX_ROW_IN_REGISTERS = 8 };
 
 /* Whole columns of 2 to this many rows have a kernel for each number of rows. */
@@ -126,9 +126,9 @@ enum { REDUCE_MAX_UNROLLED_ROWS = 4 };
 /* The most rows that a thread of `columns` or `small_columns` adds up: small integers are added in 32 bits. */
 enum { REDUCE_MAX_ROWS_PER_THREAD = 1 << 14 };
 
-/* out (outer, inner) = op over the n elements of x (outer, n, inner). `tree`, `single_pass`, `columns` and
+/* out (outer, inner) = op over the n elements of x (outer, n, inner). `rows`, `columns` and
  * `small_columns` may be given x in parts, in order: `count` of the n elements from `first` on, which is a
- * multiple of block_size or of the chunk. out is complete after the last part.
+ * multiple of the chunk. out is complete after the last part.
  */
 struct reduce_args {
     const void *x;
@@ -148,27 +148,28 @@ struct reduce_args {
     bool has_initial;         /* sum, prod, min, max, any: one more element; always set for sums of floats */
     bool begins_with_initial; /* `rowwise`: the initial value is the first factor of a product, not the last */
     struct scalar initial;    /* of the accumulator's kind */
-    int block_size;
-    struct reduce_work work; /* `single_pass`, `columns`, `small_columns` */
+    int block_size, multiprocessors; /* rungs */
+    struct reduce_work work;         /* `rows`, `columns`, `small_columns` */
 };
 
 enum {
+    REDUCE_RUNG_STATE_BYTES = 8,    /* one number: the partial result of a rung */
     REDUCE_MAX_STATE_BYTES = 32,    /* the largest partial result: count, complex mean, sum of squares */
     REDUCE_FLAGGED_WORD_BYTES = 16, /* of a flagged word: up to 8 bytes of a partial result, and a flag */
     REDUCE_MAX_STATE_WORDS = 4,     /* flagged words of the largest partial result */
 };
 
-/* Bytes for the partial results of a tree: one per block of each launch that has several blocks per row. */
+/* Bytes for the partial results of a rung: one per block of each launch that has several blocks per row. */
 static inline uint64_t reduce_scratch_bytes(const struct reduce_args *args)
 {
     uint64_t states = 0, rows = (uint64_t)(args->outer * args->inner), block = (uint64_t)args->block_size;
     uint64_t blocks = (uint64_t)args->n;
 
     if (!block) /* `atomic`: one cell per row */
-        return rows * REDUCE_MAX_STATE_BYTES;
+        return rows * REDUCE_RUNG_STATE_BYTES;
     for (blocks = (blocks + block - 1) / block; blocks > 1; blocks = (blocks + block - 1) / block)
         states += blocks;
-    return states * rows * REDUCE_MAX_STATE_BYTES;
+    return states * rows * REDUCE_RUNG_STATE_BYTES;
 }
 
 enum { MAX_BATCH_DIMENSIONS = 5 };

@@ -23,7 +23,7 @@ from smemkit.kernel import Kernel
 from smemkit.ladder import BIG, SMALL
 from smemkit.records import Records
 from smemkit.records import recorded as records_of
-from smemkit.table import KernelInfo, kernels
+from smemkit.table import KernelInfo, kernels, ladder_of
 from smemkit.timing import benchmark, format_number, format_seconds, timed
 
 U = 2.0**-24  # the unit roundoff of float32
@@ -78,8 +78,8 @@ class Ladder:
         scale, unit = self.unit
         yield Text(f"\n{self.title}", style="bold")
         for rung in self.rungs:
-            color = "yellow" if rung.info.ceiling else "green" if rung.speed == self.top else "cyan"
-            name = f"{rung.label} (ceiling)" if rung.info.ceiling else rung.label
+            color = "yellow" if rung.info.role == "ceiling" else "green" if rung.speed == self.top else "cyan"
+            name = f"{rung.label} (ceiling)" if rung.info.role == "ceiling" else rung.label
             line = Text.assemble(f"{name:<18}", (f"{bar(rung.speed / self.top):<36}", color))
             yield line.append(f" {format_number(rung.speed / scale):>9} {unit}")
             yield Padding(Text(rung.info.summary + rung.note, style="dim"), (0, 0, 0, 18))
@@ -179,7 +179,7 @@ def ladder(op: str, device: Device) -> Ladder:
     kind, shape = ("cuda", BIG[op]) if device.is_cuda else ("cpu", SMALL[op])
     arrays = [asarray(x, device=device.name) for x in problem(op, shape)]
     rungs = []
-    for info in kernels(op):
+    for info in shown(op):
         if kind in info.devices:
             result = benchmark(getattr(ops, op), *arrays, kernel=info.name, max_seconds=0.15)
             rungs.append(Rung(info, speed_of(result)))
@@ -188,6 +188,11 @@ def ladder(op: str, device: Device) -> Ladder:
             result = benchmark(getattr(ops, op), *host, kernel=info.name, device="cpu", max_seconds=0.15)
             rungs.append(Rung(info, speed_of(result), f" (here {size(op, SMALL[op])})"))
     return Ladder(op, f"{op}, {size(op, shape)}, float32 on {device.description}", rungs)
+
+
+def shown(op: str) -> list[KernelInfo]:
+    """The ladder, and the production kernel that kernel=None takes."""
+    return ladder_of(op) + [info for info in kernels(op) if info.default and info.role == "production"]
 
 
 def speed_of(result: Any) -> float:
@@ -202,7 +207,7 @@ def recorded() -> list[Ladder]:
         Ladder(
             records.op,
             f"{records.op}, {size(records.op, records.shape)}, float32, recorded on {records.where}, not here",
-            [rung for info in kernels(records.op) for rung in recorded_rungs(records, info)],
+            [rung for info in shown(records.op) for rung in recorded_rungs(records, info)],
         )
         for op, shape in BIG.items()
         for records in records_of(op, shape)
@@ -241,7 +246,7 @@ def save_png(ladders: list[Ladder], path: str) -> None:
         scale, unit = ladder.unit
         names = [rung.label for rung in ladder.rungs]
         speeds = [rung.speed / scale for rung in ladder.rungs]
-        colors = ["goldenrod" if rung.info.ceiling else "teal" for rung in ladder.rungs]
+        colors = ["goldenrod" if rung.info.role == "ceiling" else "teal" for rung in ladder.rungs]
         bars = axis.barh(names, speeds, color=colors)
         axis.bar_label(bars, [format_number(speed) for speed in speeds], padding=3)
         axis.invert_yaxis()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -91,7 +92,7 @@ class Rung:
     ----------
     name, idea : str
         As `smemkit.kernels` has them.
-    choice, ceiling : bool
+    default, ceiling : bool
         It is what ``kernel=None`` takes; it is no rung, but what none can outrun.
     here : Speed or None
         As measured; None where this build cannot launch it.
@@ -103,11 +104,17 @@ class Rung:
 
     name: str
     idea: str
-    choice: bool
+    default: bool
     ceiling: bool
     here: Speed | None = None
     recorded: Speed | None = None
     counts: Counts | None = None
+
+    @property
+    def choice(self) -> bool:
+        """The former name of `default`."""
+        warnings.warn("Rung.choice: it is now called default", DeprecationWarning, stacklevel=2)
+        return self.default
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,7 +137,9 @@ class Ladder:
     recorded_ceiling : float or None
         What that GPU can do, in `unit`.
     rungs : tuple of Rung
-        From the bottom up.
+        From the bottom up, with the ceilings.
+    production : Rung or None
+        The production kernel that ``kernel=None`` takes; None where it takes a rung.
     notes : tuple of str
         What else a reader has to know.
     """
@@ -145,7 +154,13 @@ class Ladder:
     recorded_on: str | None
     recorded_ceiling: float | None
     rungs: tuple[Rung, ...]
+    production: Rung | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Rung, ...]:
+        """What the table and the chart show: the rungs, and the production kernel below them."""
+        return self.rungs + ((self.production,) if self.production else ())
 
     @property
     def title(self) -> str:
@@ -160,23 +175,23 @@ class Ladder:
     @property
     def columns(self) -> dict[str, list[str]]:
         """The table: a heading, and the cells below it."""
-        columns: dict[str, list[str]] = {"": [rung.name + (" *" if rung.choice else "") for rung in self.rungs]}
-        columns["time"] = [rung.here and format_seconds(rung.here.seconds) for rung in self.rungs]
-        columns[self.unit] = [rung.here and format_number(rung.here.value) for rung in self.rungs]
+        columns: dict[str, list[str]] = {"": [rung.name + (" *" if rung.default else "") for rung in self.rows]}
+        columns["time"] = [rung.here and format_seconds(rung.here.seconds) for rung in self.rows]
+        columns[self.unit] = [rung.here and format_number(rung.here.value) for rung in self.rows]
         if self.recorded_on:
-            columns["recorded"] = [rung.recorded and format_number(rung.recorded.value) for rung in self.rungs]
-        speeds = [rung.recorded if self.recorded_on else rung.here for rung in self.rungs]
+            columns["recorded"] = [rung.recorded and format_number(rung.recorded.value) for rung in self.rows]
+        speeds = [rung.recorded if self.recorded_on else rung.here for rung in self.rows]
         columns["× below"] = [speed and speed.speedup and format_number(speed.speedup) for speed in speeds]
         columns["of ceiling"] = [speed and speed.fraction and f"{speed.fraction:.1%}" for speed in speeds]
         for name in ("wavefronts", "conflicts", "sectors", "ideal_sectors", "lanes"):
             heading = name.partition("_")[0]
-            columns[heading] = [rung.counts and f"{getattr(rung.counts, name):.3g}" for rung in self.rungs]
+            columns[heading] = [rung.counts and f"{getattr(rung.counts, name):.3g}" for rung in self.rows]
         return {name: [cell or "" for cell in cells] for name, cells in columns.items()}
 
     @property
     def remarks(self) -> Iterator[str]:
         """What has to be said of the columns."""
-        yield "* is the one that kernel=None takes. Wavefronts, conflicts, sectors and the ideal of these are for"
+        yield "* is what kernel=None takes. Wavefronts, conflicts, sectors and the ideal of these are for"
         yield f"32 {self.units}, lanes those of 32 at work on average: as written, counted by the checker."
         if self.recorded_on:
             yield f"recorded, × below and of ceiling: not measured here but recorded on {self.recorded_on}."
@@ -191,7 +206,7 @@ class Ladder:
             return (f"{first[0]:<{first[1]}}" + "".join(f"{cell:>{width}}" for cell, width in rest)).rstrip()
 
         lines = [self.title, "", line(list(columns))]
-        for rung, cells in zip(self.rungs, zip(*columns.values(), strict=True), strict=True):
+        for rung, cells in zip(self.rows, zip(*columns.values(), strict=True), strict=True):
             lines += [line(cells), f"    {'the ceiling: ' if rung.ceiling else ''}{rung.idea}"]
         return "\n".join([*lines, "", *self.remarks])
 
@@ -199,7 +214,7 @@ class Ladder:
         return f"<Ladder {self.title}: {len(self.rungs)} rungs>"
 
     def _repr_html_(self) -> str:
-        columns = self.columns | {"idea": [rung.idea for rung in self.rungs]}
+        columns = self.columns | {"idea": [rung.idea for rung in self.rows]}
         head = "".join(f"<th>{escape(name)}</th>" for name in columns)
         rows = "".join(
             f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
@@ -226,10 +241,10 @@ class Ladder:
         """
         from smemkit.drawing import new_figure
 
-        figure = new_figure("ladder.plot()", figsize=(9, 1.3 + 0.34 * len(self.rungs)))
+        figure = new_figure("ladder.plot()", figsize=(9, 1.3 + 0.34 * len(self.rows)))
         axes = figure.subplots()
         source, ceiling = ("recorded", self.recorded_ceiling) if self.recorded_on else ("here", self.ceiling)
-        rungs = [rung for rung in self.rungs if getattr(rung, source)]
+        rungs = [rung for rung in self.rows if getattr(rung, source)]
         values = [getattr(rung, source).value for rung in rungs]
         colors = ["goldenrod" if rung.ceiling else "teal" for rung in rungs]
         bars = axes.barh([rung.name for rung in rungs], values, color=colors)
@@ -290,12 +305,12 @@ def ladder(
     >>> import smemkit
     >>> climbed = smemkit.ladder("reduce", 1000, device="cpu")
     >>> [rung.name for rung in climbed.rungs][:3]
-    ['sequential', 'rowwise', 'atomic']
+    ['sequential', 'atomic', 'divergent']
     """
     if op not in BIG:
         raise ValueError(f"op: expected one of {', '.join(BIG)}; got {op!r}")
     dtype = np.dtype(dtype).name
-    rows = kernels(op)
+    rows = [row for row in kernels(op) if row.role != "production"]
     if not any(dtype in row.dtypes for row in rows):
         raise ValueError(f"dtype: expected one of {', '.join(rows[0].dtypes)}; got {dtype!r}")
     on = Device(device)
@@ -305,6 +320,7 @@ def ladder(
     records = None if on.is_cuda else _records(op, dtype, given)
     climb = _Climb(op, shape, dtype, on, limits, records)
     rungs = [climb.rung(row) for row in rows if dtype in row.dtypes]
+    production = [climb.rung(row) for row in kernels(op) if row.default and row.role == "production"]
     without = [row.name for row in rows if dtype not in row.dtypes]
     absent = [rung.name for rung in rungs if not rung.here]
     notes = [f"without {', '.join(without)}, which take no {dtype}."] if without else []
@@ -326,6 +342,7 @@ def ladder(
         records and f"{records.where}, {size(op, records.shape)}",
         records and _limit(records.limits, work["ceiling"]),
         tuple(_with_speedups(_with_speedups(rungs, "here"), "recorded")),
+        production[0] if production else None,
         tuple(notes),
     )
 
@@ -414,7 +431,7 @@ class _Climb:
             here = self.measure_on_host(row)
         if "cpu" in row.devices and row.needs != "host":
             counts = self.count(row)
-        return Rung(row.name, row.summary, row.choice, row.ceiling, here, there, counts)
+        return Rung(row.name, row.summary, row.default, row.role == "ceiling", here, there, counts)
 
     def measure(self, row: KernelInfo) -> Speed:
         """By the clock of the device."""

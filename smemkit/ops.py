@@ -181,18 +181,20 @@ def reduce(
 
     Notes
     -----
-    NaN is the least and the largest of all that has one, and argmin and argmax give the first. Complex numbers
-    are ordered by their real parts, then by their imaginary ones. Products are multiplied in an order of the
-    kernel's own, which decides where they overflow on the way; with an `initial` of 0 or infinity ``kernel=None``
-    keeps NumPy's, by "rowwise". Otherwise it takes "single_pass" where the
-    elements of a result lie side by side, or "small_columns" or "rowwise" where these are few; and else "columns"
-    or "small_columns". Named, the first has them put so before, by one more kernel. ``None`` gives the same bits
-    on every run, from any address, and adds float32 up with an error of at most half an ulp of the result and
-    n·2⁻⁵³·Σ|x|; float64 sums are compensated (Knuth, The Art of Computer Programming 2, 4.2.2). A rung below
-    these adds float32, and float16 and bfloat16 too, in float32. Variances are taken around an element of each
-    short run, small integers' exactly, and put together by the formula of Chan, Golub and LeVeque (1979); the
-    rungs below take Welford's (Technometrics 4, 1962). The tree is Mark Harris's ("Optimizing
-    Parallel Reduction in CUDA", 2007).
+    NaN is less and greater than all numbers, and argmin and argmax give the first one. Complex numbers are
+    ordered by their real parts, then by their imaginary ones.
+
+    ``kernel=None`` takes "rows" where the elements of a result are contiguous, or "small_columns" or "rowwise" if
+    they are few; otherwise "columns" or "small_columns". It gives the same bits on every run, from any address.
+    Its error for float32 is at most half an ulp of the result plus n·2⁻⁵³·Σ|x|; float64 sums are compensated
+    (Knuth, The Art of Computer Programming 2, 4.2.2). Variances are computed around an element of each short
+    segment (small integers': exactly), and combined by the formula of Chan, Golub and LeVeque (1979). Factors are
+    multiplied in an order of the kernel's own, which decides whether a product overflows on the way; with an
+    `initial` of 0 or infinity they are multiplied in NumPy's order, by "rowwise".
+
+    The rungs of the ladder compute sum, prod, min and max of real dtypes over the whole array or its last axes, in
+    float32 for float16, bfloat16 and float32. For all else they raise ValueError. The tree is Mark Harris's
+    ("Optimizing Parallel Reduction in CUDA", 2007).
 
     Examples
     --------

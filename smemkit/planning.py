@@ -109,7 +109,7 @@ def plan(op: Callable[..., Any] | str, *args: Any, **kw: Any) -> Plan:
     >>> import numpy as np, smemkit
     >>> x = np.ones((1000, 40), dtype=np.float32)
     >>> smemkit.plan(smemkit.sum, x, axis=1, device="cpu").kernels
-    ('single_pass',)
+    ('rows',)
     >>> print(smemkit.plan("matmul", x.T, x, tile=16, device="cpu"))
     convert strided
     matmul tiled, tile 16, precision highest

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.resources
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.abc import Traversable
 from itertools import groupby, product
-from pathlib import Path
 
 from smemkit import _core
 
-__all__ = ["KernelInfo", "kernels", "reading_order", "source"]
+__all__ = ["KernelInfo", "kernels", "ladder_of", "reading_order", "source"]
 
 _NEEDS = {"host": "no GPU: plain C", "any": "any GPU", "sm_80": "sm_80 and above", "sm_90a": "sm_90a"}
 
@@ -32,12 +33,13 @@ class KernelInfo:
         The values of `tile` or `block_size`, and of `pad`; the default first.
     dtypes : tuple of str
         The dtypes of its operands.
-    choice : bool
-        It is what ``kernel=None`` takes.
-    ceiling : bool
-        It is not the op, but what the op cannot be faster than.
+    role : str
+        "rung" (a lesson of the ladder), "production" (among what ``kernel=None`` takes), or "ceiling" (not the op,
+        but an upper bound on its speed).
+    default : bool
+        ``kernel=None`` takes it, unless the op's policy prefers a production kernel.
     order : int
-        Its place in the ladder.
+        The rung's position in the ladder; 0 for production kernels.
     summary, file : str
         Its idea in a line, and its source under kernels/.
     """
@@ -49,16 +51,28 @@ class KernelInfo:
     sizes: tuple[int, ...]
     pads: tuple[int, ...]
     dtypes: tuple[str, ...] = field(repr=False)
-    choice: bool = field(repr=False)
-    ceiling: bool = field(repr=False)
+    role: str = field(repr=False)
+    default: bool = field(repr=False)
     order: int = field(repr=False)
     summary: str = field(repr=False)
     file: str = field(repr=False)
 
     @property
-    def role(self) -> str:
-        """The word for it: "default" where `choice`, "ceiling" where `ceiling`, else ""."""
-        return "default" if self.choice else "ceiling" if self.ceiling else ""
+    def choice(self) -> bool:
+        """The former name of `default`."""
+        warnings.warn("KernelInfo.choice: it is now called default", DeprecationWarning, stacklevel=2)
+        return self.default
+
+    @property
+    def ceiling(self) -> bool:
+        """The former name of ``role == "ceiling"``."""
+        warnings.warn('KernelInfo.ceiling: it is now role == "ceiling"', DeprecationWarning, stacklevel=2)
+        return self.role == "ceiling"
+
+    @property
+    def label(self) -> str:
+        """What lists put before the summary: "default", "production", "ceiling" or ""."""
+        return "default" if self.default else "" if self.role == "rung" else self.role
 
     @property
     def size_name(self) -> str:
@@ -81,7 +95,7 @@ class KernelInfo:
 
 
 def kernels(op: str | None = None) -> list[KernelInfo]:
-    """The kernels, in the order in which they are worth reading.
+    """The kernels: for each op its ladder in reading order, then its production kernels.
 
     Parameters
     ----------
@@ -91,7 +105,6 @@ def kernels(op: str | None = None) -> list[KernelInfo]:
     Returns
     -------
     list of KernelInfo
-        Those of `op` are its ladder.
 
     Raises
     ------
@@ -105,15 +118,19 @@ def kernels(op: str | None = None) -> list[KernelInfo]:
     ['static', 'dynamic', 'carved']
     """
     rows = [KernelInfo(**row) for row in _core.kernel_rows()]
-    return rows if op is None else _ladder(rows, op)
+    return rows if op is None else _rows_of(rows, op)
 
 
-def _ladder(rows: list[KernelInfo], op: str) -> list[KernelInfo]:
-    """The rows of one op."""
-    ladder = [row for row in rows if row.op == op]
-    if not ladder:
+def _rows_of(rows: list[KernelInfo], op: str) -> list[KernelInfo]:
+    found = [row for row in rows if row.op == op]
+    if not found:
         raise ValueError(f"op: expected one of {', '.join(dict.fromkeys(row.op for row in rows))}; got {op!r}")
-    return ladder
+    return found
+
+
+def ladder_of(op: str) -> list[KernelInfo]:
+    """The rungs of an op and its ceilings, from the bottom up."""
+    return [row for row in kernels(op) if row.role != "production"]
 
 
 def source(op: str, name: str) -> str:
@@ -140,46 +157,68 @@ def source(op: str, name: str) -> str:
     >>> "__syncthreads()" in smemkit.source("matmul", "tiled")
     True
     """
-    ladder = {row.name: row for row in _ladder(kernels(), op)}
+    rows = {row.name: row for row in _rows_of(kernels(), op)}
     if renamed := _core.renamed_kernels().get((op, name)):
         warnings.warn(f"name: {name!r} is now called {renamed!r}", DeprecationWarning, stacklevel=2)
         name = renamed
-    if name not in ladder:
-        raise ValueError(f"name: expected one of {op}'s kernels, {', '.join(ladder)}; got {name!r}")
-    return importlib.resources.files("smemkit._kernels").joinpath(ladder[name].file).read_text(encoding="utf-8")
+    if name not in rows:
+        raise ValueError(f"name: expected one of {op}'s kernels, {', '.join(rows)}; got {name!r}")
+    return importlib.resources.files("smemkit._kernels").joinpath(rows[name].file).read_text(encoding="utf-8")
 
 
 @cache
 def sources() -> dict[str, str]:
-    """The texts under kernels/ that have kernels or parts of them: "transpose/40_padded.cu" → its text."""
-    root = importlib.resources.files("smemkit._kernels")
-    files = [file for folder in root.iterdir() if folder.is_dir() for file in folder.iterdir()]
-    return {
-        f"{Path(str(file)).parent.name}/{file.name}": file.read_text(encoding="utf-8")
-        for file in files
-        if file.name.endswith((".cu", ".cuh"))
-    }
+    """The texts under kernels/ that have kernels or parts of them: "transpose/ladder/40_padded.cu" → its text."""
+    return dict(_sources_in(importlib.resources.files("smemkit._kernels"), ""))
+
+
+def _sources_in(folder: Traversable, path: str) -> Iterator[tuple[str, str]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _sources_in(entry, f"{path}{entry.name}/")
+        elif entry.name.endswith((".cu", ".cuh")):
+            yield path + entry.name, entry.read_text(encoding="utf-8")
 
 
 def reading_order() -> str:
-    """kernels/README.md: for each op its ladder, from the bottom up, in Markdown."""
+    """kernels/README.md: for each op its ladder, from the bottom up, and its production kernels, in Markdown."""
     lines = [
         "# The kernels, in reading order",
         "",
         "Generated from kernels.def by `python -m smemkit kernels --markdown`: edit that, not this.",
         "",
-        "A file is one rung: the idea, the kernel, its launcher. Read a ladder from the bottom up; the difference",
-        "between two rungs is the lesson. The default is what `kernel=None` takes, and the first tile,",
-        "block size and pad are what it takes them with.",
+        "A file in `ladder/` is one rung: the idea, the kernel, its launcher. Read a ladder from the bottom up:",
+        "the difference between two rungs is the lesson. The files in `production/` are what `kernel=None` takes,",
+        "as long as they need to be, for every shape, dtype and layout. The default is taken unless the op's",
+        "policy (`csrc/ops/`) prefers another one. The first tile, block size and pad are the defaults.",
+        "",
+        *_HOW_TO_ADD,
     ]
-    for op, ladder in groupby(kernels(), key=lambda row: row.op):
-        lines += ["", f"## {op}", "", "| kernel | needs | options | idea |", "|---|---|---|---|"]
-        for row in ladder:
-            options = [f"{row.size_name} {_values(row.sizes)}"] if row.sizes else []
-            options += [f"pad {_values(row.pads)}"] if row.pads else []
-            idea = f"**{row.role}:** {row.summary}" if row.role else row.summary
-            lines.append(f"| [{row.name}]({row.file}) | {_NEEDS[row.needs]} | {'; '.join(options)} | {idea} |")
+    for op, rows in groupby(kernels(), key=lambda row: row.op):
+        lines += ["", f"## {op}", *_table([row for row in rows if row.role != "production"])]
+        if production := [row for row in kernels(op) if row.role == "production"]:
+            lines += ["", f"### {op}, in production", *_table(production)]
     return "\n".join(lines) + "\n"
+
+
+_HOW_TO_ADD = [
+    "- **A rung**: one file in `ladder/`, one row in `kernels.def`. Build, tests and benchmarks follow.",
+    "- **A production kernel**: one file in `production/`, one row, and a place in the policy under `csrc/ops/`.",
+    "- **A dtype**: its bit and name in `kernels.h` and `csrc/python/dtypes.c`, its type in `common/types.cuh`.",
+    "- **An operation**: its arguments as a struct in `kernels.h`, its folder here, its file in `csrc/ops/`, its",
+    "  function in `smemkit/ops.py`.",
+    "- **A device**: an implementation of `csrc/device/device.h`.",
+]
+
+
+def _table(rows: list[KernelInfo]) -> Iterator[str]:
+    """The rows as a table in Markdown."""
+    yield from ["", "| kernel | needs | options | idea |", "|---|---|---|---|"]
+    for row in rows:
+        options = [f"{row.size_name} {_values(row.sizes)}"] if row.sizes else []
+        options += [f"pad {_values(row.pads)}"] if row.pads else []
+        idea = f"**{row.label}:** {row.summary}" if row.label in ("default", "ceiling") else row.summary
+        yield f"| [{row.name}]({row.file}) | {_NEEDS[row.needs]} | {'; '.join(options)} | {idea} |"
 
 
 def _values(values: tuple[int, ...]) -> str:

@@ -68,7 +68,7 @@ REDUCTIONS = (
     "argmax",
     "count_nonzero",
 )
-OPS_WITHOUT_ATOMIC = ("var", "std", "argmin", "argmax")  # their partial results are more than one number
+PRODUCTION_REDUCTIONS = ("rows", "rowwise", "columns", "small_columns")  # kernels that take every op and axis
 OPS_WITH_KERNEL = ("sum", "prod", "min", "max")  # their functions take kernel= and block_size=
 FAMILIES = {
     "matmul": ("matmul",),
@@ -529,6 +529,7 @@ def _reduction(problem, x):
             getattr(np, op)(np.zeros(x.shape), axis)  # a wrong axis is reported first
             raise TypeError("a variance is not an integer")
     numpys = np.asarray(getattr(np, op)(x, axis=axis, keepdims=keepdims, **options))
+    _raise_unless(not _rung_refuses(problem, x), ValueError("kernel: … expected kernel=None"))
     scalar, dtype = numpys.ndim == 0, numpys.dtype
     if op in ("min", "max", "any", "all", "argmin", "argmax", "count_nonzero") or kind(dtype) in "bui":
         return ExpectedResult((), numpys, None, dtype, scalar)
@@ -552,6 +553,17 @@ def _reduction(problem, x):
     if unit < 2.0 ** -SIGNIFICAND_BITS[PARTS.get(dtype.name, dtype.name)]:  # the result is rounded at the end
         bound = bound + half_ulp(_abs(values) + bound, dtype)
     return ExpectedResult((), values, bound, dtype, scalar, loose=loose, negative=negative)
+
+
+def _rung_refuses(problem, x):
+    """Whether a rung is asked for what it does not compute: it takes sum, prod, min and max of real numbers over
+    the whole array or its last axes."""
+    if not problem.named or problem["kernel"] in PRODUCTION_REDUCTIONS:
+        return False
+    dtype, axis = DTYPES[problem["dtype"]] if problem["dtype"] else x.dtype, problem["axis"]
+    axes = range(x.ndim) if axis is None else sorted(a % x.ndim for a in np.atleast_1d(np.array(axis, int)))
+    takes_op = problem.op in OPS_WITH_KERNEL and not (problem.op == "sum" and problem["dtype"] == "bool")
+    return not takes_op or kind(dtype) == "c" or list(axes) != list(range(x.ndim - len(axes), x.ndim))
 
 
 def _as_element(value, dtype):
@@ -1040,11 +1052,12 @@ def _draw_kernel(choose, rows, op, *dtypes):
     """Keywords that select a kernel by its name, by an option, or not at all."""
     names = [dtype and DTYPES[dtype].name for dtype in dtypes]
     rows = [row for row in rows or () if row.op == op and all(name in row.dtypes for name in names)]
+    rows = [row for row in rows if row.name != "in_place"]  # which takes its operand as `out` only
     row = choose((None, None, *rows))
     if row is None:
         return {}
     options = choose(({}, *row.variants))
-    return options if row.choice and options and chance(choose, 3) else {"kernel": row.name, **options}
+    return options if row.default and options and chance(choose, 3) else {"kernel": row.name, **options}
 
 
 @functools.cache
@@ -1155,9 +1168,12 @@ def _draw_reduction(choose, rows, op):
     if function == "reduce":
         keywords["op"] = op
     if function == "reduce" or op in OPS_WITH_KERNEL:
-        if op in OPS_WITHOUT_ATOMIC:
-            rows = [row for row in rows or () if row.name != "atomic"]
         keywords |= _draw_kernel(choose, rows, "reduce", dtype, target or dtype)
+        refused = Problem(function, (operand,), keywords).answer.errors and not chance(choose, 8)
+        if refused and keywords.keys() & {"kernel", "block_size"}:  # mostly a kernel that takes the problem
+            keywords = {name: value for name, value in keywords.items() if name not in ("kernel", "block_size")}
+            production = [row for row in rows or () if row.name in PRODUCTION_REDUCTIONS]
+            keywords |= _draw_kernel(choose, production, "reduce", dtype, target or dtype)
     keywords = {name: value for name, value in keywords.items() if name != "axis" or value is not None}
     return Problem(function, (operand,), keywords)
 

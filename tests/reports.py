@@ -4,7 +4,7 @@ import smemkit
 from smemkit.report import Fault, LaunchReport, LineReport, Report
 
 LANES = range(32)
-UNPADDED = "transpose/30_unpadded.cu"
+UNPADDED = "transpose/ladder/30_unpadded.cu"
 KERNEL = "kernel.cu"
 SOURCE = """\
 __global__ void halo(const float *x, float *y, int n)

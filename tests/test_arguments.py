@@ -257,15 +257,26 @@ def test_argmin_rejects_float_out(device, op):
     refused(TypeError, message, "reduce", (X,), op=op, out=np.zeros(()), device=device)
 
 
-@pytest.mark.parametrize("op", ["argmin", "argmax", "var", "std"])
-def test_atomic_rejects_ops_with_wide_state(device, op):
-    message = f"kernel: 'atomic' has no '{op}', whose partial results are more than one number"
+@pytest.mark.parametrize("op", ["mean", "argmin", "argmax", "var", "std", "any", "all", "count_nonzero"])
+def test_a_rung_says_which_ops_it_takes(device, op):
+    message = f"kernel: 'atomic' computes sum, prod, min and max; expected kernel=None for '{op}'"
     refused(ValueError, message, "reduce", (X,), op=op, kernel="atomic", device=device)
 
 
-def test_a_kernel_says_which_dtypes_it_takes(device):
-    message = "bfloat16, float32 or float64 for kernel 'atomic', got complex64"
-    refused(TypeError, message, "reduce", (X.astype("c8"),), kernel="atomic", device=device)
+def test_a_rung_refuses_the_sum_of_bools_as_bool(device):
+    message = "kernel: 'tree' computes sum, prod, min and max; expected kernel=None for 'sum'"
+    refused(ValueError, message, "reduce", (X > 0,), dtype="bool", kernel="tree", device=device)
+
+
+def test_a_rung_says_which_dtypes_it_takes(device):
+    message = "bfloat16, float32 or float64 for kernel 'atomic', got complex64; kernel=None takes more dtypes"
+    refused(ValueError, message, "reduce", (X.astype("c8"),), kernel="atomic", device=device)
+
+
+@pytest.mark.parametrize("axis", [0, (0, 2), 1, -2], ids=str)
+def test_a_rung_says_which_axes_it_takes(device, axis):
+    message = f"kernel: 'tree' reduces the whole array or its last axes; expected kernel=None for axis={axis!r}"
+    refused(ValueError, message, "reduce", (np.ones((2, 3, 4)),), axis=axis, block_size=32, device=device)
 
 
 @pytest.mark.parametrize("op", ["mean", "var", "std"])

@@ -42,15 +42,17 @@ ROWS = build.read_table((KERNELS / "kernels.def").read_text())
 
 
 def test_every_row_has_its_file_and_every_file_its_row():
-    files = {str(file.relative_to(KERNELS)) for file in KERNELS.glob("*/[0-9]*.c*")}
+    files = {str(file.relative_to(KERNELS)) for file in KERNELS.glob("*/*/*.c*") if file.suffix != ".cuh"}
     assert {row.source for row in ROWS} == files
 
 
 def test_read_table_ignores_comments():
-    text = '/* KERNEL(op, name, order, needs, cpu)\n */\nKERNEL(matmul, wgmma, 90, SM_90A, NO_CPU,\n "")\n'
-    assert build.read_table(text) == [build.Row("matmul", "wgmma", 90, "SM_90A", False)]
-    assert build.read_table(text)[0].source == "matmul/90_wgmma.cu"
-    assert build.Row("matmul", "sequential", 0, "HOST", True).source == "matmul/00_sequential.c"
+    text = "/* KERNEL(op, name, order, needs, cpu)\n */\n"
+    text += 'KERNEL(matmul, wgmma, 90, SM_90A, NO_CPU, EVERY, RUNG,\n "")\n'
+    assert build.read_table(text) == [build.Row("matmul", "wgmma", 90, "SM_90A", False, "RUNG")]
+    assert build.read_table(text)[0].source == "matmul/ladder/90_wgmma.cu"
+    assert build.Row("matmul", "sequential", 0, "HOST", True, "RUNG").source == "matmul/ladder/00_sequential.c"
+    assert build.Row("reduce", "rows", 0, "ANY", True, "PRODUCTION").source == "reduce/production/rows.cu"
 
 
 # ---- which GPUs -------------------------------------------------------------------------------------------------

@@ -259,7 +259,7 @@ def test_set_num_threads_requires_an_integer(count):
 
 
 def test_eight_threads_call_all_operations_at_once(device):
-    rows = [row for row in smemkit.kernels() if row.choice]
+    rows = [row for row in smemkit.kernels() if row.default]
     kernels = [Kernel(row, dtype, default=True) for row in rows for dtype in row.dtypes]
     problems = [(kernel, *small_problem(kernel.row.op, kernel.dtype)) for kernel in kernels]
     start, failures, rounds = threading.Barrier(8), [], 5

@@ -15,7 +15,7 @@ from tiers import times
 
 import smemkit
 
-KERNELS = [None, "single_pass", "columns", "small_columns"]
+KERNELS = [None, "rows", "columns", "small_columns"]
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 ROWS = [  # reduced along axis 1
     (3, 1),

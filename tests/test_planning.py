@@ -53,23 +53,23 @@ def test_plan_has_the_launches_of_the_call(device, name, n):
     [
         (CALLS["matmul"](kernel="tiled"), ["convert strided", "matmul tiled, tile 32, precision highest"]),
         (("matmul", (X, X[:9].T.copy()), {"tile": 8}), ["matmul tiled, tile 8, precision highest"]),
-        (CALLS["sum of all"](), ["reduce single_pass"]),
+        (CALLS["sum of all"](), ["reduce rows"]),
         (CALLS["sum of columns"](), ["reduce small_columns"]),
         (("sum", (np.ones((40_000, 3), np.int32), 1), {}), ["reduce rowwise"]),
         (("sum", (np.ones((30_000, 3), np.int32), 1), {}), ["reduce small_columns"]),
-        (("sum", (np.ones((30_000, 3), np.float32), 1), {}), ["reduce single_pass"]),
-        (("sum", (np.ones((70_000, 2), np.int64), 1), {}), ["reduce single_pass"]),
+        (("sum", (np.ones((30_000, 3), np.float32), 1), {}), ["reduce rows"]),
+        (("sum", (np.ones((70_000, 2), np.int64), 1), {}), ["reduce rows"]),
         (("sum", (np.ones((70_000, 2), np.int32), 1), {}), ["reduce rowwise"]),
-        (("sum", (np.ones((9000, 2), np.float16), 1), {}), ["reduce single_pass"]),
+        (("sum", (np.ones((9000, 2), np.float16), 1), {}), ["reduce rows"]),
         (("sum", (np.ones((8000, 2), np.float16), 1), {}), ["reduce small_columns"]),
-        (("var", (np.zeros((5000, 301), np.float32), 1), {}), ["reduce single_pass"]),
+        (("var", (np.zeros((5000, 301), np.float32), 1), {}), ["reduce rows"]),
         (("sum", (np.zeros((5000, 301), np.float32), 1), {}), ["reduce small_columns"]),
-        (("sum", (np.zeros((5000, 301), np.float16), 1), {}), ["reduce single_pass"]),
+        (("sum", (np.zeros((5000, 301), np.float16), 1), {}), ["reduce rows"]),
         (("sum", (np.zeros((200_000, 30, 3), np.int8), 1), {}), ["reduce small_columns"]),
         (("sum", (np.zeros((60_000, 30, 10), np.int8), 1), {}), ["reduce columns"]),
         (CALLS["tree"](), ["reduce tree, block_size 32"]),
         (CALLS["argmax"](), ["reduce rowwise"]),
-        (CALLS["transpose"](), ["transpose vectorized"]),
+        (CALLS["transpose"](), ["transpose tiles"]),
         (("transpose", (X,), {"pad": 2}), ["transpose padded, tile 32, pad 2"]),
         (CALLS["no movement"](), ["transpose small"]),
         (CALLS["nothing"](), ["no launch"]),
@@ -86,7 +86,7 @@ def test_arrays_of_the_device(device):
     x, out = on(device, X), on(device, poison((90, 70), "float32"))
     with launching(0):
         plan = smemkit.plan("transpose", x, out=out)
-    assert plan.kernels == ("vectorized",)
+    assert plan.kernels == ("tiles",)
     assert_array_equal(out.numpy(), poison((90, 70), "float32"))
     smemkit.transpose(x, out=out)  # which is not taken for the call that was planned
     assert_array_equal(out.numpy(), X.T)

@@ -1,7 +1,5 @@
 """The table is the only list of kernels: files, README, sources and launches agree with it."""
 
-import re
-
 import numpy as np
 import pytest
 from cases import DTYPES, ROOT, each_kernel, launching, run_python, small_problem
@@ -9,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 import smemkit
 from smemkit import records
-from smemkit.table import reading_order
+from smemkit.table import ladder_of, reading_order
 
 ROWS = smemkit.kernels()
 OPS = list(dict.fromkeys(row.op for row in ROWS))
@@ -37,14 +35,18 @@ def test_every_row_has_its_file(row):
 
 @each_row
 def test_every_row_is_complete(row):
-    assert re.fullmatch(rf"{row.op}/{row.order:02}_{row.name}\.{'c' if row.needs == 'host' else 'cu'}", row.file)
+    suffix = "c" if row.needs == "host" else "cu"
+    place = f"production/{row.name}" if row.role == "production" else f"ladder/{row.order:02}_{row.name}"
+    assert row.file == f"{row.op}/{place}.{suffix}"
+    assert row.role in ("rung", "production", "ceiling")
     assert row.needs in ("host", "any", "sm_80", "sm_90a")
     assert row.summary
     assert row.dtypes
     assert all(np.dtype(dtype).name == dtype for dtype in row.dtypes)
     assert len(set(row.sizes)) == len(row.sizes)
     assert len(set(row.pads)) == len(row.pads)
-    assert not (row.choice and row.ceiling)
+    assert not (row.default and row.role == "ceiling")
+    assert row.role != "production" or row.order == 0
     assert "cpu" in row.devices or row.needs != "host"
 
 
@@ -57,20 +59,23 @@ def test_variants_are_all_combinations_the_default_first(row):
 
 @each_operation
 def test_every_op_has_one_default(op):
-    assert [row.role for row in smemkit.kernels(op)].count("default") == 1
-    assert [row.choice for row in smemkit.kernels(op)].count(True) == 1
+    assert [row.label for row in smemkit.kernels(op)].count("default") == 1
+    assert [row.default for row in smemkit.kernels(op)].count(True) == 1
 
 
 @each_op
 def test_a_ladder_is_in_order(op):
-    orders = [row.order for row in smemkit.kernels(op)]
-    assert orders == sorted(set(orders))
-    assert all(row.op == op for row in smemkit.kernels(op))
+    ladder = ladder_of(op)
+    assert [row.order for row in ladder] == sorted({row.order for row in ladder})
+    rest = smemkit.kernels(op)[len(ladder) :]
+    assert [*ladder, *rest] == smemkit.kernels(op)
+    assert all(row.op == op for row in ladder)
+    assert all(row.role == "production" for row in rest)
 
 
 @each_operation
 def test_the_default_runs_wherever_smemkit_runs(op):
-    (default,) = (row for row in smemkit.kernels(op) if row.choice)
+    (default,) = (row for row in smemkit.kernels(op) if row.default)
     assert "cpu" in default.devices
     assert default.needs == "any"
 
@@ -121,7 +126,15 @@ def test_a_call_is_a_launch(device, kernel):
     operands, expected = small_problem(kernel.row.op, kernel.dtype)
     with launching(1):
         result = kernel(*operands, device=device)
-    assert_array_equal(result, operands[0] if kernel.row.ceiling else expected)
+    assert_array_equal(result, operands[0] if kernel.row.role == "ceiling" else expected)
+
+
+def test_deprecated_properties_warn():
+    copy = smemkit.kernels("transpose")[1]
+    with pytest.warns(DeprecationWarning, match="choice: it is now called default"):
+        assert not copy.choice
+    with pytest.warns(DeprecationWarning, match='ceiling: it is now role == "ceiling"'):
+        assert copy.ceiling
 
 
 def test_deprecated_kernel_names_warn():

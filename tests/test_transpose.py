@@ -52,7 +52,7 @@ EMPTY = [(0, 0), (0, 5), (5, 0)]
 
 def turned(kernel, x):
     """What the kernel has to make of `x`."""
-    return x if kernel.row.ceiling else x.T
+    return x if kernel.row.role == "ceiling" else x.T
 
 
 def scrambled(shape, dtype):
@@ -84,7 +84,7 @@ def test_vectors_and_their_edges(device, kernel):
     for shape in VECTORS:
         x = scrambled(shape, kernel.dtype)
         axes = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
-        expected = x if kernel.row.ceiling else x.transpose(axes)
+        expected = x if kernel.row.role == "ceiling" else x.transpose(axes)
         out = on(device, poison(expected.shape, x.dtype))
         with launching(1):
             kernel(on(device, x), axes, out=out)
@@ -111,7 +111,7 @@ def test_bits_are_moved_and_not_computed(device, kernel):
     size = np.dtype(kernel.dtype).itemsize
     bits = np.random.default_rng(0).integers(0, 256, (33, 35, size), np.uint8)  # NaNs with payloads among them
     x = bits.view(kernel.dtype)[..., 0]
-    expected = bits if kernel.row.ceiling else bits.transpose(1, 0, 2)
+    expected = bits if kernel.row.role == "ceiling" else bits.transpose(1, 0, 2)
     for result in (transposed(kernel, device, x), kernel(x, device=device)):
         assert_array_equal(result[..., None].view(np.uint8), expected)
 
@@ -173,7 +173,7 @@ PERMUTED = [  # shape, axes
 @pytest.mark.parametrize(("shape", "axes"), PERMUTED, ids=str)
 def test_any_permutation_of_any_dimensions(device, kernel, shape, axes):
     x = numbered(shape, kernel.dtype)
-    expected = x if kernel.row.ceiling else np.transpose(x, axes)
+    expected = x if kernel.row.role == "ceiling" else np.transpose(x, axes)
     for operand in (x, on(device, x)):
         result = smemkit.asnumpy(kernel(operand, axes, device=device))
         assert_array_equal(result, expected, strict=True)
@@ -208,7 +208,7 @@ def test_strided_views_and_strided_out(device, kernel):
         for left, right in (0, 3), (3, 2), (16, 16):
             x, inside = framed(shape, kernel.dtype, left, right)
             axes = None if len(shape) == 2 else (2, 0, 1)
-            expected = x[inside] if kernel.row.ceiling else x[inside].transpose(axes)
+            expected = x[inside] if kernel.row.role == "ceiling" else x[inside].transpose(axes)
             whole, place = framed(expected.shape, kernel.dtype, right, left)
             out = on(device, whole)
             kernel(on(device, x)[inside], axes, out=out[place])
@@ -225,7 +225,7 @@ def test_rows_at_any_offset_in_a_sector(device, dtype, rows):
         whole = poison((90, 33, begin + rows + gap), dtype)
         out = on(device, whole)
         inside = np.s_[:, :, begin : begin + rows]
-        smemkit.transpose(on(device, x), (0, 2, 1), kernel="vectorized", out=out[inside])
+        smemkit.transpose(on(device, x), (0, 2, 1), kernel="tiles", out=out[inside])
         whole[inside] = x.transpose(0, 2, 1)  # and nothing else
         assert_array_equal(out.numpy(), whole, err_msg=f"{begin} {gap}")
 
@@ -249,7 +249,7 @@ def test_rows_of_odd_lengths_are_read_by_sectors(device, dtype, shape, past):
     whole = poison((past + expected.size + 40,), dtype)
     out, inside = on(device, whole), np.s_[past : past + expected.size]
     x = on(device, flat)[past:].reshape(shape)
-    smemkit.transpose(x, axes, kernel="vectorized", out=out[inside].reshape(expected.shape))
+    smemkit.transpose(x, axes, kernel="tiles", out=out[inside].reshape(expected.shape))
     whole[inside] = expected.ravel()  # and nothing else
     assert_array_equal(out.numpy(), whole)
 
@@ -263,7 +263,7 @@ def test_whole_vectors_in_tiles_that_are_not_full(device, dtype, shape):
     axes = (1, 0) if len(shape) == 2 else (0, 2, 1)
     whole = poison((2, *shape[:-2], shape[-1], shape[-2]), dtype)
     out = on(device, whole)
-    smemkit.transpose(on(device, x), axes, kernel="vectorized", out=out[0])
+    smemkit.transpose(on(device, x), axes, kernel="tiles", out=out[0])
     whole[0] = x.transpose(axes)  # and nothing else
     assert_array_equal(out.numpy(), whole)
 
@@ -306,7 +306,7 @@ LAST_AXIS_FIXED = [  # shape of x, for axes 1, 0, 2
 def test_segments_are_copied_as_segments(device, kernel):
     for shape in LAST_AXIS_FIXED:
         x = scrambled(shape, kernel.dtype)
-        expected = x if kernel.row.ceiling else x.transpose(1, 0, 2)
+        expected = x if kernel.row.role == "ceiling" else x.transpose(1, 0, 2)
         assert_array_equal(smemkit.asnumpy(kernel(on(device, x), (1, 0, 2))), expected, strict=True)
 
 
@@ -321,7 +321,7 @@ SHORT_FAST_AXES = [  # the fastest axis of x and that of the result are short, a
 ]
 
 
-@pytest.mark.parametrize("kernel", [None, "vectorized", "narrow", "small", "boxes"])
+@pytest.mark.parametrize("kernel", [None, "tiles", "narrow", "small", "boxes"])
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.covering(1)
 def test_boxes_and_their_edges(device, kernel, dtype):
@@ -412,7 +412,7 @@ POLICY_CHOICES = [  # shape, dtype, axes, the rung that is taken
     ((600, 700, 9), "float32", (1, 0, 2), "segments"),
     ((800, 900, 3), "float32", (1, 0, 2), "boxes"),
     ((3, 16384), "float16", (1, 0), "small"),
-    ((1000, 1000), "float32", (1, 0), "vectorized"),
+    ((1000, 1000), "float32", (1, 0), "tiles"),
     ((50_000, 33), "float32", (1, 0), "narrow"),
     ((33, 50_000), "float32", (1, 0), "narrow"),
     ((40_000, 8), "uint8", (1, 0), "narrow"),
@@ -437,7 +437,7 @@ def permutations(draw):
     return shape, begin, draw(st.permutations(range(ndim)))
 
 
-@pytest.mark.parametrize("kernel", [None, "vectorized", "segments", "narrow", "small", "boxes"])
+@pytest.mark.parametrize("kernel", [None, "tiles", "segments", "narrow", "small", "boxes"])
 @given(permutations(), st.sampled_from(SIZES))
 def test_random_permutations_of_views(kernel, case, dtype):
     shape, begin, axes = case
@@ -469,9 +469,27 @@ def test_squares_are_transposed_in_place_in_one_launch(device, shape, dtype):
 def test_every_kernel_supports_out_that_is_the_operand(device, kernel, shape):
     x = scrambled(shape, kernel.dtype)
     array = on(device, x)
-    out = array if kernel.row.ceiling else array.reshape(shape[::-1])
+    out = array if kernel.row.role == "ceiling" else array.reshape(shape[::-1])
     kernel(array, out=out)
     assert_array_equal(out.numpy(), turned(kernel, x))
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.parametrize("shape", [(33, 33), (64, 64)], ids=str)
+def test_in_place_by_name(device, shape, dtype):
+    x = scrambled(shape, dtype)
+    array = on(device, x)
+    assert smemkit.plan("transpose", array, kernel="in_place", out=array).kernels == ("in_place",)
+    with launching(1):
+        smemkit.transpose(array, kernel="in_place", out=array)
+    assert_array_equal(array.numpy(), x.T)
+
+
+def test_in_place_refuses_all_else(device):
+    square, oblong = (on(device, np.zeros(shape, np.float32)) for shape in ((8, 8), (8, 9)))
+    for x, out in ((square, None), (oblong, oblong.reshape(9, 8)), (square.numpy(), None)):
+        with pytest.raises(ValueError, match=r"kernel: 'in_place' takes square .*; expected kernel=None"):
+            smemkit.transpose(x, kernel="in_place", out=out, device=device)
 
 
 def test_square_view_is_transposed_in_place(device):
@@ -497,7 +515,7 @@ def asked(x, kernel):
 
 
 @pytest.mark.parametrize("dtype", SIZES)
-@pytest.mark.parametrize("kernel", ["swizzled", "vectorized"])
+@pytest.mark.parametrize("kernel", ["swizzled", "vectorized", "tiles"])
 def test_tiles_have_no_bank_conflicts(kernel, dtype):
     conflicts, moved, there = asked(np.zeros((128, 256), dtype), kernel)
     assert conflicts == 0
@@ -507,7 +525,7 @@ def test_tiles_have_no_bank_conflicts(kernel, dtype):
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.covering(most=1)
 def test_large_transposes_have_no_bank_conflicts(dtype):
-    conflicts, moved, there = asked(np.zeros((1152, 1280), dtype), "vectorized")
+    conflicts, moved, there = asked(np.zeros((1152, 1280), dtype), "tiles")
     assert conflicts == 0
     assert moved == there
 
@@ -516,15 +534,15 @@ def test_large_transposes_have_no_bank_conflicts(dtype):
 @pytest.mark.slow
 def test_odd_rows_are_read_by_whole_sectors(dtype, shape):
     x = np.zeros(shape, dtype)
-    assert smemkit.check(smemkit.transpose, x, kernel="vectorized").launches[0].kernel == "transpose_sectors"
-    conflicts, moved, there = asked(x, "vectorized")
+    assert smemkit.check(smemkit.transpose, x, kernel="tiles").launches[0].kernel == "transpose_sectors"
+    conflicts, moved, there = asked(x, "tiles")
     assert conflicts == 0
     assert moved < 1.3 * there
 
 
 @pytest.mark.parametrize("dtype", SIZES)
 def test_odd_rows_cost_their_edges_alone(dtype):
-    conflicts, moved, there = asked(np.zeros((383, 385), dtype), "vectorized")
+    conflicts, moved, there = asked(np.zeros((383, 385), dtype), "tiles")
     assert conflicts < there // 20
     assert (
         moved < {1: 4.5, 2: 1.9, 4: 1.4}.get(np.dtype(dtype).itemsize, 1.2) * there
@@ -549,7 +567,7 @@ def test_boxes_are_accessed_in_segments(dtype):
     assert moved < 3 * (2 * x.nbytes // 32)  # in words, each of which asks for a sector
 
 
-@pytest.mark.parametrize("kernel", ["vectorized", "segments", "narrow", "small", "boxes"])
+@pytest.mark.parametrize("kernel", ["tiles", "segments", "narrow", "small", "boxes"])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float64"])
 @pytest.mark.covering(1)
 def test_strided_transposes_have_no_faults(kernel, dtype):

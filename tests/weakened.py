@@ -242,10 +242,18 @@ def cases() -> dict[str, Case]:
         textbook(
             "warp_reduce", "deviceReduceKernel", (2, 128), np.ones(1000, np.float16), np.zeros(1, np.float32), 1000
         ),
-        rung("reverse/10_static.cu", "reverse_static", "<float>", (2, 64), floats(128), floats(128), 128),
-        rung("reverse/20_dynamic.cu", "reverse_dynamic", "<float>", (2, 64, 256), floats(128), floats(128), 128),
+        rung("reverse/ladder/10_static.cu", "reverse_static", "<float>", (2, 64), floats(128), floats(128), 128),
         rung(
-            "transpose/30_unpadded.cu",
+            "reverse/ladder/20_dynamic.cu",
+            "reverse_dynamic",
+            "<float>",
+            (2, 64, 256),
+            floats(128),
+            floats(128),
+            128,
+        ),
+        rung(
+            "transpose/ladder/30_unpadded.cu",
             "transpose_unpadded",
             "<float, 32>",
             (1, (32, 8)),
@@ -256,7 +264,7 @@ def cases() -> dict[str, Case]:
             corner,
         ),
         rung(
-            "transpose/40_padded.cu",
+            "transpose/ladder/40_padded.cu",
             "transpose_padded",
             "<float, 32, 1>",
             (1, (32, 8)),

@@ -5,34 +5,25 @@
 #define NO_CPU    false
 #define LIST(...) ((const int[]){__VA_ARGS__, -1})
 #define NONE      ((const int[]){-1})
-enum role { RUNG, CHOICE, CEILING };
 
-enum {
-#define KERNEL(op, name, ...) INDEX_##op##_##name,
-#include "kernels.def"
-#undef KERNEL
-    ROW_COUNT
-};
-
-#define KERNEL(op_, name_, order_, needs_, cpu_, dtypes_, sizes_, pads_, role_, summary_) \
-    {.op = OP_##op_,                                                                      \
-     .name = #name_,                                                                      \
-     .order = order_,                                                                     \
-     .needs = needs_,                                                                     \
-     .cpu = cpu_,                                                                         \
-     .ceiling = role_ == CEILING,                                                         \
-     .choice = role_ == CHOICE,                                                           \
-     .dtypes = dtypes_,                                                                   \
-     .sizes = sizes_,                                                                     \
-     .pads = pads_,                                                                       \
-     .summary = summary_,                                                                 \
-     .index = INDEX_##op_##_##name_},
-const struct kernel_row kernel_rows[] = {
+#define KERNEL(op_, name_, order_, needs_, cpu_, dtypes_, sizes_, pads_, role_, traits_, summary_) \
+    {.op = OP_##op_,                                                                               \
+     .name = #name_,                                                                               \
+     .order = order_,                                                                              \
+     .needs = needs_,                                                                              \
+     .cpu = cpu_,                                                                                  \
+     .role = role_,                                                                                \
+     .traits = traits_,                                                                            \
+     .dtypes = dtypes_,                                                                            \
+     .sizes = sizes_,                                                                              \
+     .pads = pads_,                                                                                \
+     .summary = summary_,                                                                          \
+     .index = ROW_##op_##_##name_},
+const struct kernel_row kernel_rows[ROW_COUNT] = {
 #include "kernels.def"
 };
-const int kernel_row_count = ROW_COUNT;
 
-const struct kernel_rename kernel_renames[] = {{OP_transpose, "runs", "segments"}, {0}};
+const struct kernel_rename kernel_renames[] = {{OP_transpose, "runs", ROW_transpose_segments}, {0}};
 
 const kernel_launcher *checked_launchers;
 

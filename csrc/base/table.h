@@ -24,28 +24,40 @@ enum op {
 };
 enum needs { HOST = 0, ANY = 75, SM_80 = 80, SM_90A = 90 };
 
+enum role { RUNG, PRODUCTION, CEILING };
+enum traits { DEFAULT = 1 << 0, ANY_STRIDES = 1 << 1, WORK_SPLIT = 1 << 2, ROWS_ONLY = 1 << 3 };
+
+/* The rows by name, as indices of kernel_rows: ROW_transpose_tiles */
+enum kernel_index {
+#define KERNEL(op, name, ...) ROW_##op##_##name,
+#include "kernels.def"
+#undef KERNEL
+    ROW_COUNT
+};
+
+/* See kernels/kernels.def. */
 struct kernel_row {
     enum op op;
     const char *name;
     int order;
     enum needs needs;
-    bool cpu;         /* the executor runs it too */
-    bool ceiling;     /* an upper bound of the op's speed, not the op */
-    bool choice;      /* the rung that kernel=None takes */
+    bool cpu; /* the executor runs it too */
+    enum role role;
+    unsigned traits;  /* set of enum traits */
     unsigned dtypes;  /* set of enum dtype */
     const int *sizes; /* tile or block_size, the first is the default; ends with -1 */
     const int *pads;  /* the same */
     const char *summary;
-    int index; /* in kernel_rows and in the launchers' tables */
+    enum kernel_index index; /* in kernel_rows and in the launchers' tables */
 };
 
-extern const struct kernel_row kernel_rows[];
-extern const int kernel_row_count;
+extern const struct kernel_row kernel_rows[ROW_COUNT];
 
-/* A kernel's name in an earlier version, which still works, with a DeprecationWarning. Ends with a NULL name. */
+/* A kernel's name in an earlier version, which still works, with a DeprecationWarning. */
 struct kernel_rename {
     enum op op;
-    const char *old_name, *name;
+    const char *old_name; /* ends with NULL */
+    enum kernel_index row;
 };
 extern const struct kernel_rename kernel_renames[];
 

@@ -13,7 +13,7 @@ static PyObject *kernel_list(enum op op)
 {
     PyObject *text = NULL;
 
-    for (int i = 0; i < kernel_row_count; i++) {
+    for (int i = 0; i < ROW_COUNT; i++) {
         if (kernel_rows[i].op != op)
             continue;
         PyObject *longer = text ? PyUnicode_FromFormat("%U, '%s'", text, kernel_rows[i].name)
@@ -26,8 +26,18 @@ static PyObject *kernel_list(enum op op)
     return text;
 }
 
+/* NULL without an exception if the op has no such kernel. */
+static const struct kernel_row *find_row(enum op op, PyObject *name)
+{
+    for (int i = 0; i < ROW_COUNT; i++)
+        if (kernel_rows[i].op == op && PyUnicode_CompareWithASCIIString(name, kernel_rows[i].name) == 0)
+            return &kernel_rows[i];
+    return NULL;
+}
+
 static const struct kernel_row *row_named(enum op op, PyObject *name)
 {
+    const struct kernel_row *row;
     PyObject *list;
 
     if (!PyUnicode_Check(name)) {
@@ -35,15 +45,14 @@ static const struct kernel_row *row_named(enum op op, PyObject *name)
                      Py_TYPE(name)->tp_name);
         return NULL;
     }
-    for (int i = 0; i < kernel_row_count; i++)
-        if (kernel_rows[i].op == op && PyUnicode_CompareWithASCIIString(name, kernel_rows[i].name) == 0)
-            return &kernel_rows[i];
-    for (const struct kernel_rename *rename = kernel_renames; rename->name; rename++)
+    if ((row = find_row(op, name)))
+        return row;
+    for (const struct kernel_rename *rename = kernel_renames; rename->old_name; rename++)
         if (rename->op == op && PyUnicode_CompareWithASCIIString(name, rename->old_name) == 0) {
             if (PyErr_WarnFormat(PyExc_DeprecationWarning, 1, "kernel: '%s' is now called '%s'", rename->old_name,
-                                 rename->name) < 0)
+                                 kernel_rows[rename->row].name) < 0)
                 return NULL;
-            return find_row(op, rename->name);
+            return &kernel_rows[rename->row];
         }
     list = kernel_list(op);
     if (list)
@@ -52,20 +61,12 @@ static const struct kernel_row *row_named(enum op op, PyObject *name)
     return NULL;
 }
 
-const struct kernel_row *find_row(enum op op, const char *name)
+static const struct kernel_row *default_row(enum op op)
 {
-    for (int i = 0; i < kernel_row_count; i++)
-        if (kernel_rows[i].op == op && strcmp(kernel_rows[i].name, name) == 0)
+    for (int i = 0; i < ROW_COUNT; i++)
+        if (kernel_rows[i].op == op && kernel_rows[i].traits & DEFAULT)
             return &kernel_rows[i];
-    Py_UNREACHABLE(); /* tests check that callers use names of the table */
-}
-
-static const struct kernel_row *row_chosen(enum op op)
-{
-    for (int i = 0; i < kernel_row_count; i++)
-        if (kernel_rows[i].op == op && kernel_rows[i].choice)
-            return &kernel_rows[i];
-    Py_UNREACHABLE(); /* a test checks that each op has one */
+    Py_UNREACHABLE(); /* a test checks that each op with a `kernel` argument has one */
 }
 
 /* One of a row's values; the first if the argument is None. */
@@ -110,20 +111,20 @@ static bool read_value(const struct kernel_row *row, const char *name, const int
 }
 
 /* The rung that is selected by `tile`, `block_size` or `pad` without `kernel`. */
-static const char *const named_by_size[OP_COUNT] = {
-    [OP_matmul] = "tiled", [OP_reduce] = "tree", [OP_transpose] = "padded"};
+static const struct kernel_row *row_with_sizes(enum op op)
+{
+    return &kernel_rows[op == OP_matmul   ? ROW_matmul_tiled
+                        : op == OP_reduce ? ROW_reduce_tree
+                                          : ROW_transpose_padded];
+}
 
 bool read_kernel(enum op op, PyObject *kernel, const char *size_name, PyObject *size, PyObject *pad,
                  PyObject *device_argument, bool host, struct device **device, struct kernel_choice *choice)
 {
     const bool by_size = kernel == Py_None && (size != Py_None || pad != Py_None);
-    PyObject *name = by_size ? PyUnicode_FromString(named_by_size[op]) : Py_NewRef(kernel);
 
-    if (!name)
-        return false;
-    choice->chosen = name == Py_None;
-    choice->row = choice->chosen ? row_chosen(op) : row_named(op, name);
-    Py_DECREF(name);
+    choice->automatic = kernel == Py_None && !by_size;
+    choice->row = choice->automatic ? default_row(op) : by_size ? row_with_sizes(op) : row_named(op, kernel);
     if (!choice->row || !read_value(choice->row, size_name, choice->row->sizes, size, &choice->size) ||
         !read_value(choice->row, "pad", choice->row->pads, pad, &choice->pad))
         return false;
@@ -145,8 +146,11 @@ bool check_kernel_dtype(const struct kernel_choice *choice, const char *name, en
     if (choice->row->dtypes & dtype)
         return true;
     list = dtype_list(choice->row->dtypes);
-    if (list)
-        PyErr_Format(PyExc_TypeError, "%s: expected dtype %U for kernel '%s', got %s", name, list,
+    if (list && choice->automatic)
+        PyErr_Format(PyExc_TypeError, "%s: expected dtype %U, got %s", name, list, dtype_name(dtype));
+    else if (list)
+        PyErr_Format(PyExc_ValueError,
+                     "%s: expected dtype %U for kernel '%s', got %s; kernel=None takes more dtypes", name, list,
                      choice->row->name, dtype_name(dtype));
     Py_XDECREF(list);
     return false;
@@ -163,7 +167,7 @@ bool read_precision(PyObject *object, const struct kernel_choice *choice)
         PyErr_Format(PyExc_ValueError, "precision: expected 'highest', 'high' or 'medium', got %R", object);
         return false;
     }
-    if (choice->chosen) /* permits lower precision, which no kernel uses yet */
+    if (choice->automatic) /* permits lower precision, which no kernel uses yet */
         return true;
     PyErr_Format(PyExc_ValueError, "precision: kernel '%s' has its own, expected 'highest', got %R",
                  choice->row->name, object);

@@ -144,7 +144,7 @@ bool launch_convert(struct call *call, const struct convert_operand *x, const st
     args.ndim = merge_dimensions(shape->ndim, lengths, args.x.strides, args.out.strides);
     for (int d = 0; d < args.ndim; d++)
         args.shape[d] = lengths[d];
-    return call_launch(call, find_row(OP_convert, "strided"), &args);
+    return call_launch(call, &kernel_rows[ROW_convert_strided], &args);
 }
 
 bool begin_operand_upload(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,

@@ -78,15 +78,19 @@ static const char *needs_name(enum needs needs)
 
 static PyObject *row_dict(const struct kernel_row *row)
 {
+    static const char *const roles[] = {[RUNG] = "rung", [PRODUCTION] = "production", [CEILING] = "ceiling"};
     char file[128];
 
-    PyOS_snprintf(file, sizeof file, "%s/%02d_%s.%s", op_names[row->op], row->order, row->name,
-                  row->needs == HOST ? "c" : "cu");
-    return Py_BuildValue("{s:s,s:s,s:i,s:s,s:N,s:N,s:N,s:N,s:O,s:O,s:s,s:s}", "op", op_names[row->op], "name",
+    if (row->role == PRODUCTION)
+        PyOS_snprintf(file, sizeof file, "%s/production/%s.cu", op_names[row->op], row->name);
+    else
+        PyOS_snprintf(file, sizeof file, "%s/ladder/%02d_%s.%s", op_names[row->op], row->order, row->name,
+                      row->needs == HOST ? "c" : "cu");
+    return Py_BuildValue("{s:s,s:s,s:i,s:s,s:N,s:N,s:N,s:N,s:s,s:O,s:s,s:s}", "op", op_names[row->op], "name",
                          row->name, "order", row->order, "needs", needs_name(row->needs), "devices",
                          row_devices(row), "dtypes", row_dtypes(row), "sizes", tuple_of_ints(row->sizes), "pads",
-                         tuple_of_ints(row->pads), "ceiling", row->ceiling ? Py_True : Py_False, "choice",
-                         row->choice ? Py_True : Py_False, "summary", row->summary, "file", file);
+                         tuple_of_ints(row->pads), "role", roles[row->role], "default",
+                         row->traits & DEFAULT ? Py_True : Py_False, "summary", row->summary, "file", file);
 }
 
 PyObject *core_kernel_rows(PyObject *module, PyObject *unused)
@@ -95,7 +99,7 @@ PyObject *core_kernel_rows(PyObject *module, PyObject *unused)
 
     (void)module;
     (void)unused;
-    for (int i = 0; list && i < kernel_row_count; i++) {
+    for (int i = 0; list && i < ROW_COUNT; i++) {
         PyObject *row = row_dict(&kernel_rows[i]);
 
         if (!row || PyList_Append(list, row) < 0)
@@ -111,9 +115,9 @@ PyObject *core_renamed_kernels(PyObject *module, PyObject *unused)
 
     (void)module;
     (void)unused;
-    for (const struct kernel_rename *rename = kernel_renames; names && rename->name; rename++) {
+    for (const struct kernel_rename *rename = kernel_renames; names && rename->old_name; rename++) {
         PyObject *old = Py_BuildValue("(ss)", op_names[rename->op], rename->old_name);
-        PyObject *name = PyUnicode_FromString(rename->name);
+        PyObject *name = PyUnicode_FromString(kernel_rows[rename->row].name);
 
         if (!old || !name || PyDict_SetItem(names, old, name) < 0)
             Py_CLEAR(names);

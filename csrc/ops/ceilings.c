@@ -25,7 +25,7 @@ static bool read_positive(PyObject *object, const char *name, int64_t *value)
 
 static const struct kernel_row *read_row(PyObject *object)
 {
-    for (int i = 0; PyUnicode_Check(object) && i < kernel_row_count; i++)
+    for (int i = 0; PyUnicode_Check(object) && i < ROW_COUNT; i++)
         if (kernel_rows[i].op == OP_ceiling && PyUnicode_CompareWithASCIIString(object, kernel_rows[i].name) == 0)
             return &kernel_rows[i];
     PyErr_Format(PyExc_ValueError, "kernel: expected a kernel of the op 'ceiling', got %R", object);

@@ -238,10 +238,10 @@ static void choose_matmul_kernel(struct call *call, int batch_ndim, const struct
     const npy_intp k = call->as[0].shape[call->as[0].ndim - 1], batches = call->out.size / (m * n);
     struct kernel_choice *kernel = &call->kernel;
 
-    if (!kernel->chosen)
+    if (!kernel->automatic)
         return;
     if (split->splits > 1)
-        kernel->row = find_row(OP_matmul, "split_k");
+        kernel->row = &kernel_rows[ROW_matmul_split_k];
     for (const int *tile = kernel->row->sizes; call->device->ordinal < 0 && *tile > 0; tile++)
         if (tile_cost(batches, m, n, k, *tile) < tile_cost(batches, m, n, k, kernel->size))
             kernel->size = *tile;
@@ -253,7 +253,7 @@ static size_t partials_bytes_of_split_k(const struct call *call, const struct k_
     const int element = dtype_bytes(call->result);
     struct layout part = call->made;
 
-    if (call->kernel.row != find_row(OP_matmul, "split_k"))
+    if (call->kernel.row->index != ROW_matmul_split_k)
         return 0;
     for (int loop = 0; loop < 2; loop++) {
         const struct partition *partition = &call->partitions[loop];

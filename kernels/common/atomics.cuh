@@ -48,8 +48,3 @@ __device__ inline void atomic_combine(Sum<uint64_t>, uint64_t *cell, uint64_t va
 {
     atomicAdd((unsigned long long *)cell, (unsigned long long)value);
 }
-
-__device__ inline void atomic_combine(Count, Count::State *cell, Count::State value)
-{
-    atomicAdd((unsigned long long *)&cell->count, (unsigned long long)value.count);
-}

@@ -34,7 +34,7 @@ struct Sum {
         return negative_zero<T>();
     }
     template <class In>
-    static __device__ T of(In x, int64_t)
+    static __device__ T of(In x, int64_t = 0)
     {
         return convert<T>(x);
     }
@@ -52,7 +52,7 @@ struct Prod {
         return T(1);
     }
     template <class In>
-    static __device__ T of(In x, int64_t)
+    static __device__ T of(In x, int64_t = 0)
     {
         return convert<T>(x);
     }
@@ -179,7 +179,7 @@ struct Extremum {
         return Order::last();
     }
     template <class In>
-    static __device__ State of(In x, int64_t)
+    static __device__ State of(In x, int64_t = 0)
     {
         return convert<State>(x);
     }

@@ -100,10 +100,11 @@ def hopeful(row: Row, device: Device) -> list[str]:
     """The rungs that take the problem, but for those that are hopeless: a serial loop over all of it takes
     seconds. That shows on a small problem like it.
     """
-    ladder = [info for info in kernels("transpose" if row.op == "transpose" else "reduce") if not info.ceiling]
+    op = "transpose" if row.op == "transpose" else "reduce"
+    candidates = [info for info in kernels(op) if info.role != "ceiling"]
     problem = problem_of(row, shrunk(tuple(row.shape)), device)
     out, times = problem.out(), {}
-    for info in ladder:
+    for info in candidates:
         if "cuda" in info.devices and row.dtype in info.dtypes:
             call = problem.call(out=out, kernel=info.name)
             try:

@@ -20,7 +20,7 @@ from smemkit.bench.suites import Run
 from smemkit.devices import Device
 from smemkit.ladder import BIG
 from smemkit.records import REFERENCE, Records, select
-from smemkit.table import kernels
+from smemkit.table import ladder_of
 from smemkit.timing import format_number, format_seconds
 
 NAMES = {"torch": "PyTorch", "cupy": "CuPy", "cublas": "cuBLAS", "cub": "CUB", "numpy": "NumPy"}
@@ -141,9 +141,9 @@ def ladders(report: dict[str, Any]) -> list[str]:
     ]
     for records in cases:
         op, ours = records.op, records.row(None)
-        rows = [(info, records.row(info.name)) for info in kernels(op)]
-        ceilings = [row for info, row in rows if row and info.ceiling]
-        climbed = [row for info, row in rows if row and not info.ceiling]
+        rows = [(info, records.row(info.name)) for info in ladder_of(op)]
+        ceilings = [row for info, row in rows if row and info.role == "ceiling"]
+        climbed = [row for info, row in rows if row and info.role == "rung"]
         del climbed[climbed.index(max(climbed, key=itemgetter("value"))) + 1 :]  # those are for other shapes
         ladder = " → ".join(speed(row) + faster(records, row["kernel"]) for row in climbed)
         ladder += "".join(f"; {speed(row)} is the ceiling" for row in ceilings)

@@ -148,20 +148,20 @@ class Run:
             if not self.fits(op, shape):
                 continue
             for info in here:
-                if info.ceiling:
+                if info.role == "ceiling":
                     yield self.case(op, shape, info)
             yield self.case(op, shape)
             if operation_bytes(op, shape) <= 2 * self.device.l2_bytes:
                 yield self.case(op, shape, cold=True)
             if shape in self.sizes(LADDERS, op):
                 every = shape == LADDERS[op][0] and not self.quick
-                for info in here:
-                    for options in () if info.ceiling else neighbours(info) if every else info.variants[:1]:
+                for info in (row for row in here if row.role == "rung"):
+                    for options in neighbours(info) if every else info.variants[:1]:
                         yield self.case(op, shape, info, options)
         for shape, dtype, axis, axes, other in () if self.quick else starmap(Extra, MORE[op]):
             if self.fits(other or op, shape, dtype, axis):
                 for info in here:
-                    if info.ceiling:
+                    if info.role == "ceiling":
                         yield self.case(op, shape, info, dtype=dtype, axis=axis, axes=axes)
                 yield self.case(op, shape, dtype=dtype, axis=axis, axes=axes, other=other)
 
@@ -191,7 +191,7 @@ class Run:
         if op == "matmul":
             row = replace(row, precision="highest" if info is None and dtype == "float32" else None)
         label = f"{op} {text} {info.name if info else ''}{' cold' if cold else ''}"
-        return label, partial(self.kernel_row, row, options, bool(info and info.ceiling))
+        return label, partial(self.kernel_row, row, options, bool(info and info.role == "ceiling"))
 
     def kernel_row(self, row: Row, options: dict[str, int], ceiling: bool) -> Row:
         """Measures and checks one kernel on the device's clock."""

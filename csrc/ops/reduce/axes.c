@@ -122,8 +122,7 @@ bool accepts_part(const struct layout *there, const void *context)
 static void choose_axis_order(const struct call *call, const bool *reduced, bool indices, int *order)
 {
     const struct layout *layout = &call->in[0].layout;
-    const bool rows =
-        !call->kernel.chosen && kernel_is(call->kernel.row, "single_pass"); /* which accepts rows only */
+    const bool rows = !call->kernel.automatic && call->kernel.row->traits & ROWS_ONLY;
     const int element = dtype_bytes(call->in[0].dtype);
     struct layout lies;
     int kept = 0;
@@ -131,7 +130,7 @@ static void choose_axis_order(const struct call *call, const bool *reduced, bool
     if (find_memory_order(layout, reduced, indices, order) && groups(layout, order, reduced) <= 1) {
         lies = layout_permuted(layout, order);
         if ((layout_is_contiguous(&lies, element) ||
-             (is_default_kernel(call->kernel.row) && accepts_array(layout, order, reduced, element))) &&
+             (call->kernel.row->traits & WORK_SPLIT && accepts_array(layout, order, reduced, element))) &&
             !(rows && innermost_is_kept(layout, order, reduced)))
             return;
     }
@@ -189,7 +188,7 @@ void view_as_outer_n_inner(struct call *call, struct reduction *reduction)
     choose_axis_order(call, reduced, indices, order);
     find_groups(in, order, reduced, &begin, &end);
     lies = layout_permuted(in, order);
-    if (call->kernel.chosen && begin == in->ndim && one.outer <= 2 * MAX_SHORT_ROWS &&
+    if (call->kernel.automatic && begin == in->ndim && one.outer <= 2 * MAX_SHORT_ROWS &&
         !prefers_registers(&one, &reduction->args) && layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)))
         begin = end = 0; /* no reduced axes: columns of one element */
     call->as[0].ndim = call->made.ndim = 0;

@@ -18,7 +18,7 @@ void partition_reduce(struct call *call, struct reduction *reduction)
     const npy_intp element = dtype_bytes(call->in[0].dtype), row = extent->n * extent->inner * element;
     const npy_intp bytes = extent->outer * row, part = call_part_bytes(call, bytes);
     const struct reduce_work *work = &reduction->args.work;
-    const npy_intp block = work->splits > 1 ? work->chunk : is_tree(call->kernel.row) ? call->kernel.size : 0;
+    const npy_intp block = work->splits > 1 ? work->chunk : 0;
     const int outer = 0, n = reduction->outer_ndim, inner = n + reduction->reduced_ndim;
     struct partition *partitions = call->partitions;
 
@@ -58,7 +58,7 @@ static void allocate_workspace(struct call *call, struct reduction *reduction)
     const size_t words = (size_t)(rows * work->splits * words_per_state) * REDUCE_FLAGGED_WORD_BYTES;
     const bool in_one_launch = reduction->along[1] != REDUCED_AXIS && type->zeros && !is_dry_run();
 
-    if (in_one_launch && kernel_is(call->kernel.row, "single_pass") &&
+    if (in_one_launch && call->kernel.row->index == ROW_reduce_rows &&
         (state_fits_word(&reduction->args) || fills_all_multiprocessors(call->device, rows * work->splits)))
         work->flagged_partials = type->zeros(call->device, words, call->stream);
     work->words_per_state = (unsigned char)words_per_state;
@@ -83,7 +83,7 @@ void set_scratch_bytes(struct call *call, struct reduction *reduction)
             rows = rows / partitions[loop].length * partitions[loop].step;
     args.outer = rows;
     args.inner = 1;
-    if (args.block_size || is_atomic(call->kernel.row))
+    if (call->kernel.row->role == RUNG && call->kernel.row->needs != HOST)
         call->scratch_bytes = reduce_scratch_bytes(&args);
     if (reduction->args.work.splits > 1)
         allocate_workspace(call, reduction);
@@ -132,6 +132,7 @@ bool launch_reduce_part(struct call *part, void *context)
                 *sizes[reduction->along[loop]] / part->partitions[loop].length * part->part_length[loop];
     args.first = reduction->along[1] == REDUCED_AXIS ? part->at[1] : 0;
     args.block_size = part->kernel.size;
+    args.multiprocessors = part->device->multiprocessors;
     args.x = part->memory[0];
     args.out = part->out_memory;
     args.scratch = part->scratch;

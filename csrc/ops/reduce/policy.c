@@ -13,16 +13,6 @@
 #include "reduce.h"
 #include "thresholds.h"
 
-bool kernel_is(const struct kernel_row *row, const char *name)
-{
-    return strcmp(row->name, name) == 0;
-}
-
-bool is_default_kernel(const struct kernel_row *row)
-{
-    return kernel_is(row, "single_pass") || kernel_is(row, "columns") || kernel_is(row, "small_columns");
-}
-
 /* Whether there are enough columns for all threads in very narrow rows. Long columns are better read by several
  * threads each. */
 static bool has_enough_narrow_columns(const struct device *device, const struct extent *extent)
@@ -73,18 +63,18 @@ static bool prefers_element_loads(const struct extent *extent, const struct redu
            !needs_index_or_variance_state(args->op);
 }
 
-/* The rung for rows: in registers; or one element per thread, since a row problem is a column problem with one
+/* The kernel for rows: in registers; or one element per thread, since a row problem is a column problem with one
  * column; or, for the shortest contiguous (`dense`) rows of simple sums, one row per thread. */
-static const char *choose_row_kernel(const struct extent *extent, const struct reduce_args *args, bool dense)
+static enum kernel_index choose_row_kernel(const struct extent *extent, const struct reduce_args *args, bool dense)
 {
     if (prefers_registers(extent, args))
-        return "single_pass";
+        return ROW_reduce_rows;
     if (prefers_element_loads(extent, args))
-        return "small_columns";
+        return ROW_reduce_small_columns;
     return dense && extent->n <= MAX_ROWWISE_ELEMENTS && extent->outer > MAX_SHORT_ROWS && state_fits_word(args) &&
                    !rows_fit_in_registers(extent, args)
-               ? "rowwise"
-               : "single_pass";
+               ? ROW_reduce_rowwise
+               : ROW_reduce_rows;
 }
 
 /* Whether a product has to start with `initial`: 0 times factors that overflow together is 0 in that order, and
@@ -104,41 +94,52 @@ void choose_kernel(struct call *call, const struct extent *extent, struct reduce
     const struct device *device = call->device;
     const int element = dtype_bytes(args->dtype), vector = choose_columns_per_thread(args, element);
 
-    if (choice->chosen && needs_initial_first(args))
-        choice->row = find_row(OP_reduce, "rowwise");
-    else if (choice->chosen && extent->inner == 1)
-        choice->row =
-            find_row(OP_reduce, choose_row_kernel(extent, args, layout_is_contiguous(&call->as[0], element)));
-    else if (choice->chosen)
-        choice->row =
-            find_row(OP_reduce, prefers_small_columns(device, extent, args, vector) ? "small_columns" : "columns");
-    args->begins_with_initial = kernel_is(choice->row, "rowwise") && args->op == REDUCE_PROD && args->has_initial;
-    if (kernel_is(choice->row, "single_pass"))
+    enum kernel_index kernel = choice->row->index;
+
+    if (choice->automatic && needs_initial_first(args))
+        kernel = ROW_reduce_rowwise;
+    else if (choice->automatic && extent->inner == 1)
+        kernel = choose_row_kernel(extent, args, layout_is_contiguous(&call->as[0], element));
+    else if (choice->automatic)
+        kernel =
+            prefers_small_columns(device, extent, args, vector) ? ROW_reduce_small_columns : ROW_reduce_columns;
+    choice->row = &kernel_rows[kernel];
+    args->begins_with_initial = kernel == ROW_reduce_rowwise && args->op == REDUCE_PROD && args->has_initial;
+    if (kernel == ROW_reduce_rows)
         choose_row_split(device, extent, args, &args->work);
-    if (kernel_is(choice->row, "columns"))
+    if (kernel == ROW_reduce_columns)
         choose_column_split(device, extent, args, vector, &args->work);
-    if (kernel_is(choice->row, "small_columns"))
+    if (kernel == ROW_reduce_small_columns)
         choose_small_column_split(device, extent, args, &args->work);
 }
 
-bool is_atomic(const struct kernel_row *row)
+/* Whether the reduced axes are the last ones. */
+static bool reduces_last_axes(const struct reduction *reduction, int ndim)
 {
-    return kernel_is(row, "atomic");
+    int d = 0;
+
+    while (d < ndim && !reduction->reduced[d])
+        d++;
+    while (d < ndim && reduction->reduced[d])
+        d++;
+    return d == ndim;
 }
 
-bool is_tree(const struct kernel_row *row)
+bool check_reduce_kernel(const struct call *call, const struct reduction *reduction, PyObject *axis)
 {
-    return kernel_is(row, "tree");
-}
+    const struct kernel_row *row = call->kernel.row;
 
-bool check_reduce_kernel(const struct kernel_choice *choice, const struct reduce_args *args, const char *op)
-{
-    if (needs_index_or_variance_state(args->op) && is_atomic(choice->row)) {
+    if (row->role == RUNG && (!reduction->folds || reduction->args.op == REDUCE_ANY)) {
         PyErr_Format(PyExc_ValueError,
-                     "kernel: 'atomic' has no '%s', whose partial results are more than one number; expected "
-                     "another kernel",
-                     op);
+                     "kernel: '%s' computes sum, prod, min and max; expected kernel=None for '%s'", row->name,
+                     reduction->op);
         return false;
     }
-    return check_kernel_dtype(choice, "x", args->dtype);
+    if (row->role == RUNG && !reduces_last_axes(reduction, call->in[0].layout.ndim)) {
+        PyErr_Format(PyExc_ValueError,
+                     "kernel: '%s' reduces the whole array or its last axes; expected kernel=None for axis=%R",
+                     row->name, axis);
+        return false;
+    }
+    return check_kernel_dtype(&call->kernel, "x", reduction->args.dtype);
 }

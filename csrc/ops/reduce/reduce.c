@@ -117,7 +117,7 @@ static bool read_reduction(const struct module_state *state, PyObject *const *ar
            read_kernel(OP_reduce, args[R_KERNEL], "block_size", args[R_BLOCK_SIZE], Py_None, args[R_DEVICE],
                        call_has_host_operands(call), &call->device, &call->kernel) &&
            read_reduce_dtypes(state, call, args, reduction) && read_reduce_initial(args[R_INITIAL], reduction) &&
-           check_reduce_kernel(&call->kernel, &reduction->args, reduction->op) &&
+           check_reduce_kernel(call, reduction, args[R_AXIS]) &&
            read_stream(state, args[R_STREAM], call->device, &call->stream);
 }
 
@@ -172,7 +172,7 @@ static bool read_reduce_out(const struct module_state *state, struct call *call,
                             const struct reduction *reduction)
 {
     const enum dtype result = reduction->args.result;
-    const bool one = args[R_OUT] == Py_None && !call_has_host_operands(call) && call->kernel.chosen &&
+    const bool one = args[R_OUT] == Py_None && !call_has_host_operands(call) && call->kernel.automatic &&
                      !call->stream && !(result & COMPLEX) && !stream_is_entered();
     PyArray_Descr *descr = NULL;
     struct array *array = NULL;
@@ -214,7 +214,7 @@ static PyObject *reduce(const struct module_state *state, PyObject *const *args,
         if (call.out.size) {
             view_as_outer_n_inner(&call, &reduction);
             choose_kernel(&call, &reduction.extent, of);
-            call.accepts_layout = is_default_kernel(call.kernel.row) ? accepts_part : NULL;
+            call.accepts_layout = call.kernel.row->traits & WORK_SPLIT ? accepts_part : NULL;
             call.accepts_context = &reduction;
             partition_reduce(&call, &reduction);
             call_cancel_slow_partition(&call);

@@ -40,33 +40,24 @@ PyArray_Descr *get_out_descr(const struct module_state *state, PyObject *out);
 bool choose_reduce_dtypes(struct call *call, const char *op, PyObject *dtype, PyArray_Descr *out,
                           struct reduce_args *args);
 
-bool kernel_is(const struct kernel_row *row, const char *name);
-
-/* Whether it is one of the kernels that kernel=None takes, which need a work split. */
-bool is_default_kernel(const struct kernel_row *row);
-
 /* Whether rows are best kept in registers: the shorter the rows, the more of them a thread has. */
 bool prefers_registers(const struct extent *extent, const struct reduce_args *args);
 
 /* The kernel and work split for kernel=None, by layout. They depend only on shape, dtype, device and `initial`, so
- * that the bits of a result are reproducible; for the shortest rows also on contiguity, but both rungs add these
+ * that the bits of a result are reproducible; for the shortest rows also on contiguity, but both kernels add these
  * in the same order. */
 void choose_kernel(struct call *call, const struct extent *extent, struct reduce_args *args);
 
-/* The rung that is limited to partial results of an atomic's width. */
-bool is_atomic(const struct kernel_row *row);
-
-/* The named rung that accepts a row in parts. */
-bool is_tree(const struct kernel_row *row);
-
-bool check_reduce_kernel(const struct kernel_choice *choice, const struct reduce_args *args, const char *op);
+/* Whether a named kernel takes this reduction along `axis`, as it was given; false with an exception otherwise.
+ * Rungs compute sum, prod, min and max over the last axes. */
+bool check_reduce_kernel(const struct call *call, const struct reduction *reduction, PyObject *axis);
 
 int64_t ceil_div(int64_t n, int64_t d);
 
 /* Whether a partial result fits into 8 bytes in the launcher: one number, without index or compensation. */
 bool state_fits_word(const struct reduce_args *args);
 
-/* Whether single_pass keeps rows in registers if their layout allows it; otherwise they are short rows. */
+/* Whether `rows` keeps rows in registers if their layout allows it; otherwise they are short rows. */
 bool rows_fit_in_registers(const struct extent *extent, const struct reduce_args *args);
 
 bool needs_index_or_variance_state(enum reduce_op op);
@@ -103,7 +94,7 @@ void view_as_outer_n_inner(struct call *call, struct reduction *reduction);
 
 /* The loops of a reduction that is done in parts. If a row is not too large, the parts are sets of rows. A larger
  * row is itself divided: along inner, some columns at a time, if these are wide enough; otherwise along n, in
- * multiples of the tree's block or of the work split's chunk, so that the partial results are those of a single
+ * multiples of the work split's chunk, so that the partial results are those of a single
  * launch. Folded rows are not divided along inner.
  */
 void partition_reduce(struct call *call, struct reduction *reduction);

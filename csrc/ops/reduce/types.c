@@ -46,8 +46,8 @@ static enum dtype real_dtype(enum dtype dtype)
 }
 
 /* The accumulator of a sum. kernel=None adds in double precision: the error is half an ulp plus n * 2^-53 of the
- * sum of |x|. A named rung adds in single precision if x has no more, except memory-bound rungs, where double
- * costs nothing. */
+ * sum of |x|. Rungs add in single precision if x has no
+ * more, as their textbooks do. */
 static enum dtype sum_accumulator_dtype(enum dtype dtype, bool widest)
 {
     if (dtype & UNSIGNED)
@@ -63,7 +63,7 @@ static enum dtype sum_accumulator_dtype(enum dtype dtype, bool widest)
 static void choose_sum_dtypes(struct call *call, enum dtype asked, struct reduce_args *args)
 {
     const enum dtype in = call->in[0].dtype, integers = BOOL | SIGNED | UNSIGNED;
-    const bool widest = call->kernel.chosen || is_default_kernel(call->kernel.row);
+    const bool widest = call->kernel.row->role != RUNG;
     const bool as_accumulated =
         widest && ((in & FLOATING && asked == FLOAT64) || (in & COMPLEX && asked == COMPLEX128));
 

@@ -89,13 +89,7 @@ struct axes axes_of(const struct layout *as, const struct layout *made)
     return axes;
 }
 
-/* Whether a rung accepts strides. Those up to `swizzled` do not. */
-static bool accepts_strides(const struct kernel_row *row)
-{
-    return !row->ceiling && row->order > find_row(OP_transpose, "swizzled")->order;
-}
-
-/* Whether every row is 16-byte aligned, as `vectorized` requires in place. */
+/* Whether every row is 16-byte aligned: then any strides will do in place. */
 static bool out_rows_are_vector_aligned(const struct transpose_args *args, const void *array)
 {
     enum { VECTOR = 16 };
@@ -106,20 +100,17 @@ static bool out_rows_are_vector_aligned(const struct transpose_args *args, const
     return any % VECTOR == 0;
 }
 
-const struct kernel_row *choose_in_place_kernel(const struct transpose_args *args, const void *array)
+/* Whether `in_place` can transpose these matrices, where `array` is both x and out: they are square, and aligned
+ * or contiguous. */
+static bool fits_in_place(const struct transpose_args *args, const void *array)
 {
     bool alike = args->rows == args->columns && args->x_row_stride == args->out_row_stride;
 
     for (int d = 0; d < args->batch_ndim; d++)
         alike = alike && args->batch[d].x_stride == args->batch[d].out_stride;
-    if (!alike)
-        return NULL;
-    if (out_rows_are_vector_aligned(args, array))
-        return find_row(OP_transpose, "vectorized");
-    if (args->x_row_stride != args->columns || args->batch_ndim > 1 ||
-        (args->batch_ndim && args->batch[0].x_stride != args->rows * args->columns))
-        return NULL;
-    return find_row(OP_transpose, "swizzled");
+    return alike && (out_rows_are_vector_aligned(args, array) ||
+                     (args->x_row_stride == args->columns && args->batch_ndim <= 1 &&
+                      (!args->batch_ndim || args->batch[0].x_stride == args->rows * args->columns)));
 }
 
 static bool accepts_whole_element_strides(const struct layout *there, const void *call)
@@ -127,31 +118,36 @@ static bool accepts_whole_element_strides(const struct layout *there, const void
     return layout_strides_are_whole_elements(there, dtype_bytes(((const struct call *)call)->in[0].dtype));
 }
 
-void choose_layout(struct call *call, const int *axes)
+bool choose_layout(struct call *call, const int *axes)
 {
     const int element = dtype_bytes(call->in[0].dtype);
     struct layout view = layout_permuted(&call->in[0].layout, axes), *as = &call->as[0], *made = &call->made;
     struct transpose_args args;
 
     call->dtype[0] = call->in[0].dtype;
-    if (call->kernel.row->ceiling)
+    if (call->kernel.row->role == CEILING)
         view = call->in[0].layout;
     view.ndim = merge_dimensions(view.ndim, view.shape, view.strides, made->strides);
     made->ndim = view.ndim;
     memcpy(made->shape, view.shape, sizeof made->shape);
     *as = view;
-    if (call->kernel.row->ceiling)
-        return;
-    call->strided_out = (call->kernel.chosen || accepts_strides(call->kernel.row)) &&
+    if (call->kernel.row->role == CEILING)
+        return true;
+    call->strided_out = (call->kernel.automatic || call->kernel.row->traits & ANY_STRIDES) &&
                         layout_strides_are_whole_elements(made, element) &&
                         layout_strides_are_whole_elements(as, element) &&
-                        (view_as_matrices(axes_of(as, made), element, &args) || call->kernel.chosen);
+                        (view_as_matrices(axes_of(as, made), element, &args) || call->kernel.automatic);
     call->accepts_layout = call->strided_out ? accepts_whole_element_strides : NULL;
     call->accepts_context = call;
     call->in_place = call->strided_out && call->in[0].device && call->in[0].data == call->out.data &&
-                     view_as_matrices(axes_of(as, made), element, &args) &&
-                     choose_in_place_kernel(&args, call->out.data) &&
-                     (call->kernel.chosen || call->kernel.row == choose_in_place_kernel(&args, call->out.data));
+                     view_as_matrices(axes_of(as, made), element, &args) && fits_in_place(&args, call->out.data) &&
+                     (call->kernel.automatic || call->kernel.row->index == ROW_transpose_in_place);
+    if (call->kernel.row->index == ROW_transpose_in_place && !call->in_place) {
+        PyErr_SetString(PyExc_ValueError,
+                        "kernel: 'in_place' takes square matrices on a device with out=x, aligned to "
+                        "16 bytes or contiguous; expected kernel=None for others");
+        return false;
+    }
     if (!call->strided_out && view.ndim > 1) { /* swap the last two, which the rung swaps back */
         const int last = view.ndim - 1;
 
@@ -160,4 +156,5 @@ void choose_layout(struct call *call, const int *axes)
         as->strides[last] = view.strides[last - 1];
         as->strides[last - 1] = view.strides[last];
     }
+    return true;
 }

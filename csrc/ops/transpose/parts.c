@@ -28,7 +28,7 @@ static bool launch_element_copy(struct call *part, const struct axes *axes, int 
         args.x.strides[d] = axes->x[d];
         args.out.strides[d] = axes->out[d];
     }
-    return call_launch(part, find_row(OP_convert, "strided"), &args);
+    return call_launch(part, &kernel_rows[ROW_convert_strided], &args);
 }
 
 static bool launch_strided_transpose(struct call *part)
@@ -46,13 +46,13 @@ static bool launch_strided_transpose(struct call *part)
         }
     }
     axes = axes_of(&part->as[0], &made);
-    if (part->kernel.chosen)
+    if (part->kernel.automatic)
         element = widen(&axes, element, (uintptr_t)args.x, (uintptr_t)args.out);
     if (!view_as_matrices(axes, element, &args))
         return launch_element_copy(part, &axes, element);
     if (args.x == args.out)
-        return call_launch(part, choose_in_place_kernel(&args, args.out), &args);
-    return call_launch(part, part->kernel.chosen ? choose_transpose_kernel(&axes, &args) : part->kernel.row,
+        return call_launch(part, &kernel_rows[ROW_transpose_in_place], &args);
+    return call_launch(part, part->kernel.automatic ? choose_transpose_kernel(&axes, &args) : part->kernel.row,
                        &args);
 }
 
@@ -71,7 +71,7 @@ bool run_transpose(struct call *part, void *unused)
     (void)unused;
     if (part->strided_out)
         return launch_strided_transpose(part);
-    if (as->ndim > 1 && !part->kernel.row->ceiling) {
+    if (as->ndim > 1 && part->kernel.row->role != CEILING) {
         args.rows = as->shape[as->ndim - 2];
         args.columns = as->shape[as->ndim - 1];
         args.batches = layout_size(as) / (args.rows * args.columns);
@@ -97,7 +97,7 @@ void partition_transpose(struct call *call)
 
     if (bytes <= part || made->ndim == 0)
         return;
-    if (call->kernel.row->ceiling || made->ndim == 1) {
+    if (call->kernel.row->role == CEILING || made->ndim == 1) {
         partitions[1] = (struct partition){made->shape[0], step_of(part, bytes / made->shape[0], 1), {0, -1}, 0};
         return;
     }

@@ -43,8 +43,8 @@ static npy_intp max_tile_elements(const struct transpose_args *args)
     return (args->rows < SIDE ? args->rows : SIDE) * (args->columns < SIDE ? args->columns : SIDE);
 }
 
-/* The rung for segments that stay contiguous. */
-static const char *choose_copy_kernel(const struct axes *axes, const struct transpose_args *args)
+/* The kernel for segments that stay contiguous. */
+static enum kernel_index choose_copy_kernel(const struct axes *axes, const struct transpose_args *args)
 {
     enum {
         FEW = 1 << 17,  /* elements in all; twice as many for LARGE ones */
@@ -61,16 +61,16 @@ static const char *choose_copy_kernel(const struct axes *axes, const struct tran
     const bool odd = run <= SHORT && run % VECTOR != 0;
 
     if (axes->ndim == 1 && run <= BLOCK && run % VECTOR == 0)
-        return "segments";
+        return ROW_transpose_segments;
     if (elements <= (element >= LARGE ? 2 * FEW : odd && axes->ndim > 1 ? SOME : FEW))
-        return "small";
+        return ROW_transpose_small;
     if (axes->ndim == 1)
-        return run <= MOST ? "segments" : "copy";
+        return run <= MOST ? ROW_transpose_segments : ROW_transpose_copy;
     if (run <= VECTOR)
-        return "boxes";
+        return ROW_transpose_boxes;
     if (odd && element >= LARGE)
-        return "small";
-    return odd && run < 2 * VECTOR && elements > MANY ? "boxes" : "segments";
+        return ROW_transpose_small;
+    return odd && run < 2 * VECTOR && elements > MANY ? ROW_transpose_boxes : ROW_transpose_segments;
 }
 
 /* Whether large elements are moved one by one, because there are few and tiles would hardly be full. Reading short
@@ -111,29 +111,29 @@ const struct kernel_row *choose_transpose_kernel(const struct axes *axes, const 
                          fills_vectors(rows, columns, TILE / 2, element);
     const bool few_rows = is_narrow(rows, columns, args->out_row_stride, element);
     const bool narrow = few_rows || is_narrow(columns, rows, args->x_row_stride, element);
-    const char *name = "vectorized";
+    enum kernel_index kernel = ROW_transpose_tiles;
 
     if (rows == 1)
-        name = choose_copy_kernel(axes, args);
+        kernel = choose_copy_kernel(axes, args);
     else if (tiles)
-        name = "vectorized";
+        kernel = ROW_transpose_tiles;
     else if (elements <= FEW || is_small(args))
-        name = "small";
+        kernel = ROW_transpose_small;
     else if (element == VECTOR && columns <= WORD && prefers_element_copies(args, elements))
-        name = "small";
+        kernel = ROW_transpose_small;
     else if (few_rows && element == 1 && rows <= TILE && elements > MANY)
-        name = "narrow";
+        kernel = ROW_transpose_narrow;
     else if (vectors || (element == VECTOR && columns >= VECTOR / HALF && rows >= RUN && !narrow))
-        name = "vectorized";
+        kernel = ROW_transpose_tiles;
     else if (long_rows && !narrow)
-        name = "narrow";
+        kernel = ROW_transpose_narrow;
     else if ((narrow || part < PART / 2) && (large ? prefers_element_copies(args, elements) : elements <= MORE))
-        name = "small";
+        kernel = ROW_transpose_small;
     else if (narrow)
-        name = "narrow";
+        kernel = ROW_transpose_narrow;
     else if (part < TINY && elements < (part < SPOT ? MOST : 5 * MORE))
-        name = "small";
+        kernel = ROW_transpose_small;
     else if (part < (element == 1 ? PART_OF_BYTES : PART) && (elements > MOST || part < TINY))
-        name = "boxes";
-    return find_row(OP_transpose, name);
+        kernel = ROW_transpose_boxes;
+    return &kernel_rows[kernel];
 }

@@ -34,12 +34,13 @@ static PyObject *transpose(const struct module_state *state, PyObject *const *ar
         !read_stream(state, args[T_STREAM], call.device, &call.stream))
         return call_fail(&call);
     for (int i = 0; i < layout->ndim; i++)
-        shape[i] = layout->shape[call.kernel.row->ceiling ? i : axes[i]];
+        shape[i] = layout->shape[call.kernel.row->role == CEILING ? i : axes[i]];
     if (!call_read_out(state, &call, args[T_OUT], call.in[0].dtype, layout->ndim, shape, args[T_STREAM]))
         return call_fail(&call);
 
     if (call.out.size) {
-        choose_layout(&call, axes);
+        if (!choose_layout(&call, axes))
+            return call_fail(&call);
         partition_transpose(&call);
     }
     return call_run(state, &call, run_transpose, NULL, own_out);

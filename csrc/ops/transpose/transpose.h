@@ -25,15 +25,10 @@ bool view_as_matrices(struct axes axes, int element, struct transpose_args *args
 
 struct axes axes_of(const struct layout *as, const struct layout *made);
 
-/* The rung that transposes square matrices in place, where `array` is both x and out: NULL if they are not square,
- * or no rung can.
- */
-const struct kernel_row *choose_in_place_kernel(const struct transpose_args *args, const void *array);
-
-/* Sets the layouts of the call. kernel=None and rungs that read strides take x's own layout, if they can. Other
- * rungs get contiguous matrices, the last two of out's merged dimensions; if x is not laid out that way, `convert`
- * rearranges it first. */
-void choose_layout(struct call *call, const int *axes);
+/* Sets the layouts of the call. kernel=None and kernels that take any strides read x's own layout, if they can.
+ * Others get contiguous matrices, the last two of out's merged dimensions; if x is not laid out that way,
+ * `convert` rearranges it first. False with an exception if the named kernel does not take such matrices. */
+bool choose_layout(struct call *call, const int *axes);
 
 /* Packed matrices; for a ceiling, all in one row. */
 bool run_transpose(struct call *part, void *unused);
@@ -42,8 +37,9 @@ bool run_transpose(struct call *part, void *unused);
  * give longer segments where the host array has gaps. */
 void partition_transpose(struct call *call);
 
-/* The rung for matrices with kernel=None. Its thresholds are where the rungs' times crossed on an H200, over two
- * thousand random problems. Up to some size the latency of memory dominates, and the least preparation wins. */
+/* The kernel for matrices with kernel=None. Its thresholds are where the kernels' times crossed on an H200, over
+ * two thousand random problems. Up to some size the latency of memory dominates, and the least preparation wins.
+ */
 const struct kernel_row *choose_transpose_kernel(const struct axes *axes, const struct transpose_args *args);
 
 #endif
