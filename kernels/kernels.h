@@ -92,8 +92,9 @@ struct reduce_work {
     int64_t outer_stride, step;
     int64_t chunk;  /* elements of a row that one block reads; a multiple of fold */
     int64_t splits; /* chunks per row, in [1, 65535]; if several, a block works on one row or one unit only */
-    /* inter-block workspace, if splits > 1: one zeroed counter per row or tile of columns; or, rows only,
-     * zeroed flagged words for the partial result of each chunk of each row, else NULL */
+    /* inter-block workspace, if splits > 1 or the kernel has COUNTERS: one zeroed counter per row or tile of
+     * columns; or, `rows` only, zeroed flagged words for the partial result of each chunk of each row, else NULL
+     */
     unsigned *counters;
     void *flagged_partials;
     /* rows */

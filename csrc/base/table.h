@@ -25,7 +25,7 @@ enum op {
 enum needs { HOST = 0, ANY = 75, SM_80 = 80, SM_90A = 90 };
 
 enum role { RUNG, PRODUCTION, CEILING };
-enum traits { DEFAULT = 1 << 0, ANY_STRIDES = 1 << 1, WORK_SPLIT = 1 << 2, ROWS_ONLY = 1 << 3 };
+enum traits { DEFAULT = 1 << 0, ANY_STRIDES = 1 << 1, WORK_SPLIT = 1 << 2, ROWS_ONLY = 1 << 3, COUNTERS = 1 << 4 };
 
 /* The rows by name, as indices of kernel_rows: ROW_transpose_tiles */
 enum kernel_index {

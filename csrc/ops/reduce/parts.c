@@ -46,6 +46,19 @@ void partition_reduce(struct call *call, struct reduction *reduction)
     }
 }
 
+/* Counters of the device, or in the call's scratch behind `states` bytes of partial results. */
+static void allocate_counters(struct call *call, struct reduction *reduction, int64_t counters, size_t states)
+{
+    const struct device_type *type = call->device->type;
+    const size_t bytes = (size_t)counters * sizeof(unsigned);
+
+    if (reduction->along[1] != REDUCED_AXIS && type->zeros && !is_dry_run())
+        reduction->args.work.counters = type->zeros(call->device, bytes, call->stream);
+    reduction->counters = reduction->args.work.counters ? 0 : counters;
+    reduction->states = states;
+    call->scratch_bytes = states + (reduction->counters ? bytes : 0);
+}
+
 /* The inter-block workspace: flagged partials or counters of the device, and scratch for partial results.
  */
 static void allocate_workspace(struct call *call, struct reduction *reduction)
@@ -62,13 +75,8 @@ static void allocate_workspace(struct call *call, struct reduction *reduction)
         (state_fits_word(&reduction->args) || fills_all_multiprocessors(call->device, rows * work->splits)))
         work->flagged_partials = type->zeros(call->device, words, call->stream);
     work->words_per_state = (unsigned char)words_per_state;
-    if (work->flagged_partials)
-        return;
-    if (in_one_launch)
-        work->counters = type->zeros(call->device, (size_t)rows * sizeof *work->counters, call->stream);
-    reduction->counters = work->counters ? 0 : rows;
-    reduction->states = (size_t)(rows * width * work->splits) * REDUCE_MAX_STATE_BYTES;
-    call->scratch_bytes = reduction->states + (size_t)reduction->counters * sizeof *work->counters;
+    if (!work->flagged_partials)
+        allocate_counters(call, reduction, rows, (size_t)(rows * width * work->splits) * REDUCE_MAX_STATE_BYTES);
 }
 
 void set_scratch_bytes(struct call *call, struct reduction *reduction)
@@ -85,6 +93,8 @@ void set_scratch_bytes(struct call *call, struct reduction *reduction)
     args.inner = 1;
     if (call->kernel.row->role == RUNG && call->kernel.row->needs != HOST)
         call->scratch_bytes = reduce_scratch_bytes(&args);
+    if (call->kernel.row->traits & COUNTERS)
+        allocate_counters(call, reduction, rows, call->scratch_bytes);
     if (reduction->args.work.splits > 1)
         allocate_workspace(call, reduction);
 }

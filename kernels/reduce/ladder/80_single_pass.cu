@@ -4,8 +4,8 @@
 // it last knows that all partial results are there, so it combines them. A fence between the two keeps their
 // order: a block that sees the count sees the partial results, too.
 // What the rung below wasted: a launch for a few hundred numbers per row, which takes longer than adding them.
-// Launch: blocks of whole warps, at most 32; per row as many as fill a GPU, or as it takes. The counters are set
-// to zero before.
+// Launch: blocks of whole warps, at most 32; per row as many as fill a GPU, or as it takes. The counters are zero
+// before and after.
 #include <cuda_runtime.h>
 
 #include "../../common/shuffle.cuh"
@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(1024)
         if (threadIdx.x == 0) {
             results.put(state);
             __threadfence(); // the partial result precedes the count
-            last = atomicAdd(&counters[number], 1u) == blocks - 1;
+            // the count wraps around to 0 for the next launch
+            last = atomicInc(&counters[number], blocks - 1) == blocks - 1;
             __threadfence(); // the count precedes reading the others' partial results
         }
         __syncthreads(); // `last` is set, and `partial` has been read
@@ -106,14 +107,10 @@ cudaError_t launch_reduce_single_pass(const reduce_args *args, cudaStream_t stre
     return dispatch_rung(args, [&](auto operation, auto zero) {
         using State = typename decltype(operation)::State;
         const auto partials = (State *)args->scratch;
-        const auto counters = (unsigned *)(partials + args->outer * blocks); // (rows)
 
-        if (blocks > 1)
-            if (cudaError_t error = cudaMemsetAsync(counters, 0, args->outer * sizeof *counters, stream))
-                return error;
         reduce_single_pass<<<args->outer * blocks, threads, threads / 32 * sizeof(State), stream>>>(
             (const decltype(zero) *)args->x, args->n,
-            Results<decltype(operation)>{partials, (unsigned)blocks, *args}, counters);
+            Results<decltype(operation)>{partials, (unsigned)blocks, *args}, args->work.counters);
         return cudaGetLastError();
     });
 }

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(BLOCK)
     static_assert(VECTORS % LANES == 0 && TILE * VECTORS % BLOCK == 0, "every thread moves whole vectors");
     __shared__ vector tile[TILE][VECTORS]; // vector v of row r is at v ^ (r / V)
 
-    const corner at = block_tile_origin(first, TILE);
+    const corner transposed = block_tile_origin(first, TILE), at = {transposed.column, transposed.row};
 
     x += blockIdx.z * rows * columns + at.row * columns + at.column;
     out += blockIdx.z * rows * columns + at.column * rows + at.row;
@@ -60,7 +60,7 @@ static cudaError_t launch_tiles(const transpose_args *args, cudaStream_t stream)
 {
     const int64_t elements = args->rows * args->columns; // per matrix
 
-    return cover(args->batches, args->rows, args->columns, TILE, [&](dim3 grid, int64_t batch, corner first) {
+    return cover(args->batches, args->columns, args->rows, TILE, [&](dim3 grid, int64_t batch, corner first) {
         transpose_vectorized<T, V, TILE><<<grid, BLOCK, 0, stream>>>((const T *)args->x + batch * elements,
                                                                      (T *)args->out + batch * elements, args->rows,
                                                                      args->columns, first);
