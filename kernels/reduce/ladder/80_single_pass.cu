@@ -12,7 +12,7 @@
 #include "passes.cuh"
 #include "vectors.cuh"
 
-constexpr int LOADS = 4;                    // 16-byte loads in flight per thread
+constexpr int LOADS = 8;                    // 16-byte loads in flight per thread
 constexpr int MIN_ELEMENTS_PER_THREAD = 16; // if a row has more than one block
 constexpr int BLOCKS_PER_SM = 4;            // as many as each row gets at most, per multiprocessor
 

@@ -6,14 +6,14 @@
 // from eight groups of V rows then find their vectors in eight different sets of four banks.
 // What the rung below wasted: one instruction per element, and most of the bytes that could be in flight.
 // Rows that do not consist of whole vectors are moved element by element, as in the rung below.
-// Launch: blocks of 256 threads, one block per tile of each x; 128 bytes of a row of out per store.
+// Launch: blocks of 128 threads, one block per tile of each x; 128 bytes of a row of out per store.
 #include <cuda_runtime.h>
 
 #include "../../common/dispatch.cuh"
 #include "../../common/grid.cuh"
 #include "kernels.h"
 
-constexpr int BLOCK = 256, VECTOR_BYTES = 16, ROW_BYTES = 128;
+constexpr int BLOCK = 128, VECTOR_BYTES = 16, ROW_BYTES = 128;
 
 template <class T, int V, int TILE>
 __global__ void __launch_bounds__(BLOCK)
@@ -32,12 +32,20 @@ __global__ void __launch_bounds__(BLOCK)
     x += blockIdx.z * rows * columns + at.row * columns + at.column;
     out += blockIdx.z * rows * columns + at.column * rows + at.row;
 
+    vector loaded[TILE * VECTORS / BLOCK]; // all of them in flight at once
+
 #pragma unroll
     for (int i = 0; i < TILE * VECTORS; i += BLOCK) {
         const int r = (i + threadIdx.x) / VECTORS, v = (i + threadIdx.x) % VECTORS; // [0, TILE), [0, VECTORS)
 
         if (at.row + r < rows && at.column + v * V < columns)
-            tile[r][v ^ (r / V)] = *(const vector *)(x + r * columns + v * V);
+            loaded[i / BLOCK] = *(const vector *)(x + r * columns + v * V);
+    }
+#pragma unroll
+    for (int i = 0; i < TILE * VECTORS; i += BLOCK) {
+        const int r = (i + threadIdx.x) / VECTORS, v = (i + threadIdx.x) % VECTORS;
+
+        tile[r][v ^ (r / V)] = loaded[i / BLOCK];
     }
     __syncthreads(); // the tile is complete before any thread reads a column of it
 
