@@ -1,10 +1,10 @@
 """Builds smemkit._core: one extension module out of C (csrc/) and the kernels that kernels/kernels.def lists.
 
-Each kernel is compiled for up to two machines. For the CPU executor its text goes through
-smemkit/dialect.py to the C++ compiler, which finds csrc/executor/include/cuda_runtime.h. For GPUs nvcc takes the
-file as it is. The environment decides:
+Each kernel is compiled for up to two machines. For the CPU executor smemkit/dialect.py rewrites its text for the
+C++ compiler, which finds csrc/executor/include/cuda_runtime.h. For GPUs nvcc compiles the file itself. The
+environment decides:
 
-    SMEMKIT_CUDA=auto|1|0   build CUDA: where an NVIDIA driver is present (default), in any case, never
+    SMEMKIT_CUDA=auto|1|0   build CUDA: if an NVIDIA driver is present (default), always, never
     SMEMKIT_ARCHS="80;90a"  or `all`; default: the GPUs present, else 90a; a PTX of the oldest is always added
     CUDA_HOME, CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS   as everywhere
 """
@@ -31,14 +31,14 @@ ROOT = Path(__file__).resolve().parent
 OLDEST_ARCH = "75"
 OLDEST_TOOLKIT = (12, 4)
 HOOKS = Path("csrc/checker/hooks.c")
-COMPILER_WHEELS = [  # one minor; nvcc, cicc, its headers, cudart and libcu++ each come in a wheel of their own
+COMPILER_WHEELS = [  # one minor version; nvcc, cicc, headers, cudart and libcu++ come in separate wheels
     f"nvidia-{part}==13.0.*" for part in ("cuda-nvcc", "nvvm", "cuda-crt", "cuda-runtime", "cuda-cccl")
 ]
-# our own kernels: a launcher that drops the error of a launch does not compile, and no watchdog ends a slow block
+# smemkit's kernels: a launcher that ignores a launch's error does not compile, and no watchdog stops slow blocks
 OUR_KERNELS = ("-Werror=unused-result", "-DSMEMKIT_UNWATCHED")
 NVCC_UNUSED_RESULT = ("-diag-error", "2809")
-# folders outside smemkit/ that are installed as packages of data: the kernels' text, and the executor's headers
-BESIDE_CORE = ("_checked.so", "_hooks.o")  # made by the build, too
+# folders outside smemkit/ that are installed as data packages: the kernels' sources, and the executor's headers
+BESIDE_CORE = ("_checked.so", "_hooks.o")  # built beside the extension module
 DATA_FOLDERS = {"smemkit._kernels": "kernels", "smemkit._dialect": "csrc/executor"}
 
 
@@ -57,7 +57,7 @@ class Row(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Its file's path below kernels/, and what messages call it: matmul/ladder/20_tiled.cu"""
+        """The path of its file below kernels/, as in messages: matmul/ladder/20_tiled.cu"""
         if self.role == "PRODUCTION":
             return f"{self.op}/production/{self.name}.cu"
         return f"{self.op}/ladder/{self.order:02d}_{self.name}.{'c' if self.needs == 'HOST' else 'cu'}"
@@ -71,7 +71,7 @@ def read_table(text: str) -> list[Row]:
     ]
 
 
-# ---- CUDA: is it wanted, with what, for which GPUs --------------------------------------------------------------
+# ---- CUDA: whether, with which toolkit, for which GPUs ----------------------------------------------------------
 
 
 class Driver(NamedTuple):
@@ -82,7 +82,7 @@ class Driver(NamedTuple):
 class Toolkit(NamedTuple):
     nvcc: Path
     version: tuple[int, int]
-    archs: list[str]  # what its nvcc makes code for: ["75", "80", …]
+    archs: list[str]  # for which its nvcc compiles: ["75", "80", …]
 
     def folder_of(self, file: str) -> Path:
         """The folder that holds a header or a library; toolkits, wheels and conda lay them out differently."""
@@ -94,11 +94,11 @@ class Toolkit(NamedTuple):
 
 
 class NoToolkitError(SystemExit):
-    """CUDA is wanted, and there is no compiler for it."""
+    """CUDA is wanted, but there is no compiler for it."""
 
 
 def arch(name: str) -> str:
-    """One spelling for sm_80, 8.0 and 80. 9.0 is 90a: every such GPU has wgmma, and only 90a may use it."""
+    """sm_80, 8.0 and 80 in one spelling. 9.0 is 90a: all such GPUs have wgmma, which only 90a may use."""
     name = name.strip().removeprefix("sm_").replace(".", "")
     return "90a" if name == "90" else name
 
@@ -114,7 +114,7 @@ def find_driver() -> Driver | None:
         return None
     version, count, major, minor, device = (ctypes.c_int() for _ in range(5))
     cuda.cuDriverGetVersion(ctypes.byref(version))
-    if cuda.cuInit(0) == 0:  # fails where the driver is there and the GPU is not
+    if cuda.cuInit(0) == 0:  # fails if there is a driver and no GPU
         cuda.cuDeviceGetCount(ctypes.byref(count))
     archs = set()
     for ordinal in range(count.value):
@@ -126,7 +126,7 @@ def find_driver() -> Driver | None:
 
 
 def nvcc_candidates(environ=os.environ) -> list[Path]:
-    """Where an nvcc may be, best first."""
+    """Paths at which nvcc may be, best first."""
     places = [Path(environ["CUDA_HOME"], "bin")] if environ.get("CUDA_HOME") else []
     if on_path := shutil.which("nvcc", path=environ.get("PATH", "")):
         places.append(Path(on_path).parent)
@@ -171,7 +171,7 @@ def choose_toolkit(wanted: str, driver: Driver | None, toolkits) -> tuple[Toolki
 
 
 def wheels_to_fetch(wanted: str, driver: Driver | None, toolkits) -> list[str]:
-    """The compiler, where pip has to bring it. Only the wheels of CUDA 13 hold an nvcc; they need its driver."""
+    """The compiler's wheels, if pip has to install them. Only CUDA 13's have an nvcc; they need its driver."""
     try:
         choose_toolkit(wanted, driver, toolkits)
     except NoToolkitError:
@@ -182,7 +182,7 @@ def wheels_to_fetch(wanted: str, driver: Driver | None, toolkits) -> list[str]:
 
 
 def choose_archs(wanted: str, driver: Driver | None, toolkit: Toolkit) -> list[str]:
-    """The GPUs to make code for; a PTX comes on top of it, see `gencode`."""
+    """The GPUs to compile for; `gencode` adds a PTX."""
     if not wanted:
         present = driver.archs if driver else []
         return [a for a in present if a in toolkit.archs] if present else ["90a"]
@@ -197,10 +197,10 @@ def choose_archs(wanted: str, driver: Driver | None, toolkit: Toolkit) -> list[s
 
 
 def gencode(needs: str, archs: list[str]) -> list[str]:
-    """nvcc's options for a row; none where no GPU of this build can run it. The PTX is for GPUs yet to come."""
+    """nvcc's options for a row; empty if no GPU of this build can run it. The PTX is for future GPUs."""
     if needs == "ANY":
         fits, ptx = archs, [OLDEST_ARCH]
-    elif needs.endswith("A"):  # code for exactly this GPU, whose PTX no other takes
+    elif needs.endswith("A"):  # code for exactly this GPU; no other runs its PTX
         fits, ptx = [a for a in archs if f"SM_{a.upper()}" == needs], []
     else:
         oldest = needs.removeprefix("SM_")
@@ -238,7 +238,7 @@ def check_prerequisites() -> list[str]:
     if not Path(folder, "Python.h").exists():
         remedy = "install python3-dev (Debian, Ubuntu) or python3-devel (Fedora, Red Hat)"
         raise SystemExit(f"smemkit: {folder}/Python.h is missing; {remedy}")
-    import numpy  # here, since pip asks this file what it needs before NumPy is there
+    import numpy  # here, because pip runs this file before it installs NumPy
 
     return [f"-I{folder}", f"-I{numpy.get_include()}"]
 
@@ -252,7 +252,7 @@ def load_dialect():
 
 
 def is_older(target: Path, read: Path) -> bool:
-    """Whether a file that a compilation read, as its rule for make says, has changed since, or is gone."""
+    """Whether a file that a compilation read, according to its make rule, has changed since or is missing."""
     try:
         rule = read.read_text().replace("\\\n", " ").partition(": ")[2]
         made = target.stat().st_mtime
@@ -264,11 +264,11 @@ def is_older(target: Path, read: Path) -> bool:
 
 
 class Build(build_ext):
-    """Compiles every object by itself, over all cores, and links them with the C++ driver."""
+    """Compiles all objects in parallel, and links them with the C++ compiler."""
 
     def run(self):
         super().run()
-        if self.inplace:  # also `pip install -e`: what the build made, and the data folders, where imports look
+        if self.inplace:  # also `pip install -e`: puts built files and data folders where imports find them
             for name in BESIDE_CORE:
                 shutil.copy2(Path(self.build_lib, "smemkit", name), ROOT / "smemkit" / name)
             for package, folder in DATA_FOLDERS.items():
@@ -279,7 +279,7 @@ class Build(build_ext):
     def build_extension(self, ext):
         self.temp = Path(self.build_temp).resolve()
         self.rows = read_table((ROOT / "kernels/kernels.def").read_text())
-        os.chdir(ROOT)  # paths in messages, commands and __FILE__ are the repository's
+        os.chdir(ROOT)  # paths in messages, commands and __FILE__ are relative to the repository
 
         includes = check_prerequisites()
         driver = find_driver()
@@ -311,23 +311,23 @@ class Build(build_ext):
         shared = ["-shared"]
         if sys.platform == "darwin":
             shared = ["-bundle", "-undefined", "dynamic_lookup"]
-        elif toolkit:  # our own cudart must not be bound to one that another library brought along
+        elif toolkit:  # the static cudart must not bind to another library's
             shared += ["-Wl,--exclude-libs,ALL"]
         link = [*words("CXX", "c++"), *shared, *objects, "-o", target, *words("LDFLAGS"), *libraries]
         self.execute_command(link)
         self.link_checked(checked, target)
 
     def link_checked(self, objects, core):
-        """The kernels for checking: a library of their own, which calls the executor in `core`."""
+        """Links the checked kernels as a library, which calls the executor in `core`."""
         library, hooks = (core.with_name(name) for name in BESIDE_CORE)
-        shutil.copyfile(objects[0], hooks)  # user's kernels are linked with it, too
+        shutil.copyfile(objects[0], hooks)  # also linked with users' kernels
         shared = ["-bundle", "-bundle_loader", core] if sys.platform == "darwin" else ["-shared"]
         runpath = [] if sys.platform == "darwin" else ["-Wl,-rpath,$ORIGIN"]
         link = [*words("CXX", "c++"), *shared, *objects, "-o", library, *runpath]
         self.execute_command([*link, f"-L{core.parent}", f"-l:{core.name}", "-lpthread"])
 
     def c_jobs(self, includes, facts, toolkit):
-        """csrc/, and the rungs that are plain C on the host."""
+        """csrc/ and the rungs in plain C."""
         numpy_api = "NPY_2_0_API_VERSION"
         command = [*words("CC", "cc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden"]
         command += [f"-DNPY_TARGET_VERSION={numpy_api}", f"-DNPY_NO_DEPRECATED_API={numpy_api}"]
@@ -349,7 +349,7 @@ class Build(build_ext):
         return self.dialect_jobs("cpu", "cpu_launchers", ["-DSMEMKIT_BESIDE_CUDA"], words("CXXFLAGS"))
 
     def checked_jobs(self):
-        """The same kernels for checking, and before them the hooks. These are no place for a sanitizer's own."""
+        """The hooks and the kernels for checking; without sanitizers, whose hooks would collide."""
         hooks = [*words("CC", "cc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fno-builtin"]
         hooks += ["-Icsrc", "-Ikernels"]
         yield HOOKS, self.temp / "checked/hooks.o", hooks
@@ -357,7 +357,7 @@ class Build(build_ext):
         yield from self.dialect_jobs("checked", "smemkit_checked_launchers", [export], [], checked=True)
 
     def dialect_jobs(self, folder, table, options, more, *, checked=False):
-        """The table's kernels through the dialect, and the launchers as the table of this name."""
+        """The table's kernels, rewritten to the dialect, and their launchers as the table with this name."""
         dialect = load_dialect()
         compiler = words("CXX", "c++")
         flags = dialect.compile_flags(partial(accepts, compiler), checked=checked, extra_flags=more)
@@ -385,7 +385,7 @@ class Build(build_ext):
         yield Path("csrc/launchers.cpp"), self.temp / folder / "launchers.o", command
 
     def cuda_jobs(self, toolkit, archs):
-        """The kernels for GPUs, and their launchers' table, which is told of the rows that got no object."""
+        """The kernels for GPUs, and their launchers' table; macros tell it which rows have no object."""
         command = [toolkit.nvcc, "-std=c++17", "-O3", "-Xfatbin=-compress-all", "-Ikernels"]
         command += ["-Xcompiler=-fPIC,-fvisibility=hidden", *NVCC_UNUSED_RESULT]
         if words("CXX"):
@@ -405,7 +405,7 @@ class Build(build_ext):
         yield Path("csrc/launchers.cpp"), self.temp / "cuda/launchers.o", command
 
     def compile(self, source: Path, target: Path, command: list) -> Path:
-        """Compiles one file, unless its object is newer than all that it was made of, by the same command."""
+        """Compiles a file, unless its object is up to date: same command, and no file that it read has changed."""
         read, record = target.with_suffix(".d"), target.with_suffix(".command")
         command = [*command, "-MD", "-MF", read, "-c", source, "-o", target]
         line = shlex.join(map(str, command))
@@ -432,7 +432,7 @@ def main():
     found = [file.relative_to(ROOT) for pattern in patterns for file in ROOT.glob(pattern)]
     files = sorted({str(file) for file in found if (ROOT / file).is_file() and "__pycache__" not in file.parts})
     fetch = []
-    if "egg_info" in sys.argv:  # pip asks what the build needs; a later, real build finds it or says so
+    if "egg_info" in sys.argv:  # pip asks for build requirements; the build itself reports a missing compiler
         wanted = os.environ.get("SMEMKIT_CUDA", "auto")
         fetch = wheels_to_fetch(wanted, find_driver(), map(ask_nvcc, nvcc_candidates()))
     setup(

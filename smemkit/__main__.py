@@ -22,7 +22,7 @@ from smemkit.table import kernels, reading_order
 
 
 def info(_: argparse.Namespace) -> int:
-    """Versions, devices and their limits, and why there is no CUDA device where there is none."""
+    """Versions, devices with their properties, and why there is no CUDA device if there is none."""
     build, here = _core.build_info(), devices()
     facts = Table.grid(padding=(0, 2))
     for what, text in {
@@ -49,7 +49,7 @@ def info(_: argparse.Namespace) -> int:
 
 
 def _default_device() -> str:
-    """Its name; where the environment names one that is not here, why not."""
+    """The default device's name, or why SMEMKIT_DEVICE is unusable."""
     try:
         return _core.default_device()
     except (ValueError, _core.NoDeviceError) as error:
@@ -73,53 +73,55 @@ def list_kernels(arguments: argparse.Namespace) -> int:
 
 def add_check(parser: argparse.ArgumentParser) -> None:
     """The command line of ``smemkit check``."""
-    parser.add_argument("file", nargs="?", metavar="FILE.cu", help="CUDA C or C++, as nvcc would take it")
+    parser.add_argument("file", nargs="?", metavar="FILE.cu", help="CUDA C or C++, as for nvcc")
     parser.add_argument(
-        "--kernel", metavar="NAME", help="the kernel: of FILE.cu (may be left out where it has one), or of --op"
+        "--kernel", metavar="NAME", help="the kernel of FILE.cu (optional if it has only one) or of --op"
     )
     launching.add_arguments(parser)
     parser.add_argument(
-        "--json", metavar="FILE", help="write the report there as JSON; - for standard output, alone"
+        "--json", metavar="FILE", help="write the report as JSON; -: to standard output, and nothing else"
     )
     own = parser.add_argument_group("the kernels of smemkit")
     own.add_argument(
-        "--op", choices=("matmul", "reduce", "transpose", "reverse"), help="check this instead of a file"
+        "--op",
+        choices=("matmul", "reduce", "transpose", "reverse"),
+        help="check a kernel of this operation instead of a file",
     )
     own.add_argument(
-        "--shape", action="append", default=[], metavar="M[,N…]", help="of an operand; matmul takes two"
+        "--shape", action="append", default=[], metavar="M[,N…]", help="the shape of an operand; matmul takes two"
     )
-    own.add_argument("--dtype", default="float32", help="of the operands (default float32)")
+    own.add_argument("--dtype", default="float32", help="the operands' dtype (default float32)")
     for name in ("tile", "pad", "block-size"):
-        own.add_argument(f"--{name}", type=int, metavar="N", help="as the op's keyword")
+        own.add_argument(f"--{name}", type=int, metavar="N", help="the operation's keyword")
     parser.set_defaults(command=check)
 
 
 def check(options: argparse.Namespace) -> int:
-    """A report on a launch; the exit status is 1 if it has a fault."""
+    """Checks a launch and prints the report; the exit status is 1 if it has a fault."""
     if (options.file is None) == (options.op is None):
-        raise ValueError("check: expected a FILE.cu, or --op for a kernel of smemkit, and not both")
+        raise ValueError("check: expected either a FILE.cu or --op")
     how = {"schedule": options.schedule, "seed": options.seed, "blocks": launching.parse_blocks(options.blocks)}
     if options.op:
         target, arguments, keywords = _own_launch(options)
     else:
         if options.shape:
-            raise ValueError("--shape: belongs to --op; a file's kernel takes --arg 'float[64,64]'")
-        arguments, keywords = launching.arguments_of(options), {}
+            raise ValueError("--shape: goes with --op; a kernel of a file takes --arg 'float[64,64]'")
+        arguments, keywords = launching.kernel_arguments(options), {}
         kernel = smemkit.Kernel(_source_file(options.file), options.kernel, options=tuple(options.option))
-        target = launching.launch_of(kernel, options)
+        target = launching.configured_launch(kernel, options)
     try:
         report = smemkit.check(target, *arguments, **how, **keywords)
-    except TypeError as error:  # an argument that the kernel does not take
+    except TypeError as error:  # an argument that the kernel rejects
         raise ValueError(str(error)) from error
     _write_text(options.json, str(report), report.to_dict())
     return 0 if report.ok else 1
 
 
 def _write_text(file: str | None, text: str, content: dict[str, Any]) -> None:
-    """Prints the text, and writes the content as JSON to a file; to "-" it goes alone."""
+    """Prints the text and writes the content as JSON to a file; for "-", prints the JSON only."""
     if file != "-":
         if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(errors="replace")  # a terminal that has no ✓ shows a question mark
+            sys.stdout.reconfigure(errors="replace")  # a terminal without ✓ shows a question mark
         print(text)
     if file:
         written = json.dumps(content, indent=1) + "\n"
@@ -132,15 +134,15 @@ def _write_text(file: str | None, text: str, content: dict[str, Any]) -> None:
 def _source_file(name: str) -> Path:
     path = Path(name)
     if not path.is_file():
-        raise ValueError(f"{name}: there is no such file" if not path.exists() else f"{name}: expected a file")
+        raise ValueError(f"{name}: no such file" if not path.exists() else f"{name}: expected a file")
     return path
 
 
 def _own_launch(options: argparse.Namespace) -> tuple[Any, Sequence[np.ndarray], dict[str, Any]]:
-    """An operation of smemkit, random operands of the shapes wanted, and its keywords."""
+    """An operation of smemkit, random operands of the given shapes, and its keywords."""
     for name, value in (("--grid", options.grid), ("--block", options.block), ("--arg", options.arg)):
         if value:
-            raise ValueError(f"{name}: belongs to a FILE.cu; --op takes --shape, and launches as it always does")
+            raise ValueError(f"{name}: goes with a FILE.cu; --op takes --shape and chooses its own launch")
     operands = 2 if options.op == "matmul" else 1
     if len(options.shape) != operands:
         raise ValueError(f"--shape: expected {operands} for {options.op}, got {len(options.shape)}")
@@ -156,21 +158,23 @@ def add_ladder(parser: argparse.ArgumentParser) -> None:
     """The command line of ``smemkit ladder``."""
     parser.add_argument("op", choices=("reduce", "transpose", "matmul"))
     parser.add_argument(
-        "--n", metavar="N[,N…]", help="elements of a sum; side of a matrix, or rows,columns; or m,n,k of a product"
+        "--n",
+        metavar="N[,N…]",
+        help="number of elements of a sum; side of a matrix, or rows,columns; m,n,k of a product",
     )
-    parser.add_argument("--dtype", default="float32", help="of the operands (default float32)")
+    parser.add_argument("--dtype", default="float32", help="the operands' dtype (default float32)")
     parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
     parser.add_argument("--plot", metavar="FILE", help="save a bar chart (needs matplotlib: smemkit[plot])")
-    parser.add_argument("--json", metavar="FILE", help="write it as JSON; - for standard output, alone")
+    parser.add_argument("--json", metavar="FILE", help="write it as JSON; -: to standard output, and nothing else")
     parser.set_defaults(command=climb)
 
 
 def climb(options: argparse.Namespace) -> int:
-    """A ladder, rung by rung."""
+    """Measures a ladder and prints it."""
     try:
         shape = options.n and [int(n) for n in options.n.split(",")]
     except ValueError:
-        raise ValueError(f"--n: expected integers with commas between them, got {options.n!r}") from None
+        raise ValueError(f"--n: expected integers separated by commas, got {options.n!r}") from None
     try:
         climbed = smemkit.ladder(
             options.op,
@@ -178,7 +182,7 @@ def climb(options: argparse.Namespace) -> int:
             dtype=options.dtype,
             device=options.device,
         )
-    except TypeError as error:  # no dtype
+    except TypeError as error:  # not a dtype
         raise ValueError(f"--dtype: {error}") from error
     _write_text(options.json, str(climbed), climbed.to_dict())
     if options.plot:
@@ -191,17 +195,15 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("smemkit", description="GPU shared memory: operations, ladders, benchmarks.")
     commands = parser.add_subparsers(required=True, metavar="command")
     commands.add_parser("info", help="versions and devices").set_defaults(command=info)
-    demo.add_arguments(commands.add_parser("demo", help="ten seconds that show what this is"))
-    bench.add_arguments(commands.add_parser("bench", help="measure every kernel, beside torch, CuPy and NumPy"))
+    demo.add_arguments(commands.add_parser("demo", help="a demonstration of ten seconds"))
+    bench.add_arguments(commands.add_parser("bench", help="measure every kernel beside torch, CuPy and NumPy"))
     listing = commands.add_parser("kernels", help="the kernels, in reading order")
     listing.add_argument("op", nargs="?", help="matmul, reduce, …; all of them if not given")
-    listing.add_argument("--markdown", action="store_true", help="as kernels/README.md, all of them")
+    listing.add_argument("--markdown", action="store_true", help="print kernels/README.md")
     listing.set_defaults(command=list_kernels)
-    add_ladder(
-        commands.add_parser("ladder", help="climb one: each kernel's idea, its time, and what it asks of memory")
-    )
+    add_ladder(commands.add_parser("ladder", help="measure a ladder: each rung's idea, time and memory accesses"))
     add_check(
-        commands.add_parser("check", help="explain a kernel: faults, bank conflicts, coalescing; needs no GPU")
+        commands.add_parser("check", help="check a kernel: faults, bank conflicts, coalescing; needs no GPU")
     )
     arguments = parser.parse_args(launching.join_values(sys.argv[1:] if argv is None else argv))
     try:

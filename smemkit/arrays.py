@@ -1,4 +1,4 @@
-"""Arrays in a device's memory, and the ways there and back."""
+"""Arrays in a device's memory: creation, and conversion from and to other libraries' arrays."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def asarray(obj: Any, *, dtype: DTypeLike = None, device: str | None = None, cop
     obj : array_like
         An `Array`, a NumPy array, a sequence, a scalar, or another library's array on a GPU.
     dtype : dtype, optional
-        That of an operation's operand, to which the device converts; `obj`'s own if None.
+        One that operations take, to which the device converts; `obj`'s own if None.
     device : str, optional
-        "cuda:0", "cpu"; if None, where `obj` is if it is on a device, else the default device.
+        "cuda:0", "cpu"; if None, `obj`'s device if it is on one, else the default device.
     copy : bool, optional
-        True: always copy. False: never, ValueError where it is necessary. None: where it is necessary.
+        True: always copy. False: never; ValueError if a copy is necessary. None: if it is necessary.
 
     Returns
     -------
     Array
-        `obj` itself where it is an `Array`, or its memory where it is another library's, if no copy is needed; a
-        copy is C-contiguous.
+        If no copy is needed, `obj` itself, or an Array on the memory of another library's array. A copy is
+        C-contiguous.
 
     Raises
     ------
     TypeError, ValueError
-        `obj` is no array, or `copy=False` cannot be kept.
+        `obj` is not an array, or ``copy=False`` and a copy is necessary.
     NoDeviceError
-        `device` is not here.
+        This machine has no such device.
     OutOfMemoryError
-        The device's memory is full.
+        The device has too little free memory.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def asarray(obj: Any, *, dtype: DTypeLike = None, device: str | None = None, cop
 
 
 def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, device: str | None = None) -> Array:
-    """A new array whose elements are whatever the memory held.
+    """A new array, whose elements are not initialised.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, device
     Raises
     ------
     TypeError, ValueError
-        `shape` or `dtype` is not what is required.
+        `shape` or `dtype` is invalid.
     NoDeviceError
-        `device` is not here.
+        This machine has no such device.
     OutOfMemoryError
-        The device's memory is full.
+        The device has too little free memory.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, device
 
 
 def asnumpy(x: Any) -> np.ndarray:
-    """`x` as a NumPy array, copied from its device where it is on one.
+    """`x` as a NumPy array, copied from its device if it is on one.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def asnumpy(x: Any) -> np.ndarray:
     Raises
     ------
     TypeError
-        `x` is no array.
+        `x` is not an array.
 
     Examples
     --------
@@ -132,30 +132,30 @@ def asnumpy(x: Any) -> np.ndarray:
 def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) -> Array:
     """An array of another library as an `Array` on the same memory, by DLPack.
 
-    Operations take such arrays as they are. This is for what only an `Array` has.
+    Operations take such arrays without it; this is for the methods of `Array`.
 
     Parameters
     ----------
     x : object
-        Has ``__dlpack__`` and ``__dlpack_device__``, as arrays of NumPy, CuPy, torch and JAX have. What is in the
-        host's memory becomes an `Array` of the CPU device.
+        Has ``__dlpack__`` and ``__dlpack_device__``, as arrays of NumPy, CuPy, torch and JAX have. An array in
+        host memory becomes an `Array` of the CPU device.
     device : str, optional
-        "cuda:0", "cpu"; where it is if None.
+        "cuda:0", "cpu"; the array's own device if None.
     copy : bool, optional
-        True: always copy. False: never, ValueError where it is necessary. None: where `device` is another one.
+        True: always copy. False: never; ValueError if a copy is necessary. None: if `device` is another one.
 
     Returns
     -------
     Array
-        With the strides of `x`; what is written to the one is seen in the other. Read-only if `x` is.
+        With the strides of `x`; both see what is written to either. Read-only if `x` is.
 
     Raises
     ------
     TypeError, ValueError, BufferError
-        `x` has no DLPack, does not export its memory, or has another dtype than smemkit's; `copy=False` cannot be
-        kept.
+        `x` does not support DLPack, does not export its memory, or has a dtype that smemkit does not have; or
+        ``copy=False`` and a copy is necessary.
     NoDeviceError
-        `device`, or that of `x`, is not here.
+        This machine has no such device, or smemkit cannot use `x`'s.
 
     Examples
     --------
@@ -182,11 +182,11 @@ def _is_on_gpu(x: Any) -> bool:
     return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] in _DLPACK_CUDA
 
 
-# ---- what the C type asks for ----------------------------------------------------------------------------------
+# ---- called by the C type --------------------------------------------------------------------------------------
 
 
 def _rebuild(values: np.ndarray, device: str) -> Array:
-    """An array from its pickle; on the CPU device where its own is not here, so that the values can be read."""
+    """An array from its pickle; on the CPU device if its own is not available, so that the values can be read."""
     try:
         return _core.asarray(values, None, device, True)
     except _core.NoDeviceError as error:
@@ -197,7 +197,7 @@ def _rebuild(values: np.ndarray, device: str) -> Array:
 
 
 def _repr(x: Array) -> str:
-    text, shortened = _elements(x, "Array(", ", ")
+    text, shortened = _format_elements(x, "Array(", ", ")
     dtype = "bool" if x.dtype == bool else x.dtype.name
     facts = f"dtype={dtype}, device='{x.device}')"
     if shortened or (x.size == 0 and x.shape != (0,)):
@@ -208,22 +208,22 @@ def _repr(x: Array) -> str:
 
 
 def _str(x: Array) -> str:
-    return _elements(x, "", " ")[0] if x.ndim else str(x.numpy()[()])  # as NumPy, which writes a number
+    return _format_elements(x, "", " ")[0] if x.ndim else str(x.numpy()[()])  # a number, as NumPy prints it
 
 
-def _elements(x: Array, prefix: str, separator: str) -> tuple[str, bool]:
-    """What NumPy prints of the elements, and whether that is not all. No more is copied than is printed."""
+def _format_elements(x: Array, prefix: str, separator: str) -> tuple[str, bool]:
+    """The elements as NumPy prints them, and whether some are left out. Only printed elements are copied."""
     options = np.get_printoptions()
     edge, shortened = options["edgeitems"], x.size > options["threshold"]
     if x.size == 0:
         return "[]", False
-    values = _corners(x, edge) if shortened else x.numpy()
+    values = _leading_trailing(x, edge) if shortened else x.numpy()
     threshold = 0 if shortened else options["threshold"]
     return np.array2string(values, separator=separator, prefix=prefix, threshold=threshold), shortened
 
 
-def _corners(x: Array, edge: int) -> np.ndarray:
-    """The first and the last elements along each axis: one more than are printed, for which there are dots."""
+def _leading_trailing(x: Array, edge: int) -> np.ndarray:
+    """The first and last elements along each axis: those that are printed, and one that becomes the dots."""
     kept = [min(length, 2 * edge + 1) for length in x.shape]
     values = np.empty(kept, x.dtype)
     parts = [

@@ -1,4 +1,4 @@
-"""The devices here: what they are, which is the default, and how many threads the executor has."""
+"""The devices of this machine: their properties, the default one, their memory, the executor's threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _entered = threading.local()  # .previous: the defaults that this thread's `with
 
 
 class Device(str):
-    """A device: its name, which goes wherever a ``device=`` is asked for, and what it is.
+    """A device: a string, its name, with the device's properties. Every ``device=`` takes it.
 
     As a context manager it makes itself this thread's default device.
 
@@ -43,9 +43,9 @@ class Device(str):
     Raises
     ------
     ValueError
-        `name` is no device's name.
+        `name` is not a device's name.
     NoDeviceError
-        The device is not here; the message says why.
+        This machine has no such device; the message says why.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Device(str):
 
     @property
     def name(self) -> str:
-        """The name alone, as a plain string: "cuda:0", "cpu"."""
+        """The name as a plain string: "cuda:0", "cpu"."""
         return str(self)
 
     @property
@@ -85,7 +85,7 @@ class Device(str):
 
     @property
     def description(self) -> str:
-        """What it says it is: "NVIDIA H200", "AMD EPYC, 2 threads"."""
+        """The name of the hardware: "NVIDIA H200", "AMD EPYC, 2 threads"."""
         return self._properties["description"]
 
     @property
@@ -101,7 +101,7 @@ class Device(str):
 
     @property
     def warp_size(self) -> int:
-        """Threads a warp."""
+        """Threads per warp."""
         return self._properties["warp_size"]
 
     @property
@@ -111,17 +111,17 @@ class Device(str):
 
     @property
     def max_threads_per_multiprocessor(self) -> int:
-        """Threads that one multiprocessor holds."""
+        """The most threads that are resident on a multiprocessor."""
         return self._properties["max_threads_per_multiprocessor"]
 
     @property
     def shared_per_block(self) -> int:
-        """Bytes of shared memory that a block has for the asking."""
+        """Bytes of shared memory that a block may have without opting in."""
         return self._properties["shared_per_block"]
 
     @property
     def shared_per_block_optin(self) -> int:
-        """Bytes of shared memory that a block has where its kernel opts in."""
+        """Bytes of shared memory that a block may have if its kernel opts in."""
         return self._properties["shared_per_block_optin"]
 
     @property
@@ -146,22 +146,22 @@ class Device(str):
 
     @property
     def free_bytes(self) -> int:
-        """Bytes of memory that are free now."""
+        """Bytes of memory that are free at the moment."""
         return _core.device_properties(self.name)["free_bytes"]
 
     @property
     def memory_bandwidth(self) -> float:
-        """The data sheet's bytes a second, from clock and width of the bus; 0 where they are not known."""
+        """Bytes per second as on the data sheet, from the bus's clock and width; 0 if they are not known."""
         return 2 * self.memory_clock * self._properties["memory_bus_bits"] / 8
 
     @property
     def memory_clock(self) -> float:
-        """The clock of the memory in Hz; 0 where it is not known."""
+        """The memory clock in Hz; 0 if it is not known."""
         return 1e3 * self._properties["memory_clock_khz"]
 
     @property
     def clock(self) -> float:
-        """The highest clock of the multiprocessors in Hz; 0 where it is not known."""
+        """The highest clock of the multiprocessors in Hz; 0 if it is not known."""
         return 1e3 * self._properties["clock_khz"]
 
     @property
@@ -175,26 +175,26 @@ class Device(str):
         return _version(self._properties["runtime_version"])
 
     def limits(self) -> dict[str, str]:
-        """All of it in words: what → how much. What the device does not have is left out."""
+        """The properties as text, by label; without those that the device does not have."""
         rows = {
             "compute capability": self.capability and "{}.{}".format(*self.capability),
             "multiprocessors" if self.is_cuda else "cores": self.multiprocessors,
-            "threads a block, at most": self.max_threads_per_block,
-            "threads a multiprocessor": self.max_threads_per_multiprocessor,
-            "threads a warp": self.warp_size,
-            "shared memory a block": format_bytes(self.shared_per_block),
-            "shared memory a block, opting in": format_bytes(self.shared_per_block_optin),
-            "shared memory a multiprocessor": format_bytes(self.shared_per_multiprocessor),
-            "registers a multiprocessor": self.registers_per_multiprocessor,
+            "max threads per block": self.max_threads_per_block,
+            "threads per multiprocessor": self.max_threads_per_multiprocessor,
+            "threads per warp": self.warp_size,
+            "shared memory per block": format_bytes(self.shared_per_block),
+            "shared memory per block, opt-in": format_bytes(self.shared_per_block_optin),
+            "shared memory per multiprocessor": format_bytes(self.shared_per_multiprocessor),
+            "registers per multiprocessor": self.registers_per_multiprocessor,
             "L2 cache": format_bytes(self.l2_bytes),
             "memory": format_bytes(self.memory_bytes),
-            "memory free": format_bytes(self.free_bytes),
+            "free memory": format_bytes(self.free_bytes),
             "memory bandwidth, data sheet": self.memory_bandwidth and f"{self.memory_bandwidth / 1e9:.0f} GB/s",
-            "clock, at most": self.clock and f"{self.clock / 1e6:.0f} MHz",
-            "CUDA of the driver": self.driver_version,
-            "CUDA built in": self.runtime_version,
+            "max clock": self.clock and f"{self.clock / 1e6:.0f} MHz",
+            "CUDA version of the driver": self.driver_version,
+            "CUDA runtime": self.runtime_version,
         }
-        return {what: str(much) for what, much in rows.items() if much}
+        return {label: str(value) for label, value in rows.items() if value}
 
     def __repr__(self) -> str:
         if not self.capability:
@@ -209,7 +209,7 @@ class Device(str):
 
 
 def devices() -> list[Device]:
-    """The devices that work, GPUs first; "cpu" is always among them.
+    """The usable devices, GPUs first; "cpu" is always one of them.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def devices() -> list[Device]:
 
 
 def is_available() -> bool:
-    """Whether a CUDA device works here. Never raises; `python -m smemkit info` says why not.
+    """Whether there is a usable CUDA device. Never raises; `python -m smemkit info` says why there is none.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def is_available() -> bool:
 
 
 def synchronize(device: str | None = None) -> None:
-    """Waits until all that was asked of a device is done.
+    """Waits until a device has completed all work.
 
     Parameters
     ----------
@@ -243,9 +243,9 @@ def synchronize(device: str | None = None) -> None:
     Raises
     ------
     NoDeviceError
-        The device is not here.
+        This machine has no such device.
     CudaError
-        Something that was asked of it has failed.
+        Some of the work has failed.
 
     Examples
     --------
@@ -257,16 +257,16 @@ def synchronize(device: str | None = None) -> None:
 
 @dataclass(frozen=True)
 class MemoryStats:
-    """What smemkit holds of a device's memory, in bytes; other libraries' share is not in it.
+    """The device memory that smemkit has allocated, in bytes; without that of other libraries.
 
     Attributes
     ----------
     used : int
-        What arrays have, and calls that are under way.
+        By arrays and by calls in progress.
     peak : int
-        The most that `used` has been since the process began.
+        The maximum of `used` since the process began.
     reserved : int
-        `used`, and what is kept for later calls; `empty_cache` gives that back.
+        `used`, and what is cached for later calls, which `empty_cache` releases.
     """
 
     used: int
@@ -282,7 +282,7 @@ class MemoryStats:
 
 
 def memory_stats(device: str | None = None) -> MemoryStats:
-    """What smemkit holds of a device's memory.
+    """The device memory that smemkit has allocated.
 
     Parameters
     ----------
@@ -292,14 +292,14 @@ def memory_stats(device: str | None = None) -> MemoryStats:
     Returns
     -------
     MemoryStats
-        Its `used`, `peak` and `reserved` are bytes.
+        `used`, `peak` and `reserved`, in bytes.
 
     Raises
     ------
     ValueError
-        `device` is no device's name.
+        `device` is not a device's name.
     NoDeviceError
-        The device is not here.
+        This machine has no such device.
 
     Examples
     --------
@@ -315,10 +315,10 @@ def memory_stats(device: str | None = None) -> MemoryStats:
 
 
 def empty_cache(device: str | None = None) -> None:
-    """Gives back what smemkit keeps of a device's memory for later calls, so that other libraries can have it.
+    """Releases the device memory that smemkit has cached for later calls, so that other libraries can use it.
 
-    What arrays have stays theirs. It waits until the device has done what was asked of it. On the CPU device
-    nothing is kept.
+    Waits until the device has completed all work. The memory of arrays is not affected. The CPU device caches
+    nothing.
 
     Parameters
     ----------
@@ -328,11 +328,11 @@ def empty_cache(device: str | None = None) -> None:
     Raises
     ------
     ValueError
-        `device` is no device's name.
+        `device` is not a device's name.
     NoDeviceError
-        The device is not here.
+        This machine has no such device.
     CudaError
-        Something that was asked of it has failed.
+        Some of the work has failed.
 
     Examples
     --------
@@ -343,7 +343,7 @@ def empty_cache(device: str | None = None) -> None:
 
 
 def set_num_threads(n: int) -> None:
-    """Sets how many threads of the CPU the executor uses, for the whole process.
+    """Sets the number of CPU threads that the executor uses, for the whole process.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def set_num_threads(n: int) -> None:
     Raises
     ------
     ValueError
-        `n` is not in this range.
+        `n` is out of range.
 
     Examples
     --------
@@ -364,7 +364,7 @@ def set_num_threads(n: int) -> None:
 
 
 def get_num_threads() -> int:
-    """How many threads of the CPU the executor uses.
+    """The number of CPU threads that the executor uses.
 
     Examples
     --------
@@ -376,9 +376,9 @@ def get_num_threads() -> int:
 
 
 def launches() -> int:
-    """How often this process has launched a rung, on all devices: the proof that a result came from one.
+    """The number of kernels that this process has launched, on all devices: proof that a result came from one.
 
-    A rung may take several kernels; it counts once.
+    A kernel of the table that takes several CUDA launches counts once.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A ladder climbed: each rung of an operation, what it takes, and what the checker counts of it."""
+"""Measures a ladder: each rung's time, and what the checker counts of its memory accesses."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
 __all__ = ["Counts", "Ladder", "Rung", "Speed", "ladder"]
 
-# the shapes of matmul are (m, n, k)
+# shapes; those of matmul are (m, n, k)
 BIG = {"matmul": (4096, 4096, 4096), "reduce": (16_777_216,), "transpose": (8192, 8192)}  # bench.LADDERS has them
 SMALL = {"matmul": (256, 256, 256), "reduce": (262_144,), "transpose": (1024, 1024)}  # for the CPU
-COUNTED = {"matmul": (128, 128, 128), "reduce": (65_536,), "transpose": (512, 512)}  # for the checker, at most
-SECONDS = 0.15  # for each rung
+COUNTED = {"matmul": (128, 128, 128), "reduce": (65_536,), "transpose": (512, 512)}  # the largest for the checker
+SECONDS = 0.15  # per rung
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a rung is.
+    """The speed of a rung.
 
     Attributes
     ----------
     shape : tuple of int
-        Of what: (m, n, k) of a matmul.
+        The problem: (m, n, k) of a matmul.
     seconds : float
         The median.
     value : float
-        10⁹ bytes a second, or 10¹² operations of a matmul.
+        In GB/s, or TFLOP/s for matmul.
     speedup : float or None
-        How many times the value of the rung below; None for the first one, and for ceilings.
+        The ratio to the rung below; None for the first rung and for ceilings.
     fraction : float or None
-        Of what the machine can do; None where that is not known, or the operands stay in L2.
+        Of the ceiling; None if that is not known, or if the operands stay in L2.
     """
 
     shape: tuple[int, ...]
@@ -61,19 +61,19 @@ class Speed:
 
 @dataclass(frozen=True)
 class Counts:
-    """What the checker counts, as written in the source, in all launches of a call.
+    """What the checker counts in all launches of a call, for the accesses as written in the source.
 
     Attributes
     ----------
     shape : tuple of int
-        Of what: (m, n, k) of a matmul.
+        The problem: (m, n, k) of a matmul.
     wavefronts, conflicts : float
-        Passes of shared memory, and those of them that bank conflicts cost; for 32 elements, which of a matmul are
-        multiplications.
+        Wavefronts of shared memory, and how many of them bank conflicts cause, per 32 elements (of matmul: per 32
+        multiplications).
     sectors, ideal_sectors : float
-        Sectors of global memory that are asked for, and how few could hold as many bytes; for 32 elements.
+        Sectors of global memory in requests, and the fewest that could hold their bytes, per 32 elements.
     lanes : float
-        Lanes of a warp that take part in a request, on average.
+        Active lanes per request, on average.
     """
 
     shape: tuple[int, ...]
@@ -91,15 +91,15 @@ class Rung:
     Attributes
     ----------
     name, idea : str
-        As `smemkit.kernels` has them.
+        As in `smemkit.kernels`.
     default, ceiling : bool
-        It is what ``kernel=None`` takes; it is no rung, but what none can outrun.
+        Whether ``kernel=None`` takes it; whether it is a ceiling.
     here : Speed or None
-        As measured; None where this build cannot launch it.
+        Measured now; None if this build cannot launch it.
     recorded : Speed or None
-        As the reference file has it.
+        From the reference file.
     counts : Counts or None
-        None where the executor cannot run it.
+        None if the executor cannot run it.
     """
 
     name: str
@@ -119,29 +119,29 @@ class Rung:
 
 @dataclass(frozen=True, repr=False)
 class Ladder:
-    """What `ladder` found out.
+    """The result of `ladder`.
 
     Attributes
     ----------
     op, dtype : str
     shape : tuple of int
-        What was measured here: (m, n, k) of a matmul.
+        The problem that was measured: (m, n, k) of a matmul.
     unit : str
-        Of `Speed.value`: "GB/s" or "TFLOP/s".
+        The unit of `Speed.value`: "GB/s" or "TFLOP/s".
     device, clock : str
-        What the rungs ran on, "NVIDIA H200", and how they were timed.
+        The device's description, "NVIDIA H200", and how rungs were timed.
     ceiling : float or None
-        What the device can do, in `unit`; None on the CPU device.
+        The device's ceiling, in `unit`; None on the CPU device.
     recorded_on : str or None
-        What the recorded times are of: GPU, day and shape. None where there are none.
+        GPU, date and shape of the recorded times; None if there are none.
     recorded_ceiling : float or None
-        What that GPU can do, in `unit`.
+        That GPU's ceiling, in `unit`.
     rungs : tuple of Rung
         From the bottom up, with the ceilings.
     production : Rung or None
         The production kernel that ``kernel=None`` takes; None where it takes a rung.
     notes : tuple of str
-        What else a reader has to know.
+        Remarks for the reader.
     """
 
     op: str
@@ -159,22 +159,22 @@ class Ladder:
 
     @property
     def rows(self) -> tuple[Rung, ...]:
-        """What the table and the chart show: the rungs, and the production kernel below them."""
+        """The rows of the table: the rungs, then the production kernel."""
         return self.rungs + ((self.production,) if self.production else ())
 
     @property
     def title(self) -> str:
-        """What it is of, and how it was measured."""
+        """The problem, the device and the clock."""
         return f"{self.op}, {size(self.op, self.shape)}, {self.dtype}, on {self.device}: {self.clock}"
 
     @property
     def units(self) -> str:
-        """What the counts are given for."""
+        """The unit to which counts refer."""
         return "multiplications" if self.op == "matmul" else "elements"
 
     @property
     def columns(self) -> dict[str, list[str]]:
-        """The table: a heading, and the cells below it."""
+        """The table: cells by heading."""
         columns: dict[str, list[str]] = {"": [rung.name + (" *" if rung.default else "") for rung in self.rows]}
         columns["time"] = [rung.here and format_seconds(rung.here.seconds) for rung in self.rows]
         columns[self.unit] = [rung.here and format_number(rung.here.value) for rung in self.rows]
@@ -190,11 +190,11 @@ class Ladder:
 
     @property
     def remarks(self) -> Iterator[str]:
-        """What has to be said of the columns."""
-        yield "* is what kernel=None takes. Wavefronts, conflicts, sectors and the ideal of these are for"
-        yield f"32 {self.units}, lanes those of 32 at work on average: as written, counted by the checker."
+        """Explanations of the columns."""
+        yield "* is what kernel=None takes. Wavefronts, conflicts, sectors and ideal sectors: counted by the"
+        yield f"checker, per 32 {self.units}, for the accesses as written. Lanes: the active ones of 32, on average."
         if self.recorded_on:
-            yield f"recorded, × below and of ceiling: not measured here but recorded on {self.recorded_on}."
+            yield f"recorded, × below and of ceiling: not measured here, but recorded on {self.recorded_on}."
         yield from self.notes
 
     def __str__(self) -> str:
@@ -224,11 +224,11 @@ class Ladder:
         return f"<table><caption>{caption}</caption><tr>{head}</tr>{rows}</table><p>{remarks}</p>"
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain types, for `json.dumps`."""
+        """Everything in plain types, for `json.dumps`."""
         return json.loads(json.dumps({"schema": "smemkit.ladder", "version": 1, **asdict(self)}))
 
     def plot(self) -> Figure:
-        """The rungs as bars, and the ceiling as a line: as they were measured here, or else as they are recorded.
+        """A bar chart of the recorded speeds, or else of the measured ones, with the ceiling as a line.
 
         Returns
         -------
@@ -269,21 +269,21 @@ def ladder(
     dtype: str = "float32",
     device: str | None = None,
 ) -> Ladder:
-    """Climbs a ladder: measures every kernel of an operation, and counts what each asks of memory.
+    """Measures every rung of an operation, and counts its memory accesses.
 
-    A GPU's rungs are measured by its own clock, with its caches warm, and held against `smemkit.ceilings`. Those
-    that are plain C run on the host, on a problem that is fit for it. The CPU device measures itself, which says
-    nothing of a GPU: beside its times stand those that were recorded on one, where a reference file has them.
+    On a GPU, rungs are timed by the device's clock with warm caches, and compared with `smemkit.ceilings`. Rungs
+    in plain C run on the host, on a smaller problem. The CPU device's times say nothing about a GPU; if a
+    reference file has times recorded on a GPU, they stand beside them.
 
     Parameters
     ----------
     op : {"reduce", "transpose", "matmul"}
-        "reduce" is a sum of all elements.
+        "reduce" is the sum of all elements.
     shape : int or sequence of int, optional
-        How many elements are summed; the matrix that is turned, or its side; (m, n, k) of a product, or all three.
-        What is large enough for the device if None.
+        The number of elements to sum; the shape or the side of the matrix to transpose; (m, n, k) of a product, or
+        one number for all three. If None, a shape that suits the device.
     dtype : str
-        Of the operands.
+        The operands' dtype.
     device : str, optional
         "cuda:0", "cpu"; the default device if None.
 
@@ -294,11 +294,11 @@ def ladder(
     Raises
     ------
     ValueError, TypeError
-        An argument is not what is required; the message names it.
+        An argument is invalid; the message names it.
     NoDeviceError
-        The device is not here.
+        This machine has no such device.
     OutOfMemoryError
-        The device has not enough memory.
+        The device has too little memory.
 
     Examples
     --------
@@ -348,7 +348,7 @@ def ladder(
 
 
 def size(op: str, shape: tuple[int, ...]) -> str:
-    """A shape in words: "n = 1,000", "8192 x 8192"."""
+    """A shape as text: "n = 1,000", "8192 x 8192"."""
     if len(set(shape)) == 1 and op != "transpose":
         return f"n = {shape[0]:,}"
     return " x ".join(map(str, shape))
@@ -375,13 +375,13 @@ def _operands(op: str, shape: tuple[int, ...], dtype: str) -> list[np.ndarray]:
 
 
 def _limit(limits: Ceilings | None, name: str | None) -> float | None:
-    """A ceiling in the unit of the op that it is for."""
+    """A ceiling in GB/s or TFLOP/s."""
     rate = limits and name and getattr(limits, name)
     return rate / (1e9 if "bandwidth" in name else 1e12) if rate else None
 
 
 def _faster_options(records: Records, unit: str) -> list[str]:
-    """The recorded rungs that other options than the default ones make much faster."""
+    """Notes on rungs that are recorded as much faster with other options."""
     found = ((info.name, records.faster(info.name)) for info in kernels(records.op))
     return [
         f"with {options}, {name} is recorded at {format_number(row['value'])} {unit}."
@@ -394,7 +394,7 @@ def _is_other(rung: Rung, shape: tuple[int, ...]) -> bool:
 
 
 def _with_speedups(rungs: Sequence[Rung], source: str) -> Iterator[Rung]:
-    """The rungs, each compared with the one below it that has a time."""
+    """The rungs, each with its speed-up over the last rung below that has a time."""
     below = None
     for rung in rungs:
         speed = getattr(rung, source)
@@ -406,7 +406,7 @@ def _with_speedups(rungs: Sequence[Rung], source: str) -> Iterator[Rung]:
 
 
 class _Climb:
-    """The operands, on the device and for the host, and what is measured with them."""
+    """Measures rungs on the same operands."""
 
     def __init__(
         self,
@@ -423,7 +423,7 @@ class _Climb:
         self.counted = tuple(map(min, shape, COUNTED[op]))
 
     def rung(self, row: KernelInfo) -> Rung:
-        """All that there is to know of a kernel."""
+        """A kernel's times and counts."""
         here, there, counts = None, _recorded_speed(self.records, row.name), None
         if ("cuda" if self.device.is_cuda else "cpu") in row.devices:
             here = self.measure(row)
@@ -434,7 +434,7 @@ class _Climb:
         return Rung(row.name, row.summary, row.default, row.role == "ceiling", here, there, counts)
 
     def measure(self, row: KernelInfo) -> Speed:
-        """By the clock of the device."""
+        """Measured on the device."""
         name, work = self.device.name, operation_work(self.op, *self.arrays)
         result = self.operation(*self.arrays, kernel=row.name)
         out = empty(result.shape, result.dtype, device=name)
@@ -445,7 +445,7 @@ class _Climb:
         return self.speed(self.shape, result)
 
     def measure_on_host(self, row: KernelInfo) -> Speed:
-        """Plain C, on NumPy arrays no larger than it can take."""
+        """Plain C, measured on the host, on a problem of at most SMALL."""
         shape = tuple(map(min, self.shape, SMALL[self.op]))
         operands = _operands(self.op, shape, self.dtype)
         call = partial(self.operation, *operands, kernel=row.name, device="cpu")
@@ -453,7 +453,7 @@ class _Climb:
         return self.speed(shape, measure_host(call, "cpu", max_seconds=SECONDS, **work))
 
     def speed(self, shape: tuple[int, ...], result: Benchmark) -> Speed:
-        """Of what was measured."""
+        """The speed that a measurement shows."""
         _, value = result.unit_and_value
         in_l2 = result.bytes is not None and result.bytes <= self.device.l2_bytes
         return Speed(
@@ -464,7 +464,7 @@ class _Climb:
         )
 
     def count(self, row: KernelInfo) -> Counts:
-        """What the checker counts; of the blocks that it leaves out, as many as of those that it takes."""
+        """What the checker counts, extrapolated from the checked blocks to all."""
         report = check(self.operation, *_operands(self.op, self.counted, self.dtype), kernel=row.name)
         per = math.prod(self.counted) / 32
         of = dict.fromkeys(("wavefronts", "conflicts", "sectors", "ideal_sectors", "requests", "lanes"), 0.0)
@@ -477,7 +477,7 @@ class _Climb:
 
 
 def _records(op: str, dtype: str, wanted: tuple[int, ...] | None) -> Records | None:
-    """Of the shape that is wanted, where that was recorded; else of the usual one."""
+    """Records of the wanted shape if there are some; otherwise of the usual one."""
     for shape in dict.fromkeys((wanted or BIG[op], BIG[op])):
         for records in recorded(op, shape, dtype=dtype):
             return records
@@ -485,6 +485,6 @@ def _records(op: str, dtype: str, wanted: tuple[int, ...] | None) -> Records | N
 
 
 def _recorded_speed(records: Records | None, kernel: str) -> Speed | None:
-    """Of a kernel with its default options."""
+    """The recorded speed of a kernel with its default options."""
     row = records and records.row(kernel)
     return row and Speed(records.shape, row["us"] / 1e6, row["value"], fraction=row["ceiling_fraction"])

@@ -1,7 +1,6 @@
-"""A launch in words, as `smemkit check` and `%%smemkit` take it: ``--grid 4,2 --block 256 --arg 'float[1024]' …``.
+"""A launch as text, as `smemkit check` and `%%smemkit` take it: ``--grid 4,2 --block 256 --arg 'float[1024]' …``.
 
-Nothing is evaluated: an argument is read by the small grammar of `parse_argument`, or it is an error that says
-what was expected.
+Nothing is evaluated: `parse_argument` accepts a small grammar, and its error says what was expected.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ import numpy as np
 __all__ = ["add_arguments", "join_values", "parse_argument", "parse_blocks", "parse_dimensions", "split"]
 
 GRAMMAR = (
-    "an array TYPE[SHAPE] or TYPE[SHAPE]=FILL (FILL: random, zeros, ones, iota, a number, @FILE.npy), an array of "
-    "a file @FILE.npy, or a scalar such as 3, 0.5, true or float=0.5, or nullptr"
+    "an array TYPE[SHAPE] or TYPE[SHAPE]=FILL (FILL: random, zeros, ones, iota, a number, @FILE.npy), an array "
+    "from a file @FILE.npy, or a scalar such as 3, 0.5, true or float=0.5, or nullptr"
 )
-# C's names; NumPy's own (float32, uint8, …) are taken as well
+# C's names; NumPy's (float32, uint8, …) are accepted, too
 C_TYPES = {
     "bool": "bool",
     "char": "int8",
@@ -46,7 +45,7 @@ C_TYPES = {
 BFLOAT16 = ("bfloat16", "__nv_bfloat16", "nv_bfloat16")
 NUMPY_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 NUMPY_TYPES += ("float16", "float32", "float64", "complex64", "complex128")
-STRUCT = re.compile(r"struct(\d{1,4})")  # of the user's own type only the bytes count
+STRUCT = re.compile(r"struct(\d{1,4})")  # a structure of the user's: only its size is known
 VECTOR = re.compile(r"(char|uchar|short|ushort|int|uint|long|ulong|longlong|ulonglong|float|double)([1234])")
 FILLS = ("random", "zeros", "ones", "iota")
 INTEGER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|\d+)[uUlL]{0,3}")
@@ -65,17 +64,17 @@ def parse_argument(text: str, index: int = 0, seed: int = 0) -> Any:
         ``float[1024]``, ``int[64,64]=iota``, ``double[16]=0.5``, ``float[8]=@x.npy``, ``@x.npy``, ``3``, ``-0.5``,
         ``true``, ``unsigned char=7``.
     index, seed : int
-        Which argument it is, for messages, and with `seed` for random fills.
+        The argument's position, which with `seed` determines random fills.
 
     Returns
     -------
     numpy.ndarray, numpy.generic, int, float, bool or None
-        None is a null pointer. A scalar without a type is Python's: the kernel's signature gives it one.
+        None is a null pointer. A scalar without a type is a Python number, which the kernel's signature converts.
 
     Raises
     ------
     ValueError
-        It is not understood; the message says what is.
+        The text does not follow the grammar; the message states it.
 
     Examples
     --------
@@ -100,7 +99,7 @@ def parse_argument(text: str, index: int = 0, seed: int = 0) -> Any:
         raise ValueError(f"{where}: expected {GRAMMAR}")
     if not bracket and not equals:
         if _is_type(name):
-            raise ValueError(f"{where}: a type alone is no argument: {name}[1024] is an array, {name}=3 a scalar")
+            raise ValueError(f"{where}: a type is not an argument: {name}[1024] is an array, {name}=3 a scalar")
         raise ValueError(f"{where}: expected {GRAMMAR}")
     dtype, lanes = _dtype(name, where)
     if bracket:
@@ -116,7 +115,7 @@ def parse_argument(text: str, index: int = 0, seed: int = 0) -> Any:
 
 
 def _scalar(text: str) -> int | float | bool | None:
-    """A literal as C and Python write it; None where it is none."""
+    """A literal of C or Python; None if it is none."""
     if text in ("true", "True", "false", "False"):
         return text.lower() == "true"
     if match := INTEGER.fullmatch(text):
@@ -138,13 +137,13 @@ def _is_type(name: str) -> bool:
 
 
 def _dtype(name: str, where: str) -> tuple[np.dtype, tuple[int, ...]]:
-    """The dtype of a name, and the shape that a vector such as float4 adds."""
+    """The dtype of a type's name, and the trailing shape of a vector type such as float4."""
     name = " ".join(name.split())
     if name in BFLOAT16:
         try:
             from ml_dtypes import bfloat16
         except ImportError as error:
-            raise ValueError(f"{where}: bfloat16 is a type of ml_dtypes: pip install ml_dtypes") from error
+            raise ValueError(f"{where}: bfloat16 needs ml_dtypes: pip install ml_dtypes") from error
         return np.dtype(bfloat16), ()
     if vector := VECTOR.fullmatch(name):
         element = vector[1].replace("longlong", "long long")
@@ -156,11 +155,11 @@ def _dtype(name: str, where: str) -> tuple[np.dtype, tuple[int, ...]]:
         return np.dtype(C_TYPES.get(name, name)), ()
     known = "float, double, half, bfloat16, int, unsigned char, size_t, float4, …, or NumPy's float32, uint8, …"
     structs = "a structure of 16 bytes is struct16"
-    raise ValueError(f"{where}: {name!r} is no type that is known here; those are C's, {known}; {structs}")
+    raise ValueError(f"{where}: unknown type {name!r}; expected one of C's, {known}; {structs}")
 
 
 def _shape(rest: str, where: str) -> tuple[int, ...]:
-    """The shape of what follows the opening bracket: "64,64]", or as C has it "64][64]"."""
+    """The shape from the text after the opening bracket: "64,64]", or C's "64][64]"."""
     sizes = re.split(r"\s*(?:,|\]\s*\[)\s*", rest[:-1]) if rest.endswith("]") else [""]
     if not all(re.fullmatch(r"\s*\d+(?:_\d+)*\s*", size) for size in sizes):
         raise ValueError(f"{where}: expected a shape of whole numbers in brackets, [1024] or [64,64]")
@@ -202,8 +201,8 @@ def _array(dtype: np.dtype, shape: tuple[int, ...], fill: str, where: str, seed:
 
 
 def _random(dtype: np.dtype, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Normal floats; integers from 0 to 99, since they may be lengths or indices; structures of floats, if their
-    size allows."""
+    """Normally distributed floats; integers from 0 to 99, because they may be lengths or indices; structures as
+    floats, if their size is a multiple of 4."""
     if dtype.name.startswith("void"):
         inner = np.dtype("float32" if dtype.itemsize % 4 == 0 else "uint8")
         members = _random(inner, (*shape, dtype.itemsize // inner.itemsize), rng)
@@ -217,11 +216,11 @@ def _random(dtype: np.dtype, shape: tuple[int, ...], rng: np.random.Generator) -
 
 
 def _cast(value: float, dtype: np.dtype, where: str) -> Any:
-    """A number as a scalar of `dtype`, which must hold it."""
+    """A number as a scalar of `dtype`; ValueError if it is out of range."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if isinstance(value, float) and not value.is_integer():
-            raise ValueError(f"{where}: {value} is no whole number, which {dtype} needs")
+            raise ValueError(f"{where}: {value} is not an integer, as {dtype} requires")
         if not limits.min <= value <= limits.max:
             raise ValueError(f"{where}: {value} is not in the range of {dtype}, {limits.min} to {limits.max}")
         value = int(value)
@@ -248,7 +247,7 @@ def _load(name: str, where: str) -> np.ndarray:
 
 
 def parse_dimensions(text: str, option: str) -> tuple[int, ...]:
-    """A grid or a block: "4", "4,2", "4,2,1", with x for a comma if one likes."""
+    """A grid or a block: "4", "4,2", "4,2,1"; x instead of a comma is accepted."""
     parts = re.split(r"[,x]", text.strip().strip("()"))
     if not 1 <= len(parts) <= 3 or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise ValueError(f"{option}: expected one to three numbers above 0, such as 4 or 4,2,1; got {text!r}")
@@ -256,7 +255,7 @@ def parse_dimensions(text: str, option: str) -> tuple[int, ...]:
 
 
 def parse_blocks(text: str) -> str | int:
-    """Which blocks to check: "auto", "all" or how many."""
+    """The blocks to check: "auto", "all" or their number."""
     if text in ("auto", "all"):
         return text
     if not text.isdecimal() or int(text) == 0:
@@ -265,32 +264,32 @@ def parse_blocks(text: str) -> str | int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of a launch and of a check."""
-    parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks of the launch")
-    parser.add_argument("--block", metavar="X[,Y[,Z]]", help="threads of a block")
-    parser.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory of a block")
+    """Adds the options of a launch and of a check."""
+    parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks of the grid")
+    parser.add_argument("--block", metavar="X[,Y[,Z]]", help="threads per block")
+    parser.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory per block")
     parser.add_argument(
         "--arg",
         action="append",
         default=[],
         metavar="ARG",
-        help="an argument of the kernel, in its order: " + GRAMMAR,
+        help="the kernel's next argument: " + GRAMMAR,
     )
     parser.add_argument(
-        "--option", action="append", default=[], metavar="OPTION", help="for the compiler: --option -DTILE=16"
+        "--option", action="append", default=[], metavar="OPTION", help="a compiler option: --option -DTILE=16"
     )
     parser.add_argument(
         "--schedule",
         choices=("serial", "lockstep", "random"),
         default="serial",
-        help="in which order threads run: one after the other, warps in lock step, or shuffled by --seed",
+        help="the order of threads: one after the other, warps in lockstep, or random with --seed",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of random data and of --schedule random (default 0)")
-    parser.add_argument("--blocks", default="auto", metavar="auto|all|N", help="which blocks are checked")
+    parser.add_argument("--seed", type=int, default=0, help="for random data and --schedule random (default 0)")
+    parser.add_argument("--blocks", default="auto", metavar="auto|all|N", help="the blocks to check")
 
 
 def join_values(arguments: Sequence[str], options: Sequence[str] = ("--option", "--arg")) -> list[str]:
-    """Makes "--option -DTILE=16" one word: argparse takes no value that begins with a hyphen otherwise."""
+    """Joins "--option -DTILE=16" with an equals sign: argparse rejects values that begin with a hyphen."""
     joined: list[str] = []
     for argument in arguments:
         if joined and joined[-1] in options:
@@ -301,17 +300,17 @@ def join_values(arguments: Sequence[str], options: Sequence[str] = ("--option", 
 
 
 def split(line: str) -> list[str]:
-    """The words of a magic's line, as a shell would take them, joined by `join_values`."""
+    """The words of a magic's line, split as by a shell, and joined by `join_values`."""
     return join_values(shlex.split(line))
 
 
-def launch_of(kernel: Any, options: argparse.Namespace) -> Any:
-    """``kernel[grid, block, shared_bytes]`` of the options."""
+def configured_launch(kernel: Any, options: argparse.Namespace) -> Any:
+    """``kernel[grid, block, shared_bytes]`` from the options."""
     missing = [name for name in ("grid", "block") if getattr(options, name) is None]
     if missing:
         raise ValueError(f"--{missing[0]}: expected the {_WORDS[missing[0]]}, such as --{missing[0]} 4,2")
     if options.shared < 0:
-        raise ValueError(f"--shared: expected a number of bytes from 0 on, got {options.shared}")
+        raise ValueError(f"--shared: expected a number of bytes, 0 or more, got {options.shared}")
     grid, block = (parse_dimensions(getattr(options, name), f"--{name}") for name in ("grid", "block"))
     return kernel[grid, block, options.shared]
 
@@ -319,8 +318,8 @@ def launch_of(kernel: Any, options: argparse.Namespace) -> Any:
 _WORDS = {"grid": "number of blocks", "block": "number of threads in a block"}
 
 
-def arguments_of(options: argparse.Namespace, names: Mapping[str, Any] | None = None) -> list[Any]:
-    """The kernel's arguments: a name of `names` is what it names there, all else `parse_argument` reads."""
+def kernel_arguments(options: argparse.Namespace, names: Mapping[str, Any] | None = None) -> list[Any]:
+    """The kernel's arguments: the value of a name in `names`, or what `parse_argument` reads."""
     found = names or {}
     return [
         found[text] if text.isidentifier() and text in found else parse_argument(text, index, options.seed)

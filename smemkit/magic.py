@@ -97,7 +97,7 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Any:
         names.update({_variable_name(name): kernel[name] for name in kernel.names})
     if options.grid is None:
         return None
-    launch, arguments = launching.launch_of(kernel, options), launching.arguments_of(options, names)
+    launch, arguments = launching.configured_launch(kernel, options), launching.kernel_arguments(options, names)
     blocks = launching.parse_blocks(options.blocks)
     report = smemkit.check(launch, *arguments, schedule=options.schedule, seed=options.seed, blocks=blocks)
     if options.run and not report.ok:

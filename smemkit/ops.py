@@ -1,13 +1,12 @@
 """The operations: names, defaults and docstrings. Each is one call into the C extension.
 
-What holds for all of them: operands are arrays of bool, integers, float16, bfloat16 (of ml_dtypes), float32,
-float64, complex64 or complex128, of any strides, alignment and byte order. NumPy arrays, subclasses, sequences and
-scalars give NumPy results, plain arrays all, and the call returns when they are there; an `Array` gives an `Array`
-on its device, in the order of the stream. So do arrays of CuPy, torch, Numba and JAX on a GPU, which are taken
-where they lie, through DLPack or the CUDA Array Interface; `out` may be theirs too, and is returned as it is.
-Shapes, dtypes and errors are NumPy's. `out` may be of any dtype to which NumPy casts the result by its "same_kind"
-rule, may lie in memory as it likes, and may overlap the operands. A wrong argument raises before anything is
-launched or written.
+For all of them: operands are arrays of bool, integers, float16, bfloat16 (of ml_dtypes), float32, float64,
+complex64 or complex128, with any strides, alignment and byte order. NumPy arrays and their subclasses, sequences
+and scalars give plain NumPy arrays, and the call returns when the result is complete. An `Array` gives an `Array`
+on its device, in stream order. So do arrays of CuPy, torch, Numba and JAX on a GPU, which are read in place
+through DLPack or the CUDA Array Interface; `out` may be such an array, too, and is returned. Shapes, dtypes and
+errors are NumPy's. `out` may have any layout, any dtype to which NumPy casts the result by its "same_kind" rule,
+and may overlap the operands. A wrong argument raises before anything is launched or written.
 """
 
 from __future__ import annotations
@@ -62,44 +61,45 @@ def matmul(
     x1 : array_like, shape (..., m, k) or (k,)
     x2 : array_like, shape (..., k, n) or (k,)
         The dimensions before the last two are batches, which are broadcast. A vector is a row on the left and a
-        column on the right, and that dimension is left out of the result.
+        column on the right; its other dimension, of length 1, is not in the result.
     dtype : dtype, optional
-        To which the operands are cast ("same_kind"), and of the result; if None, the one that both promote to.
+        The dtype of the result, to which the operands are cast ("same_kind"); if None, the dtype to which both
+        promote.
     precision : {"highest", "high", "medium"}
-        The least that float32 operands are multiplied in: float32, TF32, bfloat16. All kernels so far multiply
-        them in float32: "high" and "medium" give more precision than they ask for, and are no faster.
-        `smemkit.plan` tells the precision in use.
+        The lowest precision in which float32 operands may be multiplied: float32, TF32, bfloat16. All kernels so
+        far multiply them in float32, so "high" and "medium" are no faster. `smemkit.plan` tells the precision in
+        use.
     kernel : str, optional
-        A rung of the ladder, as `smemkit.kernels("matmul")` lists them; the fastest for this device if None.
+        A kernel's name, as `smemkit.kernels("matmul")` lists them; None: the one that suits the problem best.
     tile : int, optional
-        The tile is (tile, tile); it selects the kernel "tiled".
+        Tiles of (tile, tile) elements; selects the kernel "tiled".
     out : Array or numpy.ndarray, shape (..., m, n), optional
-        Where the result goes.
+        The array for the result.
     device : str, optional
-        Where NumPy operands are multiplied: "cuda:0", "cpu"; the default device if None.
+        The device for NumPy operands: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
-        None, the thread's current one (``with Stream():``), else the default stream.
+        A `Stream`, a stream of torch or CuPy, an object with ``__cuda_stream__``, or a CUDA stream as an integer.
+        If None, the thread's current stream (``with Stream():``), or else the default stream.
 
     Returns
     -------
     numpy.ndarray or Array, shape (..., m, n)
-        `out` where it is given; a NumPy scalar for two vectors.
+        `out` if it is given; a NumPy scalar for two vectors.
 
     Raises
     ------
     TypeError, ValueError
-        An argument is not what is required; the message names it.
+        An argument is invalid; the message names it, what was expected and what was given.
     NoDeviceError
-        `device` is not here.
+        This machine has no such device.
     OutOfMemoryError
-        The device's memory is full.
+        The device has too little free memory.
 
     Notes
     -----
-    Integers wrap around, as NumPy's do; bool is "or" of "and"s. float16 and bfloat16 are added up in float32 and
-    rounded once. bfloat16 operands give bfloat16, as `numpy.result_type` has it (`numpy.matmul`, which knows no
-    such loop, gives float32). The tiled kernel is that of the CUDA C++ Programming Guide, chapter "Shared
+    Integers wrap around, as NumPy's do. For bool the sum is "or" and the product "and". float16 and bfloat16 are
+    accumulated in float32 and rounded once. bfloat16 operands give bfloat16, as `numpy.result_type` says
+    (`numpy.matmul` gives float32). The tiled kernel is that of the CUDA C++ Programming Guide, chapter "Shared
     Memory".
 
     Examples
@@ -136,48 +136,49 @@ def reduce(
     x : array_like
     op : {"sum", "prod", "min", "max", "mean", "var", "std", "any", "all", "argmin", "argmax", "count_nonzero"}
     axis : int or tuple of int, optional
-        What is reduced; all axes if None. "argmin" and "argmax" take one, or None for places in the flat array.
+        The axes to reduce; all if None. "argmin" and "argmax" take one axis, or None for indices into the
+        flattened array.
     dtype : dtype, optional
-        For "sum", "prod", "mean", "min", "max", and floating or complex for "var" and "std": what the elements
-        are cast to first, and the dtype of the result. If None, NumPy's: sums and products of bool and of
+        For "sum", "prod", "mean", "min", "max", "var" and "std": the dtype of the result, to which the elements
+        are cast first; floating or complex for "var" and "std". If None, NumPy's: sums and products of bool and
         integers are int64 or uint64, means and variances of those float64.
     keepdims : bool
-        Whether the axes that are reduced stay, with length 1.
+        Whether the reduced axes remain in the result, with length 1.
     initial : scalar, optional
-        For "sum", "prod", "min" and "max": one more element, before the others, of the dtype of the result; a
-        value that it cannot hold is refused, as by NumPy.
+        For "sum", "prod", "min" and "max": one more element, before the others. ValueError or OverflowError if
+        the dtype of the result cannot hold it, as in NumPy.
     ddof : float
-        For "var" and "std": the sum of squares is divided by n - ddof. For the others it has to be 0.
+        For "var" and "std": the sum of squares is divided by n - ddof. 0 for the other operations.
     kernel : str, optional
-        A rung of the ladder, as `smemkit.kernels("reduce")` lists them; the fastest for this device if None.
+        A kernel's name, as `smemkit.kernels("reduce")` lists them; None: the one that suits the problem best.
     block_size : int, optional
-        Threads a block; it selects the kernel "tree".
+        Threads per block; selects the kernel "tree".
     out : Array or numpy.ndarray of the result's shape, optional
-        Where the result goes; of a signed integer dtype for "argmin" and "argmax".
+        The array for the result; of a signed integer dtype for "argmin" and "argmax".
     device : str, optional
-        Where a NumPy operand is reduced: "cuda:0", "cpu"; the default device if None.
+        The device for a NumPy operand: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
-        None, the thread's current one (``with Stream():``), else the default stream.
+        A `Stream`, a stream of torch or CuPy, an object with ``__cuda_stream__``, or a CUDA stream as an integer.
+        If None, the thread's current stream (``with Stream():``), or else the default stream.
 
     Returns
     -------
     numpy.ndarray, NumPy scalar or Array
-        `out` where it is given.
+        `out` if it is given.
 
     Raises
     ------
     TypeError, ValueError, OverflowError, numpy.exceptions.AxisError
-        An argument is not what is required, or `x` is empty and `op` has no identity; the message says which.
+        An argument is invalid, or `x` is empty and `op` has no identity; the message says which.
     NoDeviceError
-        `device` is not here.
+        This machine has no such device.
     OutOfMemoryError
-        The device's memory is full.
+        The device has too little free memory.
 
     Warns
     -----
     RuntimeWarning
-        "mean" of nothing, and "var" or "std" with no degree of freedom left, as NumPy warns of them.
+        "mean" of no elements, and "var" or "std" with n - ddof ≤ 0, as in NumPy.
 
     Notes
     -----
@@ -218,7 +219,7 @@ def sum(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """The sum of the elements; `reduce` with ``op="sum"``, which explains the parameters.
+    """The sum of the elements; `reduce` with ``op="sum"``, which describes the parameters.
 
     Examples
     --------
@@ -242,7 +243,7 @@ def prod(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """The product of the elements; `reduce` with ``op="prod"``, which explains the parameters.
+    """The product of the elements; `reduce` with ``op="prod"``, which describes the parameters.
 
     Examples
     --------
@@ -265,7 +266,7 @@ def min(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """The smallest element, or NaN where there is one; `reduce` with ``op="min"``, which explains the
+    """The smallest element, or NaN if there is one; `reduce` with ``op="min"``, which describes the
     parameters.
 
     Examples
@@ -289,7 +290,7 @@ def max(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """The largest element, or NaN where there is one; `reduce` with ``op="max"``, which explains the parameters.
+    """The largest element, or NaN if there is one; `reduce` with ``op="max"``, which describes the parameters.
 
     Examples
     --------
@@ -310,7 +311,7 @@ def mean(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """The arithmetic mean; `reduce` with ``op="mean"``, which explains the parameters.
+    """The arithmetic mean; `reduce` with ``op="mean"``, which describes the parameters.
 
     Examples
     --------
@@ -332,7 +333,7 @@ def var(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """The variance; `reduce` with ``op="var"``, which explains the parameters.
+    """The variance; `reduce` with ``op="var"``, which describes the parameters.
 
     Examples
     --------
@@ -354,7 +355,7 @@ def std(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """The standard deviation; `reduce` with ``op="std"``, which explains the parameters.
+    """The standard deviation; `reduce` with ``op="std"``, which describes the parameters.
 
     Examples
     --------
@@ -374,7 +375,7 @@ def any(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """Whether an element is not 0; `reduce` with ``op="any"``, which explains the parameters.
+    """Whether an element is not 0; `reduce` with ``op="any"``, which describes the parameters.
 
     Examples
     --------
@@ -394,7 +395,7 @@ def all(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """Whether no element is 0; `reduce` with ``op="all"``, which explains the parameters.
+    """Whether no element is 0; `reduce` with ``op="all"``, which describes the parameters.
 
     Examples
     --------
@@ -414,7 +415,7 @@ def argmin(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """Where the smallest element is; `reduce` with ``op="argmin"``, which explains the parameters.
+    """The index of the smallest element; `reduce` with ``op="argmin"``, which describes the parameters.
 
     Examples
     --------
@@ -434,7 +435,7 @@ def argmax(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """Where the largest element is; `reduce` with ``op="argmax"``, which explains the parameters.
+    """The index of the largest element; `reduce` with ``op="argmax"``, which describes the parameters.
 
     Examples
     --------
@@ -454,7 +455,7 @@ def count_nonzero(
     device: str | None = None,
     stream: Any = None,
 ) -> Any:
-    """How many elements are not 0; `reduce` with ``op="count_nonzero"``, which explains the parameters.
+    """The number of elements that are not 0; `reduce` with ``op="count_nonzero"``, which describes the parameters.
 
     Examples
     --------
@@ -484,35 +485,35 @@ def transpose(
     axes : tuple of int, optional
         Axis i of the result is axis ``axes[i]`` of `x`; in reverse order if None.
     kernel : str, optional
-        A rung of the ladder, as `smemkit.kernels("transpose")` lists them; the fastest for this device if None.
-        Up to "swizzled" a rung turns the last two axes of what is left of the permutation when axes that stay
-        together are taken as one; the others take any permutation, and `x` and `out` as they lie. "copy" is no
-        transpose but the ceiling of one: it gives back `x` in `x`'s own shape.
+        A kernel's name, as `smemkit.kernels("transpose")` lists them; None: the one that suits the problem best.
+        Production kernels take any permutation, and any strides of `x` and `out`. A rung swaps the last two axes,
+        after adjacent axes that stay together are merged; `x` is rearranged before if the permutation needs more.
+        "copy" does not transpose: it is the ceiling, and gives `x` in its own shape.
     tile : int, optional
-        The tile in shared memory is (tile, tile + pad); it selects the kernel "padded".
+        Tiles of (tile, tile + pad) elements in shared memory; selects the kernel "padded".
     pad : int, optional
-        Columns of padding; it selects the kernel "padded". With ``pad=0`` a column of the tile lies in one bank.
+        Columns of padding; selects the kernel "padded". With ``pad=0`` a column of the tile lies in one bank.
     out : Array or numpy.ndarray of the result's shape, optional
-        Where the result goes. It may be `x`: an Array that is a square, or a batch of them, is turned in place.
+        The array for the result. It may be `x`: an Array of square matrices is transposed in place.
     device : str, optional
-        Where a NumPy operand is turned: "cuda:0", "cpu"; the default device if None.
+        The device for a NumPy operand: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
-        None, the thread's current one (``with Stream():``), else the default stream.
+        A `Stream`, a stream of torch or CuPy, an object with ``__cuda_stream__``, or a CUDA stream as an integer.
+        If None, the thread's current stream (``with Stream():``), or else the default stream.
 
     Returns
     -------
     numpy.ndarray or Array
-        Of `x`'s dtype, byte order included; `out` where it is given.
+        With `x`'s dtype, byte order included; `out` if it is given.
 
     Raises
     ------
     TypeError, ValueError, numpy.exceptions.AxisError
-        An argument is not what is required; the message names it.
+        An argument is invalid; the message names it, what was expected and what was given.
     NoDeviceError
-        `device` is not here.
+        This machine has no such device.
     OutOfMemoryError
-        The device's memory is full.
+        The device has too little free memory.
 
     Notes
     -----
@@ -539,26 +540,26 @@ def reverse(
     ----------
     x : array_like
     kernel : {"static", "dynamic", "carved"}, optional
-        How the shared memory is declared; the planner's choice if None.
+        How the shared memory is declared; "dynamic" if None.
     out : Array or numpy.ndarray of `x`'s shape, optional
-        Where the result goes.
+        The array for the result.
     device : str, optional
-        Where a NumPy operand is reversed: "cuda:0", "cpu"; the default device if None.
+        The device for a NumPy operand: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
-        None, the thread's current one (``with Stream():``), else the default stream.
+        A `Stream`, a stream of torch or CuPy, an object with ``__cuda_stream__``, or a CUDA stream as an integer.
+        If None, the thread's current stream (``with Stream():``), or else the default stream.
 
     Returns
     -------
     numpy.ndarray or Array of `x`'s shape and dtype
-        `out` where it is given.
+        `out` if it is given.
 
     Raises
     ------
     TypeError, ValueError
-        An argument is not what is required; the message names it.
+        An argument is invalid; the message names it, what was expected and what was given.
     NoDeviceError
-        `device` is not here.
+        This machine has no such device.
 
     Notes
     -----
@@ -574,30 +575,30 @@ def reverse(
 
 
 def add_one(x: Any, *, out: Any = None, device: str | None = None, stream: Any = None) -> Any:
-    """``x + 1``: the first kernel of every course. Of bool it is int64, as in NumPy.
+    """``x + 1``: the first kernel of every course. bool gives int64, as in NumPy.
 
     Parameters
     ----------
     x : array_like
     out : Array or numpy.ndarray of `x`'s shape, optional
-        Where the result goes; `x` itself is allowed.
+        The array for the result; it may be `x`.
     device : str, optional
-        Where a NumPy operand is computed: "cuda:0", "cpu"; the default device if None.
+        The device for a NumPy operand: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
-        None, the thread's current one (``with Stream():``), else the default stream.
+        A `Stream`, a stream of torch or CuPy, an object with ``__cuda_stream__``, or a CUDA stream as an integer.
+        If None, the thread's current stream (``with Stream():``), or else the default stream.
 
     Returns
     -------
     numpy.ndarray or Array of `x`'s shape
-        `out` where it is given.
+        `out` if it is given.
 
     Raises
     ------
     TypeError, ValueError
-        An argument is not what is required; the message names it.
+        An argument is invalid; the message names it, what was expected and what was given.
     NoDeviceError
-        `device` is not here.
+        This machine has no such device.
 
     Examples
     --------
@@ -613,7 +614,7 @@ def convert(
 ) -> Any:
     """`x` in a new C-contiguous array of native byte order and of another dtype.
 
-    The other operations do the same to what their kernels could not take as it is.
+    Other operations do the same with operands that their kernels do not accept.
 
     Parameters
     ----------
@@ -621,32 +622,32 @@ def convert(
     dtype : dtype, optional
         `x`'s own if None.
     out : Array or numpy.ndarray of `x`'s shape, optional
-        Where the result goes.
+        The array for the result.
     device : str, optional
-        Where a NumPy operand is converted: "cuda:0", "cpu"; the default device if None.
+        The device for a NumPy operand: "cuda:0", "cpu"; the default device if None.
     stream : optional
-        A `Stream`, a stream of torch or CuPy, what has ``__cuda_stream__``, or a CUDA stream as an integer; if
-        None, the thread's current one (``with Stream():``), else the default stream.
+        A `Stream`, a stream of torch or CuPy, an object with ``__cuda_stream__``, or a CUDA stream as an integer.
+        If None, the thread's current stream (``with Stream():``), or else the default stream.
 
     Returns
     -------
     numpy.ndarray or Array of `x`'s shape
-        `out` where it is given.
+        `out` if it is given.
 
     Raises
     ------
     TypeError, ValueError
-        An argument is not what is required; the message names it.
+        An argument is invalid; the message names it, what was expected and what was given.
     NoDeviceError
-        `device` is not here.
+        This machine has no such device.
     OutOfMemoryError
-        The device's memory is full.
+        The device has too little free memory.
 
     Notes
     -----
-    As NumPy's `astype`: integers wrap around, floats lose their fractions to integers, complex numbers their
-    imaginary parts to real ones, with a warning. A float that the integer does not hold, NaN among them, becomes
-    some integer, as in C; there is no warning of it.
+    As NumPy's `astype`: integers wrap around; floats are truncated to integers; complex numbers lose their
+    imaginary parts, with a warning. A float outside the integer's range, or NaN, becomes an unspecified integer,
+    as in C, without a warning.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a call would launch, without launching it."""
+"""Which kernels a call would launch, without launching them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["Plan", "PlannedLaunch", "plan"]
 
 @dataclass(frozen=True)
 class PlannedLaunch:
-    """Launches of one kernel, one after the other.
+    """Consecutive launches of one kernel.
 
     Attributes
     ----------
     op, kernel : str
-        What it computes and its name there, as in `kernels`; ``convert`` brings operands into order.
+        As in `kernels`; ``convert`` changes the dtype or layout of operands.
     options : dict
-        Its `tile`, `block_size` or `pad`, if it has any.
+        Its `tile`, `block_size` or `pad`, if it has one.
     times : int
-        How often, in a row: for the parts of a large NumPy array, or the matrices of a batch.
+        The number of launches: for the parts of a large NumPy array, or the matrices of a batch.
     precision : str or None
-        In which float32 is multiplied, a value of matmul's `precision`; None where nothing of the kind is done.
+        The precision in which float32 is multiplied, a value of matmul's `precision`; None for other kernels.
     """
 
     op: str
@@ -42,24 +42,24 @@ class PlannedLaunch:
 
 @dataclass(frozen=True)
 class Plan:
-    """What `plan` has found.
+    """The result of `plan`.
 
     Attributes
     ----------
     launches : tuple of PlannedLaunch
-        In their order; none where nothing has to be computed.
+        In order; empty if nothing has to be computed.
     """
 
     launches: tuple[PlannedLaunch, ...]
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The kernels' names, ``convert`` left out."""
+        """The kernels' names, without ``convert``."""
         return tuple(launch.kernel for launch in self.launches if launch.op != "convert")
 
     @property
     def precision(self) -> str | None:
-        """In which float32 is multiplied, a value of matmul's `precision`; None where none is multiplied."""
+        """The precision in which float32 is multiplied; None if none is."""
         return next((launch.precision for launch in self.launches if launch.precision), None)
 
     def __str__(self) -> str:
@@ -82,8 +82,8 @@ def _launch(op: str, name: str, size: int, pad: int, precision: str | None, time
 def plan(op: Callable[..., Any] | str, *args: Any, **kw: Any) -> Plan:
     """The kernels that ``op(*args, **kw)`` would launch.
 
-    The call goes its whole way, by the code that decides, but what it asks of its device is written down and not
-    done: nothing is computed or copied, and `out` stays as it is.
+    It is a dry run: the call's own code decides, but nothing is allocated, copied or computed, and `out` is not
+    written.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ def plan(op: Callable[..., Any] | str, *args: Any, **kw: Any) -> Plan:
     Returns
     -------
     Plan
-        With the names of the kernels and their options; `str` makes a line of each.
+        The names of the kernels and their options; `str` gives a line for each.
 
     Raises
     ------
     ValueError
-        `op` is no operation's name.
+        `op` is not an operation's name.
     Exception
-        What the operation raises for such arguments.
+        What the operation raises for these arguments.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A CUDA source and what has been compiled of it, for each device."""
+"""A CUDA source and its compiled modules, per device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME = re.compile(r"(?:::)?[A-Za-z_][\w:]*(?:<[^;{}#\"\\\n]*>)?")
 
 
 class Program:
-    """A source, the kernels in it, and its modules.
+    """A source, its kernels, and its compiled modules.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Program:
     names : tuple of str
         The kernels.
     constants : dict
-        What variables were set to: name → bytes. A module that is made later starts with it.
+        The bytes to which variables were set, by name. Modules compiled later start with them.
     """
 
     def __init__(self, source: str | Path, options: Sequence[str]):
@@ -67,14 +67,14 @@ class Program:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out of the source."""
-        left = ", ".join(f"{name} ({place})" for name, place in self.code.host.items())
+        """Notes about code that was left out of the source."""
+        left = ", ".join(f"{name} ({location})" for name, location in self.code.host.items())
         return (f"host code was left out: {left}",) if left else ()
 
     # ---- names ----
 
     def find(self, name: str) -> tuple[Function | None, str]:
-        """The function of a name, and the name in full; None for one that a macro makes."""
+        """The function with this name, and its full name; None for a function that a macro defines."""
         if not isinstance(name, str):
             raise TypeError(f"name: expected str, got {type(name).__name__}")
         base, _, arguments = name.strip().removeprefix("::").partition("<")
@@ -88,29 +88,29 @@ class Program:
         if not found:
             return None, name.strip()
         if bool(found[0].template) != bool(arguments):
-            wanted = f"an instantiation such as '{base}<…>', since it is {found[0].template}"
-            wanted = wanted if found[0].template else f"{base!r} alone, which is no template"
+            wanted = f"an instantiation such as '{base}<…>', because it is {found[0].template}"
+            wanted = wanted if found[0].template else f"{base!r} alone, which is not a template"
             raise ValueError(f"name: expected {wanted}; got {name!r}")
         return found[0], found[0].name + ("<" + arguments if arguments else "")
 
     def default(self) -> str | None:
-        """The name of the only kernel; None where there are several, or it is a template."""
+        """The name of the only kernel; None if there are several, or if it is a template."""
         (only, *others) = self.code.functions or (None,)
         return None if others or not only or only.template or self.code.has_macro_kernels else only.name
 
     # ---- modules ----
 
     def _kernels(self, expression: str | None) -> tuple[str, ...]:
-        """What is compiled together: what is no template; an instantiation by itself."""
+        """The kernels that are compiled together: all that are not templates; an instantiation alone."""
         plain = tuple(function.name for function in self.code.functions if not function.template)
         return plain if expression is None or expression in plain else (expression,)
 
     def can_compile(self, device: str) -> bool:
-        """Whether the packages that it takes to compile for a device are here."""
+        """Whether the packages needed to compile for a device are installed."""
         return device == "cpu" or _gpu_kernels().is_installed()
 
     def module(self, device: str, expression: str | None, *, checked: bool = False) -> Any:
-        """The compiled code in which a kernel is, on a device. Thread-safe."""
+        """The module that has a kernel, compiled for a device on first use. Thread-safe."""
         kernels = self._kernels(expression)
         with self._lock:
             key = device, kernels, checked
@@ -119,7 +119,7 @@ class Program:
             return self._modules[key]
 
     def _compile(self, device: str, kernels: tuple[str, ...], checked: bool) -> Any:
-        # what only the arguments of an instantiation mention is the host's otherwise: add<float, Functor>
+        # a name that only the template arguments mention would be left out as host code: add<float, Functor>
         code = scan(self._expanded, kernels[0]) if len(kernels) == 1 and "<" in kernels[0] else self.code
         explain = partial(compile_error, sources=self._sources, host=self.code.host)
         if device == "cpu":
@@ -132,10 +132,10 @@ class Program:
         return module
 
     def parameters(self, module: Any, function: Function | None, expression: str) -> list[Parameter]:
-        """What a kernel takes, as the compiler of this module sees it."""
+        """A kernel's parameters, as this module's compiler sees them."""
         signature = module.signature(expression)
         if signature is None:
-            raise CompileError(f"{self.filename}: {expression} stands behind an #if that does not hold")
+            raise CompileError(f"{self.filename}: {expression} is excluded by an #if")
         declarations = function.declarations if function else ()
         names = function.parameters if function else ()
         if len(declarations) != len(signature):  # of a macro, or a pack
@@ -148,7 +148,7 @@ class Program:
         ]
 
     def set_constant(self, name: str, content: bytes) -> None:
-        """Sets a variable wherever it has been compiled, and will be."""
+        """Sets a variable in all modules, present and future."""
         with self._lock:
             self.constants[name] = content
             for (_, _, checked), module in self._modules.items():
@@ -157,7 +157,7 @@ class Program:
 
 
 def _gpu_kernels() -> Any:
-    from smemkit import gpu_kernels  # late: cuda.core takes its time, and need not be there
+    from smemkit import gpu_kernels  # late: importing cuda.core is slow, and it may not be installed
 
     return gpu_kernels
 

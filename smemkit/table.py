@@ -1,4 +1,4 @@
-"""The kernel table (kernels/kernels.def) as Python sees it, and the sources that it names."""
+"""The kernel table (kernels/kernels.def) and the kernels' sources."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _NEEDS = {"host": "no GPU: plain C", "any": "any GPU", "sm_80": "sm_80 and above
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """One kernel: a row of the table.
+    """A kernel: a row of the table.
 
     Attributes
     ----------
     op, name : str
-        What it computes, and its name there: what ``kernel=`` takes.
+        The operation, and the kernel's name: a value of ``kernel=``.
     needs : str
         "host" (plain C on the CPU), "any" (any GPU), "sm_80", "sm_90a".
     devices : tuple of str
-        Where this build can launch it: "cuda", "cpu".
+        The devices on which this build can launch it: "cuda", "cpu".
     sizes, pads : tuple of int
         The values of `tile` or `block_size`, and of `pad`; the default first.
     dtypes : tuple of str
@@ -41,7 +41,7 @@ class KernelInfo:
     order : int
         The rung's position in the ladder; 0 for production kernels.
     summary, file : str
-        Its idea in a line, and its source under kernels/.
+        Its idea in one line, and the path of its source below kernels/.
     """
 
     op: str
@@ -76,12 +76,12 @@ class KernelInfo:
 
     @property
     def size_name(self) -> str:
-        """What the operation calls the values in `sizes`: "tile" or "block_size"."""
+        """The keyword that takes the values in `sizes`: "tile" or "block_size"."""
         return "block_size" if self.op == "reduce" else "tile"
 
     @property
     def variants(self) -> tuple[dict[str, int], ...]:
-        """The keywords of each way to launch it, the default first; a single {} where it has no options.
+        """All combinations of its options as keywords, the default first; a single {} if it has no options.
 
         Examples
         --------
@@ -109,7 +109,7 @@ def kernels(op: str | None = None) -> list[KernelInfo]:
     Raises
     ------
     ValueError
-        There is no such op; the message lists those that there are.
+        There is no such op; the message lists all.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def source(op: str, name: str) -> str:
     Parameters
     ----------
     op, name : str
-        As `kernels` lists them.
+        As in `kernels`.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def source(op: str, name: str) -> str:
     Raises
     ------
     ValueError
-        There is no such op, or it has no kernel of that name; the message lists those that there are.
+        There is no such op, or it has no such kernel; the message lists all.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def source(op: str, name: str) -> str:
 
 @cache
 def sources() -> dict[str, str]:
-    """The texts under kernels/ that have kernels or parts of them: "transpose/ladder/40_padded.cu" → its text."""
+    """The .cu and .cuh files below kernels/: their texts, by path ("transpose/ladder/40_padded.cu")."""
     return dict(_sources_in(importlib.resources.files("smemkit._kernels"), ""))
 
 

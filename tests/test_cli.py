@@ -40,7 +40,7 @@ def printed(capsys):
 def test_info(capsys):
     assert main(["info"]) == 0
     out = printed(capsys)
-    for word in (smemkit.__version__, np.__version__, "executor", "default device", "threads a block"):
+    for word in (smemkit.__version__, np.__version__, "executor", "default device", "threads per block"):
         assert word in out
     assert ("no CUDA device" in out) != smemkit.is_available()
 
@@ -169,7 +169,7 @@ def test_bench_finds_a_wrong_result(tmp_path, capsys, monkeypatch, fault):
         (["bench", "matmul", "--device", "cpu"], "smemkit: bench: matmul need"),
         (
             ["ladder", "reduce", "--n", "many"],
-            "smemkit: --n: expected integers with commas between them, got 'many'",
+            "smemkit: --n: expected integers separated by commas, got 'many'",
         ),
         (["ladder", "reduce", "--n", "1,2"], "smemkit: shape: expected a positive integer, got [1, 2]"),
         (["ladder", "reduce", "--dtype", "nope"], "smemkit: --dtype: data type 'nope' not understood"),

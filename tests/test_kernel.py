@@ -270,9 +270,9 @@ def test_names():
         ),
         (
             "add",
-            "name: expected an instantiation such as 'add<…>', since it is template <typename T, int N = 3>; got",
+            "name: expected an instantiation such as 'add<…>', because it is template <typename T, int N = 3>; got",
         ),
-        ("one<int>", "name: expected 'one' alone, which is no template; got 'one<int>'"),
+        ("one<int>", "name: expected 'one' alone, which is not a template; got 'one<int>'"),
         ("add<int>; }", "name: expected one of kernel.cu's kernels, add; got"),
         ("", "name: expected one of"),
     ],
@@ -297,7 +297,7 @@ def test_ambiguous_name():
 
 
 def test_kernel_excluded_by_preprocessor(device):
-    with pytest.raises(smemkit.CompileError, match="four stands behind an #if that does not hold"):
+    with pytest.raises(smemkit.CompileError, match="four is excluded by an #if"):
         kernel_on(device, SEVERAL_KERNELS)["four"][1, 1](np.zeros(1, np.int32))
     x = np.zeros(1, np.int32)
     kernel_on(device, SEVERAL_KERNELS, None, ("-DWITH_FOUR",))["four"][1, 1](x)

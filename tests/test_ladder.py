@@ -102,7 +102,7 @@ def test_recorded_and_measured_times_are_shown(reference):
     assert [rung.recorded.value for rung in rungs] == [2**i for i in range(len(rungs))]
     assert [rung.recorded.speedup for rung in rungs] == [None] + [2.0] * (len(rungs) - 1)
     assert rungs[2].recorded.fraction == 4 / 5e3
-    assert "not measured here but recorded on NVIDIA H200, 2026-11-22, n = 16,777,216." in str(climbed)
+    assert "not measured here, but recorded on NVIDIA H200, 2026-11-22, n = 16,777,216." in str(climbed)
     assert "recorded" in climbed.columns and "executor's own times, no measure of a GPU" in climbed.title
 
 

@@ -103,7 +103,7 @@ def test_help_is_shown(checks, capsys):
     [
         (LAUNCH + "--arg y", "--arg y: expected an array TYPE[SHAPE]"),
         (LAUNCH + "--arg x.size", "--arg x.size: expected an array"),
-        (LAUNCH + "--arg x[0]", "'x' is no type that is known here"),
+        (LAUNCH + "--arg x[0]", "unknown type 'x'; expected one of C's"),
         (LAUNCH + "--arg 'x", "No closing quotation"),
         (LAUNCH + "--nonsense", "unrecognized arguments: --nonsense"),
         (LAUNCH + "--schedule parallel", "invalid choice: 'parallel'"),
