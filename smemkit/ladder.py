@@ -192,7 +192,7 @@ class Ladder:
     def remarks(self) -> Iterator[str]:
         """Explanations of the columns."""
         yield "* is what kernel=None takes. Wavefronts, conflicts, sectors and ideal sectors: counted by the"
-        yield f"checker, per 32 {self.units}, for the accesses as written. Lanes: the active ones of 32, on average."
+        yield f"checker, per 32 {self.units}, for the accesses as written. Lanes: active ones of 32, on average."
         if self.recorded_on:
             yield f"recorded, × below and of ceiling: not measured here, but recorded on {self.recorded_on}."
         yield from self.notes

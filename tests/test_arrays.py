@@ -1063,7 +1063,7 @@ def test_long_arrays_are_summarised(device, shape):
         assert "..." in repr(array)
 
 
-def test_summary_copies_only_leading_trailing(device):
+def test_summary_copies_only_leading_and_trailing_elements(device):
     x = smemkit.zeros((1000, 1000), device=device)
     assert arrays._leading_trailing(x, 3).shape == (7, 7)
     assert str(x) == str(np.zeros((1000, 1000), np.float32))

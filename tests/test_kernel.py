@@ -270,7 +270,7 @@ def test_names():
         ),
         (
             "add",
-            "name: expected an instantiation such as 'add<…>', because it is template <typename T, int N = 3>; got",
+            "name: expected an instantiation such as 'add<…>', because it is template <typename T, int N = 3>;",
         ),
         ("one<int>", "name: expected 'one' alone, which is not a template; got 'one<int>'"),
         ("add<int>; }", "name: expected one of kernel.cu's kernels, add; got"),
