@@ -82,48 +82,24 @@ MATMUL(matmul_float64, double, double, multiply_add_float64, UNCHANGED)
 MATMUL(matmul_complex64, complex64, complex64, multiply_add_complex64, UNCHANGED)
 MATMUL(matmul_complex128, complex128, complex128, multiply_add_complex128, UNCHANGED)
 
+#define RUN_IF(dtypes, name)      \
+    if (args->dtype & (dtypes)) { \
+        name(args);               \
+        return 0;                 \
+    }
+
 int launch_matmul_sequential(const struct matmul_args *args)
 {
-    switch (args->dtype) {
-    case BOOL:
-        matmul_bool(args);
-        break;
-    case INT8:
-    case UINT8:
-        matmul_int8(args);
-        break;
-    case INT16:
-    case UINT16:
-        matmul_int16(args);
-        break;
-    case INT32:
-    case UINT32:
-        matmul_int32(args);
-        break;
-    case INT64:
-    case UINT64:
-        matmul_int64(args);
-        break;
-    case FLOAT16:
-        matmul_float16(args);
-        break;
-    case BFLOAT16:
-        matmul_bfloat16(args);
-        break;
-    case FLOAT32:
-        matmul_float32(args);
-        break;
-    case FLOAT64:
-        matmul_float64(args);
-        break;
-    case COMPLEX64:
-        matmul_complex64(args);
-        break;
-    case COMPLEX128:
-        matmul_complex128(args);
-        break;
-    default:
-        return 1; /* cudaErrorInvalidValue */
-    }
-    return 0;
+    RUN_IF(BOOL, matmul_bool)
+    RUN_IF(INT8 | UINT8, matmul_int8)
+    RUN_IF(INT16 | UINT16, matmul_int16)
+    RUN_IF(INT32 | UINT32, matmul_int32)
+    RUN_IF(INT64 | UINT64, matmul_int64)
+    RUN_IF(FLOAT16, matmul_float16)
+    RUN_IF(BFLOAT16, matmul_bfloat16)
+    RUN_IF(FLOAT32, matmul_float32)
+    RUN_IF(FLOAT64, matmul_float64)
+    RUN_IF(COMPLEX64, matmul_complex64)
+    RUN_IF(COMPLEX128, matmul_complex128)
+    return 1; /* cudaErrorInvalidValue */
 }
