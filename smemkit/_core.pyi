@@ -28,7 +28,7 @@ class Array:
     ndim: int
     device: str  # "cuda:0", "cpu"
     address: int  # of element 0, …, 0 in the device's memory
-    _home: int  # the handle of the stream in whose order its memory is used
+    _owning_stream: int  # the handle of the stream in whose order its memory is used
     readonly: bool
     is_contiguous: bool  # in C order
     T: Array
@@ -147,7 +147,7 @@ def device_names() -> list[str]:
     """The devices that work, CUDA first: ["cuda:0", "cpu"]."""
 
 def device_properties(name: str) -> dict[str, Any]:
-    """The fields of `struct device_properties` (csrc/device.h), under their names."""
+    """The fields of `struct device_properties` (csrc/device/device.h), under their names."""
 
 def cuda_unavailable() -> str | None:
     """Why there is no CUDA device, and the remedy; None if there is one."""

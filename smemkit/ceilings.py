@@ -1,4 +1,4 @@
-"""What this machine can do at most: the ceilings that a measured rate is held against."""
+"""Ceilings: the highest rates that this machine reaches, with which measured rates are compared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from smemkit.timing import collect, format_number, measure
 
 __all__ = ["Ceilings", "ceilings", "known"]
 
-_LABELS = {  # field → what it is called, what a second's worth is divided by, and its unit
+_LABELS = {  # field → label, divisor and unit
     "copy_bandwidth": ("copy, read and written", 1e9, "GB/s"),
     "read_bandwidth": ("read", 1e9, "GB/s"),
     "fp32": ("FP32", 1e12, "TFLOP/s"),
@@ -34,28 +34,28 @@ _LABELS = {  # field → what it is called, what a second's worth is divided by,
     "h2d": ("pinned memory to the device", 1e9, "GB/s"),
     "d2h": ("the device to pinned memory", 1e9, "GB/s"),
 }
-_TENSOR = {"tf32": "float32", "bf16": "bfloat16", "f16": "float16"}  # the dtype of the operands
-_SECONDS = 0.1  # for each way to measure a rate
-_BYTES = 1 << 30  # of device memory that is read, or copied to as much: far more than L2 holds
-_memory: dict[str, Ceilings] = {}  # by key; what this process knows
+_TENSOR_CORE_DTYPES = {"tf32": "float32", "bf16": "bfloat16", "f16": "float16"}  # of the operands
+_SECONDS = 0.1  # per measurement
+_BYTES = 1 << 30  # that are read, or copied: far more than L2 holds
+_memory: dict[str, Ceilings] = {}  # by key; known to this process
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What a device can do at most, as measured; None where it has no such thing.
+    """A device's ceilings, as measured; None for what it does not have.
 
     Attributes
     ----------
     device : str
-        What was measured: "NVIDIA H200".
+        The device's description: "NVIDIA H200".
     copy_bandwidth, read_bandwidth : float or None
-        Bytes a second of the device's memory: copied, read and written counted both, and read.
+        Bytes per second of the device's memory: of a copy, reads and writes both counted, and of reads alone.
     fp32 : float
-        Operations a second in float32; a multiplication and an addition are two.
+        Operations per second in float32; a multiply-add counts as two.
     tf32, bf16, f16 : float or None
-        Operations a second of the tensor cores, from float32, bfloat16 and float16 to float32 sums.
+        Operations per second of the tensor cores, on TF32, bfloat16 and float16 with float32 accumulation.
     h2d, d2h : float or None
-        Bytes a second from the host's pinned memory to the device, and back.
+        Bytes per second from pinned host memory to the device, and back.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Ceilings:
     d2h: float | None = None
 
     def to_dict(self) -> dict[str, str | float | None]:
-        """The attributes, as JSON takes them."""
+        """The attributes, for `json.dumps`."""
         return asdict(self)
 
     def _rows(self) -> Iterator[tuple[str, str]]:
@@ -95,33 +95,33 @@ class Ceilings:
 
 
 def ceilings(device: str | None = None, *, refresh: bool = False) -> Ceilings:
-    """What a device can do at most: bandwidths and rates, measured once on this machine.
+    """A device's ceilings: the highest bandwidths and rates that it reaches, measured once per machine.
 
-    On a GPU each is what a kernel of the table's op "ceiling" reaches, which does nothing but read, copy or
-    multiply, on random data and at its best launch shape, and for the way over PCIe a copy of pinned memory. On
-    the CPU it is what NumPy reaches, copying and multiplying.
+    On a GPU, kernels of the op "ceiling" measure them, which do nothing but read, copy or multiply random data,
+    with the best of several launch shapes; a copy of pinned memory measures PCIe. On the CPU, NumPy copies and
+    multiplies.
 
-    The first call takes seconds, and the GPU should have nothing else to do. What it finds is kept in the user's
-    cache folder, by the names of device, driver and host.
+    The first call takes seconds; the GPU should be idle. The result is cached in the user's cache folder, by
+    device, driver and host.
 
     Parameters
     ----------
     device : str, optional
         "cuda:0", "cpu"; the default device if None.
     refresh : bool
-        Measure anew.
+        Whether to measure again.
 
     Returns
     -------
     Ceilings
-        In bytes and operations a second.
+        In bytes and operations per second.
 
     Raises
     ------
     NoDeviceError
-        The device is not here.
+        This machine has no such device.
     OutOfMemoryError
-        Others have taken its memory.
+        Too little of the device's memory is free.
     Error
         The cache folder cannot be used; the message says why.
 
@@ -136,14 +136,14 @@ def ceilings(device: str | None = None, *, refresh: bool = False) -> Ceilings:
     key = _key(device)
     if not refresh and (found := _known(key)):
         return found
-    measured = _of_gpu(device) if device.is_cuda else _of_cpu(device)
+    measured = _measure_gpu(device) if device.is_cuda else _measure_cpu(device)
     _store(key, measured)
     _memory[key] = measured
     return measured
 
 
 def known(device: str) -> Ceilings | None:
-    """What `ceilings` has found out, in this process or another; None where it has not, or has no device."""
+    """The cached ceilings, of this process or an earlier one; None if they have not been measured."""
     try:
         return _known(_key(Device(device)))
     except (_core.NoDeviceError, ValueError):
@@ -154,7 +154,7 @@ def known(device: str) -> Ceilings | None:
 
 
 def _key(device: Device) -> str:
-    """What the figures belong to."""
+    """What the ceilings depend on."""
     parts = [device.description, device.memory_bytes, platform.node(), version("smemkit")]
     if device.is_cuda:
         parts += [device.capability, device.multiprocessors, device.clock, device.driver_version]
@@ -173,7 +173,7 @@ def _known(key: str) -> Ceilings | None:
                 return None
             _memory[key] = Ceilings(**content["ceilings"])
         except (OSError, ValueError, KeyError, TypeError, _core.Error):
-            return None  # it is not there, or of no use
+            return None  # no usable cache file
     return _memory[key]
 
 
@@ -183,17 +183,17 @@ def _store(key: str, measured: Ceilings) -> None:
     with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as folder:
         new = Path(folder, path.name)
         new.write_text(text, encoding="utf-8")
-        new.replace(path)  # whoever looks there finds it whole or not at all
+        new.replace(path)  # atomic: readers see a complete file or none
 
 
 # ---- measuring --------------------------------------------------------------------------------------------------
 
 
-def _of_gpu(device: Device) -> Ceilings:
+def _measure_gpu(device: Device) -> Ceilings:
     memory = _memory_bandwidths(device)
     tensor = {}
     if device.capability >= (8, 0):
-        tensor = {name: _tensor_rate(device, dtype) for name, dtype in _TENSOR.items()}
+        tensor = {name: _tensor_rate(device, dtype) for name, dtype in _TENSOR_CORE_DTYPES.items()}
     nbytes = 256 << 20
     pcie = {
         name: nbytes / _median(partial(_core.pinned_copy_seconds, device.name, nbytes, to_device))
@@ -203,7 +203,7 @@ def _of_gpu(device: Device) -> Ceilings:
 
 
 def _memory_bandwidths(device: Device) -> dict[str, float]:
-    """Many launch shapes of `read` and `copy`; the best of each."""
+    """The best of many launch shapes of `read` and of `copy`."""
     nbytes = min(_BYTES, device.free_bytes // 4 >> 20 << 20)
     some = np.random.default_rng(0).integers(2**64, size=min(nbytes, 64 << 20) // 8, dtype=np.uint64)
     x = asarray(np.resize(some, nbytes // 8), device=device.name)
@@ -212,8 +212,8 @@ def _memory_bandwidths(device: Device) -> dict[str, float]:
     for kernel in ("read", "copy"):
         shapes = []
         for in_flight in (1, 2, 4):
-            whole = x.nbytes // (16 * 256 * in_flight)  # a block for every 256 threads' loads
-            shapes += [(whole, in_flight), *((n * device.multiprocessors, in_flight) for n in (8, 16, 32))]
+            all_at_once = x.nbytes // (16 * 256 * in_flight)  # blocks for which each thread loads once
+            shapes += [(all_at_once, in_flight), *((n * device.multiprocessors, in_flight) for n in (8, 16, 32))]
         rates[f"{kernel}_bandwidth"] = max(_rate(device, kernel, "uint32", x, out, *shape) for shape in shapes)
     return rates
 
@@ -226,7 +226,7 @@ def _fp32_rate(device: Device) -> float:
 
 
 def _tensor_rate(device: Device, dtype: str) -> float:
-    """A block a multiprocessor, the same tiles for all of them."""
+    """One block per multiprocessor, with the same tiles for all."""
     nbytes = (128 + 256) * 128
     values = np.random.default_rng(0).standard_normal(nbytes // 2, dtype=np.float32)
     if dtype == "float16":
@@ -243,7 +243,7 @@ def _tensor_rate(device: Device, dtype: str) -> float:
 def _rate(
     device: Device, kernel: str, dtype: str, x: Array, out: Array, blocks: int, in_flight: int = 1, rounds: int = 1
 ) -> float:
-    """Bytes or operations a second of one launch shape, at the median."""
+    """The median rate of one launch shape, in bytes or operations per second."""
     work = 0
 
     def launch(stream: int) -> None:
@@ -254,7 +254,7 @@ def _rate(
     return work / result.median
 
 
-def _of_cpu(device: Device) -> Ceilings:
+def _measure_cpu(device: Device) -> Ceilings:
     x = np.random.default_rng(0).integers(2**64, size=(64 << 20) // 8, dtype=np.uint64)
     out = np.empty_like(x)
     a, b = np.random.default_rng(0).standard_normal((2, 1024, 1024), dtype=np.float32)

@@ -250,7 +250,7 @@ class Launch:
             self.shared_bytes,
             arguments.addresses,
             stream=self.stream,
-            array_streams={arg._home for arg in args if isinstance(arg, Array)},
+            array_streams={arg._owning_stream for arg in args if isinstance(arg, Array)},
             carveout=kernel.carveout,
             host_cannot_write=arguments.host_cannot_write,
         )

@@ -1,12 +1,12 @@
-"""Occupancy: how many blocks of a kernel a multiprocessor holds at once, and what keeps it from holding more.
+"""Occupancy: how many blocks of a kernel are resident on a multiprocessor, and which resource limits them.
 
-A multiprocessor has so many warps, blocks, registers and bytes of shared memory to give. A block takes its share
-of each when it starts and gives it back when it ends, so the scarcest of them says how many blocks are resident.
-Two roundings make this more than a division: registers go to warps in portions, each partition of a multiprocessor
-handing out its own quarter, and shared memory goes to blocks in portions, with a kilobyte more for the driver.
+A multiprocessor has limited warps, blocks, registers and shared memory. A block occupies its share of each while
+it runs, so the scarcest resource determines the number of resident blocks. Two details go beyond a division:
+registers are allocated to warps in units, from the quarter that each of the multiprocessor's four partitions has;
+and shared memory is allocated to blocks in units, with one more kilobyte for the driver.
 
-The numbers are those of NVIDIA's CUDA programming guide, "Technical Specifications per Compute Capability", and of
-`cuda_occupancy.h` in the CUDA toolkit, which the tests hold this module against.
+The numbers are from NVIDIA's CUDA programming guide, "Technical Specifications per Compute Capability", and from
+`cuda_occupancy.h` in the CUDA toolkit, with which the tests compare this module.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = ["Occupancy", "Resource", "occupancy"]
 
 WARP = 32  # threads
 MAX_BLOCK = 1024  # threads
-MAX_REGISTERS = 255  # a thread
-REGISTERS = 65_536  # of a multiprocessor, and the most that a block may take
-REGISTER_PORTION = 256  # of a warp
-PARTITIONS = 4  # of a multiprocessor, each with its own quarter of the registers
+MAX_REGISTERS = 255  # per thread
+REGISTERS = 65_536  # per multiprocessor, and at most per block
+REGISTER_PORTION = 256  # the allocation unit of a warp
+PARTITIONS = 4  # per multiprocessor, each with a quarter of the registers
 KIB = 1024
 
-# Compute capability: the warps, the blocks and the KiB of shared memory of a multiprocessor.
+# Compute capability: warps, blocks and KiB of shared memory per multiprocessor.
 TABLE = {
     (7, 5): (32, 16, 64),
     (8, 0): (64, 32, 164),
@@ -51,7 +51,7 @@ TABLE = {
     (12, 0): (48, 24, 100),
     (12, 1): (48, 24, 100),
 }
-# The KiB of shared memory among which a carve-out chooses, up to what there is; the rest of the memory is L1.
+# The sizes of shared memory in KiB that a carve-out can select; the rest of the memory is L1.
 SPLITS = {7: (32, 64)}
 SPLITS_SINCE_8 = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 
@@ -60,19 +60,19 @@ _UNITS = {"shared memory": "bytes of shared memory", "launch bounds": "threads o
 
 @dataclass(frozen=True)
 class Resource:
-    """One of the things of which a multiprocessor has only so much.
+    """A limited resource of a multiprocessor.
 
     Attributes
     ----------
     name : str
-        "warps", "blocks", "registers", "shared memory" (in bytes); "launch bounds" (in threads) where a block is
+        "warps", "blocks", "registers", "shared memory" (in bytes); "launch bounds" (in threads) if a block is
         larger than its kernel's `__launch_bounds__` allow.
     per_block : int
-        What a block takes of it, as it is handed out.
+        What a block occupies, rounded up to allocation units.
     available : int
-        What there is.
+        What the multiprocessor has.
     blocks : int
-        How many blocks there would be if nothing else were scarce.
+        The number of resident blocks if this were the only limit.
     """
 
     name: str
@@ -83,25 +83,25 @@ class Resource:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How much of a multiprocessor a kernel keeps busy.
+    """A kernel's occupancy of a multiprocessor.
 
     Attributes
     ----------
     blocks : int
-        Blocks that are resident at once; 0 where not even one fits and the launch would fail.
+        Resident blocks; 0 if not even one fits and the launch would fail.
     warps : int
         Their warps.
     fraction : float
-        `warps` of the most that a multiprocessor holds: 1.0 is full.
+        `warps` divided by `max_warps`: 1.0 is full.
     limited_by : str
-        The resource that allows no more: "warps", "blocks", "registers", "shared memory" or "launch bounds";
-        several of them, as "warps, registers", where they end at the same number.
+        The limiting resource: "warps", "blocks", "registers", "shared memory" or "launch bounds"; several, as
+        "warps, registers", if they limit to the same number.
     block_size : int
-        Threads a block.
+        Threads per block.
     max_warps : int
-        The most warps that a multiprocessor holds.
+        The most warps that can be resident.
     resources : tuple of Resource
-        What each resource alone would allow; one that a block takes nothing of is not among them.
+        The limit that each resource sets; without those that a block does not use.
     """
 
     blocks: int
@@ -115,9 +115,9 @@ class Occupancy:
     def __str__(self) -> str:
         of = f"{self.block_size} thread{'s' * (self.block_size != 1)}"
         if not self.blocks:
-            return f"no block of {of} fits: it takes {', '.join(self._too_much())}; limited by {self.limited_by}"
+            return f"no block of {of} fits: it needs {', '.join(self._too_much())}; limited by {self.limited_by}"
         return (
-            f"{self.blocks} block{'s' * (self.blocks != 1)} of {of}, {self.warps} of {self.max_warps} warps a "
+            f"{self.blocks} block{'s' * (self.blocks != 1)} of {of}, {self.warps} of {self.max_warps} warps per "
             f"multiprocessor: {100 * self.fraction:.3g} %; limited by {self.limited_by}"
         )
 
@@ -127,7 +127,7 @@ class Occupancy:
                 yield f"{row.per_block:,} of {row.available:,} {_UNITS.get(row.name, row.name)}"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{text}</th>" for text in ("", "a block takes", "there are", "blocks"))
+        head = "".join(f"<th>{text}</th>" for text in ("", "per block", "available", "blocks"))
         rows = ""
         for row in self.resources:
             cells = (row.name, f"{row.per_block:,}", f"{row.available:,}", str(row.blocks))
@@ -138,13 +138,13 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class _Multiprocessor:
-    """What a multiprocessor has to give; shared memory in bytes."""
+    """A multiprocessor's resources; shared memory in bytes."""
 
     warps: int
     blocks: int
     shared: int
-    shared_a_block: int  # the most that a block gets, the driver's part included
-    reserved: int  # the driver's part of each block's shared memory
+    shared_per_block: int  # at most, with the driver's part
+    reserved: int  # for the driver, per block
     shared_portion: int
     splits: tuple[int, ...]
     registers: int = REGISTERS
@@ -157,7 +157,7 @@ class _Multiprocessor:
 
     @classmethod
     def of_device(cls, name: str) -> _Multiprocessor:
-        """As the driver describes a GPU: also one whose capability is not in the table."""
+        """As the driver describes a GPU, whose capability need not be in the table."""
         p = _core.device_properties(name)
         return cls(
             p["max_threads_per_multiprocessor"] // p["warp_size"],
@@ -172,7 +172,7 @@ class _Multiprocessor:
     def resources(
         self, block_size: int, shared_bytes: int, registers: int | None, carveout: int | None
     ) -> list[Resource]:
-        """What each resource alone would allow."""
+        """The limit that each resource sets."""
         warps = -(-block_size // WARP)
         rows = [
             Resource("warps", warps, self.warps, self.warps // warps),
@@ -181,26 +181,26 @@ class _Multiprocessor:
         if registers:
             rows.append(self.registers_of(warps, registers))
         shared = _round_up(shared_bytes + self.reserved, self.shared_portion)
-        if shared > self.shared_a_block:
-            rows.append(Resource("shared memory", shared, self.shared_a_block, 0))
+        if shared > self.shared_per_block:
+            rows.append(Resource("shared memory", shared, self.shared_per_block, 0))
         elif shared:
-            there = self.carved(shared, carveout)
-            rows.append(Resource("shared memory", shared, there, there // shared))
+            available = self.shared_with_carveout(shared, carveout)
+            rows.append(Resource("shared memory", shared, available, available // shared))
         return rows
 
     def registers_of(self, warps: int, registers: int) -> Resource:
-        """What the registers allow, which are handed out to warps, in each partition from its own quarter."""
-        a_warp = _round_up(registers * WARP, REGISTER_PORTION)
-        # a block starts only if each partition could hold as many of its warps as the fullest one
-        needed = a_warp * _round_up(warps, PARTITIONS)
+        """The limit that registers set. They are allocated to warps, in each partition from its own quarter."""
+        per_warp = _round_up(registers * WARP, REGISTER_PORTION)
+        # a block starts only if every partition has room for as many of its warps as the fullest one gets
+        needed = per_warp * _round_up(warps, PARTITIONS)
         if needed > self.registers:
             return Resource("registers", needed, self.registers, 0)
-        resident = self.registers // PARTITIONS // a_warp * PARTITIONS
-        return Resource("registers", a_warp * warps, self.registers, resident // warps)
+        resident = self.registers // PARTITIONS // per_warp * PARTITIONS
+        return Resource("registers", per_warp * warps, self.registers, resident // warps)
 
-    def carved(self, shared: int, carveout: int | None) -> int:
-        """The shared memory of a multiprocessor where a carve-out, in percent, is preferred: the next size up, and
-        at least enough for one block. All of it without a preference."""
+    def shared_with_carveout(self, shared: int, carveout: int | None) -> int:
+        """The multiprocessor's shared memory with a preferred carve-out in percent: the next larger size, and
+        enough for one block. The maximum without a preference."""
         wanted = self.shared if carveout is None else max(carveout * self.shared // 100, shared)
         return min((size for size in self.splits if wanted <= size < self.shared), default=self.shared)
 
@@ -219,57 +219,57 @@ def occupancy(
     device: str | None = None,
     capability: tuple[int, int] | str | None = None,
 ) -> Occupancy:
-    """How many blocks a multiprocessor holds at once, and what keeps it from holding more.
+    """How many blocks of a kernel are resident on a multiprocessor, and which resource limits them.
 
     Parameters
     ----------
     target : Kernel, optional
-        On a GPU its registers, its static shared memory and its launch bounds are the compiler's, and the number
-        of blocks is the driver's. Without a GPU no compiler has counted them: `registers` is required, and
-        `shared_bytes` has to include the static arrays. None for a kernel of which the numbers alone are known.
+        On a GPU, the compiler tells its registers, static shared memory and launch bounds, and the driver the
+        number of blocks. Without a GPU, `registers` is required, and `shared_bytes` must include static arrays.
+        None: a kernel with the given numbers.
     block_size : int
-        Threads a block, 1 … 1024.
+        Threads per block, 1 … 1024.
     shared_bytes : int
-        Dynamic shared memory of a block; without a `target` all of it. More than 48 KB counts as opted in.
+        Dynamic shared memory per block; without a `target`, all shared memory. More than 48 KB counts as opted in.
     registers : int, optional
-        Registers a thread, 0 … 255, as `nvcc -Xptxas -v` prints them. If None: those of `target`, and without it
-        they are left out of account; up to 32 are never the scarcest resource.
+        Registers per thread, 0 … 255, as `nvcc -Xptxas -v` prints them. If None, those of `target`; without a
+        target, registers are ignored, because up to 32 never limit.
     device : str, optional
         "cuda:0": that GPU. The default device if None.
     capability : (int, int) or str, optional
-        (9, 0), "9.0" or "sm_90": a GPU of this compute capability, which need not be here. On the CPU device it
-        has to be given; it does not go together with a GPU as `device`.
+        (9, 0), "9.0" or "sm_90": any GPU of this compute capability. Required on the CPU device; not allowed
+        together with a GPU as `device`.
 
     Returns
     -------
     Occupancy
-        `blocks` is 0 where not even one block fits.
+        `blocks` is 0 if not even one block fits.
 
     Raises
     ------
     TypeError, ValueError
-        An argument is not what is required; the message names it.
+        An argument is invalid; the message names it.
     NoDeviceError
-        The device is not here.
+        This machine has no such device.
 
     Notes
     -----
-    All of the memory that shared memory and L1 share counts as shared where it is needed, unless the carve-out of
-    `target` says otherwise. Clusters, named barriers and tensor memory are left out of account but for a `target`
-    on a GPU, where the driver counts them.
+    Shared memory is assumed to get as much of its memory in common with L1 as it needs, unless `target` has a
+    carve-out. Clusters, named barriers and tensor memory are ignored, except for a `target` on a GPU, where the
+    driver counts them.
 
     Examples
     --------
     >>> import smemkit
     >>> print(smemkit.occupancy(block_size=256, registers=64, shared_bytes=16384, capability="9.0"))
-    4 blocks of 256 threads, 32 of 64 warps a multiprocessor: 50 %; limited by registers
-    >>> smemkit.occupancy(block_size=1024, capability="8.6").fraction  # 1536 threads a multiprocessor
+    4 blocks of 256 threads, 32 of 64 warps per multiprocessor: 50 %; limited by registers
+    >>> smemkit.occupancy(block_size=1024, capability="8.6").fraction  # 1536 threads per multiprocessor
     0.6666666666666666
     """
     block_size = _checked("block_size", block_size, 1, MAX_BLOCK, "threads")
     shared_bytes = _checked("shared_bytes", shared_bytes, 0, 2**31 - 1, "bytes")
     if registers is not None:
-        registers = _checked("registers", registers, 0, MAX_REGISTERS, "a thread")
+        registers = _checked("registers", registers, 0, MAX_REGISTERS, "per thread")
     if target is not None and not hasattr(target, "_gpu_function"):
         raise TypeError(f"target: expected a smemkit.Kernel or None, got {type(target).__name__}")
     carveout = getattr(target, "carveout", None)
@@ -278,35 +278,34 @@ def occupancy(
     if gpu is None:
         if target is not None and registers is None:
             raise ValueError(
-                "registers: without a GPU those of the kernel are not known; give them, as nvcc -Xptxas -v "
-                "prints them"
+                "registers: required without a GPU, where the kernel's are not known; nvcc -Xptxas -v prints them"
             )
-        there = _Multiprocessor.of_capability(_read_capability(capability))
-        return _summary(there, block_size, there.resources(block_size, shared_bytes, registers, carveout))
+        limits = _Multiprocessor.of_capability(_read_capability(capability))
+        return _summary(limits, block_size, limits.resources(block_size, shared_bytes, registers, carveout))
 
-    there = _Multiprocessor.of_device(gpu)
+    limits = _Multiprocessor.of_device(gpu)
     if target is None:
-        return _summary(there, block_size, there.resources(block_size, shared_bytes, registers, carveout))
+        return _summary(limits, block_size, limits.resources(block_size, shared_bytes, registers, carveout))
     function = _Function(target._gpu_function(gpu), int(gpu.partition(":")[2]))
     counted = function.registers if registers is None else registers
-    rows = there.resources(block_size, function.static_bytes + shared_bytes, counted, carveout)
+    rows = limits.resources(block_size, function.static_bytes + shared_bytes, counted, carveout)
     if block_size > function.max_threads and all(row.blocks for row in rows):
         rows.append(Resource("launch bounds", block_size, function.max_threads, 0))
     if registers is not None or not all(row.blocks for row in rows):
-        return _summary(there, block_size, rows)  # a question that the driver cannot be asked, or need not
-    return _summary(there, block_size, rows, function.resident_blocks(block_size, shared_bytes, carveout))
+        return _summary(limits, block_size, rows)  # the driver cannot be asked, or need not be
+    return _summary(limits, block_size, rows, function.resident_blocks(block_size, shared_bytes, carveout))
 
 
 def _gpu(device: str | None, capability: object) -> str | None:
-    """The GPU that is asked, "cuda:0"; None where a capability or the CPU is."""
+    """The GPU whose limits apply, "cuda:0"; None for a capability or the CPU."""
     if device is None and capability is not None:
         return None
     name = _core.default_device() if device is None else str(device)
-    _core.device_properties(name)  # refuses what is no device, or not here
+    _core.device_properties(name)  # raises for a device that does not exist
     if not name.startswith("cuda"):
         return None
     if capability is not None:
-        raise ValueError(f"capability: {name!r} has its own; give `device` or `capability`, not both")
+        raise ValueError(f"capability: {name!r} has its own; expected `device` or `capability`, not both")
     return "cuda:0" if name == "cuda" else name
 
 
@@ -337,19 +336,21 @@ def _round_up(number: int, portion: int) -> int:
 
 
 def _summary(
-    there: _Multiprocessor, block_size: int, rows: list[Resource], blocks: int | None = None
+    multiprocessor: _Multiprocessor, block_size: int, rows: list[Resource], blocks: int | None = None
 ) -> Occupancy:
-    """The occupancy where `blocks` is the driver's word; the scarcest resource's if None."""
+    """The occupancy with the driver's number of blocks; with the scarcest resource's if None."""
     if blocks is None:
         blocks = min(row.blocks for row in rows)
     limits = [row.name for row in rows if row.blocks == blocks]
     warps = blocks * -(-block_size // WARP)
     limited_by = ", ".join(limits) or "another resource that the driver counts"
-    return Occupancy(blocks, warps, warps / there.warps, limited_by, block_size, there.warps, tuple(rows))
+    return Occupancy(
+        blocks, warps, warps / multiprocessor.warps, limited_by, block_size, multiprocessor.warps, tuple(rows)
+    )
 
 
 class _Function:
-    """A kernel that is loaded on a GPU, a CUkernel's address, as the driver knows it."""
+    """A kernel that is loaded on a GPU: the driver's attributes of a CUkernel, given as its address."""
 
     def __init__(self, handle: int, ordinal: int) -> None:
         from cuda.bindings import driver  # comes with cuda.core, which has loaded the kernel
@@ -373,12 +374,12 @@ class _Function:
 
     @property
     def registers(self) -> int:
-        """A thread's."""
+        """Per thread."""
         return self._attribute("NUM_REGS")
 
     @property
     def static_bytes(self) -> int:
-        """Shared memory that a block has without asking."""
+        """Static shared memory per block."""
         return self._attribute("SHARED_SIZE_BYTES")
 
     @property
@@ -387,7 +388,7 @@ class _Function:
         return self._attribute("MAX_THREADS_PER_BLOCK")
 
     def resident_blocks(self, block_size: int, shared_bytes: int, carveout: int | None) -> int:
-        """The driver's word, for a launch that opts in to the shared memory that it needs, as launches here do."""
+        """The driver's number, for a launch that opts in to the shared memory that it needs, as smemkit's do."""
         if shared_bytes > self._attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES"):
             self._set_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES", shared_bytes)
         self._set_attribute("PREFERRED_SHARED_MEMORY_CARVEOUT", -1 if carveout is None else carveout)
@@ -406,17 +407,17 @@ class _Function:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The command line of ``smemkit occupancy``."""
-    parser.add_argument("--block-size", type=int, required=True, metavar="THREADS", help="threads a block")
-    parser.add_argument("--registers", type=int, metavar="N", help="a thread, as nvcc -Xptxas -v prints them")
-    parser.add_argument("--shared-bytes", type=int, default=0, metavar="N", help="a block, static and dynamic")
+    parser.add_argument("--block-size", type=int, required=True, metavar="THREADS", help="threads per block")
+    parser.add_argument("--registers", type=int, metavar="N", help="per thread, as nvcc -Xptxas -v prints them")
+    parser.add_argument("--shared-bytes", type=int, default=0, metavar="N", help="per block, static and dynamic")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--capability", metavar="X.Y", help=f'"9.0", "sm_90": one of {len(TABLE)} in a table')
+    where.add_argument("--capability", metavar="X.Y", help='a GPU of this compute capability: "9.0", "sm_90"')
     where.add_argument("--device", help='"cuda:0"; the default device if neither is given')
     parser.set_defaults(command=main)
 
 
 def main(arguments: Namespace) -> int:
-    """Runs ``smemkit occupancy``; the exit status is 1 where no block fits."""
+    """Runs ``smemkit occupancy``; the exit status is 1 if no block fits."""
     found = occupancy(
         block_size=arguments.block_size,
         shared_bytes=arguments.shared_bytes,
@@ -426,7 +427,7 @@ def main(arguments: Namespace) -> int:
     )
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("")
-    for name in ("a block takes", "there are", "blocks"):
+    for name in ("per block", "available", "blocks"):
         table.add_column(name, justify="right")
     for row in found.resources:
         style = "bold" if row.blocks == found.blocks else ""

@@ -1,4 +1,4 @@
-"""Timing that says what it measured: which clock, a warm or a cold cache, and every sample."""
+"""Timing, with its conditions: the clock, warm or cold caches, and every sample."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Sample = TypeVar("_Sample")
 
 
 class Timer:
-    """What `timer` returns; `host` and `device` are None until the block has ended without an exception."""
+    """The result of `timer`; `host` and `device` are None until the block ends without an exception."""
 
     host: float | None = None
     device: float | None = None
@@ -63,14 +63,14 @@ class Timer:
 def timer() -> Timer:
     """Times a block of code: ``with timer() as t: …``.
 
-    The block's end waits for what the block launched. Then ``t.host`` is the wall clock's seconds from start to
-    end, the wait included, and ``t.device`` the seconds between two events on the default stream of the default
-    device. The CPU device works when it is called and not later, so there the two are one but for the overhead.
+    At its end the block waits for the work that it launched. ``t.host`` is the wall-clock time in seconds, with
+    that wait; ``t.device`` the time between two events on the default stream of the default device. The CPU device
+    runs synchronously, so there the two differ only by overhead.
 
     Raises
     ------
     CudaError
-        Something that was launched in the block has failed.
+        Work that was launched in the block has failed.
 
     Examples
     --------
@@ -85,15 +85,15 @@ def timer() -> Timer:
 
 @dataclass(frozen=True)
 class Timing:
-    """Where the time of a call went, in seconds: to the device, in kernels, back from it, and in all.
+    """The time of a call in seconds: upload, kernels, download and total.
 
     Attributes
     ----------
     upload, kernel, download : float
-        While this part was under way: its stream was busy with it. Parts of one call may overlap, a piece of an
-        operand being on its way while a kernel has the piece before it, and then they add up to more than `total`.
+        The time in which a stream was busy with it. They may overlap, because one part of an operand is uploaded
+        while a kernel processes the previous one; then their sum exceeds `total`.
     total : float
-        The wall clock's, from the call to its return.
+        The wall-clock time of the call.
 
     Examples
     --------
@@ -109,12 +109,12 @@ class Timing:
 
     @property
     def overlap(self) -> float:
-        """Seconds, at least, that parts ran beside one another: what they add up to beyond `total`; else 0."""
+        """A lower bound of the overlap: by how much their sum exceeds `total`, or 0."""
         return max(0.0, self.upload + self.kernel + self.download - self.total)
 
     def __str__(self) -> str:
         parts = (f"{name} {format_seconds(getattr(self, name))}" for name in ("upload", "kernel", "download"))
-        beside = f", {format_seconds(self.overlap)} of it side by side" if self.overlap else ""
+        beside = f", {format_seconds(self.overlap)} overlapped" if self.overlap else ""
         return f"{format_seconds(self.total)}: {', '.join(parts)}{beside}"
 
     def _repr_html_(self) -> str:
@@ -125,10 +125,9 @@ class Timing:
 
 
 def timed(fn: Callable[..., Any], *args: Any, **kw: Any) -> tuple[Any, Timing]:
-    """Calls ``fn(*args, **kw)`` once, and says where the time of smemkit's calls in it went.
+    """Calls ``fn(*args, **kw)`` once, and measures upload, kernels and download of smemkit's calls in it.
 
-    A part's time is that in which its stream was busy with it, by events on that stream. Where the parts overlap
-    they are not cut to fit: they may then add up to more than the total, and `Timing.overlap` says by how much.
+    Events on the streams tell when a stream was busy. Times may overlap: `Timing.overlap` says by how much.
 
     Parameters
     ----------
@@ -138,14 +137,14 @@ def timed(fn: Callable[..., Any], *args: Any, **kw: Any) -> tuple[Any, Timing]:
     Returns
     -------
     result : object
-        What `fn` returned.
+        The result of `fn`.
     timing : Timing
-        In seconds; sums over all of smemkit's calls in `fn`.
+        The sums over all of smemkit's calls in `fn`.
 
     Raises
     ------
     Exception
-        What `fn` raises.
+        Any exception of `fn`.
 
     Examples
     --------
@@ -160,25 +159,25 @@ def timed(fn: Callable[..., Any], *args: Any, **kw: Any) -> tuple[Any, Timing]:
 
 @dataclass(frozen=True, repr=False)
 class Benchmark:
-    """What `benchmark` measured.
+    """The result of `benchmark`.
 
     Attributes
     ----------
     samples : tuple of float
-        Seconds a call, all of them, in the order in which they were measured.
+        Seconds per call: every sample, in order.
     clock : str
-        "device": events around a captured CUDA graph. "host": the wall clock, with the device drained.
+        "device": events around a captured CUDA graph. "host": the wall clock, until the device is idle.
     cold : bool or None
-        Whether L2 was overwritten before each sample; None where that does not apply.
+        Whether L2 was overwritten before each sample; None if that does not apply.
     inner : int
-        Calls a sample.
+        Calls per sample.
     device : str
-        What was measured.
+        The device's name.
     bytes, flops : int or None
-        What a call has to read and write at least, and to compute; None where it is not known.
+        The fewest bytes that a call must read and write, and its operations; None if not known.
     ceiling : str or None
-        The attribute of `Ceilings` that bounds it: "read_bandwidth", "copy_bandwidth", "fp32"; None where it is
-        not known, and where the way to the device and back is part of what was measured.
+        The attribute of `Ceilings` that bounds it: "read_bandwidth", "copy_bandwidth", "fp32"; None if it is not
+        known, or if transfers are part of the time.
 
     Examples
     --------
@@ -224,17 +223,17 @@ class Benchmark:
 
     @property
     def gbps(self) -> float | None:
-        """GB/s (10⁹ bytes a second) at the median."""
+        """GB/s (10⁹ bytes per second) at the median."""
         return self.bytes / self.median / 1e9 if self.bytes else None
 
     @property
     def tflops(self) -> float | None:
-        """TFLOP/s (10¹² operations a second) at the median."""
+        """TFLOP/s (10¹² operations per second) at the median."""
         return self.flops / self.median / 1e12 if self.flops else None
 
     @property
     def rate(self) -> str:
-        """The rate with its unit, "3643 GB/s"; "" where it is not known."""
+        """The rate with its unit, "3643 GB/s"; "" if it is not known."""
         if self.tflops:
             small = self.tflops < 1
             return f"{format_number(self.tflops * (1000 if small else 1))} {'G' if small else 'T'}FLOP/s"
@@ -242,17 +241,17 @@ class Benchmark:
 
     @property
     def ceiling_fraction(self) -> float | None:
-        """The rate at the median, as a part of what `smemkit.ceilings` has measured of the device; None where no
-        ceiling is known for it. Asked for the first time on a machine, this measures the ceilings.
+        """The rate at the median divided by the device's ceiling; None if it has none. The first use on a machine
+        measures the ceilings.
 
-        What lies in a cache may be read faster than memory, so it can be more than 1.
+        It can exceed 1, because caches are faster than memory.
         """
-        from smemkit.ceilings import ceilings  # which measures by this module
+        from smemkit.ceilings import ceilings  # late: it imports this module
 
         return self.fraction_of(ceilings(self.device)) if self.ceiling else None
 
     def fraction_of(self, limits: Ceilings) -> float | None:
-        """The rate as a part of that one of `limits` which bounds it; None where there is none."""
+        """The rate divided by the ceiling that bounds it; None if there is none."""
         if not self.ceiling:
             return None
         limit, work = getattr(limits, self.ceiling), self.flops or self.bytes
@@ -260,7 +259,7 @@ class Benchmark:
 
     @property
     def _of_ceiling(self) -> str:
-        """ ", 87% of the ceiling", or "" where `ceilings` has not been called yet: a repr measures nothing."""
+        """ ", 87% of the ceiling"; "" if the ceilings are not known yet, because a repr measures nothing."""
         from smemkit.ceilings import known
 
         limits = known(self.device) if self.ceiling else None
@@ -296,7 +295,7 @@ class Benchmark:
         return f"<table>{''.join(cells)}</table>"
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as JSON takes it: the attributes, the statistics in seconds, the rate and its unit."""
+        """Everything, for `json.dumps`: the attributes, the statistics in seconds, the rate and its unit."""
         unit, value = self.unit_and_value
         return {
             **{name: getattr(self, name) for name in ("device", "clock", "cold", "inner", "bytes", "flops")},
@@ -311,23 +310,23 @@ class Benchmark:
 
     @property
     def unit_and_value(self) -> tuple[str, float] | tuple[None, None]:
-        """("TFLOP/s", rate) where `flops` are known, else ("GB/s", rate) where `bytes` are."""
+        """("TFLOP/s", rate) if `flops` are known, otherwise ("GB/s", rate) if `bytes` are."""
         if self.flops:
             return "TFLOP/s", self.tflops
         return ("GB/s", self.gbps) if self.bytes else (None, None)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draws the samples in their order, and beside them how they are distributed, median and quartiles marked.
+        """Plots the samples in order, and their distribution, with median and quartiles.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to; a new figure if None. The distribution gets an axes of its own, cut from its right side.
+            The axes to draw on; a new figure if None. The distribution gets inset axes at their right.
 
         Returns
         -------
         matplotlib.axes.Axes
-            The one with the samples; the other is ``ax.figure.axes[-1]``.
+            The axes with the samples; the distribution is on ``ax.figure.axes[-1]``.
 
         Raises
         ------
@@ -367,9 +366,9 @@ def benchmark(
 ) -> Benchmark:
     """Measures how long ``fn(*args, **kw)`` takes.
 
-    An operation of smemkit on an `Array` on a GPU is measured by the device's clock: captured in a CUDA graph,
-    between two events, so that neither Python nor the launch counts. Everything else is measured by the host's
-    clock, until the device is drained: that is what a caller waits. `Benchmark.clock` says which it was.
+    An operation of smemkit on GPU Arrays is measured by the device's clock: captured in a CUDA graph, between two
+    events, without the time of Python and the launch. Everything else is measured by the host's clock until the
+    device is idle: the time that a caller waits. `Benchmark.clock` says which.
 
     Parameters
     ----------
@@ -378,25 +377,25 @@ def benchmark(
     warmup : int, optional
         Calls before the first sample; 1 if None.
     repeat : int, optional
-        Samples at most; 1000 if None.
+        The most samples; 1000 if None.
     max_seconds : float
-        No sample is begun later than this many seconds after the first. If `repeat` is None there are three
-        samples in any case, else one.
+        No sample starts later than this after the first. If `repeat` is None there are at least three samples,
+        otherwise at least one.
     flush_l2 : bool
-        Device clock only: overwrite the L2 cache before each sample. If False, a sample is many calls where one
-        is short, and the operands stay in L2 if they fit.
+        Device clock only: overwrite the L2 cache before each sample. If False, a sample of a short operation is
+        many calls, and operands that fit stay in L2.
 
     Returns
     -------
     Benchmark
-        Every sample, median, spread and, for smemkit's operations, GB/s or TFLOP/s.
+        All samples, median, spread and, for smemkit's operations, GB/s or TFLOP/s.
 
     Raises
     ------
     TypeError
-        `stream` is among the keywords, and the device's clock would measure on a stream of its own.
+        `stream` is given, but the device clock needs its own stream.
     Exception
-        What `fn` raises.
+        Any exception of `fn`.
 
     Examples
     --------
@@ -417,10 +416,10 @@ def benchmark(
     if device is None or device == "cpu":
         device = device or given.get("device") or _core.default_device()
         if device != "cpu":
-            work["ceiling"] = None  # the way there and back takes its time
+            work["ceiling"] = None  # transfers dominate
         return measure_host(lambda: fn(*args, **kw), device, **limits, **work)
     if "stream" in given:
-        raise TypeError("stream: expected none, as benchmark() captures on a stream of its own; got one")
+        raise TypeError("stream: expected None, because benchmark() captures on its own stream; got one")
     result = fn(*args, **kw)
     if "out" in inspect.signature(fn).parameters:
         kw["out"] = result
@@ -437,28 +436,28 @@ def measure(
     max_seconds: float = 1.0,
     **work: Any,
 ) -> Benchmark:
-    """The device clock of `benchmark`, for anybody's kernels.
+    """The device clock of `benchmark`, for any work on a CUDA stream.
 
     Parameters
     ----------
     call : callable
-        ``call(stream)`` enqueues the work on the CUDA stream that it is given as an integer. It is called once to
-        warm up, and once or more while that stream is captured: it must neither wait nor allocate for good.
+        ``call(stream)`` enqueues the work on a CUDA stream, given as an integer. It is called once to warm up, and
+        then while the stream is captured: it must not synchronise, and must free what it allocates.
     device : str
         "cuda:0".
     cold : bool
-        Overwrite L2 before each sample. Otherwise a sample of something short is up to 20 calls.
+        Overwrite L2 before each sample. Otherwise a sample of short work is up to 20 calls.
     warmup, repeat, max_seconds
         As in `benchmark`.
     work
-        `bytes`, `flops` and `ceiling` of a call, as in `Benchmark`, where they are known.
+        `bytes`, `flops` and `ceiling` of a call, as in `Benchmark`, if they are known.
 
     Raises
     ------
     CudaError
         The work cannot be captured, or failed.
     """
-    _core.synchronize(device)  # the operands are written by now, whichever stream wrote them
+    _core.synchronize(device)  # the operands may be pending on any stream
     flush = 2 * _core.device_properties(device)["l2_bytes"] if cold else 0
     graph = _core.Graph(call, device, 1, flush, 1 if warmup is None else warmup)
     seconds = min(graph.replay(), graph.replay())
@@ -477,14 +476,14 @@ def measure_host(
     max_seconds: float = 1.0,
     **work: Any,
 ) -> Benchmark:
-    """The host clock of `benchmark`: the wall clock around ``call()``, until `device` is drained."""
+    """The host clock of `benchmark`: the wall-clock time of ``call()``, until `device` is idle."""
 
     def sample() -> float:
         start = time.perf_counter()
         result = call()
         _core.synchronize(device)
         seconds = time.perf_counter() - start
-        del result  # only now: giving memory back is not part of the call
+        del result  # only now: releasing memory is not part of the call
         return seconds
 
     for _ in range(1 if warmup is None else warmup):
@@ -493,7 +492,7 @@ def measure_host(
 
 
 def collect(sample: Callable[[], _Sample], repeat: int | None, max_seconds: float) -> tuple[_Sample, ...]:
-    """Samples, until there are `repeat` (None: 1000) or `max_seconds` are over; at least one (None: three)."""
+    """Takes `repeat` samples (None: 1000), or fewer in `max_seconds`, but at least one (None: three)."""
     if repeat is not None and repeat < 1:
         raise ValueError(f"repeat: expected at least 1, got {repeat}")
     least, most = (3, 1000) if repeat is None else (1, repeat)
@@ -505,8 +504,8 @@ def collect(sample: Callable[[], _Sample], repeat: int | None, max_seconds: floa
 
 
 def operation_work(op: str, x: Any, x2: Any = None, *_: Any) -> dict[str, Any]:
-    """What an operation has to do at least, {"flops": …} of a matmul, {"bytes": …} of all others, and what bounds
-    it: {"ceiling": …}, an attribute of `Ceilings`."""
+    """An operation's least work, {"flops": …} of a matmul or {"bytes": …} of others, and the attribute of
+    `Ceilings` that bounds it, {"ceiling": …}."""
     x = x if hasattr(x, "nbytes") else np.asarray(x)
     if op == "matmul":
         a, b = np.shape(x), np.shape(x2)
@@ -538,6 +537,6 @@ def _unit(seconds: float) -> tuple[float, str]:
 
 
 def format_number(value: float) -> str:
-    """`value` to three digits, at most three of them behind the point: "3,986", "18.4", "0.002"."""
+    """`value` with three significant digits, and at most three decimals: "3,986", "18.4", "0.002"."""
     places = 0 if value <= 0 else max(0, 2 - math.floor(math.log10(value)))
     return f"{value:,.{min(places, 3)}f}"

@@ -934,8 +934,8 @@ class Fault:
 
     def check(self, smemkit, raised):
         error, words = {
-            "launch": (smemkit.Error, "as a test wants it"),
-            "allocation": (smemkit.OutOfMemoryError, "as a test wants it"),
+            "launch": (smemkit.Error, "for a test"),
+            "allocation": (smemkit.OutOfMemoryError, "for a test"),
             "interrupt": (KeyboardInterrupt, ""),
         }[self.kind]
         right = type(raised) is error and words in str(raised)

@@ -118,7 +118,10 @@ KEYWORDS = [
             (3, TypeError, "a name such as 'cuda:0' or a Device, got int"),
         )
     ),
-    *((op, "device", "cuda:99", smemkit.NoDeviceError, "device: 'cuda:99' is not here: ") for op in VALID_CALLS),
+    *(
+        (op, "device", "cuda:99", smemkit.NoDeviceError, "device: 'cuda:99' is not available: ")
+        for op in VALID_CALLS
+    ),
 ]
 
 SAME_KIND = "out: expected dtype float32 or one that it can be cast to, got "
@@ -292,7 +295,7 @@ def test_scalar_rejects_axis_1(device):
 
 def test_out_with_zero_strides_is_rejected(device):
     out = np.lib.stride_tricks.as_strided(np.zeros(3, np.float32), (3, 2), (4, 0))
-    message = "out: expected an element of its own for each result, got strides of 0"
+    message = "out: expected a separate element for each result, got a stride of 0"
     refused(ValueError, message, "transpose", (X,), out=out, device=device)
 
 
@@ -325,7 +328,7 @@ class MutatingArgument:
 def test_operand_changed_during_argument_conversion(device, name):
     x = np.ones(1 << 20)
     argument = MutatingArgument(lambda: x.__setstate__((1, (1,), x.dtype, False, bytes(8))))
-    with launching(0), pytest.raises(RuntimeError, match="while the arguments beside it were read"):
+    with launching(0), pytest.raises(RuntimeError, match="while the other arguments were read"):
         smemkit.reduce(x, "var", device=device, **{name: argument})
 
 

@@ -1006,7 +1006,7 @@ def test_pickles(device, dtype, protocol):
 def test_a_pickle_of_a_device_that_is_not_here():
     values = numbered((2, 3), np.float32)
     with pytest.warns(
-        RuntimeWarning, match="an Array pickled on cuda:999 is put on the CPU device: .*is not here"
+        RuntimeWarning, match="an Array pickled on cuda:999 is put on the CPU device: .*is not available"
     ):
         loaded = arrays._rebuild(values, "cuda:999")
     assert_array_equal(loaded.numpy(), values, strict=True)

@@ -201,7 +201,7 @@ def test_ceilings_are_cached(cache, monkeypatch):
         measured.append(device)
         return replace(H200, fp32=float(len(measured)))
 
-    monkeypatch.setattr(module, "_of_cpu", measure)
+    monkeypatch.setattr(module, "_measure_cpu", measure)
     assert module.known("cpu") is None
     first = smemkit.ceilings("cpu")
     assert (module.known("cpu"), smemkit.ceilings("cpu"), len(measured)) == (first, first, 1)
@@ -222,7 +222,7 @@ OTHER_DEVICE_CACHE = json.dumps({"key": "another device", "ceilings": replace(H2
     "text", ["", "{", "[]", '{"key": "x"}', '{"key": "x", "ceilings": {}}', OTHER_DEVICE_CACHE]
 )
 def test_broken_cache_files_are_replaced(cache, monkeypatch, text):
-    monkeypatch.setattr(module, "_of_cpu", lambda device: H200)
+    monkeypatch.setattr(module, "_measure_cpu", lambda device: H200)
     assert smemkit.ceilings("cpu") == H200
     (path,) = cache.glob("*.json")
     path.write_text(text)
@@ -240,7 +240,7 @@ def test_unsafe_cache_folder_is_reported(cache, monkeypatch):
 
 
 def test_cache_key_ignores_num_threads(cache, monkeypatch):
-    monkeypatch.setattr(module, "_of_cpu", lambda device: H200)
+    monkeypatch.setattr(module, "_measure_cpu", lambda device: H200)
     smemkit.ceilings("cpu")
     monkeypatch.setattr(module.Device, "multiprocessors", 77)
     assert module.known("cpu") == H200
@@ -248,7 +248,7 @@ def test_cache_key_ignores_num_threads(cache, monkeypatch):
 
 def test_a_device_that_is_not_here():
     assert module.known("cuda:99") is None
-    with pytest.raises(smemkit.NoDeviceError, match="device: 'cuda:99' is not here"):
+    with pytest.raises(smemkit.NoDeviceError, match="device: 'cuda:99' is not available"):
         smemkit.ceilings("cuda:99")
 
 

@@ -165,7 +165,7 @@ def test_bench_finds_a_wrong_result(tmp_path, capsys, monkeypatch, fault):
     [
         (["kernels", "nope"], "smemkit: op: expected one of matmul, "),
         (["demo", "--device", "gpu"], "smemkit: device: expected 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
-        (["demo", "--device", "cuda:99"], "smemkit: device: 'cuda:99' is not here: "),
+        (["demo", "--device", "cuda:99"], "smemkit: device: 'cuda:99' is not available: "),
         (["bench", "matmul", "--device", "cpu"], "smemkit: bench: matmul need"),
         (
             ["ladder", "reduce", "--n", "many"],

@@ -44,7 +44,7 @@ def test_environment_with_invalid_device_name():
 
 def test_environment_with_missing_device():
     done = run_python("-c", "import smemkit; smemkit.zeros(1)", SMEMKIT_DEVICE="cuda:99")
-    assert "NoDeviceError: SMEMKIT_DEVICE: 'cuda:99' is not here: " in done.stderr
+    assert "NoDeviceError: SMEMKIT_DEVICE: 'cuda:99' is not available: " in done.stderr
 
 
 def test_device_context_sets_the_default(device):
@@ -130,7 +130,7 @@ def test_invalid_device_names(name):
 def test_missing_device_error_says_why():
     why = "there (is|are) .+ CUDA device" if smemkit.is_available() else _core.cuda_unavailable()[:20]
     for ask in (smemkit.Device, smemkit.synchronize, lambda name: smemkit.zeros(1, device=name)):
-        with pytest.raises(smemkit.NoDeviceError, match=f"device: 'cuda:99' is not here: {why}"):
+        with pytest.raises(smemkit.NoDeviceError, match=f"device: 'cuda:99' is not available: {why}"):
             ask("cuda:99")
     assert issubclass(smemkit.NoDeviceError, smemkit.Error)
 
@@ -212,7 +212,7 @@ def test_the_default_devices_memory(device):
 def test_memory_functions_reject_unknown_devices(call):
     with pytest.raises(ValueError, match="device: expected 'cpu', 'cuda' or 'cuda:N', got 'gpu'"):
         call("gpu")
-    with pytest.raises(smemkit.NoDeviceError, match="device: 'cuda:99' is not here: "):
+    with pytest.raises(smemkit.NoDeviceError, match="device: 'cuda:99' is not available: "):
         call("cuda:99")
     with pytest.raises(TypeError, match="device: expected"):
         call(7)

@@ -48,8 +48,8 @@ USES = {
 STRIDES_MESSAGE = "expected strides and an offset that stay within the address space"
 SHAPE = "expected a shape without negative lengths and of fewer than 2**63 bytes"
 MALFORMED = {
-    "name": ({"name": b"tensor"}, BufferError, "expected a capsule 'dltensor' that nobody has taken yet"),
-    "used": ({"name": b"used_dltensor"}, BufferError, "expected a capsule 'dltensor' that nobody has taken yet"),
+    "name": ({"name": b"tensor"}, BufferError, "expected an unconsumed capsule 'dltensor'"),
+    "used": ({"name": b"used_dltensor"}, BufferError, "expected an unconsumed capsule 'dltensor'"),
     "ndim -1": ({"ndim": -1}, ValueError, "expected 0 to 64 dimensions, got -1"),
     "ndim 65": ({"shape": (1,) * 65}, ValueError, "expected 0 to 64 dimensions, got 65"),
     "ndim huge": ({"ndim": 2**31 - 1}, ValueError, "expected 0 to 64 dimensions, got 2147483647"),
@@ -77,9 +77,9 @@ MALFORMED = {
     "float128": ({"bits": 128}, TypeError, "got DLPack's code 2 with 128 bits and 1 lanes"),
     "vectors": ({"lanes": 4}, TypeError, "got DLPack's code 2 with 32 bits and 4 lanes"),
     "no lanes": ({"lanes": 0}, TypeError, "got DLPack's code 2 with 32 bits and 0 lanes"),
-    "device": ({"device_type": 2}, BufferError, "expected memory of the host, as __dlpack_device__ has"),
-    "device 99": ({"device_type": 99, "device_id": 7}, BufferError, "got that of (99, 7)"),
-    "device -1": ({"device_type": -1, "device_id": -1}, BufferError, "got that of (-1, -1)"),
+    "device": ({"device_type": 2}, BufferError, "expected memory of the host, as __dlpack_device__ returned"),
+    "device 99": ({"device_type": 99, "device_id": 7}, BufferError, "got device (99, 7)"),
+    "device -1": ({"device_type": -1, "device_id": -1}, BufferError, "got device (-1, -1)"),
 }  # fmt: skip
 MALFORMED_VERSIONS = {
     "major 2": ({"major": 2, "minor": 5}, BufferError, "expected DLPack 1, got version 2.5"),
@@ -478,7 +478,7 @@ def test_invalid_dlpack_return_value(capsule):
 def test_capsule_with_foreign_name():
     import datetime
 
-    message = "x: expected a capsule 'dltensor' that nobody has taken yet, got <capsule object \"datetime."
+    message = "x: expected an unconsumed capsule 'dltensor', got <capsule object \"datetime."
     for call in (smemkit.sum, smemkit.from_dlpack):
         with launching(0), pytest.raises(BufferError, match=re.escape(message)):
             call(FakeDLPackObject(capsule=datetime.datetime_CAPI))
@@ -488,11 +488,11 @@ def test_capsule_returned_twice():
     exporter = Exporter()
     capsule = exporter.__dlpack__()
     assert smemkit.sum(FakeDLPackObject(capsule=capsule), device="cpu") == 78
-    with launching(0), pytest.raises(BufferError, match="that nobody has taken yet"):
+    with launching(0), pytest.raises(BufferError, match="expected an unconsumed capsule"):
         smemkit.sum(FakeDLPackObject(capsule=capsule), device="cpu")
     with (
         launching(0),
-        pytest.raises(BufferError, match="x2: expected a capsule 'dltensor' that nobody has taken yet"),
+        pytest.raises(BufferError, match="x2: expected an unconsumed capsule 'dltensor'"),
     ):
         exporter = Exporter()
         capsule = exporter.__dlpack__()
@@ -552,7 +552,7 @@ def test_from_dlpack_of_other_objects():
 def test_array_on_a_missing_gpu():
     exporter = Exporter(announced=(2, 9999))
     message = (
-        "none is here: " + re.escape(NO_CUDA_REASON)
+        "none is available: " + re.escape(NO_CUDA_REASON)
         if NO_CUDA_REASON
         else "its memory is on CUDA device 9999, there"
     )
@@ -588,8 +588,8 @@ INTERFACES = {
     "shape, huge": ({"shape": (2**70,)}, OverflowError, ""),
     "negative": ({"shape": (3, -4)}, ValueError, SHAPE),
     "product": ({"shape": (2**32, 2**32)}, ValueError, SHAPE),
-    "no typestr": ({"typestr": MISSING}, TypeError, "expected a text as 'typestr', got None"),
-    "typestr": ({"typestr": b"<f4"}, TypeError, "expected a text as 'typestr', got b'<f4'"),
+    "no typestr": ({"typestr": MISSING}, TypeError, "expected a str as 'typestr', got None"),
+    "typestr": ({"typestr": b"<f4"}, TypeError, "expected a str as 'typestr', got b'<f4'"),
     "nonsense": ({"typestr": "nonsense"}, TypeError, "data type 'nonsense' not understood"),
     "objects": ({"typestr": "|O"}, TypeError, "expected dtype bool, int8"),
     "records": ({"typestr": "<f4,<f4"}, TypeError, "expected dtype bool, int8"),
@@ -606,7 +606,7 @@ INTERFACES = {
     "data, huge": ({"data": (2**64, False)}, OverflowError, ""),
     "null": ({"data": (0, False)}, ValueError, "expected the address of its elements, got a null pointer"),
     "truth": ({"data": (64, np.ones(2))}, ValueError, "truth value of an array"),
-    "strides, few": ({"strides": (16,)}, ValueError, "expected 'strides' to be as many as the lengths of 'shape'"),
+    "strides, few": ({"strides": (16,)}, ValueError, "expected as many 'strides' as lengths in 'shape'"),
     "strides, list": ({"strides": [16, 4]}, TypeError, "integers as 'strides', got [16, 4]"),
     "strides, texts": ({"strides": ("16", "4")}, TypeError, "'str' object cannot be interpreted as an integer"),
     "strides, far": ({"strides": (2**62, 4)}, ValueError, STRIDES_MESSAGE),
@@ -658,9 +658,9 @@ def test_cuda_array_interface_that_is_not_a_dict(interface):
     "changes", [{}, {"strides": None}, {"mask": None, "descr": [("", "<f4")]}, {"version": 2}]
 )
 def test_host_address_in_cuda_array_interface(changes):
-    error, message = smemkit.NoDeviceError, "x: its memory is on a CUDA device, and none is here: "
+    error, message = smemkit.NoDeviceError, "x: its memory is on a CUDA device, but none is available: "
     if not NO_CUDA_REASON:
-        error, message = ValueError, "x: expected memory of a CUDA device, got an address that is none"
+        error, message = ValueError, "x: expected the address of CUDA device memory, got another address"
     with (
         launching(0),
         pytest.raises(error, match=message + (re.escape(NO_CUDA_REASON) if NO_CUDA_REASON else "$")),

@@ -1,6 +1,6 @@
-"""smemkit.Kernel: the user's own kernels, their arguments and errors, and the cache of what was compiled.
+"""smemkit.Kernel: the user's own kernels, their arguments and errors, and the cache of compiled kernels.
 
-textbook/*.cu are files as books and blogs print them, with main() and launches; each is a row of TEXTBOOK.
+textbook/*.cu are files as printed in books and blogs, with main() and launches. TEXTBOOK has a function for each.
 """
 
 import ctypes
@@ -37,7 +37,7 @@ def isolated_cache(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def default_device(request):
-    """The device of a test that has one is the default there; else the CPU."""
+    """Makes the test's device the default device, or the CPU if the test has none."""
     name = request.getfixturevalue("device") if "device" in request.fixturenames else "cpu"
     if name != "cpu":
         pytest.importorskip("cuda.core")
@@ -68,7 +68,7 @@ __global__ void k(T *x, const T (*y)[N], __half *h)
 
 
 def test_user_macros_do_not_leak(device):
-    """Tutorials define N, and whatever else is a short name."""
+    """Tutorials define N and other short macros, which must not change smemkit's own headers."""
     with smemkit.Device(device):
         kernel = smemkit.Kernel(MACROS)
     x, y = np.zeros(4, np.float32), np.arange(8, dtype=np.float32).reshape(2, 4)
@@ -76,7 +76,7 @@ def test_user_macros_do_not_leak(device):
     assert x.tolist() == [8, 9, 10, 11]
 
 
-# ---- files as they are printed ----------------------------------------------------------------------------------
+# ---- files as printed in books ----------------------------------------------------------------------------------
 
 
 def floats(*shape):
@@ -142,9 +142,9 @@ def run_scan(kernel):
 def run_nbody(kernel):
     body, force = np.abs(floats(64, 4)), np.zeros((64, 4), np.float32)
     kernel[2, 32, 32 * 16](body, force, 64, 32)
-    away = body[None, :, :3].astype(float) - body[:, None, :3]
-    weight = body[:, 3] / np.sqrt(((away**2).sum(-1) + 1e-3) ** 3)
-    assert_allclose(force[:, :3], (away * weight[..., None]).sum(1), rtol=1e-4, atol=1e-2)
+    offset = body[None, :, :3].astype(float) - body[:, None, :3]
+    weight = body[:, 3] / np.sqrt(((offset**2).sum(-1) + 1e-3) ** 3)
+    assert_allclose(force[:, :3], (offset * weight[..., None]).sum(1), rtol=1e-4, atol=1e-2)
 
 
 def run_julia(kernel):
@@ -213,7 +213,7 @@ def test_notes_name_members():
     ]
 
 
-# ---- which kernel -----------------------------------------------------------------------------------------------
+# ---- names of kernels -------------------------------------------------------------------------------------------
 
 SEVERAL_KERNELS = """
 namespace outer {
@@ -238,7 +238,7 @@ def test_name(name, expected, device):
     assert x == expected
 
 
-def test_types_that_only_an_instantiation_mentions(device):
+def test_types_named_only_in_an_instantiation(device):
     source = """
 typedef int word;
 template <class T> struct plus { __device__ T operator()(T a, T b) const { return a + b; } };
@@ -304,13 +304,13 @@ def test_kernel_excluded_by_preprocessor(device):
     assert x == 4
 
 
-def test_kernel_of_a_macro(device):
+def test_kernel_defined_by_a_macro(device):
     x = np.zeros(1, np.int32)
-    made = kernel_on(device, SEVERAL_KERNELS + "DEFINE(five, 5)\nint main() { return 0; }", "five")
-    made[1, 1](x)
+    kernel = kernel_on(device, SEVERAL_KERNELS + "DEFINE(five, 5)\nint main() { return 0; }", "five")
+    kernel[1, 1](x)
     assert x == 5
     with pytest.raises(TypeError, match=r"argument 1: expected an array of int32 \(int32 \*\), got int 3"):
-        made[1, 1](3)
+        kernel[1, 1](3)
 
 
 @pytest.mark.parametrize("option", ["-O3", "-fplugin=x.so", "-o", "-DX;Y=1", "-std=c++11", "x.cu", 3])
@@ -327,7 +327,7 @@ def test_options(tmp_path, device):
     assert x == 42
     (tmp_path / "mine.cuh").write_text("__device__ int twice(int x) { return x + x + 1; }\n")
     smemkit.Kernel(source.replace("#include <mine.cuh>", ""), options=["-DVALUE=21", f"-I{tmp_path}"])[1, 1](x)
-    assert x == 43  # no stale copy
+    assert x == 43  # the changed header has been read again
 
 
 def test_source_refused(tmp_path):
@@ -425,7 +425,7 @@ with smemkit.Device({device!r}):
         assert "assertion failed: n < 10" in done.stdout
 
 
-def test_a_failed_kernel_leaves_arrays_alone():
+def test_a_failed_kernel_does_not_change_numpy_arrays():
     kernel = kernel_on("cpu", "__global__ void k(int *x, int *y) { *x = 1; y[100000] = 1; }")
     x = np.zeros(1, np.int32)
     with pytest.raises(smemkit.Error, match=r"illegal write.*kernel k, block"):
@@ -450,15 +450,15 @@ __global__ void k(int *x, int where, int bytes)
 
 @pytest.mark.parametrize("where", range(3))
 @pytest.mark.parametrize("bytes", [-20000, -1000, -17, -1, 0, 1, 15, 16, 4095, 30000])
-def test_shared_memory_is_left_nowhere(where, bytes):
-    """A write beside an array of shared memory, near or far, ends the launch; the next one runs."""
+def test_writes_outside_shared_arrays_raise(where, bytes):
+    """A write outside a shared array, near or far, ends the launch with an error. The next launch works."""
     kernel = kernel_on("cpu", SHARED_OVERRUN_KERNEL)
     x = np.zeros(1, np.int32)
     end = "before" if bytes < 0 else "past the end of"
     name = ["shared variable first of 244", "shared variable second of 22", "dynamic shared memory of 200"][where]
-    away = abs(bytes)
+    distance = abs(bytes)
     with pytest.raises(
-        smemkit.Error, match=rf"^illegal write: {away} bytes {end} the {name} bytes in kernel k, block"
+        smemkit.Error, match=rf"^illegal write: {distance} bytes {end} the {name} bytes in kernel k, block"
     ):
         kernel[1, 1, 200](x, where, bytes)
     kernel[1, 1, 200](x, 3, 0)
@@ -471,7 +471,7 @@ def test_too_much_static_shared_memory_is_refused():
         kernel[1, 1](np.zeros(1, np.int32))
 
 
-def test_a_shuffle_from_a_lane_that_has_exited():
+def test_a_shuffle_from_an_exited_lane_raises():
     kernel = kernel_on(
         "cpu", "__global__ void k(int *x) {\nif (threadIdx.x < 20)\n*x = __shfl_sync(~0u, 1, 25); }"
     )
@@ -484,16 +484,16 @@ def test_a_shuffle_from_a_lane_that_has_exited():
 
 
 def test_ctrl_c():
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT
     kernel = kernel_on("cpu", "__global__ void k(int *x) { while (!*(volatile int *)x) __threadfence(); }")
-    x = smemkit.zeros(1, np.int32, device="cpu")  # which this thread could set: no endless wait
+    x = smemkit.zeros(1, np.int32, device="cpu")  # this thread could set it: no endless wait
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         kernel[1, 1](x)
 
 
 def test_other_threads_run_during_a_launch():
-    """The GIL is released: this thread goes on until it stops the kernel, whose word is in memory of both."""
+    """A launch releases the GIL: this thread runs meanwhile, and stops the kernel by writing to its array."""
     kernel = kernel_on("cpu", "__global__ void k(volatile int *x) { x[1] = 1; while (!x[0]) __threadfence(); }")
     x = smemkit.zeros(2, np.int32)
     thread = threading.Thread(target=lambda: kernel[1, 1](x))
@@ -525,7 +525,7 @@ __global__ void k(float *x, const double *d, int i, unsigned char u, bool b, flo
 }
 """
 POINT = np.dtype([("x", "f4"), ("id", "i2")], align=True)
-GOOD = {
+ZEROS = {
     "x": np.zeros(2, np.float32),
     "d": None,
     "i": 0,
@@ -547,8 +547,8 @@ GOOD = {
 
 
 def call_with(device, **changed):
-    """Runs ARGUMENTS with these arguments and zeros elsewhere; what it wrote to x."""
-    arguments = {**GOOD, "x": np.zeros(2, np.float32)} | changed
+    """Runs ARGUMENTS with these arguments, and zeros for the others. Returns x."""
+    arguments = {**ZEROS, "x": np.zeros(2, np.float32)} | changed
     kernel_on(device, ARGUMENTS)[1, 1](*arguments.values())
     return arguments["x"]
 
@@ -569,7 +569,7 @@ def call_with(device, **changed):
         ("h", 1.5, 1.5),
         ("h", np.float16(-2), -2),
         ("w", 1.5, 1.5),
-        ("w", 1 + 2**-8, 1),  # a tie, to even
+        ("w", 1 + 2**-8, 1),  # a tie: rounds to even
         ("w", ml_dtypes.bfloat16(3), 3),
         ("v", (0, 0, 0, 4), 4),
         ("v", np.array([0, 0, 0, 4.0]), 4),
@@ -660,7 +660,7 @@ def test_an_array_with_gaps_is_refused(device):
     message = "x: expected an Array without gaps (int *x), got strides (48,) of shape (2,); .copy() has none"
     with pytest.raises(ValueError, match=re.escape(message)):
         kernel_on(device, FILL)[1, 1](x[::2, 0])
-    kernel_on(device, FILL)[1, 1](x[2, 3:])  # which has none
+    kernel_on(device, FILL)[1, 1](x[2, 3:])  # without gaps
     assert_array_equal(x.numpy().nonzero(), ([2], [3]))
 
 
@@ -677,13 +677,13 @@ def test_a_read_only_array_is_refused():
     assert_array_equal(b, x)
 
 
-def test_an_array_is_no_struct(device):
+def test_an_array_is_refused_as_a_struct(device):
     message = "p: expected a struct of 8 bytes, a NumPy structured scalar or another buffer; for a pointer in it"
     with pytest.raises(TypeError, match=re.escape(message)):
         call_with(device, p=smemkit.zeros(2, np.int32, device=device))
 
 
-def test_elements_of_several_lanes(device):
+def test_arrays_of_vectors_and_structs(device):
     vectors, points = np.zeros((2, 4), np.float32), np.zeros(2, POINT)
     wide, point = np.zeros(1, ml_dtypes.bfloat16), np.array((0, 7), POINT)
     call_with(device, vectors=vectors, points=points, p=point, v=(5, 0, 0, 0), w=3, wide=wide)
@@ -718,11 +718,11 @@ def test_layouts(device):
     assert scalar == 6
 
 
-def test_one_array_twice(device):
+def test_arguments_in_the_same_memory(device):
     x = np.arange(6, dtype=np.int32)
     kernel_on(device, ADD)[1, 6](x, x, 6)
     assert_array_equal(x, 2 * np.arange(6))
-    kernel_on(device, ADD)[1, 6](x[::2], x[1::2], 3)  # side by side, and yet apart
+    kernel_on(device, ADD)[1, 6](x[::2], x[1::2], 3)  # interleaved, but without an overlap
     kernel_on(device, ADD)[1, 1](x[1:], x[:-1], 1)  # two views of one array
     assert_array_equal(x, [2, 2, 4, 10, 8, 18])
     with pytest.raises(ValueError, match="a and b: expected the same array, two views of one without gaps, or"):
@@ -731,7 +731,7 @@ def test_one_array_twice(device):
 
 def test_arrays_of_the_device(device):
     a, b = on(device, np.arange(6, dtype=np.int32)), on(device, np.ones(6, np.int32))
-    with smemkit.Device("cpu"):  # the arrays decide
+    with smemkit.Device("cpu"):  # the arrays' device counts, not the default
         kernel_on(device, ADD)[1, 6](a, b, 6)
         assert_array_equal(b.numpy(), np.arange(6) + 1)
     kernel_on(device, ADD)[1, 6](np.ones(6, np.int32), b, 6)
@@ -792,9 +792,9 @@ def test_constants(device):
     assert x == 117
     assert_array_equal(kernel.constants["ns::table"], table)
     assert kernel.constants["count"] == 1
-    kernel["t<40>"][1, 1](x)  # compiled after it was set
+    kernel["t<40>"][1, 1](x)  # compiled after the constant was set
     assert x == 42
-    assert smemkit.Kernel(CONSTANTS, "k").constants["ns::one"] == 1.5  # not shared
+    assert smemkit.Kernel(CONSTANTS, "k").constants["ns::one"] == 1.5  # each Kernel has its own constants
 
 
 @pytest.mark.parametrize(
@@ -979,7 +979,7 @@ TINY = "__global__ void k(int *x) { *x = %d; }"
 
 
 def entries(folder):
-    """What is in the cache, but for the dialect's header, which is compiled once."""
+    """The names in the cache, except those of the dialect's header and its precompiled form."""
     return sorted(path.name for path in folder.iterdir() if path.suffix not in (".h", ".gch"))
 
 
@@ -1011,7 +1011,7 @@ def test_cache_that_others_may_write_is_refused(fresh_cache, what):
 @pytest.mark.parametrize("what", ["folder", "so", "h", "gch"])
 def test_cache_of_another_user_is_refused(fresh_cache, what):
     if os.geteuid() != 0:
-        pytest.skip("only root gives files away")
+        pytest.skip("only root can give a file to another user")
     smemkit.Kernel(TINY % 1)
     path = fresh_cache if what == "folder" else next(fresh_cache.glob(f"*.{what}"))
     os.chown(path, 12345, -1)
@@ -1059,16 +1059,16 @@ def test_cached_kernel_is_quick_and_not_compiled(monkeypatch):
     monkeypatch.setattr(subprocess, "run", None)  # no compiler
     start = time.perf_counter()
     smemkit.Kernel(ADD)
-    assert time.perf_counter() - start < 0.5  # 0.02, on a machine with nothing else to do
+    assert time.perf_counter() - start < 0.5  # 0.02 s on an idle machine
 
 
-def test_what_changes_the_key(fresh_cache, monkeypatch):
+def test_what_the_cache_key_depends_on(fresh_cache, monkeypatch):
     smemkit.Kernel(TINY % 1)
     smemkit.Kernel(TINY % 1)
     assert len(entries(fresh_cache)) == 1
     smemkit.Kernel(TINY % 1, options=["-DX"])
     assert len(entries(fresh_cache)) == 2
-    smemkit.Kernel("// a comment counts: lines move\n" + TINY % 1)
+    smemkit.Kernel("// a comment counts, because it changes line numbers\n" + TINY % 1)
     assert len(entries(fresh_cache)) == 3
     monkeypatch.setattr(compiler, "_dialect_fingerprint", lambda: "newer headers")
     smemkit.Kernel(TINY % 1)

@@ -1,4 +1,4 @@
-"""A ladder climbed: every rung of the table, what it takes and what is recorded of it, and what is counted."""
+"""smemkit.ladder: the measured and recorded times of every rung of the table, and the checker's counts."""
 
 import importlib
 import json
@@ -9,8 +9,7 @@ from html import escape
 import pytest
 
 import smemkit
-from smemkit import ladder as climb
-from smemkit import records
+from smemkit import ladder, records
 from smemkit.table import ladder_of
 from smemkit.timing import Benchmark
 
@@ -27,7 +26,7 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def reference(monkeypatch, tmp_path):
-    """A reference file of a GPU, with each rung of reduce twice as fast as the one below."""
+    """A reference file of a GPU, with each rung of reduce twice as fast as the previous one."""
     names = [row.name for row in ladder_of("reduce") if row.needs != "host"]
     rows = [
         {
@@ -46,77 +45,77 @@ def reference(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("op", SHAPES)
 def test_every_rung_is_measured(cpu_ladders, op):
-    climbed = cpu_ladders[op]
+    measured = cpu_ladders[op]
     rows = [row for row in ladder_of(op) if "float32" in row.dtypes]
-    assert [(rung.name, rung.idea) for rung in climbed.rungs] == [(row.name, row.summary) for row in rows]
-    assert (climbed.shape, climbed.ceiling, climbed.unit) == (
+    assert [(rung.name, rung.idea) for rung in measured.rungs] == [(row.name, row.summary) for row in rows]
+    assert (measured.shape, measured.ceiling, measured.unit) == (
         SHAPES[op],
         None,
         "TFLOP/s" if op == "matmul" else "GB/s",
     )
     work = {"matmul": 2 * 40 * 20 * 30 / 1e12, "reduce": 12e-6, "transpose": 2 * 4 * 64 * 96 / 1e9}[op]
-    below = None
-    for rung, row in zip(climbed.rungs, rows, strict=True):
+    previous = None
+    for rung, row in zip(measured.rungs, rows, strict=True):
         assert rung.default == row.default
         assert (rung.counts is None) == (row.needs == "host" or "cpu" not in row.devices)
         if rung.here:
             assert (rung.here.shape, rung.here.fraction) == (SHAPES[op], None)
             assert rung.here.value == pytest.approx(work / rung.here.seconds)
             if not rung.ceiling:
-                assert rung.here.speedup == (below and pytest.approx(rung.here.value / below))
-                below = rung.here.value
+                assert rung.here.speedup == (previous and pytest.approx(rung.here.value / previous))
+                previous = rung.here.value
             else:
                 assert rung.here.speedup is None
-    assert all(rung.here for rung in climbed.rungs) or "cannot launch" in str(climbed)
+    assert all(rung.here for rung in measured.rungs) or "cannot launch" in str(measured)
 
 
 def test_checker_counts_of_rungs():
-    counts = {rung.name: rung.counts for rung in climb("transpose", (64, 64), device="cpu").rungs}
+    counts = {rung.name: rung.counts for rung in ladder("transpose", (64, 64), device="cpu").rungs}
     assert counts["sequential"] is None
     naive, unpadded, padded = counts["naive"], counts["unpadded"], counts["padded"]
     assert (naive.wavefronts, naive.sectors, naive.ideal_sectors, naive.lanes) == (0, 4 + 32, 8, 32)
     assert (unpadded.wavefronts, unpadded.conflicts, unpadded.sectors) == (33, 31, 8)
     assert (padded.wavefronts, padded.conflicts, padded.sectors, padded.shape) == (2, 0, 8, (64, 64))
-    counts = {rung.name: rung.counts for rung in climb("reduce", 10_000, device="cpu").rungs}
+    counts = {rung.name: rung.counts for rung in ladder("reduce", 10_000, device="cpu").rungs}
     assert counts["divergent"].lanes < 10 < counts["conflicting"].lanes
     assert counts["conflicting"].wavefronts > 3 * counts["tree"].wavefronts
     assert counts["conflicting"].conflicts > counts["divergent"].conflicts == counts["tree"].conflicts == 0
 
 
 def test_sampled_counts_are_extrapolated(monkeypatch):
-    whole = {rung.name: rung.counts for rung in climb("transpose", (512, 512), device="cpu").rungs}
+    whole = {rung.name: rung.counts for rung in ladder("transpose", (512, 512), device="cpu").rungs}
     monkeypatch.setattr(module, "check", lambda *args, **kw: smemkit.check(*args, **kw, blocks=3))
-    for rung in climb("transpose", (2000, 700), device="cpu").rungs:
-        if rung.name != "narrow":  # whose last blocks have less to do
+    for rung in ladder("transpose", (2000, 700), device="cpu").rungs:
+        if rung.name != "narrow":  # its last blocks have less work
             assert rung.counts == whole[rung.name]
 
 
 def test_recorded_and_measured_times_are_shown(reference):
-    climbed = climb("reduce", device="cpu")
-    assert climbed.shape == (5000,)
-    assert climbed.recorded_on == "NVIDIA H200, 2026-11-22, n = 16,777,216"
-    assert climbed.recorded_ceiling == 5000
-    first, *rungs = climbed.rungs
+    measured = ladder("reduce", device="cpu")
+    assert measured.shape == (5000,)
+    assert measured.recorded_on == "NVIDIA H200, 2026-11-22, n = 16,777,216"
+    assert measured.recorded_ceiling == 5000
+    first, *rungs = measured.rungs
     assert first.recorded is None
     assert [rung.name for rung in rungs] == reference
     assert [rung.recorded.value for rung in rungs] == [2**i for i in range(len(rungs))]
     assert [rung.recorded.speedup for rung in rungs] == [None] + [2.0] * (len(rungs) - 1)
     assert rungs[2].recorded.fraction == 4 / 5e3
-    assert "not measured here, but recorded on NVIDIA H200, 2026-11-22, n = 16,777,216." in str(climbed)
-    assert "recorded" in climbed.columns and "executor's own times, no measure of a GPU" in climbed.title
+    assert "not measured here, but recorded on NVIDIA H200, 2026-11-22, n = 16,777,216." in str(measured)
+    assert "recorded" in measured.columns and "executor's own times, no measure of a GPU" in measured.title
 
 
 @pytest.mark.slow
 def test_recorded_times_for_the_requested_shape(reference):
-    assert climb("reduce", 3000, device="cpu").rungs[1].recorded.value == 2
-    assert climb("reduce", 2999, device="cpu").rungs[1].recorded.value == 1
-    climbed = climb("reduce", 3000, dtype="int32", device="cpu")
-    assert climbed.recorded_on is climbed.recorded_ceiling is climbed.rungs[1].recorded is None
-    assert "recorded" not in str(climbed)
+    assert ladder("reduce", 3000, device="cpu").rungs[1].recorded.value == 2
+    assert ladder("reduce", 2999, device="cpu").rungs[1].recorded.value == 1
+    measured = ladder("reduce", 3000, dtype="int32", device="cpu")
+    assert measured.recorded_on is measured.recorded_ceiling is measured.rungs[1].recorded is None
+    assert "recorded" not in str(measured)
 
 
-class LikeAGpu(smemkit.Device):
-    """The CPU device, which says that it is a GPU."""
+class FakeGpu(smemkit.Device):
+    """The CPU device, with the attributes of a GPU."""
 
     is_cuda = True
     l2_bytes = 1000
@@ -124,7 +123,7 @@ class LikeAGpu(smemkit.Device):
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A GPU that takes a millisecond for each call."""
+    """A fake GPU, on which each call takes a millisecond."""
     rows = [
         replace(row, devices=("cuda", "cpu")) if row.needs != "host" and row.name != "naive" else row
         for row in smemkit.kernels()
@@ -135,7 +134,7 @@ def gpu(monkeypatch):
         return Benchmark((1e-3,), "device", cold, 1, device, **work)
 
     for name, value in {
-        "Device": lambda name: LikeAGpu("cpu"),
+        "Device": lambda name: FakeGpu("cpu"),
         "ceilings": lambda device: smemkit.Ceilings(**H200),
         "kernels": lambda op: [row for row in rows if row.op == op],
         "measure": one_millisecond,
@@ -146,13 +145,13 @@ def gpu(monkeypatch):
 
 @pytest.mark.parametrize(("op", "ceiling", "work"), [("reduce", 5e3, 0.012), ("matmul", 60, 4.8e-5)])
 def test_gpu_rungs_are_compared_with_the_ceiling(gpu, op, ceiling, work):
-    climbed = climb(op, SHAPES[op])
-    assert (climbed.ceiling, climbed.recorded_on) == (ceiling, None)
-    assert climbed.clock == "device clock, warm caches"
-    first, *rungs = climbed.rungs
+    measured = ladder(op, SHAPES[op])
+    assert (measured.ceiling, measured.recorded_on) == (ceiling, None)
+    assert measured.clock == "device clock, warm caches"
+    first, *rungs = measured.rungs
     assert first.here.shape == tuple(map(min, SHAPES[op], module.SMALL[op]))
     assert first.here.fraction is None
-    assert f"sequential is measured on n = {module.SMALL[op][0]}." in str(climbed)
+    assert f"sequential is measured on n = {module.SMALL[op][0]}." in str(measured)
     rungs = [rung for rung in rungs if rung.here]
     for rung in rungs:
         assert rung.here.value == pytest.approx(work)
@@ -161,83 +160,83 @@ def test_gpu_rungs_are_compared_with_the_ceiling(gpu, op, ceiling, work):
 
 
 def test_shapes_within_l2_have_no_ceiling(gpu, monkeypatch):
-    monkeypatch.setattr(LikeAGpu, "l2_bytes", 12_000)
-    assert all(rung.here.fraction is None for rung in climb("reduce", 3000).rungs)
-    assert all(rung.here.fraction for rung in climb("reduce", 3001).rungs[1:])
+    monkeypatch.setattr(FakeGpu, "l2_bytes", 12_000)
+    assert all(rung.here.fraction is None for rung in ladder("reduce", 3000).rungs)
+    assert all(rung.here.fraction for rung in ladder("reduce", 3001).rungs[1:])
 
 
-def test_the_ceiling_of_a_transpose_is_no_rung(gpu, monkeypatch):
-    rungs = {rung.name: rung for rung in climb("transpose", 64).rungs}
+def test_the_ceiling_of_transpose_has_no_speedup(gpu, monkeypatch):
+    rungs = {rung.name: rung for rung in ladder("transpose", 64).rungs}
     assert rungs["copy"].ceiling and rungs["copy"].here.speedup is None
     assert rungs["unpadded"].here.speedup == pytest.approx(
         rungs["unpadded"].here.value / rungs["sequential"].here.value
     )
-    assert rungs["naive"].here is rungs["naive"].recorded is None  # which this build has for the CPU alone
+    assert rungs["naive"].here is rungs["naive"].recorded is None  # this build has it only for the CPU
 
 
 def test_rungs_without_the_dtype_are_skipped_and_reported(monkeypatch):
     rows = [replace(row, dtypes=("float32",)) if row.name == "tree" else row for row in smemkit.kernels("reduce")]
     monkeypatch.setattr(module, "kernels", lambda op: rows)
-    climbed = climb("reduce", 100, dtype="int8", device="cpu")
-    assert "tree" not in [rung.name for rung in climbed.rungs]
-    assert "without tree, which take no int8." in str(climbed)
+    measured = ladder("reduce", 100, dtype="int8", device="cpu")
+    assert "tree" not in [rung.name for rung in measured.rungs]
+    assert "without tree, which take no int8." in str(measured)
 
 
 def test_ladder_str(cpu_ladders):
-    climbed = cpu_ladders["transpose"]
-    lines = str(climbed).splitlines()
-    assert lines[0] == climbed.title
+    measured = cpu_ladders["transpose"]
+    lines = str(measured).splitlines()
+    assert lines[0] == measured.title
     assert lines[2].split("  ")[-1] == "lanes"
     assert max(map(len, lines)) <= 115
-    for rung in climbed.rungs:
+    for rung in measured.rungs:
         (at,) = (i for i, line in enumerate(lines) if line.split()[:1] == [rung.name])
         assert rung.idea in lines[at + 1]
-    assert "    the ceiling: moves every byte once" in str(climbed)
+    assert "    the ceiling: moves every byte once" in str(measured)
     (best,) = (row.name for row in smemkit.kernels("transpose") if row.default)
-    assert f"{best} *" in str(climbed)
-    assert repr(climbed) == f"<Ladder {climbed.title}: {len(climbed.rungs)} rungs>"
+    assert f"{best} *" in str(measured)
+    assert repr(measured) == f"<Ladder {measured.title}: {len(measured.rungs)} rungs>"
 
 
 def test_ladder_html(cpu_ladders):
-    climbed = cpu_ladders["reduce"]
-    html = climbed._repr_html_()
-    assert html.count("<tr>") == 1 + len(climbed.rows)
-    assert all(f"<td>{escape(rung.idea)}</td>" in html for rung in climbed.rows)
+    measured = cpu_ladders["reduce"]
+    html = measured._repr_html_()
+    assert html.count("<tr>") == 1 + len(measured.rows)
+    assert all(f"<td>{escape(rung.idea)}</td>" in html for rung in measured.rows)
 
 
 def test_ladder_to_dict(reference):
-    climbed = climb("reduce", 100, device="cpu")
-    content = json.loads(json.dumps(climbed.to_dict(), allow_nan=False))
+    measured = ladder("reduce", 100, device="cpu")
+    content = json.loads(json.dumps(measured.to_dict(), allow_nan=False))
     assert (content["schema"], content["version"]) == ("smemkit.ladder", 1)
     assert content["shape"] == [100]
-    assert [rung["name"] for rung in content["rungs"]] == [rung.name for rung in climbed.rungs]
+    assert [rung["name"] for rung in content["rungs"]] == [rung.name for rung in measured.rungs]
     assert content["rungs"][1]["recorded"]["value"] == 1
-    assert content["rungs"][1]["counts"]["lanes"] == climbed.rungs[1].counts.lanes
+    assert content["rungs"][1]["counts"]["lanes"] == measured.rungs[1].counts.lanes
 
 
 def test_ladder_plot(gpu):
     pytest.importorskip("matplotlib")
-    climbed = climb("transpose", 64)
-    (axes,) = climbed.plot().axes
-    shown = [rung for rung in climbed.rows if rung.here]
+    measured = ladder("transpose", 64)
+    (axes,) = measured.plot().axes
+    shown = [rung for rung in measured.rows if rung.here]
     assert [bar.get_width() for bar in axes.patches] == [rung.here.value for rung in shown]
     assert [label.get_text() for label in axes.get_yticklabels()] == [rung.name for rung in shown]
-    assert axes.lines[0].get_xdata()[0] == climbed.ceiling == 4000
-    assert climbed.plot()._repr_png_().startswith(b"\x89PNG")
+    assert axes.lines[0].get_xdata()[0] == measured.ceiling == 4000
+    assert measured.plot()._repr_png_().startswith(b"\x89PNG")
 
 
 def test_ladder_plot_of_recorded_times(reference):
     pytest.importorskip("matplotlib")
-    figure = climb("reduce", 100, device="cpu").plot()
+    figure = ladder("reduce", 100, device="cpu").plot()
     assert [bar.get_width() for bar in figure.axes[0].patches] == [2**i for i in range(len(reference))]
     assert "recorded on NVIDIA H200" in figure.get_suptitle()
     assert figure.axes[0].lines[0].get_xdata()[0] == 5000
 
 
-def test_drawing_without_matplotlib_says_how_to_get_it(monkeypatch):
+def test_plot_without_matplotlib_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"ladder.plot\(\) draws with matplotlib: pip install 'smemkit\[plot\]'"):
-        climb("reduce", 100, device="cpu").plot()
+        ladder("reduce", 100, device="cpu").plot()
 
 
 @pytest.mark.parametrize(
@@ -255,20 +254,20 @@ def test_drawing_without_matplotlib_says_how_to_get_it(monkeypatch):
         ),
         (("reduce",), {"dtype": "longdouble"}, ValueError, "dtype: expected one of bool, .*got '"),
         (("reduce",), {"dtype": "nope"}, TypeError, "data type 'nope' not understood"),
-        (("reduce",), {"device": "cuda:99"}, smemkit.NoDeviceError, "device: 'cuda:99' is not here"),
+        (("reduce",), {"device": "cuda:99"}, smemkit.NoDeviceError, "device: 'cuda:99' is not available"),
     ],
 )
 def test_ladder_rejects_invalid_arguments(arguments, options, error, message):
     with pytest.raises(error, match=message):
-        climb(*arguments, **options)
+        ladder(*arguments, **options)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 @pytest.mark.parametrize("op", SHAPES)
 def test_on_a_real_gpu(device, op):
-    climbed = climb(op, device=device)
-    for rung in climbed.rungs:
+    measured = ladder(op, device=device)
+    for rung in measured.rungs:
         assert rung.here is None or (rung.here.seconds > 0 and math.isfinite(rung.here.value))
-    best = max(rung.here.fraction or 0 for rung in climbed.rungs if rung.here)
+    best = max(rung.here.fraction or 0 for rung in measured.rungs if rung.here)
     assert 0.05 < best < 1.1

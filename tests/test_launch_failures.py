@@ -1,8 +1,8 @@
-"""A launch that fails is told, by every kernel of the table: no result without it, no `out` that has changed in
-silence, and the next call is right.
+"""Failed launches of every kernel of the table: the call raises, the exception says whether `out` has been
+written, and the next call is right.
 
-A test makes the n-th launch from now fail, or a signal come with it (`_core.fail_launch`), for every n that there
-is; takes the memory away from under the kernel; or sends Ctrl-C while it runs.
+A test makes the n-th launch from now fail, or raise a signal (`_core.fail_launch`), for every n up to the call's
+number of launches; protects the kernel's memory against access; or sends Ctrl-C while the kernel runs.
 """
 
 import contextlib
@@ -32,8 +32,8 @@ OPS = [op for op in dict.fromkeys(row.op for row in smemkit.kernels()) if op != 
 IN_PART = "out has been written in part"
 
 
-def each_row(devices=DEVICES):
-    """Runs a test on each device × kernel of every operation that is launched; not on loops on the host."""
+def each_launched_kernel(devices=DEVICES):
+    """Runs a test on each device × kernel of every op, except kernels that are loops on the host."""
     marks = [(op, each_kernel(op, dtypes=("float32",), devices=devices).mark) for op in OPS]
     cases = [
         pytest.param(op, *case.values, marks=case.marks, id=f"{op}-{case.id}")
@@ -51,7 +51,7 @@ def reset_failing_launch():
 
 
 class CallForms:
-    """The ways in which a kernel is called: with operands of the host or of the device, with `out` or without."""
+    """The forms of a call: with host or device operands, with or without `out`."""
 
     def __init__(self, op, device, kernel):
         self.kernel, self.device = kernel, device
@@ -63,7 +63,7 @@ class CallForms:
         self.calls = {"host": self.on_host, "array": self.on_array}
         if self.has_out:
             self.calls |= {"host out": self.host_out, "array out": self.array_out}
-        if op == "add":  # the + of Array takes no arrays of the host
+        if op == "add":  # Array's + takes no host arrays
             self.calls = {name: call for name, call in self.calls.items() if "array" in name}
 
     def on_host(self):
@@ -83,16 +83,16 @@ class CallForms:
     def check(self, result):
         assert_array_equal(np.asarray(result.numpy() if hasattr(result, "numpy") else result), self.expected)
 
-    def check_out(self, told, where):
-        """`out` is untouched, or the exception says that it is not."""
-        if "out" in where:
-            out = self.out if "host" in where else self.out.numpy()
-            assert is_poison(out) or IN_PART in told
+    def check_out(self, message, form):
+        """`out` is unchanged, or the message says that it has been written."""
+        if "out" in form:
+            out = self.out if "host" in form else self.out.numpy()
+            assert is_poison(out) or IN_PART in message
 
 
-def fails(call, n, by):
-    """What the call raises whose n-th launch fails; None where it has fewer."""
-    _core.fail_launch(n, by)
+def call_with_failing_launch(call, n, signum):
+    """Makes the n-th launch of the call fail: (exception, None); (None, result) if the call has fewer launches."""
+    _core.fail_launch(n, signum)
     try:
         result, _ = call()
     except (smemkit.Error, KeyboardInterrupt) as error:
@@ -102,41 +102,41 @@ def fails(call, n, by):
     return None, result
 
 
-def words(error):
+def message_and_notes(error):
     return " ".join([str(error), *getattr(error, "__notes__", ())])
 
 
-@each_row()
+@each_launched_kernel()
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
-@pytest.mark.parametrize("by", [0, int(signal.SIGINT)], ids=["refused", "interrupted"])
-def test_a_launch_that_fails_is_told(op, device, kernel, warm, by):
-    gc.collect()  # what the last test has left
-    forms, raised = CallForms(op, device, kernel), KeyboardInterrupt if by else smemkit.Error
-    living = _core.allocations()
+@pytest.mark.parametrize("signum", [0, int(signal.SIGINT)], ids=["refused", "interrupted"])
+def test_a_failed_launch_is_reported(op, device, kernel, warm, signum):
+    gc.collect()  # garbage of the last test
+    forms, raised = CallForms(op, device, kernel), KeyboardInterrupt if signum else smemkit.Error
+    allocations = _core.allocations()
     for name, call in forms.calls.items():
         for _ in range(3 * warm):
             forms.check(call()[0])
         for n in itertools.count(1):
-            error, result = fails(call, n, by)
+            error, result = call_with_failing_launch(call, n, signum)
             if error is None:
                 break
             assert isinstance(error, raised)
-            assert by or "as a test wants it" in str(error)
-            forms.check_out(words(error), name)
+            assert signum or "for a test" in str(error)
+            forms.check_out(message_and_notes(error), name)
             forms.check(call()[0])  # the next call works
         assert n > 1, name
         forms.check(result)
         del error, result
     forms.out = None
-    assert _core.allocations() == living
+    assert _core.allocations() == allocations
 
 
-@pytest.mark.parametrize("by", [0, int(signal.SIGINT)], ids=["refused", "interrupted"])
-def test_a_launch_that_fails_in_a_call_in_parts_is_told(device, by):
+@pytest.mark.parametrize("signum", [0, int(signal.SIGINT)], ids=["refused", "interrupted"])
+def test_a_failed_launch_of_a_call_in_parts_is_reported(device, signum):
     x = np.arange(70 * 60, dtype=np.float32).reshape(70, 60)
     for fn, expected in ((smemkit.sum, x.sum(0)), (smemkit.transpose, x.T)):
         keywords = {"axis": 0} if fn is smemkit.sum else {}
-        told = set()
+        reported = set()
 
         def call(fn=fn, expected=expected, keywords=keywords):
             nonlocal out
@@ -146,13 +146,13 @@ def test_a_launch_that_fails_in_a_call_in_parts_is_told(device, by):
 
         out = None
         for n in itertools.count(1):
-            error, result = fails(call, n, by)
+            error, result = call_with_failing_launch(call, n, signum)
             if error is None:
                 break
-            told.add(IN_PART in words(error))
-            assert IN_PART in words(error) or is_poison(out)
+            reported.add(IN_PART in message_and_notes(error))
+            assert IN_PART in message_and_notes(error) or is_poison(out)
         assert n > 1
-        assert False in told
+        assert False in reported
         assert_array_equal(result, expected)
 
 
@@ -161,7 +161,7 @@ def test_a_launch_that_fails_in_a_call_in_parts_is_told(device, by):
 
 @contextlib.contextmanager
 def unreadable(array):
-    """The second half of the Array's memory, but for what is left of its last page, may not be touched."""
+    """Protects the whole pages in the second half of the array's memory against access."""
     start, stop = array.ctypes.data + array.nbytes // 2, array.ctypes.data + array.nbytes
     first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
     length = (stop - first) // mmap.PAGESIZE * mmap.PAGESIZE
@@ -174,11 +174,11 @@ def unreadable(array):
         assert protect(*whole, mmap.PROT_READ | mmap.PROT_WRITE) == 0
 
 
-@each_row(devices=("cpu",))  # an illegal access costs a GPU's context: test_failure.py has one
-@pytest.mark.parametrize("own_out", [False, True], ids=["new", "out"])
+@each_launched_kernel(devices=("cpu",))  # an illegal access destroys a GPU's context: test_failure.py tests one
+@pytest.mark.parametrize("with_out", [False, True], ids=["new", "out"])
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
 @pytest.mark.covering(1)
-def test_an_illegal_access_is_told(op, device, kernel, warm, own_out):
+def test_an_illegal_access_is_reported(op, device, kernel, warm, with_out):
     n = 20_000
     shape = (n,) if op == "reverse" else (200, 100)
     x = on("cpu", np.ones(shape, np.float32))
@@ -187,21 +187,21 @@ def test_an_illegal_access_is_told(op, device, kernel, warm, own_out):
     )()
     keywords = {"axis": 0} if op == "reduce" and kernel.row.name in ("columns", "small_columns") else {}
     expected = kernel(*operands, **keywords).numpy()
-    empty = poison(expected.shape, expected.dtype)
-    if own_out and op not in ("add", "compare", "reverse"):  # which take none
-        keywords["out"] = on("cpu", empty)
+    poisoned = poison(expected.shape, expected.dtype)
+    if with_out and op not in ("add", "compare", "reverse"):  # these take no out
+        keywords["out"] = on("cpu", poisoned)
     for _ in range(2 * warm):
         kernel(*operands, **keywords)
-    if own_out and "out" in keywords:
-        keywords["out"][...] = empty
+    if with_out and "out" in keywords:
+        keywords["out"][...] = poisoned
     with unreadable(np.asarray(x)), pytest.raises(smemkit.Error, match="illegal access") as caught:
         kernel(*operands, **keywords)
-    if "out" in keywords and keywords["out"].numpy().tobytes() != empty.tobytes():
-        assert IN_PART in words(caught.value)
+    if "out" in keywords and keywords["out"].numpy().tobytes() != poisoned.tobytes():
+        assert IN_PART in message_and_notes(caught.value)
     assert_array_equal(kernel(*operands, **keywords).numpy(), expected)
 
 
-# ---- Ctrl-C in the middle of a kernel ---------------------------------------------------------------------------
+# ---- Ctrl-C during a kernel -------------------------------------------------------------------------------------
 
 CTRL_C = """
 import signal, sys
@@ -209,7 +209,7 @@ import numpy as np
 import smemkit
 
 kernel, warm, host = sys.argv[1] if sys.argv[1] != "None" else None, sys.argv[2] == "warm", sys.argv[3] == "host"
-signal.signal(signal.SIGINT, signal.default_int_handler)  # the background job of a shell ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT
 n = 900
 x = np.ones((n, n), np.float32)
 out = np.full_like(x, np.nan)
@@ -221,14 +221,14 @@ if warm:
         smemkit.matmul(small, small, kernel=kernel, out=smemkit.empty((8, 8), np.float32, device="cpu"))
 print("begins", flush=True)
 try:
-    while True:  # until it comes while a kernel runs
+    while True:  # until the signal arrives during a kernel
         out[...] = np.nan
         smemkit.matmul(x, x, kernel=kernel, out=out, device="cpu" if host else None)
 except KeyboardInterrupt as error:
-    told = " ".join([str(error), *getattr(error, "__notes__", ())])
+    message = " ".join([str(error), *getattr(error, "__notes__", ())])
     done = ~np.isnan(out if host else out.numpy())
-    print("interrupted", done.mean(), "told" if "out has been written in part" in told else "", flush=True)
-    assert not done.any() or "out has been written in part" in told or done.all()
+    print("interrupted", done.mean(), "partial" if "out has been written in part" in message else "", flush=True)
+    assert not done.any() or "out has been written in part" in message or done.all()
 assert smemkit.matmul(np.ones((3, 4)), np.ones((4, 3)), device="cpu").sum() == 36
 print("goes on", flush=True)
 """
@@ -238,7 +238,7 @@ print("goes on", flush=True)
 @pytest.mark.parametrize("warm", ["cold", "warm"])
 @pytest.mark.parametrize("kernel", ["naive", "tiled", "None"])
 @pytest.mark.covering(1)
-def test_ctrl_c_in_the_middle_of_a_product(kernel, warm, host):
+def test_ctrl_c_during_matmul(kernel, warm, host):
     command = [sys.executable, "-c", CTRL_C, kernel, warm, host]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tempfile.gettempdir()) as process:
         try:
@@ -246,7 +246,7 @@ def test_ctrl_c_in_the_middle_of_a_product(kernel, warm, host):
             time.sleep(0.3)
             process.send_signal(signal.SIGINT)
             start = time.perf_counter()
-            assert re.fullmatch(r"interrupted \S+ (told)?\n", process.stdout.readline())
+            assert re.fullmatch(r"interrupted \S+ (partial)?\n", process.stdout.readline())
             assert time.perf_counter() - start < 2
             assert process.stdout.readline() == "goes on\n"
             assert process.wait(timeout=60) == 0
@@ -267,7 +267,7 @@ SLOW = [
 
 @pytest.mark.parametrize(("op", "keywords"), SLOW, ids=str)
 def test_watchdog_does_not_end_package_kernels(op, keywords, monkeypatch):
-    """Blocks that take longer than the watchdog allows are slow, and right."""
+    """The watchdog does not end blocks of smemkit's own kernels that take longer than its limit."""
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "0.001")
     n = 300_000 if op == "matmul" else 3_000_000
     x = np.ones(n if op != "transpose" else (3, n // 3), np.float32)
@@ -288,7 +288,7 @@ ERROR_RETURNED = "if (cudaError_t error = launch<nothing>(dim3(1), dim3(1), 0, s
 
 
 def compile_launcher(tmp_path, body, *, nvcc):
-    """The compiler's exit status and what it says of a launcher with this body."""
+    """Compiles a launcher with this body: the compiler's exit status and its messages."""
     text = f"""
 #include <cuda_runtime.h>
 #include "common/dispatch.cuh"
@@ -333,6 +333,6 @@ def test_launcher_that_returns_errors_compiles(tmp_path, nvcc):
 @pytest.mark.parametrize("what", ERROR_DROPPED)
 @pytest.mark.covering(1)
 def test_a_launcher_that_drops_the_error_does_not_compile(tmp_path, what, nvcc):
-    code, said = compile_launcher(tmp_path, ERROR_DROPPED[what], nvcc=nvcc)
-    assert code != 0
-    assert re.search(r"unused-result|nodiscard|a failed launch must be reported", said)
+    status, messages = compile_launcher(tmp_path, ERROR_DROPPED[what], nvcc=nvcc)
+    assert status != 0
+    assert re.search(r"unused-result|nodiscard|a failed launch must be reported", messages)

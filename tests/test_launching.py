@@ -1,4 +1,4 @@
-"""`smemkit check`: how arguments are read, how it ends, what it refuses. Compiler and executor stay out of it."""
+"""`smemkit check`: the syntax of its arguments, its exit status and its errors, without compiler and executor."""
 
 import io
 import json
@@ -227,7 +227,7 @@ def test_values_may_begin_with_a_hyphen():
 
 
 class Kernel:
-    """Stands for smemkit.Kernel, and keeps what it is asked for."""
+    """A fake smemkit.Kernel, which records how it was made."""
 
     made: ClassVar = []
 
@@ -241,7 +241,7 @@ class Kernel:
 
 @pytest.fixture
 def checks(monkeypatch):
-    """smemkit.check as this: what it was called with, and the report that it gives."""
+    """Replaces smemkit.check by a function that records its arguments and returns `report`."""
     calls = []
 
     def check(target, *args, **keywords):

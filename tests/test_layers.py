@@ -1,4 +1,4 @@
-"""csrc/ depends in one direction only; what breaks that is found, by #include lines and by symbols of objects."""
+"""The layers of csrc/ depend on each other in one direction: tools/layers.py checks #include lines and symbols."""
 
 import importlib.util
 
@@ -9,7 +9,7 @@ spec = importlib.util.spec_from_file_location("layers", ROOT / "tests" / "tools"
 layers = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(layers)
 
-TREE = {  # each may call the one before it
+TREE = {  # each layer may call the previous one
     "base/number.h": "int base_number(void);\n",
     "base/number.c": '#include "number.h"\nint base_number(void) { return 1; }\n',
     "executor/run.h": "int executor_run(void);\n",
@@ -19,7 +19,7 @@ TREE = {  # each may call the one before it
 
 
 def check(tmp_path, capsys, **changes):
-    """The exit status for TREE with more text at the ends of some files, and what is printed."""
+    """Checks TREE with text appended to some files: the exit status and the messages."""
     for file, text in TREE.items():
         path = tmp_path / file
         path.parent.mkdir(exist_ok=True)
@@ -54,7 +54,7 @@ def test_a_clean_tree_passes(tmp_path, capsys):
     ],
     ids=["include", "symbol", "Python.h", "Python's symbol"],
 )
-def test_a_planted_edge_is_found(tmp_path, capsys, file, text, message):
+def test_wrong_dependencies_are_found(tmp_path, capsys, file, text, message):
     assert check(tmp_path, capsys, **{file: text}) == (1, [message])
 
 

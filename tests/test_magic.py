@@ -1,4 +1,4 @@
-"""%%smemkit in a notebook: names, options, what it shows and what it refuses."""
+"""%%smemkit in a notebook: variables, options, output and errors."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ CELL = "__global__ void halo(const float *x, int n) {}\n"
 
 
 class FakeRunnableKernel(Kernel):
-    """One whose launches can be called, and are remembered."""
+    """A fake kernel whose launches can be called; they are recorded in `runs`."""
 
     runs: ClassVar = []
 
@@ -24,7 +24,7 @@ class FakeRunnableKernel(Kernel):
 
 @pytest.fixture
 def checks(monkeypatch):
-    """smemkit.check as this: what it was called with, and the report that it gives."""
+    """Replaces smemkit.check by a function that records its arguments and returns `report`."""
 
     def check(target, *args, **keywords):
         check.calls.append((target, args, keywords))
@@ -62,7 +62,7 @@ def test_without_a_grid_the_cell_is_compiled(checks):
     assert checks.calls == []
 
 
-def test_several_kernels_become_variables_each(checks, monkeypatch):
+def test_each_of_several_kernels_becomes_a_variable(checks, monkeypatch):
     monkeypatch.setattr(Kernel, "names", ("a", "b"), raising=False)
     monkeypatch.setattr(Kernel, "__init__", lambda self, *_, **__: setattr(self, "name", None))
     monkeypatch.setattr(FakeRunnableKernel, "__getitem__", lambda self, name: f"kernel {name}")
@@ -115,14 +115,14 @@ def test_help_is_shown(checks, capsys):
         ("--run", "--run: a launch needs --grid as well"),
     ],
 )
-def test_refusals(checks, line, message):
+def test_invalid_lines_are_rejected(checks, line, message):
     with pytest.raises(ValueError) as error:
         magic.run_cell(line, CELL, {"x": np.arange(5)})
     assert message in str(error.value)
     assert checks.calls == []
 
 
-# ---- in IPython itself ----
+# ---- in IPython ----
 
 
 @pytest.fixture

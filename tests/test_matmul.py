@@ -23,7 +23,7 @@ SHAPES = [
 
 
 def product(kernel, device, a, b):
-    """The product as an array of NumPy, from a poisoned output."""
+    """The product as a NumPy array, computed into a poisoned output."""
     out = on(device, poison((a.shape[0], b.shape[1]), a.dtype))
     with launching(1):
         assert kernel(on(device, a), on(device, b), out=out) is out
@@ -31,7 +31,7 @@ def product(kernel, device, a, b):
 
 
 def within_bound(result, a, b):
-    """|C - Ĉ| <= (k + 2)·2⁻²⁴·|A||B|, which holds for float32 in any order; NaN is not within it."""
+    """Whether |C - Ĉ| <= (k + 2)·2⁻²⁴·|A||B|, the bound for float32 in any order of additions. False for NaN."""
     a, b = a.astype(np.float64), b.astype(np.float64)
     return np.all(np.abs(result - a @ b) <= (a.shape[1] + 2) * U * (np.abs(a) @ np.abs(b)))
 
@@ -47,7 +47,7 @@ def test_small_integers_are_exact(device, kernel, shape):
 
 
 def exact(a, b):
-    """The product of small integers, by integers; of complex ones by float64, which holds them too."""
+    """The exact product of small integers, computed in int64, or in complex128 for complex operands."""
     wide = np.complex128 if a.dtype.kind == "c" else np.int64
     return (a.astype(wide) @ b.astype(wide)).astype(a.dtype)
 
@@ -166,7 +166,7 @@ def test_numpy_out_is_overwritten_and_returned(device, kernel):
 
 
 @each_kernel("matmul")
-def test_a_sum_over_nothing_is_zero_and_launches_nothing(device, kernel):
+def test_a_product_with_k_0_is_zero_and_launches_nothing(device, kernel):
     out = on(device, poison((3, 2), kernel.dtype))
     with launching(0):
         kernel(on(device, integers((3, 0), kernel.dtype)), on(device, integers((0, 2), kernel.dtype)), out=out)
@@ -209,14 +209,14 @@ def test_read_only_operands_are_accepted(device):
     assert_array_equal(smemkit.matmul(a, a, device=device), a @ a)
 
 
-def test_more_rows_of_tiles_than_a_grid_is_high(device):
+def test_more_rows_of_tiles_than_blocks_in_grid_y(device):
     tile = min(size for row in smemkit.kernels("matmul") for size in row.sizes)
     a, b = integers((65535 * tile + 3, 1), np.float32), np.float32([[2]])
     assert_array_equal(smemkit.matmul(a, b, tile=tile, device=device), 2 * a)
 
 
 @each_kernel("matmul", devices=["cuda:0"])  # the CPU takes a minute
-def test_every_kernel_goes_on_beyond_the_grids_height(device, kernel):
+def test_more_rows_of_tiles_than_blocks_in_grid_y_for_every_kernel(device, kernel):
     a, b = integers((65535 * 32 + 3, 1), kernel.dtype), np.full((1, 1), 2, kernel.dtype)
     assert_array_equal(product(kernel, device, a, b), 2 * a)
 
@@ -235,7 +235,7 @@ def test_the_same_bits_on_every_run(device):
         assert_array_equal(smemkit.matmul(a, b, device=device), first)
 
 
-# ---- long k, and the tile that follows the shape ----------------------------------------------------------------
+# ---- long k, and the CPU's tile size ----------------------------------------------------------------------------
 
 LONG = [(1, 40_000, 1), (3, 20_011, 2), (2, 16_385, 33), (1, 8193, 1), (17, 65_537, 1)]  # m, k, n
 
@@ -253,7 +253,7 @@ def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shap
 
 
 def test_sums_beyond_2_to_the_24(device):
-    n = 17_000_000  # above 2**24, where adding ones one by one stops
+    n = 17_000_000  # above 2**24, where adding 1 no longer changes a float32
     v = np.ones(n, np.float32)
     assert smemkit.matmul(v, v, device=device) == n
 
@@ -298,7 +298,7 @@ def test_a_long_product_into_its_own_operand(device, dtype):
     ],
     ids=str,
 )
-def test_the_cpus_tile_follows_the_shape(shapes, tile):
+def test_the_cpus_tile_size_depends_on_the_shape(shapes, tile):
     a, b = (np.ones(shape, np.int32) for shape in shapes)
     assert f"tile {tile}" in str(smemkit.plan(smemkit.matmul, a, b, device="cpu"))
     assert_array_equal(smemkit.matmul(a, b, device="cpu"), a @ b)

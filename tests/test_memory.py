@@ -1,4 +1,4 @@
-"""Memory: what a call takes it gives back, whatever fails; and arrays larger than 32 bits can count."""
+"""Memory: a call releases what it allocates, also if it fails; and arrays of more than 2**31 elements."""
 
 import gc
 import itertools
@@ -16,7 +16,7 @@ import smemkit
 from smemkit import _core
 
 X = integers((33, 33), np.float32)
-CALLS = {  # with all kinds of memory: scratch, operands that are converted, batches
+CALLS = {  # with all kinds of memory: scratch, converted operands, batches
     "matmul": lambda x, **options: smemkit.matmul(x, x, **options),
     "matmul in float64": lambda x, **options: smemkit.matmul(x, x, dtype=np.float64, **options),
     "sum": lambda x, **options: smemkit.sum(x, block_size=32, **options),
@@ -25,11 +25,11 @@ CALLS = {  # with all kinds of memory: scratch, operands that are converted, bat
     "argmax": lambda x, **options: smemkit.argmax(x, axis=1, **options),
     "var": lambda x, **options: smemkit.var(x, **options),
     "transpose": lambda x, **options: smemkit.transpose(x, **options),
-    "no transpose": lambda x, **options: smemkit.transpose(x, (0, 1), kernel="padded", **options),
+    "identity permutation": lambda x, **options: smemkit.transpose(x, (0, 1), kernel="padded", **options),
     "add_one": lambda x, **options: smemkit.add_one(x, **options),
     "convert": lambda x, **options: smemkit.convert(x, np.int16, **options),
 }
-LAYOUTS = {  # the same numbers as NumPy may have them, and as Arrays
+LAYOUTS = {  # the same numbers as NumPy arrays of several layouts, and as an Array
     "numpy": lambda device: X,
     "strided": lambda device: np.repeat(X, 2, axis=1)[:, ::2],
     "swapped": lambda device: X.astype(">f4"),
@@ -47,22 +47,22 @@ OUTS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_failing_device_allocations_leak_nothing(device, name, layout, out):
     """The first allocation of a call fails, then the second, … until the call succeeds."""
-    gc.collect()  # Arrays of other tests, which would go at any time
+    gc.collect()  # other tests' Arrays, which would be released at any time
     call, x = CALLS[name], LAYOUTS[layout](device)
     expected = smemkit.asnumpy(call(x, device=device))
     if out == "wider out" and name == "argmax":
-        pytest.skip("places are integers")
+        pytest.skip("indices are integers")
     target = OUTS[out](x, device, poison(expected.shape, expected.dtype))
     untouched = None if target is None else smemkit.asnumpy(target).copy()
     result = None
     for n in itertools.count(1):
-        living = _core.allocations()
+        allocations = _core.allocations()
         _core.fail_allocation(n)
         try:
             result = call(x, device=device, out=target)
         except smemkit.OutOfMemoryError as error:
-            assert "as a test wants it" in str(error)
-        assert _core.allocations() == living + (result is not None and target is None and layout == "Array")
+            assert "for a test" in str(error)
+        assert _core.allocations() == allocations + (result is not None and target is None and layout == "Array")
         if left := _core.fail_allocation(0):
             break
         if target is not None and result is None:
@@ -105,24 +105,24 @@ calls = {
     "capsule": lambda: (array.__dlpack__(), array[:, 1].__dlpack__(max_version=(1, 1))),
     "from_dlpack": lambda: (smemkit.from_dlpack(array[::2]), smemkit.from_dlpack(x, device="cpu")),
     "to NumPy by DLPack": lambda: np.from_dlpack(array[1:]),
-    "pickle": lambda: array[:, ::3].__reduce__(),  # its values are left to NumPy, which does not survive this
+    "pickle": lambda: array[:, ::3].__reduce__(),  # not its values: NumPy does not survive failed allocations
     "stream": lambda: smemkit.Stream(device="cpu").__enter__().__exit__(None, None, None),
     "event": lambda: smemkit.Event(device="cpu").record(stream),
     "matmul in parts": lambda: in_parts(smemkit.matmul, x.repeat(3, 0), x.astype(">f4")),
     "sum in parts": lambda: in_parts(smemkit.sum, x, 1, out=np.empty(66, ">f8")[::2]),
     "transpose in parts": lambda: in_parts(smemkit.transpose, x.repeat(20, 1), out=np.empty((660, 33))[::-1]),
-    "over itself in parts": lambda: in_parts(smemkit.convert, y[::-1], out=y),
+    "in place in parts": lambda: in_parts(smemkit.convert, y[::-1], out=y),
     "asarray in parts": lambda: in_parts(smemkit.asarray, x[::2], dtype=np.float64),
     "timed": lambda: smemkit.timed(smemkit.sum, x, device="cpu"),
     "statistics": lambda: smemkit.memory_stats("cpu"),
 }
 for name, call in calls.items():
-    for _ in range(3):  # what is cached is there
+    for _ in range(3):  # fills the caches
         try:
             call()
         except ValueError:
             pass
-    living, in_a_row = _core.allocations(), 0
+    allocations, successes_in_a_row = _core.allocations(), 0
     for n in itertools.count(1):
         _testcapi.set_nomemory(n - 1, n + 1)
         try:
@@ -134,11 +134,11 @@ for name, call in calls.items():
             failed = False
         finally:
             _testcapi.remove_mem_hooks()
-        if _core.allocations() != living:
+        if _core.allocations() != allocations:
             gc.collect()  # an exception's frames may hold an Array
-        assert _core.allocations() == living, (name, n)
-        in_a_row = 0 if failed else in_a_row + 1
-        if in_a_row == 20:
+        assert _core.allocations() == allocations, (name, n)
+        successes_in_a_row = 0 if failed else successes_in_a_row + 1
+        if successes_in_a_row == 20:
             break
     assert n > 20, (name, n)  # at least one has failed
 print("all right")
@@ -152,7 +152,7 @@ def test_failing_host_allocations_leak_nothing():
 
 
 def resident():
-    """Bytes of memory that this process uses now."""
+    """The bytes of this process's resident memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
@@ -165,7 +165,7 @@ def refused(call, *arguments, **options):
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
-def test_ten_thousand_calls_leave_nothing_behind(device):
+def test_ten_thousand_calls_leak_nothing(device):
     x, array, out, wide = X, on(device, X), np.empty_like(X), X.astype(np.float64)
     rounds = [
         lambda: smemkit.matmul(x, x.T, device=device),
@@ -192,18 +192,18 @@ def test_ten_thousand_calls_leave_nothing_behind(device):
 
     def state():
         gc.collect()
-        held = [sys.getrefcount(thing) for thing in (x, array, out, wide, x.dtype, smemkit.Array)]
-        return held, _core.allocations(), sys.getallocatedblocks(), resident()
+        references = [sys.getrefcount(thing) for thing in (x, array, out, wide, x.dtype, smemkit.Array)]
+        return references, _core.allocations(), sys.getallocatedblocks(), resident()
 
     for call in rounds * 20:
         call()
-    held, living, blocks, bytes_before = state()
+    references, allocations, blocks, bytes_before = state()
     for _ in range(-(-10_000 // len(rounds))):
         for call in rounds:
             call()
-    held_after, living_after, blocks_after, bytes_after = state()
-    assert held_after == held
-    assert living_after == living
+    references_after, allocations_after, blocks_after, bytes_after = state()
+    assert references_after == references
+    assert allocations_after == allocations
     assert abs(blocks_after - blocks) < 200
     assert bytes_after - bytes_before < 4 << 20
 
@@ -267,18 +267,18 @@ def test_transposes_beyond_int32(device, bytes_of, shape, row):
     "row", [row for row in smemkit.kernels("matmul") if row.needs != "host"], ids=lambda r: r.name
 )
 def test_products_beyond_int32(device, bytes_of, row):
-    long = bytes_of(3 * (BIG // 3 + 7)).reshape(-1, 3)  # of a and c
+    long = bytes_of(3 * (BIG // 3 + 7)).reshape(-1, 3)  # for a, and as large as c
     b = bytes_of(9).reshape(3, 3)
     result = smemkit.matmul(on(device, long), on(device, b), kernel=row.name).numpy()
     for part in (slice(0, 1000), slice(-1000, None)):
         assert_array_equal(result[part], long[part] @ b)
-    batch = bytes_of(BIG + 8).reshape(-1, 2, 4)  # matrices
+    batch = bytes_of(BIG + 8).reshape(-1, 2, 4)  # a batch of 2×4 matrices
     last = smemkit.matmul(on(device, batch), on(device, b[:2, :2].repeat(2, 0)), kernel=row.name).numpy()[-3:]
     assert_array_equal(last, batch[-3:] @ b[:2, :2].repeat(2, 0))
 
 
 @gpu
-@pytest.mark.slow  # one block, or one thread, goes along k
+@pytest.mark.slow  # one block, or one thread, computes the whole sum
 @pytest.mark.parametrize(
     "row", [row for row in smemkit.kernels("matmul") if row.needs != "host"], ids=lambda r: r.name
 )
@@ -318,4 +318,4 @@ def test_a_full_device_raises_and_the_next_small_call_works(device):
     assert _core.allocations() == before
     assert smemkit.sum(X, device=device) == X.sum()
     del kept[:]
-    assert smemkit.empty(3 * quarter, np.uint8, device=device).nbytes == 3 * quarter  # not in pieces any more
+    assert smemkit.empty(3 * quarter, np.uint8, device=device).nbytes == 3 * quarter  # freed blocks are merged

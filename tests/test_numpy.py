@@ -1,7 +1,7 @@
-"""smemkit does what NumPy does: random calls, tables of dtypes, and results that are known to the last bit.
+"""smemkit agrees with NumPy: random calls, tables of dtypes, and results that are known to the last bit.
 
-The random calls and what they have to give are calls.py's; fuzz.py runs more of them. Here it is also tested that
-calls.py would tell: each way to be wrong, done on purpose, must be found.
+calls.py draws the random calls and computes the expected results; fuzz.py runs more of them. This file also tests
+calls.py: it must detect each of the CORRUPTIONS.
 """
 
 import math
@@ -38,7 +38,7 @@ COMPLEX = ("complex64", "complex128")
 
 
 def bits(x):
-    """For comparisons that tell -0 from 0, and one NaN from another."""
+    """The bytes of x, for comparisons that distinguish -0 from 0 and one NaN from another."""
     return np.ascontiguousarray(x).view(np.uint8)
 
 
@@ -72,15 +72,15 @@ def problem(function, *shapes, dtype="float32", values="normal", form="array", *
 SWAPPED = Out("bfloat16", (3,), Layout(swapped=True))
 EDGE_CASES = {
     "out without elements": Call(problem("add_one", (3, 0), form="Array"), Out("float32", (3, 0))),
-    "no least of no results": Call(problem("min", (3, 0, 0), axis=-1)),
-    "no results, which are no error": Call(problem("min", (0, 3, 0), axis=1)),
+    "min over an empty axis, without results": Call(problem("min", (3, 0, 0), axis=-1)),
+    "min over a nonempty axis, without results": Call(problem("min", (0, 3, 0), axis=1)),
     "complex mean of nothing": Call(problem("mean", (0, 3), dtype="complex64", axis=0)),
-    "one, byte-swapped": Call(problem("prod", (3, 0), dtype="bfloat16", axis=1), SWAPPED),
-    "NaN, byte-swapped": Call(problem("mean", (3, 0), dtype="bfloat16", axis=1), SWAPPED),
+    "prod of nothing, byte-swapped": Call(problem("prod", (3, 0), dtype="bfloat16", axis=1), SWAPPED),
+    "mean of nothing, byte-swapped": Call(problem("mean", (3, 0), dtype="bfloat16", axis=1), SWAPPED),
 }
 for op, keywords in {"sum": {"initial": True}, "prod": {"initial": False}, "mean": {}}.items():
     x = (Operand("int8", (5, 7), "few"),)
-    EDGE_CASES[f"truth of a {op}"] = Call(Problem(op, x, {"dtype": "bool", "axis": 1, **keywords}))
+    EDGE_CASES[f"{op} as bool"] = Call(Problem(op, x, {"dtype": "bool", "axis": 1, **keywords}))
 for op in "sum", "prod", "mean":
     x = (Operand("int16", (5, 37), "extreme"),)
     EDGE_CASES[f"{op} that wraps around"] = Call(Problem(op, x, {"dtype": "int8", "axis": 1}))
@@ -92,7 +92,7 @@ for op in "sum", "prod":
 
 
 @pytest.mark.parametrize("what", EDGE_CASES)
-def test_corners(device, what):
+def test_edge_cases(device, what):
     EDGE_CASES[what].verify(smemkit, device)
 
 
@@ -126,7 +126,7 @@ def test_reductions(device, op, dtype):
 def test_degrees_of_freedom(device, op, dtype):
     x = Operand(dtype, (5, 37), seed=1)
     for axis in (None, 0, 1):
-        for ddof in (0, 1, 1.5, 5, 37):  # 5 and 37 leave none along an axis
+        for ddof in (0, 1, 1.5, 5, 37):  # 5 and 37 leave no degrees of freedom along an axis
             Call(Problem(op, (x,), {"axis": axis, "ddof": ddof})).verify(smemkit, device)
 
 
@@ -139,7 +139,7 @@ def test_argmin_and_argmax_return_the_first_nan(device, kernel, op):
             kernel(integers((n, n), kernel.dtype), op, axis=1, device=device)
         return
     x = integers((n, n), kernel.dtype)
-    x[np.triu_indices(n, 7)] = np.nan  # from 7 after the diagonal on
+    x[np.triu_indices(n, 7)] = np.nan  # in row i from column i + 7 on
     expected = [*range(7, n), *getattr(np, op)(x[n - 7 :].astype(complex), axis=1)]
     assert_array_equal(kernel(x, op, axis=1, device=device), expected)
 
@@ -150,7 +150,7 @@ def test_argmin_and_argmax_return_the_first_nan(device, kernel, op):
 @pytest.mark.covering
 def test_reductions_cast_to_dtype(device, op, given, dtype):
     if op in ("var", "std") and given in COMPLEX and dtype in FLOATS:
-        pytest.skip("NumPy takes the imaginary part off the mean, but not off the elements")
+        pytest.skip("NumPy drops the imaginary part of the mean, but not of the elements")
     x = Operand(given, (3, 7), "natural", seed=1)
     for axis in (None, 0):
         Call(Problem(op, (x,), {"axis": axis, "dtype": dtype})).verify(smemkit, device)
@@ -172,7 +172,7 @@ def test_casts(device, given, dtype):
 
 def test_casts_round_once(device):
     ulp = 2.0**-10
-    x = 1 + ulp * np.array([0.5, 0.5 + 2.0**-20, 1.5 - 2.0**-20, 1.5])  # in float32 they all are ties
+    x = 1 + ulp * np.array([0.5, 0.5 + 2.0**-20, 1.5 - 2.0**-20, 1.5])  # float32 rounds all of them to ties
     expected = 1 + ulp * np.array([0, 1, 1, 2])
     for sign in 1, -1:
         assert_array_equal(smemkit.convert(sign * x, np.float16, device=device), np.float16(sign * expected))
@@ -208,7 +208,7 @@ def test_every_layout_of_every_dtype(device, op, dtype):
         Call(Problem(op, (x,))).verify(smemkit, device)
 
 
-# ---- what is computed, is computed by a kernel ------------------------------------------------------------------
+# ---- every computation launches a kernel ------------------------------------------------------------------------
 
 COMPUTED = {
     "matmul": lambda x, device: smemkit.matmul(x, x.T, device=device),
@@ -241,7 +241,7 @@ def test_empty_operands_launch_nothing(device, op):
 
 
 def magnitudes(shape, dtype, seed=0):
-    """Of many magnitudes, none of them 0."""
+    """Nonzero numbers of many magnitudes."""
     return calls.VALUES["wild"](np.random.default_rng(seed), shape, DTYPES[dtype])
 
 
@@ -281,7 +281,7 @@ def test_zeros_at_the_end_of_k_change_nothing(device, kernel):
 
 @each_kernel("matmul", dtypes=FLOATS)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_not_finite_stays_in_its_row_and_column(device, kernel, bad):
+def test_nonfinite_values_stay_in_their_row_and_column(device, kernel, bad):
     a, b = magnitudes((35, 34), kernel.dtype), magnitudes((34, 33), kernel.dtype, 1)
     clean = kernel(a, b, device=device)
     a[3, 5], b[33, 7] = bad, bad
@@ -312,11 +312,11 @@ def test_only_the_elements_of_out_are_written(device, op, dtype):
     assert_array_equal(bits(canvas), bits(poison(canvas.shape, canvas.dtype)))
 
 
-# ---- to the letter ----------------------------------------------------------------------------------------------
+# ---- types, dtypes, bits and errors of NumPy --------------------------------------------------------------------
 
 
 def outcome(module, call, device=None):
-    """What a call gives: type, dtype's letter and bits; or the family of its exception."""
+    """A call's result as type, dtype character, shape and bytes, or the base class of its exception."""
     options = {"device": device} if device else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -327,7 +327,7 @@ def outcome(module, call, device=None):
     values = (
         np.where(result != result, np.array(np.nan, result.dtype), result) if result.dtype.kind in "fc" else result
     )
-    return type(result), result.dtype.char, result.shape, np.asarray(values).tobytes()  # NaNs are one
+    return type(result), result.dtype.char, result.shape, np.asarray(values).tobytes()  # all NaNs are equal
 
 
 NEGATIVE_ZERO_SHAPES = [
@@ -351,7 +351,7 @@ def test_the_sign_of_a_sum_of_negative_zeros(device, dtype):
 
 
 @each_kernel("reduce", dtypes=("float32", "float64"))
-def test_every_rung_keeps_the_sign_of_zero(device, kernel):
+def test_every_kernel_keeps_the_sign_of_zero(device, kernel):
     for n in (1, 5, 300, 5000):
         x = np.full((2, n), -0.0, kernel.dtype)
         for initial, negative in ((-0.0, True), (0.0, False), (None, False)):
@@ -398,7 +398,7 @@ def test_array_of_longlong_is_preserved(device):
     x = smemkit.asarray(LONG, device=device)
     for result in (x, x.T, x + 1, x + x, x @ x.T, smemkit.add_one(x), x.copy(), x.reshape(3, 2), smemkit.sum(x)):
         assert (result.dtype.char, result.numpy().dtype.char) == ("q", "q")
-    for _ in range(3):  # the second call finds the launch of the first
+    for _ in range(3):  # the second call finds the first in the launch cache
         assert smemkit.sum(smemkit.asarray(LONG.astype("l"), device=device)).dtype.char == "l"
         assert smemkit.sum(x).dtype.char == "q"
     assert smemkit.convert(LONG.astype("l"), "q", device=device).dtype.char == "q"
@@ -446,12 +446,12 @@ EXACT_CALLS = {
     "transpose of a scalar": lambda m, o: m.transpose(np.float64(5), **o),
     "transpose of a number": lambda m, o: m.transpose(5, **o),
     "transpose of a vector": lambda m, o: m.transpose(np.arange(3), **o),
-    "0 first": lambda m, o: m.prod(np.full(400, 10.0), initial=0, **o),
-    "-0 first": lambda m, o: m.prod(np.full(400, 10.0), initial=-0.0, **o),
-    "0 first of rows": lambda m, o: m.prod(np.full((3, 4000), 10.0), axis=1, initial=0, **o),
-    "0 first of columns": lambda m, o: m.prod(np.full((4000, 3), -10.0, "f"), axis=0, initial=0, **o),
-    "0 first and infinity": lambda m, o: m.prod([np.inf, 2.0], initial=0, **o),
-    "infinity first": lambda m, o: m.prod(np.full(400, 0.1), initial=-np.inf, **o),
+    "initial 0": lambda m, o: m.prod(np.full(400, 10.0), initial=0, **o),
+    "initial -0": lambda m, o: m.prod(np.full(400, 10.0), initial=-0.0, **o),
+    "initial 0 of rows": lambda m, o: m.prod(np.full((3, 4000), 10.0), axis=1, initial=0, **o),
+    "initial 0 of columns": lambda m, o: m.prod(np.full((4000, 3), -10.0, "f"), axis=0, initial=0, **o),
+    "initial 0 and infinity": lambda m, o: m.prod([np.inf, 2.0], initial=0, **o),
+    "initial infinity": lambda m, o: m.prod(np.full(400, 0.1), initial=-np.inf, **o),
     "NaN degrees of freedom": lambda m, o: m.var([1.0, 2, 3], ddof=np.nan, **o),
     "NaN degrees of freedom of rows": lambda m, o: m.std(np.ones((2, 40)), axis=1, ddof=np.nan, **o),
     "infinite degrees of freedom": lambda m, o: m.var([1.0, 2, 3], ddof=-np.inf, **o),
@@ -459,15 +459,15 @@ EXACT_CALLS = {
     "mean of integers in out": lambda m, o: m.mean([1, 2], dtype=int, out=np.array(0.0), **o),
     "mean of int8 in out": lambda m, o: m.mean([100, 101], dtype="i1", out=np.array(0.0, "f"), **o),
     "mean of uint64 in out": lambda m, o: m.mean([1, 2], dtype="Q", out=np.array(0.0), **o),
-    "mean of truths in out": lambda m, o: m.mean([1, 0, 3], dtype=bool, out=np.array(0.0), **o),
+    "mean as bool in out": lambda m, o: m.mean([1, 0, 3], dtype=bool, out=np.array(0.0), **o),
     "mean of floats as integers in out": lambda m, o: m.mean([1.5, 2.5], dtype=int, out=np.array(0j), **o),
-    "mean of truths": lambda m, o: m.mean([1, 0, 3], dtype=bool, **o),
+    "mean as bool": lambda m, o: m.mean([1, 0, 3], dtype=bool, **o),
     "mean of integers into integers": lambda m, o: m.mean([1, 2], dtype="i1", out=np.array(0, "i8"), **o),
 }
 
 
 @pytest.mark.parametrize("what", EXACT_CALLS)
-def test_to_the_letter(device, what):
+def test_type_dtype_and_bits_are_those_of_numpy(device, what):
     assert outcome(smemkit, EXACT_CALLS[what], device) == outcome(np, EXACT_CALLS[what])
 
 
@@ -487,7 +487,7 @@ def test_ddof_of_every_kernel(device, kernel):
             assert_allclose(result, expected, rtol=1e-14)
 
 
-def test_a_ddof_that_is_a_nan_warns_of_nothing(device):
+def test_a_nan_as_ddof_does_not_warn(device):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isnan(smemkit.var([1.0, 2], ddof=np.nan, device=device))
@@ -499,34 +499,34 @@ def test_a_ddof_that_is_a_nan_warns_of_nothing(device):
 @pytest.mark.slow  # half a minute, 9 GiB
 def test_more_elements_than_32_bits_count():
     x = np.zeros(2**31 + 9, np.int8)
-    places = [0, 2**31 - 1, 2**31, x.size - 1]
-    x[places] = [1, 2, 3, 4]
+    positions = [0, 2**31 - 1, 2**31, x.size - 1]
+    x[positions] = [1, 2, 3, 4]
     result = smemkit.add_one(x, device="cpu")
-    assert_array_equal(result[places], [2, 3, 4, 5])
+    assert_array_equal(result[positions], [2, 3, 4, 5])
     result -= 1
-    result[places] = 0
+    result[positions] = 0
     assert not result.any()
 
 
 @pytest.mark.slow  # a quarter of a minute, 8 GiB
 def test_offsets_of_more_than_32_bits():
-    x = np.zeros((2**26 + 8, 4), np.complex128)[:, ::2].T  # whose zeros need no memory; (2, 2**26 + 8)
-    places = (
+    x = np.zeros((2**26 + 8, 4), np.complex128)[:, ::2].T  # untouched zeros take no memory; shape (2, 2**26 + 8)
+    positions = (
         [0, 1, 0, 1, 0, 1],
         [0, 2**25 - 1, 2**25, 2**25, x.shape[1] - 1, x.shape[1] - 1],
-    )  # to byte 2**32 and on
-    x[places] = [1, 2, 3, 4, 5, 6]
+    )  # up to byte 2**32 and beyond
+    x[positions] = [1, 2, 3, 4, 5, 6]
     result = smemkit.convert(x, device="cpu")
-    assert_array_equal(result[places], [1, 2, 3, 4, 5, 6])
-    result[places] = 0
+    assert_array_equal(result[positions], [1, 2, 3, 4, 5, 6])
+    result[positions] = 0
     assert not result.any()
 
 
-# ---- the checks find what is wrong ------------------------------------------------------------------------------
+# ---- calls.py finds wrong results -------------------------------------------------------------------------------
 
 
 class FakeArray:
-    """What an Array is here."""
+    """A fake smemkit.Array."""
 
     def __init__(self, x):
         self.x, self.shape, self.dtype = x.copy(), x.shape, x.dtype
@@ -536,7 +536,7 @@ class FakeArray:
 
 
 def fake(call, spoil):
-    """A smemkit that knows the answer to `call`, spoils it, and gives it."""
+    """A fake smemkit, whose function returns the right answer to `call`, changed by `spoil`."""
     state = types.SimpleNamespace(launches=0, operands=(), out=None)
 
     def function(*operands, out=None, **keywords):
@@ -565,7 +565,7 @@ def fake(call, spoil):
 
 
 def changed(by):
-    """Spoils one element."""
+    """Changes one element of the result."""
 
     def spoil(result, state):
         result = np.array(result)
@@ -580,7 +580,7 @@ def ulps(n):
 
 
 def written(write):
-    """Spoils something else than the result."""
+    """Changes something other than the result."""
 
     def spoil(result, state):
         write(state)
@@ -593,21 +593,21 @@ def launched(n):
     return written(lambda state: setattr(state, "launches", state.launches + n))
 
 
-def beside(state):
-    """Writes an element of the gaps of `out`."""
+def write_gap(state):
+    """Writes to a gap between the elements of `out`."""
     out = state.out
     np.ndarray(1, out.dtype, out.base, out.itemsize)[...] = 1
 
 
 SUM, PRODUCT = Call(problem("sum", (7, 31), axis=1)), Call(problem("matmul", (5, 33), (33, 7)))
-WHOLE = Call(problem("sum", (7, 31), dtype="int8", values="small"))
+INTEGER_SUM = Call(problem("sum", (7, 31), dtype="int8", values="small"))
 CALL_WITH_STRIDED_OUT = Call(problem("add_one", (5,)), Out("float32", (5,), Layout(steps=(2,))))
 SPECIAL = Call(problem("max", (31, 7), values="special", axis=0))
 TIES = Call(problem("argmin", (2, 31), dtype="int8", values="few", axis=1))
-TURNED = Call(problem("transpose", (3, 5, 7)))
-REFUSED = Call(problem("sum", (3,), axis=5))
-NOTHING = Call(problem("mean", (0, 3), axis=0))
-FULL = Call(problem("add_one", (3,)), Out("float32", (4,)))
+TRANSPOSED = Call(problem("transpose", (3, 5, 7)))
+INVALID_AXIS = Call(problem("sum", (3,), axis=5))
+EMPTY_MEAN = Call(problem("mean", (0, 3), axis=0))
+WRONG_OUT_SHAPE = Call(problem("add_one", (3,)), Out("float32", (4,)))
 VARIANCE = Call(problem("var", (257,), values="shifted"))
 CORRUPTIONS = {
     "an ulp of a sum": (SUM, ulps(1)),
@@ -619,40 +619,40 @@ CORRUPTIONS = {
         changed(lambda z: z + 1j * np.spacing(z.imag)),
     ),
     "an element of a sum": (SUM, changed(lambda x: x - np.float32(0.5))),
-    "one too many": (WHOLE, changed(lambda x: x + 1)),
+    "a sum too large by one": (INTEGER_SUM, changed(lambda x: x + 1)),
     "an element of a product": (PRODUCT, changed(lambda x: x - np.float32(0.01))),
     "ulps of a mean": (Call(problem("mean", (31,))), ulps(1)),
     "ulps of a product": (Call(problem("prod", (31,), values="factors")), ulps(1)),
     "the divisor of a variance": (VARIANCE, changed(lambda x: x * np.float32(257 / 256))),
     "an ulp of a variance": (VARIANCE, ulps(1)),
     "an ulp of a deviation": (Call(problem("std", (31,))), ulps(1)),
-    "a NaN that is lost": (SPECIAL, lambda r, state: np.nan_to_num(r)),
-    "a NaN from nowhere": (SUM, changed(lambda x: np.nan)),
-    "an infinity from nowhere": (SUM, changed(lambda x: np.inf)),
-    "the last of equals": (TIES, lambda r, state: 30 - np.argmin(state.operands[0][:, ::-1], axis=1)),
-    "the operand, not turned": (TURNED, lambda r, state: np.ascontiguousarray(r.transpose(2, 0, 1))),
+    "a lost NaN": (SPECIAL, lambda r, state: np.nan_to_num(r)),
+    "a wrong NaN": (SUM, changed(lambda x: np.nan)),
+    "a wrong infinity": (SUM, changed(lambda x: np.inf)),
+    "the index of the last minimum": (TIES, lambda r, state: 30 - np.argmin(state.operands[0][:, ::-1], axis=1)),
+    "axes in the wrong order": (TRANSPOSED, lambda r, state: np.ascontiguousarray(r.transpose(2, 0, 1))),
     "the wrong dtype": (SUM, lambda r, state: r.astype(np.float64)),
     "the wrong byte order": (SUM, lambda r, state: r.astype(">f4")),
-    "an integer not widened": (WHOLE, lambda r, state: r.astype(np.int32)),
-    "an axis too many": (SUM, lambda r, state: r[None]),
-    "no scalar": (WHOLE, lambda r, state: np.asarray(r)),
-    "a scalar": (SUM, lambda r, state: r[0]),
+    "an integer not widened": (INTEGER_SUM, lambda r, state: r.astype(np.int32)),
+    "an extra axis": (SUM, lambda r, state: r[None]),
+    "a 0-d array instead of a scalar": (INTEGER_SUM, lambda r, state: np.asarray(r)),
+    "a scalar instead of an array": (SUM, lambda r, state: r[0]),
     "a subclass": (SUM, lambda r, state: r.view(calls.Tagged)),
-    "an Array": (SUM, lambda r, state: FakeArray(r)),
-    "a view that is not contiguous": (TURNED, lambda r, state: np.array(r, order="F")),
-    "a copy of out": (CALL_WITH_STRIDED_OUT, lambda r, state: r.copy()),
-    "a gap of out": (CALL_WITH_STRIDED_OUT, written(beside)),
-    "an operand": (SUM, written(lambda state: state.operands[0].fill(0))),
-    "an operand beside out": (CALL_WITH_STRIDED_OUT, written(lambda state: state.operands[0].fill(0))),
-    "out, although refused": (FULL, written(lambda state: state.out.fill(0))),
-    "a refusal of what is right": (SUM, lambda r, state: ValueError("no")),
-    "a result of what is wrong": (REFUSED, lambda r, state: np.float32(1)),
-    "another refusal": (REFUSED, lambda r, state: TypeError("no")),
-    "a refusal that is not AxisError": (REFUSED, lambda r, state: ValueError("no")),
-    "a crash": (REFUSED, lambda r, state: RuntimeError("no")),
-    "a launch before a refusal": (REFUSED, launched(1)),
+    "an Array instead of a NumPy array": (SUM, lambda r, state: FakeArray(r)),
+    "a view that is not contiguous": (TRANSPOSED, lambda r, state: np.array(r, order="F")),
+    "a copy of out returned": (CALL_WITH_STRIDED_OUT, lambda r, state: r.copy()),
+    "a gap of out written": (CALL_WITH_STRIDED_OUT, written(write_gap)),
+    "an operand written": (SUM, written(lambda state: state.operands[0].fill(0))),
+    "an operand written, not out": (CALL_WITH_STRIDED_OUT, written(lambda state: state.operands[0].fill(0))),
+    "out written in an invalid call": (WRONG_OUT_SHAPE, written(lambda state: state.out.fill(0))),
+    "an error of a valid call": (SUM, lambda r, state: ValueError("no")),
+    "a result of an invalid call": (INVALID_AXIS, lambda r, state: np.float32(1)),
+    "the wrong exception": (INVALID_AXIS, lambda r, state: TypeError("no")),
+    "ValueError instead of AxisError": (INVALID_AXIS, lambda r, state: ValueError("no")),
+    "a crash": (INVALID_AXIS, lambda r, state: RuntimeError("no")),
+    "a launch before an error": (INVALID_AXIS, launched(1)),
     "no launch": (SUM, launched(-1)),
-    "a launch of nothing": (NOTHING, launched(1)),
+    "a launch without elements": (EMPTY_MEAN, launched(1)),
     "a warning": (SUM, written(lambda state: warnings.warn("Mean of empty slice.", RuntimeWarning, 2))),
 }
 
@@ -660,17 +660,17 @@ CORRUPTIONS = {
 @pytest.mark.parametrize("what", CORRUPTIONS)
 def test_verification_detects(what):
     call, spoil = CORRUPTIONS[what]
-    call.verify(fake(call, lambda result, state: result), "cpu")  # unspoilt it passes
+    call.verify(fake(call, lambda result, state: result), "cpu")  # the unchanged answer passes
     with pytest.raises(MismatchError):
         call.verify(fake(call, spoil), "cpu")
 
 
 def test_verification_detects_a_missing_warning():
-    NOTHING.verify(fake(NOTHING, lambda result, state: result), "cpu")
+    EMPTY_MEAN.verify(fake(EMPTY_MEAN, lambda result, state: result), "cpu")
     silent = fake(Call(problem("sum", (0, 3), axis=0)), lambda result, state: np.full(3, np.nan, np.float32))
     silent.mean = silent.sum
     with pytest.raises(MismatchError, match="warnings"):
-        NOTHING.verify(silent, "cpu")
+        EMPTY_MEAN.verify(silent, "cpu")
 
 
 def test_verification_detects_a_written_device_operand():

@@ -1,4 +1,4 @@
-"""Occupancy: by the table, as NVIDIA's own cuda_occupancy.h counts it; on a GPU, as the driver does."""
+"""Occupancy: the table gives the numbers of NVIDIA's cuda_occupancy.h and, on a GPU, those of the driver."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ each_capability = pytest.mark.parametrize("capability", TABLE, ids=lambda pair: 
 
 
 class KernelWithCarveout:
-    """A kernel as far as `occupancy` looks at one without a GPU."""
+    """The attributes of a kernel that `occupancy` uses without a GPU."""
 
     def __init__(self, carveout):
         self.carveout = carveout
@@ -94,8 +94,8 @@ def nvidia(tmp_path_factory):
     return lambda rows: ask(rows).stdout.splitlines()
 
 
-def launches(capability, count):
-    """Launches, many of them at the edge of what fits: block size, shared memory, registers, carve-out."""
+def random_launches(capability, count):
+    """Random launches, many of them close to the limits: (block size, shared memory, registers, carve-out)."""
     shared = TABLE[capability][2] * 1024
     pick = random.Random(repr(capability))
     for _ in range(count):
@@ -110,7 +110,7 @@ def launches(capability, count):
 def test_table_matches_cuda_occupancy_h(nvidia, capability):
     warps, _, shared = TABLE[capability]
     device = (*capability, warps, shared * 1024, 1024 if capability >= (8, 0) else 0)
-    cases = list(launches(capability, 2000))
+    cases = list(random_launches(capability, 2000))
     answers = nvidia([*device, *case] for case in cases)
     if answers[0] == UNKNOWN:
         pytest.skip(f"this toolkit's cuda_occupancy.h does not know {capability}")
@@ -128,11 +128,11 @@ def test_table_matches_cuda_occupancy_h(nvidia, capability):
         assert (found.blocks, found.limited_by) == expected, (block, dynamic, registers, carveout)
         seen.add(found.limited_by)
         seen.add(found.blocks)
-    assert {0, 1, *FACTORS.values()} <= seen  # the cases are worth their time
+    assert {0, 1, *FACTORS.values()} <= seen  # the cases reach every limit
 
 
 def test_the_table_is_that_of_the_programming_guide():
-    names = ("warps", "blocks", "shared", "shared_a_block", "registers")
+    names = ("warps", "blocks", "shared", "shared_per_block", "registers")
     turing, ampere, hopper = (_Multiprocessor.of_capability(pair) for pair in ((7, 5), (8, 6), (9, 0)))
     assert [getattr(turing, name) for name in names] == [32, 16, 65536, 65536, 65536]
     assert [getattr(ampere, name) for name in names] == [48, 16, 102400, 102400, 65536]
@@ -140,37 +140,37 @@ def test_the_table_is_that_of_the_programming_guide():
     assert (turing.reserved, ampere.reserved, hopper.reserved) == (0, 1024, 1024)
 
 
-# ---- what it says ----------------------------------------------------------------------------------------------
+# ---- text and fields -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [
-        ((1024, 0, None), "2 blocks of 1024 threads, 64 of 64 warps a multiprocessor: 100 %; limited by warps"),
+        ((1024, 0, None), "2 blocks of 1024 threads, 64 of 64 warps per multiprocessor: 100 %; limited by warps"),
         (
             (1024, 0, 32),
-            "2 blocks of 1024 threads, 64 of 64 warps a multiprocessor: 100 %; limited by warps, registers",
+            "2 blocks of 1024 threads, 64 of 64 warps per multiprocessor: 100 %; limited by warps, registers",
         ),
         (
             (256, 48 * 1024, None),
-            "4 blocks of 256 threads, 32 of 64 warps a multiprocessor: 50 %; limited by shared memory",
+            "4 blocks of 256 threads, 32 of 64 warps per multiprocessor: 50 %; limited by shared memory",
         ),
-        ((32, 0, None), "32 blocks of 32 threads, 32 of 64 warps a multiprocessor: 50 %; limited by blocks"),
+        ((32, 0, None), "32 blocks of 32 threads, 32 of 64 warps per multiprocessor: 50 %; limited by blocks"),
         (
             (1, 227 * 1024, None),
-            "1 block of 1 thread, 1 of 64 warps a multiprocessor: 1.56 %; limited by shared memory",
+            "1 block of 1 thread, 1 of 64 warps per multiprocessor: 1.56 %; limited by shared memory",
         ),
         (
             (1024, 0, 80),
-            "no block of 1024 threads fits: it takes 81,920 of 65,536 registers; limited by registers",
+            "no block of 1024 threads fits: it needs 81,920 of 65,536 registers; limited by registers",
         ),
         (
-            (288, 0, 224),  # 9 warps: three in one partition, whose quarter is two warps' worth
-            "no block of 288 threads fits: it takes 86,016 of 65,536 registers; limited by registers",
+            (288, 0, 224),  # 9 warps: one of four partitions gets three, and has registers for two
+            "no block of 288 threads fits: it needs 86,016 of 65,536 registers; limited by registers",
         ),
         (
             (64, 227 * 1024 + 1, 0),
-            "no block of 64 threads fits: it takes 233,600 of 233,472 bytes of shared memory; "
+            "no block of 64 threads fits: it needs 233,600 of 233,472 bytes of shared memory; "
             "limited by shared memory",
         ),
     ],
@@ -191,10 +191,11 @@ def test_occupancy_fields():
     assert [(row.name, row.per_block, row.available, row.blocks) for row in found.resources] == [
         ("warps", 3, 48, 16),
         ("blocks", 1, 16, 16),
-        ("registers", 3 * 32 * 40, 65536, 16),  # 12 warps from each quarter; 17 from a whole
+        # 12 warps in each of four partitions: undivided registers would give 17 blocks
+        ("registers", 3 * 32 * 40, 65536, 16),
         ("shared memory", 21_120, 102_400, 4),
     ]
-    assert found._repr_html_().count("<th>shared memory</th>") == 1  # the one that limits stands out
+    assert found._repr_html_().count("<th>shared memory</th>") == 1  # only the limiting resource is highlighted
     with pytest.raises(AttributeError):
         found.blocks = 5
 
@@ -214,11 +215,11 @@ def test_a_capability_has_several_spellings(capability):
     assert smemkit.occupancy(block_size=64, device="cpu", capability=capability).max_warps == 64
 
 
-def test_two_digits_are_a_capability_too():
+def test_a_capability_with_a_two_digit_major_number():
     assert smemkit.occupancy(block_size=64, capability="sm_120").max_warps == 48
 
 
-# ---- what it refuses -------------------------------------------------------------------------------------------
+# ---- errors ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -228,8 +229,8 @@ def test_two_digits_are_a_capability_too():
         ({"block_size": 2000}, ValueError, "block_size: expected 1 ... 1024 threads, got 2000"),
         ({"block_size": 64.0}, TypeError, "block_size: expected an integer, got float"),
         ({"block_size": (8, 8)}, TypeError, "block_size: expected an integer, got tuple"),
-        ({"registers": 256}, ValueError, "registers: expected 0 ... 255 a thread, got 256"),
-        ({"registers": -1}, ValueError, "registers: expected 0 ... 255 a thread, got -1"),
+        ({"registers": 256}, ValueError, "registers: expected 0 ... 255 per thread, got 256"),
+        ({"registers": -1}, ValueError, "registers: expected 0 ... 255 per thread, got -1"),
         ({"registers": "32"}, TypeError, "registers: expected an integer, got str"),
         ({"shared_bytes": -1}, ValueError, "shared_bytes: expected 0 ... 2147483647 bytes, got -1"),
         ({"shared_bytes": None}, TypeError, "shared_bytes: expected an integer, got NoneType"),
@@ -251,12 +252,12 @@ def test_two_digits_are_a_capability_too():
             ValueError,
             "device: expected 'cpu', 'cuda' or 'cuda:N', got 'gpu'",
         ),
-        ({"device": "cuda:99"}, smemkit.NoDeviceError, "device: 'cuda:99' is not here: "),
+        ({"device": "cuda:99"}, smemkit.NoDeviceError, "device: 'cuda:99' is not available: "),
         ({"target": "matmul"}, TypeError, "target: expected a smemkit.Kernel or None, got str"),
         (
             {"target": KernelWithCarveout(None)},
             ValueError,
-            "registers: without a GPU those of the kernel are not known; give ",
+            "registers: required without a GPU, where the kernel",
         ),
     ],
 )
@@ -266,9 +267,9 @@ def test_invalid_arguments_are_rejected(arguments, error, message):
 
 
 def test_driver_limit_overrides_the_table():
-    there = _Multiprocessor.of_capability((9, 0))
-    found = _summary(there, 256, there.resources(256, 0, 32, None), blocks=3)
-    assert str(found).startswith("3 blocks of 256 threads, 24 of 64 warps a multiprocessor: 37.5 %; limited by ")
+    multiprocessor = _Multiprocessor.of_capability((9, 0))
+    found = _summary(multiprocessor, 256, multiprocessor.resources(256, 0, 32, None), blocks=3)
+    assert str(found).startswith("3 blocks of 256 threads, 24 of 64 warps per multiprocessor: 37.5 %; limited by ")
     assert found.limited_by == "another resource that the driver counts"
 
 
@@ -279,12 +280,12 @@ gpu_only = pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 
 @pytest.mark.gpu
 @gpu_only
-def test_a_gpu_is_as_the_table_says(device):
+def test_a_gpu_agrees_with_the_table(device):
     capability = smemkit.Device(device).capability
     if capability not in TABLE:
         pytest.skip(f"{capability} is not in the table")
     assert _Multiprocessor.of_device(device) == _Multiprocessor.of_capability(capability)
-    for block_size, shared_bytes, registers, _ in launches(capability, 200):
+    for block_size, shared_bytes, registers, _ in random_launches(capability, 200):
         numbers = {"block_size": block_size, "shared_bytes": shared_bytes, "registers": registers}
         here = smemkit.occupancy(device=device, **numbers)
         assert here == smemkit.occupancy(capability=capability, **numbers), numbers
@@ -293,7 +294,7 @@ def test_a_gpu_is_as_the_table_says(device):
 @pytest.mark.gpu
 @gpu_only
 def test_a_gpu_and_a_capability_exclude_each_other(device):
-    with pytest.raises(ValueError, match=r"capability: 'cuda:0' has its own; give `device` or `capability`, not"):
+    with pytest.raises(ValueError, match=r"capability: 'cuda:0' has its own; expected `device` or `cap"):
         smemkit.occupancy(block_size=64, device=device, capability="9.0")
 
 
@@ -324,7 +325,7 @@ extern "C" __global__ void __launch_bounds__(256) bound(float *x) { x[threadIdx.
 
 
 class GpuKernel:
-    """A kernel of SOURCE on a GPU, as `occupancy` looks at a smemkit.Kernel there."""
+    """A kernel of SOURCE on a GPU, with the attributes of a smemkit.Kernel that `occupancy` uses."""
 
     def __init__(self, kernel, carveout=None):
         self.kernel, self.carveout = kernel, carveout
@@ -347,12 +348,12 @@ def loaded():
 @pytest.mark.parametrize("carveout", [None, 0, 30, 100])
 @pytest.mark.parametrize("name", ["lean", "tiled", "hungry", "bound"])
 def test_driver_agrees(device, loaded, name, carveout):
-    kernel, there = loaded.get_kernel(name), _Multiprocessor.of_device(device)
-    target = GpuKernel(kernel, carveout)
+    target = GpuKernel(loaded.get_kernel(name), carveout)
+    most_shared = _Multiprocessor.of_device(device).shared_per_block - 1024
     for block_size in (1, 32, 33, 96, 128, 256, 257, 512, 768, 1024):
-        for shared_bytes in (0, 1, 1024, 6000, 16384, 40_000, 50_000, 100_000, there.shared_a_block - 1024):
+        for shared_bytes in (0, 1, 1024, 6000, 16384, 40_000, 50_000, 100_000, most_shared):
             found = smemkit.occupancy(target, block_size=block_size, shared_bytes=shared_bytes, device=device)
-            # the driver's number is the scarcest resource's, whose name is then known
+            # the driver's number is that of the scarcest resource, so limited_by can name it
             assert found.blocks == min(row.blocks for row in found.resources), (block_size, shared_bytes, found)
             assert found.warps == found.blocks * -(-block_size // WARP)
 
@@ -365,7 +366,7 @@ def test_compiled_registers_and_launch_bounds_count(device, loaded):
     assert smemkit.occupancy(hungry, block_size=256, registers=16, device=device).fraction == 1
     too_large = smemkit.occupancy(bound, block_size=512, device=device)
     assert (too_large.blocks, too_large.limited_by) == (0, "launch bounds")
-    assert "it takes 512 of 256 threads of its launch bounds" in str(too_large)
+    assert "it needs 512 of 256 threads of its launch bounds" in str(too_large)
 
 
 # ---- the command line ------------------------------------------------------------------------------------------
@@ -382,7 +383,7 @@ def test_the_command_line(capsys):
     words = ["--block-size", "256", "--registers", "64", "--shared-bytes", "16384", "--capability", "9.0"]
     assert command_line(*words) == 0
     text = capsys.readouterr().out
-    assert "4 blocks of 256 threads, 32 of 64 warps a multiprocessor: 50 %; limited by registers" in text
+    assert "4 blocks of 256 threads, 32 of 64 warps per multiprocessor: 50 %; limited by registers" in text
     assert re.search(r"shared memory +17,408 +233,472 +13", text)
 
 

@@ -1,7 +1,7 @@
-"""Large calls on arrays of the host are done in parts: the bits are those of the whole, wherever the cuts are, and
-a call that fails half-way says so.
+"""Large calls with host arrays are split into parts: the result has the same bits as that of the whole call,
+wherever the parts end, and a call that fails half-way says so.
 
-`parts_of` makes small calls do what large ones do. Only matmul, reduce, transpose and convert are cut.
+`parts_of` splits small calls like large ones. Only matmul, reduce, transpose and convert are split.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ DTYPES = ("float32", "float64")
 
 
 def random(shape, dtype, seed=0):
-    """Numbers whose sums depend on the order in which they are added up."""
+    """Numbers whose sums depend on the order of the additions."""
     x = np.random.default_rng(seed).standard_normal(shape)
     if np.dtype(dtype).kind == "c":
         return (x + 1j * np.random.default_rng(seed + 1).standard_normal(shape)).astype(dtype)
@@ -54,29 +54,29 @@ def assert_same_bits(result, expected):
     assert type(result) is type(expected)
     assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
     if result.tobytes() != expected.tobytes():
-        assert_array_equal(result, expected)  # says where, if they are not both NaN
-        pytest.fail("other bits")
+        assert_array_equal(result, expected)  # reports where they differ, unless both are NaN
+        pytest.fail("the bits differ")
 
 
 def launches_of(call, *arguments, **options):
-    """What a call gives, and how many launches it takes."""
+    """A call's result, and its number of launches."""
     before = smemkit.launches()
     result = call(*arguments, **options)
     return result, smemkit.launches() - before
 
 
-def check(call, *operands, cut=True, **options):
-    """A call gives the same bits in parts of all sizes as whole; `cut`: whether any of them shows in the number of
-    launches, or None."""
+def check(call, *operands, split=True, **options):
+    """Checks that a call gives the same bits whole and in parts of all sizes. `split`: whether parts increase the
+    number of launches; None if they may."""
     with parts_of(WHOLE):
         expected, launches = launches_of(call, *operands, **options)
-    most = 0
+    most_launches = 0
     for n in PARTS:
         with parts_of(n):
             result, count = launches_of(call, *operands, **options)
         assert_same_bits(result, expected)
-        most = max(most, count)
-    assert cut is None or (most > launches) is cut
+        most_launches = max(most_launches, count)
+    assert split is None or (most_launches > launches) is split
     return expected
 
 
@@ -90,7 +90,7 @@ def unaligned(x):
     return memory
 
 
-LAYOUTS = {  # the same elements as they may lie
+LAYOUTS = {  # the same elements in several layouts
     "C": lambda x: x,
     "F": np.asfortranarray,
     "strided": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
@@ -102,7 +102,7 @@ LAYOUTS = {  # the same elements as they may lie
     "unaligned": unaligned,
     "moved": lambda x: np.moveaxis(np.moveaxis(x, 0, -1).copy(), -1, 0),
 }
-BROADCAST_LAYOUTS = {  # others, which lie in the same place
+BROADCAST_LAYOUTS = {  # elements that share memory
     "row": lambda x: np.broadcast_to(x[:1], x.shape),
     "column": lambda x: np.broadcast_to(x[..., :1], x.shape),
     "one": lambda x: np.broadcast_to(x.flat[0], x.shape),
@@ -113,13 +113,13 @@ BROADCAST_LAYOUTS = {  # others, which lie in the same place
 EACH_LAYOUT = pytest.mark.parametrize("layout", [*LAYOUTS, *BROADCAST_LAYOUTS])
 
 
-def lay(x, layout):
+def with_layout(x, layout):
     return (LAYOUTS | BROADCAST_LAYOUTS)[layout](x)
 
 
 # ---- matmul -----------------------------------------------------------------------------------------------------
 
-PRODUCTS = [  # shapes, and whether they are cut; None: it does not show
+PRODUCTS = [  # shapes, and whether the call is split; None: the number of launches does not show it
     ((70, 33), (33, 50), True),
     ((257, 5), (5, 3), True),
     ((64, 64), (64, 64), True),
@@ -133,7 +133,7 @@ PRODUCTS = [  # shapes, and whether they are cut; None: it does not show
     ((5, 33, 30), (30, 20), True),
     ((5, 1, 30), (1, 30, 20), True),
     ((33, 30), (5, 30, 20), True),
-    ((4, 1, 20, 30), (3, 30, 20), None),  # a launch a matrix of a either way
+    ((4, 1, 20, 30), (3, 30, 20), None),  # one launch per matrix of a, split or not
     ((2, 3, 33, 7), (2, 1, 7, 65), True),
     ((1, 3, 3, 7), (2, 1, 7, 5), None),
     ((7, 8, 9), (9,), True),
@@ -148,10 +148,10 @@ PRODUCTS = [  # shapes, and whether they are cut; None: it does not show
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("a", "b", "cut"), PRODUCTS, ids=str)
+@pytest.mark.parametrize(("a", "b", "split"), PRODUCTS, ids=str)
 @pytest.mark.covering(1)
-def test_products(device, a, b, cut, dtype):
-    check(smemkit.matmul, random(a, dtype), random(b, dtype, 9), device=device, cut=cut)
+def test_products(device, a, b, split, dtype):
+    check(smemkit.matmul, random(a, dtype), random(b, dtype, 9), device=device, split=split)
 
 
 @EACH_LAYOUT
@@ -159,11 +159,11 @@ def test_products(device, a, b, cut, dtype):
 def test_products_of_every_layout(device, shape, layout):
     x, y = random(shape, "float32"), random(shape, "float32", 9)
     if layout == "overlapping" and x.ndim > 2:
-        pytest.skip("a matrix")
-    y = y[..., : lay(x, layout).shape[-1], :]
-    check(smemkit.matmul, lay(x, layout), y, device=device)
-    check(smemkit.matmul, np.swapaxes(lay(x, layout), -1, -2)[..., :40, :], x[..., :, :9], device=device)
-    check(smemkit.matmul, x[..., : lay(y, layout).shape[-2]], lay(y, layout), device=device)
+        pytest.skip("needs a matrix")
+    y = y[..., : with_layout(x, layout).shape[-1], :]
+    check(smemkit.matmul, with_layout(x, layout), y, device=device)
+    check(smemkit.matmul, np.swapaxes(with_layout(x, layout), -1, -2)[..., :40, :], x[..., :, :9], device=device)
+    check(smemkit.matmul, x[..., : with_layout(y, layout).shape[-2]], with_layout(y, layout), device=device)
 
 
 @pytest.mark.parametrize(
@@ -193,17 +193,17 @@ def test_products_of_other_dtypes(device, dtypes, options):
 # ---- reduce -----------------------------------------------------------------------------------------------------
 
 OPS = ["sum", "prod", "min", "max", "mean", "var", "std", "any", "all", "argmin", "argmax", "count_nonzero"]
-REDUCTIONS = [  # shape, axis, and whether they are cut
+REDUCTIONS = [  # shape, axis, and whether the call is split
     ((30_000,), None, True),
     ((50_000,), 0, True),
-    ((3000,), None, None),  # a chunk, or two, is the whole row
+    ((3000,), None, None),  # one or two chunks are the whole row
     ((70, 90), None, None),
     ((300, 180), None, True),
-    ((70, 90), 0, None),  # by chunks, where the rows that are made one allow it
+    ((70, 90), 0, None),  # by chunks, if the fold allows it
     ((70, 90), 1, True),
     ((7, 900), 0, True),
     ((70, 900), 0, True),
-    ((700, 9), 0, None),  # too narrow, and no chunks
+    ((700, 9), 0, None),  # too narrow, and without chunks
     ((40_000, 3), 0, None),
     ((9, 700), 1, True),
     ((2, 3000), 1, True),
@@ -229,21 +229,21 @@ TUPLE_AXES = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "axis", "cut"), REDUCTIONS, ids=str)
+@pytest.mark.parametrize(("shape", "axis", "split"), REDUCTIONS, ids=str)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.covering(1)
-def test_reductions(device, op, shape, axis, cut):
+def test_reductions(device, op, shape, axis, split):
     x = random(shape, "float64" if op in ("mean", "argmax") else "float32")
-    result = check(smemkit.reduce, x, op, axis, device=device, cut=cut)
+    result = check(smemkit.reduce, x, op, axis, device=device, split=split)
     if op in ("min", "max", "any", "all", "argmin", "argmax", "count_nonzero"):
         assert_array_equal(result, getattr(np, op)(x, axis))
 
 
-@pytest.mark.parametrize(("shape", "axis", "cut"), TUPLE_AXES, ids=str)
+@pytest.mark.parametrize(("shape", "axis", "split"), TUPLE_AXES, ids=str)
 @pytest.mark.parametrize("op", ["sum", "min", "var"])
-def test_reductions_of_several_axes(device, op, shape, axis, cut):
+def test_reductions_of_several_axes(device, op, shape, axis, split):
     x = random(shape, "float64")
-    result = check(smemkit.reduce, x, op, axis, keepdims=op != "sum", device=device, cut=cut)
+    result = check(smemkit.reduce, x, op, axis, keepdims=op != "sum", device=device, split=split)
     np.testing.assert_allclose(result, getattr(np, op)(x, axis, keepdims=op != "sum"), rtol=1e-12, atol=1e-12)
 
 
@@ -254,8 +254,8 @@ def test_reductions_of_several_axes(device, op, shape, axis, cut):
     ids=str,
 )
 @pytest.mark.covering(1)
-def test_partial_sums_are_those_of_one_launch(device, shape, axis, dtype):
-    """The sum of a row whose elements come in parts: any other order of the additions would give other bits."""
+def test_partial_sums_are_the_same_as_in_one_launch(device, shape, axis, dtype):
+    """Reductions of rows whose elements are split into parts. Another order of the additions would change bits."""
     x = random(shape, dtype) * np.exp(5 * random(shape, dtype, 5))
     with parts_of(WHOLE):
         expected = [smemkit.reduce(x, op, axis, device=device) for op in ("sum", "mean", "var", "argmin")]
@@ -267,7 +267,7 @@ def test_partial_sums_are_those_of_one_launch(device, shape, axis, dtype):
 
 @pytest.mark.parametrize("kernel", [None, "columns"])
 def test_columns_are_split_into_chunks(device, kernel):
-    """Between two of which others come: their partial results, and tickets, are kept."""
+    """Several launches share partial results and counters, with other chunks in between."""
     x = random((40_000, 3), "float32") * np.exp(5 * random((40_000, 3), "float32", 5))
     for op in ("sum", "mean", "var", "argmin"):
         with parts_of(WHOLE):
@@ -294,17 +294,17 @@ def test_rows_are_split_into_parts(device):
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)], ids=str)
 @pytest.mark.covering(1)
 def test_reductions_of_every_layout(device, axis, layout):
-    x = lay(random((180, 110), "float32"), layout)
+    x = with_layout(random((180, 110), "float32"), layout)
     for op in ("sum", "argmax", "std"):
         if op != "argmax" or not isinstance(axis, tuple):
-            check(smemkit.reduce, x, op, axis, device=device, cut=True if layout == "C" and axis != 0 else None)
+            check(smemkit.reduce, x, op, axis, device=device, split=True if layout == "C" and axis != 0 else None)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("axis", [0, 1, 2, (0, 2), (1, 2)], ids=str)
 def test_reductions_of_every_layout_in_three_dimensions(device, axis, layout):
-    cut = True if layout == "C" and axis != 0 else None
-    check(smemkit.sum, lay(random((12, 30, 20), "float32"), layout), axis, device=device, cut=cut)
+    split = True if layout == "C" and axis != 0 else None
+    check(smemkit.sum, with_layout(random((12, 30, 20), "float32"), layout), axis, device=device, split=split)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "bool", "float16", "complex64", "bfloat16"])
@@ -312,15 +312,15 @@ def test_reductions_of_every_layout_in_three_dimensions(device, axis, layout):
 def test_reductions_of_other_dtypes(device, dtype):
     x = random((700, 170), "float32").astype(dtype)
     for axis in (None, 0, 1):
-        cut = axis != 0 or None
-        check(smemkit.reduce, x, "sum", axis, device=device, cut=cut)
-        check(smemkit.reduce, x, "prod", axis, dtype="complex128", initial=3, device=device, cut=cut)
-        check(smemkit.reduce, x, "max", axis, initial=1, device=device, cut=cut)
+        split = axis != 0 or None
+        check(smemkit.reduce, x, "sum", axis, device=device, split=split)
+        check(smemkit.reduce, x, "prod", axis, dtype="complex128", initial=3, device=device, split=split)
+        check(smemkit.reduce, x, "max", axis, initial=1, device=device, split=split)
 
 
 # ---- transpose and convert --------------------------------------------------------------------------------------
 
-TURNS = [  # shape, axes, and whether float32 is cut
+PERMUTATIONS = [  # shape, axes, and whether float32 is split
     ((70, 90), None, False),  # the parts of a row would be too short
     ((700, 300), None, True),
     ((700, 9), None, True),
@@ -341,11 +341,11 @@ TURNS = [  # shape, axes, and whether float32 is cut
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "complex128"])
-@pytest.mark.parametrize(("shape", "axes", "cut"), TURNS, ids=str)
+@pytest.mark.parametrize(("shape", "axes", "split"), PERMUTATIONS, ids=str)
 @pytest.mark.covering(1)
-def test_transpositions(device, shape, axes, cut, dtype):
+def test_transpositions(device, shape, axes, split, dtype):
     x = random(shape, dtype)
-    result = check(smemkit.transpose, x, axes, device=device, cut=cut if dtype == "float32" else None)
+    result = check(smemkit.transpose, x, axes, device=device, split=split if dtype == "float32" else None)
     assert_array_equal(result, np.transpose(x, axes))
 
 
@@ -355,11 +355,11 @@ def test_transpositions(device, shape, axes, cut, dtype):
 def test_transpositions_of_every_layout(device, shape, layout):
     x = random(shape, "float32")
     if layout == "overlapping" and x.ndim > 2:
-        pytest.skip("a matrix")
-    x = lay(x, layout)
+        pytest.skip("needs a matrix")
+    x = with_layout(x, layout)
     for axes in itertools.permutations(range(x.ndim)):
-        cut = True if layout == "C" and shape == (3, 270) and axes == (1, 0) else None
-        result = check(smemkit.transpose, x, axes, device=device, cut=cut)
+        split = True if layout == "C" and shape == (3, 270) and axes == (1, 0) else None
+        result = check(smemkit.transpose, x, axes, device=device, split=split)
         assert_array_equal(result, np.transpose(x, axes))
         assert result.dtype == x.dtype
 
@@ -368,7 +368,7 @@ def test_transpositions_of_every_layout(device, shape, layout):
 @pytest.mark.parametrize("dtype", [None, "float64", "int16", "complex64", "bool"])
 @pytest.mark.covering(1, most=5)
 def test_conversions(device, dtype, layout):
-    x = lay(random((90, 70), "float32"), layout)
+    x = with_layout(random((90, 70), "float32"), layout)
     result = check(smemkit.convert, x, dtype, device=device)
     assert_array_equal(result, x.astype(dtype or x.dtype))
 
@@ -377,15 +377,15 @@ def test_conversions(device, dtype, layout):
 @pytest.mark.covering(most=4)
 def test_conversions_of_every_shape(device, shape):
     x = random(shape, "float64")
-    cut = x.size > 1
-    assert_array_equal(check(smemkit.convert, x, "float32", device=device, cut=cut), x.astype("float32"))
-    assert_array_equal(check(smemkit.convert, swapped(x), device=device, cut=cut), x)
+    split = x.size > 1
+    assert_array_equal(check(smemkit.convert, x, "float32", device=device, split=split), x.astype("float32"))
+    assert_array_equal(check(smemkit.convert, swapped(x), device=device, split=split), x)
 
 
 @EACH_LAYOUT
 @pytest.mark.covering(most=6)
 def test_arrays_are_made_in_parts(device, layout):
-    x = lay(random((90, 70), "float32"), layout)
+    x = with_layout(random((90, 70), "float32"), layout)
     for dtype in (None, "float64", "int8"):
         for n in (*PARTS, WHOLE):
             with parts_of(n):
@@ -464,7 +464,7 @@ CALLS = {
     "long rows": lambda x, **options: smemkit.sum(np.tile(x[:9], 10), 1, keepdims=True, block_size=32, **options),
     "transpose": lambda x, **options: smemkit.transpose(x, **options),
     "permutation": lambda x, **options: smemkit.transpose(x.reshape(9, 10, 70), (1, 0, 2), **options),
-    "turn": lambda x, **options: smemkit.transpose(x.reshape(9, 10, 70), (2, 1, 0), **options),
+    "reversed axes": lambda x, **options: smemkit.transpose(x.reshape(9, 10, 70), (2, 1, 0), **options),
     "convert": lambda x, **options: smemkit.convert(x, **options),
 }
 
@@ -493,10 +493,10 @@ def test_out(device, name, out):
 
 @pytest.mark.parametrize("layout", ["C", "strided", "swapped"])
 @pytest.mark.parametrize("name", CALLS)
-def test_out_on_the_device_is_no_business_of_the_hosts(device, name, layout):
-    x = on(device, lay(random((90, 70), "float32"), "strided" if layout == "swapped" else layout))
+def test_out_on_the_device_is_not_split(device, name, layout):
+    x = on(device, with_layout(random((90, 70), "float32"), "strided" if layout == "swapped" else layout))
     if name in ("sum of all", "long rows"):
-        pytest.skip("their operand is NumPy's")
+        pytest.skip("their operand is a NumPy array")
     with parts_of(WHOLE):
         expected = CALLS[name](x).numpy()
     target = on(device, poison(expected.shape, expected.dtype))
@@ -505,9 +505,9 @@ def test_out_on_the_device_is_no_business_of_the_hosts(device, name, layout):
     assert_same_bits(target.numpy(), expected)
 
 
-OVERLAPPING_CALLS = {  # what is computed of x into a part of x
-    "rows turned round": lambda x, **o: smemkit.convert(x[:, ::-1], out=x, **o),
-    "columns turned round": lambda x, **o: smemkit.convert(x[::-1], out=x, **o),
+OVERLAPPING_CALLS = {  # calls whose `out` overlaps their operand x
+    "rows reversed": lambda x, **o: smemkit.convert(x[:, ::-1], out=x, **o),
+    "columns reversed": lambda x, **o: smemkit.convert(x[::-1], out=x, **o),
     "one to the right": lambda x, **o: smemkit.convert(x[:, :-1], out=x[:, 1:], **o),
     "one down": lambda x, **o: smemkit.convert(x[:-1], out=x[1:], **o),
     "one up": lambda x, **o: smemkit.convert(x[1:], out=x[:-1], **o),
@@ -521,7 +521,7 @@ OVERLAPPING_CALLS = {  # what is computed of x into a part of x
     "sums into a row": lambda x, **o: smemkit.sum(x, 0, out=x[3], **o),
     "sums into a column": lambda x, **o: smemkit.sum(x, 1, out=x[:, 3], **o),
     "sum into an element": lambda x, **o: smemkit.sum(x, out=x[5:6, 5].reshape(()), block_size=32, **o),
-    "no sums at all": lambda x, **o: smemkit.sum(x, (), out=x[::-1], **o),
+    "sum over no axes": lambda x, **o: smemkit.sum(x, (), out=x[::-1], **o),
 }
 
 
@@ -529,14 +529,14 @@ OVERLAPPING_CALLS = {  # what is computed of x into a part of x
 @pytest.mark.covering(1)
 def test_out_that_overlaps_the_operand(device, name):
     original = random((70, 70), "float32")
-    apart = original.copy()
+    expected = original.copy()
     with parts_of(WHOLE):
-        OVERLAPPING_CALLS[name](apart, device=device)
+        OVERLAPPING_CALLS[name](expected, device=device)
     for n in PARTS:
         x = original.copy()
         with parts_of(n):
             OVERLAPPING_CALLS[name](x, device=device)
-        assert_same_bits(x, apart)
+        assert_same_bits(x, expected)
 
 
 def test_interleaved_views(device):
@@ -550,7 +550,7 @@ def test_interleaved_views(device):
         assert_array_equal(x[:, ::2], expected)
 
 
-# ---- anything ---------------------------------------------------------------------------------------------------
+# ---- random calls -----------------------------------------------------------------------------------------------
 
 LAYOUT = st.sampled_from([*LAYOUTS, "row", "column", "one"])
 LENGTH = st.one_of(st.integers(1, 9), st.sampled_from([16, 31, 32, 33, 65, 257, 300]))
@@ -565,7 +565,7 @@ def operands(draw, least=1, most=4):
     shape = draw(st.lists(LENGTH, min_size=least, max_size=most).filter(lambda s: np.prod(s) <= 40_000))
     x = random(shape, draw(st.sampled_from([*DTYPES, "int16"])))
     layout = draw(LAYOUT)
-    return lay(x, layout) if x.ndim > 1 or layout != "wide strides" else x
+    return with_layout(x, layout) if x.ndim > 1 or layout != "wide strides" else x
 
 
 def assert_same_bits_in_parts(n, call, *arguments, **options):
@@ -615,11 +615,11 @@ def test_any_product(device, data):
     m, k, n = (data.draw(st.one_of(st.integers(1, 9), st.sampled_from([31, 33, 64, 70, 130]))) for _ in range(3))
     shapes = [[*(data.draw(st.sampled_from([1, b])) for b in batch), *s] for s in ((m, k), (k, n))]
     dtype = data.draw(st.sampled_from(DTYPES))
-    x, y = (lay(random(shape, dtype, i), data.draw(LAYOUT)) for i, shape in enumerate(shapes))
+    x, y = (with_layout(random(shape, dtype, i), data.draw(LAYOUT)) for i, shape in enumerate(shapes))
     assert_same_bits_in_parts(data.draw(PART), smemkit.matmul, x, y, device=device)
 
 
-# ---- what fails half-way ----------------------------------------------------------------------------------------
+# ---- failures half-way ------------------------------------------------------------------------------------------
 
 IN_PART = "out has been written in part"
 
@@ -632,12 +632,12 @@ def failing_allocation(n):
 
 
 def fail_each_allocation(device, call, make_out, is_untouched):
-    """The first allocation of a call in parts fails, then the second, … until none does. Yields whether something
-    had been written."""
-    gc.collect()  # Arrays of other tests, which would go at any time
+    """Makes the first allocation of a call in parts fail, then the second, … until the call succeeds. Yields
+    whether the message says that `out` has been written."""
+    gc.collect()  # other tests' Arrays, which would be released at any time
     for n in itertools.count(1):
         out = make_out()
-        living = _core.allocations()
+        allocations = _core.allocations()
         with failing_allocation(n), parts_of(4000):
             try:
                 call(out)
@@ -645,8 +645,8 @@ def fail_each_allocation(device, call, make_out, is_untouched):
                 message = str(error)
             else:
                 return
-        assert _core.allocations() == living
-        assert "as a test wants it" in message
+        assert _core.allocations() == allocations
+        assert "for a test" in message
         assert (IN_PART in message) is not is_untouched(out)
         yield IN_PART in message
 
@@ -657,7 +657,7 @@ def fail_each_allocation(device, call, make_out, is_untouched):
 def test_out_of_memory_reports_partial_out(device, name, out):
     x = random((90, 70), "float32")
     like = CALLS[name](x, device=device)
-    told = list(
+    reported = list(
         fail_each_allocation(
             device,
             lambda target: CALLS[name](x, device=device, out=target),
@@ -665,17 +665,17 @@ def test_out_of_memory_reports_partial_out(device, name, out):
             is_poison,
         )
     )
-    assert told[0] is False
-    if not name.startswith("sum") and name != "transpose":  # which are small
-        assert True in told
-    assert told == sorted(told)  # never less
+    assert reported[0] is False
+    if not name.startswith("sum") and name != "transpose":  # these are small
+        assert True in reported
+    assert reported == sorted(reported)  # no later failure finds `out` unwritten again
     assert_array_equal(CALLS[name](x, device=device), like)
 
 
 @pytest.mark.parametrize("name", OVERLAPPING_CALLS)
 def test_overlapping_out_is_untouched_on_failure(device, name):
     original = random((70, 70), "float32")
-    told = list(
+    reported = list(
         fail_each_allocation(
             device,
             lambda x: OVERLAPPING_CALLS[name](x, device=device),
@@ -683,13 +683,13 @@ def test_overlapping_out_is_untouched_on_failure(device, name):
             lambda x: np.array_equal(x, original),
         )
     )
-    assert told  # at least one has failed
-    assert not any(told)
+    assert reported  # at least one has failed
+    assert not any(reported)
 
 
 def test_out_on_the_device_reports_partial_writes(device):
     x = random((90, 70), ">f4")
-    told = list(
+    reported = list(
         fail_each_allocation(
             device,
             lambda out: out.__setitem__(slice(None), x),
@@ -697,7 +697,7 @@ def test_out_on_the_device_reports_partial_writes(device):
             lambda out: is_poison(out.numpy()),
         )
     )
-    assert told
+    assert reported
 
 
 def test_errors_without_out_do_not_mention_it(device):
@@ -710,14 +710,14 @@ def test_errors_without_out_do_not_mention_it(device):
     gc.collect()
     for call in calls:
         for n in itertools.count(1):
-            living = _core.allocations()
+            allocations = _core.allocations()
             with failing_allocation(n), parts_of(1000):
                 try:
                     call()
                     break
                 except smemkit.OutOfMemoryError as error:
                     assert IN_PART not in str(error)
-            assert _core.allocations() == living
+            assert _core.allocations() == allocations
         assert n > 3
 
 
@@ -726,21 +726,21 @@ import numpy, signal, smemkit, sys
 from smemkit import _core
 
 device, n, k = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-signal.signal(signal.SIGINT, signal.default_int_handler)  # the background job of a shell ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT
 if device == "cpu":
     _core.set_part_bytes(1 << 14)
 x = numpy.ones((n, k), numpy.float32)
 out = numpy.full((n, n), numpy.nan, numpy.float32)
-living = _core.allocations()
+allocations = _core.allocations()
 print("begins", flush=True)
 try:
     smemkit.matmul(x, x.T, kernel="naive", out=out, device=device)
 except KeyboardInterrupt as error:
-    told = str(error)
+    message = str(error)
     print("interrupted", flush=True)
-assert _core.allocations() == living
+assert _core.allocations() == allocations
 done = ~numpy.isnan(out)
-assert told == ("out has been written in part" if done.any() else "")
+assert message == ("out has been written in part" if done.any() else "")
 assert (out[done] == k).all()
 assert not done.all()
 assert smemkit.sum(x[:2], device=device) == 2 * k
@@ -767,13 +767,13 @@ def test_ctrl_c_ends_a_call_in_parts_and_the_next_one_works(device):
             process.kill()
 
 
-# ---- several at once, and the time it takes ---------------------------------------------------------------------
+# ---- threads, and times -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [(32 << 20) + 1, (77 << 20) + 4321])
 @pytest.mark.covering(most=1)
 def test_large_copies_at_once(device, n):
-    """More than pinned memory has room for, of lengths that nothing divides."""
+    """Copies of more bytes than pinned memory holds, with odd lengths."""
     hosts = [np.random.default_rng(seed).integers(0, 256, n, np.uint8) for seed in range(3)]
 
     def copy(i):
@@ -784,7 +784,7 @@ def test_large_copies_at_once(device, n):
 
 
 def test_eight_threads_call_in_parts(device):
-    scale = 1 if device == "cpu" else 40  # so large that GPUs' crews are at work
+    scale = 1 if device == "cpu" else 40  # large enough for a GPU's copy pool
     x = [random((90 * scale, 70 * scale), "float32", i) for i in range(8)]
     calls = [
         lambda x, **o: smemkit.sum(x, device=device, **o),
@@ -798,10 +798,10 @@ def test_eight_threads_call_in_parts(device):
         expected = [[call(one) for call in calls] for one in x]
 
     def work(i):
-        for turn in range(4):
+        for iteration in range(4):
             for j in range(len(calls)):
                 which = (i + j) % len(calls)
-                assert_same_bits(calls[which](x[(i + turn) % 8]), expected[(i + turn) % 8][which])
+                assert_same_bits(calls[which](x[(i + iteration) % 8]), expected[(i + iteration) % 8][which])
 
     with parts_of(1000 if device == "cpu" else 0):
         in_threads(8, work)
@@ -815,12 +815,12 @@ def test_timed_counts_the_parts(device, n):
             _, timing = smemkit.timed(call, x, device=device)
             parts = timing.upload, timing.kernel, timing.download
             assert min(parts) > 0
-            assert max(parts) <= 2 * timing.total  # a part's upload begins while the one before is worked on
+            assert max(parts) <= 2 * timing.total  # a part's upload begins while the previous part is computed
             assert timing.overlap == max(0, sum(parts) - timing.total)
 
 
 def test_timed_counts_the_parts_of_every_matrix(device):
-    """Four parts of each of six: in three slots, which begin anew with each matrix."""
+    """Six matrices of four parts each: the pipeline's three slots start anew with each matrix."""
     a, b = random((6, 1024, 128), "float32"), random((6, 128, 128), "float32")
     with parts_of(256 * 128 * 4):
         (_, launches), timing = smemkit.timed(launches_of, smemkit.matmul, a, b, device=device)
@@ -829,12 +829,12 @@ def test_timed_counts_the_parts_of_every_matrix(device):
     assert timing.kernel >= 0.75 * timing.total or device != "cpu"
 
 
-# ---- what a GPU has no room for ---------------------------------------------------------------------------------
+# ---- operands larger than GPU memory ----------------------------------------------------------------------------
 
 
 @pytest.fixture
 def ballast(device):
-    """Fills the device but for about a GiB, when it is called."""
+    """A function that fills the device's memory except for about one GiB."""
     kept = []
 
     def fill():
@@ -869,38 +869,38 @@ LARGE = {
 @pytest.mark.parametrize("name", LARGE)
 def test_operands_larger_than_gpu_memory(device, large, ballast, name):
     x, call = large, LARGE[name]
-    roomy = call(x, device=device)
+    expected = call(x, device=device)
     rows, columns = np.s_[:3], np.s_[-3:]
     if name == "transpose":
-        assert_array_equal(roomy[columns], x[:, columns].T)
+        assert_array_equal(expected[columns], x[:, columns].T)
     elif name == "sum of rows":
-        np.testing.assert_allclose(roomy[rows], x[rows].sum(1, dtype=np.float64), rtol=1e-6)
+        np.testing.assert_allclose(expected[rows], x[rows].sum(1, dtype=np.float64), rtol=1e-6)
     elif name == "sum of columns":
-        np.testing.assert_allclose(roomy[columns], x[:, columns].sum(0, dtype=np.float64), rtol=1e-6)
+        np.testing.assert_allclose(expected[columns], x[:, columns].sum(0, dtype=np.float64), rtol=1e-6)
     ballast()
-    assert_same_bits(call(x, device=device), roomy)
+    assert_same_bits(call(x, device=device), expected)
 
 
 @GPU
 def test_products_larger_than_gpu_memory(device, ballast):
     rng = np.random.default_rng(0)
     a, b = rng.random((512, 20_000), np.float32), rng.random((20_000, 30_000), np.float32)  # b: 2.4 GB
-    roomy, back = smemkit.matmul(a, b, device=device), smemkit.matmul(b.T, a.T, device=device)
+    expected, transposed = smemkit.matmul(a, b, device=device), smemkit.matmul(b.T, a.T, device=device)
     some = a[:4].astype(np.float64) @ b[:, -50:].astype(np.float64)
-    np.testing.assert_allclose(roomy[:4, -50:], some, rtol=20_002 * 2.0**-24)
-    np.testing.assert_allclose(back[-50:, :4], some.T, rtol=20_002 * 2.0**-24)
+    np.testing.assert_allclose(expected[:4, -50:], some, rtol=20_002 * 2.0**-24)
+    np.testing.assert_allclose(transposed[-50:, :4], some.T, rtol=20_002 * 2.0**-24)
     ballast()
-    assert_same_bits(smemkit.matmul(a, b, device=device), roomy)
-    assert_same_bits(smemkit.matmul(b.T, a.T, device=device), back)
+    assert_same_bits(smemkit.matmul(a, b, device=device), expected)
+    assert_same_bits(smemkit.matmul(b.T, a.T, device=device), transposed)
 
 
 @GPU
 def test_unsplittable_calls_raise_out_of_memory(device, large, ballast):
     ballast()
-    living = _core.allocations()
+    allocations = _core.allocations()
     with pytest.raises(smemkit.OutOfMemoryError, match=r"out of memory on cuda:0: \d+ bytes"):
         smemkit.add_one(large, device=device)
-    assert _core.allocations() == living
+    assert _core.allocations() == allocations
     assert smemkit.sum(np.ones(10), device=device) == 10
 
 
@@ -933,45 +933,45 @@ def test_pinned_memory(device, shape):
 def test_pinned_memory_may_change_after_the_call(device):
     torch = pytest.importorskip("torch")
     x = torch.empty((5000, 5000), dtype=torch.float32, pin_memory=True).numpy()
-    for turn in range(5):
-        x[...] = turn
+    for iteration in range(5):
+        x[...] = iteration
         array = smemkit.asarray(x, device=device)
         x[...] = -1
-        assert (array.numpy() == turn).all()
+        assert (array.numpy() == iteration).all()
 
 
 @GPU
 @pytest.mark.parametrize("name", ["sum", "sum of columns", "transpose"])
-def test_the_time_of_parts_on_a_gpu(device, large, name):
-    LARGE[name](large, device=device)  # the crews start
+def test_times_of_parts_on_a_gpu(device, large, name):
+    LARGE[name](large, device=device)  # starts the copy pool's threads
     _, timing = smemkit.timed(LARGE[name], large, device=device)
     parts = timing.upload, timing.kernel, timing.download
     assert min(parts) > 0
     assert max(parts) <= timing.total
     assert sum(parts) >= 0.3 * timing.total
-    if name == "transpose":  # up and down at once
+    if name == "transpose":  # uploads and downloads overlap
         assert timing.overlap > 0
-        assert "side by side" in str(timing)
+        assert "overlapped" in str(timing)
 
 
 @GPU
 def test_parts_wait_for_memory_that_is_still_in_use(device):
-    """The second part is small, and goes to the other stream, where nothing else waits for the product."""
+    """The second part is small, and runs on the other stream, where nothing else waits for the product."""
     a, b = random((2100, 256), "float32"), random((256, 256), "float32", seed=1)
     expected, large = (
         smemkit.matmul(a, b, device=device),
         smemkit.asarray(random((4000, 4000), "float32"), device=device),
     )
     for _ in range(5):
-        smemkit.matmul(large, large)  # is given up while it is computed: its memory is the next to be taken
+        smemkit.matmul(large, large)  # released while it is computed: its memory is allocated next
         assert_same_bits(smemkit.matmul(a, b, device=device), expected)
 
 
 @GPU
 def test_overlapping_kernel_times_count_once(device):
     a = random((3000, 3000), "float32")
-    there = smemkit.asarray(a, device=device)
-    whole = min(smemkit.timed(smemkit.matmul, there, there)[1].kernel for _ in range(3))
+    array = smemkit.asarray(a, device=device)
+    whole = min(smemkit.timed(smemkit.matmul, array, array)[1].kernel for _ in range(3))
     (_, launches), timing = smemkit.timed(launches_of, smemkit.matmul, a, a, device=device)
     assert launches > 2
-    assert 0.7 * whole <= timing.kernel <= timing.total  # each waits for the one before, in its time
+    assert 0.7 * whole <= timing.kernel <= timing.total  # a kernel's waits count once

@@ -1,5 +1,5 @@
-"""The reductions that kernel=None takes, of rows and of columns: shapes around every border of their plan, errors
-within their bounds on bad data, and the same bits wherever the elements lie."""
+"""The production kernels of reduce, on rows and columns: shapes around every threshold of the policy and the work
+split, error bounds on ill-conditioned data, and bits that do not depend on addresses."""
 
 import contextlib
 import itertools
@@ -20,12 +20,12 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 ROWS = [  # reduced along axis 1
     (3, 1),
     (700, 2),
-    (5000, 3),  # a row a thread
+    (5000, 3),  # one thread per row
     (4001, 7),
     (3000, 24),
     (2999, 33),
     (2113, 128),
-    (560_000, 1),  # several rows a thread, one after the other
+    (560_000, 1),  # several rows per thread, one after the other
     (300, 5),
     (9, 15),
     (9, 16),
@@ -34,15 +34,15 @@ ROWS = [  # reduced along axis 1
     (40, 127),
     (40, 128),
     (40, 129),
-    (2200, 140),  # some lanes of a warp a row
+    (2200, 140),  # some lanes of a warp per row
     (2113, 131),
     (2112, 301),
     (7, 1025),
-    (1, 4096),  # a block
+    (1, 4096),  # one block per row
     (1, 4097),
     (530, 6001),
-    (1057, 4180),  # or a warp, by operation and dtype
-    (3, 20_011),  # several
+    (1057, 4180),  # or one warp, depending on op and dtype
+    (3, 20_011),  # several blocks per row
     (1, 100_003),
 ]
 COLUMNS = [  # along axis 0
@@ -65,7 +65,7 @@ COLUMNS = [  # along axis 0
     (2, 6400),
     (3, 6404),
     (4, 6401),
-    (3, 203_000),  # a thread a vector, from top to bottom
+    (3, 203_000),  # one thread per vector, over all rows
     (3, 203_001),
     (2, 815_000),
     (19, 203_000),
@@ -85,7 +85,7 @@ OPS = ["sum", "min", "max", "any", "all", "argmin", "argmax", "count_nonzero", "
 
 
 def exact(op, x, axis):
-    """What integers reduce to, in float64 where NumPy would round on the way."""
+    """NumPy's reduction of integers, in float64 where NumPy would round intermediate results."""
     wide = op in ("mean", "var") or (op == "sum" and x.dtype.kind in "fV")
     return getattr(np, op)(x.astype(np.float64) if wide else x, axis=axis)
 
@@ -94,7 +94,7 @@ def exact(op, x, axis):
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 @pytest.mark.covering(1, most=36)
-def test_every_geometry(device, kernel, dtype, shape, axis):
+def test_shapes_around_thresholds(device, kernel, dtype, shape, axis):
     x = integers(shape, dtype, seed=math.prod(shape))
     array = on(device, x)
     for op in OPS:
@@ -117,11 +117,11 @@ def test_every_dtype(device, kernel, dtype):
             assert_array_equal(result, expected.astype(result.dtype), err_msg=f"{op} of {shape}")
 
 
-# ---- where a NaN stands, where the first of equals stands -------------------------------------------------------
+# ---- positions of NaNs and of the first of equals ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64"])
-def test_nans_and_the_first_of_equals(device, dtype):
+def test_min_max_argmin_and_argmax_with_nans(device, dtype):
     for n in (40, 1000, 20_000):
         for where in (0, 1, n // 2, n - 1):
             x = integers(n, dtype)
@@ -134,9 +134,9 @@ def test_nans_and_the_first_of_equals(device, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float32"])
-def test_the_first_of_equals(device, dtype):
-    end = np.inf if np.dtype(dtype).kind == "f" else None
-    for value in (1, *([end, -end] if end else [])):
+def test_argmin_and_argmax_return_the_first_of_equals(device, dtype):
+    infinity = np.inf if np.dtype(dtype).kind == "f" else None
+    for value in (1, *([infinity, -infinity] if infinity else [])):
         x = np.full((3, 9000), value, dtype)
         for op, axis in itertools.product(("argmin", "argmax"), (None, 0, 1)):
             assert not np.any(smemkit.asnumpy(smemkit.reduce(on(device, x), op, axis)))
@@ -146,7 +146,7 @@ def test_the_first_of_equals(device, dtype):
 
 
 def ill_conditioned_data(n):
-    """Numbers that are hard to add up."""
+    """Yields a name and numbers whose sum or variance is ill-conditioned."""
     rng = np.random.default_rng(n)
     yield "one sign", rng.uniform(0, 1, n)
     yield "far from zero", 1e4 + rng.standard_normal(n)
@@ -169,21 +169,21 @@ def test_sums_are_within_their_bounds(device, dtype, n):
         values = x.astype(np.float64)
         total, magnitude = math.fsum(values), math.fsum(np.abs(values))
         if dtype == "float64":
-            most = 2 * (math.ceil(math.log2(n)) + 8) * 2.0**-53 * magnitude
+            bound = 2 * (math.ceil(math.log2(n)) + 8) * 2.0**-53 * magnitude
         elif dtype == "float32":
-            most = ulp(total, dtype) / 2 + n * 2.0**-53 * magnitude
+            bound = ulp(total, dtype) / 2 + n * 2.0**-53 * magnitude
         else:
-            most = ulp(total, dtype) / 2 + 2 * math.ceil(math.log2(n)) * 2.0**-24 * magnitude
+            bound = ulp(total, dtype) / 2 + 2 * math.ceil(math.log2(n)) * 2.0**-24 * magnitude
         if dtype == "float16" and abs(total) > 65_000:
             continue
-        crosswise = np.ascontiguousarray(np.broadcast_to(x[:, None], (n, 3)))
-        sums = [smemkit.sum(on(device, x)).item(), *map(float, smemkit.sum(on(device, crosswise), 0).numpy())]
+        columns = np.ascontiguousarray(np.broadcast_to(x[:, None], (n, 3)))
+        sums = [smemkit.sum(on(device, x)).item(), *map(float, smemkit.sum(on(device, columns), 0).numpy())]
         for result in sums:
-            assert abs(Fraction(float(result)) - Fraction(total)) <= Fraction(most), name
+            assert abs(Fraction(float(result)) - Fraction(total)) <= Fraction(bound), name
 
 
 def test_float64_sum_error_does_not_grow_with_length(device):
-    """Each of the small ones is half an ulp of the sum, or less: added one by one they would all be lost."""
+    """Each small element is at most half an ulp of the sum: added one by one, they would all be lost."""
     for axis, shape in ((0, (100_000, 2)), (1, (2, 100_000))):
         x = np.full(shape, 2.0**-53)
         x[(0, slice(None)) if axis == 0 else (slice(None), 0)] = 1
@@ -242,8 +242,8 @@ def test_variances_of_small_integers_round_once_or_twice(device, dtype):
 # ---- bits -------------------------------------------------------------------------------------------------------
 
 
-def rough(shape, dtype):
-    """Numbers whose sums depend on the order in which they are added up."""
+def order_sensitive(shape, dtype):
+    """Numbers whose sums depend on the order of the additions."""
     rng = np.random.default_rng(5)
     return (rng.standard_normal(shape) * np.exp(4 * rng.standard_normal(shape))).astype(dtype)
 
@@ -256,7 +256,7 @@ BITS = ["sum", "mean", "var", "prod", "argmin", "max"]
     ("shape", "axis"), [((30_001,), 0), ((5, 4001), 1), ((300, 37), 1), ((3000, 5), 0), ((60, 400), 0)], ids=str
 )
 def test_bits_do_not_depend_on_the_address(device, dtype, shape, axis):
-    x = np.abs(rough(shape, "float32")).clip(0, 200).astype(dtype)
+    x = np.abs(order_sensitive(shape, "float32")).clip(0, 200).astype(dtype)
     expected = {op: smemkit.reduce(on(device, x), op, axis).numpy().tobytes() for op in BITS}
     for offset in range(1, 16 // x.dtype.itemsize if x.dtype.itemsize < 16 else 1):
         memory = on(device, np.concatenate([x.ravel()[:offset], x.ravel(), x.ravel()[:3]]))
@@ -268,8 +268,8 @@ def test_bits_do_not_depend_on_the_address(device, dtype, shape, axis):
 VIEWS = {
     "columns left out": lambda x: x[:, 5:-5],
     "every other row": lambda x: x[::2],
-    "turned": lambda x: x.T,
-    "turned, columns left out": lambda x: x[3:-7].T,
+    "transposed": lambda x: x.T,
+    "transposed, columns left out": lambda x: x[3:-7].T,
 }
 
 
@@ -278,21 +278,21 @@ VIEWS = {
 @pytest.mark.covering(1)
 def test_strided_rows_are_not_copied(device, name, dtype):
     for shape in ((300, 270), (41, 1033), (2000, 23)):
-        x = rough(shape, "float32").clip(-100, 100).astype(dtype)
+        x = order_sensitive(shape, "float32").clip(-100, 100).astype(dtype)
         array, view = VIEWS[name](on(device, x)), VIEWS[name](x)
         for axis, op in itertools.product((0, 1), ("sum", "max", "var", "argmax")):
             expected = smemkit.reduce(on(device, np.ascontiguousarray(view)), op, axis).numpy()
             out = on(device, poison(expected.shape, expected.dtype))
             with launching(1) if min(shape) > 30 else contextlib.nullcontext():  # narrow ones are copied
                 smemkit.reduce(array, op, axis, out=out)
-            if name.startswith("turned"):  # as it lies, which is another order of the additions
+            if name.startswith("transposed"):  # the native layout has another order of the additions
                 np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5 if dtype == "float32" else 1e-11)
             else:
                 assert out.numpy().tobytes() == expected.tobytes()
 
 
 def test_concurrent_threads_have_separate_counters(device):
-    x = on(device, rough(60_000, "float32"))
+    x = on(device, order_sensitive(60_000, "float32"))
     expected = smemkit.sum(x).item()
     results = []
 
@@ -304,7 +304,7 @@ def test_concurrent_threads_have_separate_counters(device):
 
 
 def test_more_streams_than_cached_counters(device):
-    x = on(device, rough(60_000, "float32"))
+    x = on(device, order_sensitive(60_000, "float32"))
     expected = smemkit.sum(x).item()
     for _ in range(80):
         with smemkit.Stream(device=device):
@@ -313,7 +313,7 @@ def test_more_streams_than_cached_counters(device):
 
 @pytest.mark.parametrize("width", [203_001, 203_004])
 def test_strided_whole_columns_are_not_copied(device, width):
-    """Rows that begin at a multiple of a vector, whether or not they end at one; nothing behind is touched."""
+    """Rows begin at a multiple of a vector, and end at one or not. Nothing behind `out` is written."""
     memory = integers((7, 203_008), "float32")
     view, expected = on(device, memory)[:, :width], memory[:, :width].sum(0)
     out = on(device, np.full(width + 8, 7, np.float32))
@@ -324,7 +324,7 @@ def test_strided_whole_columns_are_not_copied(device, width):
 
 
 def test_long_whole_columns(device):
-    """They have smaller blocks, whose number is another one than that of their threads."""
+    """Long columns take smaller blocks, and so more of them."""
     x = np.resize(integers(1009 * 811, "int8"), (513, 811_008))
     array = on(device, x)
     for op in times(("min", "sum"), ("sum",)):
@@ -345,11 +345,11 @@ def test_long_whole_columns(device):
     ],
 )
 def test_repeated_inter_block_reductions(device, op, dtype, n):
-    """As many as a GPU has room for, or more, whose states are a word or several; launches that follow at once, of
-    two arrays in turn, so that what one of them leaves behind would show in the next."""
+    """As many blocks as fit on a GPU at once, or more, with states of one or several words. Launches on two arrays
+    alternate without a pause, so that stale partial results of one would show in the other."""
     n = n if device != "cpu" else n // 50
     hosts = integers((n,), dtype), integers((n,), dtype, seed=1) + np.ones(1, dtype)
-    hosts[0][n // 2], hosts[1][n - 5] = 100, 50  # the greatest are not the first block's
+    hosts[0][n // 2], hosts[1][n - 5] = 100, 50  # the maxima are not in the first block
     arrays = [on(device, host) for host in hosts]
     results = [smemkit.reduce(arrays[i % 2], op) for i in range(20)]
     for host, of_host in zip(hosts, (results[::2], results[1::2]), strict=True):
@@ -360,9 +360,9 @@ def test_repeated_inter_block_reductions(device, op, dtype, n):
         np.testing.assert_allclose(of_host[0].numpy(), getattr(np, op)(wide), rtol=2e-7)
 
 
-# ---- the plan ---------------------------------------------------------------------------------------------------
+# ---- kernel choice ----------------------------------------------------------------------------------------------
 
-KERNEL_CHOICES = [  # shape, axis, the rung, its kernel, and whether a row or a tile of columns has several blocks
+KERNEL_CHOICES = [  # shape, axis, kernel=, __global__ function, and whether several blocks share a row or tile
     ((1000,), 0, None, "reduce_rows", False),
     ((16_000,), 0, None, "reduce_rows", False),
     ((100_000,), 0, None, "reduce_rows", True),
@@ -397,19 +397,19 @@ KERNEL_CHOICES = [  # shape, axis, the rung, its kernel, and whether a row or a 
 ]
 
 
-@pytest.mark.parametrize(("shape", "axis", "rung", "kernel", "split"), KERNEL_CHOICES, ids=str)
+@pytest.mark.parametrize(("shape", "axis", "kernel", "function", "split"), KERNEL_CHOICES, ids=str)
 @pytest.mark.covering(most=5)
-def test_kernel_choice_passes_the_checker(shape, axis, rung, kernel, split):
-    """One launch, of the kernel for the shape; no fault, whole sectors, hardly a bank conflict. Where an element
-    is read at a time, a sector comes several times, and twice where vectors lie apart."""
-    report = smemkit.check(smemkit.sum, np.ones(shape, np.float32), axis, kernel=rung, blocks="all")
+def test_kernel_choice_passes_the_checker(shape, axis, kernel, function, split):
+    """One launch, of the kernel for the shape, without faults, with whole sectors and few bank conflicts. Kernels
+    that load single elements read a sector several times; those whose vectors are not adjacent, twice."""
+    report = smemkit.check(smemkit.sum, np.ones(shape, np.float32), axis, kernel=kernel, blocks="all")
     (launch,) = report.launches
     assert report.ok, report
-    assert launch.kernel.split("<")[0] == kernel
+    assert launch.kernel.split("<")[0] == function
     assert (launch.grid[1] > 1) is split
     loads = [line for line in launch.lines if line.space == "global" and line.access == "load"]
-    several = {"reduce_small_columns": 8 if axis else 3, "reduce_rowwise": 8, "reduce_rows_in_registers": 2}
-    most = several.get(kernel, 1.25)
+    sector_reads = {"reduce_small_columns": 8 if axis else 3, "reduce_rowwise": 8, "reduce_rows_in_registers": 2}
+    most = sector_reads.get(function, 1.25)
     assert sum(line.sectors for line in loads) <= most * sum(line.ideal_sectors for line in loads)
     shared = [line for line in launch.lines if line.space == "shared"]
     assert sum(line.conflicts for line in shared) <= 0.25 * sum(line.wavefronts for line in shared)
@@ -417,7 +417,7 @@ def test_kernel_choice_passes_the_checker(shape, axis, rung, kernel, split):
 
 @pytest.mark.parametrize(("n", "blocks"), [(4180, 133), (4096, 1057), (8192, 1057)])
 def test_warp_per_row_if_a_block_would_idle(n, blocks):
-    """Eight rows a block, whose threads would load four vectors more for 21 that are left over; else one."""
+    """Eight rows per block if a block per row would need another round of loads for 21 vectors; otherwise one."""
     report = smemkit.check(smemkit.sum, np.ones((1057, n), np.int32), 1)
     assert report.ok, report
     assert report.launches[0].grid == (blocks, 1, 1)
@@ -425,7 +425,7 @@ def test_warp_per_row_if_a_block_would_idle(n, blocks):
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_shortest_rows_are_not_copied(device, dtype):
-    """A thread each has them, or some, if they are dense; else they are not brought together first for it."""
+    """A thread takes one or several contiguous rows. Strided rows are not made contiguous for that."""
     whole = (integers((30_000, 4), dtype) / 7).astype(dtype)
     for x in (np.ascontiguousarray(whole[:, :3]), whole[:, :3]):
         array = on(device, whole)[:, :3] if x.base is whole else on(device, x)
@@ -435,7 +435,7 @@ def test_shortest_rows_are_not_copied(device, dtype):
 
 
 def assert_address_independent(device, shape, dtype, axis, gap):
-    """Results are right, and their bits do not tell where x and `out` lay."""
+    """Checks the results, and that their bits do not depend on the addresses of x and `out`."""
     x = integers(shape, dtype)
     if x.dtype.kind in "fV":
         x = (x / (7 + np.arange(shape[-1]) % 13)).astype(dtype)
@@ -475,7 +475,7 @@ def test_shortest_rows_at_any_address(device, dtype, n):
 @pytest.mark.parametrize("rows", [2, 3, 4, 5])
 @pytest.mark.covering(1)
 def test_few_rows_at_any_address(device, dtype, rows):
-    """Of two matrices, with so many columns that five rows are whole columns, too."""
+    """Two matrices with so many columns that five rows take the kernel for whole columns."""
     width = 26_000 * 16 // np.dtype(dtype).itemsize
     assert_address_independent(device, (2, rows, width), dtype, 1, 16)
 
@@ -497,15 +497,15 @@ def test_vectorized_results_in_parts_and_with_initial(device, shape, axis):
 )
 @pytest.mark.covering(1)
 def test_other_operations_pass_the_checker(op, shape, axis):
-    for dtype, rung in itertools.product(("int8", "float64"), (None, "columns") if axis == 0 else (None,)):
-        report = smemkit.check(smemkit.reduce, integers(shape, dtype), op, axis, kernel=rung)
+    for dtype, kernel in itertools.product(("int8", "float64"), (None, "columns") if axis == 0 else (None,)):
+        report = smemkit.check(smemkit.reduce, integers(shape, dtype), op, axis, kernel=kernel)
         assert report.ok, report
 
 
 @pytest.mark.parametrize("kernel", ["columns", "small_columns"])
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16"])
 def test_small_integer_sums_do_not_overflow(device, dtype, kernel):
-    """They are added in 32 bits, for as many rows as these hold the sum of."""
+    """The kernels add them in 32 bits, for as many rows as 32 bits hold the sum of."""
     low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     for value in (low, high):
         for shape in ((140_000, 2), (140_000, 5), (20_000, 64)):
@@ -526,7 +526,7 @@ def test_bool_is_any_nonzero_byte(device):
 @pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
 @pytest.mark.covering(most=2)
 def test_dtype_float64_accumulates_in_float64(device, dtype, axis):
-    """Numbers of which a few bits more than single precision hold the sum, or double precision without care."""
+    """The sums take a few bits more than float32 has, or fit float64 without compensated summation."""
     x = np.zeros((2200, 4096), dtype)
     x[:, ::512] = 1
     x[:, 1::512] = 2.0**-24

@@ -1,4 +1,4 @@
-"""plan(): what a call would launch, held against what it does launch."""
+"""plan(): the launches that it reports, compared with those of the call."""
 
 import threading
 
@@ -14,7 +14,7 @@ X = numbered((70, 90), "float32")
 CALLS = {
     "matmul": lambda **kw: ("matmul", (X, X.T), kw),
     "a batch": lambda **kw: ("matmul", (X.reshape(3, 1, 21, 100), X.reshape(3, 100, 21)), kw),
-    "wider": lambda **kw: ("matmul", (X, X.T.astype(">f8")), kw),
+    "mixed dtypes": lambda **kw: ("matmul", (X, X.T.astype(">f8")), kw),
     "sum of all": lambda **kw: (smemkit.sum, (X.repeat(30, 0),), kw),
     "sum of columns": lambda **kw: (smemkit.sum, (X, 0), kw),
     "tree": lambda **kw: (smemkit.sum, (X, 1), {"block_size": 32, **kw}),
@@ -22,12 +22,12 @@ CALLS = {
     "argmax": lambda **kw: ("reduce", (X, "argmax", 1), {"kernel": "rowwise", **kw}),
     "transpose": lambda **kw: ("transpose", (X,), kw),
     "permutation": lambda **kw: ("transpose", (X.reshape(7, 10, 90), (1, 0, 2)), kw),
-    "no movement": lambda **kw: ("transpose", (X, (0, 1)), kw),
+    "identity permutation": lambda **kw: ("transpose", (X, (0, 1)), kw),
     "convert": lambda **kw: ("convert", (X[:, ::-2], "int8"), kw),
     "reverse": lambda **kw: ("reverse", (X.ravel(),), kw),
     "add_one": lambda **kw: ("add_one", (X,), kw),
     "sequential": lambda **kw: ("sum", (X,), {**kw, "kernel": "sequential", "device": "cpu"}),
-    "nothing": lambda **kw: ("sum", (X[:0],), kw),
+    "no elements": lambda **kw: ("sum", (X[:0],), kw),
 }
 
 
@@ -71,14 +71,14 @@ def test_plan_has_the_launches_of_the_call(device, name, n):
         (CALLS["argmax"](), ["reduce rowwise"]),
         (CALLS["transpose"](), ["transpose tiles"]),
         (("transpose", (X,), {"pad": 2}), ["transpose padded, tile 32, pad 2"]),
-        (CALLS["no movement"](), ["transpose small"]),
-        (CALLS["nothing"](), ["no launch"]),
+        (CALLS["identity permutation"](), ["transpose small"]),
+        (CALLS["no elements"](), ["no launch"]),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
 def test_plan_str(device, call, expected):
     op, args, kw = call
-    with parts_of(1 << 30):  # as much as there is
+    with parts_of(1 << 30):  # the whole call in one part
         assert str(smemkit.plan(op, *args, device=device, **kw)).splitlines() == expected
 
 
@@ -88,7 +88,7 @@ def test_arrays_of_the_device(device):
         plan = smemkit.plan("transpose", x, out=out)
     assert plan.kernels == ("tiles",)
     assert_array_equal(out.numpy(), poison((90, 70), "float32"))
-    smemkit.transpose(x, out=out)  # which is not taken for the call that was planned
+    smemkit.transpose(x, out=out)  # the dry run must not count as an earlier launch
     assert_array_equal(out.numpy(), X.T)
     assert_array_equal(smemkit.sum(x, 0).numpy(), X.sum(0))
 
@@ -107,14 +107,14 @@ def test_plan_does_not_write_out(device, shape, n):
 def test_plan_raises_like_the_operation(device):
     with pytest.raises(ValueError, match=r"^x1, x2: expected shapes"):
         smemkit.plan("matmul", X, X, device=device)
-    with launching(1):  # the calls after it are done
+    with launching(1):  # later calls do launch
         assert smemkit.sum(np.ones(5, np.float32), device=device) == 5
 
 
 def test_plan_ignores_other_threads(device):
     results = []
 
-    def elsewhere():
+    def sum_in_another_thread():
         thread = threading.Thread(
             target=lambda: results.append(smemkit.sum(np.ones(5, np.float32), device=device))
         )
@@ -122,7 +122,7 @@ def test_plan_ignores_other_threads(device):
         thread.join()
 
     with launching(1):
-        assert smemkit.plan(elsewhere).launches == ()
+        assert smemkit.plan(sum_in_another_thread).launches == ()
     assert results == [5]
 
 
@@ -134,7 +134,7 @@ def test_plan_rejects_unknown_operations():
 @pytest.mark.parametrize("precision", ["highest", "high", "medium"])
 def test_plan_reports_the_precision(device, precision):
     plan = smemkit.plan("matmul", X, X.T.copy(), precision=precision, device=device)
-    assert plan.precision == plan.launches[0].precision == "highest"  # whatever is asked for: no kernel has less
+    assert plan.precision == plan.launches[0].precision == "highest"  # no kernel has a lower precision
     assert str(plan).endswith(", precision highest")
     expected = X.astype(np.float64) @ X.T.astype(np.float64)
     result = smemkit.matmul(X, X.T.copy(), precision=precision, device=device)

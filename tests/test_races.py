@@ -1,4 +1,4 @@
-"""Races on one word whose accesses come in an order that hides one of them, unless the shadow memory keeps it."""
+"""Races on one word, in orders of accesses that hide the race unless the shadow memory keeps the right ones."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ SCHEDULES = ("serial", "lockstep", "random")
 SHARED = "__global__ void k(int *y) {{ __shared__ int s; const int t = threadIdx.x, w = t / 32; {} }}"
 ZEROED = "if (t == 0) s = 0; __syncthreads(); "
 
-# The statements of a block of 128 threads on a shared word, and the hazards of which one must be found.
+# The body of a kernel with 128 threads and one shared word, and hazards, at least one of which must be found.
 RACES = {
     "an atomic after a store": ("if (t == 0) s = 0; atomicAdd(&s, 1);", {"WAW"}),
     "an atomic after a volatile store": ("if (t == 0) *(volatile int *)&s = 0; atomicAdd(&s, 1);", {"WAW"}),
@@ -42,7 +42,7 @@ RIGHT = {
     + 'if (w < 3) y[t] = s; asm volatile("bar.sync 1, 128;" ::: "memory"); if (t == 96) s = 5;',
     "a store after atomics and loads": ZEROED
     + "atomicAdd(&s, 1); __syncthreads(); y[t] = s; __syncthreads(); if (t == 5) s = 0;",
-    "a warp's own word": "__shared__ int a[4]; if (t % 32 == 0) a[w] = 0; __syncwarp(); atomicAdd(&a[w], 1);"
+    "a word per warp": "__shared__ int a[4]; if (t % 32 == 0) a[w] = 0; __syncwarp(); atomicAdd(&a[w], 1);"
     "__syncwarp(); y[t] = a[w];",
 }
 
@@ -69,7 +69,7 @@ def test_a_race_is_found_under_each_schedule(name):
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_ordered_accesses_are_no_race(name):
+def test_ordered_accesses_are_not_a_race(name):
     for schedule in SCHEDULES:
         assert not hazards(SHARED.format(RIGHT[name]), 1, 128, schedule), schedule
 
@@ -82,7 +82,7 @@ def test_an_atomic_after_a_store_in_global_memory(grid, block):
 
 
 def test_many_warps_access_one_word():
-    """More than the shadow memory keeps of a word in global memory: what is kept is enough."""
+    """More accesses to a word of global memory than the shadow memory keeps: those that it keeps show the race."""
     source = """
 __global__ void k(int *y)
 {
@@ -111,7 +111,7 @@ __global__ void k(int *y)
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_cumulativity_through_block_fences(threads, workers):
-    """Thread 32 hands a number to thread 0, by a fence of the block alone; thread 1 hands it to another block."""
+    """Thread 32 passes a number to thread 0, whose fence is block-wide; thread 1 passes it on to another block."""
     source = """
 __device__ int numbers[2], first, second;
 __global__ void k(int *y)
@@ -163,7 +163,7 @@ __global__ void k(int *y)
 
 
 def test_many_blocks_load_a_word_that_one_stores():
-    """Of the loads of a word in global memory few are kept; of more blocks than the one that stores."""
+    """Shadow memory keeps few loads of a word of global memory, but from more blocks than the storing one."""
     body = "y[1 + t] = y[0]; __syncthreads(); if (blockIdx.x == {}) y[0] = 1;"
     source = "__global__ void k(int *y) {{ const int t = threadIdx.x + blockDim.x * blockIdx.x; {} }}"
     for block in (0, 5, 15):

@@ -1,4 +1,4 @@
-"""What was recorded on GPUs: one function looks it up, and all that show it show the same numbers."""
+"""Results recorded on GPUs: one function looks them up; demo, ladders, README and notebooks show the same."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from smemkit import demo, records
 from smemkit.ladder import BIG
 from smemkit.timing import format_number
 
-NAMES = {"matmul": 1000, "reduce": 1, "transpose": 1}  # what the demo's numbers are multiplied by
+DEMO_FACTORS = {"matmul": 1000, "reduce": 1, "transpose": 1}  # factor from recorded values to the demo's
 
 
 def row(kernel, value, case="8192 x 8192", **changes):
@@ -42,7 +42,7 @@ def test_select_by_problem_and_options():
     found = records.select(REPORT, "transpose", (8192, 8192))
     values = {
         name: found.row(name)["value"] for name in ("unpadded", "padded", "naive", None)
-    }  # neither the first one nor the largest
+    }  # default options, not the first row or the largest value
     assert values == {"unpadded": 2.0, "padded": 4.0, "naive": 0.5, None: 5.0}
     assert found.row("unpadded", tile=16)["value"] == 3.0
     assert found.row("padded", pad=0)["value"] == 1.0
@@ -56,38 +56,40 @@ def test_faster_options_are_reported():
     found = records.select(REPORT, "transpose", (8192, 8192))
     options, faster = found.faster("unpadded")
     assert (options, faster["value"]) == ("tile 16", 3.0)
-    assert found.faster("padded") is None  # by a fortieth
+    assert found.faster("padded") is None  # 4.1 is not enough above 4.0
     assert found.faster("naive") is found.faster("swizzled") is None
 
 
 @pytest.mark.parametrize("op", BIG)
-def test_the_demo_the_ladder_and_the_readme_show_the_same(cpu_ladders, op):
+def test_demo_ladder_and_readme_show_the_same_numbers(cpu_ladders, op):
     (reference,) = records.recorded(op, BIG[op])
     (shown,) = (ladder for ladder in demo.recorded() if ladder.op == op)
-    climbed = cpu_ladders[op]
+    cpu_ladder = cpu_ladders[op]
     (line,) = re.findall(rf"^\| {op} .*`.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
     in_readme = dict(re.findall(r"`(\w+)` ([\d.,]+\d)", line))
     assert in_readme
-    for rung in climbed.rungs:
+    for rung in cpu_ladder.rungs:
         record = reference.row(rung.name)
         assert (rung.recorded is None) == (record is None)
         if not record:
             continue
         (speed,) = (r.speed for r in shown.rungs if r.label == rung.name)
-        assert rung.recorded.value == record["value"] == pytest.approx(speed / NAMES[op])
+        assert rung.recorded.value == record["value"] == pytest.approx(speed / DEMO_FACTORS[op])
         assert in_readme.get(rung.name, format_number(record["value"])) == format_number(record["value"])
         others = [r for r in shown.rungs if r.info.name == rung.name and r.options]
         if faster := reference.faster(rung.name):
             options, best = faster
-            assert [(r.options, r.speed / NAMES[op]) for r in others] == [(options, pytest.approx(best["value"]))]
+            assert [(r.options, r.speed / DEMO_FACTORS[op]) for r in others] == [
+                (options, pytest.approx(best["value"]))
+            ]
             number = format_number(best["value"])
-            assert f"with {options}, {rung.name} is recorded at {number} {climbed.unit}." in climbed.notes
+            assert f"with {options}, {rung.name} is recorded at {number} {cpu_ladder.unit}." in cpu_ladder.notes
             assert rung.name not in in_readme or f"({options}: {number})" in line
         else:
             assert not others
 
 
-def test_the_notebooks_take_their_numbers_from_there():
+def test_notebooks_look_up_recorded_numbers():
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text())["cells"]
         code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
@@ -95,7 +97,7 @@ def test_the_notebooks_take_their_numbers_from_there():
         assert "recorded()" not in code or "rung.label" in code, path
 
 
-def test_what_a_notebook_says_of_padding_is_what_was_recorded():
+def test_padding_speeds_in_the_notebook_are_the_recorded_ones():
     (reference,) = records.recorded("transpose", BIG["transpose"])
     text = (ROOT / "notebooks" / "30_transpose.ipynb").read_text()
     unpadded, padded = reference.row("unpadded")["value"], reference.row("padded")["value"]

@@ -14,27 +14,27 @@ OPS = ["sum", "min", "max"]
 SHAPES = [1, 2, 31, 32, 33, 255, 256, 257, 1009, 1025, 65_537, (7, 11, 13), (1, 1), ()]
 
 
-def numpys(op, x):
+def numpy_result(op, x):
     """NumPy's result, in its dtype."""
     return getattr(np, op)(x)
 
 
-def reduced(kernel, device, x, op):
-    """The result as an array of NumPy, from a poisoned output."""
-    out = on(device, poison((), numpys(op, x).dtype))
+def kernel_result(kernel, device, x, op):
+    """The kernel's result in an output that was poisoned before."""
+    out = on(device, poison((), numpy_result(op, x).dtype))
     with launching(1):
         assert kernel(on(device, x), op, out=out) is out
     return out.numpy()
 
 
-def wild(n):
-    """Random numbers of both signs and of many magnitudes."""
+def random_magnitudes(n):
+    """Random numbers of both signs and many magnitudes."""
     rng = np.random.default_rng(n)
     return (rng.standard_normal(n) * 10 ** rng.uniform(-4, 4, n)).astype(np.float32)
 
 
 def bound(kernel, x, result):
-    """What is promised of kernel=None; for a rung that was named, float32's in any order."""
+    """The error bound of kernel=None; for a named rung, that of a float32 sum in any order."""
     magnitude = math.fsum(np.abs(x))
     if kernel.default:
         return np.spacing(np.abs(result)).astype(float) / 2 + x.size * 2.0**-53 * magnitude
@@ -47,16 +47,16 @@ def bound(kernel, x, result):
 @pytest.mark.covering
 def test_small_integers_are_exact(device, kernel, op, shape):
     x = integers(shape, kernel.dtype)
-    result = reduced(kernel, device, x, op)
-    assert_array_equal(result, np.asarray(numpys(op, x.astype(int)), result.dtype))
+    result = kernel_result(kernel, device, x, op)
+    assert_array_equal(result, np.asarray(numpy_result(op, x.astype(int)), result.dtype))
 
 
-ONE_NUMBER_OPS = ["sum", "prod", "min", "max", "mean", "any", "all", "count_nonzero"]
-EVERY_OP = [*ONE_NUMBER_OPS, "var", "std", "argmin", "argmax"]
+OPS_ALONG_AXES = ["sum", "prod", "min", "max", "mean", "any", "all", "count_nonzero"]
+EVERY_OP = [*OPS_ALONG_AXES, "var", "std", "argmin", "argmax"]
 
 
 def expected(op, x):
-    """NumPy's result; where NumPy computes in 16 bits, the nearest of 16 bits."""
+    """NumPy's result; where NumPy computes in 16 bits, the float64 result rounded to 16 bits."""
     wide = op in ("mean", "var", "std", "prod") and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
     return getattr(np, op)(x.astype(np.float64)).astype(x.dtype) if wide else getattr(np, op)(x)
 
@@ -88,7 +88,7 @@ def test_every_op_of_every_dtype(device, kernel, op):
 
 
 @each_kernel("reduce")
-@pytest.mark.parametrize("op", ONE_NUMBER_OPS)
+@pytest.mark.parametrize("op", OPS_ALONG_AXES)
 @pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), (0, 1), (2, 1), ()], ids=str)
 @pytest.mark.covering
 def test_every_kernel_reduces_along_any_axes(device, kernel, op, axis):
@@ -132,24 +132,24 @@ def test_every_variant_guards_its_edges(device, kernel, op):
     for n in (1, block - 1, block, block + 1, 3 * block + 1, min(block**2, 65_536) + 1):
         x = integers(n, kernel.dtype) + (20 if op == "min" else -20 if op == "max" else 0)
         x = x.astype(kernel.dtype)
-        assert_array_equal(reduced(kernel, device, x, op), numpys(op, x), err_msg=f"n = {n}")
+        assert_array_equal(kernel_result(kernel, device, x, op), numpy_result(op, x), err_msg=f"n = {n}")
 
 
 @each_kernel("reduce", dtypes=["float32"])
 @pytest.mark.parametrize("n", [1, 7, 257, 10_007])
 def test_sums_of_random_numbers_are_within_their_bound(device, kernel, n):
-    x = wild(n)
-    result = reduced(kernel, device, x, "sum")
+    x = random_magnitudes(n)
+    result = kernel_result(kernel, device, x, "sum")
     assert abs(float(result) - math.fsum(x)) <= bound(kernel, x, result)
 
 
 def test_the_default_sum_rounds_once(device):
-    x = np.float32([2**24] + 999 * [1])  # to which float32 can add no 1
+    x = np.float32([2**24] + 999 * [1])  # in float32, adding 1 does not change 2**24
     assert smemkit.sum(x, device=device) == np.float32(2**24 + 999)
 
 
 def test_float32_sums_to_float64(device):
-    x = wild(10_007)
+    x = random_magnitudes(10_007)
     result = smemkit.sum(x, dtype=np.float64, device=device)
     assert type(result) is np.float64
     assert abs(result - math.fsum(x)) <= x.size * 2.0**-53 * math.fsum(np.abs(x))
@@ -177,7 +177,7 @@ def test_int32_sums_to_int64(device, kernel):
 def test_a_nan_is_never_lost(device, kernel, op, where):
     x = integers(601, np.float32)
     x[where] = np.nan
-    assert np.isnan(reduced(kernel, device, x, op))
+    assert np.isnan(kernel_result(kernel, device, x, op))
 
 
 @each_kernel("reduce")
@@ -188,18 +188,18 @@ def test_extreme_values_are_results(device, kernel, op):
     else:
         extremes = [2**31 - 1, -(2**31)]
     if kernel.row.name == "atomic" and device.startswith("cuda"):
-        extremes = [x for x in extremes if abs(x) > 1e-38]  # a GPU's atomicAdd of float32 takes subnormals for 0
-    for extreme in extremes:  # the padding of a block must not be seen among them
+        extremes = [x for x in extremes if abs(x) > 1e-38]  # a GPU's atomicAdd of float32 flushes subnormals to 0
+    for extreme in extremes:  # the padding of a block must not change the result
         x = np.full(33, extreme, kernel.dtype)
         with np.errstate(over="ignore"):
-            assert_array_equal(reduced(kernel, device, x, op), numpys(op, x), err_msg=str(extreme))
+            assert_array_equal(kernel_result(kernel, device, x, op), numpy_result(op, x), err_msg=str(extreme))
 
 
 @each_kernel("reduce")
 @pytest.mark.parametrize("op", OPS)
-def test_numpy_in_a_numpy_scalar_out(device, kernel, op):
+def test_numpy_in_numpy_scalar_out(device, kernel, op):
     x = integers(1009, kernel.dtype)
-    result, expected = kernel(x, op, device=device), numpys(op, x)
+    result, expected = kernel(x, op, device=device), numpy_result(op, x)
     assert type(result) is type(expected)
     assert result == expected
 
@@ -234,12 +234,12 @@ def test_all_axes_in_any_order(device, axis):
 @pytest.mark.parametrize("op", OPS)
 def test_sum_min_max_equal_reduce(device, op):
     x = integers(257, np.float32)
-    assert getattr(smemkit, op)(x, device=device) == smemkit.reduce(x, op, device=device) == numpys(op, x)
+    assert getattr(smemkit, op)(x, device=device) == smemkit.reduce(x, op, device=device) == numpy_result(op, x)
 
 
 @each_kernel("reduce")
 @pytest.mark.parametrize("shape", [0, (0, 3), (3, 0)], ids=str)
-def test_a_sum_of_nothing_is_zero_and_launches_nothing(device, kernel, shape):
+def test_an_empty_sum_is_zero_and_launches_nothing(device, kernel, shape):
     x = np.ones(shape, kernel.dtype)
     out = on(device, poison((), x.sum().dtype))
     with launching(0):
@@ -257,8 +257,8 @@ def test_array_in_array_out(device):
 @pytest.mark.parametrize(
     ("op", "x", "out"),
     [
-        ("sum", np.full(1000, 100, np.float16), "f4"),  # which float16 has not
-        ("prod", np.array([2**40, 2**40]), "f8"),  # nor int64 this
+        ("sum", np.full(1000, 100, np.float16), "f4"),  # 100 000 overflows float16
+        ("prod", np.array([2**40, 2**40]), "f8"),  # 2**80 overflows int64
         ("sum", np.full(1000, 0.1, np.float32), "f8"),
         ("sum", np.array([True, True]), "?"),
         ("sum", np.array([100, 100, 100], np.int8), "i8"),
@@ -267,7 +267,7 @@ def test_array_in_array_out(device):
         ("sum", np.full(1000, 100, np.float16), "c8"),
     ],
 )
-def test_sums_are_computed_in_the_dtype_of_out_too(device, op, x, out):
+def test_out_of_another_dtype_gives_numpys_result(device, op, x, out):
     wanted = getattr(np, op)(x, out=np.zeros((), out))
     result = getattr(smemkit, op)(x, out=np.zeros((), out), device=device)
     np.testing.assert_allclose(result, wanted, rtol=1e-12)
@@ -287,7 +287,7 @@ def test_the_operand_is_not_written(device):
 
 
 def test_the_same_bits_on_every_run(device):
-    x = wild(10_007)
+    x = random_magnitudes(10_007)
     first = smemkit.sum(x, device=device)
     for _ in range(5):
         assert smemkit.sum(x, device=device) == first

@@ -1,4 +1,4 @@
-"""What a reader finds in a report: as text, as HTML, as a figure, as JSON."""
+"""The contents of a report: as text, as HTML, as a figure, as JSON."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ ROW, COLUMN = number_of("tile[ty + j][tx] ="), number_of("= tile[tx][ty + j];")
 
 
 def flat(text):
-    """The text in one line, so that it does not matter where it was wrapped."""
+    """The text in one line, independent of its wrapping."""
     return " ".join(str(text).split())
 
 
@@ -41,7 +41,7 @@ def test_a_conflict_is_explained():
     assert text.endswith("Checked in 123 ms.")
 
 
-def test_the_numbers_stand_under_their_headings():
+def test_numbers_are_aligned_with_their_headings():
     lines = str(report()).split("\n")
     (heading,) = (line for line in lines if line.startswith(UNPADDED) and "requests" in line)
     (row,) = (line for line in lines if "shared load" in line)
@@ -89,7 +89,7 @@ def test_race_shows_both_lines():
     ),
     ids=lambda value: value.title if not isinstance(value, list) else "",
 )
-def test_every_fault_says_what_it_means_and_what_would_fix_it(fault, words):
+def test_every_fault_has_a_meaning_and_a_fix(fault, words):
     text = flat(report(halo([fault])))
     for word in words:
         assert word in text
@@ -133,7 +133,7 @@ def test_a_race_between_two_files():
     assert "between tile.h:3 and kernel.cu:10" in text
 
 
-def test_a_fault_whose_source_is_not_known_shows_its_line():
+def test_a_fault_without_source_text_shows_its_line():
     text = str(Report((halo([RACE]),), 1.0))
     assert "▸ 10 │ float left = s[threadIdx.x - 1]" in text
 
@@ -155,7 +155,7 @@ def test_launches_are_numbered():
     assert "no access to shared or global memory was counted" in text
 
 
-def test_what_was_checked():
+def test_number_of_checked_blocks():
     assert "; all blocks checked\n" in str(report())
     assert "its one block checked" in str(report(unpadded(blocks=1, blocks_checked=1)))
     assert "16 of 1,024 blocks checked" in str(report(unpadded(blocks_checked=16)))
@@ -185,15 +185,15 @@ def test_headline():
         (1_234_567_890, "1.23 G"),
     ],
 )
-def test_large_numbers_can_be_read(number, text):
+def test_large_numbers_are_abbreviated(number, text):
     assert format_count(number) == text
 
 
 HOSTILE_TEXT = "\x1b[31mred\x07\u202e λ 漢字漢字 <b>&amp;</b> " + "longer_than_a_line_" * 20
 
 
-def nasty():
-    """Names and texts such as nobody hopes for."""
+def hostile_report():
+    """A report with extreme names, texts and numbers."""
     line = LineReport(
         HOSTILE_TEXT,
         123456,
@@ -223,7 +223,7 @@ def nasty():
     return Report((launch, launch), 1e-9)
 
 
-@pytest.mark.parametrize("subject", [report(), report(halo()), report(unpadded(), halo()), nasty()])
+@pytest.mark.parametrize("subject", [report(), report(halo()), report(unpadded(), halo()), hostile_report()])
 def test_text_fits_and_has_no_control_characters(subject):
     for line in str(subject).split("\n"):
         assert cell_len(line) <= 100
@@ -242,7 +242,7 @@ def test_an_empty_report():
 # ---- the object ----
 
 
-def test_all_launches_together():
+def test_a_report_of_several_launches():
     both = report(unpadded(), halo())
     assert (len(both.launches), both.lines, both.faults) == (2, unpadded().lines, FAULTS)
     assert not both.ok
@@ -252,18 +252,18 @@ def test_all_launches_together():
 
 def test_repr_is_short():
     assert repr(report(halo([RACE]))) == "<Report 1 fault: race (RAW) at kernel.cu:10>"
-    assert len(repr(nasty())) < 250
+    assert len(repr(hostile_report())) < 250
 
 
 def test_it_is_frozen_and_can_be_copied():
     one = report(halo())
     with pytest.raises(AttributeError):
         one.seconds = 2
-    for twin in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one)), replace(one)):
-        assert (str(twin), twin.launches, twin.seconds) == (str(one), one.launches, one.seconds)
+    for duplicate in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one)), replace(one)):
+        assert (str(duplicate), duplicate.launches, duplicate.seconds) == (str(one), one.launches, one.seconds)
 
 
-def test_pytest_shows_all_of_it(tmp_path):
+def test_pytest_shows_the_whole_report(tmp_path):
     file = tmp_path / "test_kernel.py"
     file.write_text(
         f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom reports import *\n\n"
@@ -303,7 +303,7 @@ def test_to_dict_is_json_and_keeps_its_keys():
     assert one["threads"] == [[4, 0, 0], [3, 0, 0]]
 
 
-def test_numpys_numbers_become_json():
+def test_numpy_scalars_become_json():
     np = pytest.importorskip("numpy")
     line = replace(unpadded().lines[2], wavefronts=np.int64(7), example=(np.uint64(4), None))
     text = json.dumps(report(unpadded(lines=(line,))).to_dict())
@@ -315,7 +315,7 @@ def test_numpys_numbers_become_json():
 
 
 class Text(HTMLParser):
-    """The text of an HTML page, and whether its tags are in order."""
+    """Collects the text of an HTML page and asserts that its tags are balanced."""
 
     def __init__(self):
         super().__init__()
@@ -342,7 +342,7 @@ def read(html):
 
 
 @pytest.mark.parametrize(
-    "subject", [report(), report(halo()), report(unpadded(), halo()), nasty(), Report((), 0.0)]
+    "subject", [report(), report(halo()), report(unpadded(), halo()), hostile_report(), Report((), 0.0)]
 )
 def test_html_is_well_formed(subject):
     page = read(subject._repr_html_())
@@ -352,7 +352,7 @@ def test_html_is_well_formed(subject):
 
 
 def test_html_escapes_user_text():
-    html = nasty()._repr_html_()
+    html = hostile_report()._repr_html_()
     assert "&lt;b&gt;&amp;amp;&lt;/b&gt;" in html
     assert "<b>&amp;</b>" not in html
 
@@ -362,7 +362,7 @@ def test_html_has_the_source_and_its_numbers():
     text = "".join(read(html).text)
     for word in ("tile[ty + j][tx]", "__syncthreads();", "1,048,576", "pad the row to 33", COUNTS_NOTE):
         assert word in text
-    assert html.count("rgba(217,64,58,0.55)") == 4  # the 32-way line's numbers are as red as can be
+    assert html.count("rgba(217,64,58,0.55)") == 4  # the 32-way line's numbers have the strongest red
 
 
 def test_html_has_the_faults():
@@ -417,14 +417,14 @@ def test_plot():
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("subject", [report(halo()), nasty(), Report((), 0.0)])
+@pytest.mark.parametrize("subject", [report(halo()), hostile_report(), Report((), 0.0)])
 @pytest.mark.filterwarnings("ignore:Glyph")
-def test_plot_of_anything(subject):
+def test_plot_of_unusual_reports(subject):
     pytest.importorskip("matplotlib")
     assert subject.plot()._repr_png_().startswith(b"\x89PNG")
 
 
-def test_plot_says_what_it_needs(monkeypatch):
+def test_plot_without_matplotlib_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=re.escape("pip install 'smemkit[plot]'")):
         report().plot()

@@ -1,5 +1,5 @@
-"""Static __shared__ variables, wherever CUDA lets them be declared and used: the CPU device gives what a GPU
-gives, or an error that says why not; and no launch finds what an earlier one has left.
+"""Static __shared__ variables in all forms of declaration and use that CUDA allows: the CPU device gives a GPU's
+result, or an error with the reason; and no launch sees the shared memory of an earlier one.
 """
 
 import functools
@@ -13,13 +13,14 @@ from numpy.testing import assert_array_equal
 import smemkit
 
 KERNEL = "__global__ void k(int *x) {{ const int t = threadIdx.x; {} }}"
-OWN = "__shared__ int s[32]; s[t] = t; "
+FILLED_ARRAY = "__shared__ int s[32]; s[t] = t; "
 
-# name: what stands before the kernel, and in it; x[t] becomes 7 * (31 - t)
+# name: the code before the kernel, and the kernel's body; x[t] becomes 7 * (31 - t)
 RIGHT = {
-    "a lambda of the device, by copy": (
+    "a __device__ lambda that captures by copy": (
         "",
-        OWN + "auto f = [=] __device__ (int i) { return 7 * s[i]; }; s[t] = t; __syncthreads(); x[t] = f(31 - t);",
+        FILLED_ARRAY
+        + "auto f = [=] __device__ (int i) { return 7 * s[i]; }; s[t] = t; __syncthreads(); x[t] = f(31 - t);",
     ),
     "a lambda made before the array is written": (
         "",
@@ -46,16 +47,16 @@ RIGHT = {
         "__shared__ int s[32]; auto f = [=](int i) { auto g = [=] { return 7 * s[i]; }; return g(); };"
         "s[t] = t; __syncthreads(); x[t] = f(31 - t);",
     ),
-    "a lambda with a parameter of the name": (
+    "a lambda with a parameter of the same name": (
         "",
-        OWN + "__syncthreads(); auto f = [=](int s) { auto g = [=] { return 7 * s; }; return g(); };"
+        FILLED_ARRAY + "__syncthreads(); auto f = [=](int s) { auto g = [=] { return 7 * s; }; return g(); };"
         "x[t] = f(s[31 - t]);",
     ),
-    "a lambda with a variable of the name": (
+    "a lambda with a variable of the same name": (
         "",
-        OWN + "__syncthreads(); auto f = [=](int i) { int s = 7; return s * i; }; x[t] = f(s[31 - t]);",
+        FILLED_ARRAY + "__syncthreads(); auto f = [=](int i) { int s = 7; return s * i; }; x[t] = f(s[31 - t]);",
     ),
-    "an index after a space": ("", OWN + "__syncthreads(); x[t] = x [t] < s[31] ? 7 * s [31 - t] : 0;"),
+    "an index after a space": ("", FILLED_ARRAY + "__syncthreads(); x[t] = x [t] < s[31] ? 7 * s [31 - t] : 0;"),
     "a macro with arguments": (
         "#define TILE(T, n) __shared__ T n[32]\n",
         "TILE(int, s); auto f = [=](int i) { return 7 * s[i]; }; s[t] = t; __syncthreads(); x[t] = f(31 - t);",
@@ -69,21 +70,21 @@ RIGHT = {
         "__shared__ int s[32]; auto f = [=](int i) { return 7 * AT(i); };"
         "s[t] = t; __syncthreads(); x[t] = f(31 - t);",
     ),
-    "a file's variable": (
+    "a file-scope variable": (
         "__shared__ int s[32];\n#define AT(i) s[i]\n__device__ int f(int i) { return 7 * AT(i); }\n"
         "__device__ int g(int s) { return s; }\n",
         "s[t] = t; __syncthreads(); auto h = [=](int i) { return f(i) + 0 * s[i]; }; x[t] = g(h(31 - t));",
     ),
-    "a file's variable, and one of the name": (
+    "a file-scope variable, and a local one of the same name": (
         "__shared__ int s[32];\n__device__ int f(int i) { return s[i]; }\n"
         "__device__ void put(int t) { s[t] = 7 * t; }\n",
         "put(t); __syncthreads(); int s = f(31 - t); x[t] = s;",
     ),
-    "a namespace's variable": (
+    "a variable in a namespace": (
         "namespace a { __shared__ int s[32]; __device__ int f(int i) { return 7 * s[i]; } }\n",
         "a::s[t] = t; __syncthreads(); x[t] = a::f(31 - t);",
     ),
-    "a member function's": (
+    "a file-scope variable in a member function": (
         "__shared__ int s[32];\n"
         "template <int N> struct By { static __device__ int f(int i) { return N * s[i]; } };\n",
         "::s[t] = t; __syncthreads(); x[t] = By<7>::f(31 - t);",
@@ -137,7 +138,7 @@ def test_shared_variables_work_as_in_cuda(name):
             "s is a local variable here and a shared one further out: give them different names",
         ),
     ],
-    ids=["a macro for a whole file", "two variables of a name"],
+    ids=["a macro at file scope", "two variables of the same name"],
 )
 def test_ambiguous_shared_variables_are_rejected(before, body, message):
     with pytest.raises(smemkit.CompileError) as caught:
@@ -145,29 +146,29 @@ def test_ambiguous_shared_variables_are_rejected(before, body, message):
     assert message in str(caught.value)
 
 
-# ---- from launch to launch --------------------------------------------------------------------------------------
+# ---- successive launches ----------------------------------------------------------------------------------------
 
 FILE_SCOPE_KERNEL = "__shared__ int s[61];\n" + KERNEL.format(
     "s[t] = t; if (t == 0) s[61 + x[0]] = 1; x[t] = s[t];"
 )
 
 
-@pytest.mark.parametrize("beside", [0, 1])
-def test_launch_after_an_overrun_starts_clean(beside):
-    """Also where the variable is a file's: nothing of an earlier launch is left to be found."""
+@pytest.mark.parametrize("past_end", [0, 1])
+def test_launch_after_an_overrun_starts_clean(past_end):
+    """Also for a file-scope variable: no launch sees what an earlier one wrote."""
     k = kernel(FILE_SCOPE_KERNEL)
     for _ in range(2):
         with pytest.raises(
-            smemkit.Error, match=rf"{4 * beside} bytes past the end of the shared variable s of 244"
+            smemkit.Error, match=rf"{4 * past_end} bytes past the end of the shared variable s of 244"
         ):
-            k[1, 32](np.full(32, beside, np.int32))
+            k[1, 32](np.full(32, past_end, np.int32))
         x = np.full(32, -61, np.int32)
         k[1, 32](x)
         assert_array_equal(x, [1, *range(1, 32)])
 
 
 def test_unused_file_scope_variables_do_not_count():
-    """Of any number of files; and what counts towards 48 KB is what a kernel uses."""
+    """In any number of files; only the variables that a kernel uses count towards its 48 KB."""
     declared = " ".join(f"__shared__ int s{i}[300];" for i in range(40))
     used = " ".join(f"s{i}[t] = {i};" for i in range(40))
     for n in range(2):
@@ -175,12 +176,12 @@ def test_unused_file_scope_variables_do_not_count():
         kernel(declared + KERNEL.format(f"{used} x[t] = {n} + s39[t];"))[1, 32](x)
         assert_array_equal(x, n + 39)
     k = kernel("__shared__ int a[6000], b[7000];\n" + KERNEL.format("a[t] = b[t] = t;"))
-    for _ in range(2):  # the second one, too
+    for _ in range(2):  # also at the second launch
         with pytest.raises(smemkit.Error, match=r"too much static shared memory: 52000 bytes with [ab]"):
             k[1, 32](np.zeros(32, np.int32))
 
 
-# ---- without memory ---------------------------------------------------------------------------------------------
+# ---- out of memory ----------------------------------------------------------------------------------------------
 
 FAILING_MMAP_SOURCE = """
 #define _GNU_SOURCE
@@ -228,8 +229,8 @@ with smemkit.Device("cpu"):
     ("call", "least", "most", "message"),
     [
         ("protect", 1, 45056, "no memory for the shared memory of a block"),
-        ("map", 1 << 19, 1 << 24, "no memory for the checker"),  # the shadow of the dynamic array
-        ("map", 33 << 20, 1 << 32, "no memory for the checker"),  # that of static variables
+        ("map", 1 << 19, 1 << 24, "no memory for the checker"),  # shadow memory of the dynamic array
+        ("map", 33 << 20, 1 << 32, "no memory for the checker"),  # shadow memory of static variables
     ],
     ids=["the array", "the dynamic shadow", "the static shadow"],
 )

@@ -1,4 +1,4 @@
-"""Small calls again and again: what the next one like it takes over, and what must be its own."""
+"""Repeated small calls: what the launch cache may reuse, and what must be separate for each call."""
 
 import threading
 
@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 import smemkit
 
 on_gpu = pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mark.gpu)], indirect=True)
-TURNS = 40
+REPEATS = 40
 
 
 def empty(device, shape, dtype="float32"):
@@ -20,17 +20,17 @@ def empty(device, shape, dtype="float32"):
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("n", [1, 16, 33, 70])
 def test_cached_launches_use_their_own_operands(device, n, dtype):
-    """Everything is called before anything is looked at."""
-    a, b = ([integers((n, n), dtype, seed=seed + i) for i in range(TURNS)] for seed in (0, 100))
+    """All calls are made before any result is read."""
+    a, b = ([integers((n, n), dtype, seed=seed + i) for i in range(REPEATS)] for seed in (0, 100))
     arrays = [(on(device, x), on(device, y)) for x, y in zip(a, b, strict=True)]
-    products, turned = ([empty(device, (n, n), dtype) for _ in a] for _ in range(2))
+    products, transposed = ([empty(device, (n, n), dtype) for _ in a] for _ in range(2))
     sums = [empty(device, (), dtype) for _ in a]
     for _ in range(2):
-        for (x, y), product, other, total in zip(arrays, products, turned, sums, strict=True):
+        for (x, y), product, other, total in zip(arrays, products, transposed, sums, strict=True):
             smemkit.matmul(x, y, out=product)
             smemkit.transpose(x, out=other)
             smemkit.sum(y, out=total)
-    for x, y, product, other, total in zip(a, b, products, turned, sums, strict=True):
+    for x, y, product, other, total in zip(a, b, products, transposed, sums, strict=True):
         assert_array_equal(product.numpy(), x @ y)
         assert_array_equal(other.numpy(), x.T)
         assert_array_equal(total.numpy(), y.sum(dtype=dtype))
@@ -39,30 +39,30 @@ def test_cached_launches_use_their_own_operands(device, n, dtype):
 @pytest.mark.parametrize("n", [16, 300])
 @pytest.mark.covering(most=1)
 def test_dependent_small_and_large_launches(device, n):
-    """Small launches among large ones, each of which needs what the one before has made."""
-    turn = np.roll(np.eye(n, dtype=np.float32), 1, axis=0)
+    """Small launches among large ones; each needs the result of the one before."""
+    shift = np.roll(np.eye(n, dtype=np.float32), 1, axis=0)
     x, rows = on(device, integers((n, n), "float32")), empty(device, (n,))
-    y, a, expected = empty(device, (n, n)), on(device, turn), x.numpy()
-    for _ in range(TURNS):
+    y, a, expected = empty(device, (n, n)), on(device, shift), x.numpy()
+    for _ in range(REPEATS):
         smemkit.matmul(a, x, out=y)
         smemkit.transpose(y, out=x)
-        expected = (turn @ expected).T
+        expected = (shift @ expected).T
         smemkit.sum(x, 1, out=rows)
     assert_array_equal(x.numpy(), expected)
     assert_array_equal(rows.numpy(), expected.sum(1))
 
 
 def test_alternating_shapes(device):
-    """The same kernels, for grids and arguments that differ from call to call."""
+    """The same kernels, with grids and arguments that differ from call to call."""
     shapes = [(m, n) for m in (1, 3, 16, 40, 200) for n in (1, 5, 31, 130)]
     hosts = [integers(shape, "float32", seed=i) for i, shape in enumerate(shapes)]
     arrays = [(on(device, x), empty(device, x.shape[::-1]), empty(device, x.shape[1])) for x in hosts]
     for _ in range(3):
-        for x, turned, sums in arrays:
-            smemkit.transpose(x, out=turned)
+        for x, transposed, sums in arrays:
+            smemkit.transpose(x, out=transposed)
             smemkit.sum(x, 0, out=sums)
-    for host, (_, turned, sums) in zip(hosts, arrays, strict=True):
-        assert_array_equal(turned.numpy(), host.T)
+    for host, (_, transposed, sums) in zip(hosts, arrays, strict=True):
+        assert_array_equal(transposed.numpy(), host.T)
         assert_array_equal(sums.numpy(), host.sum(0))
 
 
@@ -71,7 +71,7 @@ def test_threads_at_once(device):
     arrays = [[(on(device, x), empty(device, x.shape), empty(device, ())) for x in row] for row in hosts]
 
     def work(i):
-        for _ in range(TURNS):
+        for _ in range(REPEATS):
             for x, product, total in arrays[i]:
                 smemkit.matmul(x, x, out=product)
                 smemkit.sum(product, out=total)
@@ -85,7 +85,7 @@ def test_threads_at_once(device):
 
 @on_gpu
 def test_calls_queued_behind_long_work(device):
-    """None has begun when the last one is called."""
+    """No call's kernel has started when the last call is made."""
     big = on(device, integers((4096, 4096), "float32"))
     product = smemkit.empty((4096, 4096), "float32", device=device)
     xs = [on(device, np.full(16, i, np.float32)) for i in range(300)]

@@ -1,4 +1,4 @@
-"""Streams and events: which stream a call runs on, what waits for what, and CUDA graphs of what is called."""
+"""Streams and events: which stream a call runs on, what waits for what, and CUDA graphs of calls."""
 
 import ctypes
 import doctest
@@ -27,13 +27,13 @@ def stream(device):
 
 
 def call_in_thread(call):
-    """What `call` returns, or raises, in another thread."""
+    """Calls `call` in another thread; returns or raises what it does."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(call).result(timeout=100)
 
 
 class Interface:
-    """A stream of another library."""
+    """A stream of another library, which implements __cuda_stream__ as a method."""
 
     def __init__(self, *answer):
         self.answer = answer
@@ -43,7 +43,7 @@ class Interface:
 
 
 class StreamWithAttribute:
-    """A stream of a library that came before the interface."""
+    """A stream of another library, which has its handle in an attribute."""
 
     def __init__(self, name, value):
         setattr(self, name, value)
@@ -147,7 +147,7 @@ def test_numbas_default_stream_has_no_number(device):
     assert smemkit.Stream(StreamWithAttribute("handle", ctypes.c_void_p(0))) == smemkit.Stream(0)
 
 
-# ---- what is refused --------------------------------------------------------------------------------------------
+# ---- rejected streams -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", [3, 0, "1", Interface(0, 3)])
@@ -217,20 +217,20 @@ def test_exceptions_of_stream_objects_propagate(device):
 
 @on_gpu
 def test_streams_of_another_device_are_refused(device, stream):
-    idle, x = smemkit.Stream(device="cpu"), smemkit.zeros(3, device="cpu")
+    cpu_stream, x = smemkit.Stream(device="cpu"), smemkit.zeros(3, device="cpu")
     with pytest.raises(ValueError, match=f"stream: expected a stream of cpu, got one of {device}"):
         smemkit.sum(x, stream=stream)
     with pytest.raises(ValueError, match=f"stream: expected a stream of {device}, got one of cpu"):
-        smemkit.sum(x.to(device), stream=idle)
+        smemkit.sum(x.to(device), stream=cpu_stream)
     with pytest.raises(ValueError, match=f"stream: expected a stream of {device}, got one of cpu"):
-        smemkit.Event(device=device).record(idle)
+        smemkit.Event(device=device).record(cpu_stream)
     with pytest.raises(ValueError, match=f"source: expected a stream of cpu, got one of {device}"):
         smemkit.Stream(stream, device="cpu")
 
 
 @pytest.mark.skipif(smemkit.is_available(), reason="there is a CUDA device")
 def test_without_a_gpu_there_are_no_handles():
-    with pytest.raises(smemkit.NoDeviceError, match="device: 'cuda' is not here: "):
+    with pytest.raises(smemkit.NoDeviceError, match="device: 'cuda' is not available: "):
         smemkit.Stream(0)
 
 
@@ -254,10 +254,10 @@ def test_with_statement_sets_the_current_stream(device, stream):
 
 @on_gpu
 def test_current_stream_is_per_device(device, stream):
-    idle = smemkit.Stream(device="cpu")
-    with stream, idle:
+    cpu_stream = smemkit.Stream(device="cpu")
+    with stream, cpu_stream:
         assert _core.current_stream(device) is stream
-        assert _core.current_stream("cpu") is idle
+        assert _core.current_stream("cpu") is cpu_stream
         x = integers(1000, np.float32)
         assert_array_equal(smemkit.add_one(x, device="cpu"), x + 1)
         assert_array_equal(smemkit.add_one(x, device=device), x + 1)
@@ -273,21 +273,19 @@ def test_streams_must_be_exited_in_order(device, stream):
     other = smemkit.Stream(device=device)
     stream.__enter__()
     other.__enter__()
-    with pytest.raises(RuntimeError, match="is left before a stream that was entered after it"):
+    with pytest.raises(RuntimeError, match="exits before a stream that was entered after it"):
         stream.__exit__(None, None, None)
     assert _core.current_stream(device) is other
     other.__exit__(None, None, None)
     assert _core.current_stream(device) is None
-    with pytest.raises(
-        RuntimeError, match=f"<smemkit.Stream device='{device}'.* is left in a thread that has not"
-    ):
+    with pytest.raises(RuntimeError, match=f"<smemkit.Stream device='{device}'.* exits in a thread that has not"):
         stream.__exit__(None, None, None)
 
 
 def test_current_stream_is_per_thread(device, stream):
     def elsewhere():
         assert _core.current_stream(device) is None
-        with pytest.raises(RuntimeError, match="is left in a thread that has not entered it"):
+        with pytest.raises(RuntimeError, match="exits in a thread that has not entered it"):
             stream.__exit__(None, None, None)
         with smemkit.Stream(stream) as mine:
             return _core.current_stream(device) is mine
@@ -320,7 +318,7 @@ def test_thread_that_ends_inside_a_block_leaks_nothing(stream):
 
 
 def test_a_thread_that_python_did_not_start(device, stream):
-    """Python knows it for the time of a call alone: what it has entered then is nobody's afterwards."""
+    """Python knows the thread only during a call: a stream that it entered is released with the thread's state."""
     seen = []
 
     @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
@@ -465,7 +463,7 @@ def test_a_stream_is_done_when_its_work_is(device, stream, product):
 
 @on_gpu
 @pytest.mark.parametrize("ours", [True, False], ids=["Stream", "handle"])
-def test_an_operand_of_another_stream_is_waited_for(device, product, ours):
+def test_a_call_waits_for_an_operand_of_another_stream(device, product, ours):
     streams = [smemkit.Stream(device=device) for _ in range(3)]
     given = streams if ours else [stream.handle for stream in streams]
     x = on(device, product[0])
@@ -490,17 +488,17 @@ def test_later_work_waits_for_stream_block(device, product):
 
 
 @on_gpu
-def test_out_of_another_stream_is_waited_for(device, stream, product):
+def test_a_call_waits_for_out_of_another_stream(device, stream, product):
     x = on(device, product[0])
     for _ in range(5):
-        y = long_product(x, stream)  # which must not come after what overwrites it
+        y = long_product(x, stream)  # must not run after add_one, which overwrites y
         smemkit.add_one(x, out=y)
         assert_array_equal(y.numpy(), product[0] + 1)
 
 
 @on_gpu
 def test_operands_may_be_freed_while_in_use(device, product):
-    """What they leave is used by others once the work is done, not before."""
+    """Their memory is reused only after the work on them is done."""
     for turn in range(20):
         stream = smemkit.Stream(device=device)
         x = on(device, product[0])
@@ -509,9 +507,9 @@ def test_operands_may_be_freed_while_in_use(device, product):
         del x
         if turn % 2:
             del stream
-        rubbish = [on(device, np.full((N, N), np.nan, np.float32)) for _ in range(2)]
+        poisoned = [on(device, np.full((N, N), np.nan, np.float32)) for _ in range(2)]
         assert_array_equal(y.numpy(), product[1])
-        del rubbish
+        del poisoned
 
 
 @on_gpu
@@ -523,33 +521,33 @@ def test_stream_may_be_freed_before_its_arrays(device, product):
     assert_array_equal(z.numpy(), product[1] + 1)
 
 
-def test_threads_with_streams_of_their_own_pass_arrays_on(device):
-    """Each takes an array that another one has just asked for, and leaves one; the old ones go while in use."""
+def test_threads_with_their_own_streams_exchange_arrays(device):
+    """Each thread takes an array that another has just begun to compute, and frees it while it is still in use."""
     n = 1 << 12 if device == "cpu" else 1 << 20
-    box = queue.Queue()
+    handoff = queue.Queue()
     for _ in range(6):
-        box.put((0, smemkit.zeros(n, device=device)))
+        handoff.put((0, smemkit.zeros(n, device=device)))
 
     def work(seed):
         random = np.random.default_rng(seed)
         for turn in range(50):
             with smemkit.Stream(device=device) if turn % 2 else smemkit.Device(device):
-                count, x = box.get(timeout=100)
+                count, x = handoff.get(timeout=100)
                 for _ in range(random.integers(1, 5)):
                     count, x = count + 1, smemkit.add_one(x)
-                box.put((count, x))
+                handoff.put((count, x))
         return True
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(work, range(4)))
-    assert box.qsize() == 6
-    while not box.empty():
-        count, x = box.get()
+    assert handoff.qsize() == 6
+    while not handoff.empty():
+        count, x = handoff.get()
         assert_array_equal(x.numpy(), np.full(n, count, np.float32))
 
 
 def test_scratch_is_per_call(device):
-    """The same reduction in four threads at once, each on a stream of its own: 200 times the same bits."""
+    """The same reduction in four threads at once, each on its own stream: all results have the same bits."""
     x = np.random.default_rng(0).standard_normal(100_003 if device == "cpu" else 1 << 22).astype(np.float32)
     there = on(device, x)
     expected = smemkit.sum(there).item()
@@ -566,14 +564,14 @@ def test_scratch_is_per_call(device):
 
 
 @on_gpu
-def test_a_stream_waits_for_what_it_is_told_to(device):
-    """Other libraries' work on our streams, which knows nothing of our arrays' streams."""
+def test_stream_wait_orders_work_of_other_libraries(device):
+    """Another library's work on our streams, which only Stream.wait orders: no array of ours is involved."""
     cupy = pytest.importorskip("cupy")
     ours = [smemkit.Stream(device=device) for _ in range(2)]
     first, second = (cupy.cuda.ExternalStream(stream.handle) for stream in ours)
     x, expected = cupy.ones((N, N), cupy.float32), np.full((N, N), N + 1, np.float32)
     product, total = cupy.empty_like(x), cupy.empty_like(x)
-    cupy.matmul(x, x)  # which loads what it takes
+    cupy.matmul(x, x)  # loads what matmul needs
     for wait in (
         lambda: ours[1].wait(ours[0]),
         lambda: ours[1].wait(ours[0].record()),
@@ -593,7 +591,7 @@ def test_a_stream_waits_for_what_it_is_told_to(device):
 
 
 @on_gpu
-def test_on_the_cpu_the_host_waits(device, stream, product):
+def test_a_cpu_stream_waits_on_the_host(device, stream, product):
     results = [long_product(on(device, product[0]), stream) for _ in range(10)]
     smemkit.Stream(device="cpu").wait(stream)
     assert stream.done
@@ -652,7 +650,7 @@ def test_other_libraries_take_our_streams(device, stream):
     assert x.sum().item() == 2000
 
 
-LOST = """
+LOST_DEVICE_SCRIPT = """
 import numpy, smemkit
 x = smemkit.zeros(1)
 streams = smemkit.Stream(), smemkit.Stream()
@@ -681,7 +679,7 @@ del streams, event, x
 @on_gpu
 def test_lost_device_raises_at_every_use(device):
     pytest.importorskip("cuda.core")
-    done = run_python("-c", LOST, SMEMKIT_DEVICE=device)
+    done = run_python("-c", LOST_DEVICE_SCRIPT, SMEMKIT_DEVICE=device)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -689,7 +687,7 @@ def test_lost_device_raises_at_every_use(device):
 
 
 def torch_capture(device, work):
-    """As torch captures by default: other threads' work that could disturb it is refused, memory is a pool's."""
+    """torch's default capture: unsafe calls of other threads are rejected, and memory comes from a pool."""
     torch = pytest.importorskip("torch")
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="global"):
@@ -720,7 +718,7 @@ def cupy_capture(device, work):
 
 
 def own_capture(device, work):
-    """The benchmark's graphs, which replay on a stream of theirs and wait."""
+    """The benchmark's graphs, which replay on their own stream and wait for it."""
     return _core.Graph(work, device, warmup=0).replay
 
 
@@ -730,8 +728,8 @@ each_capture = pytest.mark.parametrize(
 
 
 class Work:
-    """Calls of all kinds, on operands that stay, into results that stay. The sum takes scratch memory, the casts
-    and the strided operands take temporaries."""
+    """Calls of all kinds, with fixed arrays for operands and results. The sum needs a workspace; the casts and the
+    strided operands need temporaries."""
 
     def __init__(self, device, seed=0):
         self.device = device
@@ -742,7 +740,7 @@ class Work:
         self.results = [smemkit.empty(value.shape, value.dtype, device=device) for value in self.set(seed)]
 
     def set(self, seed):
-        """Other operands from now on; what NumPy makes of them."""
+        """Replaces the operands' values; returns NumPy's results for them."""
         values = [integers(x.shape, np.float32, 3 * seed + i) for i, x in enumerate(self.operands)]
         for there, value in zip(self.operands, values, strict=True):
             smemkit.convert(on(self.device, value), out=there)
@@ -773,15 +771,15 @@ class Work:
         smemkit.max(line, out=h, stream=stream)
         smemkit.convert(x, dtype=np.int32, out=i, stream=stream)
 
-    def spoil(self):
+    def poison_results(self):
         for result in self.results:
             smemkit.convert(on(self.device, poison(result.shape, result.dtype)), out=result)
         smemkit.synchronize(self.device)
 
     def check_replay(self, replay, seed):
-        """That a graph of these calls makes of other operands what NumPy does."""
+        """Asserts that a replay of these calls with other operands gives NumPy's results."""
         self.set(seed)
-        self.spoil()
+        self.poison_results()
         replay()
         self.check()
 
@@ -792,11 +790,11 @@ class Work:
 
 
 @on_gpu
-def test_the_work_to_be_captured_is_right(device):
+def test_the_captured_work_is_correct_without_capture(device):
     work = Work(device)
     for seed, stream in enumerate((None, smemkit.Stream(device=device))):
         work.set(seed)
-        work.spoil()
+        work.poison_results()
         work(stream)
         work.check()
 
@@ -806,13 +804,13 @@ def test_the_work_to_be_captured_is_right(device):
 def test_a_graph_replays_what_was_captured(device, capture):
     work = Work(device)
     work()
-    work.spoil()
+    work.poison_results()
     replay = capture(device, work)
-    for result, expected in zip(work.results, work.expected, strict=True):  # it was captured, not done
+    for result, expected in zip(work.results, work.expected, strict=True):  # captured, not executed
         assert not np.array_equal(result.numpy(), expected)
     for seed in (0, 1, 2, 1):
         work.set(seed)
-        work.spoil()
+        work.poison_results()
         for _ in range(3):
             replay()
         work.check()
@@ -843,8 +841,8 @@ def test_graphs_have_separate_counters_and_workspaces(device, capture):
     for turn in range(10):
         for i, work in enumerate(works):
             work.set(2 * turn + i)
-            work.spoil()
-        order = streams if turn % 2 else [streams[0]] * 2  # beside each other, or one after the other
+            work.poison_results()
+        order = streams if turn % 2 else [streams[0]] * 2  # concurrently, or one after the other
         for _ in range(20):
             for replay, stream in zip(replays, order, strict=True):
                 replay(stream)
@@ -855,7 +853,7 @@ def test_graphs_have_separate_counters_and_workspaces(device, capture):
 @on_gpu
 @pytest.mark.parametrize("kept", [0, 1100], ids=["one after the other", "all at once"])
 def test_more_graphs_than_cached_counters(device, kept):
-    """A graph's are free again once it is gone; while there are none, a call makes its own."""
+    """A destroyed graph's counters are free again; while none are free, a call allocates its own."""
     xs = [on(device, np.random.default_rng(i).standard_normal(300_000, np.float32)) for i in range(3)]
     expected = [smemkit.sum(x).item() for x in xs]
     out = on(device, np.zeros((), np.float32))
@@ -870,14 +868,14 @@ def test_more_graphs_than_cached_counters(device, kept):
 
 
 @on_gpu
-def test_a_graph_beside_calls_that_are_not_captured(device):
+def test_a_graph_among_calls_that_are_not_captured(device):
     captured, called = Work(device, 1), Work(device, 2)
     captured()
     called()
     replay, stream = cupy_capture(device, captured), smemkit.Stream(device=device)
     for _ in range(10):
-        captured.spoil()
-        called.spoil()
+        captured.poison_results()
+        called.poison_results()
         for _ in range(10):
             replay()
             called(stream)
@@ -888,21 +886,21 @@ def test_a_graph_beside_calls_that_are_not_captured(device):
 @on_gpu
 @each_capture
 def test_array_may_be_freed_during_capture(device, capture):
-    """What it leaves is given back when the capture has ended: the device's memory is not used up."""
-    work, doomed = Work(device), {}
+    """Its memory is returned after the capture ends, so that the device does not run out of memory."""
+    work, freed = Work(device), {}
     work()
 
     def inside(stream):
         work(stream)
-        doomed.clear()
+        freed.clear()
 
     free = []
     for _ in range(12):
-        doomed["array"] = smemkit.zeros(1 << 26, device=device)  # 256 MiB
+        freed["array"] = smemkit.zeros(1 << 26, device=device)  # 256 MiB
         before = _core.allocations()
         replay = capture(device, inside)
         assert _core.allocations() == before - 1
-        work.spoil()
+        work.poison_results()
         replay()
         work.check()
         del replay
@@ -916,7 +914,7 @@ def test_array_may_be_freed_during_capture(device, capture):
 def test_captures_do_not_leak(device, capture):
     work = Work(device)
     work()
-    smemkit.synchronize(device)  # a graph's stream is ordered by whoever replays it
+    smemkit.synchronize(device)  # the caller must order a replay after other work
     allocations, free = _core.allocations(), []
     for _ in range(50):
         replay = capture(device, work)
@@ -958,7 +956,7 @@ def test_out_is_required_under_capture(device, capture):
 @on_gpu
 @each_capture
 def test_host_synchronisation_is_rejected_under_capture(device, capture):
-    """A copy to the host or a wait would end the capture; it goes on after the refusal."""
+    """A copy to the host or a wait would end the capture; after the exception the capture continues."""
     work = Work(device)
     work()
     one = on(device, np.float32(1))
@@ -969,7 +967,7 @@ def test_host_synchronisation_is_rejected_under_capture(device, capture):
                 one.item,
                 one.numpy,
                 one.__float__,
-                lambda: smemkit.reverse(work.long),  # which takes no out
+                lambda: smemkit.reverse(work.long),  # has no parameter out
                 lambda: smemkit.asarray(np.ones(3), device=device),
                 lambda: smemkit.sum(np.ones(1000, np.float32), device=device),
                 current.synchronize,
@@ -997,7 +995,7 @@ def test_older_event_may_be_queried_during_capture(device, capture, stream):
 
     replay = capture(device, inside)
     assert seen == [True]
-    work.spoil()
+    work.poison_results()
     replay()
     work.check()
 
@@ -1022,7 +1020,7 @@ def test_a_capture_may_fork_and_join(device, capture, by_event):
     for seed in range(3):
         for i, work in enumerate((main_work, side_work)):
             work.set(10 + 2 * seed + i)
-            work.spoil()
+            work.poison_results()
         replay()
         main_work.check()
         side_work.check()
@@ -1043,7 +1041,7 @@ def test_a_capture_that_fails_leaves_streams_and_memory_usable(device, capture):
         capture(device, inside)
     assert _core.allocations() == allocations
     work.set(1)
-    work.spoil()
+    work.poison_results()
     replay = capture(device, work)
     replay()
     work.check()

@@ -11,7 +11,7 @@ from smemkit.table import ladder_of, reading_order
 
 ROWS = smemkit.kernels()
 OPS = list(dict.fromkeys(row.op for row in ROWS))
-OPERATIONS = [op for op in OPS if op != "ceiling"]  # whose kernels test_ceilings.py launches
+OPERATIONS = [op for op in OPS if op != "ceiling"]  # test_ceilings.py launches the kernels of that one
 
 
 def each_row(test):
@@ -36,8 +36,8 @@ def test_every_row_has_its_file(row):
 @each_row
 def test_every_row_is_complete(row):
     suffix = "c" if row.needs == "host" else "cu"
-    place = f"production/{row.name}" if row.role == "production" else f"ladder/{row.order:02}_{row.name}"
-    assert row.file == f"{row.op}/{place}.{suffix}"
+    location = f"production/{row.name}" if row.role == "production" else f"ladder/{row.order:02}_{row.name}"
+    assert row.file == f"{row.op}/{location}.{suffix}"
     assert row.role in ("rung", "production", "ceiling")
     assert row.needs in ("host", "any", "sm_80", "sm_90a")
     assert row.summary
@@ -51,7 +51,7 @@ def test_every_row_is_complete(row):
 
 
 @each_row
-def test_variants_are_all_combinations_the_default_first(row):
+def test_variants_are_all_combinations_with_the_default_first(row):
     first = {row.size_name: row.sizes[:1], "pad": row.pads[:1]}
     assert row.variants[0] == {name: value for name, (value,) in ((n, v) for n, v in first.items() if v)}
     assert len(row.variants) == max(1, len(row.sizes)) * max(1, len(row.pads))
@@ -90,7 +90,7 @@ def test_the_readme_is_generated():
     assert done.stdout == reading_order() == (ROOT / "kernels" / "README.md").read_text()
 
 
-def test_the_results_in_the_readme_are_those_of_the_reference_file():
+def test_readme_results_are_those_of_the_reference_file():
     done = run_python("-m", "smemkit", "bench", "--readme")
     assert done.returncode == 0, done.stderr
     begin, end = "<!-- results: python -m smemkit bench --readme -->\n\n", "\n<!-- end of results -->"
@@ -104,9 +104,9 @@ def test_the_readme_names_every_row(row):
 
 def test_unknown_ops_and_kernels_are_rejected():
     ops = ", ".join(OPS)
-    for ask in (lambda: smemkit.kernels("nope"), lambda: smemkit.source("nope", "tiled")):
+    for call in (lambda: smemkit.kernels("nope"), lambda: smemkit.source("nope", "tiled")):
         with pytest.raises(ValueError, match=f"op: expected one of {ops}; got 'nope'"):
-            ask()
+            call()
     names = ", ".join(row.name for row in smemkit.kernels("matmul"))
     with pytest.raises(ValueError, match=f"name: expected one of matmul's kernels, {names}; got 'nope'"):
         smemkit.source("matmul", "nope")

@@ -1,4 +1,4 @@
-"""The textbook's rungs of reduce: what each wastes is what the checker says of it, and nothing else."""
+"""The textbook's rungs of reduce: the checker reports exactly what each of them wastes."""
 
 import math
 
@@ -10,14 +10,14 @@ from numpy.testing import assert_array_equal
 import smemkit
 from smemkit import _core
 
-TREES = ["divergent", "conflicting", "tree", "first_add"]  # which add in shared memory, step by step
+TREES = ["divergent", "conflicting", "tree", "first_add"]  # add in shared memory, step by step
 RUNGS = ["divergent", "conflicting", "tree", "first_add", "shuffle", "vectorized", "single_pass"]
 X = np.ones(8 * 1024, np.float32)
 STEPS = [1 << i for i in range(10)]  # strides of a block of 1024
 
 
 def check(kernel, x=X, **options):
-    """The report on all blocks of a sum, and of its first launch the shared accesses of the line that adds."""
+    """A sum's report; of its first launch, the shared accesses of the adding line, and the number of blocks."""
     report = smemkit.check(smemkit.sum, x, kernel=kernel, blocks="all", **options)
     assert report.ok, report
     launch = report.launches[0]
@@ -26,7 +26,7 @@ def check(kernel, x=X, **options):
 
 
 def warps_of(threads):
-    """Warps that have some of the first `threads` threads."""
+    """The number of warps that contain the first `threads` threads."""
     return math.ceil(threads / 32)
 
 
@@ -41,7 +41,7 @@ def test_reduce_rungs_have_no_fault(kernel, op, shape, axis):
 
 def test_interleaved_threads_are_spread_over_all_warps():
     report, adds, blocks = check("divergent", block_size=1024)
-    warps = sum(32 if stride < 32 else 1024 // (2 * stride) for stride in STEPS)  # that have a thread at work
+    warps = sum(32 if stride < 32 else 1024 // (2 * stride) for stride in STEPS)  # with an active thread
     whole = sum(warps_of(512 // stride) for stride in STEPS)
     for line, reads in (adds["load"], 2), (adds["store"], 1):
         assert line.divergent
@@ -83,13 +83,13 @@ def test_interleaved_words_conflict_increasingly():
 
 
 @pytest.mark.parametrize("kernel", ["divergent", "tree", "first_add", "shuffle", "vectorized", "single_pass"])
-def test_the_others_have_no_conflicts(kernel):
+def test_other_rungs_have_no_conflicts(kernel):
     report, _, _ = check(kernel)
     assert sum(line.conflicts for line in report.lines) == 0
 
 
 @pytest.mark.parametrize("kernel", ["shuffle", "vectorized"])
-def test_shuffles_leave_one_word_a_warp_to_shared_memory(kernel):
+def test_with_shuffles_each_warp_stores_one_word_in_shared_memory(kernel):
     report, _, _ = check(kernel)
     launch = report.launches[0]
     shared = {line.access: line for line in launch.lines if line.space == "shared"}
@@ -129,7 +129,7 @@ def test_bits_do_not_depend_on_the_address(device, kernel):
     for offset in (1, 2, 3, 4):
         moved = on(device, np.concatenate([np.zeros(offset, np.float32), values.ravel()]))[offset:]
         result = smemkit.sum(moved.reshape(3, 20_001), 1, kernel=kernel).numpy()
-        assert_array_equal(result.view(np.int32), expected.view(np.int32), err_msg=f"{offset} floats on")
+        assert_array_equal(result.view(np.int32), expected.view(np.int32), err_msg=f"offset {offset}")
     del array
 
 

@@ -1,4 +1,4 @@
-"""The default tier has what it says, --full has all, and a test that costs too much is named."""
+"""The default tier runs the promised cases, --full runs all of them, and --budget names tests over budget."""
 
 import re
 import subprocess
@@ -50,20 +50,20 @@ def busy(seconds):
         pass
 
 @pytest.fixture(scope="module")
-def dear():
+def expensive():
     busy(0.2)
 
-def test_cheap(dear): pass
+def test_cheap(expensive): pass
 """
-DEAR = """
+EXPENSIVE = """
 @pytest.mark.parametrize("i", range(4))
-def test_dear(i): busy(0.05)
+def test_expensive(i): busy(0.05)
 """
 
 
 @pytest.fixture
 def run(tmp_path):
-    """pytest on these tests, with its options: the exit status, and what it printed."""
+    """Runs pytest with options on these tests; returns the exit status and the output."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n slow\n gpu\n covering\n")
     (tmp_path / "conftest.py").write_text(
         CONFTEST + "\nimport pytest\n@pytest.fixture\ndef device(request): return request.param\n"
@@ -97,7 +97,7 @@ def test_the_default_tier_covers(run):
     assert cases(printed, "test_device") == ["cpu"]
 
 
-def test_full_is_everything_for_the_devices_that_are_asked_for(run):
+def test_full_runs_everything_on_the_requested_devices(run):
     status, printed = run("--full", "--devices", "cpu,cuda:0")
     assert status == 0
     assert [
@@ -118,12 +118,14 @@ def test_rest_option_runs_what_full_adds(run):
 
 @pytest.mark.slow
 def test_tests_over_budget_are_named(run):
-    assert run("--budget", "--devices", "cpu")[0] == 0  # a fixture of the module is no part of it
-    status, printed = run("--budget", "--devices", "cpu", more=DEAR)
+    assert run("--budget", "--devices", "cpu")[0] == 0  # module fixtures do not count
+    status, printed = run("--budget", "--devices", "cpu", more=EXPENSIVE)
     assert status == 1
     assert re.search(
-        r"test_it\.py::test_dear took 0\.[2-9] CPU-s; a test function of the default tier has 0\.02", printed
+        r"test_it\.py::test_expensive took 0\.[2-9] CPU-s; the budget of a test function is 0\.02", printed
     )
     assert (
-        run("--devices", "cpu", more=DEAR)[0] == run("--budget", "--full", "--devices", "cpu", more=DEAR)[0] == 0
+        run("--devices", "cpu", more=EXPENSIVE)[0]
+        == run("--budget", "--full", "--devices", "cpu", more=EXPENSIVE)[0]
+        == 0
     )

@@ -27,14 +27,14 @@ def test_timer(device):
     assert repr(t).startswith("<Timer host ")
 
 
-def test_the_device_time_of_a_timer_is_within_the_hosts(device):
+def test_device_time_is_within_host_time(device):
     x = on(device, X)
     with smemkit.Device(device), smemkit.timer() as t:
         smemkit.sum(x)
     assert 0 < t.device < 1.1 * t.host + 1e-4
 
 
-def test_a_timer_that_has_not_ended_knows_nothing(device):
+def test_a_timer_that_has_not_ended_has_no_times(device):
     with pytest.raises(KeyError), smemkit.Device(device), smemkit.timer() as t:
         raise KeyError
     assert (t.host, t.device, repr(t)) == (None, None, "<Timer, not ended>")
@@ -43,7 +43,7 @@ def test_a_timer_that_has_not_ended_knows_nothing(device):
 # ---- timed ------------------------------------------------------------------------------------------------------
 
 
-def test_timed_says_where_the_time_went(device):
+def test_timed_separates_upload_kernel_and_download(device):
     with launching(1):
         result, timing = smemkit.timed(smemkit.sum, X, device=device)
     parts = timing.upload, timing.kernel, timing.download
@@ -53,7 +53,7 @@ def test_timed_says_where_the_time_went(device):
     assert timing.kernel == max(parts) or device != "cpu"
 
 
-def test_timed_adds_up_what_a_function_calls(device):
+def test_timed_adds_up_the_calls_of_a_function(device):
     def twice(x):
         time.sleep(0.02)
         return smemkit.add_one(smemkit.add_one(x, device=device), device=device)
@@ -92,10 +92,10 @@ def test_timing_str():
     assert "2.50 ms" in timing._repr_html_()
 
 
-def test_parts_that_overlap_may_add_up_to_more():
+def test_overlapping_parts_may_add_up_to_more_than_the_total():
     timing = smemkit.Timing(upload=3e-3, kernel=4e-3, download=2e-3, total=5e-3)
     assert timing.overlap == pytest.approx(4e-3)
-    assert str(timing).endswith("download 2.00 ms, 4.00 ms of it side by side")
+    assert str(timing).endswith("download 2.00 ms, 4.00 ms overlapped")
     assert smemkit.Timing(upload=1, kernel=1, download=1, total=4).overlap == 0
 
 
@@ -115,17 +115,17 @@ def test_arrays_are_measured_by_their_devices_clock(device):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
-def test_a_warm_cache_is_said_to_be_warm(device):
+def test_a_warm_cache_is_reported_as_warm(device):
     result = smemkit.benchmark(smemkit.sum, on(device, X), repeat=5, flush_l2=False)
     assert (result.clock, result.cold) == ("device", False)
-    assert result.inner > 1  # of something so short
+    assert result.inner > 1  # because the call is so short
     assert "device clock, warm L2, 5 samples of" in str(result)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 def test_a_cold_cache_is_slower(device):
-    x = on(device, np.ones(smemkit.Device(device).l2_bytes // 8, np.float32))  # fills half of it
+    x = on(device, np.ones(smemkit.Device(device).l2_bytes // 8, np.float32))  # half of L2
     cold, warm = (smemkit.benchmark(smemkit.sum, x, repeat=50, flush_l2=flush) for flush in (True, False))
     assert cold.median > warm.median
 
@@ -154,7 +154,7 @@ def test_every_sample_is_kept(device, limits, samples):
         assert f"{samples} samples" in result.conditions
 
 
-def test_without_limits_there_are_three_samples_at_least():
+def test_without_repeat_there_are_at_least_three_samples():
     result = smemkit.benchmark(time.sleep, 0.01, max_seconds=0)
     assert len(result.samples) == 3
     assert sum(smemkit.benchmark(time.sleep, 0.01, max_seconds=0.1).samples) < 0.2
@@ -181,7 +181,7 @@ LIMITS = smemkit.Ceilings("a GPU", copy_bandwidth=4e9, read_bandwidth=5e9, fp32=
 
 @pytest.fixture
 def limits(monkeypatch):
-    """Ceilings that are known; counts how often they are asked for."""
+    """Replaces the measured ceilings by fixed ones; returns the list of devices for which they are measured."""
     module, asked = importlib.import_module("smemkit.ceilings"), []
     monkeypatch.setattr(module, "ceilings", lambda device: asked.append(device) or LIMITS)
     monkeypatch.setattr(module, "known", lambda device: LIMITS)
@@ -259,9 +259,9 @@ def test_plot(monkeypatch):
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("sample", "time a call [ms]", str(result))
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
     assert legend == ["quartiles", "median 3.00 ms"]
-    (beside,) = ax.child_axes
-    assert sum(bar.get_width() for bar in beside.patches if bar.get_label() != "quartiles") == 5
-    for axes in (ax, beside):
+    (histogram,) = ax.child_axes
+    assert sum(bar.get_width() for bar in histogram.patches if bar.get_label() != "quartiles") == 5
+    for axes in (ax, histogram):
         (band,) = (patch for patch in axes.patches if patch.get_label() == "quartiles")
         low, high = band.get_extents().transformed(axes.transData.inverted()).intervaly
         assert (low, high) == pytest.approx((2, 4))
@@ -293,8 +293,8 @@ def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch):
     ],
 )
 def test_the_work_of_an_operation(device, op, operands, work):
-    for home in (operands, [on(device, x) for x in operands]):
-        result = smemkit.benchmark(getattr(smemkit, op), *home, device=device, repeat=1)
+    for given in (operands, [on(device, x) for x in operands]):
+        result = smemkit.benchmark(getattr(smemkit, op), *given, device=device, repeat=1)
         assert {"flops": result.flops, "bytes": result.bytes} == {"flops": None, "bytes": None} | work
 
 
@@ -305,7 +305,7 @@ def test_benchmark_raises_what_the_function_raises():
         smemkit.benchmark(smemkit.sum, X, repeat=0)
 
 
-# ---- what it is made of -----------------------------------------------------------------------------------------
+# ---- events and graphs ------------------------------------------------------------------------------------------
 
 
 def test_events_are_in_order(device):

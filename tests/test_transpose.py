@@ -1,4 +1,4 @@
-"""Every kernel of transpose moves every element to its place, on all shapes; `copy`, its ceiling, keeps them."""
+"""Every kernel of transpose moves each element to its position, for all shapes; the ceiling `copy` only copies."""
 
 import math
 
@@ -26,7 +26,7 @@ SHAPES = [
     (257, 1),
     (2, 1009),
 ]
-VECTORS = [  # what vectors, tiles of them and pieces make of their edges: in elements, for any size
+EDGE_SHAPES = [  # edges of vectors, tiles and chunks, for any size of element
     (15, 17),
     (16, 128),
     (127, 129),
@@ -50,13 +50,13 @@ VECTORS = [  # what vectors, tiles of them and pieces make of their edges: in el
 EMPTY = [(0, 0), (0, 5), (5, 0)]
 
 
-def turned(kernel, x):
-    """What the kernel has to make of `x`."""
+def expected_result(kernel, x):
+    """The result that the kernel must give."""
     return x if kernel.row.role == "ceiling" else x.T
 
 
 def scrambled(shape, dtype):
-    """Numbers that do not come again at any regular distance, as those of small dtypes do if they count up."""
+    """Numbers without a period; numbers that count up have one in small dtypes."""
     return (
         (numbered(shape, np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40))
         .astype(np.uint8)
@@ -64,9 +64,9 @@ def scrambled(shape, dtype):
     )
 
 
-def transposed(kernel, device, x):
-    """The result as an array of NumPy, from a poisoned output."""
-    out = on(device, poison(turned(kernel, x).shape, x.dtype))
+def kernel_result(kernel, device, x):
+    """The kernel's result in an output that was poisoned before."""
+    out = on(device, poison(expected_result(kernel, x).shape, x.dtype))
     with launching(1):
         assert kernel(on(device, x), out=out) is out
     return out.numpy()
@@ -76,12 +76,12 @@ def transposed(kernel, device, x):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_element_is_moved_correctly(device, kernel, shape):
     x = numbered(shape, kernel.dtype)
-    assert_array_equal(transposed(kernel, device, x), turned(kernel, x), strict=True)
+    assert_array_equal(kernel_result(kernel, device, x), expected_result(kernel, x), strict=True)
 
 
 @each_kernel("transpose", dtypes=SIZES)
 def test_vectors_and_their_edges(device, kernel):
-    for shape in VECTORS:
+    for shape in EDGE_SHAPES:
         x = scrambled(shape, kernel.dtype)
         axes = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
         expected = x if kernel.row.role == "ceiling" else x.transpose(axes)
@@ -95,7 +95,7 @@ def test_vectors_and_their_edges(device, kernel):
 def test_every_dtype(device, kernel):
     for shape in (33, 31), (1, 67), (64, 65):
         x = numbered(shape, kernel.dtype)
-        assert_array_equal(transposed(kernel, device, x), turned(kernel, x), strict=True)
+        assert_array_equal(kernel_result(kernel, device, x), expected_result(kernel, x), strict=True)
 
 
 @each_variant("transpose", dtypes=SIZES)
@@ -103,7 +103,7 @@ def test_every_variant_guards_its_edges(device, kernel):
     tile = dict(kernel.options)["tile"]
     for shape in (tile - 1, tile + 1), (tile, tile), (tile + 1, 2 * tile - 1), (1, 2 * tile + 1):
         x = numbered(shape, kernel.dtype)
-        assert_array_equal(transposed(kernel, device, x), turned(kernel, x), strict=True)
+        assert_array_equal(kernel_result(kernel, device, x), expected_result(kernel, x), strict=True)
 
 
 @each_kernel("transpose", dtypes=[*SIZES, "bfloat16", "complex64", "bool"])
@@ -112,7 +112,7 @@ def test_bits_are_moved_and_not_computed(device, kernel):
     bits = np.random.default_rng(0).integers(0, 256, (33, 35, size), np.uint8)  # NaNs with payloads among them
     x = bits.view(kernel.dtype)[..., 0]
     expected = bits if kernel.row.role == "ceiling" else bits.transpose(1, 0, 2)
-    for result in (transposed(kernel, device, x), kernel(x, device=device)):
+    for result in (kernel_result(kernel, device, x), kernel(x, device=device)):
         assert_array_equal(result[..., None].view(np.uint8), expected)
 
 
@@ -123,15 +123,15 @@ def test_numpy_in_numpy_out(device, kernel):
     assert type(result) is np.ndarray
     assert result.flags.c_contiguous
     assert result.flags.owndata
-    assert_array_equal(result, turned(kernel, x), strict=True)
+    assert_array_equal(result, expected_result(kernel, x), strict=True)
 
 
 @each_kernel("transpose")
 def test_numpy_out_is_overwritten_and_returned(device, kernel):
     x = numbered((33, 31), kernel.dtype)
-    out = poison(turned(kernel, x).shape, kernel.dtype)
+    out = poison(expected_result(kernel, x).shape, kernel.dtype)
     assert kernel(x, out=out, device=device) is out
-    assert_array_equal(out, turned(kernel, x))
+    assert_array_equal(out, expected_result(kernel, x))
 
 
 @each_kernel("transpose")
@@ -141,7 +141,7 @@ def test_empty_transposes_launch_nothing(device, kernel, shape):
     with launching(0):
         result = kernel(x, device=device)
         array = kernel(on(device, x))
-    assert result.shape == array.shape == turned(kernel, x).shape
+    assert result.shape == array.shape == expected_result(kernel, x).shape
 
 
 @pytest.mark.parametrize("axes", [None, (1, 0), [1, 0], (-1, 0), (-1, -2)])
@@ -196,8 +196,8 @@ def test_out_may_be_the_operand(device):
 
 
 def framed(shape, dtype, left, right):
-    """An array, and where in it one of `shape` is: `left` elements from its begin in each dimension, `right` from
-    its end."""
+    """An array, and the slices of a view of `shape` in it: `left` elements before the view and `right` after it in
+    each dimension."""
     whole = scrambled([length + left + right for length in shape], dtype)
     return whole, tuple(slice(left, left + length) for length in shape)
 
@@ -209,17 +209,17 @@ def test_strided_views_and_strided_out(device, kernel):
             x, inside = framed(shape, kernel.dtype, left, right)
             axes = None if len(shape) == 2 else (2, 0, 1)
             expected = x[inside] if kernel.row.role == "ceiling" else x[inside].transpose(axes)
-            whole, place = framed(expected.shape, kernel.dtype, right, left)
+            whole, out_slices = framed(expected.shape, kernel.dtype, right, left)
             out = on(device, whole)
-            kernel(on(device, x)[inside], axes, out=out[place])
-            whole[place] = expected  # and nothing else
+            kernel(on(device, x)[inside], axes, out=out[out_slices])
+            whole[out_slices] = expected  # and nothing else
             assert_array_equal(out.numpy(), whole, err_msg=f"{shape} {left} {right}")
 
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("rows", [40, 97, 128, 259])
 def test_rows_at_any_offset_in_a_sector(device, dtype, rows):
-    """In tiles of words, which are taken where there is so much; the last ones begin behind the end of x."""
+    """With tiles of words, which are used for arrays of this size; the last tiles begin past the end of x."""
     x = scrambled((90, rows, 33), dtype)
     for begin, gap in (0, 0), (1, 2), (3, 5):
         whole = poison((90, 33, begin + rows + gap), dtype)
@@ -242,7 +242,7 @@ def test_rows_at_any_offset_in_a_sector(device, dtype, rows):
     ids=str,
 )
 def test_rows_of_odd_lengths_are_read_by_sectors(device, dtype, shape, past):
-    """Of which there is so much that tiles are loaded as sectors lie; x and out begin and end anywhere in one."""
+    """Arrays so large that tiles are loaded by aligned sectors; x and out begin and end anywhere in a sector."""
     axes = (1, 0) if len(shape) == 2 else (0, 2, 1)
     flat = scrambled((past + math.prod(shape),), dtype)
     expected = flat[past:].reshape(shape).transpose(axes)
@@ -258,7 +258,7 @@ def test_rows_of_odd_lengths_are_read_by_sectors(device, dtype, shape, past):
 @pytest.mark.parametrize("shape", [(272, 288), (5, 160, 112), (1200, 1264), (3, 1088, 1024)], ids=str)
 @pytest.mark.covering(1)
 def test_whole_vectors_in_tiles_that_are_not_full(device, dtype, shape):
-    """In the tiles for little and in those for much, the last of which reach beyond the ends of x."""
+    """With the tiles for small and for large arrays, the last of which reach beyond the ends of x."""
     x = scrambled(shape, dtype)
     axes = (1, 0) if len(shape) == 2 else (0, 2, 1)
     whole = poison((2, *shape[:-2], shape[-1], shape[-2]), dtype)
@@ -275,8 +275,8 @@ def test_strided_views_are_one_launch(device, dtype):
     for view, rows in (
         (array[1, :, 1:], x[1, :, 1:]),  # rows with gaps
         (array[2, ::-1, 3:], x[2, ::-1, 3:]),  # backwards
-        (array[3, :, ::2], x[3, :, ::2]),  # no two elements side by side
-        (array[:, 3, :].T, x[:, 3, :].T),  # no movement but for the gaps
+        (array[3, :, ::2], x[3, :, ::2]),  # no two elements are adjacent
+        (array[:, 3, :].T, x[:, 3, :].T),  # a copy without the gaps
     ):
         into = on(device, poison((40, 40), dtype))[1 : 1 + rows.shape[1], 2 : 2 + rows.shape[0]]
         with launching(1):
@@ -310,7 +310,7 @@ def test_segments_are_copied_as_segments(device, kernel):
         assert_array_equal(smemkit.asnumpy(kernel(on(device, x), (1, 0, 2))), expected, strict=True)
 
 
-SHORT_FAST_AXES = [  # the fastest axis of x and that of the result are short, and others lie between; shape, axes
+SHORT_FAST_AXES = [  # short fastest axes of x and of the result, with other axes between; shape, axes
     ((9, 70, 5), (2, 1, 0)),
     ((3, 611, 13), (2, 1, 0)),
     ((40, 2, 93, 4), (3, 0, 2, 1)),
@@ -326,7 +326,7 @@ SHORT_FAST_AXES = [  # the fastest axis of x and that of the result are short, a
 @pytest.mark.covering(1)
 def test_boxes_and_their_edges(device, kernel, dtype):
     for shape, axes in SHORT_FAST_AXES:
-        for begin in 0, 1:  # with gaps, and from anywhere
+        for begin in 0, 1:  # 1: with gaps, and misaligned
             whole = scrambled([length + begin for length in shape], dtype)
             x = whole[(slice(begin, None),) * whole.ndim]
             array = on(device, whole)[(slice(begin, None),) * whole.ndim]
@@ -345,15 +345,15 @@ FEW_ROWS = [1, 2, 3, 4, 5, 7, 8, 16, 33, 46, 63, 64]
 @pytest.mark.covering(1)
 def test_few_rows_at_any_offset(device, few, dtype):
     for columns in 65, 515, 4099:
-        for skipped in 0, 1, 3:  # of x, and in front of what is made of it
+        for skipped in 0, 1, 3:  # elements before x and before out
             whole = scrambled((3, few, columns + skipped), dtype)
             x, array = whole[..., skipped:], on(device, whole)[..., skipped:]
-            room = on(device, poison((x.size + skipped,), x.dtype))
-            out = room[skipped:].reshape(3, columns, few)
+            buffer = on(device, poison((x.size + skipped,), x.dtype))
+            out = buffer[skipped:].reshape(3, columns, few)
             with launching(1):
                 assert smemkit.transpose(array, (0, 2, 1), kernel="narrow", out=out) is out
             assert_array_equal(out.numpy(), x.transpose(0, 2, 1), err_msg=f"{columns} {skipped}", strict=True)
-            assert_array_equal(room.numpy()[:skipped], poison((skipped,), x.dtype))
+            assert_array_equal(buffer.numpy()[:skipped], poison((skipped,), x.dtype))
 
 
 @pytest.mark.parametrize("dtype", SIZES)
@@ -367,7 +367,7 @@ def test_few_rows_have_no_faults(dtype):
                 assert report.ok, report.faults
 
 
-RUNS = [
+SEGMENT_COUNTS = [
     (1, 1),
     (3, 2),
     (1000, 1),
@@ -375,27 +375,27 @@ RUNS = [
     (1024, 5),
     (1025, 7),
     (4097, 2),
-]  # how many there are on the two axes
+]  # numbers of segments along the two axes
 
 
 @pytest.mark.parametrize("dtype", SIZES)
 def test_segment_counts(device, dtype):
-    for shape in RUNS:
+    for shape in SEGMENT_COUNTS:
         x = scrambled((2, *shape, 5), dtype)
         result = smemkit.transpose(on(device, x), (2, 1, 0, 3), kernel="segments")
         assert_array_equal(smemkit.asnumpy(result), x.transpose(2, 1, 0, 3), err_msg=str(shape), strict=True)
 
 
 def test_box_and_its_tables_fit_shared_memory(device):
-    """They need nearly all of the shared memory that a block has without asking."""
+    """They need nearly all of the shared memory that a block has by default."""
     x = scrambled((35, 10, 33, 53, 4), "int16")
     for kernel in (None, "boxes"):
         result = smemkit.transpose(on(device, x), (1, 0, 2, 4, 3), kernel=kernel)
         assert_array_equal(smemkit.asnumpy(result), x.transpose(1, 0, 2, 4, 3))
     (launch,) = smemkit.check(smemkit.transpose, x, (1, 0, 2, 4, 3), blocks=1).launches
     assert launch.kernel.startswith("transpose_boxes")
-    parts = 7 * 24  # bytes: the kernel's own, of a box along up to 7 axes
-    assert 0 < launch.shared_bytes <= (48 << 10) - parts
+    static_bytes = 7 * 24  # the kernel's array `parts`, for up to 7 axes
+    assert 0 < launch.shared_bytes <= (48 << 10) - static_bytes
 
 
 def test_blocks_process_boxes_of_several_sizes(device):
@@ -447,7 +447,7 @@ def test_random_permutations_of_views(kernel, case, dtype):
     assert_array_equal(result.numpy(), whole[inside].transpose(axes))
 
 
-# ---- in place ----
+# ---- in out_slices ----
 
 
 @pytest.mark.parametrize("dtype", SIZES)
@@ -471,7 +471,7 @@ def test_every_kernel_supports_out_that_is_the_operand(device, kernel, shape):
     array = on(device, x)
     out = array if kernel.row.role == "ceiling" else array.reshape(shape[::-1])
     kernel(array, out=out)
-    assert_array_equal(out.numpy(), turned(kernel, x))
+    assert_array_equal(out.numpy(), expected_result(kernel, x))
 
 
 @pytest.mark.parametrize("dtype", SIZES)
@@ -485,9 +485,9 @@ def test_in_place_by_name(device, shape, dtype):
     assert_array_equal(array.numpy(), x.T)
 
 
-def test_in_place_refuses_all_else(device):
-    square, oblong = (on(device, np.zeros(shape, np.float32)) for shape in ((8, 8), (8, 9)))
-    for x, out in ((square, None), (oblong, oblong.reshape(9, 8)), (square.numpy(), None)):
+def test_in_place_rejects_everything_else(device):
+    square, rectangle = (on(device, np.zeros(shape, np.float32)) for shape in ((8, 8), (8, 9)))
+    for x, out in ((square, None), (rectangle, rectangle.reshape(9, 8)), (square.numpy(), None)):
         with pytest.raises(ValueError, match=r"kernel: 'in_place' takes square .*; expected kernel=None"):
             smemkit.transpose(x, kernel="in_place", out=out, device=device)
 
@@ -502,11 +502,11 @@ def test_square_view_is_transposed_in_place(device):
     assert_array_equal(array.numpy(), x)
 
 
-# ---- what it asks of memory ----
+# ---- memory traffic ----
 
 
-def asked(x, kernel):
-    """(conflicts in shared memory, sectors moved, sectors there are) of a transpose, which must have no fault."""
+def memory_traffic(x, kernel):
+    """(bank conflicts, sectors moved, least number of sectors) of a transpose, which must have no fault."""
     report = smemkit.check(smemkit.transpose, x, kernel=kernel, blocks="all")
     assert report.ok, report.faults
     shared = sum(line.conflicts for line in report.lines if line.space == "shared")
@@ -517,17 +517,17 @@ def asked(x, kernel):
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("kernel", ["swizzled", "vectorized", "tiles"])
 def test_tiles_have_no_bank_conflicts(kernel, dtype):
-    conflicts, moved, there = asked(np.zeros((128, 256), dtype), kernel)
+    conflicts, moved, least = memory_traffic(np.zeros((128, 256), dtype), kernel)
     assert conflicts == 0
-    assert moved == there
+    assert moved == least
 
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.covering(most=1)
 def test_large_transposes_have_no_bank_conflicts(dtype):
-    conflicts, moved, there = asked(np.zeros((1152, 1280), dtype), "tiles")
+    conflicts, moved, least = memory_traffic(np.zeros((1152, 1280), dtype), "tiles")
     assert conflicts == 0
-    assert moved == there
+    assert moved == least
 
 
 @pytest.mark.parametrize(("dtype", "shape"), [("uint8", (2101, 2003)), ("float16", (1025, 1041))])
@@ -535,27 +535,27 @@ def test_large_transposes_have_no_bank_conflicts(dtype):
 def test_odd_rows_are_read_by_whole_sectors(dtype, shape):
     x = np.zeros(shape, dtype)
     assert smemkit.check(smemkit.transpose, x, kernel="tiles").launches[0].kernel == "transpose_sectors"
-    conflicts, moved, there = asked(x, "tiles")
+    conflicts, moved, least = memory_traffic(x, "tiles")
     assert conflicts == 0
-    assert moved < 1.3 * there
+    assert moved < 1.3 * least
 
 
 @pytest.mark.parametrize("dtype", SIZES)
-def test_odd_rows_cost_their_edges_alone(dtype):
-    conflicts, moved, there = asked(np.zeros((383, 385), dtype), "tiles")
-    assert conflicts < there // 20
+def test_odd_rows_add_traffic_only_at_their_edges(dtype):
+    conflicts, moved, least = memory_traffic(np.zeros((383, 385), dtype), "tiles")
+    assert conflicts < least // 20
     assert (
-        moved < {1: 4.5, 2: 1.9, 4: 1.4}.get(np.dtype(dtype).itemsize, 1.2) * there
-    )  # elements at edges, one by one
+        moved < {1: 4.5, 2: 1.9, 4: 1.4}.get(np.dtype(dtype).itemsize, 1.2) * least
+    )  # edges are moved element by element
 
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("shape", [(6000, 33), (33, 6000)], ids=str)
 @pytest.mark.covering(1)
 def test_narrow_transposes_are_coalesced(shape, dtype):
-    conflicts, moved, there = asked(np.zeros(shape, dtype), "narrow")
-    assert conflicts < there // 5
-    assert moved < 1.25 * there
+    conflicts, moved, least = memory_traffic(np.zeros(shape, dtype), "narrow")
+    assert conflicts < least // 5
+    assert moved < 1.25 * least
 
 
 @pytest.mark.parametrize("dtype", SIZES)
@@ -564,7 +564,7 @@ def test_boxes_are_accessed_in_segments(dtype):
     report = smemkit.check(smemkit.transpose, x, (2, 1, 0), kernel="boxes", blocks="all")
     assert report.ok, report.faults
     moved = sum(line.sectors for line in report.lines if line.space == "global")
-    assert moved < 3 * (2 * x.nbytes // 32)  # in words, each of which asks for a sector
+    assert moved < 3 * (2 * x.nbytes // 32)  # word by word, and each word requests a sector
 
 
 @pytest.mark.parametrize("kernel", ["tiles", "segments", "narrow", "small", "boxes"])
@@ -592,13 +592,13 @@ def test_the_operand_is_not_written(device):
     assert_array_equal(x.numpy(), numbered((33, 31), np.float32))
 
 
-def test_more_rows_of_tiles_than_a_grid_is_high(device):
+def test_more_tile_rows_than_the_height_of_a_grid(device):
     tile = min(size for row in smemkit.kernels("transpose") for size in row.sizes)
     x = numbered((65535 * tile + 3, 1), np.int32)
     assert_array_equal(smemkit.transpose(x, tile=tile, device=device), x.T)
 
 
 @each_kernel("transpose", devices=["cuda:0"])  # the CPU takes a minute
-def test_every_kernel_goes_on_beyond_the_grids_height(device, kernel):
+def test_every_kernel_covers_rows_beyond_the_height_of_a_grid(device, kernel):
     x = numbered((65535 * 32 + 3, 1), np.int32).view(kernel.dtype)
-    assert_array_equal(transposed(kernel, device, x).view(np.int32), turned(kernel, x).view(np.int32))
+    assert_array_equal(kernel_result(kernel, device, x).view(np.int32), expected_result(kernel, x).view(np.int32))

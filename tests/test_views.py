@@ -1,4 +1,4 @@
-"""Kernels on views: the array that a view is of goes along, as behind the pointer x + 3 in CUDA."""
+"""Kernels on views: a kernel can access the whole base array of a view, as around the pointer x + 3 in CUDA."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_row_views_share_their_matrix(kind):
 
 
 def test_mapped_files_are_not_copied_with_a_view(tmp_path):
-    kernel, size = smemkit.Kernel(BEFORE)[1, 1], 1 << 40  # sparse: nobody could copy it
+    kernel, size = smemkit.Kernel(BEFORE)[1, 1], 1 << 40  # sparse: too large to copy
     mapped = np.memmap(tmp_path / "x", np.int32, "w+", shape=size // 4)
     x = mapped[size // 8 : size // 8 + 5]
     for view in (x, np.asarray(x), x[2:]):
@@ -86,7 +86,7 @@ def test_large_arrays_are_not_copied_with_a_view(monkeypatch):
     assert messages(kernel, x[3:]) == []
 
 
-def test_a_check_leaves_the_whole_array_as_it_is():
+def test_a_check_does_not_change_the_base_array():
     kernel, x = smemkit.Kernel(BEFORE)[1, 1], np.zeros(5, np.int32)
     y = as_array(x)
     assert messages(kernel, x[2:]) == messages(kernel, y[2:]) == []
@@ -108,16 +108,16 @@ def test_launch_agrees_with_check(device):
 
 
 def test_only_changed_elements_are_copied_back(monkeypatch):
-    """Another thread may be at work in the rest of the array while the kernel runs."""
+    """Another thread may write to the rest of the array while the kernel runs."""
     kernel, x = smemkit.Kernel("__global__ void one(int *x) { x[threadIdx.x] = 1; }"), np.zeros(6, np.int32)
     module = type(kernel._program.module("cpu", kernel.name))
     launch = module.launch
 
-    def launch_beside(*args, **keywords):
+    def launch_and_write(*args, **keywords):
         launch(*args, **keywords)
         x[4] = 5
 
-    monkeypatch.setattr(module, "launch", launch_beside)
+    monkeypatch.setattr(module, "launch", launch_and_write)
     with smemkit.Device("cpu"):
         kernel[1, 2](x[1:3])
     assert_array_equal(x, [0, 1, 1, 0, 5, 0])
@@ -126,10 +126,10 @@ def test_only_changed_elements_are_copied_back(monkeypatch):
 @pytest.mark.parametrize(
     "view",
     [
-        lambda x: x[::2],  # packed: without neighbours
+        lambda x: x[::2],  # packed for the launch, without neighbours
         lambda x: x.T,
-        lambda x: np.frombuffer(bytes(range(80)), np.int32),  # of no array
-        lambda x: np.zeros(81, np.uint8)[1:].view(np.int32),  # off its boundary
+        lambda x: np.frombuffer(bytes(range(80)), np.int32),  # without a base array
+        lambda x: np.zeros(81, np.uint8)[1:].view(np.int32),  # misaligned
     ],
 )
 def test_other_views_are_copied_alone(view):
@@ -142,7 +142,7 @@ def test_other_views_are_copied_alone(view):
 
 
 def test_misaligned_vector_views_are_copied_alone():
-    """x[1:] of floats cannot be float4s where it lies: it goes alone, as it did."""
+    """x[1:] of floats is misaligned for float4 in its base array: only the view is copied."""
     kernel = smemkit.Kernel("__global__ void add(float4 *x) { x[threadIdx.x].w += 1; }")[1, 2]
     x = np.zeros(12, np.float32)
     with smemkit.Device("cpu"):

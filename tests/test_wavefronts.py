@@ -1,4 +1,4 @@
-"""What a request of a warp costs in shared memory: the hardware's counters, the textbook's cases, refusals."""
+"""Wavefronts of a warp's request to shared memory: hardware counters, textbook cases, rejected arguments."""
 
 import json
 import re
@@ -54,13 +54,13 @@ def test_words_of_each_bank():
     assert smemkit.wavefronts(lanes(4)).banks == (1,) * 32
 
 
-def test_lanes_that_are_not_active_cost_nothing():
+def test_inactive_lanes_cost_nothing():
     assert smemkit.wavefronts([]) == smemkit.wavefronts([None] * 32) == smemkit.Access(0, 0, 0, 0, (0,) * 32)
     assert smemkit.wavefronts([0, None, 128]).degree == 2
     assert smemkit.wavefronts([None] * 16 + lanes(8, 16), 8).groups == 1
 
 
-def test_the_width_of_a_bank():
+def test_bank_width():
     """Bytes 6 and 133 lie in one bank of 4 bytes, but not of 8."""
     assert smemkit.wavefronts([6, 133], 1).banks[1] == 2
     wide = smemkit.wavefronts([6, 133], 1, bank_width=8)
@@ -73,7 +73,7 @@ def test_sixteen_banks_process_half_warps():
     assert (access.wavefronts, access.conflicts, access.groups, len(access.banks)) == (2, 0, 2, 16)
 
 
-def test_numpys_integers_are_addresses():
+def test_numpy_integers_are_addresses():
     assert smemkit.wavefronts(np.arange(32) * 128, np.int64(4), store=np.True_).degree == 32
 
 
@@ -92,6 +92,6 @@ def test_numpys_integers_are_addresses():
         (([0],), {"store": "yes"}, TypeError, "store: expected True or False, got 'yes'"),
     ],
 )
-def test_refusals(arguments, options, error, message):
+def test_rejected_arguments(arguments, options, error, message):
     with pytest.raises(error, match=re.escape(message)):
         smemkit.wavefronts(*arguments, **options)

@@ -1,5 +1,5 @@
-"""Each barrier, fence, atomic and mask of the right kernels is taken away in turn (see weakened.py): the checker
-must notice under every schedule, but for those listed here."""
+"""Each barrier, fence, atomic and mask of the correct kernels is removed or weakened in turn (see weakened.py):
+the checker must find it under every schedule, except those listed here."""
 
 import pytest
 import weakened
@@ -7,29 +7,28 @@ import weakened
 import smemkit
 
 BARRIER_ORDERS_IT = (
-    "the block's barrier comes between this and what is read, and counts as the fence: so NVIDIA's own "
-    "threadFenceReduction has it"
+    "the block's barrier between this and the read acts as the fence, as in NVIDIA's threadFenceReduction"
 )
 
-# What is not found, and why not.
+# The weakenings that are not found, and why.
 SURVIVORS = {
     "copy_float4:13 __syncthreads() deleted": "each thread reads the element that it has stored itself",
     "every_thread_fences:20 __threadfence() deleted": BARRIER_ORDERS_IT,
     "every_thread_fences:20 __threadfence() of the block": BARRIER_ORDERS_IT,
     "grid_barrier:16 __threadfence() deleted": BARRIER_ORDERS_IT,
     "grid_barrier:16 __threadfence() of the block": BARRIER_ORDERS_IT,
-    "group_reduction:33 block.sync() deleted": "no warp has touched another's words, and the tile's last sync() "
+    "group_reduction:33 block.sync() deleted": "no warp has accessed another's words, and the tile's last sync() "
     "orders each warp's own",
-    "histogram_per_warp:14 atomicAdd plain": "with these numbers, each lane of a warp has a bin of its own",
+    "histogram_per_warp:14 atomicAdd plain": "with these numbers, each lane of a warp has its own bin",
     "message_by_flag:20 memory_order_acquire relaxed": BARRIER_ORDERS_IT,
-    "reduce_unrolled:35 __syncthreads() deleted": "it is for blocks of 256, and this one has 128 threads",
+    "reduce_unrolled:35 __syncthreads() deleted": "only blocks of at least 256 threads execute it",
     "scan_blelloch:31 __syncthreads() deleted": "each thread has stored the two elements that it reads",
-    "shared_memory_class:35 cg::sync(cta) deleted": "the loop around it is for blocks of more than 64 threads",
+    "shared_memory_class:35 cg::sync(cta) deleted": "its loop runs only in blocks of more than 64 threads",
     "single_pass_all_read:16 __threadfence() deleted": BARRIER_ORDERS_IT,
     "single_pass_all_read:16 __threadfence() of the block": BARRIER_ORDERS_IT,
     "uniform_branches:16 __syncthreads() deleted": "each thread doubles the element that it has stored itself",
 }
-with smemkit.Device("cpu"):  # where all of them are checked
+with smemkit.Device("cpu"):  # all of them are checked there
     CASES = weakened.cases()
 QUICK = ("histogram_shared", "spin_lock", "pairs_of_a_warp", "async_copy_own")
 

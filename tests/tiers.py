@@ -1,13 +1,13 @@
 """Which tests run, and what they may cost.
 
-`pytest` runs the default tier, in a few minutes on two cores: tests for the devices that are here, without those
-marked `slow`, and of each test marked `covering` only as many cases as it takes to have every value of every
-parameter, and every pair of values of two parameters, once; `covering(1)` leaves out the pairs, and
-`covering(most=3)` takes three of those, from the first to the last. `pytest --full` runs all of them, and
-`pytest --rest` those that `pytest` has not run, or not as often.
+`pytest` runs the default tier, in a few minutes on two cores: tests for the available devices, without those
+marked `slow`. A test marked `covering` runs only enough cases to have every value of every parameter, and every
+pair of values of two parameters, at least once. `covering(1)` leaves out the pairs; `covering(most=3)` takes three
+of these cases, evenly spaced from the first to the last. `pytest --full` runs all tests; `pytest --rest` runs
+those that the default tier leaves out, or repeats less often.
 
-Each test function of the default tier has a budget of CPU time, all its cases together. `pytest --budget` fails
-where one exceeds it, and names it. Fixtures of a wider scope than a function are no part of it.
+Each test function of the default tier has a budget of CPU time for all its cases together. `pytest --budget` fails
+if a function exceeds it, and names the function. Fixtures with a wider scope than a function do not count.
 """
 
 import collections
@@ -21,11 +21,11 @@ import time
 import pytest
 
 SECONDS = 2.0  # of CPU time per test function
-BUDGET_TOLERANCE = 3  # a busy machine counts up to three times as much for the same work
+BUDGET_TOLERANCE = 3  # on a busy machine the same work may take up to three times as much CPU time
 
-DEVICES = {}  # the names of those that tests run on, and the marks of the tests; from `pytest_configure` on
-tier = {"full": False}  # from `pytest_configure` on
-used = collections.Counter()  # CPU seconds by test function, of all workers
+DEVICES = {}  # the tested devices' names, and the marks of their tests; filled by `pytest_configure`
+tier = {"full": False}  # set by `pytest_configure`
+used = collections.Counter()  # CPU seconds by test function, of all xdist workers
 
 
 # ---- options ----------------------------------------------------------------------------------------------------
@@ -33,10 +33,10 @@ used = collections.Counter()  # CPU seconds by test function, of all workers
 
 def pytest_addoption(parser):
     group = parser.getgroup("smemkit")
-    group.addoption("--full", action="store_true", help="every test; else those of the default tier")
-    group.addoption("--rest", action="store_true", help="what --full adds to the default tier")
-    group.addoption("--devices", help='such as "cpu" or "cpu,cuda:0"; else those that are here')
-    group.addoption("--budget", action="store_true", help=f"fail where a test function takes over {SECONDS} CPU-s")
+    group.addoption("--full", action="store_true", help="run every test, not only the default tier")
+    group.addoption("--rest", action="store_true", help="run what --full adds to the default tier")
+    group.addoption("--devices", help='such as "cpu" or "cpu,cuda:0"; default: the available devices')
+    group.addoption("--budget", action="store_true", help=f"fail if a test function takes over {SECONDS} CPU-s")
 
 
 def devices(config):
@@ -51,21 +51,21 @@ def devices(config):
 
 
 def pytest_generate_tests(metafunc):
-    """A test that asks for `device`, and does not say itself on which, runs on each."""
-    said = [name for mark in metafunc.definition.iter_markers("parametrize") for name in parameter_names(mark)]
-    if "device" in metafunc.fixturenames and "device" not in said:
+    """Runs a test that takes `device`, and has no own parameters for it, on each device."""
+    names = [name for mark in metafunc.definition.iter_markers("parametrize") for name in parameter_names(mark)]
+    if "device" in metafunc.fixturenames and "device" not in names:
         cases = [pytest.param(name, marks=marks) for name, marks in DEVICES.items()]
         metafunc.parametrize("device", cases, indirect=True)
 
 
 def parameter_names(mark):
-    """The parameters of a parametrize()."""
+    """The names of a parametrize mark's parameters."""
     names = mark.args[0]
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
 def times(full, default):
-    """How often: with `--full`, and in the default tier. To be called by a test or its decorators."""
+    """`full` with --full or --rest, otherwise `default`. For tests and their decorators, where --rest looks."""
     return full if tier["full"] else default
 
 
@@ -77,7 +77,7 @@ def function_node_id(nodeid):
 
 
 def levels(item):
-    """(name, value) of each parameter, as something that can be compared: of a kernel its name, dtype, options."""
+    """Yields (name, hashable value) of each parameter; of a kernel its row, dtype and options."""
     for name, value in item.callspec.params.items():
         if hasattr(value, "row") and hasattr(value, "dtype"):
             yield f"{name}.row", (value.row.op, "default" if value.default else value.row.name)
@@ -89,8 +89,8 @@ def levels(item):
 
 
 def covering(items, strength=2, most=None):
-    """The fewest of the cases, found greedily, that have each combination of `strength` values that is there; or
-    `most` of them, from the first to the last."""
+    """A few of the cases, chosen greedily, that contain each occurring combination of `strength` values; or `most`
+    of them, evenly spaced from the first to the last."""
     wanted = []
     for item in items:
         values = tuple(levels(item))
@@ -113,7 +113,7 @@ def covering(items, strength=2, most=None):
 
 
 def select_default_tier(items):
-    """Those of the default tier."""
+    """The tests of the default tier."""
     groups = collections.defaultdict(list)
     for item in items:
         if not item.get_closest_marker("slow"):
@@ -126,7 +126,7 @@ def select_default_tier(items):
 
 
 def is_added_by_full(item, default):
-    """Whether `--full` has a test that the default tier has not, or has it do more."""
+    """Whether --full adds a test to the default tier, or makes it do more."""
     return item not in default or re.search(r"\btimes\(", inspect.getsource(item.function)) is not None
 
 
@@ -148,13 +148,13 @@ def pytest_collection_modifyitems(config, items):
 
 
 def cpu_seconds():
-    """Of this process and of those that it has waited for."""
+    """CPU time of this process and of the child processes that it has waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-class Groups:
-    """Tests on a GPU share its memory, so that one process runs them all."""
+class GpuGroup:
+    """Has one process run all tests on a GPU, because they share its memory."""
 
     @pytest.hookimpl(tryfirst=True)  # xdist reads the marks in this hook, too
     def pytest_collection_modifyitems(self, items):
@@ -164,7 +164,7 @@ class Groups:
 
 
 class CpuTimeMeter:
-    """The CPU time of each phase of a test, without its wider fixtures."""
+    """Measures the CPU time of each phase of a test, without fixtures of a wider scope."""
 
     def __init__(self):
         self.shared = 0.0
@@ -197,7 +197,7 @@ def pytest_configure(config):
     for name in devices(config):
         DEVICES[name] = () if name == "cpu" else (pytest.mark.gpu,)
     config.pluginmanager.register(CpuTimeMeter())
-    config.pluginmanager.register(Groups())
+    config.pluginmanager.register(GpuGroup())
 
 
 def pytest_runtest_logreport(report):
@@ -205,7 +205,7 @@ def pytest_runtest_logreport(report):
 
 
 def functions_over_budget(config):
-    """(function, CPU seconds) of those that took too much."""
+    """(test function, CPU seconds) of each function over the budget."""
     if not config.getoption("budget") or tier["full"]:
         return []
     return [(name, seconds) for name, seconds in used.most_common() if seconds > BUDGET_TOLERANCE * SECONDS]
@@ -220,8 +220,8 @@ def pytest_sessionfinish(session, exitstatus):
 def pytest_terminal_summary(terminalreporter, config):
     for name, seconds in functions_over_budget(config):
         terminalreporter.write_line(
-            f"{name} took {seconds:.1f} CPU-s; a test function of the default tier has {SECONDS}. Mark it "
-            "`covering`, or `slow`, or make it do less",
+            f"{name} took {seconds:.1f} CPU-s; the budget of a test function is {SECONDS}. Mark it `covering` or "
+            "`slow`, or make it do less",
             red=True,
         )
     terminalreporter.write_line(f"{sum(used.values()):.0f} CPU-s in {len(used)} test functions")

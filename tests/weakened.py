@@ -1,14 +1,13 @@
-"""Takes away, one at a time, what orders the threads of right kernels, and asks the checker whether it notices.
+"""Weakens the synchronisation of correct kernels, in one place at a time: the checker has to report a fault.
 
-    python tests/weakened.py                   every kernel: what is not found, and how much is
-    python tests/weakened.py spin_lock …       some of them, with what is found
+    python tests/weakened.py                   every kernel: how many weakenings are found, and which are not
+    python tests/weakened.py spin_lock …       these kernels only
 
 Barriers, fences and waits are deleted, fences of the device become fences of the block, atomics become a load and
-a store, acquire and release become relaxed, and masks lose half of their lanes. A kernel is compiled once: each
-weakening is a choice that an argument of the launch makes. tests/test_weakened.py holds the list of those that are
-not found, and why not.
+a store, acquire and release become relaxed, and masks lose half of their lanes. A kernel is compiled once: an
+argument of the launch chooses the weakening. tests/test_weakened.py lists those that are not found, with reasons.
 
-mutants.py is the same for smemkit itself: there the tests have to notice.
+tools/mutants.py does the same to smemkit itself, where the tests have to fail.
 """
 
 import re
@@ -31,7 +30,7 @@ SCHEDULES = ("serial", "lockstep", "random")
 TESTS = Path(__file__).resolve().parent
 KERNELS = TESTS.parent / "kernels"
 
-# Which weakening a launch has asked for is nobody's business: the accesses to it are not looked at.
+# The checker must not see the accesses to the number of the chosen weakening: hence no_sanitize.
 PROLOGUE = """
 static __device__ __attribute__((no_sanitize("thread"), noinline)) int weakening(int chosen = -2)
 {
@@ -77,7 +76,8 @@ ORDER = re.compile(r"\bcuda::memory_order_(?:acquire|release|acq_rel)\b")
 
 @dataclass(frozen=True)
 class SyncMutation:
-    """`before` and `after` go around what is weakened and make it a choice; `{}` is the weakening's number."""
+    """A weakening of text[start:end]. `before` and `after` go around it, so that the launch can choose it; `{}` is
+    its number."""
 
     start: int
     end: int
@@ -87,7 +87,7 @@ class SyncMutation:
 
 
 def closing(masked: str, at: int) -> int:
-    """Behind the parenthesis that closes the one before `at`."""
+    """The position after the parenthesis that closes the one before `at`."""
     depth = 1
     while depth:
         depth += {"(": 1, ")": -1}.get(masked[at], 0)
@@ -96,7 +96,7 @@ def closing(masked: str, at: int) -> int:
 
 
 def kernels(masked: str) -> Iterator[tuple[str, range]]:
-    """The kernels that a masked source defines: the name, and the body with the parameters."""
+    """Yields the name of each kernel in a masked source, and the range of its parameters and body."""
     for head in re.finditer(r"__global__[^;{}]*?\b(\w+)\s*\(", masked):
         at = masked.find("{", closing(masked, head.end()))
         end, depth = at, 0
@@ -107,9 +107,9 @@ def kernels(masked: str) -> Iterator[tuple[str, range]]:
 
 
 def weakenings(text: str, kernel: str) -> list[SyncMutation]:
-    """What can be weakened in a source but in other kernels, in its order; those around others first."""
+    """The weakenings of a source, except in other kernels, by position; outer ones before inner ones."""
     masked, found = dialect.mask(text), []
-    unseen = [span for name, span in kernels(masked) if name != kernel]
+    other_kernels = [span for name, span in kernels(masked) if name != kernel]
 
     def add(start: int, end: int, what: str, weak: str) -> None:
         found.append(SyncMutation(start, end, what, f"(weak({{}}) ? {weak} : "))
@@ -135,15 +135,15 @@ def weakenings(text: str, kernel: str) -> list[SyncMutation]:
         end = masked.index(";", match.end()) + 1
         instruction = text[match.start() : end].split('"')[1].split()[0]
         found.append(SyncMutation(match.start(), end, f"{instruction} deleted", "{{ if (!weak({})) ", "}"))
-    found = [site for site in found if not any(site.start in span for span in unseen)]
+    found = [site for site in found if not any(site.start in span for span in other_kernels)]
     return sorted(found, key=lambda site: (site.start, -site.end))
 
 
 def weakened(text: str, kernel: str) -> str:
-    """The source with a last parameter of the kernel, the number of the weakening; -1 for none."""
+    """The source with all weakenings. The kernel gets a last parameter: the number of the active one, or -1."""
     text = re.sub(
         r"^template\s+__global__.*;$", "", text, flags=re.MULTILINE
-    )  # instances of the signature as it was
+    )  # explicit instantiations, which have the old parameters
     masked = dialect.mask(text)
     begin = dict(kernels(masked))[kernel].start
     parameters = closing(masked, begin) - 1
@@ -164,7 +164,7 @@ def weakened(text: str, kernel: str) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A right kernel and a launch of it."""
+    """A correct kernel and a launch of it."""
 
     path: Path
     name: str  # of the kernel
@@ -183,7 +183,7 @@ class Case:
     @cached_property
     def kernel(self) -> smemkit.Kernel:
         source = weakened(self.path.read_text(), self.name)
-        with patch.object(Program, "can_compile", return_value=False):  # the plain build, which nobody wants
+        with patch.object(Program, "can_compile", return_value=False):  # only the checked build is used
             return smemkit.Kernel(source, self.name + self.instance, options=self.options)
 
     def label(self, number: int) -> str:
@@ -195,7 +195,7 @@ class Case:
         return smemkit.check(self.kernel[self.launch], *self.operands(), number, schedule=schedule)
 
     def survivors(self) -> dict[str, tuple[str, ...]]:
-        """The weakenings that are not found, each with the schedules under which it is not."""
+        """The labels of the weakenings that are not found, with the schedules that miss them."""
         missed = {n: tuple(s for s in SCHEDULES if self.check(n, s).ok) for n in range(len(self.sites))}
         return {self.label(n): schedules for n, schedules in missed.items() if schedules}
 
@@ -208,7 +208,7 @@ def floats(*shape: int) -> np.ndarray:
 
 
 def right(path: Path) -> Case:
-    """One of tests/right, launched as its comments say."""
+    """A kernel of tests/right, launched as its comments say."""
     case = test_faulty.read(path)
     name, _, rest = (case.kernel or smemkit.Kernel(path).name).partition("<")
     launch = case.grid, case.block, case.shared
@@ -220,12 +220,12 @@ def textbook(stem: str, name: str, launch: tuple, *operands: Any) -> Case:
 
 
 def rung(file: str, name: str, instance: str, launch: tuple, *operands: Any) -> Case:
-    """A rung of a ladder, from its own file."""
+    """A rung, from its own file."""
     return Case(KERNELS / file, name, launch, lambda: operands, instance, (f"-I{(KERNELS / file).parent}",))
 
 
 def cases() -> dict[str, Case]:
-    """All of them, by the names of their files."""
+    """All cases, by file name."""
     body, bytes_ = np.abs(floats(64, 4)), np.random.default_rng(0).integers(0, 256, 3000).astype(np.uint8)
     square, corner = floats(20, 20), np.zeros(1, "i8,i8")[0]
     found = [
@@ -279,9 +279,9 @@ def cases() -> dict[str, Case]:
 
 
 def main() -> int:
-    known = cases()
-    for name in sys.argv[1:] or known:
-        case = known[name]
+    all_cases = cases()
+    for name in sys.argv[1:] or all_cases:
+        case = all_cases[name]
         missed = case.survivors()
         print(f"{name}: {len(case.sites) - len(missed)} of {len(case.sites)} found", flush=True)
         for label, schedules in missed.items():

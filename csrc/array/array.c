@@ -16,12 +16,12 @@
 
 static void refuse_shape(int ndim, const npy_intp *shape)
 {
-    PyObject *came = shape_tuple(ndim, shape);
+    PyObject *actual = shape_tuple(ndim, shape);
 
-    if (came)
+    if (actual)
         PyErr_Format(PyExc_ValueError, "shape: expected no negative length and fewer than 2**63 bytes, got %R",
-                     came);
-    Py_XDECREF(came);
+                     actual);
+    Py_XDECREF(actual);
 }
 
 /* An Array whose shape, strides and memory are not set. NULL with an exception. */
@@ -70,11 +70,12 @@ static struct array *array_alloc(const struct module_state *state, struct device
     return array;
 }
 
-/* An array whose memory is not allocated yet. */
-static struct array *array_to_be(const struct module_state *state, struct device *device, device_stream stream,
-                                 PyArray_Descr *descr, int ndim, const npy_intp *shape)
+/* An array without memory. NULL with an exception, also during graph capture. */
+static struct array *alloc_unless_capturing(const struct module_state *state, struct device *device,
+                                            device_stream stream, PyArray_Descr *descr, int ndim,
+                                            const npy_intp *shape)
 {
-    return refuse_capture(state, device, stream, "no new array can be made; an operation takes out=")
+    return refuse_capture(state, device, stream, "no array can be allocated; pass out= to the operation")
                ? array_alloc(state, device, descr, ndim, shape)
                : NULL;
 }
@@ -86,7 +87,7 @@ struct array *array_new(const struct module_state *state, struct device *device,
     struct array *array;
     bool ok = true;
 
-    array = array_to_be(state, device, stream, descr, ndim, shape);
+    array = alloc_unless_capturing(state, device, stream, descr, ndim, shape);
     if (!array)
         return NULL;
     array->owning_stream = owner ? stream : NULL;
@@ -110,7 +111,7 @@ struct array *array_new_in_result_slot(const struct module_state *state, struct 
     struct array *array;
     bool ok;
 
-    array = array_to_be(state, device, NULL, descr, ndim, shape);
+    array = alloc_unless_capturing(state, device, NULL, descr, ndim, shape);
     if (!array)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
@@ -126,21 +127,21 @@ struct array *array_new_in_result_slot(const struct module_state *state, struct 
                                         : (struct array *)raise_failure(state, &failure);
 }
 
-struct array *array_view(struct array *of, npy_intp offset, const struct layout *layout)
+struct array *array_view(struct array *source, npy_intp offset, const struct layout *layout)
 {
-    struct array *array = array_blank(Py_TYPE(of), of->device, of->descr, layout->ndim);
+    struct array *array = array_blank(Py_TYPE(source), source->device, source->descr, layout->ndim);
 
     if (!array)
         return NULL;
     memcpy(array_shape(array), layout->shape, (size_t)layout->ndim * sizeof(npy_intp));
     memcpy(array_strides(array), layout->strides, (size_t)layout->ndim * sizeof(npy_intp));
     array->size = layout_size(layout);
-    array->bytes = (size_t)array->size * (size_t)PyDataType_ELSIZE(of->descr);
-    array->data = array->size ? of->data + offset : of->data;
-    array->base = Py_NewRef(of->base && array_check(of->base) ? of->base : (PyObject *)of);
-    array->owning_stream = of->owning_stream;
-    array->owning_stream_object = Py_XNewRef(of->owning_stream_object);
-    array->readonly = of->readonly;
+    array->bytes = (size_t)array->size * (size_t)PyDataType_ELSIZE(source->descr);
+    array->data = array->size ? source->data + offset : source->data;
+    array->base = Py_NewRef(source->base && array_check(source->base) ? source->base : (PyObject *)source);
+    array->owning_stream = source->owning_stream;
+    array->owning_stream_object = Py_XNewRef(source->owning_stream_object);
+    array->readonly = source->readonly;
     array_require_sync((struct array *)array->base);
     array->result = ((struct array *)array->base)->result;
     return array;

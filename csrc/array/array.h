@@ -25,7 +25,7 @@ struct array {
     char *data;                     /* element 0, …, 0 */
     void *memory;                   /* owned; NULL for a view */
     PyObject *base;                 /* owner of a view's memory: an Array, or another library's object */
-    device_stream owning_stream;    /* in whose order the memory is used and given back */
+    device_stream owning_stream;    /* orders the use and the release of the memory */
     PyObject *owning_stream_object; /* keeps that stream alive; NULL for the default stream */
     PyObject *weakrefs;
     PyArray_Descr *descr;
@@ -58,7 +58,7 @@ struct array *array_view(struct array *, npy_intp offset, const struct layout *)
 struct layout array_layout(struct array *);
 bool array_is_contiguous(struct array *); /* in C order; true for empty arrays */
 
-/* From now on the array may be written by other kernels. */
+/* From now on other kernels may write the array. */
 static inline void array_require_sync(struct array *array)
 {
     if (array->result != NO_RESULT_SLOT) /* which never changes */

@@ -24,7 +24,7 @@ static int read_lengths(PyObject *tuple, const char *name, const char *key, npy_
     for (int i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
         lengths[i] = PyNumber_AsSsize_t(PyTuple_GET_ITEM(tuple, i), PyExc_OverflowError);
         if (lengths[i] == -1 && PyErr_Occurred()) {
-            blame(name);
+            add_argument_name(name);
             return -1;
         }
     }
@@ -36,11 +36,11 @@ static bool read_interface_dtype(PyObject *text, const char *name, struct operan
     PyArray_Descr *descr = NULL;
 
     if (!text || !PyUnicode_Check(text)) {
-        PyErr_Format(PyExc_TypeError, "%s: expected a text as 'typestr', got %R", name, text ? text : Py_None);
+        PyErr_Format(PyExc_TypeError, "%s: expected a str as 'typestr', got %R", name, text ? text : Py_None);
         return false;
     }
     if (!PyArray_DescrConverter(text, &descr))
-        return blame(name);
+        return add_argument_name(name);
     operand->dtype = dtype_of(descr);
     if (!operand->dtype)
         refuse_dtype(name, EVERY, (PyObject *)descr);
@@ -64,7 +64,7 @@ static bool read_interface_layout(PyObject *dict, const char *name, struct opera
         if (count < 0)
             return false;
         if (count != layout->ndim)
-            return refuse_foreign(name, "expected 'strides' to be as many as the lengths of 'shape'");
+            return refuse_foreign(name, "expected as many 'strides' as lengths in 'shape'");
     }
     return check_layout(name, operand, strided);
 }
@@ -81,7 +81,7 @@ static bool read_interface_data(PyObject *pair, const char *name, struct operand
         if (!PyErr_Occurred())
             readonly = PyObject_IsTrue(PyTuple_GET_ITEM(pair, 1));
         operand->readonly = readonly != 0;
-        return readonly >= 0 || blame(name);
+        return readonly >= 0 || add_argument_name(name);
     }
     PyErr_Format(PyExc_TypeError, "%s: expected an address and a bool as 'data', got %R", name,
                  pair ? pair : Py_None);
@@ -110,12 +110,12 @@ static bool read_interface_stream(PyObject *stream, const char *name, struct ope
 /* Finds the device that owns the memory. An empty array has none, and fits any device. */
 static bool find_owner(const struct module_state *state, const char *name, struct operand *operand)
 {
-    struct device *device = operand->size ? cuda_numbered(state, name, 0) : default_device(state);
+    struct device *device = operand->size ? cuda_device_by_ordinal(state, name, 0) : default_device(state);
     struct failure failure = {0};
     bool ok = true;
 
     if (device && device->ordinal < 0)
-        device = cuda_numbered(state, name, 0);
+        device = cuda_device_by_ordinal(state, name, 0);
     if (!device)
         return false;
     if (operand->size) {
@@ -127,7 +127,7 @@ static bool find_owner(const struct module_state *state, const char *name, struc
     if (ok)
         return true;
     if (failure.code == 0 && (failure.kind == FAILURE_NONE || failure.kind == FAILURE_CUDA))
-        return refuse_foreign(name, "expected memory of a CUDA device, got an address that is none");
+        return refuse_foreign(name, "expected the address of CUDA device memory, got another address");
     raise_failure(state, &failure);
     return false;
 }

@@ -20,8 +20,8 @@ static PyObject *take_capsule(PyObject *capsule, const char *name)
 
     if (!versioned && !PyCapsule_IsValid(capsule, "dltensor")) {
         if (PyCapsule_CheckExact(capsule))
-            PyErr_Format(PyExc_BufferError, "%s: expected a capsule 'dltensor' that nobody has taken yet, got %R",
-                         name, capsule);
+            PyErr_Format(PyExc_BufferError, "%s: expected an unconsumed capsule 'dltensor', got %R", name,
+                         capsule);
         else
             PyErr_Format(PyExc_TypeError, "%s: expected __dlpack__ to return a capsule, got %s", name,
                          Py_TYPE(capsule)->tp_name);
@@ -157,7 +157,7 @@ bool read_tensor(PyObject *owner, const struct device *device, const char *name,
     if (device ? !dl_is_cuda(tensor->device.type) || tensor->device.id != device->ordinal
                : !dl_is_host(tensor->device.type)) {
         PyErr_Format(PyExc_BufferError,
-                     "%s: expected memory of %s, as __dlpack_device__ has it, got that of (%d, %d)", name,
+                     "%s: expected memory of %s, as __dlpack_device__ returned, got device (%d, %d)", name,
                      device ? device->name : "the host", (int)tensor->device.type, (int)tensor->device.id);
         return false;
     }
@@ -183,27 +183,27 @@ bool read_tensor(PyObject *owner, const struct device *device, const char *name,
 }
 
 /* object.__dlpack__(stream=…, max_version=…), or without max_version for older producers. */
-static PyObject *ask_capsule(PyObject *object, const struct device *device, device_stream stream)
+static PyObject *request_capsule(PyObject *object, const struct device *device, device_stream stream)
 {
     PyObject *method = PyObject_GetAttrString(object, "__dlpack__"), *capsule = NULL;
     PyObject *version = Py_BuildValue("(ii)", DL_MAJOR, DL_MINOR), *keywords = PyDict_New(),
-             *nothing = PyTuple_New(0);
+             *no_args = PyTuple_New(0);
     PyObject *handle = PyLong_FromVoidPtr(stream ? stream : (void *)1); /* 1 is the legacy default stream */
 
-    if (method && version && keywords && nothing && handle &&
+    if (method && version && keywords && no_args && handle &&
         (!device || PyDict_SetItemString(keywords, "stream", handle) == 0) &&
         PyDict_SetItemString(keywords, "max_version", version) == 0) {
-        capsule = PyObject_Call(method, nothing, keywords);
+        capsule = PyObject_Call(method, no_args, keywords);
         if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
             PyErr_Clear();
             if (PyDict_DelItemString(keywords, "max_version") == 0)
-                capsule = PyObject_Call(method, nothing, keywords);
+                capsule = PyObject_Call(method, no_args, keywords);
         }
     }
     Py_XDECREF(method);
     Py_XDECREF(version);
     Py_XDECREF(keywords);
-    Py_XDECREF(nothing);
+    Py_XDECREF(no_args);
     Py_XDECREF(handle);
     return capsule;
 }
@@ -233,7 +233,7 @@ bool wrap_host(struct operand *operand)
     return true;
 }
 
-bool has_another_way(PyObject *object, const char *method)
+bool has_other_protocol(PyObject *object, const char *method)
 {
     PyObject *type, *value, *traceback;
     bool has = PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_TypeError) ||
@@ -250,12 +250,12 @@ bool has_another_way(PyObject *object, const char *method)
 int read_dlpack(PyObject *object, const char *name, struct device *device, device_stream stream, enum use use,
                 struct operand *operand)
 {
-    PyObject *capsule = ask_capsule(object, device, stream), *owner, *type, *value, *traceback;
+    PyObject *capsule = request_capsule(object, device, stream), *owner, *type, *value, *traceback;
 
-    if (!capsule && !device && use == AS_OPERAND && has_another_way(object, "__array__"))
+    if (!capsule && !device && use == AS_OPERAND && has_other_protocol(object, "__array__"))
         return 0;
     if (!capsule) {
-        blame(name);
+        add_argument_name(name);
         return -1;
     }
     owner = take_capsule(capsule, name);
@@ -264,12 +264,12 @@ int read_dlpack(PyObject *object, const char *name, struct device *device, devic
     PyErr_Restore(type, value, traceback);
     if (!owner || fill_operand(object, name, owner, device, use, operand) < 0)
         return -1;
-    operand->owning_stream = stream; /* the producer has synchronised this stream */
+    operand->owning_stream = stream; /* the producer has ordered its work before this stream */
     operand->retire = device != NULL;
     return 1;
 }
 
-struct device *cuda_numbered(const struct module_state *state, const char *name, int ordinal)
+struct device *cuda_device_by_ordinal(const struct module_state *state, const char *name, int ordinal)
 {
     const char *why = NULL;
     int count;
@@ -280,10 +280,10 @@ struct device *cuda_numbered(const struct module_state *state, const char *name,
     if (ordinal >= 0 && ordinal < count)
         return cuda_device(ordinal);
     if (count == 0)
-        PyErr_Format(state->no_device_error, "%s: its memory is on a CUDA device, and none is here: %s", name,
+        PyErr_Format(state->no_device_error, "%s: its memory is on a CUDA device, but none is available: %s", name,
                      why);
     else
-        PyErr_Format(state->no_device_error, "%s: its memory is on CUDA device %d, there %s %d CUDA device%s here",
+        PyErr_Format(state->no_device_error, "%s: its memory is on CUDA device %d, but there %s %d CUDA device%s",
                      name, ordinal, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
     return NULL;
 }
@@ -304,7 +304,7 @@ int read_dl_device(PyObject *object, const char *name, int *type, int *id)
         return 0;
     pair = PyObject_CallMethod(object, "__dlpack_device__", NULL);
     if (!pair) {
-        blame(name);
+        add_argument_name(name);
         return -1;
     }
     for (int i = 0; i < 2 && PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2; i++)

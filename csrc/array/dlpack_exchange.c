@@ -12,7 +12,7 @@
 #include "dlpack_abi.h"
 
 /* The attribute of that name; NULL without an exception if there is none. */
-static PyObject *attribute(PyObject *object, const char *name)
+static PyObject *get_attribute(PyObject *object, const char *name)
 {
     PyObject *key = PyUnicode_InternFromString(name), *value = key ? PyObject_GetAttr(object, key) : NULL;
 
@@ -22,10 +22,10 @@ static PyObject *attribute(PyObject *object, const char *name)
     return value;
 }
 
-/* 1: the attribute is true, or a method that returns true; 0: not; -1 with an exception */
-static int says(PyObject *object, const char *name)
+/* 1: the attribute is true, or a method that returns true; 0: it is false or missing; -1 with an exception */
+static int is_attribute_true(PyObject *object, const char *name)
 {
-    PyObject *value = attribute(object, name);
+    PyObject *value = get_attribute(object, name);
     int truth = 0;
 
     if (value && PyCallable_Check(value))
@@ -36,20 +36,20 @@ static int says(PyObject *object, const char *name)
         truth = -1;
     Py_XDECREF(value);
     if (truth < 0)
-        blame(name);
+        add_argument_name(name);
     return truth;
 }
 
 /* The type's API table in this capsule, if it is complete and of our major version; otherwise NULL. */
-static const struct dl_exchange_api *table_in(PyObject *capsule)
+static const struct dl_exchange_api *find_api_table(PyObject *capsule)
 {
-    enum { MOST_OLDER = 16 };
+    enum { MAX_OLDER_TABLES = 16 };
     const struct dl_exchange_api *api;
     const struct dl_api_header *header = NULL;
 
     if (PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
         header = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
-    for (int i = 0; header && header->major != DL_MAJOR && i < MOST_OLDER; i++)
+    for (int i = 0; header && header->major != DL_MAJOR && i < MAX_OLDER_TABLES; i++)
         header = header->older;
     if (!header || header->major != DL_MAJOR)
         return NULL;
@@ -58,7 +58,7 @@ static const struct dl_exchange_api *table_in(PyObject *capsule)
 }
 
 /* Exports the object by the table's function. NULL with an exception. */
-static PyObject *take_exchanged(const struct dl_exchange_api *api, PyObject *object, const char *name)
+static PyObject *export_by_api(const struct dl_exchange_api *api, PyObject *object, const char *name)
 {
     PyObject *owner = new_owner();
     struct dl_versioned *managed = NULL;
@@ -72,7 +72,7 @@ static PyObject *take_exchanged(const struct dl_exchange_api *api, PyObject *obj
     if (foreign_of(owner)->managed && !PyErr_Occurred())
         return owner;
     if (PyErr_Occurred())
-        blame(name);
+        add_argument_name(name);
     else
         PyErr_Format(PyExc_BufferError, "%s: expected an array of the DLPack exchange API of %s, got none", name,
                      Py_TYPE(object)->tp_name);
@@ -81,49 +81,50 @@ static PyObject *take_exchanged(const struct dl_exchange_api *api, PyObject *obj
 }
 
 /* The producer's current stream, on which it made and will use the array. */
-static bool read_work_stream(const struct dl_exchange_api *api, struct dl_device place, const char *name,
+static bool read_work_stream(const struct dl_exchange_api *api, struct dl_device dl_device, const char *name,
                              device_stream *stream)
 {
     void *handle = NULL;
-    const bool ok = api->work_stream(place.type, place.id, &handle) == 0 && !PyErr_Occurred();
+    const bool ok = api->work_stream(dl_device.type, dl_device.id, &handle) == 0 && !PyErr_Occurred();
 
     *stream = handle == (void *)1 ? NULL : handle; /* 1 is the legacy default stream */
     if (ok)
         return true;
     if (!PyErr_Occurred())
-        PyErr_Format(PyExc_BufferError, "%s: expected the DLPack exchange API to tell its stream, got none", name);
-    return blame(name);
+        PyErr_Format(PyExc_BufferError, "%s: expected the DLPack exchange API to return its stream, got none",
+                     name);
+    return add_argument_name(name);
 }
 
-/* Whether memory holds the elements themselves: torch has lazily conjugated and negated tensors, which DLPack
- */
+/* Whether memory holds the elements' own values: torch has lazily conjugated and negated tensors, which DLPack
+ * cannot describe. 1: yes. 0: they are conjugated; __dlpack__ is to be tried. -1 with an exception. */
 static int is_plain(PyObject *object, const char *name, enum dtype dtype)
 {
-    const int conjugate = dtype & COMPLEX ? says(object, "is_conj") : 0;
-    const int negative = conjugate ? 0 : says(object, "is_neg");
+    const int conjugate = dtype & COMPLEX ? is_attribute_true(object, "is_conj") : 0;
+    const int negative = conjugate ? 0 : is_attribute_true(object, "is_neg");
 
     if (negative > 0)
         PyErr_Format(PyExc_BufferError,
-                     "%s: expected the elements themselves in memory, got a %s of their negatives; .resolve_neg() "
-                     "makes them",
+                     "%s: expected the elements in memory, got a lazily negated %s; .resolve_neg() "
+                     "computes them",
                      name, Py_TYPE(object)->tp_name);
     return conjugate < 0 || negative ? -1 : !conjugate;
 }
 
 /* Fills the operand from the exchange API's tensor in owner, whose reference it steals. */
-static int read_exchanged(const struct module_state *state, PyObject *object, const char *name,
-                          const struct dl_exchange_api *api, PyObject *owner, enum use use,
-                          struct operand *operand)
+static int read_exchange_tensor(const struct module_state *state, PyObject *object, const char *name,
+                                const struct dl_exchange_api *api, PyObject *owner, enum use use,
+                                struct operand *operand)
 {
     const struct dl_tensor *tensor = dl_tensor_of(foreign_of(owner), name);
-    const struct dl_device place = tensor ? tensor->device : (struct dl_device){0, 0};
-    struct device *device = dl_is_cuda(place.type) ? cuda_numbered(state, name, place.id) : NULL;
+    const struct dl_device dl_device = tensor ? tensor->device : (struct dl_device){0, 0};
+    struct device *device = dl_is_cuda(dl_device.type) ? cuda_device_by_ordinal(state, name, dl_device.id) : NULL;
     device_stream owning_stream = NULL;
     int plain;
 
-    if (tensor && !dl_is_cuda(place.type) && !dl_is_host(place.type))
-        refuse_device(name, place.type, place.id);
-    if (PyErr_Occurred() || (device && !read_work_stream(api, place, name, &owning_stream))) {
+    if (tensor && !dl_is_cuda(dl_device.type) && !dl_is_host(dl_device.type))
+        refuse_device(name, dl_device.type, dl_device.id);
+    if (PyErr_Occurred() || (device && !read_work_stream(api, dl_device, name, &owning_stream))) {
         Py_DECREF(owner);
         return -1;
     }
@@ -139,22 +140,22 @@ static int read_exchanged(const struct module_state *state, PyObject *object, co
         return 1;
     drop_operand(operand);
     memset(operand, 0, sizeof *operand);
-    return plain < 0 ? -1 : ASK_DLPACK;
+    return plain < 0 ? -1 : TRY_DLPACK;
 }
 
-int find_exchanged(const struct module_state *state, PyObject *object, const char *name, enum use use,
-                   struct operand *operand)
+int find_by_exchange_api(const struct module_state *state, PyObject *object, const char *name, enum use use,
+                         struct operand *operand)
 {
-    PyObject *capsule = attribute((PyObject *)Py_TYPE(object), "__dlpack_c_exchange_api__"), *owner;
-    const struct dl_exchange_api *api = capsule ? table_in(capsule) : NULL;
-    int found = PyErr_Occurred() ? -1 : ASK_DLPACK, gradient;
+    PyObject *capsule = get_attribute((PyObject *)Py_TYPE(object), "__dlpack_c_exchange_api__"), *owner;
+    const struct dl_exchange_api *api = capsule ? find_api_table(capsule) : NULL;
+    int found = PyErr_Occurred() ? -1 : TRY_DLPACK, gradient;
 
     if (api) {
-        gradient = says(object, "requires_grad");
-        owner = gradient ? NULL : take_exchanged(api, object, name);
+        gradient = is_attribute_true(object, "requires_grad");
+        owner = gradient ? NULL : export_by_api(api, object, name);
         if (owner)
-            found = read_exchanged(state, object, name, api, owner, use, operand);
-        else if (gradient < 0 || (!gradient && !has_another_way(object, "__dlpack__")))
+            found = read_exchange_tensor(state, object, name, api, owner, use, operand);
+        else if (gradient < 0 || (!gradient && !has_other_protocol(object, "__dlpack__")))
             found = -1;
     }
     Py_XDECREF(capsule);

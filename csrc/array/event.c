@@ -34,19 +34,19 @@ static PyObject *event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 }
 
 /* Called without the GIL. If two threads record at the same time, the later one counts. */
-static bool record(struct event *event, device_stream stream, struct failure *failure)
+static bool record_event(struct event *event, device_stream stream, struct failure *failure)
 {
     const struct device_type *type = event->device->type;
-    device_event known = atomic_load(&event->event), made = NULL;
+    device_event handle = atomic_load(&event->event), created = NULL;
 
-    if (!known) {
-        if (!type->mark(event->device, stream, &made, failure))
+    if (!handle) {
+        if (!type->record_new_event(event->device, stream, &created, failure))
             return false;
-        if (atomic_compare_exchange_strong(&event->event, &known, made))
+        if (atomic_compare_exchange_strong(&event->event, &handle, created))
             return true;
-        type->drop(event->device, made);
+        type->destroy_event(event->device, created);
     }
-    return type->record(event->device, stream, known, failure);
+    return type->record_event(event->device, stream, handle, failure);
 }
 
 PyObject *event_check_recorded(const struct module_state *state, struct event *event, device_stream stream)
@@ -57,7 +57,7 @@ PyObject *event_check_recorded(const struct module_state *state, struct event *e
     if (!event)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    ok = record(event, stream, &failure);
+    ok = record_event(event, stream, &failure);
     Py_END_ALLOW_THREADS
     if (!ok) {
         Py_DECREF(event);
@@ -99,13 +99,13 @@ static PyObject *event_record(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyObject *event_synchronize(PyObject *self, PyObject *unused)
 {
     struct event *event = (struct event *)self;
-    device_event known = atomic_load(&event->event);
+    device_event handle = atomic_load(&event->event);
     struct failure failure = {0};
     bool ok = true;
 
     (void)unused;
     Py_BEGIN_ALLOW_THREADS
-    ok = !known || event->device->type->event_wait(event->device, known, &failure);
+    ok = !handle || event->device->type->synchronize_event(event->device, handle, &failure);
     Py_END_ALLOW_THREADS
     return ok ? Py_NewRef(Py_None) : raise_failure(PyType_GetModuleState(Py_TYPE(self)), &failure);
 }
@@ -113,13 +113,13 @@ static PyObject *event_synchronize(PyObject *self, PyObject *unused)
 static PyObject *event_done(PyObject *self, void *unused)
 {
     struct event *event = (struct event *)self;
-    device_event known = atomic_load(&event->event);
+    device_event handle = atomic_load(&event->event);
     struct failure failure = {0};
     bool done = true, ok = true;
 
     (void)unused;
     Py_BEGIN_ALLOW_THREADS
-    ok = !known || event->device->type->event_done(event->device, known, &done, &failure);
+    ok = !handle || event->device->type->query_event(event->device, handle, &done, &failure);
     Py_END_ALLOW_THREADS
     return ok ? PyBool_FromLong(done) : raise_failure(PyType_GetModuleState(Py_TYPE(self)), &failure);
 }
@@ -163,12 +163,12 @@ static PyObject *event_repr(PyObject *self)
 static void event_dealloc(PyObject *self)
 {
     struct event *event = (struct event *)self;
-    device_event known = atomic_load(&event->event);
+    device_event handle = atomic_load(&event->event);
     PyTypeObject *type = Py_TYPE(self);
 
-    if (known) {
+    if (handle) {
         Py_BEGIN_ALLOW_THREADS
-        event->device->type->drop(event->device, known);
+        event->device->type->destroy_event(event->device, handle);
         Py_END_ALLOW_THREADS
     }
     type->tp_free(self);
@@ -189,13 +189,13 @@ static PyMethodDef event_methods[] = {
 
 static PyGetSetDef event_attributes[] = {
     {"device", event_device, NULL, "The device's name: 'cuda:0', 'cpu'.", NULL},
-    {"done", event_done, NULL, "Whether the moment has come; True where none was recorded.", NULL},
+    {"done", event_done, NULL, "Whether the event has occurred; True if it was never recorded.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static const char event_doc[] =
     "Event(*, device=None)\n--\n\n"
-    "A point in a device's stream, set by `record`; `Stream.record` makes an event that is set.\n\n"
+    "A point in a device's stream, set by `record`; `Stream.record` returns a recorded event.\n\n"
     "Parameters\n"
     "----------\n"
     "device : str, optional\n"
@@ -203,7 +203,7 @@ static const char event_doc[] =
     "Raises\n"
     "------\n"
     "NoDeviceError\n"
-    "    `device` is not here.\n\n"
+    "    `device` is not available.\n\n"
     "Examples\n"
     "--------\n"
     ">>> import smemkit\n"

@@ -32,12 +32,12 @@ static void drop_foreign(PyObject *capsule)
     PyObject *type, *value, *traceback;
 
     PyErr_Fetch(&type, &value, &traceback);
-    if (foreign->waits) {
+    if (foreign->sync_device) {
         Py_BEGIN_ALLOW_THREADS
-        foreign->waits->type->synchronize_device(foreign->waits, &ignored);
+        foreign->sync_device->type->synchronize_device(foreign->sync_device, &ignored);
         Py_END_ALLOW_THREADS
     }
-    memory_unregister(foreign->loan);
+    memory_unregister(foreign->registration);
     call_deleter(foreign);
     Py_XDECREF(foreign->object);
     PyErr_Restore(type, value, traceback);
@@ -70,11 +70,10 @@ int fill_operand(PyObject *object, const char *name, PyObject *owner, struct dev
         return -1;
     }
     operand->device = device;
-    operand->given = Py_NewRef(object);
+    operand->caller_object = Py_NewRef(object);
     return 1;
 }
 
-/* 1: it is one, and is the operand now; 0: it is none; -1 with an exception */
 /* Whether the object has the CUDA Array Interface; keeps the current exception. */
 static bool has_interface(PyObject *object)
 {
@@ -90,13 +89,13 @@ static bool has_interface(PyObject *object)
 int find_foreign(const struct module_state *state, PyObject *object, const char *name, PyObject *stream_argument,
                  enum use use, struct operand *operand)
 {
-    int type = 0, id = 0, found, has = find_exchanged(state, object, name, use, operand);
+    int type = 0, id = 0, found, has = find_by_exchange_api(state, object, name, use, operand);
     struct device *device;
     device_stream stream = NULL;
     PyObject *interface;
     bool ok;
 
-    if (has != ASK_DLPACK)
+    if (has != TRY_DLPACK)
         return has;
     has = read_dl_device(object, name, &type, &id);
     if (has < 0)
@@ -104,7 +103,7 @@ int find_foreign(const struct module_state *state, PyObject *object, const char 
     if (has && dl_is_host(type))
         return use == AS_GPU_ARRAY ? 0 : read_dlpack(object, name, NULL, NULL, use, operand);
     if (has && dl_is_cuda(type)) {
-        device = cuda_numbered(state, name, id);
+        device = cuda_device_by_ordinal(state, name, id);
         ok = device && (use != AS_OPERAND || read_stream(state, stream_argument, device, &stream));
         found = ok ? read_dlpack(object, name, device, stream, use, operand) : -1;
         /* CuPy 14 reports wrong negative strides by DLPack, and right ones by the CUDA Array Interface */
@@ -116,7 +115,7 @@ int find_foreign(const struct module_state *state, PyObject *object, const char 
     interface = PyObject_GetAttrString(object, "__cuda_array_interface__");
     if (!interface) {
         if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
-            blame(name);
+            add_argument_name(name);
             return -1;
         }
         PyErr_Clear();
@@ -129,7 +128,7 @@ int find_foreign(const struct module_state *state, PyObject *object, const char 
     if (!ok)
         return -1;
     operand->owner = Py_NewRef(object);
-    operand->given = Py_NewRef(object);
+    operand->caller_object = Py_NewRef(object);
     return 1;
 }
 

@@ -8,7 +8,7 @@
 #include "operand.h"
 #include "stream.h"
 
-enum { ASK_DLPACK = 2 }; /* a result of find_foreign: try __dlpack__ */
+enum { TRY_DLPACK = 2 }; /* a result of find_foreign: try __dlpack__ */
 
 enum use {
     AS_OPERAND,  /* of one call, on its stream; a NumPy array if on the host */
@@ -16,17 +16,17 @@ enum use {
     AS_GPU_ARRAY /* the same, but not for host arrays */
 };
 
-/* The name of the capsules that own an imported array's memory. */
+/* The name of the capsules that own the memory of imported arrays. */
 #define FOREIGN_OWNER "smemkit.foreign"
 
-/* The content of a capsule of this name: what a DLPack capsule held, whose deleter we must call, or the object
- * that owns the memory. */
+/* The content of such a capsule: what a DLPack capsule held, whose deleter we must call, or the object that owns
+ * the memory. */
 struct foreign {
     PyObject *object; /* strong reference, or NULL */
     void *managed;    /* a dl_managed, or a dl_versioned, or NULL */
     bool versioned;
-    struct device *waits; /* synchronised before the deleter is called; or NULL */
-    void *loan;           /* registration with the CPU device; or NULL */
+    struct device *sync_device; /* synchronised before the deleter is called; or NULL */
+    void *registration;         /* with the CPU device; or NULL */
 };
 
 /* Reads an array of another library, by DLPack or the CUDA Array Interface, as the operand of a call on `stream`;
@@ -42,6 +42,7 @@ PyObject *new_owner(void);
 int fill_operand(PyObject *object, const char *name, PyObject *owner, struct device *device, enum use use,
                  struct operand *operand);
 
+/* Reads an array of another library for the given use. 1: done. 0: it is no such array. -1 with an exception. */
 int find_foreign(const struct module_state *state, PyObject *object, const char *name, PyObject *stream_argument,
                  enum use use, struct operand *operand);
 
@@ -63,25 +64,25 @@ bool read_tensor(PyObject *owner, const struct device *device, const char *name,
 /* Wraps the operand's host memory as a NumPy array. */
 bool wrap_host(struct operand *operand);
 
-/* Whether the object has the other protocol as well, given by its method; clears the current exception if so. */
-bool has_another_way(PyObject *object, const char *method);
+/* Whether the object also has another protocol, which `method` identifies; if so, clears the current exception. */
+bool has_other_protocol(PyObject *object, const char *method);
 
 /* find_foreign for an object with DLPack on a known device; NULL is the host. */
 int read_dlpack(PyObject *object, const char *name, struct device *device, device_stream stream, enum use use,
                 struct operand *operand);
 
 /* The CUDA device with this ordinal. NULL with an exception. */
-struct device *cuda_numbered(const struct module_state *state, const char *name, int ordinal);
+struct device *cuda_device_by_ordinal(const struct module_state *state, const char *name, int ordinal);
 
 void refuse_device(const char *name, int type, int id);
 
-/* 1: it has DLPack, on that device; 0: it has not; -1 with an exception */
+/* 1: it has DLPack, and *type and *id are its device; 0: it does not have DLPack; -1 with an exception */
 int read_dl_device(PyObject *object, const char *name, int *type, int *id);
 
 /* find_foreign for an object whose type has the exchange API. If that refuses, __dlpack__ is tried, which reports
  * the reason. */
-int find_exchanged(const struct module_state *state, PyObject *object, const char *name, enum use use,
-                   struct operand *operand);
+int find_by_exchange_api(const struct module_state *state, PyObject *object, const char *name, enum use use,
+                         struct operand *operand);
 
 /* Reads a copy of the dict, because its values may run code that changes the original. */
 bool read_interface(const struct module_state *state, PyObject *interface, const char *name,

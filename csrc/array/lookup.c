@@ -49,10 +49,10 @@ static struct device *find_device(const struct module_state *state, PyObject *ob
         count = cuda_devices(&why);
         Py_END_ALLOW_THREADS
         if (count == 0)
-            PyErr_Format(state->no_device_error, "%s: %R is not here: %s", source, name, why);
+            PyErr_Format(state->no_device_error, "%s: %R is not available: %s", source, name, why);
         else if (ordinal >= count)
-            PyErr_Format(state->no_device_error, "%s: %R is not here: there %s %d CUDA device%s", source, name,
-                         count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+            PyErr_Format(state->no_device_error, "%s: %R is not available: there %s %d CUDA device%s", source,
+                         name, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
         else
             device = cuda_device(ordinal);
     } else if (text) {
@@ -107,16 +107,16 @@ PyObject *core_set_default_device(PyObject *module, PyObject *name)
 /* The type name of what the caller passed, if still known. */
 static const char *type_name(const struct operand *operand)
 {
-    return Py_TYPE(operand->given ? operand->given : operand->owner)->tp_name;
+    return Py_TYPE(operand->caller_object ? operand->caller_object : operand->owner)->tp_name;
 }
 
 bool read_device(const struct module_state *state, PyObject *object, const struct operand *operands, int count,
                  struct device **device)
 {
-    struct device *asked = object == Py_None ? NULL : device_named(state, object);
+    struct device *requested = object == Py_None ? NULL : device_named(state, object);
     struct device *first = operands[0].device;
 
-    if (object != Py_None && !asked)
+    if (object != Py_None && !requested)
         return false;
     for (int i = 1; i < count; i++) {
         const struct device *other = operands[i].device;
@@ -136,12 +136,12 @@ bool read_device(const struct module_state *state, PyObject *object, const struc
             return false;
         }
     }
-    if (first && asked && asked != first) {
+    if (first && requested && requested != first) {
         PyErr_Format(PyExc_ValueError, "device: the operands are on %s, got %s; .to() moves them", first->name,
-                     asked->name);
+                     requested->name);
         return false;
     }
-    *device = first ? first : asked ? asked : default_device(state);
+    *device = first ? first : requested ? requested : default_device(state);
     return *device != NULL;
 }
 
@@ -197,7 +197,7 @@ static PyObject *find_handle(PyObject *object, const char *name)
     Py_XDECREF(found);
     if (found || PyErr_Occurred()) {
         if (!number)
-            blame(name);
+            add_argument_name(name);
         return number;
     }
     return PyErr_Format(PyExc_TypeError, "%s: expected an integer or an object with __cuda_stream__, got %s", name,
@@ -233,29 +233,29 @@ bool read_handle(PyObject *object, const char *name, const struct device *device
 bool read_stream_and_owner(const struct module_state *state, PyObject *object, const struct device *device,
                            device_stream *stream, PyObject **owner)
 {
-    struct stream *ours = NULL;
+    struct stream *smemkit_stream = NULL;
 
     *stream = NULL;
     *owner = NULL;
     if (object == Py_None)
-        ours = thread_stream(state, device);
+        smemkit_stream = thread_stream(state, device);
     else if (Py_IS_TYPE(object, state->stream_type))
-        ours = (struct stream *)Py_NewRef(object);
+        smemkit_stream = (struct stream *)Py_NewRef(object);
     else
         return read_handle(object, "stream", device, stream);
-    if (!ours)
+    if (!smemkit_stream)
         return true;
-    if (ours->device != device) {
+    if (smemkit_stream->device != device) {
         PyErr_Format(PyExc_ValueError, "stream: expected a stream of %s, got one of %s", device->name,
-                     ours->device->name);
-        Py_DECREF(ours);
+                     smemkit_stream->device->name);
+        Py_DECREF(smemkit_stream);
         return false;
     }
-    *stream = ours->handle;
-    if (ours->lasts)
-        *owner = (PyObject *)ours;
+    *stream = smemkit_stream->handle;
+    if (smemkit_stream->keeps_handle_valid)
+        *owner = (PyObject *)smemkit_stream;
     else
-        Py_DECREF(ours);
+        Py_DECREF(smemkit_stream);
     return true;
 }
 

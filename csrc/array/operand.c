@@ -82,7 +82,7 @@ static bool read_any(PyObject *object, const char *name, struct operand *operand
     PyArrayObject *numpy = (PyArrayObject *)PyArray_FromAny(object, NULL, 0, 0, 0, NULL);
 
     if (!numpy)
-        return blame(name);
+        return add_argument_name(name);
     fill_from_numpy(operand, numpy);
     fill_dtype(operand);
     if (!check_mask(numpy, name) || ((PyObject *)numpy == object && !operand_pin(operand))) {
@@ -92,7 +92,7 @@ static bool read_any(PyObject *object, const char *name, struct operand *operand
     return true;
 }
 
-bool is_numpys(PyObject *object)
+bool is_read_by_numpy(PyObject *object)
 {
     return PyArray_Check(object) || PyArray_IsScalar(object, Generic) || PyFloat_CheckExact(object) ||
            PyLong_CheckExact(object) || PyBool_Check(object) || PyComplex_CheckExact(object) ||
@@ -111,7 +111,7 @@ bool read_operand(const struct module_state *state, PyObject *object, const char
         fill_dtype(operand);
         return true;
     }
-    if (!is_numpys(object))
+    if (!is_read_by_numpy(object))
         foreign = read_foreign(state, object, name, stream, operand);
     if (foreign)
         return foreign > 0;
@@ -132,9 +132,8 @@ bool operand_unchanged(const struct operand *operand)
     for (int i = 0; same && !operand->device && i < layout->ndim; i++)
         same = PyArray_DIM(numpy, i) == layout->shape[i] && PyArray_STRIDE(numpy, i) == layout->strides[i];
     if (!same)
-        PyErr_SetString(PyExc_RuntimeError,
-                        "an array was given another shape, dtype or memory while the arguments "
-                        "beside it were read");
+        PyErr_SetString(PyExc_RuntimeError, "the shape, dtype or memory of an array changed while the other "
+                                            "arguments were read");
     return same;
 }
 
@@ -144,5 +143,5 @@ void drop_operand(struct operand *operand)
     if (operand->owner)
         Py_DECREF(operand->descr);
     Py_CLEAR(operand->owner);
-    Py_CLEAR(operand->given);
+    Py_CLEAR(operand->caller_object);
 }

@@ -12,28 +12,28 @@
 
 /* An operand or `out`: an Array or a NumPy array. All zero: none. */
 struct operand {
-    PyObject *owner;             /* strong reference to the one or the other */
+    PyObject *owner;             /* strong reference to that array */
     struct device *device;       /* NULL for a NumPy array */
-    device_stream owning_stream; /* in whose order that memory is used */
+    device_stream owning_stream; /* orders the use of its memory */
     char *data;                  /* element 0, …, 0, in device or host memory */
     PyArray_Descr *descr;        /* strong reference */
     enum dtype dtype;
-    bool swapped;  /* not in native byte order */
-    bool readonly; /* not usable as `out` */
-    bool retire;   /* keep the owner until the work is done: nothing else ensures it */
-    PyObject
-        *given;    /* strong reference to the caller's object where that is an array of another library, or NULL */
+    bool swapped;            /* not in native byte order */
+    bool readonly;           /* not usable as `out` */
+    bool retire;             /* keep the owner until the work is done: nothing else ensures it */
+    PyObject *caller_object; /* strong reference to the caller's object if that is an array of another library; or
+                                NULL */
     PyObject *pin; /* a weak reference to the caller's NumPy array, or NULL: NumPy resizes none that has one */
     struct layout layout;
     npy_intp size;
 };
 
-/* The functions below return false with an exception that names the argument, what was required and what came. */
+/* The functions below return false with an exception that names the argument, what was expected and what was
+ * passed. */
 /* `stream` is the call's stream argument: arrays of other libraries must be ready on it. */
 bool read_operand(const struct module_state *, PyObject *, const char *name, PyObject *stream, struct operand *);
 
-/* Whether a NumPy array is unchanged since it was read; to be called when no more of the caller's code will run.
- */
+/* Whether a NumPy array is unchanged since it was read; called when no more Python code of the caller will run. */
 bool operand_unchanged(const struct operand *);
 void drop_operand(struct operand *);
 
@@ -54,6 +54,6 @@ PyObject *optional_attribute(PyObject *object, const char *name);
 
 /* Types that are known to have neither __dlpack__ nor __cuda_array_interface__, or for which NumPy's protocol is
  * better. */
-bool is_numpys(PyObject *object);
+bool is_read_by_numpy(PyObject *object);
 
 #endif

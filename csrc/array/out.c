@@ -27,12 +27,12 @@ static bool check_out(const struct operand *out, PyArray_Descr *descr, int ndim,
     for (int i = 0; same && i < ndim; i++)
         same = layout->shape[i] == shape[i];
     if (!same) {
-        PyObject *expected = shape_tuple(ndim, shape), *came = shape_tuple(layout->ndim, layout->shape);
+        PyObject *expected = shape_tuple(ndim, shape), *actual = shape_tuple(layout->ndim, layout->shape);
 
-        if (expected && came)
-            PyErr_Format(PyExc_ValueError, "out: expected shape %R, got %R", expected, came);
+        if (expected && actual)
+            PyErr_Format(PyExc_ValueError, "out: expected shape %R, got %R", expected, actual);
         Py_XDECREF(expected);
-        Py_XDECREF(came);
+        Py_XDECREF(actual);
         return false;
     }
     if (out->readonly) {
@@ -42,7 +42,7 @@ static bool check_out(const struct operand *out, PyArray_Descr *descr, int ndim,
     for (int i = 0; i < ndim; i++) {
         if (out->size > 0 && layout->shape[i] > 1 && layout->strides[i] == 0) {
             PyErr_SetString(PyExc_ValueError,
-                            "out: expected an element of its own for each result, got strides of 0");
+                            "out: expected a separate element for each result, got a stride of 0");
             return false;
         }
     }
@@ -73,7 +73,7 @@ static PyObject *new_out(const struct module_state *state, struct device *device
 static bool find_out(const struct module_state *state, PyObject *object, const struct device *device, bool host,
                      PyObject *stream, struct operand *out)
 {
-    const char *where = "";
+    const char *location = "";
     int foreign;
 
     if (Py_IS_TYPE(object, state->array_type)) {
@@ -85,12 +85,12 @@ static bool find_out(const struct module_state *state, PyObject *object, const s
         fill_dtype(out);
         if (!operand_pin(out))
             return false;
-    } else if (!is_numpys(object)) {
+    } else if (!is_read_by_numpy(object)) {
         foreign = read_foreign(state, object, "out", stream, out);
         if (foreign < 0)
             return false;
         if (foreign)
-            where = out->device ? " on a GPU" : " on the host";
+            location = out->device ? " on a GPU" : " on the host";
     }
     if (out->owner && host == !out->device)
         return true;
@@ -98,27 +98,27 @@ static bool find_out(const struct module_state *state, PyObject *object, const s
                  host                   ? "a numpy.ndarray"
                  : device->ordinal >= 0 ? "an array on a GPU"
                                         : "a smemkit.Array",
-                 Py_TYPE(object)->tp_name, where);
+                 Py_TYPE(object)->tp_name, location);
     return false;
 }
 
 bool read_out(const struct module_state *state, PyObject *object, struct device *device, bool host,
               PyArray_Descr *descr, int ndim, const npy_intp *shape, PyObject *stream, struct operand *out)
 {
-    PyObject *made;
+    PyObject *result;
 
     memset(out, 0, sizeof *out);
     if (object == Py_None) {
-        made = new_out(state, device, host, descr, ndim, shape, stream);
-        if (made && host) {
-            fill_from_numpy(out, (PyArrayObject *)made);
+        result = new_out(state, device, host, descr, ndim, shape, stream);
+        if (result && host) {
+            fill_from_numpy(out, (PyArrayObject *)result);
             fill_dtype(out);
-        } else if (made) {
-            fill_from_array(out, (struct array *)made);
+        } else if (result) {
+            fill_from_array(out, (struct array *)result);
             fill_dtype(out);
-            Py_DECREF(made);
+            Py_DECREF(result);
         }
-        return made != NULL;
+        return result != NULL;
     }
     if (!find_out(state, object, device, host, stream, out))
         return false;

@@ -17,7 +17,7 @@ struct retired {
     PyObject *owners[MAX_KEPT_ALIVE];
 };
 
-/* Of the process, oldest first, protected by the lock; and spare ones, whose events are reused. */
+/* Per process, protected by the lock: entries, oldest first, and spare ones, whose events are reused. */
 static struct retired *first_retired, **last_retired = &first_retired, *spare_retired;
 static int spares;
 static pthread_mutex_t retiring = PTHREAD_MUTEX_INITIALIZER;
@@ -38,12 +38,12 @@ static struct retired *new_retired(struct device *device, device_stream stream)
     }
     pthread_mutex_unlock(&retiring);
     if (retired) {
-        ok = device->type->record(device, stream, retired->done, &ignored);
+        ok = device->type->record_event(device, stream, retired->done, &ignored);
         if (!ok)
-            device->type->drop(device, retired->done);
+            device->type->destroy_event(device, retired->done);
     } else {
         retired = PyMem_RawCalloc(1, sizeof *retired);
-        ok = retired && device->type->mark(device, stream, &retired->done, &ignored);
+        ok = retired && device->type->record_new_event(device, stream, &retired->done, &ignored);
     }
     if (ok) {
         retired->next = NULL;
@@ -57,14 +57,14 @@ static struct retired *new_retired(struct device *device, device_stream stream)
 /* Releases the entry's owners, and keeps it as a spare if there are few. */
 static void release_retired(struct retired *retired)
 {
-    enum { MOST_SPARES = 32 };
+    enum { MAX_SPARES = 32 };
     PyObject *owners[MAX_KEPT_ALIVE];
     const int count = retired->count;
     bool kept;
 
     memcpy(owners, retired->owners, sizeof owners);
     pthread_mutex_lock(&retiring);
-    kept = spares < MOST_SPARES;
+    kept = spares < MAX_SPARES;
     if (kept) {
         retired->count = 0;
         retired->next = spare_retired;
@@ -73,12 +73,12 @@ static void release_retired(struct retired *retired)
     }
     pthread_mutex_unlock(&retiring);
     if (!kept) {
-        retired->device->type->drop(retired->device, retired->done);
+        retired->device->type->destroy_event(retired->device, retired->done);
         PyMem_RawFree(retired);
     }
     for (int i = 0; i < count; i++) {
         if (PyCapsule_IsValid(owners[i], FOREIGN_OWNER))
-            foreign_of(owners[i])->waits = NULL;
+            foreign_of(owners[i])->sync_device = NULL;
         Py_DECREF(owners[i]);
     }
 }
@@ -92,7 +92,7 @@ static struct retired *take_retired(void)
 
     pthread_mutex_lock(&retiring);
     retired = first_retired;
-    if (retired && retired->device->type->event_done(retired->device, retired->done, &done, &ignored) && !done)
+    if (retired && retired->device->type->query_event(retired->device, retired->done, &done, &ignored) && !done)
         retired = NULL;
     if (retired) {
         first_retired = retired->next;
@@ -114,18 +114,18 @@ void foreign_release_finished(void)
 void foreign_keep_alive(struct device *device, device_stream stream, PyObject *const *owners, int count)
 {
     const bool captured =
-        device->type->capturing(device, stream); /* the caller who replays the graph keeps the arrays alive */
+        device->type->is_capturing(device, stream); /* the caller who replays the graph keeps the arrays alive */
     struct failure ignored = {0};
     struct retired *retired = NULL;
 
     foreign_release_finished();
     Py_BEGIN_ALLOW_THREADS /* the stream's queue may be full */
     if (!captured && !(retired = new_retired(device, stream)))
-        device->type->wait(device, stream, &ignored);
+        device->type->synchronize_stream(device, stream, &ignored);
     Py_END_ALLOW_THREADS
     for (int i = 0; i < count && !retired; i++) {
         if (captured && PyCapsule_IsValid(owners[i], FOREIGN_OWNER))
-            foreign_of(owners[i])->waits = NULL;
+            foreign_of(owners[i])->sync_device = NULL;
         Py_DECREF(owners[i]);
     }
     if (!retired)

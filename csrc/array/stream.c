@@ -13,18 +13,18 @@
 /* How many streams this thread has entered. Only an optimisation: if it is not 0, the list is looked up. */
 static _Thread_local int entered;
 
-/* A borrowed reference; NULL if there is none, with an exception only if `make`. */
-static PyObject *entered_streams(const struct module_state *state, bool make)
+/* A borrowed reference; NULL if there is none, with an exception only if `may_create`. */
+static PyObject *entered_streams(const struct module_state *state, bool may_create)
 {
-    PyObject *own = PyThreadState_GetDict(), *key = (PyObject *)state->stream_type, *list;
+    PyObject *thread_dict = PyThreadState_GetDict(), *key = (PyObject *)state->stream_type, *list;
 
-    if (!own)
-        return make ? PyErr_NoMemory() : NULL;
-    list = PyDict_GetItemWithError(own, key);
-    if (list || !make || PyErr_Occurred())
+    if (!thread_dict)
+        return may_create ? PyErr_NoMemory() : NULL;
+    list = PyDict_GetItemWithError(thread_dict, key);
+    if (list || !may_create || PyErr_Occurred())
         return list;
     list = PyList_New(0);
-    if (list && PyDict_SetItem(own, key, list) < 0)
+    if (list && PyDict_SetItem(thread_dict, key, list) < 0)
         Py_CLEAR(list);
     Py_XDECREF(list); /* owned by the dictionary */
     return list;
@@ -71,24 +71,24 @@ static PyObject *stream_enter(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
-/* The stream is removed from the list before an exception is raised: its block is over. */
+/* Removes the stream from the list before it raises an exception, because its block has ended. */
 static PyObject *stream_exit(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *list = entered_streams(PyType_GetModuleState(Py_TYPE(self)), false);
     const Py_ssize_t last = list ? PyList_GET_SIZE(list) - 1 : -1;
-    Py_ssize_t at = last;
+    Py_ssize_t position = last;
 
     (void)args;
     (void)count;
-    while (at >= 0 && PyList_GET_ITEM(list, at) != self)
-        at--;
-    if (at < 0)
-        return PyErr_Format(PyExc_RuntimeError, "%R is left in a thread that has not entered it", self);
-    if (PyList_SetSlice(list, at, at + 1, NULL) < 0)
+    while (position >= 0 && PyList_GET_ITEM(list, position) != self)
+        position--;
+    if (position < 0)
+        return PyErr_Format(PyExc_RuntimeError, "%R exits in a thread that has not entered it", self);
+    if (PyList_SetSlice(list, position, position + 1, NULL) < 0)
         return NULL;
     entered--;
-    if (at != last)
-        return PyErr_Format(PyExc_RuntimeError, "%R is left before a stream that was entered after it", self);
+    if (position != last)
+        return PyErr_Format(PyExc_RuntimeError, "%R exits before a stream that was entered after it", self);
     Py_RETURN_NONE;
 }
 
@@ -109,18 +109,20 @@ static struct device *device_of_source(const struct module_state *state)
 /* Takes the source's handle and keeps the source alive; an integer keeps nothing alive. */
 static bool wrap(const struct module_state *state, struct stream *stream, PyObject *source)
 {
-    const struct stream *ours = Py_IS_TYPE(source, state->stream_type) ? (struct stream *)source : NULL;
+    const struct stream *smemkit_stream = Py_IS_TYPE(source, state->stream_type) ? (struct stream *)source : NULL;
 
-    if (!ours && !read_handle(source, "source", stream->device, &stream->handle))
+    if (!smemkit_stream && !read_handle(source, "source", stream->device, &stream->handle))
         return false;
-    if (ours && ours->device != stream->device) {
+    if (smemkit_stream && smemkit_stream->device != stream->device) {
         PyErr_Format(PyExc_ValueError, "source: expected a stream of %s, got one of %s", stream->device->name,
-                     ours->device->name);
+                     smemkit_stream->device->name);
         return false;
     }
-    if (ours)
-        stream->handle = ours->handle;
-    stream->lasts = ours ? ours->lasts : (uintptr_t)stream->handle > PER_THREAD_STREAM && !PyIndex_Check(source);
+    if (smemkit_stream)
+        stream->handle = smemkit_stream->handle;
+    stream->keeps_handle_valid = smemkit_stream
+                                     ? smemkit_stream->keeps_handle_valid
+                                     : (uintptr_t)stream->handle > PER_THREAD_STREAM && !PyIndex_Check(source);
     stream->source = Py_NewRef(source);
     return true;
 }
@@ -132,12 +134,12 @@ static bool create(const struct module_state *state, struct stream *stream)
     if (stream->device->ordinal < 0)
         return true;
     Py_BEGIN_ALLOW_THREADS
-    stream->own = cuda_stream_create(stream->device, &stream->handle, &failure);
+    stream->owns_handle = cuda_stream_create(stream->device, &stream->handle, &failure);
     Py_END_ALLOW_THREADS
-    stream->lasts = stream->own;
-    if (!stream->own)
+    stream->keeps_handle_valid = stream->owns_handle;
+    if (!stream->owns_handle)
         raise_failure(state, &failure);
-    return stream->own;
+    return stream->owns_handle;
 }
 
 static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -180,7 +182,7 @@ static void stream_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     PyObject_GC_UnTrack(self);
-    if (stream->own) {
+    if (stream->owns_handle) {
         Py_BEGIN_ALLOW_THREADS
         cuda_stream_destroy(stream->device, stream->handle);
         Py_END_ALLOW_THREADS
@@ -198,7 +200,7 @@ static PyObject *stream_synchronize(PyObject *self, PyObject *unused)
 
     (void)unused;
     Py_BEGIN_ALLOW_THREADS
-    ok = stream->device->type->wait(stream->device, stream->handle, &failure);
+    ok = stream->device->type->synchronize_stream(stream->device, stream->handle, &failure);
     Py_END_ALLOW_THREADS
     return ok ? Py_NewRef(Py_None) : raise_failure(PyType_GetModuleState(Py_TYPE(self)), &failure);
 }
@@ -211,7 +213,7 @@ static PyObject *stream_done(PyObject *self, void *unused)
 
     (void)unused;
     Py_BEGIN_ALLOW_THREADS
-    ok = stream->device->type->stream_done(stream->device, stream->handle, &done, &failure);
+    ok = stream->device->type->query_stream(stream->device, stream->handle, &done, &failure);
     Py_END_ALLOW_THREADS
     return ok ? PyBool_FromLong(done) : raise_failure(PyType_GetModuleState(Py_TYPE(self)), &failure);
 }
@@ -231,7 +233,7 @@ static bool wait_for(struct stream *stream, struct device *device, device_event 
     if (!event || device->ordinal < 0)
         return true;
     if (stream->device->ordinal < 0)
-        return device->type->event_wait(device, event, failure);
+        return device->type->synchronize_event(device, event, failure);
     return stream->device->type->stream_wait_event(stream->device, stream->handle, event, failure);
 }
 
@@ -243,8 +245,9 @@ static bool wait_for_stream(struct stream *stream, struct device *device, device
 
     if (device == stream->device && earlier == stream->handle)
         return true;
-    ok = device->type->mark(device, earlier, &event, failure) && wait_for(stream, device, event, failure);
-    device->type->drop(device, event);
+    ok = device->type->record_new_event(device, earlier, &event, failure) &&
+         wait_for(stream, device, event, failure);
+    device->type->destroy_event(device, event);
     return ok;
 }
 
@@ -302,13 +305,13 @@ static PyObject *stream_repr(PyObject *self)
     return result;
 }
 
-static PyObject *stream_compare(PyObject *self, PyObject *other, int how)
+static PyObject *stream_compare(PyObject *self, PyObject *other, int comparison)
 {
     const struct stream *a = (struct stream *)self, *b = (struct stream *)other;
 
-    if (Py_TYPE(self) != Py_TYPE(other) || (how != Py_EQ && how != Py_NE))
+    if (Py_TYPE(self) != Py_TYPE(other) || (comparison != Py_EQ && comparison != Py_NE))
         Py_RETURN_NOTIMPLEMENTED;
-    return PyBool_FromLong((a->device == b->device && a->handle == b->handle) == (how == Py_EQ));
+    return PyBool_FromLong((a->device == b->device && a->handle == b->handle) == (comparison == Py_EQ));
 }
 
 static Py_hash_t stream_hash(PyObject *self)
@@ -341,7 +344,7 @@ static PyGetSetDef stream_attributes[] = {
     {"device", stream_device, NULL, "The device's name: 'cuda:0', 'cpu'.", NULL},
     {"handle", stream_handle, NULL,
      "CUDA's handle as an integer: 0 for the legacy default stream, and on the CPU device.", NULL},
-    {"done", stream_done, NULL, "Whether all that stands on the stream is done.", NULL},
+    {"done", stream_done, NULL, "Whether all work on the stream is done.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -365,7 +368,7 @@ static const char stream_doc[] =
     "TypeError, ValueError\n"
     "    `source` is not a stream, or not of `device`.\n"
     "NoDeviceError\n"
-    "    `device` is not here.\n\n"
+    "    `device` is not available.\n\n"
     "Examples\n"
     "--------\n"
     ">>> import smemkit\n"
@@ -400,10 +403,10 @@ bool refuse_capture(const struct module_state *state, const struct device *devic
 
     if (device->ordinal < 0)
         return true;
-    captured = device->type->capturing(gpu, stream);
+    captured = device->type->is_capturing(gpu, stream);
     current = captured ? NULL : thread_stream(state, device);
     if (current && current->handle != stream)
-        captured = device->type->capturing(gpu, current->handle);
+        captured = device->type->is_capturing(gpu, current->handle);
     Py_XDECREF(current);
     if (captured)
         PyErr_Format(state->error, "under graph capture %s", what);

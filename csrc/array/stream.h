@@ -22,9 +22,9 @@ enum { LEGACY_STREAM = 1, PER_THREAD_STREAM = 2 }; /* CUDA's handles; NULL is th
 struct stream {
     PyObject_HEAD struct device *device;
     device_stream handle;
-    PyObject *source; /* the wrapped object; NULL for a stream of our own */
-    bool own;         /* destroyed with this object */
-    bool lasts;       /* valid as long as this object, and in every thread */
+    PyObject *source;        /* the wrapped object; NULL for a stream of our own */
+    bool owns_handle;        /* the handle is destroyed with this object */
+    bool keeps_handle_valid; /* the handle is valid as long as this object, and in every thread */
 };
 
 extern PyType_Spec stream_spec, event_spec;

@@ -42,7 +42,7 @@ bool check_no_capture(const struct module_state *state, const struct call *call)
 {
     return !has_host_array(call) ||
            refuse_capture(state, call->device, call->stream,
-                          "nothing can come from the host or go there; expected arrays on the device");
+                          "nothing can be copied from or to the host; expected arrays on the device");
 }
 
 void keep_owners_alive(struct call *call)
@@ -100,26 +100,26 @@ void raise_call_failure(const struct module_state *state, struct failure *failur
         add_partly_written();
 }
 
-PyObject *call_finish(const struct module_state *state, struct call *call, bool own_out)
+PyObject *call_finish(const struct module_state *state, struct call *call, bool out_given)
 {
     PyObject *result;
 
     if (call->failure.kind != FAILURE_NONE) {
-        raise_call_failure(state, &call->failure, call->out_written && own_out && !call->bounce_buffer);
+        raise_call_failure(state, &call->failure, call->out_written && out_given && !call->bounce_buffer);
         return call_fail(call);
     }
     if (call->bounce_buffer && !is_dry_run() &&
         PyArray_CopyInto((PyArrayObject *)call->out.owner, call->bounce_buffer) < 0)
         return call_fail(call);
-    result = Py_NewRef(call->out.given ? call->out.given : call->out.owner);
-    if (!call->out.device && !own_out && !call->keeps_0d_array)
+    result = Py_NewRef(call->out.caller_object ? call->out.caller_object : call->out.owner);
+    if (!call->out.device && !out_given && !call->keeps_0d_array)
         result = PyArray_Return((PyArrayObject *)result);
     call_dispose(call);
     return result;
 }
 
 PyObject *call_run(const struct module_state *state, struct call *call, call_launcher launch, void *context,
-                   bool own_out)
+                   bool out_given)
 {
     if (call->out.size) {
         call->overlapping = out_overlaps_operand(call);
@@ -127,9 +127,9 @@ PyObject *call_run(const struct module_state *state, struct call *call, call_lau
         if (!check_no_capture(state, call) || !call_prepare(call))
             return call_fail(call);
         Py_BEGIN_ALLOW_THREADS
-        call_execute(call, launch, context, own_out);
+        call_execute(call, launch, context, out_given);
         Py_END_ALLOW_THREADS
         keep_owners_alive(call);
     }
-    return call_finish(state, call, own_out);
+    return call_finish(state, call, out_given);
 }

@@ -89,10 +89,10 @@ static bool read_value(const struct kernel_row *row, const char *name, const int
     }
     number = PyNumber_Index(object);
     if (!number)
-        return blame(name);
+        return add_argument_name(name);
     asked = PyLong_AsLong(number);
     Py_DECREF(number);
-    PyErr_Clear(); /* a too large number is not among them */
+    PyErr_Clear(); /* a number that is too large is none of them */
     list = PyList_New(0);
     for (const int *v = values; list && *v >= 0; v++) {
         PyObject *item = PyLong_FromLong(*v);

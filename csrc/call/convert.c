@@ -17,18 +17,18 @@
 #include "python/layout.h"
 #include "timing.h"
 
-/* Merges the dimensions of `as` and `made` as far as both allow. */
+/* Merges the dimensions of `in_view` and `out_view` as far as both allow. */
 static void merge_views(struct call *call)
 {
-    struct layout *as = &call->as[0], *made = &call->made;
+    struct layout *in_view = &call->in_view[0], *out_view = &call->out_view;
 
-    *made = call->out.layout;
-    as->ndim = merge_dimensions(as->ndim, as->shape, as->strides, made->strides);
-    made->ndim = as->ndim;
-    memcpy(made->shape, as->shape, sizeof made->shape);
+    *out_view = call->out.layout;
+    in_view->ndim = merge_dimensions(in_view->ndim, in_view->shape, in_view->strides, out_view->strides);
+    out_view->ndim = in_view->ndim;
+    memcpy(out_view->shape, in_view->shape, sizeof out_view->shape);
 }
 
-PyObject *call_run_convert(const struct module_state *state, struct call *call, bool own_out)
+PyObject *call_run_convert(const struct module_state *state, struct call *call, bool out_given)
 {
     struct operand *in = &call->in[0];
 
@@ -37,12 +37,13 @@ PyObject *call_run_convert(const struct module_state *state, struct call *call, 
 
         merge_views(call);
         call->native_layout = true;
-        if (call->made.ndim)
-            call->partitions[1] = (struct partition){.length = call->made.shape[0],
-                                                     .step = step_of(part, bytes / call->made.shape[0], 1),
-                                                     .in = {0, -1}};
+        if (call->out_view.ndim)
+            call->partitions[1] =
+                (struct partition){.length = call->out_view.shape[0],
+                                   .step = choose_part_step(part, bytes / call->out_view.shape[0], 1),
+                                   .in = {0, -1}};
     }
-    return call_run(state, call, NULL, NULL, own_out);
+    return call_run(state, call, NULL, NULL, out_given);
 }
 
 /* A plain copy of bytes, without a kernel. */
@@ -75,14 +76,15 @@ static void run_copy(struct call *call)
     call_add_times(call, NULL);
 }
 
-PyObject *call_run_copy(const struct module_state *state, struct call *call, bool own_out)
+PyObject *call_run_copy(const struct module_state *state, struct call *call, bool out_given)
 {
     const struct operand *in = &call->in[0], *out = &call->out;
     const int element = dtype_bytes(out->dtype);
 
-    if (in->dtype != out->dtype || in->swapped != out->swapped || !layout_is_contiguous(&call->as[0], element) ||
-        !layout_is_contiguous(&out->layout, element) || operands_overlap(in, out))
-        return call_run_convert(state, call, own_out);
+    if (in->dtype != out->dtype || in->swapped != out->swapped ||
+        !layout_is_contiguous(&call->in_view[0], element) || !layout_is_contiguous(&out->layout, element) ||
+        operands_overlap(in, out))
+        return call_run_convert(state, call, out_given);
     if (out->size) {
         if (!check_no_capture(state, call) || !operand_unchanged(in) || !operand_unchanged(out))
             return call_fail(call);
@@ -92,7 +94,7 @@ PyObject *call_run_copy(const struct module_state *state, struct call *call, boo
         Py_END_ALLOW_THREADS
         keep_owners_alive(call);
     }
-    return call_finish(state, call, own_out);
+    return call_finish(state, call, out_given);
 }
 
 /* The scalar `value` in out's dtype and native byte order; CopyInto swaps bytes if necessary. */
@@ -106,7 +108,7 @@ static PyArrayObject *scalar_in_out_dtype(const struct call *call, PyObject *val
     return (PyArrayObject *)result;
 }
 
-PyObject *call_run_fill(const struct module_state *state, struct call *call, PyObject *value, bool own_out)
+PyObject *call_run_fill(const struct module_state *state, struct call *call, PyObject *value, bool out_given)
 {
     PyArrayObject *scalar = scalar_in_out_dtype(call, value), *target = NULL;
     struct call copy = {.device = call->device, .stream = call->stream, .inputs = 1};
@@ -120,13 +122,13 @@ PyObject *call_run_fill(const struct module_state *state, struct call *call, PyO
         target = new_numpy_array(call->out.descr, &call->out.layout);
     if (target && (is_dry_run() || PyArray_CopyInto(target, scalar) == 0)) {
         if (!call->out.device)
-            result = call_finish(state, call, own_out);
+            result = call_finish(state, call, out_given);
         else if (read_operand(state, (PyObject *)target, "value", Py_None, &copy.in[0])) {
-            copy.as[0] = copy.in[0].layout;
+            copy.in_view[0] = copy.in[0].layout;
             copy.result = copy.in[0].dtype;
             copy.out = call->out; /* with its references */
             memset(&call->out, 0, sizeof call->out);
-            result = call_run_copy(state, &copy, own_out);
+            result = call_run_copy(state, &copy, out_given);
         }
     }
     Py_DECREF(scalar);

@@ -17,7 +17,7 @@
 #include "kernels.h"
 #include "python/arguments.h"
 
-struct note {
+struct launch_note {
     const struct kernel_row *row;
     int size, pad;
     const char *precision; /* of a float32 product; NULL for others */
@@ -28,8 +28,8 @@ struct dry_run {
     struct device device; /* with the name and ordinal of the real one */
     struct device *real;
     uintptr_t allocated; /* the last fictitious address */
-    struct note *notes;
-    size_t count, room;
+    struct launch_note *notes;
+    size_t count, capacity;
     bool out_of_memory;
 };
 
@@ -45,13 +45,13 @@ bool is_dry_run(void)
 static bool allocate(struct device *device, size_t bytes, device_stream stream, void **memory,
                      struct failure *failure)
 {
-    struct dry_run *of = (struct dry_run *)device;
+    struct dry_run *dry_run = (struct dry_run *)device;
     const uintptr_t page = 4096;
 
     (void)stream, (void)failure;
-    of->allocated += page; /* distinct addresses: equal ones would look like an in-place call */
-    *memory = (void *)of->allocated;
-    of->allocated += bytes / page * page;
+    dry_run->allocated += page; /* distinct addresses: equal ones would look like an in-place call */
+    *memory = (void *)dry_run->allocated;
+    dry_run->allocated += bytes / page * page;
     return true;
 }
 
@@ -61,10 +61,10 @@ static void release(struct device *device, void *memory, device_stream stream)
 }
 
 static bool upload_begin(struct device *device, void *to, const struct segments *from, device_event free,
-                         device_stream stream, struct transfer **made, struct failure *failure)
+                         device_stream stream, struct transfer **started, struct failure *failure)
 {
     (void)device, (void)to, (void)from, (void)free, (void)stream, (void)failure;
-    *made = NULL;
+    *started = NULL;
     return true;
 }
 
@@ -76,10 +76,10 @@ static bool upload_end(struct device *device, struct transfer *transfer, device_
 }
 
 static bool download_begin(struct device *device, const struct segments *to, const void *from,
-                           device_stream stream, struct transfer **made, struct failure *failure)
+                           device_stream stream, struct transfer **started, struct failure *failure)
 {
     (void)device, (void)to, (void)from, (void)stream, (void)failure;
-    *made = NULL;
+    *started = NULL;
     return true;
 }
 
@@ -111,26 +111,28 @@ static bool launch(struct device *device, const struct kernel_row *row, const vo
     return true; /* call_launch has recorded it */
 }
 
-static bool follow(struct device *device, device_stream later, device_stream earlier, struct failure *failure)
+static bool stream_wait_stream(struct device *device, device_stream later, device_stream earlier,
+                               struct failure *failure)
 {
     (void)device, (void)later, (void)earlier, (void)failure;
     return true;
 }
 
-static bool mark(struct device *device, device_stream stream, device_event *event, struct failure *failure)
+static bool record_new_event(struct device *device, device_stream stream, device_event *event,
+                             struct failure *failure)
 {
     (void)device, (void)stream, (void)failure;
     *event = NULL;
     return true;
 }
 
-static bool record(struct device *device, device_stream stream, device_event event, struct failure *failure)
+static bool record_event(struct device *device, device_stream stream, device_event event, struct failure *failure)
 {
     (void)device, (void)stream, (void)event, (void)failure;
     return true;
 }
 
-static void drop(struct device *device, device_event event)
+static void destroy_event(struct device *device, device_event event)
 {
     (void)device, (void)event;
 }
@@ -154,10 +156,10 @@ static const struct device_type dry_run_type = {
     .copy = copy,
     .fill = fill,
     .launch = launch,
-    .follow = follow,
-    .mark = mark,
-    .record = record,
-    .drop = drop,
+    .stream_wait_stream = stream_wait_stream,
+    .record_new_event = record_new_event,
+    .record_event = record_event,
+    .destroy_event = destroy_event,
     .available_bytes = available_bytes,
 };
 
@@ -178,39 +180,39 @@ static const char *precision_of(const struct kernel_row *row, const void *args)
     return row->op == OP_matmul && ((const struct matmul_args *)args)->dtype == FLOAT32 ? "highest" : NULL;
 }
 
-void dry_run_note(const struct kernel_row *row, const struct kernel_choice *choice, const void *args)
+void dry_run_add_launch(const struct kernel_row *row, const struct kernel_choice *choice, const void *args)
 {
-    struct dry_run *of = current_dry_run;
+    struct dry_run *dry_run = current_dry_run;
     const bool chosen = row == choice->row;
-    const struct note note = {row, chosen ? choice->size : 0, chosen ? choice->pad : 0, precision_of(row, args),
-                              1};
-    struct note *last = of->count ? &of->notes[of->count - 1] : NULL;
+    const struct launch_note note = {row, chosen ? choice->size : 0, chosen ? choice->pad : 0,
+                                     precision_of(row, args), 1};
+    struct launch_note *last = dry_run->count ? &dry_run->notes[dry_run->count - 1] : NULL;
 
     if (last && last->row == row && last->size == note.size && last->pad == note.pad &&
         last->precision == note.precision) {
         last->times++;
         return;
     }
-    if (of->count == of->room) {
-        const size_t room = of->room ? 2 * of->room : 8;
-        struct note *notes = realloc(of->notes, room * sizeof *notes);
+    if (dry_run->count == dry_run->capacity) {
+        const size_t capacity = dry_run->capacity ? 2 * dry_run->capacity : 8;
+        struct launch_note *notes = realloc(dry_run->notes, capacity * sizeof *notes);
 
         if (!notes) {
-            of->out_of_memory = true;
+            dry_run->out_of_memory = true;
             return;
         }
-        of->notes = notes;
-        of->room = room;
+        dry_run->notes = notes;
+        dry_run->capacity = capacity;
     }
-    of->notes[of->count++] = note;
+    dry_run->notes[dry_run->count++] = note;
 }
 
-static PyObject *notes_list(const struct dry_run *of)
+static PyObject *notes_list(const struct dry_run *dry_run)
 {
-    PyObject *list = PyList_New((Py_ssize_t)of->count);
+    PyObject *list = PyList_New((Py_ssize_t)dry_run->count);
 
-    for (size_t i = 0; list && i < of->count; i++) {
-        const struct note *note = &of->notes[i];
+    for (size_t i = 0; list && i < dry_run->count; i++) {
+        const struct launch_note *note = &dry_run->notes[i];
         PyObject *item = Py_BuildValue("(ssiizL)", op_names[note->row->op], note->row->name, note->size, note->pad,
                                        note->precision, note->times);
 

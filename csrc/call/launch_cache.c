@@ -24,26 +24,26 @@
 
 enum {
     CACHE_SLOTS = 128,
-    MOST_OPERANDS = MAX_INPUTS + 1,
-    MOST_DIMENSIONS = 9,
-    MOST_ADDRESSES = MOST_OPERANDS + 1
+    MAX_KEY_OPERANDS = MAX_INPUTS + 1,
+    MAX_KEY_DIMENSIONS = 9,
+    MAX_ADDRESSES = MAX_KEY_OPERANDS + 1
 };
 
-/* Compared and hashed as bytes, so every byte is set. */
+/* Compared and hashed as bytes: make_key sets all of them. */
 struct key {
     const struct device *device;
-    npy_intp shape[MOST_DIMENSIONS];
-    uint16_t what;
-    uint16_t dtype[MOST_OPERANDS];
-    uint8_t ndim[MOST_OPERANDS];
+    npy_intp shape[MAX_KEY_DIMENSIONS];
+    uint16_t operation;
+    uint16_t dtype[MAX_KEY_OPERANDS];
+    uint8_t ndim[MAX_KEY_OPERANDS];
     uint8_t count;
 };
 
 struct cached_launch {
     struct key key;
-    struct launch_record note;
+    struct launch_record record;
     size_t scratch_bytes;
-    enum dtype made; /* of a new 0-dimensional result; 0 if out is given */
+    enum dtype result_dtype; /* of a new 0-dimensional result; 0 if out is given */
 };
 
 /* Of the process, protected by the lock. An entry is replaced by the next one with the same slot. */
@@ -64,40 +64,40 @@ static size_t args_bytes(enum op op)
     }
 }
 
-void launch_record_add(struct launch_record *note, const struct kernel_row *row, const void *args)
+void launch_record_add(struct launch_record *record, const struct kernel_row *row, const void *args)
 {
     const size_t bytes = args_bytes(row->op);
 
-    note->launches++;
-    note->row = row;
-    if (bytes && bytes <= sizeof note->args)
-        memcpy(note->args.bytes, args, bytes);
+    record->launches++;
+    record->row = row;
+    if (bytes && bytes <= sizeof record->args)
+        memcpy(record->args.bytes, args, bytes);
     else
-        note->launches++; /* not cacheable: more than one launch */
+        record->launches++; /* not cacheable: more than one launch */
 }
 
 /* NumPy has two types of 8-byte integers, which the key does not distinguish. */
-static bool has_other_type(const struct array *array)
+static bool has_longlong_type(const struct array *array)
 {
     return array->descr->type_num == NPY_LONGLONG || array->descr->type_num == NPY_ULONGLONG;
 }
 
 /* Makes the key of a call from its operands and, last, out, which is NULL if a result has to be allocated. False
  * if the call cannot be cached. */
-static bool make_key(const struct module_state *state, unsigned what, PyObject *const *operands, int count,
+static bool make_key(const struct module_state *state, unsigned operation, PyObject *const *operands, int count,
                      struct key *key)
 {
     struct array *out = (struct array *)operands[count - 1];
     int dimensions = 0;
 
     memset(key, 0, sizeof *key);
-    key->what = (uint16_t)what;
+    key->operation = (uint16_t)operation;
     key->count = (uint8_t)count;
     for (int i = 0; i < count - !out; i++) {
         struct array *array = (struct array *)operands[i];
 
-        if (!Py_IS_TYPE(operands[i], state->array_type) || array->owning_stream || has_other_type(array) ||
-            !array->size || !array_is_contiguous(array) || dimensions + array->ndim > MOST_DIMENSIONS ||
+        if (!Py_IS_TYPE(operands[i], state->array_type) || array->owning_stream || has_longlong_type(array) ||
+            !array->size || !array_is_contiguous(array) || dimensions + array->ndim > MAX_KEY_DIMENSIONS ||
             (i && array->device != key->device))
             return false;
         key->device = array->device;
@@ -147,14 +147,14 @@ static void launch_cached(struct cached_launch *cached_launch, PyObject *const *
     void *scratch = NULL;
 
     for (int i = 0; i < count; i++)
-        cached_launch->note.args.addresses[i] = ((struct array *)operands[i])->data;
+        cached_launch->record.args.addresses[i] = ((struct array *)operands[i])->data;
     if (cached_launch->scratch_bytes &&
         !device_allocate(device, cached_launch->scratch_bytes, NULL, &scratch, failure))
         return;
     if (cached_launch->scratch_bytes)
-        cached_launch->note.args.addresses[count] = scratch;
+        cached_launch->record.args.addresses[count] = scratch;
     call_count_launch();
-    device->type->launch(device, cached_launch->note.row, cached_launch->note.args.bytes, NULL, failure);
+    device->type->launch(device, cached_launch->record.row, cached_launch->record.args.bytes, NULL, failure);
     if (scratch)
         device_release(device, scratch, NULL);
 }
@@ -169,15 +169,15 @@ static struct array *make_result(const struct module_state *state, struct device
     return array;
 }
 
-bool launch_cache_run(const struct module_state *state, unsigned what, PyObject *const *given, int count,
+bool launch_cache_run(const struct module_state *state, unsigned operation, PyObject *const *given, int count,
                       PyObject **result)
 {
     struct failure failure = {.kind = FAILURE_NONE};
-    PyObject *operands[MOST_OPERANDS], *out = given[count - 1];
+    PyObject *operands[MAX_KEY_OPERANDS], *out = given[count - 1];
     struct cached_launch cached_launch;
     struct key key;
 
-    if (!make_key(state, what, given, count, &key) || !find_cached(&key, &cached_launch))
+    if (!make_key(state, operation, given, count, &key) || !find_cached(&key, &cached_launch))
         return false;
     *result = NULL;
     memcpy(operands, given, (size_t)count * sizeof *operands);
@@ -185,7 +185,8 @@ bool launch_cache_run(const struct module_state *state, unsigned what, PyObject 
         array_require_sync((struct array *)given[i]);
     if (out)
         Py_INCREF(out);
-    else if (!(out = (PyObject *)make_result(state, ((struct array *)given[0])->device, cached_launch.made)))
+    else if (!(out =
+                   (PyObject *)make_result(state, ((struct array *)given[0])->device, cached_launch.result_dtype)))
         return true;
     operands[count - 1] = out;
     Py_BEGIN_ALLOW_THREADS
@@ -200,24 +201,24 @@ bool launch_cache_run(const struct module_state *state, unsigned what, PyObject 
     return true;
 }
 
-void launch_cache_store(const struct module_state *state, unsigned what, PyObject *const *given, int count,
-                        const struct launch_record *note, size_t scratch_bytes, PyObject *result)
+void launch_cache_store(const struct module_state *state, unsigned operation, PyObject *const *given, int count,
+                        const struct launch_record *record, size_t scratch_bytes, PyObject *result)
 {
-    struct cached_launch cached_launch = {.note = *note, .scratch_bytes = scratch_bytes};
+    struct cached_launch cached_launch = {.record = *record, .scratch_bytes = scratch_bytes};
     struct array *out = (struct array *)result;
-    PyObject *operands[MOST_OPERANDS];
+    PyObject *operands[MAX_KEY_OPERANDS];
 
-    if (note->launches != 1 || !make_key(state, what, given, count, &cached_launch.key))
+    if (record->launches != 1 || !make_key(state, operation, given, count, &cached_launch.key))
         return;
     if (!given[count - 1]) {
         if (out->ndim || out->result == NO_RESULT_SLOT)
             return;
-        cached_launch.made = out->dtype;
+        cached_launch.result_dtype = out->dtype;
     }
     memcpy(operands, given, (size_t)count * sizeof *operands);
     operands[count - 1] = result;
     for (int i = 0; i < count; i++)
-        if (note->args.addresses[i] != ((struct array *)operands[i])->data)
+        if (record->args.addresses[i] != ((struct array *)operands[i])->data)
             return; /* an operand was converted before the launch */
     pthread_mutex_lock(&cache_lock);
     *slot_of(&cached_launch.key) = cached_launch;

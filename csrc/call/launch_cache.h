@@ -18,15 +18,15 @@ struct launch_record {
 
 void launch_record_add(struct launch_record *, const struct kernel_row *, const void *args);
 
-/* `what` encodes the operation and its options; the operands end with out, which may be NULL for a 0-dimensional
- * result. False if the call is not in the cache; nothing has happened then. Otherwise *result is its result, or
- * NULL with an exception.
+/* `operation` encodes the operation and its options; the operands end with out, which may be NULL for a
+ * 0-dimensional result. False if the call is not in the cache; nothing has happened then. Otherwise *result is its
+ * result, or NULL with an exception.
  */
-bool launch_cache_run(const struct module_state *, unsigned what, PyObject *const *operands, int count,
+bool launch_cache_run(const struct module_state *, unsigned operation, PyObject *const *operands, int count,
                       PyObject **result);
 
 /* Caches a call's launch, if it can be repeated. */
-void launch_cache_store(const struct module_state *, unsigned what, PyObject *const *operands, int count,
+void launch_cache_store(const struct module_state *, unsigned operation, PyObject *const *operands, int count,
                         const struct launch_record *, size_t scratch_bytes, PyObject *result);
 
 #endif

@@ -12,7 +12,7 @@
 
 void use_native_layout(struct call *call, int i)
 {
-    call->as[i] = call->in[i].layout;
+    call->in_view[i] = call->in[i].layout;
     call->dtype[i] = call->in[i].dtype;
 }
 
@@ -25,12 +25,12 @@ bool call_read_out(const struct module_state *state, struct call *call, PyObject
                                 stream, &call->out);
 
     call->result = dtype;
-    call->made = call->out.layout;
+    call->out_view = call->out.layout;
     Py_XDECREF(descr);
     return ok;
 }
 
-npy_intp step_of(npy_intp part, npy_intp bytes_per_index, npy_intp multiple)
+npy_intp choose_part_step(npy_intp part, npy_intp bytes_per_index, npy_intp multiple)
 {
     const npy_intp steps = part / (bytes_per_index ? bytes_per_index : 1);
 
@@ -55,7 +55,7 @@ bool read_common_dtype(struct call *call, PyObject *object, enum dtype *dtype)
         *dtype = dtype_promoted(call->in[0].descr, call->in[1].descr, &call->type_num);
         if (!*dtype && !PyErr_Occurred())
             PyErr_Format(PyExc_TypeError, "%S and %S have no common dtype", call->in[0].descr, call->in[1].descr);
-        return *dtype || blame("x1, x2");
+        return *dtype || add_argument_name("x1, x2");
     }
     if (!read_dtype(object, EVERY, dtype, &call->type_num))
         return false;

@@ -25,6 +25,6 @@ bool call_read_out(const struct module_state *, struct call *, PyObject *object,
 
 /* How many indices of a dimension give parts of about `part` bytes: at least one, and a multiple of `multiple`
  * unless it is all of them. */
-npy_intp step_of(npy_intp part, npy_intp bytes_per_index, npy_intp multiple);
+npy_intp choose_part_step(npy_intp part, npy_intp bytes_per_index, npy_intp multiple);
 
 #endif

@@ -19,7 +19,7 @@ struct staging_buffer {
 
 /* The uploads of a part's operands. */
 struct uploads_in_flight {
-    struct layout there[MAX_INPUTS]; /* their layouts on the device, from element 0, …, 0 at part->memory */
+    struct layout device_layout[MAX_INPUTS]; /* element 0, …, 0 is at part->memory */
     struct transfer *uploads[MAX_INPUTS];
 };
 
@@ -55,7 +55,8 @@ bool begin_operand_upload(struct call *part, struct call *invariants, struct upl
 bool wait_for_uploads(struct call *part, struct uploads_in_flight *uploads_in_flight);
 
 /* Converts one operand, from its layout on the device, to the layout and dtype that the kernel wants. */
-bool convert_to_kernel_layout(struct call *part, struct call *invariants, int i, const struct layout *there);
+bool convert_to_kernel_layout(struct call *part, struct call *invariants, int i,
+                              const struct layout *device_layout);
 
 bool allocate_result_and_scratch(struct call *part, struct call *invariants);
 
@@ -101,6 +102,6 @@ bool order_with_owning_streams(struct call *call, bool before);
  * next. */
 void order_owning_streams_after_call(struct call *call);
 
-void call_execute(struct call *call, call_launcher launch, void *context, bool own_out);
+void call_execute(struct call *call, call_launcher launch, void *context, bool out_given);
 
 #endif

@@ -39,23 +39,24 @@ static atomic_llong part_bytes_override;
 
 PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes)
 {
-    const long long asked = PyLong_AsLongLong(bytes);
+    const long long override = PyLong_AsLongLong(bytes);
 
     (void)module;
-    if (asked == -1 && PyErr_Occurred())
+    if (override == -1 && PyErr_Occurred())
         return NULL;
-    return PyLong_FromLongLong(atomic_exchange(&part_bytes_override, asked));
+    return PyLong_FromLongLong(atomic_exchange(&part_bytes_override, override));
 }
 
 npy_intp call_part_bytes(const struct call *call, npy_intp bytes)
 {
-    const npy_intp asked = (npy_intp)atomic_load(&part_bytes_override), least = 1 << 20, most = 1 << 25;
+    const npy_intp override = (npy_intp)atomic_load(&part_bytes_override), min_bytes = 1 << 20,
+                   max_bytes = 1 << 25;
 
-    if (!has_host_array(call) || (!asked && call->device->ordinal < 0))
+    if (!has_host_array(call) || (!override && call->device->ordinal < 0))
         return NPY_MAX_INTP;
-    if (asked)
-        return asked < 0 ? -asked : asked;
-    return bytes / 8 < least ? least : bytes / 8 > most ? most : bytes / 8;
+    if (override)
+        return override < 0 ? -override : override;
+    return bytes / 8 < min_bytes ? min_bytes : bytes / 8 > max_bytes ? max_bytes : bytes / 8;
 }
 
 bool is_partitioned(const struct partition *partition)
@@ -70,13 +71,13 @@ bool is_invariant(const struct call *call, int i)
 
 bool accumulates_parts(const struct call *call)
 {
-    return is_partitioned(&call->partitions[1]) && call->partitions[1].made < 0;
+    return is_partitioned(&call->partitions[1]) && call->partitions[1].out < 0;
 }
 
 bool is_last_part(const struct call *part)
 {
     return !is_partitioned(&part->partitions[1]) ||
-           part->at[1] + part->part_length[1] == part->partitions[1].length;
+           part->part_begin[1] + part->part_length[1] == part->partitions[1].length;
 }
 
 static void slice(struct layout *layout, char **data, int dimension, npy_intp at, npy_intp length)
@@ -92,27 +93,28 @@ void call_slice_part(struct call *part, int loop, npy_intp at)
     const struct partition *partition = &part->partitions[loop];
 
     if (!is_partitioned(partition)) {
-        part->at[loop] = 0;
+        part->part_begin[loop] = 0;
         part->part_length[loop] = partition->length;
         return;
     }
-    part->at[loop] = at;
+    part->part_begin[loop] = at;
     part->part_length[loop] = partition->length - at < partition->step ? partition->length - at : partition->step;
     for (int i = 0; i < part->inputs; i++)
-        slice(&part->as[i], &part->in[i].data, partition->in[i], at, part->part_length[loop]);
-    slice(&part->made, &part->out.data, partition->made, at, part->part_length[loop]);
+        slice(&part->in_view[i], &part->in[i].data, partition->in[i], at, part->part_length[loop]);
+    slice(&part->out_view, &part->out.data, partition->out, at, part->part_length[loop]);
 }
 
 /* Whether a part consists of contiguous segments that are too short to be copied fast. */
 static bool has_short_segments(const struct layout *layout, const struct operand *operand, bool with_gaps)
 {
     enum { SHORT = 256 };
-    struct layout there;
+    struct layout device_layout;
     struct segments segments;
     npy_intp first;
 
     return !operand->device &&
-           layout_segments(layout, dtype_bytes(operand->dtype), NULL, with_gaps, &segments, &there, &first) &&
+           layout_segments(layout, dtype_bytes(operand->dtype), NULL, with_gaps, &segments, &device_layout,
+                           &first) &&
            segments.ndim && segments.segment_bytes < SHORT;
 }
 
@@ -142,9 +144,9 @@ void call_cancel_slow_partition(struct call *call)
         call_slice_part(part, loop, 0);
     for (int i = 0; i < call->inputs; i++) {
         bytes += saturated_bytes(call->in[i].size, call->in[i].dtype);
-        slow = slow || has_short_segments(&part->as[i], &part->in[i], true);
+        slow = slow || has_short_segments(&part->in_view[i], &part->in[i], true);
     }
-    slow = slow || has_short_segments(&part->made, &part->out, false);
+    slow = slow || has_short_segments(&part->out_view, &part->out, false);
     free(part);
     /* a converted operand takes memory twice */
     if (slow && bytes < call_available_bytes(call, bytes < SIZE_MAX / 4 ? 4 * bytes : SIZE_MAX) / 3)

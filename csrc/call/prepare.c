@@ -62,7 +62,7 @@ bool call_prepare(struct call *call)
 {
     npy_intp step = dtype_bytes(call->out.dtype);
     struct segments segments;
-    struct layout there;
+    struct layout device_layout;
     npy_intp first;
     const bool parts = is_partitioned(&call->partitions[0]) || is_partitioned(&call->partitions[1]);
 
@@ -71,16 +71,17 @@ bool call_prepare(struct call *call)
             return false;
     if (!operand_unchanged(&call->out))
         return false;
-    if (call->out.device || (!(parts && call->overlapping) &&
-                             layout_segments(&call->made, (int)step, NULL, false, &segments, &there, &first)))
+    if (call->out.device ||
+        (!(parts && call->overlapping) &&
+         layout_segments(&call->out_view, (int)step, NULL, false, &segments, &device_layout, &first)))
         return true;
     call->bounce_buffer = new_numpy_array(call->out.descr, &call->out.layout);
     if (!call->bounce_buffer)
         return false;
     call->out.data = PyArray_BYTES(call->bounce_buffer);
-    for (int d = call->made.ndim - 1; d >= 0; d--) {
-        call->made.strides[d] = step;
-        step *= call->made.shape[d];
+    for (int d = call->out_view.ndim - 1; d >= 0; d--) {
+        call->out_view.strides[d] = step;
+        step *= call->out_view.shape[d];
     }
     return true;
 }
@@ -88,7 +89,7 @@ bool call_prepare(struct call *call)
 bool call_record_stage(struct call *call, enum stage stage)
 {
     return !current_timing() ||
-           call->device->type->mark(call->device, call->stream, &call->stages[stage], &call->failure);
+           call->device->type->record_new_event(call->device, call->stream, &call->stages[stage], &call->failure);
 }
 
 void *call_allocate(struct call *call, size_t bytes)
@@ -109,27 +110,27 @@ void release_temporaries(struct call *call)
 
 struct convert_operand describe_contiguous(void *data, enum dtype dtype, const struct layout *like)
 {
-    struct convert_operand side = {.data = data, .dtype = dtype, .aligned = true};
+    struct convert_operand operand = {.data = data, .dtype = dtype, .aligned = true};
     int64_t step = dtype_bytes(dtype);
 
     for (int d = like->ndim - 1; d >= 0; d--) {
-        side.strides[d] = step;
+        operand.strides[d] = step;
         step *= like->shape[d];
     }
-    return side;
+    return operand;
 }
 
 struct convert_operand describe_strided(void *data, enum dtype dtype, const struct layout *layout, bool swapped)
 {
     const int element = dtype_bytes(dtype);
-    struct convert_operand side = {.data = data, .dtype = dtype, .swapped = swapped};
+    struct convert_operand operand = {.data = data, .dtype = dtype, .swapped = swapped};
 
-    side.aligned = (uintptr_t)data % (uintptr_t)element == 0;
+    operand.aligned = (uintptr_t)data % (uintptr_t)element == 0;
     for (int d = 0; d < layout->ndim; d++) {
-        side.strides[d] = layout->strides[d];
-        side.aligned = side.aligned && layout->strides[d] % element == 0;
+        operand.strides[d] = layout->strides[d];
+        operand.aligned = operand.aligned && layout->strides[d] % element == 0;
     }
-    return side;
+    return operand;
 }
 
 bool launch_convert(struct call *call, const struct convert_operand *x, const struct convert_operand *out,
@@ -156,15 +157,16 @@ bool begin_operand_upload(struct call *part, struct call *invariants, struct upl
     struct segments segments;
     npy_intp first;
 
-    uploads_in_flight->there[i] = part->as[i];
+    uploads_in_flight->device_layout[i] = part->in_view[i];
     part->memory[i] = in->data;
     if (in->device)
         return true;
-    (void)layout_segments(&part->as[i], element, in->data, true, &segments, &uploads_in_flight->there[i], &first);
+    (void)layout_segments(&part->in_view[i], element, in->data, true, &segments,
+                          &uploads_in_flight->device_layout[i], &first);
     if (memory && segments_bytes(&segments) >
                       staging_buffer->bytes) /* the staging buffer was sized for a layout without gaps */
-        (void)layout_segments(&part->as[i], element, in->data, false, &segments, &uploads_in_flight->there[i],
-                              &first);
+        (void)layout_segments(&part->in_view[i], element, in->data, false, &segments,
+                              &uploads_in_flight->device_layout[i], &first);
     if (!memory && !(memory = call_allocate(invariants, segments_bytes(&segments)))) {
         part->failure = invariants->failure;
         return false;
@@ -206,7 +208,8 @@ static bool is_aligned(const void *memory, enum dtype dtype)
     return (uintptr_t)memory % (uintptr_t)dtype_bytes(dtype) == 0;
 }
 
-bool convert_to_kernel_layout(struct call *part, struct call *invariants, int i, const struct layout *there)
+bool convert_to_kernel_layout(struct call *part, struct call *invariants, int i,
+                              const struct layout *device_layout)
 {
     const struct operand *in = &part->in[i];
     const bool swapped = reads_swapped(part, in);
@@ -214,25 +217,25 @@ bool convert_to_kernel_layout(struct call *part, struct call *invariants, int i,
     void *memory;
 
     if (part->native_layout) {
-        part->native_operand = describe_strided(part->memory[i], in->dtype, there, in->swapped);
+        part->native_operand = describe_strided(part->memory[i], in->dtype, device_layout, in->swapped);
         return true;
     }
-    part->as[i].ndim = there->ndim;
-    memcpy(part->as[i].strides, there->strides, sizeof there->strides);
+    part->in_view[i].ndim = device_layout->ndim;
+    memcpy(part->in_view[i].strides, device_layout->strides, sizeof device_layout->strides);
     if (in->dtype == part->dtype[i] && !swapped && is_aligned(part->memory[i], in->dtype) &&
-        (layout_is_contiguous(there, dtype_bytes(in->dtype)) ||
-         (part->accepts_layout && part->accepts_layout(there, part->accepts_context))))
+        (layout_is_contiguous(device_layout, dtype_bytes(in->dtype)) ||
+         (part->accepts_layout && part->accepts_layout(device_layout, part->accepts_context))))
         return true;
-    x = describe_strided(part->memory[i], in->dtype, there, swapped);
-    memory = call_allocate(invariants, saturated_bytes(layout_size(there), part->dtype[i]));
+    x = describe_strided(part->memory[i], in->dtype, device_layout, swapped);
+    memory = call_allocate(invariants, saturated_bytes(layout_size(device_layout), part->dtype[i]));
     if (!memory) {
         part->failure = invariants->failure;
         return false;
     }
-    to = describe_contiguous(memory, part->dtype[i], there);
-    memcpy(part->as[i].strides, to.strides, (size_t)there->ndim * sizeof *to.strides);
+    to = describe_contiguous(memory, part->dtype[i], device_layout);
+    memcpy(part->in_view[i].strides, to.strides, (size_t)device_layout->ndim * sizeof *to.strides);
     part->memory[i] = memory;
-    return launch_convert(part, &x, &to, there);
+    return launch_convert(part, &x, &to, device_layout);
 }
 
 /* Whether the kernel can write its result directly to out. */
@@ -240,7 +243,7 @@ static bool writes_directly_to_out(const struct call *call)
 {
     return call->out.device && call->result == call->out.dtype && is_aligned(call->out.data, call->result) &&
            call->out.swapped == (call->bytes_only && call->in[0].swapped) &&
-           (call->strided_out || layout_is_contiguous(&call->made, dtype_bytes(call->result))) &&
+           (call->strided_out || layout_is_contiguous(&call->out_view, dtype_bytes(call->result))) &&
            (!call->overlapping || call->in_place);
 }
 
@@ -251,7 +254,7 @@ bool allocate_result_and_scratch(struct call *part, struct call *invariants)
     if (writes_directly_to_out(part))
         part->out_memory = part->out.data;
     else
-        part->out_memory = call_allocate(invariants, saturated_bytes(layout_size(&part->made), part->result));
+        part->out_memory = call_allocate(invariants, saturated_bytes(layout_size(&part->out_view), part->result));
     if (invariants->failure.kind == FAILURE_NONE && part->scratch_bytes)
         part->scratch = call_allocate(invariants, part->scratch_bytes);
     part->failure = invariants->failure;
@@ -266,11 +269,11 @@ void call_count_launch(void)
 bool call_launch(struct call *call, const struct kernel_row *row, const void *args)
 {
     if (is_dry_run())
-        dry_run_note(row, &call->kernel, args);
+        dry_run_add_launch(row, &call->kernel, args);
     else
         call_count_launch();
-    if (call->note)
-        launch_record_add(call->note, row, args);
+    if (call->record)
+        launch_record_add(call->record, row, args);
     const bool ok = call->device->type->launch(call->device, row, args, call->stream, &call->failure);
 
     call->ran = call->ran || ok || call->failure.ran;

@@ -14,29 +14,29 @@
 #include "timing.h"
 
 /* The result on the device. */
-static bool locate_result(struct call *part, struct convert_operand *made)
+static bool locate_result(struct call *part, struct convert_operand *result)
 {
     struct convert_operand x = part->native_operand;
 
     if (!part->native_layout) {
-        *made = describe_contiguous(part->out_memory, part->result, &part->made);
-        made->swapped = part->bytes_only && part->in[0].swapped;
+        *result = describe_contiguous(part->out_memory, part->result, &part->out_view);
+        result->swapped = part->bytes_only && part->in[0].swapped;
         return true;
     }
-    *made = x;
+    *result = x;
     if (part->result == part->out.dtype && !part->overlapping)
         return true;
     /* through a temporary */
-    part->out_memory = call_allocate(part, saturated_bytes(layout_size(&part->made), part->result));
-    *made = describe_contiguous(part->out_memory, part->result, &part->made);
-    return part->out_memory && launch_convert(part, &x, made, &part->made);
+    part->out_memory = call_allocate(part, saturated_bytes(layout_size(&part->out_view), part->result));
+    *result = describe_contiguous(part->out_memory, part->result, &part->out_view);
+    return part->out_memory && launch_convert(part, &x, result, &part->out_view);
 }
 
 bool call_write_out(struct call *part)
 {
     const int element = dtype_bytes(part->out.dtype);
-    struct convert_operand made, to;
-    struct layout there = part->made;
+    struct convert_operand result, to;
+    struct layout device_layout = part->out_view;
     struct segments segments;
     npy_intp first = 0;
     char *memory = part->out.data;
@@ -44,20 +44,20 @@ bool call_write_out(struct call *part)
 
     if (part->out.device && part->out_memory == part->out.data)
         return call_record_stage(part, COMPUTED);
-    if (!locate_result(part, &made))
+    if (!locate_result(part, &result))
         return false;
     if (!part->out.device) {
-        (void)layout_segments(&part->made, element, part->out.data, false, &segments, &there, &first);
+        (void)layout_segments(&part->out_view, element, part->out.data, false, &segments, &device_layout, &first);
         memory = part->out_memory;
     }
-    if (part->native_layout || part->out.device || made.dtype != part->out.dtype ||
-        made.swapped != part->out.swapped || !layout_is_contiguous(&there, element)) {
+    if (part->native_layout || part->out.device || result.dtype != part->out.dtype ||
+        result.swapped != part->out.swapped || !layout_is_contiguous(&device_layout, element)) {
         if (!part->out.device &&
-            !(memory = call_allocate(part, saturated_bytes(layout_size(&part->made), part->out.dtype))))
+            !(memory = call_allocate(part, saturated_bytes(layout_size(&part->out_view), part->out.dtype))))
             return false;
-        to = describe_strided(memory + first, part->out.dtype, &there, part->out.swapped);
+        to = describe_strided(memory + first, part->out.dtype, &device_layout, part->out.swapped);
         part->ran = false;
-        ok = launch_convert(part, &made, &to, &there);
+        ok = launch_convert(part, &result, &to, &device_layout);
         update_out_written(part, memory);
         if (!ok)
             return false;
@@ -67,18 +67,18 @@ bool call_write_out(struct call *part)
     if (part->out.device)
         return true;
     part->out_written = true;
-    part->delivered = part->device->type->download_begin(part->device, &segments, memory, part->stream,
-                                                         &part->download, &part->failure);
-    return part->delivered && call_record_stage(part, DOWNLOAD_END);
+    part->download_started = part->device->type->download_begin(part->device, &segments, memory, part->stream,
+                                                                &part->download, &part->failure);
+    return part->download_started && call_record_stage(part, DOWNLOAD_END);
 }
 
-static void add_interval(double *seconds, double *until, const struct interval *span)
+static void add_interval(double *seconds, double *until, const struct interval *interval)
 {
-    const double from = span->from > *until ? span->from : *until;
+    const double from = interval->from > *until ? interval->from : *until;
 
-    if (span->to > from) {
-        *seconds += span->to - from;
-        *until = span->to;
+    if (interval->to > from) {
+        *seconds += interval->to - from;
+        *until = interval->to;
     }
 }
 
@@ -107,7 +107,7 @@ static double kernel_seconds(struct call *part, device_event *before)
 
     if (since < 0)
         return 0;
-    part->device->type->drop(part->device, *before);
+    part->device->type->destroy_event(part->device, *before);
     *before = part->stages[COMPUTED];
     part->stages[COMPUTED] = NULL;
     return since < seconds ? since : seconds;
@@ -133,7 +133,7 @@ void call_add_times(struct call *part, device_event *before)
     timing->kernel += before ? kernel_seconds(part, before) : seconds_after(part, KERNEL_BEGIN);
     for (int i = 0; i < STAGES; i++)
         if (part->stages[i])
-            part->device->type->drop(part->device, part->stages[i]);
+            part->device->type->destroy_event(part->device, part->stages[i]);
     memset(part->stages, 0, sizeof part->stages);
 }
 
@@ -141,7 +141,7 @@ bool call_complete_part(struct call *part, device_event *before)
 {
     bool ok = part->failure.kind == FAILURE_NONE;
 
-    if (part->delivered && !part->out.device) {
+    if (part->download_started && !part->out.device) {
         struct failure failure = {0};
 
         if (!part->device->type->download_end(part->device, part->download, current_timing() ? &part->down : NULL,
@@ -150,7 +150,7 @@ bool call_complete_part(struct call *part, device_event *before)
             part->failure = failure;
             ok = false;
         }
-        part->delivered = false;
+        part->download_started = false;
     }
     release_temporaries(part);
     call_add_times(part, before);

@@ -45,16 +45,17 @@ static bool compute_part(struct call *part, struct call *invariants, struct uplo
 
     for (int i = 0; ok && i < part->inputs; i++) {
         if (!is_invariant(part, i)) {
-            ok = convert_to_kernel_layout(part, part, i, &uploads_in_flight->there[i]);
+            ok = convert_to_kernel_layout(part, part, i, &uploads_in_flight->device_layout[i]);
         } else if (first) {
-            ok = convert_to_kernel_layout(part, invariants, i, &uploads_in_flight->there[i]);
+            ok = convert_to_kernel_layout(part, invariants, i, &uploads_in_flight->device_layout[i]);
             invariants->memory[i] = part->memory[i];
         } else {
             part->memory[i] = invariants->memory[i];
         }
     }
     if (first) /* the second stream needs everything enqueued so far */
-        ok = ok && part->device->type->follow(part->device, part->second_stream, part->stream, &part->failure);
+        ok = ok && part->device->type->stream_wait_stream(part->device, part->second_stream, part->stream,
+                                                          &part->failure);
     if (first || !accumulates_parts(part)) {
         ok = ok && allocate_result_and_scratch(part, accumulates_parts(part) ? invariants : part);
         invariants->out_memory = part->out_memory;
@@ -63,7 +64,7 @@ static bool compute_part(struct call *part, struct call *invariants, struct uplo
         part->out_memory = invariants->out_memory;
         part->scratch = invariants->scratch;
     }
-    part->ran = part->delivered = false;
+    part->ran = part->download_started = false;
     ok = ok && (!launch || launch(part, context));
     update_out_written(part, part->out_memory);
     if (accumulates_parts(part) && !is_last_part(part))
@@ -88,7 +89,7 @@ static void run_unpartitioned(struct call *call, call_launcher launch, void *con
     struct uploads_in_flight uploads_in_flight = {.uploads = {NULL, NULL}};
 
     for (int loop = 0; loop < 2; loop++) {
-        call->at[loop] = 0;
+        call->part_begin[loop] = 0;
         call->part_length[loop] = call->partitions[loop].length;
     }
     if (begin_uploads(call, call, &uploads_in_flight, true, NULL) &&
@@ -123,19 +124,20 @@ static bool allocate_staging_buffers(struct call *call, struct slot *slot)
         const struct operand *in = &slot->part.in[i];
         struct staging_buffer *staging_buffer = &slot->staging[i];
         struct segments segments;
-        struct layout there;
+        struct layout device_layout;
         npy_intp first;
 
         if (is_invariant(call, i) || in->device || staging_buffer->memory)
             continue;
-        (void)layout_segments(&slot->part.as[i], dtype_bytes(in->dtype), in->data, true, &segments, &there,
-                              &first);
+        (void)layout_segments(&slot->part.in_view[i], dtype_bytes(in->dtype), in->data, true, &segments,
+                              &device_layout, &first);
         staging_buffer->bytes = segments_bytes(&segments);
         staging_buffer->memory = call_allocate(call, staging_buffer->bytes);
         if (!staging_buffer->memory)
             return false;
     }
-    if (!slot->computed && !call->device->type->mark(call->device, call->stream, &slot->computed, &call->failure))
+    if (!slot->computed &&
+        !call->device->type->record_new_event(call->device, call->stream, &slot->computed, &call->failure))
         return false;
     for (int i = 0; i < call->inputs; i++)
         slot->staging[i].free = slot->computed;
@@ -182,16 +184,17 @@ static bool compute_slot(struct call *call, struct pipeline *pipeline, struct sl
     const struct device_type *type = call->device->type;
     struct call *part = &slot->part;
 
-    if (!compute_part(part, &pipeline->invariants, &slot->uploads_in_flight, part->at[1] == 0, launch, context))
+    if (!compute_part(part, &pipeline->invariants, &slot->uploads_in_flight, part->part_begin[1] == 0, launch,
+                      context))
         return false;
     prefault_result(call);
-    type->drop(call->device, slot->computed);
+    type->destroy_event(call->device, slot->computed);
     slot->computed = NULL;
-    return type->mark(call->device, part->stream, &slot->computed, &part->failure);
+    return type->record_new_event(call->device, part->stream, &slot->computed, &part->failure);
 }
 
 /* A number that changes ten times per second. */
-static int64_t tenths(void)
+static int64_t tenths_of_second(void)
 {
     struct timespec now;
 
@@ -199,13 +202,13 @@ static int64_t tenths(void)
     return (int64_t)now.tv_sec * 10 + now.tv_nsec / 100000000;
 }
 
-static bool interrupted(struct call *call, int64_t *asked)
+static bool interrupted(struct call *call, int64_t *last_check)
 {
-    const int64_t now = tenths();
+    const int64_t now = tenths_of_second();
 
-    if (now == *asked)
+    if (now == *last_check)
         return false;
-    *asked = now;
+    *last_check = now;
     if (smemkit_interrupted())
         failure_set(&call->failure, FAILURE_INTERRUPTED, "interrupted");
     return call->failure.kind != FAILURE_NONE;
@@ -220,7 +223,7 @@ static bool run_inner_loop(struct call *call, struct pipeline *pipeline, npy_int
     const npy_intp step = is_partitioned(partition) ? partition->step : 1,
                    length = is_partitioned(partition) ? partition->length : 1;
     npy_intp at[2] = {outer, 0};
-    int64_t asked = tenths();
+    int64_t last_check = tenths_of_second();
     bool odd = false;
 
     /* each outer step starts in slot 0, whose staging buffers are the largest; parts end in order */
@@ -237,7 +240,7 @@ static bool run_inner_loop(struct call *call, struct pipeline *pipeline, npy_int
         odd = !odd;
         if ((at[1] < length && !begin_slot(call, pipeline, &pipeline->slots[pipeline->next], at,
                                            odd ? call->second_stream : call->stream)) ||
-            !compute_slot(call, pipeline, slot, launch, context) || interrupted(call, &asked))
+            !compute_slot(call, pipeline, slot, launch, context) || interrupted(call, &last_check))
             return false;
     }
     return true;
@@ -247,12 +250,13 @@ static bool run_inner_loop(struct call *call, struct pipeline *pipeline, npy_int
 static bool join_streams(struct call *call)
 {
     struct failure failure = {0};
-    const bool ok = call->device->type->follow(call->device, call->stream, call->second_stream, &failure);
+    const bool ok =
+        call->device->type->stream_wait_stream(call->device, call->stream, call->second_stream, &failure);
 
     if (!ok && call->failure.kind == FAILURE_NONE)
         call->failure = failure;
     if (!ok) /* memory that these parts use is released next */
-        (void)call->device->type->wait(call->device, call->second_stream, &failure);
+        (void)call->device->type->synchronize_stream(call->device, call->second_stream, &failure);
     return ok;
 }
 
@@ -294,9 +298,9 @@ static void run_partitioned(struct call *call, call_launcher launch, void *conte
             struct slot *slot = &pipeline->slots[(pipeline->next + i) % PIPELINE_DEPTH];
 
             ok = complete_slot(call, pipeline, slot) && ok;
-            call->device->type->drop(call->device, slot->computed);
+            call->device->type->destroy_event(call->device, slot->computed);
         }
-        call->device->type->drop(call->device, pipeline->computed);
+        call->device->type->destroy_event(call->device, pipeline->computed);
         ok = join_streams(call) && ok;
         release_temporaries(&pipeline->invariants);
     }
@@ -312,8 +316,9 @@ bool order_with_owning_streams(struct call *call, bool before)
         const struct operand *operand = i < call->inputs ? &call->in[i] : &call->out;
 
         if (operand->device && operand->owning_stream != call->stream)
-            ok = ok && call->device->type->follow(call->device, before ? call->stream : operand->owning_stream,
-                                                  before ? operand->owning_stream : call->stream, &call->failure);
+            ok = ok && call->device->type->stream_wait_stream(
+                           call->device, before ? call->stream : operand->owning_stream,
+                           before ? operand->owning_stream : call->stream, &call->failure);
     }
     return ok;
 }
@@ -323,16 +328,16 @@ void order_owning_streams_after_call(struct call *call)
     struct failure ignored = {0};
 
     if (!order_with_owning_streams(call, false))
-        (void)call->device->type->wait(call->device, call->stream, &ignored);
+        (void)call->device->type->synchronize_stream(call->device, call->stream, &ignored);
 }
 
-void call_execute(struct call *call, call_launcher launch, void *context, bool own_out)
+void call_execute(struct call *call, call_launcher launch, void *context, bool out_given)
 {
     struct device *device = call->device;
 
     call->device = dry_run_device(device);
     call->second_stream = call->stream;
-    call->out_is_new = !own_out;
+    call->out_is_new = !out_given;
     if (order_with_owning_streams(call, true)) {
         if (is_partitioned(&call->partitions[0]) || is_partitioned(&call->partitions[1]))
             run_partitioned(call, launch, context);

@@ -8,7 +8,7 @@
 #include "base/strided_copy.h"
 #include "device.h"
 
-/* Of the process: live allocations, and the countdown to the allocation that fails (0: none). */
+/* Per process: live allocations, and the countdown to the allocation that fails (0: none). */
 static atomic_long live, fail_countdown;
 
 long device_live_allocations(void)
@@ -28,7 +28,7 @@ static bool must_fail(const struct device *device, size_t bytes, struct failure 
 {
     if (!bytes || atomic_load(&fail_countdown) <= 0 || atomic_fetch_sub(&fail_countdown, 1) != 1)
         return false;
-    failure_set(failure, FAILURE_MEMORY, "out of memory on %s: %zu bytes asked, as a test wants it", device->name,
+    failure_set(failure, FAILURE_MEMORY, "out of memory on %s: %zu bytes requested, for a test", device->name,
                 bytes);
     return true;
 }

@@ -1,4 +1,4 @@
-/* Memory of any device, counted, so that tests find what calls do not release, and can make an allocation fail. */
+/* Memory of any device. Allocations are counted, so that tests find leaks; tests can make one fail. */
 #ifndef SMEMKIT_DEVICE_ALLOCATION_H
 #define SMEMKIT_DEVICE_ALLOCATION_H
 

@@ -1,5 +1,5 @@
-/* The CPU device: implements csrc/device.h with the executor. Memory lies between guard pages; every call is
- * complete when it returns. */
+/* The CPU device: implements device/device.h with the executor. Memory is allocated between guard pages; every
+ * call is complete when it returns. */
 #define _GNU_SOURCE
 #include "device.h"
 
@@ -15,9 +15,7 @@
 #include "executor/memory.h"
 #include "checker/trace.h"
 
-enum {
-    BYTES_PER_SIGNAL_CHECK = 32 << 20
-}; /* a tenth of a second, where the memory is touched for the first time */
+enum { BYTES_PER_SIGNAL_CHECK = 32 << 20 }; /* a tenth of a second, if the memory is touched for the first time */
 
 static bool cpu_allocate(struct device *device, size_t bytes, device_stream stream, void **memory,
                          struct failure *failure)
@@ -284,18 +282,18 @@ static const struct device_type cpu_type = {
     .copy = cpu_copy,
     .fill = cpu_fill,
     .launch = cpu_launch,
-    .wait = cpu_synchronize_stream,
+    .synchronize_stream = cpu_synchronize_stream,
     .synchronize_device = cpu_synchronize_device,
-    .capturing = cpu_is_capturing,
-    .follow = cpu_stream_wait_stream,
-    .stream_done = cpu_query_stream,
+    .is_capturing = cpu_is_capturing,
+    .stream_wait_stream = cpu_stream_wait_stream,
+    .query_stream = cpu_query_stream,
     .stream_wait_event = cpu_stream_wait_event,
-    .mark = cpu_record_new_event,
-    .record = cpu_record_event,
-    .event_done = cpu_query_event,
-    .event_wait = cpu_synchronize_event,
+    .record_new_event = cpu_record_new_event,
+    .record_event = cpu_record_event,
+    .query_event = cpu_query_event,
+    .synchronize_event = cpu_synchronize_event,
     .seconds_between = cpu_seconds_between,
-    .drop = cpu_destroy_event,
+    .destroy_event = cpu_destroy_event,
 };
 
 struct device *cpu_device(void)
@@ -306,7 +304,7 @@ struct device *cpu_device(void)
     return &device;
 }
 
-/* "AMD EPYC 9654", from /proc/cpuinfo, or else the architecture. */
+/* "AMD EPYC 9654", from /proc/cpuinfo; otherwise the architecture. */
 static void cpu_model(char *text, size_t length)
 {
     FILE *file = fopen("/proc/cpuinfo", "r");

@@ -1,5 +1,5 @@
 /* The interface between the operations and the devices. Two implementations: cuda/device.c on the CUDA runtime,
- * cpu.c on the executor; a third, for dry runs, in csrc/dry_run.c.
+ * cpu.c on the executor; a third, for dry runs, is call/dry_run.c.
  *
  * No function here touches Python, so all are called with the GIL released. A function that can fail takes a
  * `struct failure *`, fills it, and returns false.
@@ -66,41 +66,41 @@ struct device_type {
     /* Zeroed memory for consecutive kernels on a stream, each of which leaves it zeroed: the stream's own, or the
      * graph's during capture. NULL if there is none left. A device whose blocks need not run concurrently sets
      * this to NULL. */
-    void *(*zeros)(struct device *, size_t bytes, device_stream);
+    void *(*zeroed_workspace)(struct device *, size_t bytes, device_stream);
     bool (*copy)(struct device *, void *to, const void *from, size_t bytes, device_stream, struct failure *);
     bool (*fill)(struct device *, void *to, int byte, size_t bytes, device_stream, struct failure *);
     bool (*launch)(struct device *, const struct kernel_row *, const void *args, device_stream, struct failure *);
-    bool (*wait)(struct device *, device_stream, struct failure *);
+    bool (*synchronize_stream)(struct device *, device_stream, struct failure *);
     /* A second stream, for work that may run concurrently with the caller's stream; shared by all calls, so a call
      * that waits long delays others. NULL if there is none. May be NULL. */
     device_stream (*second_stream)(struct device *);
     /* work enqueued on `later` from now on waits for the work that is on `earlier` now; does nothing during
      * capture */
-    bool (*follow)(struct device *, device_stream later, device_stream earlier, struct failure *);
+    bool (*stream_wait_stream)(struct device *, device_stream later, device_stream earlier, struct failure *);
     bool (*synchronize_device)(struct device *, struct failure *);
-    bool (*capturing)(struct device *, device_stream); /* into a graph; true also if that is unknown */
+    bool (*is_capturing)(struct device *, device_stream); /* into a graph; true also if that is unknown */
 
     /* whether the stream has no pending work */
-    bool (*stream_done)(struct device *, device_stream, bool *done, struct failure *);
+    bool (*query_stream)(struct device *, device_stream, bool *done, struct failure *);
     /* work enqueued on the stream from now on waits for the event, which may belong to another device of the same
      * kind; also during capture */
     bool (*stream_wait_event)(struct device *, device_stream, device_event, struct failure *);
 
-    /* Events: `mark` creates and records one, `record` records it again, `event_wait` blocks the host until it has
-     * occurred, `seconds_between` waits for both. */
-    bool (*mark)(struct device *, device_stream, device_event *, struct failure *);
-    bool (*record)(struct device *, device_stream, device_event, struct failure *);
-    bool (*event_done)(struct device *, device_event, bool *done, struct failure *);
-    bool (*event_wait)(struct device *, device_event, struct failure *);
+    /* Events: record_new_event creates and records one, record_event records it again, synchronize_event blocks
+     * the host until it has occurred, seconds_between waits for both. */
+    bool (*record_new_event)(struct device *, device_stream, device_event *, struct failure *);
+    bool (*record_event)(struct device *, device_stream, device_event, struct failure *);
+    bool (*query_event)(struct device *, device_event, bool *done, struct failure *);
+    bool (*synchronize_event)(struct device *, device_event, struct failure *);
     bool (*seconds_between)(struct device *, device_event, device_event, double *, struct failure *);
-    void (*drop)(struct device *, device_event);
+    void (*destroy_event)(struct device *, device_event);
 };
 
 struct device {
     char name[16];       /* "cuda:0", "cpu" */
     int ordinal;         /* of the GPU; -1 on the CPU */
-    int multiprocessors; /* for which work is divided; the CPU device has an H200's number, so that it divides
-                            work the same way */
+    int multiprocessors; /* for which work is divided; the CPU device has an H200's number, so that it divides work
+                            in the same way */
     size_t l2_bytes;     /* the same */
     const struct device_type *type;
 };
@@ -113,7 +113,7 @@ struct device_properties {
     int max_threads_per_block, max_threads_per_multiprocessor, warp_size;
     size_t shared_per_block, shared_per_block_optin, shared_per_multiprocessor;
     int registers_per_multiprocessor, max_blocks_per_multiprocessor;
-    size_t shared_reserved_per_block; /* by the driver, in addition to what a block asks for */
+    size_t shared_reserved_per_block; /* by the driver, in addition to what a block requests */
     size_t l2_bytes, memory_bytes, free_bytes;
     int driver_version, runtime_version; /* 13000 for 13.0 */
     int clock_khz, memory_clock_khz, memory_bus_bits;
@@ -140,7 +140,7 @@ bool cuda_pinned_copy(struct device *, size_t bytes, bool to_device, double *sec
 bool cuda_device_of_pointer(const void *pointer, struct device **, struct failure *);
 
 /* Graph capture, for timing only: what `call` enqueues on the given stream is captured `inner` times between two
- * events, after `flush_bytes` of memory have been written once (0: none), and replayed; see csrc/timing.c. */
+ * events, after `flush_bytes` of memory have been written once (0: none), and replayed; see module/graph.c. */
 struct cuda_graph;
 bool cuda_stream_create(struct device *, device_stream *, struct failure *);
 void cuda_stream_destroy(struct device *, device_stream);

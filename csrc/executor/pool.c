@@ -430,7 +430,7 @@ int smemkit_launch_failure(const char *kernel)
     if (atomic_load(&fail_countdown) <= 0 || atomic_fetch_sub(&fail_countdown, 1) != 1)
         return ERROR_NONE;
     if (!by)
-        return refuse(ERROR_LAUNCH_FAILURE, "the launch of kernel %s fails, as a test wants it", kernel);
+        return refuse(ERROR_LAUNCH_FAILURE, "the launch of kernel %s fails, for a test", kernel);
     (void)raise(by);
     return smemkit_interrupted && smemkit_interrupted() ? refuse(ERROR_UNKNOWN, "interrupted") : ERROR_NONE;
 }

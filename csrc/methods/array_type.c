@@ -78,7 +78,7 @@ static PyObject *get_device(PyObject *self, void *unused)
     return PyUnicode_FromString(((struct array *)self)->device->name);
 }
 
-static PyObject *get_home(PyObject *self, void *unused)
+static PyObject *get_owning_stream(PyObject *self, void *unused)
 {
     (void)unused;
     return PyLong_FromVoidPtr(((struct array *)self)->owning_stream);
@@ -117,7 +117,8 @@ static PyMethodDef methods[] = {
      "item($self, /, *index)\n--\n\nThe only element, or the element at an index, as a Python number.\n\n"
      "The index is one integer, into the elements in C order, or one integer per dimension."},
     {"to", array_to, METH_O,
-     DOC("to($self, device, /)", "The elements on `device`: itself if they are there already, else a copy.")},
+     DOC("to($self, device, /)",
+         "The elements on `device`: the array itself if it is there already, otherwise a copy.")},
     {"astype", (PyCFunction)(void (*)(void))array_astype, KEYWORDS,
      DOC("astype($self, /, dtype, *, copy=True)", "A copy in another dtype, converted on the device; with "
                                                   "copy=False the array itself if it has that dtype.")},
@@ -157,14 +158,17 @@ static PyGetSetDef attributes[] = {
     {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
     {"ndim", get_ndim, NULL, "Dimensions.", NULL},
     {"device", get_device, NULL, "The device's name: 'cuda:0', 'cpu'.", NULL},
-    {"address", get_address, NULL, "Where the device has element 0, …, 0; 0 where there may be none.", NULL},
-    {"_base", get_base, NULL, "The Array that it is a view of; itself, if it is none.", NULL},
-    {"_home", get_home, NULL, "The handle of the stream in whose order its memory is used.", NULL},
+    {"address", get_address, NULL, "The address of element 0, …, 0 on the device; may be 0 for an empty array.",
+     NULL},
+    {"_base", get_base, NULL, "The Array that it is a view of; the array itself if it is no view.", NULL},
+    {"_owning_stream", get_owning_stream, NULL, "The handle of the stream in whose order its memory is used.",
+     NULL},
     {"readonly", get_readonly, NULL, "Whether the elements may not be changed.", NULL},
-    {"is_contiguous", get_is_contiguous, NULL, "Whether the elements lie side by side in C order.", NULL},
+    {"is_contiguous", get_is_contiguous, NULL, "Whether the elements are contiguous in C order.", NULL},
     {"T", array_transposed, NULL, "A view with the dimensions in reverse.", NULL},
     {"mT", array_matrix_transposed, NULL, "A view with the last two dimensions exchanged.", NULL},
-    {"__cuda_array_interface__", array_interface, NULL, "How CuPy, torch and Numba take it without a copy.", NULL},
+    {"__cuda_array_interface__", array_interface, NULL,
+     "The CUDA Array Interface, by which CuPy, torch and Numba share the memory.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

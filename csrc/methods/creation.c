@@ -26,14 +26,15 @@ PyObject *array_from(const struct module_state *state, struct device *device, Py
     if (!read_stream_and_owner(state, Py_None, device, &call.stream, &stream_owner) ||
         !read_operand(state, object, "obj", Py_None, &call.in[0]))
         goto done;
-    call.as[0] = call.in[0].layout;
+    call.in_view[0] = call.in[0].layout;
     call.result = dtype ? dtype : call.in[0].dtype;
     call.type_num = dtype ? type_num : call.in[0].descr->type_num;
     descr = warn_complex(call.in[0].dtype, call.result) ? dtype_descr_as(call.result, call.type_num) : NULL;
-    out = descr ? (PyObject *)array_new(state, device, call.stream, stream_owner, descr, call.as[0].ndim,
-                                        call.as[0].shape)
+    out = descr ? (PyObject *)array_new(state, device, call.stream, stream_owner, descr, call.in_view[0].ndim,
+                                        call.in_view[0].shape)
                 : NULL;
-    if (out && read_out(state, out, device, false, descr, call.as[0].ndim, call.as[0].shape, Py_None, &call.out))
+    if (out && read_out(state, out, device, false, descr, call.in_view[0].ndim, call.in_view[0].shape, Py_None,
+                        &call.out))
         result = call_run_copy(state, &call, false);
 
 done:
@@ -61,12 +62,12 @@ PyObject *array_astype(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"dtype", "copy", NULL};
     struct array *array = (struct array *)self;
-    PyObject *wanted = NULL;
+    PyObject *requested_dtype = NULL;
     enum dtype dtype = 0;
     int copy = true, type_num = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$p:astype", names, &wanted, &copy) ||
-        !read_dtype(wanted, EVERY, &dtype, &type_num))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$p:astype", names, &requested_dtype, &copy) ||
+        !read_dtype(requested_dtype, EVERY, &dtype, &type_num))
         return NULL;
     if (!copy && (!dtype || (dtype == array->dtype && type_num == array->descr->type_num)))
         return Py_NewRef(self);
@@ -100,8 +101,8 @@ static struct array *read_array(const struct module_state *state, PyObject *obje
 }
 
 /* Converts `object` to an Array on the requested device and dtype; `array` is its device array, or NULL. */
-static PyObject *as_wanted(struct module_state *state, PyObject *object, struct array *array,
-                           struct device *device, enum dtype dtype, int type_num, PyObject *copy)
+static PyObject *convert_to_array(struct module_state *state, PyObject *object, struct array *array,
+                                  struct device *device, enum dtype dtype, int type_num, PyObject *copy)
 {
     PyObject *source, *result;
 
@@ -144,14 +145,14 @@ PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count
     if (!device)
         device = array ? array->device : default_device(state);
     if (device)
-        result = as_wanted(state, args[0], array, device, dtype, type_num, args[3]);
+        result = convert_to_array(state, args[0], array, device, dtype, type_num, args[3]);
     Py_XDECREF(array);
     return result;
 }
 
 /* A new array on the thread's current stream. */
-static struct array *new_here(struct module_state *state, struct device *device, PyArray_Descr *descr,
-                              const PyArray_Dims *shape)
+static struct array *new_on_current_stream(struct module_state *state, struct device *device, PyArray_Descr *descr,
+                                           const PyArray_Dims *shape)
 {
     device_stream stream;
     PyObject *owner = NULL;
@@ -176,7 +177,7 @@ static struct array *read_new(struct module_state *state, PyObject *const *args)
         (descr = dtype_descr_as(dtype, type_num))) {
         device = args[2] == Py_None ? default_device(state) : device_named(state, args[2]);
         if (device)
-            result = new_here(state, device, descr, &shape);
+            result = new_on_current_stream(state, device, descr, &shape);
     }
     PyDimMem_FREE(shape.ptr);
     Py_XDECREF(descr);

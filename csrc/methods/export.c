@@ -1,4 +1,4 @@
-/* methods/export.c TODO */
+/* Exports Arrays to other libraries, by DLPack and the CUDA Array Interface. */
 #include "python/state.h"
 
 #include "array/array.h"
@@ -20,8 +20,8 @@ struct exported {
         struct dl_managed plain;
         struct dl_versioned versioned;
     } as;
-    struct array *array; /* strong reference */
-    bool waits;          /* the consumer's stream is not ordered before the memory's release */
+    struct array *array;      /* strong reference */
+    bool sync_before_release; /* the consumer's stream is not ordered before the memory's release */
     int64_t dims[];
 };
 
@@ -35,7 +35,7 @@ static bool is_finalizing(void)
 }
 
 /* Called from any thread, with or without the GIL. After interpreter shutdown the array is leaked. */
-static void release(struct exported *exported)
+static void release_exported(struct exported *exported)
 {
     struct device *device = exported->array->device;
     struct failure ignored = {0};
@@ -46,7 +46,7 @@ static void release(struct exported *exported)
         return;
     gil = PyGILState_Ensure();
     PyErr_Fetch(&type, &value, &traceback);
-    if (exported->waits) {
+    if (exported->sync_before_release) {
         Py_BEGIN_ALLOW_THREADS
         device->type->synchronize_device(device, &ignored);
         Py_END_ALLOW_THREADS
@@ -59,12 +59,12 @@ static void release(struct exported *exported)
 
 static void release_plain(struct dl_managed *managed)
 {
-    release(managed->context);
+    release_exported(managed->context);
 }
 
 static void release_versioned(struct dl_versioned *managed)
 {
-    release(managed->context);
+    release_exported(managed->context);
 }
 
 /* A capsule's destructor: if it still has its original name, its content was not consumed. */
@@ -73,9 +73,9 @@ static void drop_capsule(PyObject *capsule)
     const bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
 
     if (versioned)
-        release(((struct dl_versioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned"))->context);
+        release_exported(((struct dl_versioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned"))->context);
     else if (PyCapsule_IsValid(capsule, "dltensor"))
-        release(((struct dl_managed *)PyCapsule_GetPointer(capsule, "dltensor"))->context);
+        release_exported(((struct dl_managed *)PyCapsule_GetPointer(capsule, "dltensor"))->context);
 }
 
 static struct dl_device dl_device_of(const struct array *array)
@@ -96,7 +96,7 @@ static struct dl_dtype dl_dtype_of(enum dtype dtype)
     return (struct dl_dtype){code, (uint8_t)(8 * dtype_bytes(dtype)), 1};
 }
 
-static PyObject *new_capsule(struct array *array, bool versioned, bool copied, bool waits)
+static PyObject *new_capsule(struct array *array, bool versioned, bool copied, bool sync_before_release)
 {
     const int ndim = array->ndim;
     struct exported *exported = PyMem_RawCalloc(1, sizeof *exported + 2 * (size_t)ndim * sizeof *exported->dims);
@@ -117,7 +117,7 @@ static PyObject *new_capsule(struct array *array, bool versioned, bool copied, b
         exported->dims[ndim + i] = array_strides(array)[i] / (npy_intp)PyDataType_ELSIZE(array->descr);
     }
     exported->array = array;
-    exported->waits = waits;
+    exported->sync_before_release = sync_before_release;
     if (versioned) {
         exported->as.versioned.major = DL_MAJOR;
         exported->as.versioned.minor = DL_MINOR;
@@ -180,31 +180,31 @@ static bool read_pair(PyObject *object, const char *name, int pair[2], bool *giv
         const Py_ssize_t value = PyNumber_AsSsize_t(PyTuple_GET_ITEM(object, i), PyExc_OverflowError);
 
         if (value == -1 && PyErr_Occurred())
-            return blame(name);
+            return add_argument_name(name);
         pair[i] = value < INT32_MIN || value > INT32_MAX ? -1 : (int)value;
     }
     return true;
 }
 
 /* The array to export: the array itself, or a copy, on the host if requested. */
-static struct array *array_for(struct array *array, PyObject *where, PyObject *copy)
+static struct array *array_to_export(struct array *array, PyObject *target, PyObject *copy)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)array));
-    const struct dl_device here = dl_device_of(array);
+    const struct dl_device own_device = dl_device_of(array);
     PyObject *args[4] = {(PyObject *)array, Py_None, Py_None, Py_True}, *result;
-    int wanted[2];
+    int target_pair[2];
     bool given, to_host;
 
     if (copy != Py_None && !PyBool_Check(copy)) {
         PyErr_Format(PyExc_TypeError, "copy: expected True, False or None, got %R", copy);
         return NULL;
     }
-    if (!read_pair(where, "dl_device", wanted, &given))
+    if (!read_pair(target, "dl_device", target_pair, &given))
         return NULL;
-    to_host = given && here.type != DL_CPU && wanted[0] == DL_CPU && wanted[1] == 0;
-    if (given && !to_host && (wanted[0] != here.type || wanted[1] != here.id)) {
+    to_host = given && own_device.type != DL_CPU && target_pair[0] == DL_CPU && target_pair[1] == 0;
+    if (given && !to_host && (target_pair[0] != own_device.type || target_pair[1] != own_device.id)) {
         PyErr_Format(PyExc_BufferError, "dl_device: an array on %s can be exported there%s, got %R",
-                     array->device->name, here.type == DL_CPU ? "" : " and to the host, (1, 0)", where);
+                     array->device->name, own_device.type == DL_CPU ? "" : " and to the host, (1, 0)", target);
         return NULL;
     }
     if (to_host && copy == Py_False) {
@@ -224,36 +224,37 @@ PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
-    PyObject *stream = Py_None, *version = Py_None, *where = Py_None, *copy = Py_None, *capsule;
+    PyObject *stream = Py_None, *version = Py_None, *target = Py_None, *copy = Py_None, *capsule;
     struct failure failure = {0};
     struct array *array;
     device_stream consumer;
-    int newest[2] = {0, 0};
+    int max_version[2] = {0, 0};
     bool given, unknown, ok = true;
 
     array_require_sync((struct array *)self);
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &version, &where, &copy) ||
-        !read_pair(version, "max_version", newest, &given) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &version, &target,
+                                     &copy) ||
+        !read_pair(version, "max_version", max_version, &given) ||
         !read_consumer(stream, (struct array *)self, &consumer, &unknown))
         return NULL;
-    array = array_for((struct array *)self, where, copy);
+    array = array_to_export((struct array *)self, target, copy);
     if (!array)
         return NULL;
-    if (array->readonly && newest[0] < 1) {
+    if (array->readonly && max_version[0] < 1) {
         PyErr_SetString(PyExc_BufferError,
-                        "this array is read-only, which DLPack says from version 1.0 on; expected "
+                        "this array is read-only, which DLPack can express from version 1.0 on; expected "
                         "max_version=(1, 0) or newer");
         ok = false;
     } else if (array->device->ordinal >= 0 && !unknown) {
         Py_BEGIN_ALLOW_THREADS
-        ok = array->device->type->follow(array->device, consumer, array->owning_stream, &failure);
+        ok = array->device->type->stream_wait_stream(array->device, consumer, array->owning_stream, &failure);
         Py_END_ALLOW_THREADS
         if (!ok)
             raise_failure(state, &failure);
     }
-    capsule = ok ? new_capsule(array, newest[0] >= 1, (PyObject *)array != self,
+    capsule = ok ? new_capsule(array, max_version[0] >= 1, (PyObject *)array != self,
                                array->device->ordinal >= 0 && (unknown || consumer != array->owning_stream) &&
-                                   !array->device->type->capturing(array->device, consumer))
+                                   !array->device->type->is_capturing(array->device, consumer))
                  : NULL;
     Py_DECREF((PyObject *)array);
     return capsule;
@@ -282,9 +283,10 @@ PyObject *array_interface(PyObject *self, void *unused)
         return PyErr_Format(PyExc_AttributeError,
                             "__cuda_array_interface__: this array is on the CPU device; .to('cuda:0') moves it");
     if (array->dtype == BFLOAT16)
-        return PyErr_Format(PyExc_AttributeError,
-                            "__cuda_array_interface__: it has no name for bfloat16; asarray(…, dtype='float32') "
-                            "converts");
+        return PyErr_Format(
+            PyExc_AttributeError,
+            "__cuda_array_interface__: the protocol has no name for bfloat16; asarray(…, dtype='float32') "
+            "converts");
     type = PyObject_GetAttrString((PyObject *)array->descr, "str");
     shape = shape_tuple(array->ndim, array_shape(array));
     strides = array_is_contiguous(array) ? Py_NewRef(Py_None) : shape_tuple(array->ndim, array_strides(array));

@@ -29,7 +29,7 @@ static bool is_native(const struct operand *operand)
 }
 
 /* Wraps the owner in a capsule that releases the memory once the device's work on it is done. */
-static bool own(struct operand *operand)
+static bool wrap_owner(struct operand *operand)
 {
     npy_intp low, high;
     PyObject *owner;
@@ -42,32 +42,32 @@ static bool own(struct operand *operand)
         operand->owner = owner;
     }
     if (operand->device) {
-        foreign_of(operand->owner)->waits = operand->device;
+        foreign_of(operand->owner)->sync_device = operand->device;
         return true;
     }
     operand->device = cpu_device();
     if (operand->size == 0)
         return true;
     layout_byte_range(&operand->layout, dtype_bytes(operand->dtype), &low, &high);
-    if (memory_register(operand->data + low, (size_t)(high - low), &foreign_of(operand->owner)->loan))
+    if (memory_register(operand->data + low, (size_t)(high - low), &foreign_of(operand->owner)->registration))
         return true;
     PyErr_NoMemory();
     return false;
 }
 
 /* An Array that shares the operand's memory, which must be native. NULL with an exception. */
-static PyObject *array_over(const struct module_state *state, struct operand *operand)
+static PyObject *array_sharing_memory(const struct module_state *state, struct operand *operand)
 {
     const size_t dims = (size_t)operand->layout.ndim * sizeof(npy_intp);
     struct failure failure = {0};
     struct array *array;
     bool ok = true;
 
-    if (!own(operand))
+    if (!wrap_owner(operand))
         return NULL;
     if (operand->owning_stream) {
         Py_BEGIN_ALLOW_THREADS
-        ok = operand->device->type->follow(operand->device, NULL, operand->owning_stream, &failure);
+        ok = operand->device->type->stream_wait_stream(operand->device, NULL, operand->owning_stream, &failure);
         Py_END_ALLOW_THREADS
     }
     if (!ok)
@@ -97,7 +97,7 @@ PyObject *array_from_foreign(const struct module_state *state, PyObject *object,
     if (find_foreign(state, object, name, Py_None, AS_GPU_ARRAY, &operand) <= 0)
         return NULL;
     if (is_native(&operand))
-        result = array_over(state, &operand);
+        result = array_sharing_memory(state, &operand);
     else if (copy == Py_False)
         refuse_foreign("copy", "False is impossible here, the elements must be moved or converted");
     else
@@ -123,10 +123,10 @@ PyObject *core_from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t c
                      Py_TYPE(args[0])->tp_name);
     } else if (find_foreign(state, args[0], "x", Py_None, AS_ARRAY, &operand) > 0) {
         if (is_native(&operand))
-            forwarded[0] = array_over(state, &operand);
+            forwarded[0] = array_sharing_memory(state, &operand);
         else
             refuse_foreign(
-                "x", "expected each element at a multiple of its length; asarray() copies it to such a place");
+                "x", "expected aligned elements, at multiples of their size; asarray() makes an aligned copy");
     }
     drop_operand(&operand);
     if (!forwarded[0])

@@ -14,57 +14,58 @@
 
 /* The state while an index is applied: the remaining axes of the array, and the view's layout so far. */
 struct selection {
-    const struct layout *of;
-    int axis; /* the next axis of `of` */
+    const struct layout *source;
+    int axis; /* the next axis of `source` */
     npy_intp offset;
-    struct layout made;
+    struct layout view;
 };
 
-static bool push(struct selection *selection, npy_intp length, npy_intp stride)
+static bool append_dimension(struct selection *selection, npy_intp length, npy_intp stride)
 {
-    struct layout *made = &selection->made;
+    struct layout *view = &selection->view;
 
-    if (made->ndim == NPY_MAXDIMS) {
+    if (view->ndim == NPY_MAXDIMS) {
         PyErr_Format(PyExc_IndexError, "index: expected no more than %d dimensions in the result", NPY_MAXDIMS);
         return false;
     }
-    made->shape[made->ndim] = length;
-    made->strides[made->ndim++] = stride;
+    view->shape[view->ndim] = length;
+    view->strides[view->ndim++] = stride;
     return true;
 }
 
 /* Moves the start by `steps` along an axis. In an empty array the offset does not matter. */
-static void move(struct selection *selection, npy_intp steps, npy_intp stride)
+static void advance_offset(struct selection *selection, npy_intp steps, npy_intp stride)
 {
     selection->offset = (npy_intp)((size_t)selection->offset + (size_t)steps * (size_t)stride);
 }
 
-static bool push_whole(struct selection *selection, int axes)
+static bool append_whole_axes(struct selection *selection, int axes)
 {
     for (; axes > 0; axes--, selection->axis++)
-        if (!push(selection, selection->of->shape[selection->axis], selection->of->strides[selection->axis]))
+        if (!append_dimension(selection, selection->source->shape[selection->axis],
+                              selection->source->strides[selection->axis]))
             return false;
     return true;
 }
 
-static bool push_slice(struct selection *selection, PyObject *slice)
+static bool apply_slice(struct selection *selection, PyObject *slice)
 {
-    const npy_intp stride = selection->of->strides[selection->axis];
+    const npy_intp stride = selection->source->strides[selection->axis];
     Py_ssize_t start, stop, step, length;
     npy_intp new_stride;
 
     if (PySlice_Unpack(slice, &start, &stop, &step) < 0)
         return false;
-    length = PySlice_AdjustIndices(selection->of->shape[selection->axis++], &start, &stop, step);
+    length = PySlice_AdjustIndices(selection->source->shape[selection->axis++], &start, &stop, step);
     if (length > 0)
-        move(selection, start, stride);
+        advance_offset(selection, start, stride);
     (void)__builtin_mul_overflow(stride, step, &new_stride); /* overflows only if there is at most one element */
-    return push(selection, length, new_stride);
+    return append_dimension(selection, length, new_stride);
 }
 
-static bool take_one(struct selection *selection, PyObject *item)
+static bool apply_integer(struct selection *selection, PyObject *item)
 {
-    const npy_intp length = selection->of->shape[selection->axis];
+    const npy_intp length = selection->source->shape[selection->axis];
     Py_ssize_t index = PyNumber_AsSsize_t(item, PyExc_IndexError), from_front;
 
     if (index == -1 && PyErr_Occurred())
@@ -75,12 +76,12 @@ static bool take_one(struct selection *selection, PyObject *item)
                      selection->axis, (Py_ssize_t)length);
         return false;
     }
-    move(selection, from_front, selection->of->strides[selection->axis++]);
+    advance_offset(selection, from_front, selection->source->strides[selection->axis++]);
     return true;
 }
 
 /* Whether an item means advanced indexing, which is not supported. */
-static bool is_fancy(PyObject *item)
+static bool is_advanced_index(PyObject *item)
 {
     if (PyArray_Check(item))
         return PyArray_NDIM((PyArrayObject *)item) > 0 || PyArray_ISBOOL((PyArrayObject *)item);
@@ -90,7 +91,7 @@ static bool is_fancy(PyObject *item)
 }
 
 /* Whether an item of an index consumes an axis; -1 with an exception if it is not supported. */
-static int takes_axis(PyObject *item)
+static int consumes_axis(PyObject *item)
 {
     static const char allowed[] = "integers, slices, ... and None, and tuples of them";
 
@@ -98,7 +99,7 @@ static int takes_axis(PyObject *item)
         return 0;
     if (PySlice_Check(item))
         return 1;
-    if (is_fancy(item)) {
+    if (is_advanced_index(item)) {
         PyErr_Format(PyExc_TypeError,
                      "index: arrays, lists and bools as indices are not supported; expected %s, got %s; "
                      ".numpy() makes an array that takes them",
@@ -112,36 +113,36 @@ static int takes_axis(PyObject *item)
 }
 
 /* How many axes the ellipsis of an index stands for; -1 with an exception. *found: there is one. */
-static int hidden_axes(const struct layout *layout, PyObject *items, bool *found)
+static int ellipsis_axes(const struct layout *layout, PyObject *items, bool *found)
 {
-    Py_ssize_t taken = 0;
+    Py_ssize_t consumed_axes = 0;
     int ellipses = 0;
 
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items); i++) {
-        const int takes = takes_axis(PyTuple_GET_ITEM(items, i));
+        const int consumed = consumes_axis(PyTuple_GET_ITEM(items, i));
 
-        if (takes < 0)
+        if (consumed < 0)
             return -1;
-        taken += takes;
+        consumed_axes += consumed;
         ellipses += PyTuple_GET_ITEM(items, i) == Py_Ellipsis;
     }
     if (ellipses > 1) {
         PyErr_SetString(PyExc_IndexError, "index: expected a single ellipsis (...)");
         return -1;
     }
-    if (taken > layout->ndim) {
+    if (consumed_axes > layout->ndim) {
         PyErr_Format(PyExc_IndexError, "index: the array has %d dimensions, but %zd were indexed", layout->ndim,
-                     taken);
+                     consumed_axes);
         return -1;
     }
     *found = ellipses > 0;
-    return layout->ndim - (int)taken;
+    return layout->ndim - (int)consumed_axes;
 }
 
 static bool read_items(struct selection *selection, PyObject *items)
 {
     bool found = false, ok = true;
-    const int hidden = hidden_axes(selection->of, items, &found);
+    const int hidden = ellipsis_axes(selection->source, items, &found);
 
     if (hidden < 0)
         return false;
@@ -149,26 +150,26 @@ static bool read_items(struct selection *selection, PyObject *items)
         PyObject *item = PyTuple_GET_ITEM(items, i);
 
         if (item == Py_None)
-            ok = push(selection, 1, 0);
+            ok = append_dimension(selection, 1, 0);
         else if (item == Py_Ellipsis)
-            ok = push_whole(selection, hidden);
+            ok = append_whole_axes(selection, hidden);
         else if (PySlice_Check(item))
-            ok = push_slice(selection, item);
+            ok = apply_slice(selection, item);
         else
-            ok = take_one(selection, item);
+            ok = apply_integer(selection, item);
     }
-    return ok && (found || push_whole(selection, hidden));
+    return ok && (found || append_whole_axes(selection, hidden));
 }
 
 PyObject *array_select(PyObject *self, PyObject *key)
 {
     struct array *array = (struct array *)self;
     const struct layout layout = array_layout(array);
-    struct selection selection = {.of = &layout};
+    struct selection selection = {.source = &layout};
     PyObject *items = PyTuple_Check(key) ? Py_NewRef(key) : PyTuple_Pack(1, key), *result = NULL;
 
     if (items && read_items(&selection, items))
-        result = (PyObject *)array_view(array, selection.offset, &selection.made);
+        result = (PyObject *)array_view(array, selection.offset, &selection.view);
     Py_XDECREF(items);
     return result;
 }
@@ -195,7 +196,7 @@ static PyObject *as_operand(PyObject *value, struct array *view)
 }
 
 /* Broadcasts the operand to the view's shape. */
-static bool repeat(const struct layout *from, const struct layout *to, struct layout *result)
+static bool broadcast_to(const struct layout *from, const struct layout *to, struct layout *result)
 {
     int extra = from->ndim - to->ndim; /* extra leading dimensions of 1 are dropped, as in NumPy */
     bool fits = true;
@@ -211,18 +212,18 @@ static bool repeat(const struct layout *from, const struct layout *to, struct la
         result->strides[i] = repeated ? 0 : from->strides[other];
     }
     if (!fits) {
-        PyObject *expected = shape_tuple(to->ndim, to->shape), *came = shape_tuple(from->ndim, from->shape);
+        PyObject *expected = shape_tuple(to->ndim, to->shape), *actual = shape_tuple(from->ndim, from->shape);
 
-        if (expected && came)
+        if (expected && actual)
             PyErr_Format(PyExc_ValueError, "value: expected a shape that can be broadcast to %R, got %R", expected,
-                         came);
+                         actual);
         Py_XDECREF(expected);
-        Py_XDECREF(came);
+        Py_XDECREF(actual);
     }
     return fits;
 }
 
-static bool check_place(const struct array *view, const struct operand *value)
+static bool check_value_device(const struct array *view, const struct operand *value)
 {
     if (!value->device || value->device == view->device)
         return true;
@@ -238,9 +239,9 @@ static PyObject *assign(struct array *view, PyObject *value)
     struct call call = {.device = view->device, .inputs = 1};
 
     call.result = view->dtype;
-    if (!read_operand(state, value, "value", Py_None, &call.in[0]) || !check_place(view, &call.in[0]) ||
-        !repeat(&call.in[0].layout, &layout, &call.as[0]) || !warn_complex(call.in[0].dtype, call.result) ||
-        !read_stream(state, Py_None, call.device, &call.stream) ||
+    if (!read_operand(state, value, "value", Py_None, &call.in[0]) || !check_value_device(view, &call.in[0]) ||
+        !broadcast_to(&call.in[0].layout, &layout, &call.in_view[0]) ||
+        !warn_complex(call.in[0].dtype, call.result) || !read_stream(state, Py_None, call.device, &call.stream) ||
         !read_out(state, (PyObject *)view, call.device, false, view->descr, view->ndim, array_shape(view), Py_None,
                   &call.out))
         return call_fail(&call);

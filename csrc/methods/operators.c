@@ -12,7 +12,7 @@
 
 /* The dtype of a Python number combined with an array, by NumPy 2's rules: the array's dtype if it can hold the
  * number's kind. Also for bfloat16, where NumPy would widen. */
-static enum dtype beside(enum dtype dtype, PyObject *number)
+static enum dtype dtype_with_number(enum dtype dtype, PyObject *number)
 {
     const bool integral = dtype & (BOOL | SIGNED | UNSIGNED);
 
@@ -26,13 +26,13 @@ static enum dtype beside(enum dtype dtype, PyObject *number)
 }
 
 /* The dtype of a scalar; NumPy scalars have their own. NULL without an exception if it is not a number. */
-static PyArray_Descr *descr_beside(struct array *array, PyObject *object)
+static PyArray_Descr *scalar_descr(struct array *array, PyObject *object)
 {
     PyArray_Descr *descr;
 
     if (!PyArray_IsScalar(object, Generic))
         return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object)
-                   ? dtype_descr(beside(array->dtype, object))
+                   ? dtype_descr(dtype_with_number(array->dtype, object))
                    : NULL;
     descr = PyArray_DescrFromScalar(object);
     if (descr && !dtype_of(descr))
@@ -50,7 +50,7 @@ static PyObject *as_operand(struct array *array, PyObject *object)
 
     if (array_check(object) || PyArray_Check(object))
         return Py_NewRef(object);
-    descr = descr_beside(array, object);
+    descr = scalar_descr(array, object);
     number = descr ? PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL) : NULL;
     result = number ? array_from(state, array->device, number, 0, 0) : NULL;
     Py_XDECREF(number);
@@ -126,7 +126,7 @@ static bool fits_no_element(PyObject *x, PyObject *number)
 }
 
 /* The other object's own == or !=, if its class defines one; otherwise NotImplemented. */
-static PyObject *ask_other(PyObject *x, PyObject *y, int comparison)
+static PyObject *compare_by_other_type(PyObject *x, PyObject *y, int comparison)
 {
     const PyTypeObject *type = Py_TYPE(y);
 
@@ -147,7 +147,7 @@ PyObject *array_compare(PyObject *x, PyObject *y, int comparison)
     if (!result && fits_no_element(x, y))
         return elementwise(opposite, x, x, Py_None); /* all False for ==, all True for != */
     if (result == Py_NotImplemented)
-        Py_SETREF(result, ask_other(x, y, comparison));
+        Py_SETREF(result, compare_by_other_type(x, y, comparison));
     if (result == Py_NotImplemented) { /* Python would fall back to identity */
         Py_DECREF(result);
         return PyErr_Format(PyExc_TypeError, "%s: expected an Array on %s or a number, got %s; asarray() converts",
@@ -192,7 +192,7 @@ static PyObject *compare_with(PyObject *x, PyObject *y, int comparison)
 }
 
 /* Calls the operator that a NumPy ufunc stands for; NotImplemented for others. */
-static PyObject *operate(PyObject *ufunc_name, PyObject *x, PyObject *y)
+static PyObject *call_operator(PyObject *ufunc_name, PyObject *x, PyObject *y)
 {
     if (PyUnicode_CompareWithASCIIString(ufunc_name, "add") == 0)
         return array_add(x, y);
@@ -206,7 +206,7 @@ static PyObject *operate(PyObject *ufunc_name, PyObject *x, PyObject *y)
 }
 
 /* Whether an operand of another type implements __array_ufunc__. */
-static bool another_answers(PyObject *args)
+static bool other_operand_has_ufunc(PyObject *args)
 {
     bool another = false;
 
@@ -236,9 +236,9 @@ PyObject *array_ufunc(PyObject *self, PyObject *args, PyObject *keywords)
                        PyUnicode_CompareWithASCIIString(method, "__call__") == 0 &&
                        (PyTuple_GET_ITEM(args, 2) == self || PyTuple_GET_ITEM(args, 3) == self);
 
-    result =
-        plain ? operate(name, PyTuple_GET_ITEM(args, 2), PyTuple_GET_ITEM(args, 3)) : Py_NewRef(Py_NotImplemented);
-    if (result == Py_NotImplemented && !another_answers(args)) {
+    result = plain ? call_operator(name, PyTuple_GET_ITEM(args, 2), PyTuple_GET_ITEM(args, 3))
+                   : Py_NewRef(Py_NotImplemented);
+    if (result == Py_NotImplemented && !other_operand_has_ufunc(args)) {
         Py_DECREF(result);
         result = PyErr_Format(PyExc_TypeError,
                               "numpy.%S: takes no smemkit.Array here; asarray() and .numpy() convert", name);

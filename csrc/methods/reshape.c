@@ -12,14 +12,14 @@
 PyObject *array_transposed(PyObject *self, void *unused)
 {
     const struct layout layout = array_layout((struct array *)self);
-    struct layout turned;
+    struct layout transposed;
     int axes[NPY_MAXDIMS];
 
     (void)unused;
     for (int i = 0; i < layout.ndim; i++)
         axes[i] = layout.ndim - 1 - i;
-    turned = layout_permuted(&layout, axes);
-    return (PyObject *)array_view((struct array *)self, 0, &turned);
+    transposed = layout_permuted(&layout, axes);
+    return (PyObject *)array_view((struct array *)self, 0, &transposed);
 }
 
 PyObject *array_matrix_transposed(PyObject *self, void *unused)
@@ -108,9 +108,9 @@ static bool find_strides(const struct layout *old, int element, struct layout *w
     return ok;
 }
 
-static PyObject *refuse_reshape(const struct array *array, const PyArray_Dims *asked)
+static PyObject *refuse_reshape(const struct array *array, const PyArray_Dims *requested)
 {
-    PyObject *shape = shape_tuple(asked->len, asked->ptr);
+    PyObject *shape = shape_tuple(requested->len, requested->ptr);
 
     if (shape)
         PyErr_Format(PyExc_ValueError, "shape: expected one of %zd elements, with at most one -1, got %R",
@@ -120,17 +120,17 @@ static PyObject *refuse_reshape(const struct array *array, const PyArray_Dims *a
 }
 
 /* Computes the length that is given as -1. */
-static bool complete_shape(const struct array *array, const PyArray_Dims *asked, struct layout *layout)
+static bool complete_shape(const struct array *array, const PyArray_Dims *requested, struct layout *layout)
 {
     npy_intp known = 1, bytes = PyDataType_ELSIZE(array->descr);
-    int open = -1;
+    int inferred = -1;
 
-    layout->ndim = asked->len;
-    for (int i = 0; i < asked->len; i++) {
-        const npy_intp length = layout->shape[i] = asked->ptr[i];
+    layout->ndim = requested->len;
+    for (int i = 0; i < requested->len; i++) {
+        const npy_intp length = layout->shape[i] = requested->ptr[i];
 
-        if (length == -1 && open < 0) {
-            open = i;
+        if (length == -1 && inferred < 0) {
+            inferred = i;
             continue;
         }
         if (length < 0 ||
@@ -138,23 +138,23 @@ static bool complete_shape(const struct array *array, const PyArray_Dims *asked,
             return false;
         known *= length;
     }
-    if (open < 0)
+    if (inferred < 0)
         return known == array->size;
     if (known == 0 || array->size % known)
         return false;
-    layout->shape[open] = array->size / known;
+    layout->shape[inferred] = array->size / known;
     return true;
 }
 
-static PyObject *reshaped(struct array *array, const PyArray_Dims *asked)
+static PyObject *reshaped(struct array *array, const PyArray_Dims *requested)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(array));
     const int element = (int)PyDataType_ELSIZE(array->descr);
     struct layout old = array_layout(array), wanted = {.ndim = 0};
     PyObject *copy, *result;
 
-    if (!complete_shape(array, asked, &wanted))
-        return refuse_reshape(array, asked);
+    if (!complete_shape(array, requested, &wanted))
+        return refuse_reshape(array, requested);
     if (find_strides(&old, element, &wanted))
         return (PyObject *)array_view(array, 0, &wanted);
     copy = array_from(state, array->device, (PyObject *)array, 0, 0);
@@ -169,24 +169,24 @@ static PyObject *reshaped(struct array *array, const PyArray_Dims *asked)
 PyObject *array_reshape(PyObject *self, PyObject *args)
 {
     PyObject *shape = PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : args, *result = NULL;
-    PyArray_Dims asked = {NULL, 0};
+    PyArray_Dims requested = {NULL, 0};
 
-    if (PyArray_IntpConverter(shape, &asked))
-        result = reshaped((struct array *)self, &asked);
+    if (PyArray_IntpConverter(shape, &requested))
+        result = reshaped((struct array *)self, &requested);
     else
-        blame("shape");
-    PyDimMem_FREE(asked.ptr);
+        add_argument_name("shape");
+    PyDimMem_FREE(requested.ptr);
     return result;
 }
 
 PyObject *array_ravel(PyObject *self, PyObject *unused)
 {
     npy_intp all = -1;
-    const PyArray_Dims asked = {&all, 1};
+    const PyArray_Dims requested = {&all, 1};
     const struct array *array = (struct array *)self;
 
     (void)unused;
     if (array->size == 0) /* -1 is ambiguous */
         all = 0;
-    return reshaped((struct array *)self, &asked);
+    return reshaped((struct array *)self, &requested);
 }

@@ -61,7 +61,7 @@ static bool copy_to_host(struct array *array, const char *from, size_t bytes, vo
     struct failure failure = {0};
     bool ok = true;
 
-    if (!refuse_capture(state, array->device, array->owning_stream, "no element can be brought to the host"))
+    if (!refuse_capture(state, array->device, array->owning_stream, "no element can be copied to the host"))
         return false;
     enum result result = array->result;
 
@@ -79,7 +79,7 @@ static bool copy_to_host(struct array *array, const char *from, size_t bytes, vo
     return ok;
 }
 
-static PyObject *copied_dense(struct array *array)
+static PyObject *copied_contiguous(struct array *array)
 {
     PyObject *result;
 
@@ -92,8 +92,8 @@ static PyObject *copied_dense(struct array *array)
     return result;
 }
 
-/* Copies a non-contiguous GPU array: made contiguous on the GPU first. */
-static PyObject *copied_with_gaps(struct array *array)
+/* A copy of a non-contiguous GPU array, which is made contiguous on the GPU first. */
+static PyObject *copied_strided(struct array *array)
 {
     const struct module_state *state = state_for((PyObject *)array);
     struct call call = {.device = array->device, .stream = array->owning_stream, .inputs = 1};
@@ -102,7 +102,7 @@ static PyObject *copied_with_gaps(struct array *array)
         !read_out(state, Py_None, call.device, true, array->descr, array->ndim, array_shape(array), Py_None,
                   &call.out))
         return call_fail(&call);
-    call.as[0] = call.in[0].layout;
+    call.in_view[0] = call.in[0].layout;
     call.result = call.in[0].dtype;
     return call_run_convert(state, &call, false);
 }
@@ -115,8 +115,8 @@ PyObject *array_numpy(PyObject *self, PyObject *unused)
     if (on_cpu(array))
         return copied_on_cpu(array);
     if (array_is_contiguous(array))
-        return copied_dense(array);
-    return copied_with_gaps(array);
+        return copied_contiguous(array);
+    return copied_strided(array);
 }
 
 /* Converts a NumPy array to another dtype, if requested. Steals the reference. */
@@ -216,7 +216,7 @@ static npy_intp normalised_index(PyObject *object, npy_intp length, const char *
     Py_ssize_t index = PyNumber_AsSsize_t(object, PyExc_IndexError);
 
     if (index == -1 && PyErr_Occurred()) {
-        blame("item");
+        add_argument_name("item");
         return -1;
     }
     if (index >= -length && index < length)
@@ -307,7 +307,7 @@ PyObject *array_index(PyObject *self)
                         array->descr, array->ndim);
 }
 
-/* As in NumPy, the truth of many elements is nobody's guess. */
+/* As in NumPy, only an array of one element has a truth value. */
 int array_bool(PyObject *self)
 {
     PyObject *item = only_number(self);

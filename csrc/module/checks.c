@@ -46,7 +46,7 @@ bool read_addresses(PyObject *object, struct warp_access *access)
     bool ok;
 
     if (!lanes)
-        return blame("addresses");
+        return add_argument_name("addresses");
     ok = PyTuple_GET_SIZE(lanes) <= LANES;
     if (!ok)
         PyErr_Format(PyExc_ValueError, "addresses: expected no more than %d, one per lane, got %zd", LANES,
@@ -217,7 +217,7 @@ PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count
     if (PyErr_Occurred())
         return NULL;
     if (checking_now()) {
-        PyErr_SetString(PyExc_RuntimeError, "check: a check inside another one");
+        PyErr_SetString(PyExc_RuntimeError, "check: checks cannot be nested");
         return NULL;
     }
     checking_set(&check);

@@ -89,7 +89,7 @@ PyObject *core_synchronize(PyObject *module, PyObject *name)
     struct failure failure = {0};
     bool ok = true;
 
-    if (!device || !refuse_capture(state, device, NULL, "nobody can wait for the device"))
+    if (!device || !refuse_capture(state, device, NULL, "the device cannot be synchronised"))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     ok = device->type->synchronize_device(device, &failure);

@@ -142,7 +142,7 @@ static void graph_dealloc(PyObject *self)
 
         Py_BEGIN_ALLOW_THREADS
         if (graph->stream)
-            graph->device->type->wait(graph->device, graph->stream, &ignored);
+            graph->device->type->synchronize_stream(graph->device, graph->stream, &ignored);
         cuda_graph_destroy(graph->graph);
         if (graph->stream)
             cuda_stream_destroy(graph->device, graph->stream);

@@ -1,4 +1,4 @@
-/* Memory statistics, and allocations and launches that tests make fail. */
+/* Memory statistics; and for tests, allocations and launches that fail. */
 #include "python/state.h"
 
 #include <stdatomic.h>

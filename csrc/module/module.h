@@ -1,4 +1,4 @@
-/* The functions of the module that are no operations. */
+/* The functions of the module that are not operations. */
 #ifndef SMEMKIT_MODULE_MODULE_H
 #define SMEMKIT_MODULE_MODULE_H
 

@@ -18,7 +18,7 @@ static bool read_positive(PyObject *object, const char *name, int64_t *value)
     *value = PyLong_Check(object) ? PyLong_AsLongLong(object) : 0;
     if (*value > 0)
         return true;
-    PyErr_Clear(); /* also refuses a too large number */
+    PyErr_Clear(); /* a number that is too large is refused as well */
     PyErr_Format(PyExc_ValueError, "%s: expected a positive integer, got %R", name, object);
     return false;
 }

@@ -17,7 +17,7 @@ static bool launch_reverse_part(struct call *part, void *unused)
 {
     struct reverse_args args = {.x = part->memory[0],
                                 .out = part->out_memory,
-                                .n = layout_size(&part->as[0]),
+                                .n = layout_size(&part->in_view[0]),
                                 .element_size = dtype_bytes(part->in[0].dtype)};
 
     (void)unused;
@@ -28,7 +28,7 @@ PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count
 {
     enum { X, KERNEL, OUT, DEVICE, STREAM, ARGUMENTS };
     struct module_state *state = state_of(module);
-    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
+    const bool out_given = count == ARGUMENTS && args[OUT] != Py_None;
     struct call call = {.inputs = 1, .bytes_only = true};
 
     if (!read_count("reverse", count, ARGUMENTS) ||
@@ -42,13 +42,13 @@ PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count
         return call_fail(&call);
 
     use_native_layout(&call, 0);
-    return call_run(state, &call, launch_reverse_part, NULL, own_out);
+    return call_run(state, &call, launch_reverse_part, NULL, out_given);
 }
 
 static bool launch_add_one_part(struct call *part, void *unused)
 {
     struct add_one_args args = {
-        .x = part->memory[0], .out = part->out_memory, .n = layout_size(&part->as[0]), .dtype = part->result};
+        .x = part->memory[0], .out = part->out_memory, .n = layout_size(&part->in_view[0]), .dtype = part->result};
 
     (void)unused;
     return call_launch(part, part->kernel.row, &args);
@@ -58,7 +58,7 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
 {
     enum { X, OUT, DEVICE, STREAM, ARGUMENTS };
     struct module_state *state = state_of(module);
-    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
+    const bool out_given = count == ARGUMENTS && args[OUT] != Py_None;
     struct call call = {.inputs = 1};
 
     if (!read_count("add_one", count, ARGUMENTS) || !read_operand(state, args[X], "x", args[STREAM], &call.in[0]))
@@ -75,14 +75,14 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
                        args[STREAM]))
         return call_fail(&call);
 
-    return call_run(state, &call, launch_add_one_part, NULL, own_out);
+    return call_run(state, &call, launch_add_one_part, NULL, out_given);
 }
 
 PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     enum { X, DTYPE, OUT, DEVICE, STREAM, ARGUMENTS };
     struct module_state *state = state_of(module);
-    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
+    const bool out_given = count == ARGUMENTS && args[OUT] != Py_None;
     struct call call = {.inputs = 1};
     enum dtype dtype;
 
@@ -100,32 +100,32 @@ PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count
                        args[STREAM]))
         return call_fail(&call);
 
-    return call_run_convert(state, &call, own_out);
+    return call_run_convert(state, &call, out_given);
 }
 
 /* Broadcasts both operands to their common shape. -1 with an exception. */
 static int broadcast_both(struct call *call, npy_intp *shape)
 {
-    const struct layout *const of[2] = {&call->in[0].layout, &call->in[1].layout};
-    const int ndim = of[0]->ndim > of[1]->ndim ? of[0]->ndim : of[1]->ndim;
+    const struct layout *const layouts[2] = {&call->in[0].layout, &call->in[1].layout};
+    const int ndim = layouts[0]->ndim > layouts[1]->ndim ? layouts[0]->ndim : layouts[1]->ndim;
 
     for (int d = 0; d < ndim; d++) {
         npy_intp lengths[2];
 
         for (int i = 0; i < 2; i++) {
-            const int own = d - (ndim - of[i]->ndim);
+            const int axis = d - (ndim - layouts[i]->ndim);
 
-            lengths[i] = own < 0 ? 1 : of[i]->shape[own];
-            call->as[i].strides[d] = lengths[i] == 1 ? 0 : of[i]->strides[own];
+            lengths[i] = axis < 0 ? 1 : layouts[i]->shape[axis];
+            call->in_view[i].strides[d] = lengths[i] == 1 ? 0 : layouts[i]->strides[axis];
         }
         if (lengths[0] != lengths[1] && lengths[0] != 1 && lengths[1] != 1) {
             refuse_shapes(&call->in[0], &call->in[1], "shapes that can be broadcast");
             return -1;
         }
         shape[d] = lengths[0] == 1 ? lengths[1] : lengths[0];
-        call->as[0].shape[d] = call->as[1].shape[d] = shape[d];
+        call->in_view[0].shape[d] = call->in_view[1].shape[d] = shape[d];
     }
-    return call->as[0].ndim = call->as[1].ndim = ndim;
+    return call->in_view[0].ndim = call->in_view[1].ndim = ndim;
 }
 
 /* An elementwise operation on two arrays. `read_dtypes` sets the operands' and the result's dtypes. */
@@ -134,7 +134,7 @@ static PyObject *elementwise(PyObject *module, enum op op, PyObject *const *args
 {
     enum { X1, X2, OUT, DEVICE, STREAM, ARGUMENTS };
     struct module_state *state = state_of(module);
-    const bool own_out = count == ARGUMENTS && args[OUT] != Py_None;
+    const bool out_given = count == ARGUMENTS && args[OUT] != Py_None;
     struct call call = {.inputs = 2};
     npy_intp shape[NPY_MAXDIMS];
     int ndim;
@@ -150,7 +150,7 @@ static PyObject *elementwise(PyObject *module, enum op op, PyObject *const *args
         !call_read_out(state, &call, args[OUT], call.result, ndim, shape, args[STREAM]))
         return call_fail(&call);
 
-    return call_run(state, &call, launch, context, own_out);
+    return call_run(state, &call, launch, context, out_given);
 }
 
 static bool launch_add_part(struct call *part, void *unused)
@@ -158,7 +158,7 @@ static bool launch_add_part(struct call *part, void *unused)
     struct add_args args = {.a = part->memory[0],
                             .b = part->memory[1],
                             .out = part->out_memory,
-                            .n = layout_size(&part->as[0]),
+                            .n = layout_size(&part->in_view[0]),
                             .dtype = part->result};
 
     (void)unused;
@@ -184,7 +184,7 @@ static bool launch_compare_part(struct call *part, void *context)
     struct compare_args args = {.a = part->memory[0],
                                 .b = part->memory[1],
                                 .out = part->out_memory,
-                                .n = layout_size(&part->as[0]),
+                                .n = layout_size(&part->in_view[0]),
                                 .dtype = {part->dtype[0], part->dtype[1]},
                                 .comparison = *comparison};
 

@@ -53,10 +53,10 @@ static bool broadcast(const struct layout *a, const struct layout *b, struct bat
     return true;
 }
 
-/* The shape of the product, without a dimension for each operand that is a vector. -1 with an exception. */
+/* The shape of the product; a vector operand contributes no dimension. -1 with an exception. */
 static int matmul_shape(struct call *call, struct batches *batches, npy_intp *shape)
 {
-    struct layout *a = &call->as[0], *b = &call->as[1];
+    struct layout *a = &call->in_view[0], *b = &call->in_view[1];
     const bool row = a->ndim == 1, column = b->ndim == 1;
     int ndim;
 
@@ -93,8 +93,8 @@ static struct k_split split_k(npy_intp elements, npy_intp k)
         MOST_PARTIALS = 1 << 20, /* with more, the tiles alone keep a GPU busy */
         MULTIPLE = 32,           /* the largest tile: only the last tile of a slice may be partial */
     };
-    const npy_intp wanted = (k + LONGEST - 1) / LONGEST, room = MOST_PARTIALS / elements;
-    const npy_intp splits = wanted < room ? wanted : room > 1 ? room : 1;
+    const npy_intp wanted = (k + LONGEST - 1) / LONGEST, max_splits = MOST_PARTIALS / elements;
+    const npy_intp splits = wanted < max_splits ? wanted : max_splits > 1 ? max_splits : 1;
     struct k_split split = {.chunk = (k + splits - 1) / splits};
 
     split.chunk = (split.chunk + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
@@ -133,7 +133,7 @@ static bool launch_matmul(struct call *call, struct matmul_args *args, const str
 
 static bool run_matmul(struct call *part, void *context)
 {
-    const struct layout *a = &part->as[0], *b = &part->as[1];
+    const struct layout *a = &part->in_view[0], *b = &part->in_view[1];
     struct batches batches;
     npy_intp shape[NPY_MAXDIMS];
     struct matmul_args args = {.a = part->memory[0],
@@ -161,18 +161,18 @@ static bool run_matmul(struct call *part, void *context)
 /* Views out as a batch of matrices, also if an operand is a vector. */
 static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy_intp n)
 {
-    struct layout *made = &call->made;
+    struct layout *out_view = &call->out_view;
     const struct layout *out = &call->out.layout;
     const bool column = out->ndim > batches && n > 1 ? out->ndim == batches + 1 && m == 1 : false;
 
-    made->ndim = batches + 2;
-    made->shape[batches] = m;
-    made->shape[batches + 1] = n;
+    out_view->ndim = batches + 2;
+    out_view->shape[batches] = m;
+    out_view->shape[batches + 1] = n;
     if (out->ndim == batches + 2)
         return;
-    made->strides[batches] = made->strides[batches + 1] = 0;
+    out_view->strides[batches] = out_view->strides[batches + 1] = 0;
     if (out->ndim == batches + 1)
-        made->strides[batches + (column ? 1 : 0)] = out->strides[batches];
+        out_view->strides[batches + (column ? 1 : 0)] = out->strides[batches];
 }
 
 /* The loops of a product in parts. Inner: rows of a, which are multiplied with all of b; for a batch, matrices.
@@ -181,14 +181,14 @@ static void view_out_as_matrices(struct call *call, int batches, npy_intp m, npy
 static void partition_matmul(struct call *call, int batches)
 {
     enum { ROWS = 32, MANY_ROWS = 256, DEPTH = 3 };
-    const struct layout *a = &call->as[0], *b = &call->as[1], *made = &call->made;
-    const npy_intp m = made->shape[batches], n = made->shape[batches + 1], k = a->shape[a->ndim - 1];
+    const struct layout *a = &call->in_view[0], *b = &call->in_view[1], *out_view = &call->out_view;
+    const npy_intp m = out_view->shape[batches], n = out_view->shape[batches + 1], k = a->shape[a->ndim - 1];
     const npy_intp element = dtype_bytes(call->result);
     npy_intp matrices = (m * k + k * n + m * n) * element;
     const npy_intp sides = (m > n ? m : n) * k * element, all = m * n * element;
     const npy_intp part = call_part_bytes(call, sides > all ? sides : all);
     struct partition *inner = &call->partitions[1], *outer = &call->partitions[0];
-    npy_intp rows = step_of(part, (k > n ? k : n) * element, ROWS);
+    npy_intp rows = choose_part_step(part, (k > n ? k : n) * element, ROWS);
 
     call->independent_parts = true;
     *inner =
@@ -197,22 +197,25 @@ static void partition_matmul(struct call *call, int batches)
         struct partition *partition = matrices / 2 > part ? outer : inner;
 
         for (int d = 1; d < batches; d++) /* a step spans all dimensions after the first */
-            matrices *= made->shape[d];
-        *partition = (struct partition){made->shape[0], step_of(part, matrices, 1), {-1, -1}, 0};
+            matrices *= out_view->shape[d];
+        *partition = (struct partition){out_view->shape[0], choose_part_step(part, matrices, 1), {-1, -1}, 0};
         for (int i = 0; i < 2; i++)
-            if (call->as[i].ndim == made->ndim && call->as[i].shape[0] > 1)
+            if (call->in_view[i].ndim == out_view->ndim && call->in_view[i].shape[0] > 1)
                 partition->in[i] = 0;
         return;
     }
     if (part < NPY_MAX_INTP) {
         const npy_intp step = inner->step < m ? inner->step : m;
-        const size_t line = (size_t)((k + n) * step * element) * 2 * DEPTH;
-        const size_t column = (size_t)(k * element) * (call->in[1].dtype == call->result ? 1 : 2);
-        const size_t room = call_available_bytes(call, (line + (size_t)n * column) / 8 * 10) / 10 * 9;
+        const size_t pipeline_bytes = (size_t)((k + n) * step * element) * 2 * DEPTH;
+        const size_t column_bytes = (size_t)(k * element) * (call->in[1].dtype == call->result ? 1 : 2);
+        const size_t available =
+            call_available_bytes(call, (pipeline_bytes + (size_t)n * column_bytes) / 8 * 10) / 10 * 9;
 
         *outer = (struct partition){n, n, {-1, b->ndim - 1}, batches + 1};
-        if (room <= line || (size_t)n > (room - line) / column)
-            outer->step = step_of(room > line ? (npy_intp)((room - line) / column) : 0, 1, MANY_ROWS);
+        if (available <= pipeline_bytes || (size_t)n > (available - pipeline_bytes) / column_bytes)
+            outer->step = choose_part_step(
+                available > pipeline_bytes ? (npy_intp)((available - pipeline_bytes) / column_bytes) : 0, 1,
+                MANY_ROWS);
     }
 }
 
@@ -233,9 +236,9 @@ static double tile_cost(npy_intp batches, npy_intp m, npy_intp n, npy_intp k, in
 /* The choice of kernel=None: the cheapest tile on the CPU device; split_k for a long k. */
 static void choose_matmul_kernel(struct call *call, int batch_ndim, const struct k_split *split)
 {
-    const struct layout *made = &call->made;
-    const npy_intp m = made->shape[batch_ndim], n = made->shape[batch_ndim + 1];
-    const npy_intp k = call->as[0].shape[call->as[0].ndim - 1], batches = call->out.size / (m * n);
+    const struct layout *out_view = &call->out_view;
+    const npy_intp m = out_view->shape[batch_ndim], n = out_view->shape[batch_ndim + 1];
+    const npy_intp k = call->in_view[0].shape[call->in_view[0].ndim - 1], batches = call->out.size / (m * n);
     struct kernel_choice *kernel = &call->kernel;
 
     if (!kernel->automatic)
@@ -251,15 +254,15 @@ static void choose_matmul_kernel(struct call *call, int batch_ndim, const struct
 static size_t partials_bytes_of_split_k(const struct call *call, const struct k_split *split)
 {
     const int element = dtype_bytes(call->result);
-    struct layout part = call->made;
+    struct layout part = call->out_view;
 
     if (call->kernel.row->index != ROW_matmul_split_k)
         return 0;
     for (int loop = 0; loop < 2; loop++) {
         const struct partition *partition = &call->partitions[loop];
 
-        if (partition->made >= 0 && partition->step > 0 && partition->step < partition->length)
-            part.shape[partition->made] = partition->step;
+        if (partition->out >= 0 && partition->step > 0 && partition->step < partition->length)
+            part.shape[partition->out] = partition->step;
     }
     return (size_t)layout_size(&part) * (size_t)split->splits *
            (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
@@ -272,11 +275,11 @@ static bool is_highest(PyObject *precision)
     return PyUnicode_CheckExact(precision) && PyUnicode_CompareWithASCIIString(precision, "highest") == 0;
 }
 
-static PyObject *matmul(const struct module_state *state, PyObject *const *args, struct launch_record *note,
+static PyObject *matmul(const struct module_state *state, PyObject *const *args, struct launch_record *record,
                         size_t *scratch_bytes)
 {
-    const bool own_out = args[M_OUT] != Py_None;
-    struct call call = {.inputs = 2, .note = note};
+    const bool out_given = args[M_OUT] != Py_None;
+    struct call call = {.inputs = 2, .record = record};
     struct k_split split = {0};
     struct batches batches;
     npy_intp shape[NPY_MAXDIMS];
@@ -289,7 +292,7 @@ static PyObject *matmul(const struct module_state *state, PyObject *const *args,
         !read_common_dtype(&call, args[M_DTYPE], &dtype))
         return call_fail(&call);
     for (int i = 0; i < 2; i++) {
-        call.as[i] = call.in[i].layout;
+        call.in_view[i] = call.in[i].layout;
         call.dtype[i] = dtype;
     }
     ndim = matmul_shape(&call, &batches, shape);
@@ -302,23 +305,23 @@ static PyObject *matmul(const struct module_state *state, PyObject *const *args,
         return call_fail(&call);
 
     if (call.out.size && (!call.in[0].size || !call.in[1].size)) /* k is 0 */
-        return call_run_fill(state, &call, Py_False, own_out);
+        return call_run_fill(state, &call, Py_False, out_given);
     if (call.out.size) {
-        view_out_as_matrices(&call, batches.ndim, call.as[0].shape[call.as[0].ndim - 2],
-                             call.as[1].shape[call.as[1].ndim - 1]);
-        split = split_k(call.out.size, call.as[0].shape[call.as[0].ndim - 1]);
+        view_out_as_matrices(&call, batches.ndim, call.in_view[0].shape[call.in_view[0].ndim - 2],
+                             call.in_view[1].shape[call.in_view[1].ndim - 1]);
+        split = split_k(call.out.size, call.in_view[0].shape[call.in_view[0].ndim - 1]);
         choose_matmul_kernel(&call, batches.ndim, &split);
         partition_matmul(&call, batches.ndim);
         call_cancel_slow_partition(&call);
         *scratch_bytes = call.scratch_bytes = partials_bytes_of_split_k(&call, &split);
     }
-    return call_run(state, &call, run_matmul, &split, own_out);
+    return call_run(state, &call, run_matmul, &split, out_given);
 }
 
 PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     const struct module_state *state = state_of(module);
-    struct launch_record note = {.launches = 0};
+    struct launch_record record = {.launches = 0};
     size_t scratch_bytes = 0;
     PyObject *result;
 
@@ -329,8 +332,8 @@ PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
     PyObject *const operands[] = {args[M_X1], args[M_X2], args[M_OUT]};
     if (plain && launch_cache_run(state, OP_matmul, operands, 3, &result))
         return result;
-    result = matmul(state, args, plain ? &note : NULL, &scratch_bytes);
+    result = matmul(state, args, plain ? &record : NULL, &scratch_bytes);
     if (plain && result)
-        launch_cache_store(state, OP_matmul, operands, 3, &note, scratch_bytes, result);
+        launch_cache_store(state, OP_matmul, operands, 3, &record, scratch_bytes, result);
     return result;
 }

@@ -1,4 +1,4 @@
-/* Readers of plain arguments. A message names the argument, what was required, and what came. */
+/* Readers of plain arguments. A message names the argument, what was expected, and what was passed. */
 #include "python/state.h"
 
 #include <string.h>
@@ -30,16 +30,16 @@ bool read_count(const char *function, Py_ssize_t count, Py_ssize_t expected)
     return false;
 }
 
-void refuse_dtype(const char *name, unsigned allowed, PyObject *came)
+void refuse_dtype(const char *name, unsigned allowed, PyObject *actual)
 {
     PyObject *list = dtype_list(allowed);
 
     if (list)
-        PyErr_Format(PyExc_TypeError, "%s: expected dtype %U, got %S", name, list, came);
+        PyErr_Format(PyExc_TypeError, "%s: expected dtype %U, got %S", name, list, actual);
     Py_XDECREF(list);
 }
 
-bool blame(const char *name)
+bool add_argument_name(const char *name)
 {
     PyObject *const kinds[] = {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError, PyExc_BufferError};
     PyObject *type, *value, *traceback;
@@ -65,7 +65,7 @@ static bool read_descr(PyObject *object, PyArray_Descr **descr)
         *descr = dtype_descr(BFLOAT16);
         return *descr != NULL;
     }
-    return PyArray_DescrConverter(object, descr) || blame("dtype");
+    return PyArray_DescrConverter(object, descr) || add_argument_name("dtype");
 }
 
 bool read_dtype(PyObject *object, unsigned allowed, enum dtype *dtype, int *type_num)
@@ -102,7 +102,7 @@ static void refuse_axis(const char *name, PyObject *axis, int ndim)
 }
 
 /* A normalised axis in [0, limit). -1 with an exception. */
-static int one_axis(PyObject *object, const char *name, int ndim, int limit)
+static int read_single_axis(PyObject *object, const char *name, int ndim, int limit)
 {
     Py_ssize_t axis;
 
@@ -112,7 +112,7 @@ static int one_axis(PyObject *object, const char *name, int ndim, int limit)
     }
     axis = PyNumber_AsSsize_t(object, NULL); /* clamps huge values */
     if (axis == -1 && PyErr_Occurred()) {
-        blame(name);
+        add_argument_name(name);
         return -1;
     }
     if (axis < -limit || axis >= limit) {
@@ -122,7 +122,7 @@ static int one_axis(PyObject *object, const char *name, int ndim, int limit)
     return (int)(axis < 0 ? axis + limit : axis);
 }
 
-static bool distinct(const char *name, PyObject *axes, bool *seen, int axis)
+static bool mark_axis_seen(const char *name, PyObject *axes, bool *seen, int axis)
 {
     if (seen[axis]) {
         PyErr_Format(PyExc_ValueError, "%s: expected each axis once, got %R", name, axes);
@@ -133,20 +133,20 @@ static bool distinct(const char *name, PyObject *axes, bool *seen, int axis)
 
 bool read_axis(PyObject *object, int ndim, bool tuples, bool scalars, bool *reduced)
 {
-    const bool one = !PyTuple_Check(object);
-    const int limit = ndim == 0 && one && scalars ? 1 : ndim;
+    const bool single = !PyTuple_Check(object);
+    const int limit = ndim == 0 && single && scalars ? 1 : ndim;
 
     memset(reduced, object == Py_None, NPY_MAXDIMS * sizeof *reduced);
     if (object == Py_None)
         return true;
-    if (!one && !tuples) {
+    if (!single && !tuples) {
         PyErr_Format(PyExc_TypeError, "axis: expected None or an integer, got %R", object);
         return false;
     }
-    for (Py_ssize_t i = 0; i < (one ? 1 : PyTuple_GET_SIZE(object)); i++) {
-        int axis = one_axis(one ? object : PyTuple_GET_ITEM(object, i), "axis", ndim, limit);
+    for (Py_ssize_t i = 0; i < (single ? 1 : PyTuple_GET_SIZE(object)); i++) {
+        int axis = read_single_axis(single ? object : PyTuple_GET_ITEM(object, i), "axis", ndim, limit);
 
-        if (axis < 0 || !distinct("axis", object, reduced, axis))
+        if (axis < 0 || !mark_axis_seen("axis", object, reduced, axis))
             return false;
     }
     return true;
@@ -167,13 +167,13 @@ bool read_axes(PyObject *object, int ndim, int *axes)
         tuple = PyTuple_Pack(1, object);
     }
     if (!tuple)
-        return blame("axes");
+        return add_argument_name("axes");
     ok = PyTuple_GET_SIZE(tuple) == ndim;
     if (!ok)
         PyErr_Format(PyExc_ValueError, "axes: expected %d axes, one for each dimension, got %R", ndim, object);
     for (int i = 0; ok && i < ndim; i++) {
-        axes[i] = one_axis(PyTuple_GET_ITEM(tuple, i), "axes", ndim, ndim);
-        ok = axes[i] >= 0 && distinct("axes", object, seen, axes[i]);
+        axes[i] = read_single_axis(PyTuple_GET_ITEM(tuple, i), "axes", ndim, ndim);
+        ok = axes[i] >= 0 && mark_axis_seen("axes", object, seen, axes[i]);
     }
     Py_DECREF(tuple);
     return ok;
@@ -187,7 +187,7 @@ bool read_flag(PyObject *object, const char *name, bool *flag)
     if (truth >= 0)
         return true;
     if (PyErr_Occurred())
-        return blame(name);
+        return add_argument_name(name);
     PyErr_Format(PyExc_TypeError, "%s: expected True or False, got %R", name, object);
     return false;
 }
@@ -202,7 +202,7 @@ bool read_double(PyObject *object, const char *name, double *value)
         PyErr_Format(PyExc_TypeError, "%s: expected a number, got %R", name, object);
         return false;
     }
-    return blame(name);
+    return add_argument_name(name);
 }
 
 PyArrayObject *read_initial(PyObject *object, enum dtype dtype, struct scalar *scalar)
@@ -210,16 +210,16 @@ PyArrayObject *read_initial(PyObject *object, enum dtype dtype, struct scalar *s
     const bool integer = dtype & (BOOL | SIGNED | UNSIGNED);
     PyArray_Descr *descr = dtype_descr(dtype);
     PyArrayObject *initial = descr ? (PyArrayObject *)PyArray_Zeros(0, NULL, descr, 0) : NULL, *wide = NULL;
-    PyObject *everything = initial ? PyTuple_New(0) : NULL;
+    PyObject *empty_index = initial ? PyTuple_New(0) : NULL;
 
     /* like NumPy, converts `initial` by assignment, which raises if the dtype cannot hold it */
-    if (everything && PyObject_SetItem((PyObject *)initial, everything, object) == 0)
+    if (empty_index && PyObject_SetItem((PyObject *)initial, empty_index, object) == 0)
         wide = (PyArrayObject *)PyArray_Cast(initial, !integer           ? NPY_COMPLEX128
                                                       : dtype & UNSIGNED ? NPY_UINT64
                                                                          : NPY_INT64);
-    Py_XDECREF(everything);
+    Py_XDECREF(empty_index);
     if (!wide) {
-        blame("initial");
+        add_argument_name("initial");
         Py_XDECREF(initial);
         return NULL;
     }

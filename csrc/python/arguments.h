@@ -1,5 +1,5 @@
 /* Readers of plain arguments: dtypes, axes, flags, numbers. They return false, or NULL, with an exception that
- * names the argument, what was required and what came. */
+ * names the argument, what was expected and what was passed. */
 #ifndef SMEMKIT_PYTHON_ARGUMENTS_H
 #define SMEMKIT_PYTHON_ARGUMENTS_H
 
@@ -8,7 +8,7 @@
 #include "kernels.h"
 
 /* Raises a TypeError: `name` has a dtype that is not in `allowed`. */
-void refuse_dtype(const char *name, unsigned allowed, PyObject *came);
+void refuse_dtype(const char *name, unsigned allowed, PyObject *actual);
 
 /* None, or a dtype of the set in native byte order, and NumPy's type number. For None both keep their values. */
 bool read_dtype(PyObject *, unsigned allowed, enum dtype *, int *type_num);
@@ -35,7 +35,7 @@ bool read_count(const char *function, Py_ssize_t count, Py_ssize_t expected);
 PyObject *shape_tuple(int ndim, const npy_intp *shape);
 
 /* Prefixes the message of the current exception with the argument's name. Returns false. */
-bool blame(const char *name);
+bool add_argument_name(const char *name);
 
 /* Whether args[first] to args[last] are all None. */
 bool all_none(PyObject *const *args, int first, int last);

@@ -47,13 +47,13 @@ const char *dtype_name(enum dtype dtype)
 PyObject *dtype_list(unsigned set)
 {
     PyObject *text = NULL, *longer;
-    const char *between = NULL;
+    const char *separator = NULL;
 
     for (int i = 0; i < DTYPES; i++) {
         if (!(set & dtypes[i].dtype))
             continue;
-        between = set >> (i + 1) ? ", " : " or ";
-        longer = text ? PyUnicode_FromFormat("%U%s%s", text, between, dtypes[i].name)
+        separator = set >> (i + 1) ? ", " : " or ";
+        longer = text ? PyUnicode_FromFormat("%U%s%s", text, separator, dtypes[i].name)
                       : PyUnicode_FromString(dtypes[i].name);
         Py_XDECREF(text);
         text = longer;

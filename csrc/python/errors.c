@@ -1,4 +1,4 @@
-/* Converts a failure, filled without the GIL, to a Python exception; and warns. */
+/* Converts a failure, which is filled without the GIL, to a Python exception; and raises warnings. */
 #include "python/state.h"
 
 #include "base/failure.h"

@@ -90,19 +90,19 @@ void layout_byte_range(const struct layout *layout, int element, npy_intp *low, 
 /* ---- copies between host and device ---- */
 
 /* One segment from the first to the last byte, including gaps. */
-static void travel_whole(const struct layout *layout, int element, char *data, struct segments *segments,
-                         struct layout *there, npy_intp *first)
+static void make_whole_segment(const struct layout *layout, int element, char *data, struct segments *segments,
+                               struct layout *device_layout, npy_intp *first)
 {
     npy_intp low, high;
 
     layout_byte_range(layout, element, &low, &high);
-    *there = *layout;
+    *device_layout = *layout;
     *first = -low;
     *segments = (struct segments){.data = data ? data + low : NULL, .segment_bytes = (size_t)(high - low)};
 }
 
 /* The dimensions with more than one element, largest stride first. Returns their number. */
-static int by_stride(const struct layout *layout, int *order)
+static int order_by_stride(const struct layout *layout, int *order)
 {
     int count = 0;
 
@@ -135,23 +135,23 @@ static bool may_overlap(const struct layout *layout, int element, const int *ord
 }
 
 bool layout_segments(const struct layout *layout, int element, char *data, bool with_gaps,
-                     struct segments *segments, struct layout *there, npy_intp *first)
+                     struct segments *segments, struct layout *device_layout, npy_intp *first)
 {
     enum {
         SHORT = 64,
         SPARSE = 4
     }; /* copying SHORT segments is slower than copying SPARSE times as many contiguous bytes */
     int order[NPY_MAXDIMS];
-    const int count = by_stride(layout, order);
+    const int count = order_by_stride(layout, order);
     npy_intp step = element, lowest = 0, low, high;
 
     if (may_overlap(layout, element, order, count)) {
         if (with_gaps)
-            travel_whole(layout, element, data, segments, there, first);
+            make_whole_segment(layout, element, data, segments, device_layout, first);
         return with_gaps;
     }
     *first = 0;
-    *there = *layout;
+    *device_layout = *layout;
     *segments = (struct segments){.data = data, .segment_bytes = (size_t)element};
     for (int i = count - 1; i >= 0; i--) { /* smallest stride first; filled from the last dimension */
         const int d = order[i];
@@ -161,7 +161,7 @@ bool layout_segments(const struct layout *layout, int element, char *data, bool 
             lowest += layout->strides[d] * (length - 1);
             *first += step * (length - 1);
         }
-        there->strides[d] = layout->strides[d] < 0 ? -step : step;
+        device_layout->strides[d] = layout->strides[d] < 0 ? -step : step;
         step *= length;
         if (segments->ndim == 0 && stride == (npy_intp)segments->segment_bytes) {
             segments->segment_bytes *= (size_t)length;
@@ -177,6 +177,6 @@ bool layout_segments(const struct layout *layout, int element, char *data, bool 
             (size_t)segments->ndim * sizeof *segments->strides);
     layout_byte_range(layout, element, &low, &high);
     if (with_gaps && segments->ndim && segments->segment_bytes < SHORT && high - low <= SPARSE * step)
-        travel_whole(layout, element, data, segments, there, first);
+        make_whole_segment(layout, element, data, segments, device_layout, first);
     return true;
 }

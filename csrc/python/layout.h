@@ -32,6 +32,6 @@ void layout_byte_range(const struct layout *, int element_bytes, npy_intp *low, 
  * the elements may be copied as well. False if elements share memory, so that they cannot be copied without gaps.
  */
 bool layout_segments(const struct layout *, int element_bytes, char *data, bool with_gaps, struct segments *,
-                     struct layout *there, npy_intp *first);
+                     struct layout *device_layout, npy_intp *first);
 
 #endif

@@ -174,7 +174,7 @@ __global__ void split_barrier(const int *in, int *out, int rounds)
 }
 
 #ifdef SMEMKIT_HERE
-// The executor performs copies as late as it may; a copy without a wait is made when its thread ends.
+// The executor performs copies as late as possible; a copy without a wait is performed when its thread ends.
 __global__ void late(const int *in, int *out)
 {
     __shared__ int items[64];

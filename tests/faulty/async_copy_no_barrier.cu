@@ -1,4 +1,4 @@
-// Each thread waits for its own asynchronous copy, and then reads another thread's.
+// Each thread waits for its own asynchronous copy, and then reads what another thread has copied.
 // topic: asynchronous copies
 // launch: grid 2, block 64
 // arg x: float[128] = random

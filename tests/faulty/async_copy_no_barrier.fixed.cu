@@ -1,4 +1,4 @@
-// Behind the wait for its own copy each thread waits for the others.
+// After the wait for its own copy, each thread waits for the others.
 // topic: asynchronous copies
 // launch: grid 2, block 64
 // arg x: float[128] = random

@@ -1,4 +1,4 @@
-// Asynchronous copies are on their way, and nobody waits for them but for the block's threads.
+// The threads meet at a barrier, but none waits for its asynchronous copy to complete.
 // topic: asynchronous copies
 // launch: grid 2, block 64
 // arg x: float[128] = random

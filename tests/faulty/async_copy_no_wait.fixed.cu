@@ -1,4 +1,4 @@
-// Each thread waits for its asynchronous copies, then the block for its threads.
+// Each thread waits for its asynchronous copies, then all threads meet at a barrier.
 // topic: asynchronous copies
 // launch: grid 2, block 64
 // arg x: float[128] = random

@@ -1,4 +1,4 @@
-// Two copies may still be on their way where only the newest should be.
+// The wait leaves two copies in flight, though only the newest may be.
 // topic: asynchronous copies
 // launch: grid 1, block 64
 // arg x: float[4, 64] = random

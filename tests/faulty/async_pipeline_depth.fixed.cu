@@ -1,4 +1,4 @@
-// Only the newest copy may still be on its way when the one before it is read.
+// Only the newest copy is still in flight when the one before it is read.
 // topic: asynchronous copies
 // launch: grid 1, block 64
 // arg x: float[4, 64] = random

@@ -1,4 +1,4 @@
-// A thread that has converged breaks out of the loop, and the others wait for it at the loop's barrier.
+// A thread whose value has converged breaks out of the loop, and the others wait at the loop's barrier.
 // topic: divergent barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

@@ -1,4 +1,4 @@
-// All threads leave the loop in the same turn, when none has anything left to do.
+// All threads leave the loop in the same iteration, when all values have converged.
 // topic: divergent barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

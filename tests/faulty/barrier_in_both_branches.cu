@@ -1,4 +1,4 @@
-// Each branch has a barrier of its own: the threads wait at two places for each other.
+// Each branch has its own barrier: the threads wait for each other at two different lines.
 // topic: divergent barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

@@ -1,4 +1,4 @@
-// A barrier in a loop that some threads leave one turn earlier.
+// A barrier in a loop that some threads leave one iteration earlier.
 // topic: divergent barrier
 // launch: grid 1, block 64
 // arg x: float[96] = random

@@ -1,4 +1,4 @@
-// Every thread takes as many turns of the loop with the barriers.
+// Every thread runs the same number of iterations of the loop with the barriers.
 // topic: divergent barrier
 // launch: grid 1, block 64
 // arg x: float[96] = random

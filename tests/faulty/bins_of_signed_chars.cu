@@ -1,4 +1,4 @@
-// A byte is taken as signed, and its negative values index before the histogram.
+// Bytes are read as signed chars, and negative values index before the histogram.
 // topic: out of bounds in shared memory
 // launch: grid 1, block 64
 // arg x: unsigned char[256] = iota

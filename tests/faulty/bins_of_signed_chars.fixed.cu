@@ -1,4 +1,4 @@
-// A byte is taken as unsigned.
+// Bytes are read as unsigned chars.
 // topic: out of bounds in shared memory
 // launch: grid 1, block 64
 // arg x: unsigned char[256] = iota

@@ -1,4 +1,4 @@
-// A bitonic sort that waits after each merge, but not between the steps of one.
+// A bitonic sort with a barrier after each merge, but none between the steps of a merge.
 // topic: missing barrier
 // launch: grid 1, block 128
 // arg keys: int[128] = random

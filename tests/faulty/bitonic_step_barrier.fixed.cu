@@ -1,4 +1,4 @@
-// A bitonic sort that waits after each step.
+// A bitonic sort with a barrier after each step.
 // topic: missing barrier
 // launch: grid 1, block 128
 // arg keys: int[128] = random

@@ -1,4 +1,4 @@
-// The array in shared memory was made for blocks of 64 threads; the launch has 128.
+// The shared array is sized for blocks of 64 threads; the launch has 128.
 // topic: out of bounds in shared memory
 // launch: grid 1, block 128
 // arg x: int[128] = iota

@@ -1,4 +1,4 @@
-// The array in shared memory is made for the block that is launched.
+// The shared array is sized for the block that is launched.
 // topic: out of bounds in shared memory
 // launch: grid 1, block 128
 // arg x: int[128] = iota

@@ -1,4 +1,4 @@
-// The scan's way down begins without a barrier behind the last turn of its way up.
+// The scan's downward pass begins without a barrier after the last step of its upward pass.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: float[128] = random

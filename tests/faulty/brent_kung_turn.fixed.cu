@@ -1,4 +1,4 @@
-// Every turn of the scan begins with a barrier.
+// Every step of the scan begins with a barrier.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: float[128] = random

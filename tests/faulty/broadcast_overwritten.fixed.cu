@@ -1,4 +1,4 @@
-// The value for the next row is put there when all have read that of this row.
+// The value for the next row is stored after all threads have read that of this row.
 // topic: buffer reuse
 // launch: grid 1, block 64
 // arg x: float[4, 64] = random

@@ -1,4 +1,4 @@
-// Floats are cut out behind a count of bytes that is no multiple of four.
+// Shared memory is divided into bytes and floats; the number of bytes is not a multiple of four.
 // topic: misaligned accesses
 // launch: grid 1, block 30, shared 160
 // arg x: float[30] = random

@@ -1,4 +1,4 @@
-// The count of bytes before the floats is rounded up to a multiple of four.
+// The number of bytes before the floats is rounded up to a multiple of four.
 // topic: misaligned accesses
 // launch: grid 1, block 30, shared 160
 // arg x: float[30] = random

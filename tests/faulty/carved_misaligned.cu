@@ -1,4 +1,4 @@
-// Doubles are cut out behind an odd number of ints, four bytes off their alignment.
+// Shared memory is divided into an odd number of ints and doubles, which are four bytes off their alignment.
 // topic: misaligned accesses
 // launch: grid 1, block 33, shared 396
 // arg x: int[33] = iota

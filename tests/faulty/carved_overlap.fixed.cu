@@ -1,4 +1,4 @@
-// The second of two arrays cut out of one begins where the first ends.
+// Shared memory is divided into two arrays, and the second begins where the first ends.
 // topic: dynamic shared memory
 // launch: grid 1, block 64, shared 512
 // arg x: float[64] = random

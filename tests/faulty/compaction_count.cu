@@ -1,4 +1,4 @@
-// The count of what was kept is read before all threads have counted.
+// The number of kept elements is read before all threads have counted.
 // topic: atomics and plain accesses
 // launch: grid 1, block 128
 // arg x: int[128] = iota

@@ -1,4 +1,4 @@
-// The consumer announces itself at the barrier, but does not wait there for the producer.
+// The consumer arrives at the barrier, but does not wait there for the producer.
 // topic: named barriers
 // launch: grid 1, block 64
 // arg x: float[32] = random

@@ -1,4 +1,4 @@
-// The producer announces itself at the barrier, and the consumer waits there.
+// The producer arrives at the barrier, and the consumer waits there.
 // topic: named barriers
 // launch: grid 1, block 64
 // arg x: float[32] = random

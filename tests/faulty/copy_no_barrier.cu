@@ -1,4 +1,4 @@
-// Records of 24 bytes go through shared memory by memcpy, and no barrier stands between.
+// Records of 24 bytes go through shared memory by memcpy, without a barrier in between.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: double[192] = random

@@ -1,4 +1,4 @@
-// Records of 24 bytes go through shared memory by memcpy, with a barrier between.
+// Records of 24 bytes go through shared memory by memcpy, with a barrier in between.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: double[192] = random

@@ -1,4 +1,4 @@
-// Records of 12 bytes are copied into a shared array that holds them all.
+// Records of 12 bytes are copied into a shared array with space for all of them.
 // topic: out of bounds in shared memory
 // launch: grid 1, block 32
 // arg x: int[96] = iota

@@ -1,4 +1,4 @@
-// The last thread reads the count of all, though only its own atomic is surely done.
+// The last thread reads the total count, but only its own atomic is certain to have been performed.
 // topic: atomics and plain accesses
 // launch: grid 1, block 128
 // arg x: int[128] = iota

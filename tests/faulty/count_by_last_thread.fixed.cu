@@ -1,4 +1,4 @@
-// The last thread reads the count of all behind a barrier.
+// The last thread reads the total count after a barrier.
 // topic: atomics and plain accesses
 // launch: grid 1, block 128
 // arg x: int[128] = iota

@@ -1,4 +1,4 @@
-// An empty group's mean is taken, as integers.
+// The integer mean of an empty group divides by zero.
 // topic: traps
 // launch: grid 1, block 32
 // arg sums: int[32] = iota

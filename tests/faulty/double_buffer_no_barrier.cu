@@ -1,4 +1,4 @@
-// Double buffering spares one of two barriers a step, not both.
+// Double buffering removes one of the two barriers per step, not both.
 // topic: buffer reuse
 // launch: grid 1, block 64
 // arg x: float[4, 64] = random

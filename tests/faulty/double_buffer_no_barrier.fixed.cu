@@ -1,4 +1,4 @@
-// Double buffering with one barrier a step.
+// Double buffering with one barrier per step.
 // topic: buffer reuse
 // launch: grid 1, block 64
 // arg x: float[4, 64] = random

@@ -1,4 +1,4 @@
-// Two buffers that are never exchanged: the next step is loaded into the one that is being read.
+// Two buffers that are never swapped: the next step is loaded into the one that is being read.
 // topic: buffer reuse
 // launch: grid 1, block 64
 // arg x: float[4, 64] = random

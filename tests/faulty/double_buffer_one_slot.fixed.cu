@@ -1,4 +1,4 @@
-// Two buffers that change their roles at every step.
+// Two buffers that are swapped at every step.
 // topic: buffer reuse
 // launch: grid 1, block 64
 // arg x: float[4, 64] = random

@@ -1,4 +1,4 @@
-// The size of the dynamic shared memory is given in elements and not in bytes.
+// The size of the dynamic shared memory is given in elements, not in bytes.
 // topic: dynamic shared memory
 // launch: grid 1, block 128, shared 128
 // arg x: int[128] = iota

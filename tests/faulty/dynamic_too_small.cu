@@ -1,4 +1,4 @@
-// The launch gives dynamic shared memory for one array; the kernel has two.
+// The launch requests dynamic shared memory for one array; the kernel has two.
 // topic: dynamic shared memory
 // launch: grid 1, block 64, shared 256
 // arg x: float[64] = random

@@ -1,4 +1,4 @@
-// The launch gives dynamic shared memory for both arrays.
+// The launch requests dynamic shared memory for both arrays.
 // topic: dynamic shared memory
 // launch: grid 1, block 64, shared 512
 // arg x: float[64] = random

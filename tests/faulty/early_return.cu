@@ -1,4 +1,4 @@
-// Threads behind the array's end return before the barrier that the others wait at.
+// Threads past the end of the array return before the barrier at which the others wait.
 // topic: divergent barrier
 // launch: grid 2, block 128
 // arg x: float[200] = random

@@ -1,4 +1,4 @@
-// Threads behind the array's end stay until the last barrier.
+// Threads past the end of the array stay until the last barrier.
 // topic: divergent barrier
 // launch: grid 2, block 128
 // arg x: float[200] = random

@@ -1,4 +1,4 @@
-// A fence for the block alone, where other blocks read.
+// Only a block-wide fence orders data that other blocks read.
 // topic: fences and flags
 // launch: grid 2, block 32
 // arg message: int[32] = zeros

@@ -1,4 +1,4 @@
-// A block signals through a flag that its message is there, and no fence keeps the two in order.
+// A block sets a flag after its message, without a fence that orders the two.
 // topic: fences and flags
 // launch: grid 2, block 32
 // arg message: int[1] = zeros

@@ -1,4 +1,4 @@
-// Fences keep the message and the flag that announces it in order.
+// Fences order the message and the flag that announces it.
 // topic: fences and flags
 // launch: grid 2, block 32
 // arg message: int[1] = zeros

@@ -1,4 +1,4 @@
-// Four floats at once from an array's second element on.
+// float4 loads that begin at an array's second element.
 // topic: misaligned accesses
 // launch: grid 1, block 32
 // arg x: float[132] = random

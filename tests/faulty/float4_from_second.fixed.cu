@@ -1,4 +1,4 @@
-// Four floats at once from an array's beginning on.
+// float4 loads that begin at an array's first element.
 // topic: misaligned accesses
 // launch: grid 1, block 32
 // arg x: float[132] = random

@@ -1,4 +1,4 @@
-// The padding against bank conflicts puts every row but each fourth off the alignment of a float4.
+// Padding against bank conflicts misaligns three of four rows for float4.
 // topic: misaligned accesses
 // launch: grid 1, block 8x32
 // arg x: float[32, 32] = random

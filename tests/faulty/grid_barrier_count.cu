@@ -1,4 +1,4 @@
-// A barrier across the grid counts blocks, but waits for as many arrivals as there are threads.
+// A grid-wide barrier counts blocks, but waits for as many arrivals as there are threads.
 // topic: endless waits
 // launch: grid 2, block 32
 // arg x: int[64] = iota

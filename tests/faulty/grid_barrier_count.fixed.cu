@@ -1,4 +1,4 @@
-// A barrier across the grid waits for as many arrivals as there are blocks.
+// A grid-wide barrier waits for as many arrivals as there are blocks.
 // topic: endless waits
 // launch: grid 2, block 32
 // arg x: int[64] = iota

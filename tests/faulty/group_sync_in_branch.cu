@@ -1,4 +1,4 @@
-// A cooperative group of the whole block is synchronised by one warp.
+// One warp alone synchronises the cooperative group of the whole block.
 // topic: divergent barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

@@ -1,4 +1,4 @@
-// A cooperative group of one warp is synchronised by one warp.
+// One warp synchronises the cooperative group of that warp.
 // topic: divergent barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

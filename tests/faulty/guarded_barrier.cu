@@ -1,4 +1,4 @@
-// The barrier stands inside the guard of the array's end: the last block's spare threads never arrive.
+// The barrier is inside the bounds check: the last block's threads past the end never arrive.
 // topic: divergent barrier
 // launch: grid 2, block 64
 // arg x: float[100] = random

@@ -1,4 +1,4 @@
-// The barrier stands outside the guards of the array's end.
+// The barrier is outside the bounds checks.
 // topic: divergent barrier
 // launch: grid 2, block 64
 // arg x: float[100] = random

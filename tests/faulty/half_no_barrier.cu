@@ -1,4 +1,4 @@
-// Halves in shared memory, and no barrier between writing and reading.
+// Halves in shared memory, without a barrier between writing and reading.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: half[64] = iota

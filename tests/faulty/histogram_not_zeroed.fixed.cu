@@ -1,4 +1,4 @@
-// The block's histogram is counted up from zero.
+// The block's histogram starts from zero.
 // topic: uninitialised shared memory
 // launch: grid 2, block 64
 // arg x: int[1024] = iota

@@ -1,4 +1,4 @@
-// An int is read out of a stream of bytes wherever a record happens to begin.
+// An int is loaded from a byte stream at whatever address its record has.
 // topic: misaligned accesses
 // launch: grid 1, block 16
 // arg packed: unsigned char[80] = iota

@@ -1,4 +1,4 @@
-// The bytes of an int are put together one by one.
+// An int is assembled from its bytes.
 // topic: misaligned accesses
 // launch: grid 1, block 16
 // arg packed: unsigned char[80] = iota

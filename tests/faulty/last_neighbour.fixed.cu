@@ -1,4 +1,4 @@
-// The guard ends before the element that has no neighbour to the right.
+// The guard excludes the last element, which has no right neighbour.
 // topic: out of bounds in global memory
 // launch: grid 2, block 64
 // arg x: float[128] = random

@@ -1,4 +1,4 @@
-// A device function fills more of a local array than there is.
+// A device function writes more elements than the local array has.
 // topic: local arrays
 // launch: grid 1, block 32
 // arg y: int[32] = zeros

@@ -1,4 +1,4 @@
-// A spin lock with a fence behind its taking and before its release.
+// A spin lock with a fence after it is taken and before it is released.
 // topic: fences and flags
 // launch: grid 4, block 32
 // arg balance: int[1] = zeros

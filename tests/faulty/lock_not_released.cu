@@ -1,4 +1,4 @@
-// One way out of the critical section forgets the lock.
+// One exit from the critical section does not release the lock.
 // topic: endless waits
 // launch: grid 1, block 64
 // arg x: int[64] = iota

@@ -1,4 +1,4 @@
-// Every way out of the critical section releases the lock.
+// Every exit from the critical section releases the lock.
 // topic: endless waits
 // launch: grid 1, block 64
 // arg x: int[64] = iota

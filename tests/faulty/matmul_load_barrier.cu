@@ -1,4 +1,4 @@
-// The tiles are multiplied before all of them is loaded.
+// The tiles are multiplied before they are completely loaded.
 // topic: missing barrier
 // launch: grid 2x2, block 8x8
 // arg a: float[16, 16] = random

@@ -1,4 +1,4 @@
-// A matrix whose sides are no multiple of the tile, and loads without a guard.
+// A matrix whose sides are not multiples of the tile, loaded without a bounds check.
 // topic: out of bounds in global memory
 // launch: grid 2x2, block 8x8
 // arg a: float[12, 12] = random

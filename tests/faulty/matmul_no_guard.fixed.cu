@@ -1,4 +1,4 @@
-// Behind the matrix's edges the tiles are filled with zeros.
+// Beyond the matrix's edges the tiles are filled with zeros.
 // topic: out of bounds in global memory
 // launch: grid 2x2, block 8x8
 // arg a: float[12, 12] = random

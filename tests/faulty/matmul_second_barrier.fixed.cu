@@ -1,4 +1,4 @@
-// The next tiles are loaded when every thread is done with the old ones.
+// The next tiles are loaded after all threads have multiplied the old ones.
 // topic: buffer reuse
 // launch: grid 2x2, block 8x8
 // arg a: float[16, 16] = random

@@ -1,4 +1,4 @@
-// Each thread waits for its left neighbour; the first one has none and waits for the last.
+// Each thread waits for its left neighbour; the first thread has none and waits for the last one.
 // topic: endless waits
 // launch: grid 1, block 32
 // arg y: int[32] = zeros

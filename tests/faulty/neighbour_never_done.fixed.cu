@@ -1,4 +1,4 @@
-// Each thread waits for its left neighbour, but for the first one.
+// Each thread except the first waits for its left neighbour.
 // topic: endless waits
 // launch: grid 1, block 32
 // arg y: int[32] = zeros

@@ -1,4 +1,4 @@
-// One path through a function that returns a value has no return.
+// One path through a function with a return value has no return statement.
 // topic: undefined values
 // launch: grid 1, block 32
 // arg x: int[32] = iota

@@ -1,4 +1,4 @@
-// Every path through a function that returns a value has a return.
+// Every path through a function with a return value has a return statement.
 // topic: undefined values
 // launch: grid 1, block 32
 // arg x: int[32] = iota

@@ -1,4 +1,4 @@
-// Two pairs of warps use the same named barrier: a warp may be let go by one of the other pair.
+// Two pairs of warps use the same named barrier: a warp of the other pair may release a warp too early.
 // topic: named barriers
 // launch: grid 1, block 128
 // arg x: int[128] = iota

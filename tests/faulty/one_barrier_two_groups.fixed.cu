@@ -1,4 +1,4 @@
-// Each pair of warps has a named barrier of its own.
+// Each pair of warps has its own named barrier.
 // topic: named barriers
 // launch: grid 1, block 128
 // arg x: int[128] = iota

@@ -1,4 +1,4 @@
-// Each block writes one element more than its own: the first one of the next block.
+// Each block also writes the first element of the next block.
 // topic: between blocks
 // launch: grid 2, block 64
 // arg x: float[129] = random

@@ -1,4 +1,4 @@
-// Each block writes its own elements, and the last one the end.
+// Each block writes its own elements, and the last block also the final one.
 // topic: between blocks
 // launch: grid 2, block 64
 // arg x: float[129] = random

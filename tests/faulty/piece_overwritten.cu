@@ -1,4 +1,4 @@
-// The next piece of work is fetched while others have not yet read the number of this one.
+// The index of the next work item is stored before all threads have read that of the current one.
 // topic: buffer reuse
 // launch: grid 2, block 64
 // arg y: int[320] = zeros

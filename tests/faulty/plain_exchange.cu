@@ -1,4 +1,4 @@
-// The slot is taken with an atomic, and given back with a plain store while others ask for it.
+// The slot is taken with an atomic, but released with a plain store while others try to take it.
 // topic: atomics and plain accesses
 // launch: grid 1, block 64
 // arg winners: int[64] = zeros

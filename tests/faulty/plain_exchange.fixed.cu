@@ -1,4 +1,4 @@
-// The slot is taken and given back with atomics.
+// The slot is taken and released with atomics.
 // topic: atomics and plain accesses
 // launch: grid 1, block 64
 // arg winners: int[64] = zeros

@@ -1,4 +1,4 @@
-// The length of the block's queue is read while others still put something into it.
+// The length of the block's queue is read while other threads still append to it.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

@@ -1,4 +1,4 @@
-// The length of the block's queue is read when nobody puts anything into it any more.
+// The length of the block's queue is read after the last thread has appended to it.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

@@ -1,4 +1,4 @@
-// The flag is atomic, but relaxed: it announces nothing.
+// The flag is atomic, but relaxed: it does not order the message before it.
 // topic: fences and flags
 // launch: grid 2, block 1
 // arg message: int[1] = zeros

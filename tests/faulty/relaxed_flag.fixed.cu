@@ -1,4 +1,4 @@
-// The flag is released by one block and acquired by the other.
+// One block sets the flag with release, the other reads it with acquire.
 // topic: fences and flags
 // launch: grid 2, block 1
 // arg message: int[1] = zeros

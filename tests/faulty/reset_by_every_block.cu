@@ -1,4 +1,4 @@
-// Each block sets the sum of all blocks to zero before it adds to it.
+// Each block sets the grid-wide sum to zero before it adds to it.
 // topic: between blocks
 // launch: grid 4, block 32
 // arg x: int[128] = iota

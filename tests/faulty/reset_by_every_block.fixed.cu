@@ -1,4 +1,4 @@
-// The sum of all blocks is zero when the launch begins.
+// The grid-wide sum is zero when the launch begins.
 // topic: between blocks
 // launch: grid 4, block 32
 // arg x: int[128] = iota

@@ -1,4 +1,4 @@
-// Half of the elements are overwritten before their partner has read them.
+// Half of the elements are overwritten before their own threads have read them.
 // topic: in place
 // launch: grid 2, block 64
 // arg x: int[128] = iota

@@ -1,4 +1,4 @@
-// A partner's element is read before the partner has written it: no barrier after the load.
+// A thread reads its partner's element, without a barrier after the partner's write.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: float[64] = iota

@@ -1,4 +1,4 @@
-// A barrier stands between the load and the reading of a partner's element.
+// A barrier separates the writes from the reads of a partner's element.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: float[64] = iota

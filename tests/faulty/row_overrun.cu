@@ -1,4 +1,4 @@
-// A row's neighbour is sought one column to the right of the tile: it is the next row's first.
+// The last column reads its right neighbour past the tile's row: that is the next row's first element.
 // topic: out of bounds in shared memory
 // launch: grid 1, block 16x4
 // arg x: float[4, 17] = random

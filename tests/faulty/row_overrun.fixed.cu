@@ -1,4 +1,4 @@
-// The tile is one column wider than the block, for the neighbour to the right.
+// The tile is one column wider than the block, for the right neighbour.
 // topic: out of bounds in shared memory
 // launch: grid 1, block 16x4
 // arg x: float[4, 17] = random

@@ -1,4 +1,4 @@
-// The block's index is missing in the output's: all blocks write the same sums.
+// The output index lacks the block's index: all blocks write the same sums.
 // topic: between blocks
 // launch: grid 4, block 32
 // arg x: int[128] = iota

@@ -1,4 +1,4 @@
-// Each block writes a sum of its own.
+// Each block writes its own sums.
 // topic: between blocks
 // launch: grid 4, block 32
 // arg x: int[128] = iota

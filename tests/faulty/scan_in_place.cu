@@ -1,4 +1,4 @@
-// A scan adds into the array that its neighbours read in the same step.
+// In each step of a scan, threads add to elements that their neighbours read.
 // topic: in place
 // launch: grid 1, block 128
 // arg x: int[128] = iota

@@ -1,4 +1,4 @@
-// All read before any thread writes, in every step of the scan.
+// In each step of a scan, all threads read before any thread writes.
 // topic: in place
 // launch: grid 1, block 128
 // arg x: int[128] = iota

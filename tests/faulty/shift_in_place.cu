@@ -1,4 +1,4 @@
-// Every thread moves its right neighbour's element, which that one may have replaced.
+// Every thread copies its right neighbour's element, which that neighbour may already have overwritten.
 // topic: in place
 // launch: grid 1, block 64
 // arg x: float[65] = random

@@ -1,4 +1,4 @@
-// Every thread has its right neighbour's element before any is replaced.
+// Every thread has read its right neighbour's element before any element is overwritten.
 // topic: in place
 // launch: grid 1, block 64
 // arg x: float[65] = random

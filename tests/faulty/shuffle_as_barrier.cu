@@ -1,4 +1,4 @@
-// A shuffle is taken for something that orders memory; it only exchanges registers.
+// A shuffle is used to order memory; it only exchanges registers.
 // topic: warp-synchronous code
 // launch: grid 1, block 32
 // arg x: float[32] = random

@@ -1,4 +1,4 @@
-// A __syncwarp orders memory, beside a shuffle that exchanges registers.
+// A __syncwarp orders memory, and a shuffle exchanges registers.
 // topic: warp-synchronous code
 // launch: grid 1, block 32
 // arg x: float[32] = random

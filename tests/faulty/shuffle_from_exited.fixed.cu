@@ -1,4 +1,4 @@
-// Threads past the end bring 0 to the shuffles.
+// Threads past the end contribute 0 to the shuffles.
 // topic: shuffles
 // launch: grid 1, block 64
 // arg x: float[50] = random

@@ -1,4 +1,4 @@
-// The last warps of a sum: the mask names the lanes that hold a value, and groups of so many lanes keep each step inside.
+// The last warp step of a sum: the mask names the lanes with a value, and the shuffles' width is their number.
 // topic: shuffles
 // launch: grid 1, block 256
 // arg x: float[256] = random

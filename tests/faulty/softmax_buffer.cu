@@ -1,4 +1,4 @@
-// The maximum is still being read out of the buffer when the exponentials are put into it.
+// The exponentials are stored in the buffer while other threads still read the maximum from it.
 // topic: buffer reuse
 // launch: grid 2, block 64
 // arg x: float[2, 64] = random

@@ -1,4 +1,4 @@
-// All have the maximum before the exponentials are put into the buffer.
+// All threads have read the maximum before the exponentials are stored in the buffer.
 // topic: buffer reuse
 // launch: grid 2, block 64
 // arg x: float[2, 64] = random

@@ -1,4 +1,4 @@
-// A thread looks at the maximum before it asks for the atomic: the look is a plain read beside atomics.
+// A thread tests the maximum before its atomic update: the test is a plain read beside atomics.
 // topic: atomics and plain accesses
 // launch: grid 4, block 1
 // arg x: int[4] = random

@@ -1,4 +1,4 @@
-// Every thread asks for the atomic.
+// Every thread performs the atomic update.
 // topic: atomics and plain accesses
 // launch: grid 4, block 1
 // arg x: int[4] = random

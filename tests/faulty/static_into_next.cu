@@ -1,4 +1,4 @@
-// A row is filled through a pointer and runs on into the array that is declared next.
+// A row is filled through a pointer, past its end and into the array that is declared next.
 // topic: out of bounds in shared memory
 // launch: grid 1, block 64
 // arg y: float[64] = zeros

@@ -1,4 +1,4 @@
-// A row is filled through a pointer, as far as it goes.
+// A row is filled through a pointer, up to its end.
 // topic: out of bounds in shared memory
 // launch: grid 1, block 64
 // arg y: float[64] = zeros

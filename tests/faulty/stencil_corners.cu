@@ -1,4 +1,4 @@
-// A 2-D halo is loaded at its four sides, and its corners are forgotten.
+// A 2-D halo is loaded at its four sides, but not at its corners.
 // topic: uninitialised shared memory
 // launch: grid 1, block 8x8
 // arg x: float[10, 10] = random

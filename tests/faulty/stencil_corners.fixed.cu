@@ -1,4 +1,4 @@
-// A 2-D halo is loaded with its corners.
+// A 2-D halo is loaded including its corners.
 // topic: uninitialised shared memory
 // launch: grid 1, block 8x8
 // arg x: float[10, 10] = random

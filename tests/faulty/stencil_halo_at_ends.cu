@@ -1,4 +1,4 @@
-// At the ends of the array nobody writes the halo, and it is read all the same.
+// At the ends of the array the halo is read, but never written.
 // topic: uninitialised shared memory
 // launch: grid 2, block 64
 // arg x: float[128] = random

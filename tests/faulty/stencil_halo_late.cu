@@ -1,4 +1,4 @@
-// The halo is loaded behind the barrier that should have waited for it.
+// The halo is loaded after the barrier that should wait for it.
 // topic: halo
 // launch: grid 2, block 64
 // arg x: float[134] = random

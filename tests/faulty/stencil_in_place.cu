@@ -1,4 +1,4 @@
-// A stencil written over its input: at a block's edge the neighbour may have been replaced already.
+// A stencil overwrites its input: at a block's edge the neighbour may already be overwritten.
 // topic: in place
 // launch: grid 2, block 64
 // arg x: float[130] = random

@@ -1,4 +1,4 @@
-// A stencil with an output of its own.
+// A stencil with a separate output.
 // topic: in place
 // launch: grid 2, block 64
 // arg x: float[130] = random

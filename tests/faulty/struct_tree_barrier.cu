@@ -1,4 +1,4 @@
-// A tree of structs that go by value through a function, with no barrier between its steps.
+// A tree reduction of structs that are passed by value, with no barrier between its steps.
 // topic: missing barrier
 // launch: grid 1, block 128
 // arg x: float[128] = random

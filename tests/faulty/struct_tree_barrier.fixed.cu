@@ -1,4 +1,4 @@
-// A tree of structs that go by value through a function, with a barrier in each step.
+// A tree reduction of structs that are passed by value, with a barrier in each step.
 // topic: missing barrier
 // launch: grid 1, block 128
 // arg x: float[128] = random

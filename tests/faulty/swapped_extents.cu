@@ -1,4 +1,4 @@
-// Row and column are exchanged in the index, which shows where a matrix is not square.
+// Row and column are swapped in the index, which is wrong for a matrix that is not square.
 // topic: out of bounds in global memory
 // launch: grid 1, block 16x4
 // arg x: float[4, 16] = random

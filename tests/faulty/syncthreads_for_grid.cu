@@ -1,4 +1,4 @@
-// __syncthreads is taken for a barrier of the whole grid: the other block need not have written yet.
+// __syncthreads is used as a grid-wide barrier: the other block may not have written yet.
 // topic: between blocks
 // launch: grid 2, block 64
 // arg x: float[128] = random

@@ -1,4 +1,4 @@
-// What a block reads behind its barrier, it has written itself.
+// What a block reads after its barrier, it has written itself.
 // topic: between blocks
 // launch: grid 2, block 64
 // arg x: float[128] = random

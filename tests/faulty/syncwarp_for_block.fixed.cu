@@ -1,4 +1,4 @@
-// __syncthreads where the data cross from one warp to another.
+// __syncthreads between writes and reads of different warps.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

@@ -1,4 +1,4 @@
-// A pointer in device memory that nobody has set.
+// A pointer in device memory that is never set.
 // topic: out of bounds in global memory
 // launch: grid 1, block 32
 // arg x: int[32] = iota

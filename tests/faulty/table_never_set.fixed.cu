@@ -1,4 +1,4 @@
-// A table in device memory that has its values.
+// An initialised table in device memory.
 // topic: out of bounds in global memory
 // launch: grid 1, block 32
 // arg x: int[32] = iota

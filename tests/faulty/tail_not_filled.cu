@@ -1,4 +1,4 @@
-// Threads behind the array's end leave their slot of the reduction as it was.
+// Threads past the end of the array leave their slot of the reduction uninitialised.
 // topic: uninitialised shared memory
 // launch: grid 2, block 64
 // arg x: float[100] = random

@@ -1,4 +1,4 @@
-// Threads behind the array's end put a zero into their slot of the reduction.
+// Threads past the end of the array store zero in their slot of the reduction.
 // topic: uninitialised shared memory
 // launch: grid 2, block 64
 // arg x: float[100] = random

@@ -1,4 +1,4 @@
-// The ticket is drawn while other threads of the block still write what it stands for.
+// The block's counter is incremented while other threads of the block still write their partial results.
 // topic: fences and flags
 // launch: grid 4, block 64
 // arg x: float[4, 64] = random

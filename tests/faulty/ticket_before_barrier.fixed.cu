@@ -1,4 +1,4 @@
-// The ticket is drawn when all threads of the block have written.
+// The block's counter is incremented after all threads of the block have written their partial results.
 // topic: fences and flags
 // launch: grid 4, block 64
 // arg x: float[4, 64] = random

@@ -1,4 +1,4 @@
-// The last block may see the ticket before the partial sums: no fence stands between them.
+// The last block may see the counter before the partial sums: no fence orders them.
 // topic: fences and flags
 // launch: grid 8, block 64
 // arg x: float[512] = random

@@ -1,4 +1,4 @@
-// A fence puts each partial sum before its ticket.
+// A fence orders each partial sum before the increment of the counter.
 // topic: fences and flags
 // launch: grid 8, block 64
 // arg x: float[512] = random

@@ -1,4 +1,4 @@
-// One thread learns that its block is the last, and tells the others through a barrier.
+// One thread finds out that its block is the last, and the others read that result after a barrier.
 // topic: missing barrier
 // launch: grid 4, block 64
 // arg x: float[4, 64] = random

@@ -1,4 +1,4 @@
-// The last thread reads one element behind the tile.
+// The last thread reads one element past the end of the tile.
 // topic: out of bounds in shared memory
 // launch: grid 2, block 64
 // arg x: float[129] = random

@@ -1,4 +1,4 @@
-// The tile has room for the neighbour of the last thread.
+// The tile includes the neighbour of the last thread.
 // topic: out of bounds in shared memory
 // launch: grid 2, block 64
 // arg x: float[129] = random

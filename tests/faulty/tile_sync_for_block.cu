@@ -1,4 +1,4 @@
-// The threads of one cooperative group wait for each other, and read what another group wrote.
+// The threads of one cooperative group synchronise, but read what another group wrote.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

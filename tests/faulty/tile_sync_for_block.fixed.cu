@@ -1,4 +1,4 @@
-// The whole block waits, since a group reads what another one wrote.
+// The whole block synchronises, because a group reads what another one wrote.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

@@ -1,4 +1,4 @@
-// Both threads of a pair exchange the same two elements.
+// Both threads of a pair swap the same two elements.
 // topic: in place
 // launch: grid 2x2, block 8x8
 // arg m: float[16, 16] = random

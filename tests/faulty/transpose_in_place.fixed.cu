@@ -1,4 +1,4 @@
-// One thread of each pair exchanges the two elements.
+// One thread of each pair swaps the two elements.
 // topic: in place
 // launch: grid 2x2, block 8x8
 // arg m: float[16, 16] = random

@@ -1,4 +1,4 @@
-// A tile that is not square is read as if its rows were as many as its columns.
+// A tile that is not square is read with its number of rows and columns swapped.
 // topic: out of bounds in shared memory
 // launch: grid 1, block 32x8
 // arg x: float[8, 32] = random

@@ -1,4 +1,4 @@
-// A tile that is not square is read through the transposed shape.
+// A tile that is not square is written and read with the same shape.
 // topic: out of bounds in shared memory
 // launch: grid 1, block 32x8
 // arg x: float[8, 32] = random

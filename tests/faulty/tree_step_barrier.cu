@@ -1,4 +1,4 @@
-// The barrier of a tree reduction stands behind the loop and not in it.
+// The barrier of a tree reduction is after the loop instead of inside it.
 // topic: missing barrier
 // launch: grid 2, block 256
 // arg x: float[512] = random

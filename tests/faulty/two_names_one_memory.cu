@@ -1,4 +1,4 @@
-// Two extern arrays: both names stand for the same memory, so the second array overwrites the first.
+// Two extern arrays: both names refer to the same memory, so the second array overwrites the first.
 // topic: dynamic shared memory
 // launch: grid 1, block 64, shared 512
 // arg x: float[64] = random

@@ -1,4 +1,4 @@
-// One extern array that is cut in two.
+// One extern array that is divided in two.
 // topic: dynamic shared memory
 // launch: grid 1, block 64, shared 512
 // arg x: float[64] = random

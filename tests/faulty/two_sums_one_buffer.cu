@@ -1,4 +1,4 @@
-// A second reduction overwrites the buffer from which others still read the result of the first.
+// A second reduction overwrites the buffer from which other threads still read the first result.
 // topic: buffer reuse
 // launch: grid 1, block 64
 // arg x: float[64] = random

@@ -1,4 +1,4 @@
-// A reduction is done with its buffer when it returns.
+// When a reduction returns, no thread still reads its buffer.
 // topic: buffer reuse
 // launch: grid 1, block 64
 // arg x: float[64] = random

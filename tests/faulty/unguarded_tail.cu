@@ -1,4 +1,4 @@
-// The grid has more threads than the array has elements, and nothing keeps the spare ones quiet.
+// The grid has more threads than the array has elements, and there is no bounds check.
 // topic: out of bounds in global memory
 // launch: grid 2, block 64
 // arg x: float[100] = random

@@ -1,4 +1,4 @@
-// A guard keeps the spare threads of the last block quiet.
+// A bounds check excludes the surplus threads of the last block.
 // topic: out of bounds in global memory
 // launch: grid 2, block 64
 // arg x: float[100] = random

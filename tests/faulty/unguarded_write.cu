@@ -1,4 +1,4 @@
-// Every thread of the grid writes, also those behind the end.
+// Every thread of the grid writes, also those past the end of the array.
 // topic: out of bounds in global memory
 // launch: grid 3, block 32
 // arg y: int[80] = zeros

@@ -1,4 +1,4 @@
-// Every code is one that the kernel knows.
+// The kernel knows every code.
 // topic: traps
 // launch: grid 1, block 32
 // arg codes: int[32] = iota

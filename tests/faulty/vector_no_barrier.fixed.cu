@@ -1,4 +1,4 @@
-// Vectors are made in place in shared memory, and read when all of them are.
+// Vectors are built in shared memory, and read after all of them are complete.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg x: float[64] = random

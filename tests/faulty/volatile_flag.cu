@@ -1,4 +1,4 @@
-// A volatile flag is neither atomic nor ordered with the message that it announces.
+// A volatile flag is not atomic, and is not ordered with the message that it announces.
 // topic: fences and flags
 // launch: grid 2, block 1
 // arg message: int[1] = zeros

@@ -1,4 +1,4 @@
-// An atomic flag, released by one block and acquired by the other.
+// An atomic flag, set with release by one block and read with acquire by the other.
 // topic: fences and flags
 // launch: grid 2, block 1
 // arg message: int[1] = zeros

@@ -1,4 +1,4 @@
-// The last warp relies on running in step: volatile orders nothing between lanes.
+// The last warp relies on running in lockstep: volatile does not order accesses of different lanes.
 // topic: warp-synchronous code
 // launch: grid 2, block 64
 // arg x: float[128] = random

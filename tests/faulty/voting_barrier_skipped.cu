@@ -1,4 +1,4 @@
-// Behind || stands a barrier that a thread skips once it has found something itself.
+// A voting barrier after || is skipped by threads for which the left operand is true.
 // topic: divergent barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

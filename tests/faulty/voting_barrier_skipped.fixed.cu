@@ -1,4 +1,4 @@
-// Every thread votes, whatever it has found itself.
+// Every thread votes, whatever its own result is.
 // topic: divergent barrier
 // launch: grid 1, block 64
 // arg x: int[64] = iota

@@ -1,4 +1,4 @@
-// A few threads bring the filter into shared memory, and the others do not wait for them.
+// A few threads load the filter into shared memory, and the others do not wait for them.
 // topic: missing barrier
 // launch: grid 2, block 64
 // arg x: float[132] = random

@@ -1,4 +1,4 @@
-// A pointer to a table loses its const, and the kernel writes there: constant memory can only be read.
+// The const of a table in constant memory is cast away, and the kernel writes to it.
 // topic: constant memory
 // launch: grid 1, block 32
 // arg y: float[32] = zeros

@@ -1,4 +1,4 @@
-// The pitch of the matrix is taken for its width: the last rows lie behind the end.
+// The grid's width is used as the row pitch, but the matrix is narrower: the last rows are past its end.
 // topic: out of bounds in global memory
 // launch: grid 2x2, block 8x8
 // arg x: float[16, 15] = random

@@ -1,4 +1,4 @@
-// A row begins a width after the one before.
+// Rows are `width` elements apart.
 // topic: out of bounds in global memory
 // launch: grid 2x2, block 8x8
 // arg x: float[16, 15] = random

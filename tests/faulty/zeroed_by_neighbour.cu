@@ -1,4 +1,4 @@
-// Each thread clears 16 bytes of its neighbour's, too.
+// Each thread also clears 16 bytes of its neighbour.
 // topic: missing barrier
 // launch: grid 1, block 64
 // arg y: int[64] = zeros

@@ -1,4 +1,4 @@
-// Counting begins before the counters are zero.
+// Threads count before the counters are zero.
 // topic: atomics and plain accesses
 // launch: grid 1, block 64
 // arg x: int[64] = iota

@@ -1,4 +1,4 @@
-// Counting begins when the counters are zero.
+// Threads count after the counters are zero.
 // topic: atomics and plain accesses
 // launch: grid 1, block 64
 // arg x: int[64] = iota

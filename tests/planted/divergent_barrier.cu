@@ -1,4 +1,4 @@
-// For synccheck: a barrier that half of each warp passes by.
+// For synccheck: a barrier that half of each warp does not reach.
 #include "planted.h"
 
 __global__ void planted(int *x, int n)

@@ -1,4 +1,4 @@
-// For memcheck: the last thread writes behind the end of the array.
+// For memcheck: the last thread writes past the end of the array.
 #include "planted.h"
 
 __global__ void planted(int *x, int n)

@@ -1,7 +1,7 @@
-// A program that plants a fault for compute-sanitizer: launches the kernel of the file that includes it, once.
-// It ends with 0 in any case, so that its exit status is the sanitizer's verdict and nothing else.
+// A program with a fault for compute-sanitizer to find: it launches the kernel of the including file once.
+// It exits with 0 with or without the fault, so that the exit status is the sanitizer's verdict alone.
 //
-//   nvcc -DFAULTY race.cu    the fault is there
+//   nvcc -DFAULTY race.cu    the kernel with the fault
 //   nvcc race.cu             the same kernel without it
 #pragma once
 

@@ -1,4 +1,4 @@
-// For racecheck: a thread reads its neighbour's word, and no barrier stands between.
+// For racecheck: a thread reads its neighbour's word, without a barrier in between.
 #include "planted.h"
 
 __global__ void planted(int *x, int n)

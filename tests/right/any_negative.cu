@@ -1,4 +1,4 @@
-// The whole block agrees through the result of a barrier.
+// The whole block takes the same branch, by the result of a voting barrier.
 // launch: grid 2, block 64
 // arg x: float[128] = iota
 // arg y: float[128] = zeros

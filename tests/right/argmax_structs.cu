@@ -1,4 +1,4 @@
-// Value and index travel together through shared memory, as one struct.
+// A value and its index go through shared memory as one struct.
 // launch: grid 1, block 128
 // arg x: float[128] = random
 // arg where: int[1] = zeros

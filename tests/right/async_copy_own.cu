@@ -1,4 +1,4 @@
-// Each thread reads only what it has copied itself: its wait is enough.
+// Each thread reads only what it has copied itself: its own wait is enough.
 // launch: grid 1, block 32
 // arg x: int[32] = iota
 // arg y: int[32] = zeros

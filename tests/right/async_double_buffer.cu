@@ -1,4 +1,4 @@
-// The copy of the next row is under way while this row is summed up.
+// The next row is copied asynchronously while this row is summed.
 // launch: grid 1, block 64
 // arg x: float[5, 64] = random
 // arg y: float[64] = zeros
@@ -17,10 +17,10 @@ __global__ void sum_of_mirrored(const float *x, float *y, int steps)
         if (step + 1 < steps)
             __pipeline_memcpy_async(&s[(step + 1) % 2][t], &x[(step + 1) * 64 + t], sizeof(float));
         __pipeline_commit();
-        __pipeline_wait_prior(1); // this step's copy is there, the next one's need not be
+        __pipeline_wait_prior(1); // this step's copy is complete, the next one may be in flight
         __syncthreads();
         sum += s[step % 2][63 - t];
-        __syncthreads(); // all have read before the next copy but one goes there
+        __syncthreads(); // all threads have read before the copy after next overwrites it
     }
     y[t] = sum;
 }

@@ -1,4 +1,4 @@
-// The greatest element: a shared maximum for each block, and one atomic of the block for all.
+// The grid-wide maximum: a shared maximum per block, then one global atomic per block.
 // launch: grid 3, block 64
 // arg x: int[192] = random
 // arg most: int[1] = zeros

@@ -1,4 +1,4 @@
-// One buffer is a tile of floats first and a table of ints later; a barrier stands at the change.
+// One buffer holds floats first and ints later; a barrier separates the two uses.
 // launch: grid 2, block 64
 // arg x: float[128] = random
 // arg y: float[128] = zeros

@@ -1,4 +1,4 @@
-// One dynamic allocation cut into doubles, ints and bytes, the largest alignment first.
+// One dynamic allocation divided into doubles, ints and bytes, the largest alignment first.
 // launch: grid 1, block 33, shared 429
 // arg x: int[33] = iota
 // arg y: double[33] = zeros

@@ -1,4 +1,4 @@
-// What is kept moves to the front: a place within the warp by a ballot, one atomic for each warp.
+// Stream compaction: a ballot gives each lane its position in the warp, one atomic per warp the warp's position.
 // launch: grid 2, block 64
 // arg x: int[128] = iota
 // arg kept: int[128] = zeros

@@ -1,4 +1,4 @@
-// What is kept is gathered in shared memory first, so that the block asks for its place only once.
+// Stream compaction: kept elements are gathered in shared memory, so that each block needs one global atomic.
 // launch: grid 3, block 64
 // arg x: int[192] = iota
 // arg kept: int[192] = zeros

@@ -1,4 +1,4 @@
-// The filter lies in constant memory; the block's part of the signal, with its halo, in shared memory.
+// The filter is in constant memory; the block's part of the signal, with its halo, is in shared memory.
 // launch: grid 2, block 64
 // arg x: float[132] = random
 // arg y: float[128] = zeros

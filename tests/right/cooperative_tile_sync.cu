@@ -1,4 +1,4 @@
-// Tiles of 16 lanes reverse their own parts, each with its own sync.
+// Tiles of 16 lanes reverse their own elements, each with its own sync.
 // launch: grid 1, block 64
 // arg x: int[64] = iota
 #include <cooperative_groups.h>

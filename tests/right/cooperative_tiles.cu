@@ -1,4 +1,4 @@
-// Groups of eight reduce by shuffles, then the block by shared memory, with the words of cooperative groups.
+// Groups of eight reduce by shuffles, then the block through shared memory, written with cooperative groups.
 // launch: grid 2, block 64
 // arg x: int[128] = iota
 // arg sums: int[2] = zeros

@@ -1,4 +1,4 @@
-// Sixteen bytes at a time, through shared memory and back, and the last elements one by one.
+// 16 bytes at a time through shared memory and back, and the last elements one by one.
 // launch: grid 2, block 32
 // arg x: float[259] = iota
 // arg y: float[259] = zeros

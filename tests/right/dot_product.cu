@@ -1,4 +1,4 @@
-// A dot product as books print it: a cache in shared memory, and the blocks' sums added up by the host.
+// A dot product as in books: a cache in shared memory, and the host adds up the blocks' sums.
 // launch: grid 4, block 256
 // arg a: float[3000] = iota
 // arg b: float[3000] = random

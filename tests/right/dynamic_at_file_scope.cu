@@ -1,4 +1,4 @@
-// The dynamic array is declared once for all kernels of the file, as bytes, and cast where it is used.
+// All kernels of the file share one declaration of the dynamic array, as bytes, and cast it where they use it.
 // launch: grid 2, block 32, shared 384
 // kernel: reverse
 // arg x: double[64] = iota

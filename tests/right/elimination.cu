@@ -1,4 +1,4 @@
-// Gauss-Jordan elimination by one block: the pivot's row is used by all while it stays as it is.
+// Gauss-Jordan elimination by one block: all threads read the pivot's row, which does not change meanwhile.
 // launch: grid 1, block 6x5
 // arg a: double[5, 6] = random
 __global__ void solve(double *a)

@@ -1,4 +1,4 @@
-// All threads write and fence, the block waits, and one thread draws the ticket for all of them.
+// All threads write and fence, the block synchronises, and one thread increments the counter for all of them.
 // launch: grid 4, block 64
 // arg x: float[4, 64] = random
 // arg scaled: float[4, 64] = zeros

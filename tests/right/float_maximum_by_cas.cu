@@ -1,4 +1,4 @@
-// An atomic maximum of floats, made of compare-and-swap on their bits.
+// An atomic maximum of floats, by compare-and-swap on their bits.
 // launch: grid 3, block 32
 // arg x: float[96] = random
 // arg most: float[1] = -100

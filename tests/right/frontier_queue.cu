@@ -1,4 +1,4 @@
-// A step of a breadth-first search: neighbours are marked once by an atomic and gathered in a queue of the block.
+// A step of a breadth-first search: an atomic marks each neighbour once, and the block's queue collects them.
 // launch: grid 2, block 32
 // arg frontier: int[64] = iota
 // arg level: int[256] = zeros

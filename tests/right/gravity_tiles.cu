@@ -1,4 +1,4 @@
-// Bodies are brought into shared memory a block at a time, and every thread adds up their pull.
+// Tiles of bodies are loaded into shared memory, and every thread sums their gravitational pull.
 // launch: grid 2, block 32
 // arg position: float[64, 4] = random
 // arg acceleration: float[64, 4] = zeros

@@ -1,4 +1,4 @@
-// Two blocks wait for each other, with a fence on both sides of the count; both are resident.
+// Two resident blocks wait for each other, with a fence before the counter's increment and one after the wait.
 // launch: grid 2, block 32
 // arg x: int[64] = iota
 // arg arrived: unsigned int[1] = zeros

@@ -1,4 +1,4 @@
-// A loop over the grid: any number of elements with any number of threads.
+// A grid-stride loop: any number of elements with any number of threads.
 // launch: grid 3, block 50
 // arg n: 1000
 // arg a: 3

@@ -1,4 +1,4 @@
-// Two halves at a time.
+// Arithmetic on pairs of halves.
 // launch: grid 1, block 32
 // arg x: half[64] = iota
 // arg y: half[64] = iota

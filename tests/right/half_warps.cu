@@ -1,4 +1,4 @@
-// The two halves of a warp work on their own, each with its own mask.
+// The two halves of a warp work separately, each with its own mask.
 // launch: grid 1, block 32
 // arg x: int[32] = iota
 // arg y: int[32] = zeros

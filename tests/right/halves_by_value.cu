@@ -1,4 +1,4 @@
-// Halves are structs: they go by value through every function and operator.
+// Halves are structs: they are passed by value to every function and operator.
 // launch: grid 1, block 64
 // arg x: half[64] = iota
 #include <cuda_fp16.h>

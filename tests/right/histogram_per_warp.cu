@@ -1,4 +1,4 @@
-// A histogram for each warp, so that warps do not wait for each other's atomics; they are added up at the end.
+// A histogram per warp, so that warps do not contend for atomics; they are added up at the end.
 // launch: grid 2, block 128
 // arg x: int[2048] = iota
 // arg n: 2048

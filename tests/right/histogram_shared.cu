@@ -1,4 +1,4 @@
-// Each block counts in shared memory and adds its counts to the result's.
+// Each block counts in shared memory and adds its counts to the result.
 // launch: grid 3, block 64
 // arg x: unsigned char[3000] = random
 // arg n: 3000

@@ -1,4 +1,4 @@
-// A pixel for each block, complex numbers as a class with device functions.
+// One pixel per block, complex numbers as a class with device functions.
 // launch: grid 12x12, block 1
 // arg ptr: unsigned char[12, 12, 4] = zeros
 #define DIM 12

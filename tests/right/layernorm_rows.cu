@@ -1,4 +1,4 @@
-// A row for each warp: mean and variance by shuffles that give every lane the sum.
+// One row per warp: mean and variance by shuffles that give every lane the sum.
 // launch: grid 2, block 32x2
 // arg x: float[4, 48] = random
 // arg y: float[4, 48] = zeros

@@ -1,4 +1,4 @@
-// A value is found by one thread and used by all, again and again, between two barriers.
+// In each iteration, one thread finds a value and all threads use it, between two barriers.
 // launch: grid 2, block 64
 // arg x: float[3, 128] = random
 // arg rows: 3

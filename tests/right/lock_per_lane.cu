@@ -1,4 +1,4 @@
-// Every lane of a warp gets the lock in its turn: it is taken and released in the same branch.
+// Every lane of a warp takes the lock in turn: the same branch takes and releases it.
 // launch: grid 2, block 48
 // arg order: int[97] = zeros
 // arg mutex: int[1] = zeros

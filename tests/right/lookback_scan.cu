@@ -1,4 +1,4 @@
-// A scan of one pass: blocks take their place by a ticket, and each waits for the prefix of the one before.
+// A single-pass scan: an atomic counter numbers the blocks, and each waits for the prefix of the one before.
 // launch: grid 6, block 32
 // arg x: int[192] = iota
 // arg prefix: int[6] = zeros

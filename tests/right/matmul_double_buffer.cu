@@ -1,4 +1,4 @@
-// The next tiles are loaded into a second buffer while these are multiplied: one barrier a step is enough.
+// The next tiles are loaded into a second buffer while these are multiplied: one barrier per step is enough.
 // launch: grid 2x2, block 8x8
 // arg a: double[16, 40] = random
 // arg b: double[40, 16] = random

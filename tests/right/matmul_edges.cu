@@ -1,4 +1,4 @@
-// Rectangular matrices whose sides are no multiples of the tile: zeros fill what is missing.
+// Rectangular matrices whose sides are not multiples of the tile: tiles are filled with zeros.
 // launch: grid 3x2, block 8x8
 // arg a: float[13, 19] = random
 // arg b: float[19, 21] = random

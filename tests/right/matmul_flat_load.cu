@@ -1,4 +1,4 @@
-// A block of 64 threads in a row fills 2-D tiles through a pointer to their first element.
+// A one-dimensional block of 64 threads fills 2-D tiles through a pointer to their first element.
 // launch: grid 2x2, block 64
 // arg a: float[32, 16] = random
 // arg b: float[16, 32] = random

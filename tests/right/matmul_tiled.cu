@@ -1,4 +1,4 @@
-// The textbook's tiled product of square matrices.
+// The tiled product of square matrices, as in textbooks.
 // launch: grid 2x2, block 16x16
 // arg A: float[32, 32] = random
 // arg B: float[32, 32] = random

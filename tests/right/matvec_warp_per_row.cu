@@ -1,4 +1,4 @@
-// A warp for each row of the matrix, and a guard that lets whole warps go.
+// One warp per row of the matrix, and a guard by which whole warps return.
 // launch: grid 3, block 64
 // arg a: float[5, 70] = random
 // arg x: float[70] = random

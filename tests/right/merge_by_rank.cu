@@ -1,4 +1,4 @@
-// Two sorted lists are merged: each element finds its place by a binary search in the other list.
+// Two sorted lists are merged: each element finds its position by a binary search in the other list.
 // launch: grid 1, block 64
 // arg a: int[64] = iota
 // arg b: int[64] = iota

@@ -1,4 +1,4 @@
-// Block 0 releases a flag, the others acquire it and read the message.
+// Block 0 sets a flag with release; the others read it with acquire, then read the message.
 // launch: grid 3, block 32
 // arg message: int[32] = zeros
 // arg flag: int[1] = zeros

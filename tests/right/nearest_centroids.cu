@@ -1,4 +1,4 @@
-// A step of k-means: centroids in shared memory, sums and counts by atomics of the block, then of all.
+// A step of k-means: centroids in shared memory, sums and counts by shared atomics, then by global ones.
 // launch: grid 2, block 64
 // arg points: float[128] = random
 // arg centroids: float[4] = iota

@@ -1,4 +1,4 @@
-// Neighbours are exchanged, odd pairs and even pairs in turn; it ends when a barrier counts no exchange.
+// Odd and even pairs of neighbours are swapped alternately; the sort ends when a voting barrier counts no swap.
 // launch: grid 1, block 32
 // arg keys: int[64] = random
 // arg rounds: int[1] = zeros

@@ -1,4 +1,4 @@
-// Flags are written as bytes and read as words of four; bits by a ballot, one word a warp.
+// Flags are written as bytes and read as words of four; a ballot makes one word of bits per warp.
 // launch: grid 1, block 64
 // arg x: int[64] = iota
 // arg words: unsigned int[18] = zeros

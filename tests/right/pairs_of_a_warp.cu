@@ -1,4 +1,4 @@
-// Lanes that hold the same key find each other; the lowest of them counts for all.
+// Lanes with the same key find each other by a match; the lowest of them counts for all.
 // launch: grid 1, block 64
 // arg keys: int[64] = iota
 // arg histogram: int[8] = zeros

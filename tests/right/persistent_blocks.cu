@@ -1,4 +1,4 @@
-// Blocks fetch pieces of work from a counter until none is left; its number goes through shared memory.
+// Blocks take work items from a counter until none is left; the item's index goes through shared memory.
 // launch: grid 2, block 32
 // arg x: int[320] = iota
 // arg y: int[320] = zeros
@@ -13,7 +13,7 @@ __global__ void squares(const int *x, int *y, int *next, int pieces)
             piece = atomicAdd(next, 1);
         __syncthreads();
         const int mine = piece;
-        __syncthreads(); // all have it before the next one is fetched
+        __syncthreads(); // all threads have read it before it is overwritten
         if (mine >= pieces)
             return;
         y[mine * 32 + threadIdx.x] = x[mine * 32 + threadIdx.x] * x[mine * 32 + threadIdx.x];

@@ -1,4 +1,4 @@
-// One warp loads, another one computes; two slots, and two named barriers for each: full and empty.
+// One warp loads, another one computes; two slots, each with two named barriers: full and empty.
 // launch: grid 2, block 64
 // arg x: float[2, 6, 32] = random
 // arg y: float[2, 6, 32] = zeros

@@ -1,4 +1,4 @@
-// One bit of a radix sort: a count of zeros by a voting barrier and places from ballots.
+// One bit of a radix sort: a voting barrier counts the zeros, and ballots give the positions.
 // launch: grid 1, block 64
 // arg keys: unsigned int[64] = iota
 // arg y: unsigned int[64] = zeros

@@ -1,4 +1,4 @@
-// A tree reduction whose partners are neighbours first: divergent, slow and right.
+// A tree reduction with interleaved addressing: divergent, slow and correct.
 // launch: grid 3, block 64, shared 256
 // arg x: float[192] = random
 // arg sums: float[3] = zeros

@@ -1,4 +1,4 @@
-// A tree reduction with the first addition on the way in and neighbouring threads at work.
+// A tree reduction with sequential addressing, whose threads add two elements while loading.
 // launch: grid 2, block 128
 // arg x: float[500] = random
 // arg sums: float[2] = zeros

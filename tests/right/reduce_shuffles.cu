@@ -1,4 +1,4 @@
-// Warps reduce by shuffles, and the first warp the warps' sums.
+// Warps reduce by shuffles, and the first warp reduces the warps' sums.
 // launch: grid 4, block 256
 // arg x: int[5000] = iota
 // arg sums: int[4] = zeros

@@ -1,4 +1,4 @@
-// A reduction that is unrolled for its block size, down to a warp that synchronises itself.
+// A reduction that is unrolled for its block size, down to the last warp, which uses __syncwarp.
 // launch: grid 2, block 128
 // kernel: reduce<128>
 // arg x: float[1000] = random

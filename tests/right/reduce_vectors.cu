@@ -1,4 +1,4 @@
-// Two ints at a time, warps by shuffles, and an atomic from each warp.
+// Two ints per load, shuffles within warps, and one atomic per warp.
 // launch: grid 2, block 64
 // arg x: int[1001] = iota
 // arg sum: int[1] = zeros

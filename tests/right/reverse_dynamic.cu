@@ -1,4 +1,4 @@
-// A block reverses its elements through an array whose size the launch gives.
+// A block reverses its elements through a dynamic array, whose size is set at launch.
 // launch: grid 1, block 48, shared 192
 // arg d: int[48] = iota
 // arg n: 48

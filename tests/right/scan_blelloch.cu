@@ -1,4 +1,4 @@
-// A work-efficient scan: sums up the tree, then prefixes down again.
+// A work-efficient scan: sums up the tree, then prefixes down the tree.
 // launch: grid 1, block 64, shared 512
 // arg x: int[128] = iota
 // arg y: int[128] = zeros

@@ -1,4 +1,4 @@
-// The same scan with an element of padding behind every 32, against bank conflicts.
+// The same scan with one element of padding after every 32, against bank conflicts.
 // launch: grid 2, block 64
 // arg x: float[256] = random
 // arg y: float[256] = zeros

@@ -1,4 +1,4 @@
-// A scan whose threads reach for a tree's nodes; every turn begins with a barrier.
+// A Brent-Kung scan, whose threads are assigned to tree nodes; every step begins with a barrier.
 // launch: grid 1, block 64
 // arg X: float[128] = random
 // arg Y: float[128] = zeros

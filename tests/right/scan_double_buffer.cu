@@ -1,4 +1,4 @@
-// An inclusive scan between two arrays, with one barrier a step.
+// An inclusive scan between two arrays, with one barrier per step.
 // launch: grid 1, block 96, shared 768
 // arg x: int[96] = iota
 // arg n: 96

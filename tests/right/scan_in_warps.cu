@@ -1,4 +1,4 @@
-// Each warp scans its own part of the array, with __syncwarp between reading and writing; no barrier at all.
+// Each warp scans its own part of the array, with __syncwarp between reads and writes and without barriers.
 // launch: grid 1, block 96
 // arg x: int[96] = iota
 __global__ void scan_parts(int *x)

@@ -1,4 +1,4 @@
-// An inclusive scan in one array: all read, a barrier, all write, a barrier.
+// An inclusive scan in one array: in each step all threads read, a barrier, all write, a barrier.
 // launch: grid 2, block 128
 // arg x: int[256] = iota
 __global__ void kogge_stone(int *x)

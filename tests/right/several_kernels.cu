@@ -1,4 +1,4 @@
-// Several kernels in one file, with a helper, a constant and a macro; one of them is named.
+// Several kernels in one file, with a helper, a constant and a macro; the launch names one of them.
 // launch: grid 2, block 32
 // kernel: scale_and_shift
 // arg x: float[64] = iota

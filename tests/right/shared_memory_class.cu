@@ -1,4 +1,4 @@
-// Dynamic shared memory behind a class that converts itself to a pointer, as NVIDIA's samples have it.
+// Dynamic shared memory in a class that converts to a pointer, as in NVIDIA's samples.
 // launch: grid 2, block 64, shared 256
 // kernel: reduce<int>
 // arg x: int[256] = iota

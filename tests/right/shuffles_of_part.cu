@@ -1,4 +1,4 @@
-// Lanes of half a warp shuffle by themselves, and sources that leave a group of lanes are the lane itself.
+// Half a warp shuffles with its own mask; where the source is outside its group, a lane gets its own value.
 // launch: grid 1, block 48
 // arg x: float[48] = random
 // arg y: float[48] = zeros

@@ -1,4 +1,4 @@
-// The last block's threads share the partial sums among them; a fence stands on both sides of the ticket.
+// The last block's threads divide the partial sums among them, with a fence before and after the counter.
 // launch: grid 5, block 32
 // arg x: int[160] = iota
 // arg partial: int[5] = zeros

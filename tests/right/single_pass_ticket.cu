@@ -1,4 +1,4 @@
-// One launch sums it all: partial sums, a fence, a ticket, and the block that draws the last one adds them up.
+// A sum in one launch: partial sums, a fence, a counter, and the last block to increment it adds them up.
 // launch: grid 6, block 64
 // arg x: float[384] = random
 // arg partial: float[6] = zeros

@@ -1,4 +1,4 @@
-// A row for each block: maximum, exponentials, sum, quotient, all through one buffer.
+// One row per block: maximum, exponentials, sum and quotient through one buffer.
 // launch: grid 3, block 64
 // arg x: float[3, 100] = random
 // arg y: float[3, 100] = zeros
@@ -21,7 +21,7 @@ __global__ void softmax(const float *x, float *y, int n)
         __syncthreads();
     }
     most = s[0];
-    __syncthreads(); // all have the maximum before the buffer is used again
+    __syncthreads(); // all threads have read the maximum before the buffer is reused
     for (int i = t; i < n; i += blockDim.x)
         sum += expf(x[i] - most);
     s[t] = sum;

@@ -1,4 +1,4 @@
-// A sparse matrix times a vector, a row a thread; rows have different lengths.
+// A sparse matrix times a vector, one thread per row; rows have different lengths.
 // launch: grid 2, block 32
 // arg values: float[210] = random
 // arg x: float[64] = random

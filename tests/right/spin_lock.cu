@@ -1,4 +1,4 @@
-// One thread of each block adds to a plain sum under a lock, with fences inside.
+// One thread per block adds to a plain sum under a lock, with fences inside.
 // launch: grid 8, block 32
 // arg x: int[256] = iota
 // arg total: int[1] = zeros

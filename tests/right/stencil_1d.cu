@@ -1,4 +1,4 @@
-// A stencil with a halo on both sides, zero behind the array's ends.
+// A stencil with a halo on both sides, which is zero beyond the array's ends.
 // launch: grid 3, block 32
 // arg in: int[90] = iota
 // arg out: int[90] = zeros

@@ -1,4 +1,4 @@
-// Conway's game of life on a torus: an 8 x 8 block fills a 10 x 10 tile, halo and corners too.
+// Conway's game of life on a torus: an 8 x 8 block fills a 10 x 10 tile, including halo and corners.
 // launch: grid 3x2, block 8x8
 // arg now: int[16, 24] = random
 // arg next: int[16, 24] = zeros

@@ -1,4 +1,4 @@
-// Threads, blocks and arrays of three dimensions; planes are handed on through shared memory.
+// Three-dimensional blocks, grids and arrays; planes are exchanged through shared memory.
 // launch: grid 2x1x2, block 4x4x4
 // arg x: float[8, 4, 8] = random
 // arg y: float[8, 4, 8] = zeros

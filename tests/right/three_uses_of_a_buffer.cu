@@ -1,4 +1,4 @@
-// Sum, mean and variance through the same array, handed on by barriers.
+// Sum, mean and variance through the same array, with barriers between the uses.
 // launch: grid 1, block 64
 // arg x: float[64] = random
 // arg y: float[64] = zeros
@@ -14,7 +14,7 @@ __device__ float block_sum(float value)
     }
     __syncthreads();
     const float sum = partial[0];
-    __syncthreads(); // nobody writes before all have the sum
+    __syncthreads(); // all threads have read the sum before any writes
     return sum;
 }
 

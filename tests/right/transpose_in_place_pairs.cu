@@ -1,4 +1,4 @@
-// Blocks below the diagonal have nothing to do; those above it exchange two tiles.
+// Blocks below the diagonal do nothing; those above it swap two tiles.
 // launch: grid 3x3, block 8x8
 // arg m: float[24, 24] = random
 __global__ void transpose_square(float *m)

@@ -1,4 +1,4 @@
-// The transpose through a padded tile; a thread takes four rows of it.
+// The transpose through a padded tile; each thread moves four elements.
 // launch: grid 2x2, block 32x8
 // arg odata: float[64, 64] = zeros
 // arg idata: float[64, 64] = random

@@ -1,4 +1,4 @@
-// The transpose through a tile whose columns are exchanged row by row, instead of padding.
+// The transpose through a tile with swizzled columns instead of padding.
 // launch: grid 2x1, block 16x16
 // arg x: float[12, 30] = random
 // arg y: float[30, 12] = zeros

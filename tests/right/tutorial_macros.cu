@@ -1,4 +1,4 @@
-// The short macros of tutorials, and their indices of columns and rows.
+// The short macros of tutorials, and their row and column indices.
 // launch: grid 2x2, block 4x4
 // arg A: float[8, 8] = random
 // arg B: float[8, 8] = random

@@ -1,4 +1,4 @@
-// Vectors go through functions by value: out of shared memory, and back into it.
+// Vectors are loaded from shared memory, passed to functions by value, and stored again.
 // launch: grid 2, block 32
 // arg x: float[64] = random
 // arg y: float[64, 4] = zeros

@@ -1,4 +1,4 @@
-// Whole warps leave; those that stay have no barrier of the block, only __syncwarp.
+// Whole warps return; the remaining ones use __syncwarp, but no barrier of the block.
 // launch: grid 2, block 128
 // arg x: float[2, 128] = random
 // arg y: float[2, 128] = zeros

@@ -1,4 +1,4 @@
-// Each thread puts a value into shared memory, and the picture shows its mirror image's; a barrier between.
+// Each thread stores a value in shared memory, and draws that of the mirrored position after a barrier.
 // launch: grid 2x2, block 16x16
 // arg ptr: unsigned char[32, 32, 4] = zeros
 #define DIM 32

@@ -1,4 +1,4 @@
-// A mutex as a struct of the host and the device: the host makes and frees it, kernels take it by value.
+// A mutex as a struct for host and device: the host allocates and frees it, kernels take it by value.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

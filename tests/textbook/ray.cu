@@ -1,4 +1,4 @@
-/* A class hierarchy of the kind that ray tracers have, and a pair of files. */
+/* A class hierarchy as in ray tracers, in two files. */
 #include "ray.cuh"
 #include <fstream>
 

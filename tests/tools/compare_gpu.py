@@ -1,14 +1,14 @@
-"""The checker beside the GPU's own tools: compute-sanitizer on the kernels of faulty/ and right/, Nsight Compute
-on smemkit's own.
+"""Compares the checker with NVIDIA's tools: with compute-sanitizer on the kernels of faulty/ and right/, with
+Nsight Compute on smemkit's own kernels.
 
     python tests/tools/compare_gpu.py races          the verdicts on each source file
     python tests/tools/compare_gpu.py counts         requests, wavefronts, bank conflicts, sectors, on all blocks
     python tests/tools/compare_gpu.py races counts --write tests/gpu_comparison.md --logs FOLDER
-    python tests/tools/compare_gpu.py races counts --read --logs FOLDER       again, with what the tools said then
+    python tests/tools/compare_gpu.py races counts --read --logs FOLDER       with the tools' stored output
 
-Needs a GPU, a toolkit with nvcc, compute-sanitizer, ncu and cuobjdump in PATH, and smemkit built with CUDA. What
-smemkit says is computed in the same run, on the CPU device. A difference is told with its reason where that is
-known; with no reason it is for the reader to find one.
+Needs a GPU, a toolkit with nvcc, compute-sanitizer, ncu and cuobjdump in PATH, and smemkit built with CUDA. Its
+own results are computed in the same run, on the CPU device. A difference is listed with its reason, if that is
+known.
 """
 
 import argparse
@@ -37,15 +37,15 @@ import smemkit
 from smemkit import _core
 
 CORES = len(os.sched_getaffinity(0))
-COMMAND_TIMEOUT = 300  # seconds: nothing takes that long
+COMMAND_TIMEOUT = 300  # seconds; every command ends earlier
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a command left behind."""
+    """A command's output and exit status."""
 
     output: str
-    status: int | None  # None: it was killed when its time was up
+    status: int | None  # None: killed at the time limit
 
     def require(self):
         if self.status != 0:
@@ -54,7 +54,7 @@ class Run:
 
 
 def run(*command, seconds=COMMAND_TIMEOUT):
-    """Runs a command, and kills it with all that it started when its time is up."""
+    """Runs a command; at the time limit, kills it and all processes that it started."""
     command = [str(word) for word in command]
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     with subprocess.Popen(command, start_new_session=True, **pipe) as process:
@@ -67,13 +67,13 @@ def run(*command, seconds=COMMAND_TIMEOUT):
 
 @dataclass(frozen=True)
 class ToolLogs:
-    """The tools' own output, in a folder or nowhere; `read` it, and no tool runs and no GPU is needed."""
+    """The tools' output, stored in a folder if there is one. With `read`, no tool runs and no GPU is needed."""
 
     folder: Path | None
     read: bool
 
     def text(self, name, make):
-        """What is kept under a name, or what make() gives, which is kept from now on."""
+        """The stored text of this name, or make(), whose text is then stored."""
         if self.read:
             return (self.folder / name).read_text()
         text = make()
@@ -83,19 +83,19 @@ class ToolLogs:
 
 
 def workers(count):
-    """Processes for checks; what kernels print goes to stderr."""
+    """A pool of processes for checks; what kernels print goes to stderr."""
     return ProcessPoolExecutor(count, get_context("spawn"), os.dup2, (2, 1))
 
 
 def markdown(header, rows):
-    """A table, as the lines of it."""
+    """The lines of a table."""
     lines = [header, ["---"] * len(header), *rows]
     return ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines]
 
 
 # ---- verdicts ---------------------------------------------------------------------------------------------------
 
-TOOLS = {  # which looks for what; the kinds that are not here show in a plain run
+TOOLS = {  # the tool that finds each kind of fault; the other kinds show in a plain run
     "race": "racecheck",
     "out_of_bounds": "memcheck",
     "misaligned": "memcheck",
@@ -103,13 +103,13 @@ TOOLS = {  # which looks for what; the kinds that are not here show in a plain r
     "uninitialised": "initcheck",
 }
 PLAIN = "plain run"
-EVERY = ("racecheck", "memcheck")  # for the right ones
+TOOLS_FOR_CORRECT = ("racecheck", "memcheck")  # for correct kernels
 OPTIONS = {"racecheck": ["--racecheck-detect-level", "info", "--racecheck-num-workers", "1"]}
-MAY_HANG = ("barrier", "hang")  # of these kinds some do not end: they run last, and not for long
+MAY_HANG = ("barrier", "hang")  # such kernels may not end: they run last, with SHORT_LIMIT
 LIMIT, SHORT_LIMIT = 60, 10  # seconds
 
-# A main() for a source file: its kernel, once. `Array` is an argument, read from a file and converted to whatever
-# pointer the kernel takes; each has an allocation of its own, so that memcheck sees where it ends.
+# A main() that launches a source file's kernel once. An `Array` is an argument, read from a file and converted to
+# the pointer type that the kernel takes; each has its own allocation, so that memcheck knows where it ends.
 MAIN = """\
 #include <cstdio>
 #include <cstdlib>
@@ -156,12 +156,12 @@ int main()
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault, as far as the two can be compared."""
+    """A fault, reduced to what can be compared."""
 
     kind: str
     lines: frozenset = frozenset()
     note: str = ""  # "warp-synchronous"; racecheck's "warning" and "info"; an error's name
-    why: str = ""  # the tool may not report it
+    why: str = ""  # the reason why the tool may not report it
 
     def __str__(self):
         lines = "/".join(map(str, sorted(self.lines)))
@@ -187,7 +187,7 @@ def check(case: Case):
 
 
 def why_not_reported(case, report, fault):
-    """Why a tool may not report a fault; "" where nothing is known."""
+    """Why a tool may not report a fault; "" if unknown."""
     text = case.path.read_text()
     name = fault.variable.split("[")[0]
     spaces = {line.space for launch in report.launches for line in launch.lines if line.variable == name}
@@ -199,7 +199,7 @@ def why_not_reported(case, report, fault):
         if "__pipeline_memcpy_async" in text:
             return "an asynchronous copy: racecheck reports none of the hazards of __pipeline_memcpy_async"
         if "bar.sync" in text:
-            return "which warps meet at the named barrier is left to chance; in this run the right ones may have"
+            return "which warps meet at the named barrier depends on timing: in this run, the right ones may have"
     if fault.kind == "barrier" and "exited" in fault.message:
         return "the other threads have exited, and the hardware does not wait for them: the program ends"
     if fault.kind == "uninitialised":
@@ -219,7 +219,7 @@ def literal(value):
 
 
 def compile_case(case, program):
-    """Makes the program that runs a source file, with lines for the tools."""
+    """Compiles the program that runs a source file, with line information for the tools."""
     arguments = []
     for name, value in case.operands().items():
         if isinstance(value, np.ndarray):
@@ -241,8 +241,8 @@ def compile_case(case, program):
     run("nvcc", "-std=c++17", "-arch=native", "-lineinfo", "-w", "-o", program, source).require()
 
 
-def sanitize(tool, program, seconds, kept):
-    """What a tool, or a plain run, has to say of a program."""
+def sanitize(tool, program, seconds, logs):
+    """The findings of a tool, or of a plain run, for a program."""
     options = [
         "--max-connections",
         "100",
@@ -255,17 +255,17 @@ def sanitize(tool, program, seconds, kept):
     ]
     command = ["compute-sanitizer", "--tool", tool, *options, *OPTIONS.get(tool, []), program]
 
-    def ask():
-        ended = run(*([program] if tool == PLAIN else command), seconds=seconds)
-        return f"{ended.output}\nstatus {ended.status}\n"
+    def run_tool():
+        result = run(*([program] if tool == PLAIN else command), seconds=seconds)
+        return f"{result.output}\nstatus {result.status}\n"
 
-    text = kept.text(f"{program.name}.{tool.replace(' ', '_')}.txt", ask)
+    text = logs.text(f"{program.name}.{tool.replace(' ', '_')}.txt", run_tool)
     output, _, status = text.rstrip().rpartition("\nstatus ")
-    return understand(tool, program.name, Run(output, None if status == "None" else int(status)))
+    return parse_findings(tool, program.name, Run(output, None if status == "None" else int(status)))
 
 
 LOCATION = re.compile(r" in (?:\S*/)?([\w.]+):(\d+)")
-REPORTS = (  # how a report of a tool begins
+REPORTS = (  # the first line of a tool's report
     (re.compile(r"(\w+): Race reported"), "race"),
     (re.compile(r"Barrier error detected"), "barrier"),
     (re.compile(r"Invalid .* of size|Program hit .*Illegal|Address .* out of bounds"), "out_of_bounds"),
@@ -273,10 +273,10 @@ REPORTS = (  # how a report of a tool begins
 )
 
 
-def understand(tool, stem, ended):
-    """The findings in a tool's output: each of its reports is a line at the margin and indented ones."""
+def parse_findings(tool, stem, result):
+    """The findings in a tool's output: each report is an unindented line followed by indented ones."""
     findings, reports = [], []
-    for line in ended.output.splitlines():
+    for line in result.output.splitlines():
         if not line.startswith("========="):
             continue
         text = line.removeprefix("=========")
@@ -288,26 +288,30 @@ def understand(tool, stem, ended):
         match, kind = next(((m, kind) for pattern, kind in REPORTS if (m := pattern.match(head))), (None, ""))
         if not match:
             continue
-        places = [int(n) for text in (head, *rest) for file, n in LOCATION.findall(text) if file == f"{stem}.cu"]
+        reported_lines = [
+            int(n) for text in (head, *rest) for file, n in LOCATION.findall(text) if file == f"{stem}.cu"
+        ]
         if kind == "race":
             level = match[1].lower()
             note = "" if level == "error" else level
-            findings += [Finding(kind, frozenset((places[0], other)), note=note) for other in places[1:]]
+            findings += [
+                Finding(kind, frozenset((reported_lines[0], other)), note=note) for other in reported_lines[1:]
+            ]
         else:
             if any("misaligned" in text for text in rest):
                 kind = "misaligned"
-            findings.append(Finding(kind, frozenset(places[:1])))
-    if ended.status is None:
+            findings.append(Finding(kind, frozenset(reported_lines[:1])))
+    if result.status is None:
         findings.append(Finding("hang"))
-    elif tool == PLAIN and ended.status:
-        findings.append(Finding("trap", note=ended.output.split()[-1]))
+    elif tool == PLAIN and result.status:
+        findings.append(Finding("trap", note=result.output.split()[-1]))
     return list(dict.fromkeys(findings))
 
 
 def tools_for(case, faults):
-    """By the fault that it has; for a fixed file, by the fault that its twin has."""
+    """The tools for a file's fault; for a fixed file, for the fault of its faulty version."""
     kind = faults.get(case.path.name.replace(".fixed", ""))
-    return EVERY if kind is None else (TOOLS.get(kind, PLAIN),)
+    return TOOLS_FOR_CORRECT if kind is None else (TOOLS.get(kind, PLAIN),)
 
 
 def agree(ours, theirs):
@@ -315,7 +319,7 @@ def agree(ours, theirs):
     if not ours or not theirs:
         return "no" if ours or theirs else "yes"
     kinds = {one.kind for one in ours} & {one.kind for one in theirs}
-    if not kinds:  # a barrier that never opens may show as that
+    if not kinds:  # a barrier that is never completed may show as a hang
         return "yes" if {one.kind for one in ours} == {"barrier"} and theirs == [Finding("hang")] else "no"
     pairs = [(mine, one) for mine in ours for one in theirs if mine.kind == one.kind]
     if any(not one.lines or mine.lines == one.lines for mine, one in pairs):
@@ -324,13 +328,13 @@ def agree(ours, theirs):
 
 
 def explain(case, ours, theirs):
-    """Why they differ, where that is known."""
+    """Why the verdicts differ, if that is known."""
     if not ours and "bar.arrive" in case.path.read_text():
         return "a false positive: accesses before bar.arrive come before accesses after the matching bar.sync"
     return "; ".join(dict.fromkeys(one.why for one in ours if one.why))
 
 
-def races(kept):
+def races(logs):
     """The comparison of verdicts, as lines of Markdown."""
     os.environ.update(SMEMKIT_DEVICE="cpu", SMEMKIT_WATCHDOG="10")
     paths = sorted((TESTS / "faulty").glob("*.cu")) + sorted((TESTS / "right").glob("*.cu"))
@@ -340,13 +344,13 @@ def races(kept):
         with workers(CORES) as processes:
             verdicts = list(processes.map(check, cases))
         programs = [Path(folder, case.path.stem) for case in cases]
-        if not kept.read:
+        if not logs.read:
             list(pool.map(compile_case, cases, programs))
 
         def all_tools(job):
             case, program = job
             seconds = SHORT_LIMIT if faults.get(case.path.name) in MAY_HANG else LIMIT
-            return [one for tool in tools_for(case, faults) for one in sanitize(tool, program, seconds, kept)]
+            return [one for tool in tools_for(case, faults) for one in sanitize(tool, program, seconds, logs)]
 
         jobs = list(zip(cases, programs, strict=True))
         batches = {kind: [] for kind in ("", *MAY_HANG)}
@@ -360,12 +364,12 @@ def races(kept):
 
 
 def describe_races(cases, faults, verdicts, found):
-    """The tables, and what they come to."""
-    tables = {"Faulty kernels": [], "Their fixed versions": [], "Correct kernels": []}
+    """The tables and their summary."""
+    tables = {"Faulty kernels": [], "Fixed kernels": [], "Correct kernels": []}
     counts = {name: Counter() for name in tables}
     differ = {}
     for case, ours, theirs in zip(cases, verdicts, found, strict=True):
-        name = "Faulty kernels" if case.fault else "Their fixed versions"
+        name = "Faulty kernels" if case.fault else "Fixed kernels"
         if case.path.parent.name == "right":
             name = "Correct kernels"
         same = agree(ours, theirs)
@@ -377,17 +381,17 @@ def describe_races(cases, faults, verdicts, found):
             row.insert(3, ", ".join(tools_for(case, faults)))
         tables[name].append(row)
         if same != "yes":
-            differ.setdefault(why or "no reason is known", []).append(case.path.stem)
+            differ.setdefault(why or "unknown reason", []).append(case.path.stem)
     lines = ["## Verdicts: compute-sanitizer", ""]
     for name, rows in tables.items():
-        header = ["file", "smemkit", "the tools", "agree", "why not"]
+        header = ["file", "smemkit", "the tools", "agree", "reason"]
         if name == "Faulty kernels":
-            header = ["file", "expected", "smemkit", "tool", "the tool's verdict", "agree", "why not"]
+            header = ["file", "expected", "smemkit", "tool", "the tool's verdict", "agree", "reason"]
         lines += [f"### {name}", "", *markdown(header, rows), ""]
     lines += ["### Summary", ""]
     for name, count in counts.items():
         lines.append(f"- {name}: {count.total()} files; " + ", ".join(f"{n} {word}" for word, n in count.items()))
-    lines += ["", "Where they differ:", ""]
+    lines += ["", "Differences by reason:", ""]
     lines += [
         f"- {', '.join(names)}: {why}" for why, names in sorted(differ.items(), key=lambda one: -len(one[1]))
     ]
@@ -396,24 +400,24 @@ def describe_races(cases, faults, verdicts, found):
 
 # ---- counts -----------------------------------------------------------------------------------------------------
 
-# What LineReport counts, by space and access. The data stage's counters are the hardware's of what went through
-# it: where blocks are many they have, beside the conflicts inside a request, waits for other traffic of the SM.
-# Those by instruction are Nsight Compute's of the requests alone. Requests to shared memory have no good counter:
-# smsp__inst_executed_op_shared_ld takes those that no lane makes, too, and its variant _pred_on_any, without
-# these, varies from run to run.
+# The counters for LineReport's numbers, by space and access. The data stage's counters are the hardware's own:
+# with many blocks they also count waits for other traffic of the SM as conflicts. The counters by instruction are
+# Nsight Compute's and count the requests alone. Requests to shared memory have no suitable counter:
+# smsp__inst_executed_op_shared_ld includes requests without an active lane, and its variant _pred_on_any, which
+# excludes them, varies from run to run.
 SHARED_WAVEFRONTS_BY_INSTRUCTION = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op"
 DATA_STAGE_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
 REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op"
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op"
-COLUMNS = {  # of the table, and what LineReport calls it
+COLUMNS = {  # the table's columns, and their attributes of LineReport
     "requests": "requests",
     "wavefronts by instruction": "wavefronts",
     "wavefronts in the data stage": "wavefronts",
     "conflicts in the data stage": "conflicts",
     "sectors": "sectors",
 }
-COUNTERS = {  # for each column the metrics that are added up
+COUNTERS = {  # the metrics whose sum each column has
     ("shared", access): [
         [],
         [f"{SHARED_WAVEFRONTS_BY_INSTRUCTION}_{op}"],
@@ -428,7 +432,7 @@ COUNTERS = {  # for each column the metrics that are added up
 
 
 def workloads():
-    """What is counted: (title, operation, operands, options); each of the ladders' rungs at two sizes."""
+    """The counted calls: (title, operation, operands, options); each of the ladders' rungs at two sizes."""
     values = np.random.default_rng(0).standard_normal(1024 * 1024, dtype=np.float32)
     sizes = {"transpose": [1024, 128], "matmul": [256, 64], "reduce": [1_000_000, 10_000]}
     sizes["reverse"] = sizes["reduce"]
@@ -446,12 +450,12 @@ def workloads():
     yield "reduce rowwise, 1024 rows", "reduce", [table], {"kernel": "rowwise", "axis": 1}
     yield "reduce atomic, 1024 columns", "reduce", [table], {"kernel": "atomic", "axis": 0}
     yield "add_one, 1,000,000", "add_one", [values[:1_000_000]], {}
-    for stride in 1, 2, 4, 32:  # in words, between what neighbouring lanes read
+    for stride in 1, 2, 4, 32:  # in words, between the elements of adjacent lanes
         yield f"convert, stride {stride}", "convert", [values.reshape(-1, stride).T], {"dtype": np.float32}
 
 
 def count(index):
-    """smemkit's counts of a workload: of each launch what it is, and {(space, access): [a number a column]}."""
+    """smemkit's counts of a workload: per launch (op, grid, block), {(space, access): [number per column]}."""
     _, op, operands, options = list(workloads())[index]
     report = smemkit.check(getattr(smemkit, op), *operands, blocks="all", **options)
     launches = []
@@ -465,13 +469,13 @@ def count(index):
 
 
 def launch_all():
-    """What runs under ncu: each workload once, on the GPU."""
+    """Runs each workload once on the GPU, under ncu."""
     for _, op, operands, options in workloads():
         getattr(smemkit, op)(*operands, device="cuda:0", **options)
 
 
 def profile():
-    """What ncu prints of the launches."""
+    """ncu's output for the launches."""
     known = set(re.findall(r"^\w+", run("ncu", "--query-metrics").require(), re.MULTILINE))
     every = [metric for columns in COUNTERS.values() for metrics in columns for metric in metrics]
     if missing := [metric for metric in every if metric not in known]:
@@ -486,7 +490,7 @@ def profile():
 
 
 def read_profile(text):
-    """The hardware's counts: of each launch its mangled name, grid and block, and {counter: number}."""
+    """The hardware's counts: for each launch (mangled name, grid, block) and {counter: number}."""
     launches = {}
     table = text[text.index('"ID"') :]
     for row in csv.DictReader(io.StringIO(table)):
@@ -510,15 +514,15 @@ def opcodes(names):
     return found
 
 
-def counts(kept):
+def counts(logs):
     """The comparison of counts, as lines of Markdown."""
     titles = [title for title, *_ in workloads()]
     with workers(min(CORES, 8)) as processes:
         ours = list(processes.map(count, range(len(titles))))
-    return describe_counts(titles, ours, read_profile(kept.text("ncu.csv", profile)), kept)
+    return describe_counts(titles, ours, read_profile(logs.text("ncu.csv", profile)), logs)
 
 
-def describe_counts(titles, ours, measured, kept):
+def describe_counts(titles, ours, measured, logs):
     hardware = iter(measured)
     rows = []  # of (launch, its mangled name, access, smemkit's numbers, the hardware's)
     for title, launches in zip(titles, ours, strict=True):
@@ -533,9 +537,9 @@ def describe_counts(titles, ours, measured, kept):
                 if any(theirs) or any(numbers[key]):
                     rows.append((where, name, " ".join(key), numbers[key], theirs))
     if left := list(hardware):
-        raise SystemExit(f"compare_gpu.py: {len(left)} launches on the GPU that no check had, first {left[0]}")
+        raise SystemExit(f"compare_gpu.py: {len(left)} launches on the GPU are in no check, first {left[0]}")
     differing = {name for _, name, _, mine, theirs in rows if equal(mine, theirs) == "no"}
-    code = json.loads(kept.text("opcodes.json", lambda: json.dumps(opcodes(sorted(differing)))))
+    code = json.loads(logs.text("opcodes.json", lambda: json.dumps(opcodes(sorted(differing)))))
     table, tally = [], Counter()
     for where, name, access, mine, theirs in rows:
         same = equal(mine, theirs)
@@ -547,29 +551,29 @@ def describe_counts(titles, ours, measured, kept):
         table.append(
             [where, access, *cells, same, why(access, mine, theirs, code.get(name, {})) if same == "no" else ""]
         )
-    header = ["launch", "access", *COLUMNS, "equal", "why not"]
+    header = ["launch", "access", *COLUMNS, "equal", "reason"]
     sums = ", ".join(f"{n} {word}" for word, n in tally.items())
     lines = ["## Counts: Nsight Compute", "", *markdown(header, table), "", f"{len(table)} rows: {sums}.", ""]
     return [*lines, *COUNTS_NOTE.splitlines(), ""]
 
 
 COUNTS_NOTE = """\
-A number is the hardware's, with smemkit's in brackets if it differs. "yes, and traffic": wavefronts by
+A number is the hardware's, with smemkit's in brackets if it differs. "yes, with traffic": wavefronts by
 instruction are equal; the data stage counts more wavefronts and as many more conflicts, because requests waited
-there for other traffic of the SM. Their number changes from run to run; with few blocks there are none."""
+there for other traffic of the SM. Their number varies from run to run; with few blocks there are none."""
 
 
 def equal(mine, theirs):
-    """Whether the counts are the same: "yes", "yes, and traffic" or "no"; see COUNTS_NOTE."""
+    """Whether the counts are the same: "yes", "yes, with traffic" or "no"; see COUNTS_NOTE."""
     more = [b - a for a, b in zip(mine, theirs, strict=False) if b is not None]
     if not any(more):
         return "yes"
     traffic = len(more) == 3 and more[0] == 0 and more[1] == more[2] > 0
-    return "yes, and traffic" if traffic else "no"
+    return "yes, with traffic" if traffic else "no"
 
 
 def why(access, mine, theirs, code):
-    """Why counts differ, by the kernel's machine code."""
+    """Why counts differ, according to the kernel's machine code."""
     begin = {"shared load": "LDS", "shared store": "STS", "global load": "LDG", "global store": "STG"}
     found = {word: n for word, n in sorted(code.items()) if word.startswith(begin.get(access, ("RED", "ATOM")))}
     text = ", ".join(f"{word} ×{n}" for word, n in found.items())
@@ -597,22 +601,26 @@ def about_machine():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("parts", nargs="+", choices=("races", "counts", "launches"), metavar="races|counts")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="where the Markdown goes, instead of stdout")
-    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="where the tools' own output is kept")
-    parser.add_argument("--read", action="store_true", help="take what --logs kept of an earlier run, and no GPU")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the Markdown to FILE instead of stdout")
+    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="store the tools' output in FOLDER")
+    parser.add_argument(
+        "--read", action="store_true", help="use the output that --logs stored earlier; needs no GPU"
+    )
     options = parser.parse_args()
     if options.parts == ["launches"]:
         return launch_all()
     if options.logs:
         options.logs.mkdir(parents=True, exist_ok=True)
     if options.read and not options.logs:
-        parser.error("--read: expected the folder as --logs")
-    kept = ToolLogs(options.logs, options.read)
-    lines = ["# smemkit beside the GPU's own tools", "", kept.text("machine.txt", about_machine)]
-    lines += ["- the tools' part is of an earlier run, smemkit's of this one", ""] if options.read else [""]
+        parser.error("--read: expected --logs FOLDER")
+    logs = ToolLogs(options.logs, options.read)
+    lines = ["# smemkit compared with NVIDIA's tools", "", logs.text("machine.txt", about_machine)]
+    lines += (
+        ["- the tools' results are from an earlier run, smemkit's from this one", ""] if options.read else [""]
+    )
     for part in options.parts:
-        lines += {"races": races, "counts": counts}[part](kept)
-        if options.write:  # now: the next part may fail
+        lines += {"races": races, "counts": counts}[part](logs)
+        if options.write:  # already now, because the next part may fail
             options.write.write_text("\n".join(lines))
     if not options.write:
         print("\n".join(lines))

@@ -1,14 +1,14 @@
-"""Random calls of smemkit against NumPy, as many as there is time for.
+"""Compares random calls of smemkit with NumPy, as many as there is time for.
 
     python tests/tools/fuzz.py                                  100 000 calls on the CPU device
-    python tests/tools/fuzz.py --device cuda:0 --minutes 20     on a GPU, until the time is over
-    python tests/tools/fuzz.py --alarms 200                     and 200 larger ones, interrupted at any time
-    python tests/tools/fuzz.py --seed 12345 --calls 1           one of them again: every failure tells its seed
+    python tests/tools/fuzz.py --device cuda:0 --minutes 20     on a GPU, for at most 20 minutes
+    python tests/tools/fuzz.py --alarms 200                     also 200 larger calls, interrupted at random times
+    python tests/tools/fuzz.py --seed 12345 --calls 1           one of them again: every failure prints its seed
 
-The calls, and what is demanded of them, are calls.py's. Call i of a run has the seed `--seed` + i. Every other
-call is made twice: first one of its launches or allocations fails, or it is interrupted. With --alarms, larger
-calls are interrupted at random times as well. Exit status 1 where a call failed. It needs numpy, ml_dtypes and
-rich, and the smemkit that Python finds.
+calls.py generates and verifies the calls. Call i of a run has the seed `--seed` + i. Every other call is made
+twice: the first time one of its launches or allocations fails, or it is interrupted. With --alarms, larger calls
+are also interrupted at random times. The exit status is 1 if a call failed. Needs numpy, ml_dtypes, rich, and an
+importable smemkit.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import time
 import traceback
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the products are small, and the cores are smemkit's
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the products are small, and smemkit needs the cores
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
 
 import calls
@@ -33,11 +33,11 @@ from rich.table import Table
 
 import smemkit
 
-SHOWN = 20  # failures; the others are counted
+MAX_PRINTED_FAILURES = 20  # the other failures are only counted
 
 
 def attempt(seed, rows, device):
-    """Draws and runs one call: the call, where it was drawn, and what is wrong with it, or None."""
+    """Draws and runs one call; returns the call, or None if drawing it failed, and an error text or None."""
     call = None
     choose = random.Random(seed).choice
     try:
@@ -45,21 +45,21 @@ def attempt(seed, rows, device):
         call.verify(smemkit, device, calls.draw_fault(choose))
     except calls.MismatchError as error:
         return call, str(error)
-    except Exception:  # of the generator, or of an operand on its way: a failure like any other
+    except Exception:  # raised by the generator or by a transfer of an operand: also a failure
         return call, f"{traceback.format_exc()}\n{call!r}"
     return call, None
 
 
 class InterruptedByAlarm(BaseException):
-    """What the handler of the alarm raises, in the middle of anything."""
+    """Raised by the alarm's signal handler, at any point of a call."""
 
 
 def alarm(*_):
     raise InterruptedByAlarm
 
 
-def larger(rng, device):
-    """A call that takes a tenth of a second or so, and what it makes: (function, operands, result)."""
+def draw_larger_call(rng, device):
+    """A call that takes about a tenth of a second: (function, operands, expected result)."""
     n = rng.randrange(200, 400)
     x = np.ones((n, 4 * n) if device == "cpu" else (10 * n, 40 * n), np.float32)
     function = rng.choice(("matmul", "sum", "transpose", "add_one"))
@@ -69,9 +69,9 @@ def larger(rng, device):
 
 
 def attempt_interrupted(seed, device):
-    """Interrupts a larger call at a random time: what is wrong, or None, and whether it was interrupted."""
+    """Interrupts a larger call at a random time; returns an error text or None, and whether it was interrupted."""
     rng = random.Random(seed)
-    function, operands, expected = larger(rng, device)
+    function, operands, expected = draw_larger_call(rng, device)
     out = np.full_like(expected, np.nan)
     keywords = {"axis": 0} if function == "sum" else {}
     arrays = rng.random() < 0.5
@@ -79,32 +79,32 @@ def attempt_interrupted(seed, device):
     given = [smemkit.asarray(x, device=device) for x in operands] if arrays else operands
     if not arrays:
         keywords["device"] = device
-    told, interrupted = "", False
+    message, interrupted = "", False
     signal.signal(signal.SIGALRM, alarm)
     try:
         signal.setitimer(signal.ITIMER_REAL, 10 ** rng.uniform(-4, -0.5))
         getattr(smemkit, function)(*given, out=target, **keywords)
         signal.setitimer(signal.ITIMER_REAL, 0)
     except InterruptedByAlarm as error:
-        told, interrupted = " ".join([str(error), *getattr(error, "__notes__", ())]), True
+        message, interrupted = " ".join([str(error), *getattr(error, "__notes__", ())]), True
     except Exception:
         return traceback.format_exc(), False
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     result = target.numpy() if arrays else out
     complete, untouched = np.array_equal(result, expected), np.isnan(result).all()
-    if not (complete or (interrupted and (untouched or calls.IN_PART in told))):
+    if not (complete or (interrupted and (untouched or calls.IN_PART in message))):
         return (
-            f"{function}, {'Arrays' if arrays else 'NumPy'}: a result that is neither whole nor told of",
+            f"{function}, {'Arrays' if arrays else 'NumPy'}: the result is incomplete, but no exception says so",
             interrupted,
         )
     if smemkit.matmul(np.ones((3, 4)), np.ones((4, 3)), device=device).sum() != 36:
-        return f"{function}: the next call is wrong", interrupted
+        return f"{function}: the next call gives a wrong result", interrupted
     return None, interrupted
 
 
 def summary(title, counts, failures):
-    """How many calls there were of each kind, and how many of them failed."""
+    """A table of the number of calls of each kind, and of their failures."""
     table = Table(title, "calls", "failed")
     for name in sorted(counts, key=str):
         table.add_row(name, str(counts[name]), str(failures[name]), style="red" if failures[name] else "")
@@ -116,10 +116,12 @@ def main():
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop earlier, when they are over")
-    parser.add_argument("--alarms", type=int, default=0, help="larger calls that are interrupted at random times")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this many minutes")
+    parser.add_argument(
+        "--alarms", type=int, default=0, help="number of larger calls to interrupt at random times"
+    )
     arguments = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the background job of a shell ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore SIGINT
 
     console, rows = Console(), calls.launchable(smemkit, arguments.device)
     ops, dtypes, failed_ops, failed_dtypes = (collections.Counter() for _ in range(4))
@@ -136,7 +138,7 @@ def main():
             if wrong:
                 failed_ops[op] += 1
                 failed_dtypes[dtype] += 1
-                if failed_ops.total() <= SHOWN:
+                if failed_ops.total() <= MAX_PRINTED_FAILURES:
                     console.print(f"seed {seed}: {wrong}\n", markup=False, highlight=False, soft_wrap=True)
             if ops.total() % 100 == 0 or wrong:
                 progress.update(task, completed=ops.total(), failed=failed_ops.total())
@@ -145,8 +147,8 @@ def main():
         progress.update(task, completed=ops.total(), failed=failed_ops.total())
     interrupted, wrong_alarms = 0, []
     for seed in range(arguments.seed, arguments.seed + arguments.alarms):
-        wrong, struck = attempt_interrupted(seed, arguments.device)
-        interrupted += struck
+        wrong, was_interrupted = attempt_interrupted(seed, arguments.device)
+        interrupted += was_interrupted
         if wrong:
             wrong_alarms.append(f"alarm, seed {seed}: {wrong}")
             console.print(wrong_alarms[-1], markup=False, highlight=False, soft_wrap=True)
@@ -155,7 +157,7 @@ def main():
     seconds, number, failed = time.monotonic() - begin, ops.total(), failed_ops.total()
     tables = summary("op", ops, failed_ops), summary("dtype of the first operand", dtypes, failed_dtypes)
     console.print(Columns(tables))
-    rate = f"{number / max(seconds, 1e-9):.0f} a second"
+    rate = f"{number / max(seconds, 1e-9):.0f} per second"
     console.print(f"{number} calls on {arguments.device} in {seconds:.0f} s ({rate}), {failed} failed")
     return 1 if failed or wrong_alarms or not number + arguments.alarms else 0
 

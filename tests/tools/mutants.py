@@ -1,14 +1,14 @@
-"""Breaks the code on purpose, and demands that the tests notice.
+"""Breaks the code on purpose, and requires that tests fail.
 
     python tests/tools/mutants.py                    every mutant
-    python tests/tools/mutants.py max-drops-nan …    some
+    python tests/tools/mutants.py max-drops-nan …    some mutants
     python tests/tools/mutants.py --list             their names
 
 A copy of the repository is built for the CPU device, without being installed: the Python that runs this needs
-numpy, setuptools and what the tests need. There the tests have to pass. Then one mutant after the other replaces a
-piece of text, what is affected is built again, and the tests named with it have to fail, those of the default tier
-unless `--full` stands with them. A piece that does not occur as often as it should, a mutant that does not compile
-and one that survives are errors: exit status 1.
+numpy, setuptools and what the tests need. In the copy, the mutants' tests must pass. Then each mutant in turn
+replaces a text, the affected files are rebuilt, and the mutant's tests must fail: those of the default tier, or
+all if `--full` is given with them. The exit status is 1 if a text does not occur as often as expected, a mutant
+does not compile, or a mutant survives.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FAILED = 1  # pytest's exit status where tests fail; a process that a signal has ended has one below 0
+FAILED = 1  # pytest's exit status if tests fail; it is negative if a signal ended the process
 
 
 @dataclass(frozen=True)
@@ -41,57 +41,57 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
-        "a-launch-that-failed-counts-as-success",
+        "failed-launch-counts-as-success",
         "kernels/common/launch.cuh",
         "(arguments...);\n    return cudaGetLastError();",
         "(arguments...);\n    (void)cudaGetLastError();\n    return cudaSuccess;",
-        "tests/test_launch_failures.py -k told",
+        "tests/test_launch_failures.py -k reported",
     ),
     Mutant(
-        "a-grid-of-launches-goes-on-after-one-that-failed",
+        "several-launches-continue-after-a-failure",
         "kernels/common/grid.cuh",
         "if (cudaError_t error = launch(grid, z, corner{y * tile_rows, x * tile_columns}))\n"
         "                    return error;",
         "(void)launch(grid, z, corner{y * tile_rows, x * tile_columns});",
-        "tests/test_launch_failures.py -k told",
+        "tests/test_launch_failures.py -k reported",
     ),
     Mutant(
-        "a-tree-goes-on-after-a-launch-that-failed",
+        "tree-continues-after-a-failed-launch",
         "kernels/reduce/ladder/passes.cuh",
         "cudaError_t error = pass((const decltype(zero) *)args->x, args->n);",
         "cudaError_t error = cudaSuccess;\n        (void)pass((const decltype(zero) *)args->x, args->n);",
-        "tests/test_launch_failures.py -k told",
+        "tests/test_launch_failures.py -k reported",
     ),
     Mutant(
-        "an-out-that-was-written-is-passed-over-in-silence",
+        "partly-written-out-is-not-reported",
         "csrc/call/prepare.c",
         "(part->ran && part->out.device && memory == part->out.data)",
         "false",
         "tests/test_launch_failures.py",
     ),
     Mutant(
-        "a-warm-call-keeps-silent-about-its-out",
+        "cached-launch-does-not-report-partly-written-out",
         "csrc/call/launch_cache.c",
         "failure.ran && given[count - 1]",
         "false",
         "tests/test_launch_failures.py --full",
     ),
     Mutant(
-        "a-watchdog-ends-kernels-of-ours",
+        "watchdog-ends-package-kernels",
         "csrc/executor/include/smemkit/host.h",
         "constexpr int watched = 0;",
         "constexpr int watched = 1;",
         "tests/test_launch_failures.py -k watchdog",
     ),
     Mutant(
-        "long-products-are-summed-by-one-thread",
+        "matmul-never-splits-k",
         "csrc/ops/matmul.c",
         "if (split->splits > 1)",
         "if (false)",
         "tests/test_matmul.py",
     ),
     Mutant(
-        "split-products-forget-the-last-piece",
+        "split-k-drops-the-last-slice",
         "kernels/matmul/production/split_k.cu",
         "min((slice + 1) * chunk, k)",
         "min((slice + 1) * chunk, k / chunk * chunk)",
@@ -105,42 +105,42 @@ MUTANTS = [
         "tests/test_matmul.py",
     ),
     Mutant(
-        "matmul-ignores-the-step-of-a-batch",
+        "matmul-ignores-the-batch-stride",
         "kernels/matmul/ladder/20_tiled.cu",
         "a += blockIdx.z * a_batch_stride;",
         "a += blockIdx.z * m * k;",
         "tests/test_matmul.py tests/test_numpy.py",
     ),
     Mutant(
-        "matmul-adds-16-bit-floats-in-16-bits",
+        "matmul-accumulates-16-bit-floats-in-16-bits",
         "kernels/matmul/ladder/20_tiled.cu",
         "using Sum = accumulator_type<T>;",
         "using Sum = T;",
         "tests/test_numpy.py -k random_calls",
     ),
     Mutant(
-        "complex-products-are-not-complex",
+        "complex-product-has-a-wrong-sign",
         "kernels/common/types.cuh",
         "return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};",
         "return {a.re * b.re + a.im * b.im, a.re * b.im + a.im * b.re};",
         "tests/test_numpy.py -k 'random_calls or dtype'",
     ),
     Mutant(
-        "a-cast-rounds-twice",
+        "cast-rounds-twice",
         "kernels/common/types.cuh",
         "__float2half_rn(round_to_odd(x))",
         "__float2half_rn((float)x)",
         "tests/test_numpy.py -k casts",
     ),
     Mutant(
-        "argmin-keeps-the-last-of-equals",
+        "argmin-keeps-the-last-of-equal-elements",
         "kernels/common/reduce_ops.cuh",
         "!b_first && a.index < b.index",
         "!b_first && a.index > b.index",
         "tests/test_reduce.py tests/test_numpy.py",
     ),
     Mutant(
-        "argmax-passes-over-nan",
+        "argmax-ignores-nan",
         "kernels/common/reduce_ops.cuh",
         "(is_nan(a.value) && !is_nan(b.value))",
         "false",
@@ -161,112 +161,112 @@ MUTANTS = [
         "tests/test_reduce.py tests/test_numpy.py",
     ),
     Mutant(
-        "a-variance-forgets-ddof",
+        "variance-ignores-ddof",
         "kernels/common/reduce_finish.cuh",
         "state.count - args.ddof",
         "state.count",
         "tests/test_reduce.py tests/test_numpy.py",
     ),
     Mutant(
-        "a-vectorized-sum-drops-the-tail",
+        "vectorized-sum-drops-the-tail",
         "kernels/reduce/ladder/70_vectorized.cu",
         "if (first < n - vectors * WIDTH)",
         "if (first + 1 < n - vectors * WIDTH)",
         "tests/test_textbook.py",
     ),
     Mutant(
-        "whole-columns-forget-the-rows-that-are-left",
+        "whole-columns-drop-the-remaining-rows",
         "kernels/reduce/production/columns.cu",
         "    each_row<ROWS>(rows, add);\n",
         "",
         "tests/test_planned.py",
     ),
     Mutant(
-        "whole-columns-take-any-vector-for-a-whole-one",
+        "whole-columns-treat-partial-vectors-as-whole",
         "kernels/reduce/production/columns.cu",
         "return args.inner % vector == 0 && args.work.step",
         "return args.work.step",
         "tests/test_planned.py",
     ),
     Mutant(
-        "a-few-rows-are-all-the-first",
+        "few-rows-all-use-the-first-row",
         "kernels/reduce/production/columns.cu",
         "running[c].add_element(loaded[u], c, args.first + u)",
         "running[c].add_element(loaded[0], c, args.first + u)",
         "tests/test_planned.py",
     ),
     Mutant(
-        "half-a-block-has-the-columns-of-a-whole-one",
+        "smaller-block-uses-column-offset-of-a-full-one",
         "kernels/reduce/production/columns.cu",
         "at = (int64_t)blockIdx.x * blockDim.x + t;",
         "at = (int64_t)blockIdx.x * WHOLE_COLUMNS_BLOCK + t;",
         "tests/test_planned.py",
     ),
     Mutant(
-        "results-are-taken-for-elements",
+        "results-are-stored-with-the-dtype-of-x",
         "kernels/common/reduce_finish.cuh",
         "return args.result == args.dtype && ",
         "return ",
         "tests/test_planned.py",
     ),
     Mutant(
-        "the-shortest-rows-are-taken-for-dense",
+        "short-rows-are-treated-as-contiguous",
         "kernels/reduce/production/rows.cu",
         "args.work.outer_stride == args.n && (uintptr_t)args.x",
         "(uintptr_t)args.x",
         "tests/test_planned.py",
     ),
     Mutant(
-        "every-row-of-a-tree-is-the-first",
+        "tree-reads-the-first-row-for-every-row",
         "kernels/reduce/ladder/40_tree.cu",
         "const In *row = x + blockIdx.x / results.blocks * n;",
         "const In *row = x;",
         "tests/test_textbook.py",
     ),
     Mutant(
-        "barriers-do-not-part-the-lanes-at-work",
+        "active-lanes-are-counted-across-barriers",
         "csrc/checker/requests.c",
         "if (site->round != t->round) {",
         "if (false) {",
         "tests/test_textbook.py",
     ),
     Mutant(
-        "a-shuffle-from-nowhere-is-no-fault",
+        "undefined-shuffle-is-not-reported",
         "csrc/executor/warp.c",
         "if (first->collective == SMEMKIT_SHUFFLE)",
         "if (false)",
-        "tests/test_kernel.py -k has_exited",
+        "tests/test_kernel.py -k exited_lane",
     ),
     Mutant(
-        "what-lands-beside-shared-memory-is-not-looked-for",
+        "writes-outside-shared-arrays-are-not-reported",
         "csrc/executor/explain.c",
         "if (w->tracer || shared_intact(w, where, sizeof where))",
         "if (true)",
-        "tests/test_kernel.py -k left_nowhere",
+        "tests/test_kernel.py -k outside_shared",
     ),
     Mutant(
-        "a-lambda-copies-shared-memory",
+        "lambda-copies-shared-memory",
         "smemkit/dialect.py",
         "elif not by_reference and hidden",
         "elif False and hidden",
         "tests/test_shared.py -k lambda",
     ),
     Mutant(
-        "constant-memory-can-be-written",
+        "constant-memory-is-writable",
         "csrc/checker/access.c",
         "if (constant && kind == ACCESS_LOAD)",
         "if (constant)",
         "tests/test_faulty.py -k writes_constant",
     ),
     Mutant(
-        "an-atomic-is-not-held-against-loads",
+        "atomics-and-loads-do-not-race",
         "csrc/checker/races.c",
         "if (now->kind != ACCESS_LOAD || cell->atomics)",
         "if (now->kind == ACCESS_STORE)",
         "tests/test_races.py",
     ),
     Mutant(
-        "a-view-comes-without-its-array",
+        "view-is-passed-without-its-base-array",
         "smemkit/parameters.py",
         "if whole and inside and usable and first % alignment == 0:",
         "if False:",
@@ -280,21 +280,21 @@ MUTANTS = [
         "tests/test_reduce.py tests/test_numpy.py",
     ),
     Mutant(
-        "a-transpose-guards-rows-as-columns",
+        "transpose-swaps-the-row-and-column-guards",
         "kernels/transpose/ladder/40_padded.cu",
         "out_row + j < columns && out_column < rows",
         "out_row + j < rows && out_column < columns",
         "tests/test_transpose.py",
     ),
     Mutant(
-        "a-window-begins-a-row-too-late",
+        "window-begins-one-row-late",
         "kernels/transpose/production/narrow.cu",
         "(V > 1 && q + past < V)",
         "(V > 1 && q + past <= V)",
         "tests/test_transpose.py",
     ),
     Mutant(
-        "a-tile-is-stored-before-it-is-complete",
+        "tile-is-stored-before-it-is-complete",
         "kernels/transpose/production/tiles.cu",
         "    __syncthreads(); // the tile is complete before anyone reads a column of it\n",
         "",
@@ -302,35 +302,35 @@ MUTANTS = [
         times=5,
     ),
     Mutant(
-        "a-window-ends-a-group-early",
+        "window-ends-one-group-early",
         "kernels/transpose/production/sectors.cuh",
         "lane + up < LANES ? 0 : 1",
         "lane + up < LANES - 1 ? 0 : 1",
         "tests/test_transpose.py -k odd",
     ),
     Mutant(
-        "a-run-is-cut-at-the-wrong-byte",
+        "segment-is-shifted-by-the-wrong-bytes",
         "kernels/transpose/production/vectors.cuh",
         "if (SIZE <= 4 && bytes & 4)\n#pragma unroll",
         "if (SIZE < 4 && bytes & 4)\n#pragma unroll",
         "tests/test_transpose.py",
     ),
     Mutant(
-        "a-piece-forgets-that-groups-are-apart",
+        "chunk-ignores-the-gap-between-groups",
         "kernels/transpose/production/narrow.cu",
         "layout.gap ? t + divide(t, chunk.inverse) : t",
         "t",
         "tests/test_transpose.py",
     ),
     Mutant(
-        "a-box-keeps-the-tables-of-another",
+        "box-reuses-the-tables-of-another-box",
         "kernels/transpose/production/boxes.cu",
         "made = made && (whole || !box.own_tables);",
         "made = made && true;",
         "tests/test_transpose.py",
     ),
     Mutant(
-        "squares-in-place-are-wider-than-high",
+        "in-place-transpose-accepts-non-square-matrices",
         "csrc/ops/transpose/axes.c",
         "bool alike = args->rows == args->columns && args->x_row_stride == args->out_row_stride;",
         "bool alike = args->rows <= args->columns;",
@@ -344,77 +344,77 @@ MUTANTS = [
         "tests/test_arrays.py tests/test_numpy.py",
     ),
     Mutant(
-        "convert-runs-forwards-only",
+        "convert-ignores-negative-strides",
         "kernels/convert/ladder/10_strided.cu",
         "*in += at * args.x.strides[d];",
         "*in += at * (args.x.strides[d] < 0 ? -args.x.strides[d] : args.x.strides[d]);",
         "tests/test_arrays.py tests/test_numpy.py",
     ),
     Mutant(
-        "convert-has-offsets-of-32-bits",
+        "convert-uses-32-bit-offsets",
         "kernels/convert/ladder/10_strided.cu",
         "*in += at * args.x.strides[d];",
         "*in += (int)(at * args.x.strides[d]);",
         "tests/test_numpy.py --full -k offsets",
     ),
     Mutant(
-        "add-one-counts-in-32-bits",
+        "add-one-uses-32-bit-indices",
         "kernels/add_one/ladder/10_elementwise.cu",
         "const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;",
         "const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);",
         "tests/test_numpy.py --full -k elements",
     ),
     Mutant(
-        "out-may-not-be-an-operand",
+        "out-that-is-an-operand-is-not-detected",
         "csrc/call/call.c",
         "call->overlapping = out_overlaps_operand(call);",
         "call->overlapping = false;",
         "tests/test_matmul.py tests/test_transpose.py",
     ),
     Mutant(
-        "a-part-takes-the-boxes-of-a-smaller-one",
+        "part-uses-too-small-staging-buffers",
         "csrc/call/run.c",
         "for (; pipeline->next != 0; pipeline->next",
         "for (; pipeline->next < 0; pipeline->next",
         "tests/test_parts.py",
     ),
     Mutant(
-        "a-sum-forgets-the-sign-of-zero",
+        "sum-loses-the-sign-of-zero",
         "kernels/common/reduce_ops.cuh",
         "return -T(0);",
         "return T(0);",
         "tests/test_numpy.py -k zero",
     ),
     Mutant(
-        "a-longlong-becomes-an-int64",
+        "longlong-becomes-int64",
         "csrc/python/dtypes.c",
         "return PyArray_DescrFromType(type_num);\n    return dtype_descr(dtype);",
         "return dtype_descr(dtype);\n    return dtype_descr(dtype);",
         "tests/test_numpy.py -k longlong",
     ),
     Mutant(
-        "a-product-multiplies-its-initial-last",
+        "product-multiplies-by-initial-last",
         "kernels/common/reduce_finish.cuh",
         "return args.begins_with_initial ? scalar_as<T>(args.initial) : T(1);",
         "return T(1);",
-        "tests/test_numpy.py -k letter",
+        "tests/test_numpy.py -k type_dtype",
     ),
     Mutant(
-        "a-ddof-that-is-a-nan-is-0",
+        "nan-ddof-counts-as-0",
         "kernels/common/reduce_finish.cuh",
         "(freedom <= 0 ? 0 : freedom)",
         "(freedom > 0 ? freedom : 0)",
-        "tests/test_numpy.py -k letter",
+        "tests/test_numpy.py -k type_dtype",
     ),
     Mutant(
-        "a-large-copy-asks-nobody",
+        "large-copy-ignores-signals",
         "csrc/device/cpu.c",
         "smemkit_interrupted && smemkit_interrupted()",
         "false",
         "tests/test_devices.py --full -k ends_a_copy",
     ),
     Mutant(
-        "out-takes-any-dtype",
+        "out-accepts-any-dtype",
         "csrc/array/out.c",
         "!dtype_casts(dtype_of(descr), out->dtype)",
         "0",
@@ -424,11 +424,11 @@ MUTANTS = [
 
 
 class SetupError(Exception):
-    """The script, or the code it starts from, is not as it has to be."""
+    """The list of mutants, the build or the unchanged code is faulty."""
 
 
 def run(command, folder, **options):
-    """Runs a command in the copy, where Python finds the copy's smemkit. Its exit status, and what it printed."""
+    """Runs a command in the copy, with the copy's smemkit; returns its exit status and output."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SMEMKIT_")}
     environment = {"CXXFLAGS": "-O1"} | inherited | {"SMEMKIT_CUDA": "0", "PYTHONPATH": str(folder)}
     done = subprocess.run(
@@ -444,7 +444,7 @@ def run(command, folder, **options):
 
 
 def copy_to(folder):
-    """The files of the working tree that git knows, or could."""
+    """Copies the files of the working tree that git tracks or does not ignore."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -459,20 +459,20 @@ def copy_to(folder):
 
 
 def build(folder):
-    """Builds what has changed, in place; the metadata tells smemkit its version."""
+    """Builds what has changed, in place; smemkit reads its version from the metadata."""
     status, text = run([sys.executable, "setup.py", "-q", "egg_info", "build_ext", "--inplace"], folder)
     if status:
         raise SetupError(f"the build failed:\n{text}")
 
 
 def test(folder, arguments):
-    """Runs tests until one fails: the exit status, and what pytest said. They must be those of the copy."""
+    """Runs the copy's tests until one fails; returns pytest's exit status and output."""
     return run([sys.executable, "-m", "pytest", "-n0", "-x", "-q", "-p", "no:cacheprovider", *arguments], folder)
 
 
 @contextlib.contextmanager
 def applied(mutant, folder):
-    """The mutant's text in its file, for a while."""
+    """Applies the mutant to its file for the duration of a with block."""
     path = folder / mutant.file
     text = path.read_text(encoding="utf-8")
     if text.count(mutant.old) != mutant.times:
@@ -482,11 +482,11 @@ def applied(mutant, folder):
     try:
         yield
     finally:
-        path.write_text(text, encoding="utf-8")  # newer than its object, so that the next build makes that again
+        path.write_text(text, encoding="utf-8")  # newer than its object file, so that the next build recompiles it
 
 
 def check_texts(mutants):
-    """Every piece of text is there: this is told before anything is built."""
+    """Raises SetupError if a mutant's text is missing, before anything is built."""
     for mutant in mutants:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / mutant.file).parent.mkdir(parents=True)
@@ -496,19 +496,19 @@ def check_texts(mutants):
 
 
 def check_tests_pass(mutants, folder):
-    """All that is to fail later passes now, from the copy."""
+    """Raises SetupError unless the mutants' tests pass in the unchanged copy."""
     status, text = run([sys.executable, "-c", "import smemkit; print(smemkit.__file__)"], folder)
     if status or not Path(text.strip()).is_relative_to(folder.resolve()):
-        raise SetupError(f"these are not the copy's modules: {text}")
+        raise SetupError(f"smemkit is not imported from the copy: {text}")
     for tests in dict.fromkeys(mutant.tests for mutant in mutants):
         status, text = test(folder, shlex.split(tests))
         if status:
             raise SetupError(f"without a mutant pytest {tests} has exit status {status}:\n{text[-5000:]}")
-        print(f"unbroken, pytest {tests}: {text.strip().splitlines()[-1]}", flush=True)
+        print(f"unchanged, pytest {tests}: {text.strip().splitlines()[-1]}", flush=True)
 
 
 def survives(mutant, folder):
-    """Whether no test notices; prints which one did."""
+    """Whether all tests pass in spite of the mutant; prints the first failure."""
     begin = time.monotonic()
     with applied(mutant, folder):
         build(folder)
@@ -526,7 +526,7 @@ def survives(mutant, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="name", help="mutants; all of them if none is named")
+    parser.add_argument("names", nargs="*", metavar="name", help="mutants to run; default: all")
     parser.add_argument("--list", action="store_true", help="only list them")
     arguments = parser.parse_args()
     known = {mutant.name: mutant for mutant in MUTANTS}
@@ -546,7 +546,7 @@ def main():
             check_tests_pass(mutants, folder)
             alive = [mutant.name for mutant in mutants if survives(mutant, folder)]
             build(folder)
-            check_tests_pass(mutants[:1], folder)  # nothing has stayed
+            check_tests_pass(mutants[:1], folder)  # no mutation is left in the copy
     except SetupError as error:
         print(error, file=sys.stderr)
         return 1

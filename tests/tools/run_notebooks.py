@@ -1,11 +1,11 @@
 """Runs the notebooks from top to bottom; any error in any cell fails.
 
-    python tests/tools/run_notebooks.py                   in a Jupyter kernel, in memory; needs nbclient, ipykernel
-    python tests/tools/run_notebooks.py --write FOLDER    with nothing but Python; writes them there with outputs
+    python tests/tools/run_notebooks.py                  in a Jupyter kernel, in memory; needs nbclient, ipykernel
+    python tests/tools/run_notebooks.py --write FOLDER   without Jupyter; writes the notebooks with outputs
 
-SMEMKIT_DEVICE says on which device: CI runs them on "cpu"; those that are committed were written on a GPU.
---write needs no Jupyter, so that it works on a bare GPU machine. It knows as much of a notebook as ours need:
-plain Python, what a cell prints, the value of its last expression, matplotlib's figures.
+SMEMKIT_DEVICE selects the device: CI runs them on "cpu"; the committed ones were written on a GPU. --write works
+without Jupyter, for GPU machines that lack it. It supports what our notebooks need: plain Python, printed output,
+the value of a cell's last expression, matplotlib's figures.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-CELL_SECONDS = 120  # what one cell may take in a Jupyter kernel
+CELL_SECONDS = 120  # time limit of a cell in a Jupyter kernel
 
 
 def check(path: Path) -> None:
-    """Runs a notebook in a Jupyter kernel of its own."""
+    """Runs a notebook in its own Jupyter kernel."""
     import nbformat
     from nbclient import NotebookClient
 
@@ -39,7 +39,7 @@ def check(path: Path) -> None:
 
 
 def execute(path: Path) -> dict[str, Any]:
-    """Runs a notebook in this process: its contents, with outputs."""
+    """Runs a notebook in this process; returns its content with outputs."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     namespace = {"__name__": "__main__"}
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -50,7 +50,7 @@ def execute(path: Path) -> dict[str, Any]:
 
 
 def run_cell(source: str, namespace: dict[str, Any], count: int, filename: str) -> list[dict[str, Any]]:
-    """Runs a cell in `namespace`, and returns its outputs: what it printed, its figures, its last value."""
+    """Runs a cell in `namespace`; returns its outputs: printed text, figures, last value."""
     tree, value, printed = ast.parse(source, filename), None, io.StringIO()
     last = ast.Expression(tree.body.pop().value) if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     with contextlib.redirect_stdout(printed):
@@ -71,7 +71,7 @@ def run_cell(source: str, namespace: dict[str, Any], count: int, filename: str) 
 
 
 def figures() -> list[dict[str, Any]]:
-    """The figures that matplotlib holds, as PNG; then it holds them no more."""
+    """matplotlib's open figures as PNG; closes them."""
     if "matplotlib.pyplot" not in sys.modules:
         return []
     plt, found = sys.modules["matplotlib.pyplot"], []
@@ -85,13 +85,15 @@ def figures() -> list[dict[str, Any]]:
 
 
 def lines(text: str) -> list[str]:
-    """Text as a notebook holds it."""
+    """Text as a notebook stores it: a list of lines."""
     return text.splitlines(keepends=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", metavar="FOLDER", type=Path, help="write them there, with their outputs")
+    parser.add_argument(
+        "--write", metavar="FOLDER", type=Path, help="write the notebooks with their outputs to FOLDER"
+    )
     parser.add_argument("notebook", nargs="*", type=Path, help="all of notebooks/ if none is given")
     arguments = parser.parse_args()
     paths = arguments.notebook or sorted(NOTEBOOKS.glob("*.ipynb"))
@@ -99,7 +101,9 @@ def main() -> int:
         parser.error(f"there is no notebook in {NOTEBOOKS}")
     if arguments.write:
         os.environ["MPLBACKEND"] = "agg"
-        warnings.filterwarnings("ignore", "FigureCanvasAgg is non-interactive")  # plt.show(), where DISPLAY is set
+        warnings.filterwarnings(
+            "ignore", "FigureCanvasAgg is non-interactive"
+        )  # from plt.show(), if DISPLAY is set
         arguments.write.mkdir(parents=True, exist_ok=True)
     failed = 0
     for path in paths:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs a part of the tests on the GPU under compute-sanitizer, after each of its tools has found the fault that is
-# planted for it in planted/, and none where there is none. Needs a GPU, nvcc, and smemkit as the python3 in PATH
-# imports it.
+# Runs some of the GPU tests under compute-sanitizer. Before that, each of its tools must find the fault in its
+# program of planted/, and nothing in the same program without the fault. Needs a GPU, nvcc, and a python3 in PATH
+# that can import smemkit.
 #
 #   tests/tools/sanitize.sh                   memcheck, racecheck and synccheck
 #   tests/tools/sanitize.sh memcheck          some of them
@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 TESTS=${TESTS:-every_variant or (test_reverse and 257) or (test_add_one and 257) or a_call_is_a_launch}
-FOUND=77 # the exit status that says: the sanitizer has found something
+FOUND=77 # compute-sanitizer's exit status if it reports errors
 declare -A planted=([memcheck]=out_of_bounds [racecheck]=race [synccheck]=divergent_barrier)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -23,13 +23,13 @@ sanitize() { # sanitize <tool> <command …>: 0, FOUND, or the command's own sta
     compute-sanitizer --tool "$1" --error-exitcode $FOUND "${@:2}"
 }
 
-expect() { # expect <status> <command …>: fails, with all that the command printed, where its status is another
+expect() { # expect <status> <command …>: if the status differs, prints the command's output and fails
     local status=0
     "${@:2}" >"$tmp/log" 2>&1 || status=$?
     [ $status = "$1" ] || { cat "$tmp/log" >&2; fail "expected exit status $1, got $status: ${*:2}"; }
 }
 
-check_tool() { # the tool flags the planted fault and passes the clean kernel
+check_tool() { # the tool finds the planted fault and reports nothing in the clean kernel
     local source=tests/planted/${planted[$1]}.cu
     nvcc -arch=native -lineinfo -o "$tmp/clean" "$source"
     nvcc -arch=native -lineinfo -DFAULTY -o "$tmp/faulty" "$source"
@@ -38,10 +38,10 @@ check_tool() { # the tool flags the planted fault and passes the clean kernel
     echo "$1: finds $source"
 }
 
-check_tests() { # the tests pass, some of them at least, and the tool finds nothing
+check_tests() { # at least one test runs, all pass, and the tool reports nothing
     local status=0
     sanitize "$1" python3 -m pytest -n0 --full -m gpu -q -p no:cacheprovider -k "$TESTS" | tee "$tmp/log" || status=$?
-    [ $status != $FOUND ] || fail "$1 has found something in the kernels, see above"
+    [ $status != $FOUND ] || fail "$1 reported errors in the kernels, see above"
     [ $status = 0 ] || fail "the tests failed under $1 with exit status $status"
     grep -qE '(^|[ =])[1-9][0-9]* passed' "$tmp/log" || fail "no test ran under $1"
 }
@@ -56,4 +56,4 @@ for tool; do
     check_tool "$tool"
     check_tests "$tool"
 done
-echo "sanitize.sh: $* found the planted faults and nothing in smemkit"
+echo "sanitize.sh: $* found the planted faults and reported nothing in smemkit"

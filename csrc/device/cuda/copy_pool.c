@@ -18,7 +18,7 @@ struct worker {
     cudaStream_t stream;
     char *slot[BUFFERS_PER_THREAD];
     cudaEvent_t moved[BUFFERS_PER_THREAD]; /* recorded after the slot's DMA */
-    int turn;
+    int next_slot;
 };
 
 double host_seconds(void)
@@ -50,11 +50,11 @@ void lock_pool(struct pool *pool)
 
 void spin_for_work(struct pool *pool)
 {
-    const bool looks = atomic_fetch_add(&pool->spinning, 1) < MAX_SPINNING_THREADS;
+    const bool may_spin = atomic_fetch_add(&pool->spinning, 1) < MAX_SPINNING_THREADS;
 
     for (const double start = host_seconds();
-         looks && !atomic_load(&pool->ready_jobs) && !atomic_load(&pool->closing) &&
-         host_seconds() < start + (atomic_load(&pool->untaken) ? LONG_SPIN_SECONDS : SPIN_SECONDS);)
+         may_spin && !atomic_load(&pool->ready_jobs) && !atomic_load(&pool->closing) &&
+         host_seconds() < start + (atomic_load(&pool->untaken_jobs) ? LONG_SPIN_SECONDS : SPIN_SECONDS);)
         pause_briefly();
     atomic_fetch_sub(&pool->spinning, 1);
 }
@@ -90,7 +90,7 @@ void wake_threads(struct pool *pool, int sleepers)
 
 void wait_until_ready(struct pool *pool, struct job *job)
 {
-    const struct timespec moment = {.tv_nsec = 10000};
+    const struct timespec sleep_time = {.tv_nsec = 10000};
     cudaError_t code = cudaErrorNotReady;
 
     job->watched = true;
@@ -99,11 +99,11 @@ void wait_until_ready(struct pool *pool, struct job *job)
     for (const double start = host_seconds(); code == cudaErrorNotReady && !atomic_load(&pool->closing);) {
         code = cudaEventQuery(job->ready);
         if (code == cudaErrorNotReady && host_seconds() > start + LONG_SPIN_SECONDS)
-            (void)nanosleep(&moment, NULL);
+            (void)nanosleep(&sleep_time, NULL);
     }
     (void)cudaGetLastError();
     lock_pool(pool);
-    job->when.from = host_seconds();
+    job->interval.from = host_seconds();
     job->open = true;
     job->code = code; /* reported when all chunks are done */
     job->call = "cudaEventQuery";
@@ -125,26 +125,27 @@ struct job *find_job(struct pool *pool, struct job **before)
 }
 
 /* Starts the DMA of a chunk to a slot. */
-static cudaError_t begin_chunk_download(struct worker *worker, struct job *job, size_t index, int turn)
+static cudaError_t begin_chunk_download(struct worker *worker, struct job *job, size_t index, int slot_index)
 {
     cudaError_t code;
     size_t begin, end;
 
     chunk_range(job, index, &begin, &end); /* a thread has seen `ready`: the device memory is written */
-    code = cudaMemcpyAsync(worker->slot[turn], job->memory + begin, end - begin, cudaMemcpyDeviceToHost,
+    code = cudaMemcpyAsync(worker->slot[slot_index], job->memory + begin, end - begin, cudaMemcpyDeviceToHost,
                            worker->stream);
-    return code == cudaSuccess ? cudaEventRecord(worker->moved[turn], worker->stream) : code;
+    return code == cudaSuccess ? cudaEventRecord(worker->moved[slot_index], worker->stream) : code;
 }
 
-static void end_chunk_download(struct worker *worker, struct job *job, size_t index, int turn, cudaError_t code)
+static void end_chunk_download(struct worker *worker, struct job *job, size_t index, int slot_index,
+                               cudaError_t code)
 {
     size_t begin, end;
 
     chunk_range(job, index, &begin, &end);
     if (code == cudaSuccess)
-        code = cudaEventSynchronize(worker->moved[turn]);
+        code = cudaEventSynchronize(worker->moved[slot_index]);
     if (code == cudaSuccess)
-        copy_from_staging(job, worker->slot[turn], begin, end);
+        copy_from_staging(job, worker->slot[slot_index], begin, end);
     else /* DMA may still be writing the slot */
         (void)cudaStreamSynchronize(worker->stream);
     complete_chunk(worker->pool, job, code, "cudaMemcpyAsync to the host");
@@ -173,28 +174,28 @@ static void download_chunks(struct worker *worker)
     struct job *job, *before = NULL;
     size_t index = 0, index_before = 0;
     cudaError_t code = cudaSuccess, code_before = cudaSuccess;
-    int turn_before = 0;
+    int slot_before = 0;
 
     for (;;) {
         job = take_chunk(worker->pool, before == NULL, &index, NULL);
         if (job && job->faults) {
             if (before) /* a caller waits for it */
-                end_chunk_download(worker, before, index_before, turn_before, code_before);
+                end_chunk_download(worker, before, index_before, slot_before, code_before);
             before = NULL;
             prefault_chunk(worker->pool, job, index);
             continue;
         }
         if (job)
-            code = begin_chunk_download(worker, job, index, worker->turn);
+            code = begin_chunk_download(worker, job, index, worker->next_slot);
         if (before)
-            end_chunk_download(worker, before, index_before, turn_before, code_before);
+            end_chunk_download(worker, before, index_before, slot_before, code_before);
         if (!job && !before)
             return;
         before = job;
         index_before = index;
         code_before = code;
-        turn_before = worker->turn;
-        worker->turn = (worker->turn + 1) % BUFFERS_PER_THREAD;
+        slot_before = worker->next_slot;
+        worker->next_slot = (worker->next_slot + 1) % BUFFERS_PER_THREAD;
     }
 }
 
@@ -225,31 +226,31 @@ static void free_copy_thread(struct worker *worker)
     (void)cudaGetLastError();
 }
 
-/* The start of a pool: the arguments of its threads, and how many are ready. */
-struct start {
+/* How far the start of a pool is: threads that have tried to initialise, and those that succeeded. */
+struct pool_start {
     struct pool *pool;
     pthread_mutex_t lock;
-    pthread_cond_t said;
-    int answers, able;
+    pthread_cond_t answered;
+    int answer_count, ready_count;
 };
 
 static void *copy_thread_main(void *argument)
 {
-    struct start *start = argument;
+    struct pool_start *start = argument;
     struct worker worker = {0};
     struct pool *pool = start->pool;
     struct piece *piece = NULL;
     size_t index = 0;
-    bool able;
+    bool ready;
 
     (void)gpu_relax_capture_mode(); /* for the thread's lifetime: nothing it does is captured into a graph */
-    able = init_copy_thread(&worker, pool);
+    ready = init_copy_thread(&worker, pool);
     pthread_mutex_lock(&start->lock);
-    start->answers++;
-    start->able += able;
-    pthread_cond_signal(&start->said);
+    start->answer_count++;
+    start->ready_count += ready;
+    pthread_cond_signal(&start->answered);
     pthread_mutex_unlock(&start->lock);
-    if (!able) {
+    if (!ready) {
         free_copy_thread(&worker);
         return NULL;
     }
@@ -273,11 +274,11 @@ static int cores(void)
 static int start_threads(struct pool *pool)
 {
     const int most = MAX_THREADS[pool->direction], wanted = cores() < most ? cores() : most;
-    struct start start = {.pool = pool};
+    struct pool_start start = {.pool = pool};
     sigset_t all, before;
 
     pthread_mutex_init(&start.lock, NULL);
-    pthread_cond_init(&start.said, NULL);
+    pthread_cond_init(&start.answered, NULL);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (pool->threads < wanted &&
@@ -285,12 +286,12 @@ static int start_threads(struct pool *pool)
         pool->threads++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_mutex_lock(&start.lock);
-    while (start.answers < pool->threads)
-        pthread_cond_wait(&start.said, &start.lock);
+    while (start.answer_count < pool->threads)
+        pthread_cond_wait(&start.answered, &start.lock);
     pthread_mutex_unlock(&start.lock);
-    pthread_cond_destroy(&start.said);
+    pthread_cond_destroy(&start.answered);
     pthread_mutex_destroy(&start.lock);
-    return start.able;
+    return start.ready_count;
 }
 
 static bool make_ring(struct pool *pool)
@@ -310,14 +311,14 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* one pool start
 
 struct pool *find_pool(struct device *device, enum direction direction)
 {
-    _Atomic(struct pool *) *place = &gpus[device->ordinal].pools[direction];
-    struct pool *pool = atomic_load(place);
+    _Atomic(struct pool *) *pool_slot = &gpus[device->ordinal].pools[direction];
+    struct pool *pool = atomic_load(pool_slot);
     bool ok;
 
     if (pool != NULL)
         return pool->closing ? NULL : pool;
     pthread_mutex_lock(&start_lock);
-    pool = atomic_load(place);
+    pool = atomic_load(pool_slot);
     if (pool == NULL && (pool = calloc(1, sizeof *pool))) {
         pool->direction = direction;
         pool->ordinal = device->ordinal;
@@ -329,7 +330,7 @@ struct pool *find_pool(struct device *device, enum direction direction)
         gpu_restore_capture_mode(mode);
         (void)cudaGetLastError();
         pool->closing = !ok; /* not tried again */
-        atomic_store(place, pool);
+        atomic_store(pool_slot, pool);
     }
     pthread_mutex_unlock(&start_lock);
     return pool && !pool->closing ? pool : NULL;

@@ -32,27 +32,27 @@ struct job {
     struct segments segments; /* the host's side */
     char *memory;             /* the device's */
     size_t bytes, chunk;
-    size_t lead;       /* bytes of the first chunk, so that the others start at page boundaries */
-    cudaEvent_t ready; /* download: the device memory has been written */
-    cudaEvent_t sent;  /* upload: recorded after its last DMA */
-    bool fresh;        /* the host memory may not be faulted in yet */
-    bool watched;      /* a thread waits for `ready` */
-    bool open;         /* chunks may be taken */
-    bool faults;       /* only faults in host memory, copies nothing */
+    size_t first_chunk; /* bytes of the first chunk, so that the others start at page boundaries */
+    cudaEvent_t ready;  /* download: the device memory has been written */
+    cudaEvent_t sent;   /* upload: recorded after its last DMA */
+    bool fresh;         /* the host memory may not be faulted in yet */
+    bool watched;       /* a thread waits for `ready` */
+    bool open;          /* chunks may be taken */
+    bool faults;        /* only faults in host memory, copies nothing */
 
-    size_t chunks, taken; /* protected by the pool's lock */
-    atomic_size_t left;   /* chunks not yet done; written under the lock, polled without */
-    cudaError_t code;     /* of the first failed chunk */
+    size_t chunks, taken;      /* protected by the pool's lock */
+    atomic_size_t chunks_left; /* chunks not yet done; written under the lock, polled without */
+    cudaError_t code;          /* of the first failed chunk */
     const char *call;
-    struct interval when;
+    struct interval interval;
     pthread_cond_t done;
 };
 
 /* A chunk of an upload in the ring. */
 struct piece {
     struct job *job;
-    size_t begin, end; /* of the job's bytes */
-    size_t at;         /* position in the stream of all bytes that pass through the ring */
+    size_t begin, end;    /* of the job's bytes */
+    size_t ring_position; /* position in the stream of all bytes that pass through the ring */
     atomic_bool filled;
 };
 
@@ -69,7 +69,7 @@ struct ring {
     struct piece pieces[MAX_RING_CHUNKS];
     size_t taken, sent; /* pieces */
     struct transfer_batch batches[MAX_BATCHES];
-    size_t issued, done; /* sendings */
+    size_t issued, done; /* batches */
     bool submitting;     /* a thread submits pieces */
     bool awaiting;       /* a thread waits for the oldest batch */
     pthread_cond_t space;
@@ -82,10 +82,10 @@ struct pool {
     pthread_t ids[16];
     pthread_mutex_t lock;
     sem_t work;               /* idle threads sleep on it */
-    int sleeping;             /* of them, those that nobody has roused */
-    atomic_int untaken;       /* copies with chunks that no thread has taken */
+    int sleeping;             /* threads that sleep and have not been woken */
+    atomic_int untaken_jobs;  /* copies with chunks that no thread has taken */
     atomic_int ready_jobs;    /* of these, those that a thread can work on now */
-    struct job *first, *last; /* the queue: these, and memory to be faulted in */
+    struct job *first, *last; /* the queue: these copies, and memory to be faulted in */
     atomic_int spinning;      /* threads that spin for work */
     int faulting;             /* threads that fault in memory */
     atomic_bool closing;

@@ -1,4 +1,4 @@
-/* The CUDA devices: csrc/device.h on the CUDA runtime, which is linked statically.
+/* The CUDA devices: device/device.h on the CUDA runtime, which is linked statically.
  *
  * Two rules hold for every function. It leaves the calling thread as it found it: `gpu_make_current` makes the
  * device current, `gpu_restore_context` restores the context that PyTorch or CuPy had chosen. And every runtime
@@ -15,7 +15,7 @@
 #define FORKED_MESSAGE "CUDA was initialised before fork(); use the 'spawn' start method, or device='cpu'"
 
 /* Per-process state, like the driver's. `initialise` writes all of it once, guarded by `started`; of a struct gpu
- * only the atomics change later, and `failure` under the lock `losing`. */
+ * only the atomics change later, and `failure` under `lost_lock`. */
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lost_lock = PTHREAD_MUTEX_INITIALIZER;
 struct gpu gpus[MAX_GPUS];
@@ -71,7 +71,7 @@ static bool is_fatal(cudaError_t code)
 }
 
 /* Marks the device as lost, and keeps the first failure. */
-static void lose(struct gpu *gpu, const struct failure *failure)
+static void mark_lost(struct gpu *gpu, const struct failure *failure)
 {
     pthread_mutex_lock(&lost_lock);
     if (!atomic_load(&gpu->lost)) {
@@ -93,7 +93,7 @@ bool gpu_check(struct device *device, cudaError_t code, const char *call, struct
     failure->fatal = is_fatal(code);
     snprintf(failure->name, sizeof failure->name, "%s", cudaGetErrorName(code));
     if (failure->fatal)
-        lose(&gpus[device->ordinal], failure);
+        mark_lost(&gpus[device->ordinal], failure);
     return false;
 }
 
@@ -119,7 +119,7 @@ static bool load_driver_entry_points(void)
 }
 
 /* Writes the reason why there is no device, and the remedy, into no_gpu_reason. */
-static void explain(cudaError_t code, int driver)
+static void set_no_gpu_reason(cudaError_t code, int driver)
 {
     int runtime = 0;
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -159,7 +159,7 @@ static void initialise(void)
         code = cudaErrorSymbolNotFound;
     (void)cudaGetLastError();
     if (code != cudaSuccess || count < 1) {
-        explain(code, driver);
+        set_no_gpu_reason(code, driver);
         return;
     }
     if (count > MAX_GPUS)
@@ -176,8 +176,8 @@ static void initialise(void)
         if (cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, i) == cudaSuccess)
             gpus[i].device.l2_bytes = (size_t)l2_bytes;
         pthread_mutex_init(&gpus[i].result_slots.lock, NULL);
-        pthread_mutex_init(&gpus[i].zeros.lock, NULL);
-        pthread_mutex_init(&gpus[i].small.lock, NULL);
+        pthread_mutex_init(&gpus[i].workspaces.lock, NULL);
+        pthread_mutex_init(&gpus[i].kernel_graphs.lock, NULL);
     }
     gpu_count = count;
 }
@@ -200,12 +200,12 @@ struct device *cuda_device(int ordinal)
 
 /* Makes the device current, unless it is lost or the process is a forked child. If true, call gpu_restore_context
  * later. */
-bool gpu_make_current(struct device *device, struct visit *visit, struct failure *failure)
+bool gpu_make_current(struct device *device, struct saved_context *saved, struct failure *failure)
 {
     struct gpu *gpu = &gpus[device->ordinal];
-    CUcontext now = NULL;
+    CUcontext current = NULL;
 
-    *visit = (struct visit){NULL, false};
+    *saved = (struct saved_context){NULL, false};
     if (atomic_load(&forked)) {
         failure_set(failure, FAILURE_CUDA, "%s", FORKED_MESSAGE);
         failure->code = cudaErrorInitializationError;
@@ -217,25 +217,25 @@ bool gpu_make_current(struct device *device, struct visit *visit, struct failure
         *failure = gpu->failure;
         return false;
     }
-    (void)get_context(&visit->before);
-    if (visit->before != NULL && visit->before == atomic_load(&gpu->context))
+    (void)get_context(&saved->context);
+    if (saved->context != NULL && saved->context == atomic_load(&gpu->context))
         return true;
     if (!CHECK(cudaSetDevice(device->ordinal)))
         return false;
-    (void)get_context(&now);
-    atomic_store(&gpu->context, now);
+    (void)get_context(&current);
+    atomic_store(&gpu->context, current);
     /* a thread without a context may keep cuda:0, the default of every library */
-    visit->moved = now != visit->before && (visit->before != NULL || device->ordinal != 0);
+    saved->changed = current != saved->context && (saved->context != NULL || device->ordinal != 0);
     return true;
 }
 
-void gpu_restore_context(const struct visit *visit)
+void gpu_restore_context(const struct saved_context *saved)
 {
-    if (visit->moved)
-        (void)set_context(visit->before);
+    if (saved->changed)
+        (void)set_context(saved->context);
 }
 
-/* Also true where nobody can tell: for the default stream while another one is captured. */
+/* Also true if unknown: for the default stream while another one is captured. */
 bool gpu_is_capturing(device_stream stream)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -248,28 +248,28 @@ bool gpu_is_capturing(device_stream stream)
 static bool cuda_copy(struct device *device, void *to, const void *from, size_t bytes, device_stream stream,
                       struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
     if (bytes == 0)
         return true;
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 static bool cuda_fill(struct device *device, void *to, int byte, size_t bytes, device_stream stream,
                       struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
     if (bytes == 0)
         return true;
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = CHECK(cudaMemsetAsync(to, byte, bytes, stream));
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
@@ -293,7 +293,7 @@ static void set_kernel_missing(struct device *device, const struct kernel_row *r
 static bool cuda_launch(struct device *device, const struct kernel_row *row, const void *args,
                         device_stream stream, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
     char call[128];
 
     if (cuda_launchers[row->index] == NULL) {
@@ -305,7 +305,7 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
                     "%s", smemkit_last_message());
         return false;
     }
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     cudaError_t code = (cudaError_t)cuda_launchers[row->index](args, stream);
     bool ok = code == cudaSuccess;
@@ -317,7 +317,7 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
         snprintf(call, sizeof call, "launch of kernel '%s' of %s", row->name, op_names[row->op]);
         ok = gpu_check(device, code, call, failure);
     }
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
@@ -329,7 +329,7 @@ static const struct device_type cuda_type = {
     .download_begin = cuda_download_begin,
     .download_end = cuda_download_end,
     .prefault = cuda_prefault,
-    .zeros = cuda_zeroed_workspace,
+    .zeroed_workspace = cuda_zeroed_workspace,
     .allocate_result_slot = cuda_allocate_result_slot,
     .release_result_slot = cuda_release_result_slot,
     .read_result_slot = cuda_read_result_slot,
@@ -337,19 +337,19 @@ static const struct device_type cuda_type = {
     .copy = cuda_copy,
     .fill = cuda_fill,
     .launch = cuda_launch,
-    .wait = cuda_synchronize_stream,
+    .synchronize_stream = cuda_synchronize_stream,
     .synchronize_device = cuda_synchronize_device,
-    .capturing = cuda_is_capturing,
-    .follow = cuda_stream_wait_stream,
+    .is_capturing = cuda_is_capturing,
+    .stream_wait_stream = cuda_stream_wait_stream,
     .second_stream = cuda_second_stream,
-    .stream_done = cuda_query_stream,
+    .query_stream = cuda_query_stream,
     .stream_wait_event = cuda_stream_wait_event,
-    .mark = cuda_record_new_event,
-    .record = cuda_record_event,
-    .event_done = cuda_query_event,
-    .event_wait = cuda_synchronize_event,
+    .record_new_event = cuda_record_new_event,
+    .record_event = cuda_record_event,
+    .query_event = cuda_query_event,
+    .synchronize_event = cuda_synchronize_event,
     .seconds_between = cuda_seconds_between,
-    .drop = cuda_destroy_event,
+    .destroy_event = cuda_destroy_event,
 };
 
 /* By attributes, not by struct cudaDeviceProp, some of whose fields toolkit 13 removed. */
@@ -392,34 +392,34 @@ static bool read_attributes(struct device *device, struct device_properties *p, 
 
 bool cuda_properties(struct device *device, struct device_properties *p, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
     struct cudaDeviceProp named;
 
     *p = (struct device_properties){0};
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = CHECK(cudaGetDeviceProperties(&named, device->ordinal)) && read_attributes(device, p, failure) &&
               CHECK(cudaMemGetInfo(&p->free_bytes, &p->memory_bytes)) &&
               CHECK(cudaDriverGetVersion(&p->driver_version)) && CHECK(cudaRuntimeGetVersion(&p->runtime_version));
     if (ok)
         snprintf(p->description, sizeof p->description, "%.*s", (int)sizeof named.name, named.name);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 bool cuda_device_of_pointer(const void *pointer, struct device **device, struct failure *failure)
 {
     struct cudaPointerAttributes attributes = {0};
-    struct visit visit;
+    struct saved_context saved;
 
     *device = NULL;
     if (!gpu_is_forked() && cudaPointerGetAttributes(&attributes, pointer) == cudaSuccess &&
         attributes.type != cudaMemoryTypeUnregistered)
         *device = cuda_device(attributes.device);
     if (*device == NULL && cuda_device(0) != NULL) { /* the device may be lost, or this process a fork */
-        if (!gpu_make_current(cuda_device(0), &visit, failure))
+        if (!gpu_make_current(cuda_device(0), &saved, failure))
             return false;
-        gpu_restore_context(&visit);
+        gpu_restore_context(&saved);
     }
     (void)cudaGetLastError();
     if (*device == NULL)

@@ -21,14 +21,14 @@ struct result_slots {
     pthread_mutex_t lock;
     bool tried;
     char *memory; /* pinned; NULL if the allocation failed */
-    int free_count, pending_slot_count;
+    int free_count, pending_count;
     unsigned char free[RESULT_SLOTS],
-        used[RESULT_SLOTS]; /* free slots; slots that work on a stream may still access */
+        pending[RESULT_SLOTS]; /* free slots; slots that work on a stream may still access */
 };
 
-/* Zeroed device memory that launches use and leave zeroed. A stream has a workspace of ZEROS bytes permanently,
- * the default stream the first one; a captured stream has one until the graph and everything instantiated from it
- * are destroyed. The list is protected by the lock. */
+/* Zeroed device memory that launches use and leave zeroed. A stream has a workspace of WORKSPACE_BYTES
+ * permanently, the default stream the first one; a captured stream has one until the graph and everything
+ * instantiated from it are destroyed. The list is protected by the lock. */
 enum {
     WORKSPACE_BYTES = 256 << 10,
     MAX_WORKSPACES = 1024 /* per device */,
@@ -42,7 +42,7 @@ struct zeroed_workspace {
     atomic_bool unused;                 /* the graph is destroyed */
 };
 
-struct zeros {
+struct zeroed_workspaces {
     pthread_mutex_t lock;
     struct zeroed_workspace *first;
     int count, streams; /* workspaces; those of streams other than the default one */
@@ -55,7 +55,7 @@ struct kernel_graph {
     const void *kernel;   /* NULL: an empty slot */
     cudaGraphExec_t exec; /* NULL: creating it failed */
     cudaGraphNode_t node;
-    struct cudaKernelNodeParams set; /* the node's parameters, except its arguments, which are */
+    struct cudaKernelNodeParams last_params; /* the node's parameters; the arguments are in `arguments` */
     char arguments[MAX_ARGUMENT_BYTES];
 };
 
@@ -73,8 +73,8 @@ struct gpu {
     _Atomic(struct pool *) pools[2];     /* for uploads, for downloads */
     _Atomic(cudaStream_t) second_stream; /* NULL: not created yet */
     struct result_slots result_slots;
-    struct zeros zeros;
-    struct kernel_graph_cache small;
+    struct zeroed_workspaces workspaces;
+    struct kernel_graph_cache kernel_graphs;
     atomic_bool lost; /* set after `failure`, which then never changes */
     struct failure failure;
 };
@@ -83,16 +83,16 @@ extern struct gpu gpus[MAX_GPUS];
 
 /* ---- device.c ---- */
 
-/* What `gpu_restore_context` needs to restore the thread's context. */
-struct visit {
-    CUcontext before;
-    bool moved;
+/* The thread's context before gpu_make_current. */
+struct saved_context {
+    CUcontext context; /* NULL: the thread had none */
+    bool changed;
 };
 
 /* Makes the device current, unless it is lost or the process is a forked child. If true, call gpu_restore_context
  * later. */
-bool gpu_make_current(struct device *, struct visit *, struct failure *);
-void gpu_restore_context(const struct visit *);
+bool gpu_make_current(struct device *, struct saved_context *, struct failure *);
+void gpu_restore_context(const struct saved_context *);
 /* Whether code is cudaSuccess; otherwise fills failure, and clears the error unless it is sticky. */
 bool gpu_check(struct device *, cudaError_t code, const char *call, struct failure *);
 /* Requires `device` and `failure` in scope. */
@@ -112,7 +112,7 @@ bool gpu_stream_wait_stream(struct device *, cudaStream_t later, cudaStream_t ea
 bool cuda_synchronize_stream(struct device *device, device_stream stream, struct failure *failure);
 bool cuda_is_capturing(struct device *device, device_stream stream);
 bool cuda_synchronize_device(struct device *device, struct failure *failure);
-bool cuda_record_new_event(struct device *device, device_stream stream, device_event *mark,
+bool cuda_record_new_event(struct device *device, device_stream stream, device_event *created,
                            struct failure *failure);
 bool cuda_stream_wait_stream(struct device *device, device_stream later, device_stream earlier,
                              struct failure *failure);

@@ -1,4 +1,4 @@
-/* Captured graphs for timing; see csrc/timing.c. */
+/* Captured graphs for timing; see module/graph.c. */
 #include <stdlib.h>
 
 #include "gpu.h"
@@ -62,12 +62,12 @@ static bool start_capture(struct cuda_graph *graph, size_t flush_bytes, struct f
 }
 
 /* On true the stream is captured, and the caller must end and destroy *made; on false nothing is left to do. */
-bool cuda_capture_begin(struct device *device, device_stream stream, size_t flush_bytes, struct cuda_graph **made,
-                        struct failure *failure)
+bool cuda_capture_begin(struct device *device, device_stream stream, size_t flush_bytes,
+                        struct cuda_graph **created, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
-    *made = NULL;
+    *created = NULL;
     struct cuda_graph *graph = calloc(1, sizeof *graph);
     if (graph == NULL) {
         failure_set(failure, FAILURE_MEMORY, "out of memory on the host");
@@ -75,14 +75,14 @@ bool cuda_capture_begin(struct device *device, device_stream stream, size_t flus
     }
     graph->device = device;
     graph->stream = stream;
-    bool ok = gpu_make_current(device, &visit, failure);
+    bool ok = gpu_make_current(device, &saved, failure);
     if (ok) {
         ok = create_events_and_flush_buffer(graph, flush_bytes, failure) &&
              start_capture(graph, flush_bytes, failure);
-        gpu_restore_context(&visit);
+        gpu_restore_context(&saved);
     }
     if (ok)
-        *made = graph;
+        *created = graph;
     else
         cuda_graph_destroy(graph);
     return ok;
@@ -104,11 +104,11 @@ static bool upload_graph(struct cuda_graph *graph, struct failure *failure)
 /* Ends the capture, also to abandon it. On false the graph cannot be replayed, only destroyed. */
 bool cuda_capture_end(struct cuda_graph *graph, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
     struct device *device = graph->device;
     cudaStream_t stream = graph->stream;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     /* memory that the captured work allocated and did not free is freed at the next replay */
     bool ok = CHECK(cudaEventRecordWithFlags(graph->second, stream, cudaEventRecordExternal)) &&
@@ -118,42 +118,42 @@ bool cuda_capture_end(struct cuda_graph *graph, struct failure *failure)
               upload_graph(graph, failure);
     if (!ok)
         abandon_capture(graph);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 /* Runs the graph once and waits; sets the seconds between its two events. */
 bool cuda_graph_replay(struct cuda_graph *graph, double *seconds, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
     struct device *device = graph->device;
     float milliseconds = 0;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = CHECK(cudaGraphLaunch(graph->exec, graph->stream)) && CHECK(cudaStreamSynchronize(graph->stream)) &&
               CHECK(cudaEventElapsedTime(&milliseconds, graph->first, graph->second));
     *seconds = milliseconds * 1e-3;
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 /* Also abandons a capture that was never ended. `graph` may be NULL. */
 void cuda_graph_destroy(struct cuda_graph *graph)
 {
-    struct visit visit;
+    struct saved_context saved;
     struct failure ignored;
 
     if (graph == NULL)
         return;
-    if (gpu_make_current(graph->device, &visit, &ignored)) {
+    if (gpu_make_current(graph->device, &saved, &ignored)) {
         abandon_capture(graph);
         cuda_release(graph->device, graph->flush, graph->stream);
         if (graph->second != NULL)
             (void)cudaEventDestroy(graph->second);
         if (graph->first != NULL)
             (void)cudaEventDestroy(graph->first);
-        gpu_restore_context(&visit);
+        gpu_restore_context(&saved);
     }
     free(graph);
 }

@@ -43,8 +43,8 @@ static void copy_to_unfaulted(char *to, const char *from, size_t bytes)
 
 void chunk_range(const struct job *job, size_t index, size_t *begin, size_t *end)
 {
-    *begin = index ? job->lead + (index - 1) * job->chunk : 0;
-    *end = job->lead + index * job->chunk;
+    *begin = index ? job->first_chunk + (index - 1) * job->chunk : 0;
+    *end = job->first_chunk + index * job->chunk;
     if (*end > job->bytes)
         *end = job->bytes;
 }

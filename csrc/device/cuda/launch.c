@@ -41,22 +41,23 @@ static void instantiate_graph(struct kernel_graph *slot, const struct cudaKernel
     gpu_restore_capture_mode(mode);
 }
 
-static bool is_set(const struct kernel_graph *slot, const struct cudaKernelNodeParams *params)
+static bool has_same_configuration(const struct kernel_graph *slot, const struct cudaKernelNodeParams *params)
 {
-    const dim3 a[] = {slot->set.gridDim, slot->set.blockDim}, b[] = {params->gridDim, params->blockDim};
+    const dim3 a[] = {slot->last_params.gridDim, slot->last_params.blockDim},
+               b[] = {params->gridDim, params->blockDim};
 
-    return memcmp(a, b, sizeof a) == 0 && slot->set.sharedMemBytes == params->sharedMemBytes;
+    return memcmp(a, b, sizeof a) == 0 && slot->last_params.sharedMemBytes == params->sharedMemBytes;
 }
 
 /* Packs the arguments; false if they are the same as in the last launch. */
-static bool note_arguments(struct kernel_graph *slot, void *const *arguments, const size_t *sizes, int count)
+static bool store_arguments(struct kernel_graph *slot, void *const *arguments, const size_t *sizes, int count)
 {
     bool changed = false;
-    size_t at = 0;
+    size_t offset = 0;
 
-    for (int i = 0; i < count; at += sizes[i++])
-        if (memcmp(slot->arguments + at, arguments[i], sizes[i]) != 0) {
-            memcpy(slot->arguments + at, arguments[i], sizes[i]);
+    for (int i = 0; i < count; offset += sizes[i++])
+        if (memcmp(slot->arguments + offset, arguments[i], sizes[i]) != 0) {
+            memcpy(slot->arguments + offset, arguments[i], sizes[i]);
             changed = true;
         }
     return changed;
@@ -65,15 +66,15 @@ static bool note_arguments(struct kernel_graph *slot, void *const *arguments, co
 static bool update_node(struct kernel_graph *slot, const struct cudaKernelNodeParams *params, const size_t *sizes,
                         int count)
 {
-    bool changed = note_arguments(slot, params->kernelParams, sizes, count);
+    bool changed = store_arguments(slot, params->kernelParams, sizes, count);
 
-    changed = !is_set(slot, params) || changed;
-    slot->set = *params;
-    slot->set.kernelParams = NULL; /* they belong to the caller */
+    changed = !has_same_configuration(slot, params) || changed;
+    slot->last_params = *params;
+    slot->last_params.kernelParams = NULL; /* they belong to the caller */
     if (!changed || cudaGraphExecKernelNodeSetParams(slot->exec, slot->node, params) == cudaSuccess)
         return true;
     (void)cudaGetLastError();
-    memset(&slot->set, 0, sizeof slot->set); /* the node's state is unknown */
+    memset(&slot->last_params, 0, sizeof slot->last_params); /* the node's state is unknown */
     return false;
 }
 
@@ -89,7 +90,7 @@ bool gpu_launch_by_graph(int device, const struct cudaKernelNodeParams *params, 
         bytes += sizes[i];
     if (bytes > MAX_ARGUMENT_BYTES || device >= MAX_GPUS)
         return false;
-    kernels = &gpus[device].small;
+    kernels = &gpus[device].kernel_graphs;
     pthread_mutex_lock(&kernels->lock);
     slot = find_slot(kernels, params->func);
     if (slot && !slot->kernel) {

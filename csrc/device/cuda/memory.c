@@ -24,13 +24,13 @@ static cudaMemPool_t find_pool(struct device *device, struct failure *failure)
     struct cudaMemPoolProps props = {.allocType = cudaMemAllocationTypePinned,
                                      .location = {cudaMemLocationTypeDevice, device->ordinal}};
     cudaMemPool_t pool = atomic_load(&gpu->pool), none = NULL;
-    uint64_t keep = UINT64_MAX;
+    uint64_t threshold = UINT64_MAX;
 
     if (pool != NULL)
         return pool;
     if (!CHECK(cudaMemPoolCreate(&pool, &props)))
         return NULL;
-    if (!CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep)) ||
+    if (!CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold)) ||
         !atomic_compare_exchange_strong(&gpu->pool, &none, pool)) {
         (void)cudaMemPoolDestroy(pool); /* another thread was first */
         pool = none;
@@ -51,7 +51,7 @@ static void set_out_of_memory(struct device *device, size_t bytes, struct failur
 
     (void)cudaMemGetInfo(&available, &total);
     (void)cudaGetLastError();
-    failure_set(failure, FAILURE_MEMORY, "out of memory on %s: %zu bytes asked, %zu of %zu bytes free",
+    failure_set(failure, FAILURE_MEMORY, "out of memory on %s: %zu bytes requested, %zu of %zu bytes free",
                 device->name, bytes, available, total);
     failure->code = cudaErrorMemoryAllocation;
     snprintf(failure->name, sizeof failure->name, "cudaErrorMemoryAllocation");
@@ -92,14 +92,14 @@ void cuda_run_deferred_frees(struct device *device)
 bool cuda_allocate(struct device *device, size_t bytes, device_stream stream, void **memory,
                    struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
     cudaMemPool_t pool;
     bool ok = false;
 
     *memory = NULL;
     if (bytes == 0)
         return true;
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     pool = find_pool(device, failure);
     if (pool == NULL)
@@ -119,7 +119,7 @@ bool cuda_allocate(struct device *device, size_t bytes, device_stream stream, vo
 done:
     if (!ok)
         *memory = NULL;
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
@@ -127,10 +127,10 @@ done:
  * memory is deferred to its end. A failure is ignored; a fatal one marks the device as lost for the next call. */
 void cuda_release(struct device *device, void *memory, device_stream stream)
 {
-    struct visit visit;
+    struct saved_context saved;
     struct failure ignored, *failure = &ignored;
 
-    if (memory == NULL || !gpu_make_current(device, &visit, failure))
+    if (memory == NULL || !gpu_make_current(device, &saved, failure))
         return;
     if (atomic_load(&gpus[device->ordinal].deferred) != NULL)
         cuda_run_deferred_frees(device);
@@ -145,7 +145,7 @@ void cuda_release(struct device *device, void *memory, device_stream stream)
         }
     }
     gpu_restore_capture_mode(mode);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
 }
 
 /* ---- single numbers that the host reads directly ---- */
@@ -175,10 +175,9 @@ static bool allocate_result_slots(struct device *device, struct result_slots *re
 /* Slots in use become free once the default stream is idle, which comes after all their uses. */
 static void reclaim_result_slots(struct result_slots *result_slots)
 {
-    if (result_slots->pending_slot_count > 0 && cudaStreamQuery(NULL) == cudaSuccess)
-        while (result_slots->pending_slot_count > 0)
-            result_slots->free[result_slots->free_count++] =
-                result_slots->used[--result_slots->pending_slot_count];
+    if (result_slots->pending_count > 0 && cudaStreamQuery(NULL) == cudaSuccess)
+        while (result_slots->pending_count > 0)
+            result_slots->free[result_slots->free_count++] = result_slots->pending[--result_slots->pending_count];
     (void)cudaGetLastError();
 }
 
@@ -186,10 +185,10 @@ void *cuda_allocate_result_slot(struct device *device)
 {
     struct result_slots *result_slots = &gpus[device->ordinal].result_slots;
     struct failure ignored;
-    struct visit visit;
+    struct saved_context saved;
     char *memory = NULL;
 
-    if (!gpu_make_current(device, &visit, &ignored))
+    if (!gpu_make_current(device, &saved, &ignored))
         return NULL;
     pthread_mutex_lock(&result_slots->lock);
     if (allocate_result_slots(device, result_slots)) {
@@ -201,7 +200,7 @@ void *cuda_allocate_result_slot(struct device *device)
         }
     }
     pthread_mutex_unlock(&result_slots->lock);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return memory;
 }
 
@@ -216,7 +215,7 @@ void cuda_release_result_slot(struct device *device, void *memory, bool unused)
     if (unused)
         result_slots->free[result_slots->free_count++] = slot;
     else
-        result_slots->used[result_slots->pending_slot_count++] = slot;
+        result_slots->pending[result_slots->pending_count++] = slot;
     pthread_mutex_unlock(&result_slots->lock);
 }
 
@@ -241,7 +240,7 @@ bool cuda_read_result_slot(struct device *device, const void *memory, size_t byt
                            struct failure *failure)
 {
     enum { MAX_POLLS = 20000 };
-    struct visit visit;
+    struct saved_context saved;
 
     for (int i = 0; awaited && i < MAX_POLLS && !gpu_is_forked(); i++)
         if (is_written(memory, bytes)) {
@@ -249,12 +248,12 @@ bool cuda_read_result_slot(struct device *device, const void *memory, size_t byt
             memcpy(to, memory, bytes);
             return true;
         }
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     const bool ok = CHECK(cudaStreamSynchronize(NULL));
     if (ok)
         memcpy(to, memory, bytes);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
@@ -283,16 +282,17 @@ static bool allocate_zeroed(struct device *device, void **memory)
 {
     struct failure ignored, *failure = &ignored;
     const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
-    cudaStream_t own = NULL;
+    cudaStream_t stream = NULL;
     bool ok = CHECK(cudaMalloc(memory, WORKSPACE_BYTES));
 
-    if (ok && !(CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)) &&
-                CHECK(cudaMemsetAsync(*memory, 0, WORKSPACE_BYTES, own)) && CHECK(cudaStreamSynchronize(own)))) {
+    if (ok &&
+        !(CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) &&
+          CHECK(cudaMemsetAsync(*memory, 0, WORKSPACE_BYTES, stream)) && CHECK(cudaStreamSynchronize(stream)))) {
         (void)cudaFree(*memory);
         ok = false;
     }
-    if (own != NULL)
-        (void)cudaStreamDestroy(own);
+    if (stream != NULL)
+        (void)cudaStreamDestroy(stream);
     gpu_restore_capture_mode(mode);
     return ok;
 }
@@ -320,36 +320,36 @@ static bool bind_workspace(struct device *device, struct zeroed_workspace *works
 }
 
 /* An unused workspace, or NULL. */
-static struct zeroed_workspace *find_workspace(struct device *device, struct zeros *zeros)
+static struct zeroed_workspace *find_workspace(struct device *device, struct zeroed_workspaces *workspaces)
 {
     struct zeroed_workspace *workspace;
 
-    for (workspace = zeros->first; workspace; workspace = workspace->next)
+    for (workspace = workspaces->first; workspace; workspace = workspace->next)
         if (atomic_load(&workspace->unused))
             return workspace;
-    if (zeros->count == MAX_WORKSPACES || !(workspace = calloc(1, sizeof *workspace)))
+    if (workspaces->count == MAX_WORKSPACES || !(workspace = calloc(1, sizeof *workspace)))
         return NULL;
     if (!allocate_zeroed(device, &workspace->memory)) {
         free(workspace);
         return NULL;
     }
     atomic_init(&workspace->unused, true);
-    workspace->next = zeros->first;
-    zeros->first = workspace;
-    zeros->count++;
+    workspace->next = workspaces->first;
+    workspaces->first = workspace;
+    workspaces->count++;
     return workspace;
 }
 
-static void *workspace_of_stream(struct device *device, struct zeros *zeros, unsigned long long stream,
-                                 unsigned long long capture, cudaGraph_t graph)
+static void *workspace_of_stream(struct device *device, struct zeroed_workspaces *workspaces,
+                                 unsigned long long stream, unsigned long long capture, cudaGraph_t graph)
 {
     struct zeroed_workspace *workspace;
 
-    for (workspace = zeros->first; workspace; workspace = workspace->next)
+    for (workspace = workspaces->first; workspace; workspace = workspace->next)
         if (!atomic_load(&workspace->unused) && workspace->stream == stream && workspace->capture == capture)
             return workspace->memory;
-    if ((!capture && stream && zeros->streams == MAX_STREAM_WORKSPACES) ||
-        !(workspace = find_workspace(device, zeros)))
+    if ((!capture && stream && workspaces->streams == MAX_STREAM_WORKSPACES) ||
+        !(workspace = find_workspace(device, workspaces)))
         return NULL;
     workspace->stream = stream;
     workspace->capture = capture;
@@ -358,20 +358,20 @@ static void *workspace_of_stream(struct device *device, struct zeros *zeros, uns
         workspace->stream = ULLONG_MAX; /* not usable until it is released */
         return NULL;
     }
-    zeros->streams += !capture && stream;
+    workspaces->streams += !capture && stream;
     return workspace->memory;
 }
 
 void *cuda_zeroed_workspace(struct device *device, size_t bytes, device_stream stream)
 {
-    struct zeros *zeros = &gpus[device->ordinal].zeros;
+    struct zeroed_workspaces *workspaces = &gpus[device->ordinal].workspaces;
     struct failure ignored, *failure = &ignored;
-    struct visit visit;
+    struct saved_context saved;
     unsigned long long id = 0, capture;
     cudaGraph_t graph;
     void *memory = NULL;
 
-    if (bytes > WORKSPACE_BYTES || !gpu_make_current(device, &visit, failure))
+    if (bytes > WORKSPACE_BYTES || !gpu_make_current(device, &saved, failure))
         return NULL;
     bool ok = find_capture(stream, &capture, &graph);
     if (capture) /* cudaStreamGetId would end the capture; the address is unique while it lasts */
@@ -379,32 +379,32 @@ void *cuda_zeroed_workspace(struct device *device, size_t bytes, device_stream s
     else if (stream != NULL)
         ok = ok && CHECK(cudaStreamGetId(stream, &id));
     if (ok) {
-        pthread_mutex_lock(&zeros->lock);
-        memory = workspace_of_stream(device, zeros, stream == NULL ? 0 : id + 1, capture, graph);
-        pthread_mutex_unlock(&zeros->lock);
+        pthread_mutex_lock(&workspaces->lock);
+        memory = workspace_of_stream(device, workspaces, stream == NULL ? 0 : id + 1, capture, graph);
+        pthread_mutex_unlock(&workspaces->lock);
     }
     (void)cudaGetLastError();
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return memory;
 }
 
 /* Frees unused workspaces; what CUDA refuses to free, as during a capture, is kept. cudaFree synchronises the
  * device, so the lock is not held meanwhile. */
-static void free_workspaces(struct zeros *zeros)
+static void free_workspaces(struct zeroed_workspaces *workspaces)
 {
-    struct zeroed_workspace **link = &zeros->first, *workspace, *taken = NULL;
+    struct zeroed_workspace **link = &workspaces->first, *workspace, *taken = NULL;
 
-    pthread_mutex_lock(&zeros->lock);
+    pthread_mutex_lock(&workspaces->lock);
     while ((workspace = *link))
         if (atomic_load(&workspace->unused)) {
             *link = workspace->next;
             workspace->next = taken;
             taken = workspace;
-            zeros->count--;
+            workspaces->count--;
         } else {
             link = &workspace->next;
         }
-    pthread_mutex_unlock(&zeros->lock);
+    pthread_mutex_unlock(&workspaces->lock);
     while ((workspace = taken)) {
         taken = workspace->next;
         if (cudaFree(workspace->memory) == cudaSuccess) {
@@ -412,23 +412,23 @@ static void free_workspaces(struct zeros *zeros)
             continue;
         }
         (void)cudaGetLastError();
-        pthread_mutex_lock(&zeros->lock);
-        workspace->next = zeros->first;
-        zeros->first = workspace;
-        zeros->count++;
-        pthread_mutex_unlock(&zeros->lock);
+        pthread_mutex_lock(&workspaces->lock);
+        workspace->next = workspaces->first;
+        workspaces->first = workspace;
+        workspaces->count++;
+        pthread_mutex_unlock(&workspaces->lock);
     }
 }
 
-/* The bytes of these workspaces. */
-static size_t unused_workspace_bytes(struct zeros *zeros)
+/* The bytes of all unused workspaces. */
+static size_t unused_workspace_bytes(struct zeroed_workspaces *workspaces)
 {
     size_t bytes = 0;
 
-    pthread_mutex_lock(&zeros->lock);
-    for (const struct zeroed_workspace *workspace = zeros->first; workspace; workspace = workspace->next)
+    pthread_mutex_lock(&workspaces->lock);
+    for (const struct zeroed_workspace *workspace = workspaces->first; workspace; workspace = workspace->next)
         bytes += atomic_load(&workspace->unused) ? WORKSPACE_BYTES : 0;
-    pthread_mutex_unlock(&zeros->lock);
+    pthread_mutex_unlock(&workspaces->lock);
     return bytes;
 }
 
@@ -437,12 +437,12 @@ static size_t unused_workspace_bytes(struct zeros *zeros)
 /* The pool's free memory is known at once; asking the device takes longer than many calls. */
 size_t cuda_available_bytes(struct device *device, size_t enough)
 {
-    struct visit visit;
+    struct saved_context saved;
     struct failure ignored, *failure = &ignored;
     size_t available = 0, total = 0;
     uint64_t reserved = 0, used = 0, spare;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return 0;
     cudaMemPool_t pool = find_pool(device, failure);
     if (pool == NULL || !CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved)) ||
@@ -451,7 +451,7 @@ size_t cuda_available_bytes(struct device *device, size_t enough)
     spare = reserved > used ? reserved - used : 0; /* the pool may have grown meanwhile */
     if (spare < enough && !CHECK(cudaMemGetInfo(&available, &total)))
         available = 0;
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return available + (size_t)spare;
 }
 
@@ -460,10 +460,10 @@ bool cuda_memory_stats(struct device *device, struct memory_stats *stats, struct
     const enum cudaMemPoolAttr attributes[] = {cudaMemPoolAttrUsedMemCurrent, cudaMemPoolAttrUsedMemHigh,
                                                cudaMemPoolAttrReservedMemCurrent};
     size_t *const values[] = {&stats->used, &stats->peak, &stats->reserved};
-    struct visit visit;
+    struct saved_context saved;
     uint64_t value = 0;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     cudaMemPool_t pool = find_pool(device, failure);
     bool ok = pool != NULL;
@@ -472,21 +472,21 @@ bool cuda_memory_stats(struct device *device, struct memory_stats *stats, struct
         *values[i] = (size_t)value;
     }
     if (ok) /* empty_cache frees these, too */
-        stats->reserved += unused_workspace_bytes(&gpus[device->ordinal].zeros);
-    gpu_restore_context(&visit);
+        stats->reserved += unused_workspace_bytes(&gpus[device->ordinal].workspaces);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 bool cuda_empty_cache(struct device *device, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     cuda_run_deferred_frees(device);
     bool ok = cuda_trim_memory_pool(device, failure);
     if (ok)
-        free_workspaces(&gpus[device->ordinal].zeros);
-    gpu_restore_context(&visit);
+        free_workspaces(&gpus[device->ordinal].workspaces);
+    gpu_restore_context(&saved);
     return ok;
 }

@@ -7,22 +7,22 @@
 
 static char *ring_address(const struct ring *ring, const struct piece *piece)
 {
-    return ring->memory + piece->at % RING_BYTES;
+    return ring->memory + piece->ring_position % RING_BYTES;
 }
 
 /* Allocates a piece of the ring for the job's next chunk; NULL if there is no space. With the lock held. */
 static struct piece *allocate_ring_chunk(struct ring *ring, struct job *job)
 {
     struct piece *piece = &ring->pieces[ring->taken % MAX_RING_CHUNKS];
-    size_t begin, end, at = ring->head;
+    size_t begin, end, position = ring->head;
 
     chunk_range(job, job->taken, &begin, &end);
-    if (at % RING_BYTES + (end - begin) > RING_BYTES) /* a piece must not wrap around */
-        at += RING_BYTES - at % RING_BYTES;
-    if (at + (end - begin) - ring->tail > RING_BYTES || ring->taken - ring->sent == MAX_RING_CHUNKS)
+    if (position % RING_BYTES + (end - begin) > RING_BYTES) /* a piece must not wrap around */
+        position += RING_BYTES - position % RING_BYTES;
+    if (position + (end - begin) - ring->tail > RING_BYTES || ring->taken - ring->sent == MAX_RING_CHUNKS)
         return NULL;
-    *piece = (struct piece){job, begin, end, at, false};
-    ring->head = at + (end - begin + RING_ALIGNMENT - 1) / RING_ALIGNMENT * RING_ALIGNMENT;
+    *piece = (struct piece){job, begin, end, position, false};
+    ring->head = position + (end - begin + RING_ALIGNMENT - 1) / RING_ALIGNMENT * RING_ALIGNMENT;
     ring->taken++;
     return piece;
 }
@@ -82,7 +82,7 @@ struct job *take_chunk(struct pool *pool, bool wait, size_t *index, struct piece
         *index = job->taken++;
         pool->faulting += job->faults;
         if (job->taken == job->chunks) {
-            atomic_fetch_sub(&pool->untaken, !job->faults);
+            atomic_fetch_sub(&pool->untaken_jobs, !job->faults);
             atomic_fetch_sub(&pool->ready_jobs, !job->faults);
             *(before ? &before->next : &pool->first) = job->next;
             if (pool->last == job)
@@ -101,8 +101,8 @@ static void complete_chunk_locked(struct pool *pool, struct job *job, cudaError_
         job->code = code;
         job->call = call;
     }
-    if (atomic_fetch_sub(&job->left, 1) == 1) {
-        job->when.to = host_seconds();
+    if (atomic_fetch_sub(&job->chunks_left, 1) == 1) {
+        job->interval.to = host_seconds();
         pthread_cond_signal(&job->done); /* with the lock held, because the waiting owner destroys the job */
     }
 }
@@ -132,7 +132,7 @@ static void submit_ring_chunks(struct pool *pool)
             break;
         last = next;
     }
-    batch->until = last->at + (last->end - last->begin);
+    batch->until = last->ring_position + (last->end - last->begin);
     const size_t begin = first->begin, end = last->end;
     const char *from = ring_address(ring, first);
     pthread_mutex_unlock(&pool->lock);

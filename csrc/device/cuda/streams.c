@@ -7,60 +7,60 @@ static bool check_not_captured(device_stream stream, struct failure *failure)
     if (!gpu_is_capturing(stream))
         return true;
     failure_set(failure, FAILURE_KERNEL,
-                "a stream under graph capture has done nothing yet: it can be asked, and waited for, once the "
-                "capture has ended");
+                "the stream is under graph capture: query or synchronise it after the capture "
+                "has ended");
     return false;
 }
 
 bool cuda_synchronize_stream(struct device *device, device_stream stream, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = check_not_captured(stream, failure) && CHECK(cudaStreamSynchronize(stream));
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 bool cuda_is_capturing(struct device *device, device_stream stream)
 {
-    struct visit visit;
+    struct saved_context saved;
     struct failure ignored;
 
-    if (!gpu_make_current(device, &visit, &ignored))
+    if (!gpu_make_current(device, &saved, &ignored))
         return false;
     const bool capturing = gpu_is_capturing(stream);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return capturing;
 }
 
 bool cuda_synchronize_device(struct device *device, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = CHECK(cudaDeviceSynchronize());
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
-bool cuda_record_new_event(struct device *device, device_stream stream, device_event *mark,
+bool cuda_record_new_event(struct device *device, device_stream stream, device_event *created,
                            struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
     cudaEvent_t event = NULL;
 
-    *mark = NULL;
-    if (!gpu_make_current(device, &visit, failure))
+    *created = NULL;
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = CHECK(cudaEventCreate(&event)) && CHECK(cudaEventRecord(event, stream));
     if (ok)
-        *mark = event;
+        *created = event;
     else if (event != NULL)
         (void)cudaEventDestroy(event);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
@@ -79,15 +79,15 @@ bool gpu_stream_wait_stream(struct device *device, cudaStream_t later, cudaStrea
 bool cuda_stream_wait_stream(struct device *device, device_stream later, device_stream earlier,
                              struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
     if (later == earlier)
         return true;
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     const bool ok = gpu_is_capturing(later) || gpu_is_capturing(earlier) ||
                     gpu_stream_wait_stream(device, later, earlier, failure);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
@@ -104,72 +104,72 @@ static bool check_query(struct device *device, cudaError_t code, const char *cal
 
 bool cuda_query_stream(struct device *device, device_stream stream, bool *done, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = check_not_captured(stream, failure) &&
               check_query(device, cudaStreamQuery(stream), "cudaStreamQuery(stream)", done, failure);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 bool cuda_stream_wait_event(struct device *device, device_stream stream, device_event event,
                             struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = CHECK(cudaStreamWaitEvent(stream, event, 0));
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 bool cuda_record_event(struct device *device, device_stream stream, device_event event, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = CHECK(cudaEventRecord(event, stream));
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 bool cuda_query_event(struct device *device, device_event event, bool *done, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     bool ok = check_query(device, cudaEventQuery(event), "cudaEventQuery(event)", done, failure);
     gpu_restore_capture_mode(mode);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 bool cuda_synchronize_event(struct device *device, device_event event, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     bool ok = CHECK(cudaEventSynchronize(event));
     gpu_restore_capture_mode(mode);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 bool cuda_seconds_between(struct device *device, device_event earlier, device_event later, double *seconds,
                           struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
     float milliseconds = 0;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     cudaError_t code = cudaErrorNotReady;
@@ -183,60 +183,60 @@ bool cuda_seconds_between(struct device *device, device_event earlier, device_ev
     ok = ok && gpu_check(device, code, "cudaEventElapsedTime(&milliseconds, earlier, later)", failure);
     gpu_restore_capture_mode(mode);
     *seconds = milliseconds * 1e-3;
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
 void cuda_destroy_event(struct device *device, device_event event)
 {
-    struct visit visit;
+    struct saved_context saved;
     struct failure ignored, *failure = &ignored;
 
-    if (event == NULL || !gpu_make_current(device, &visit, failure))
+    if (event == NULL || !gpu_make_current(device, &saved, failure))
         return;
     (void)CHECK(cudaEventDestroy(event));
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
 }
 
 /* A non-blocking stream, not synchronised with the default stream. */
-bool cuda_stream_create(struct device *device, device_stream *made, struct failure *failure)
+bool cuda_stream_create(struct device *device, device_stream *created, struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
     cudaStream_t stream = NULL;
 
-    *made = NULL;
-    if (!gpu_make_current(device, &visit, failure))
+    *created = NULL;
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     if (ok)
-        *made = stream;
-    gpu_restore_context(&visit);
+        *created = stream;
+    gpu_restore_context(&saved);
     return ok;
 }
 
 /* Returns at once; enqueued work still runs. `stream` may be NULL. No memory may be released on it afterwards. */
 void cuda_stream_destroy(struct device *device, device_stream stream)
 {
-    struct visit visit;
+    struct saved_context saved;
     struct failure ignored, *failure = &ignored;
 
-    if (stream == NULL || !gpu_make_current(device, &visit, failure))
+    if (stream == NULL || !gpu_make_current(device, &saved, failure))
         return;
     cuda_run_deferred_frees(device);
     (void)CHECK(cudaStreamDestroy(stream));
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
 }
 
 device_stream cuda_second_stream(struct device *device)
 {
-    _Atomic(cudaStream_t) *place = &gpus[device->ordinal].second_stream;
-    cudaStream_t known = atomic_load(place);
+    _Atomic(cudaStream_t) *shared_stream = &gpus[device->ordinal].second_stream;
+    cudaStream_t existing = atomic_load(shared_stream);
     struct failure ignored = {0};
-    device_stream made;
+    device_stream created;
 
-    if (known || !cuda_stream_create(device, &made, &ignored) ||
-        atomic_compare_exchange_strong(place, &known, made))
-        return atomic_load(place);
-    cuda_stream_destroy(device, made); /* another thread was first */
-    return known;
+    if (existing || !cuda_stream_create(device, &created, &ignored) ||
+        atomic_compare_exchange_strong(shared_stream, &existing, created))
+        return atomic_load(shared_stream);
+    cuda_stream_destroy(device, created); /* another thread was first */
+    return existing;
 }

@@ -24,8 +24,8 @@ static const size_t DIRECT_BYTES = (size_t)256 << 10;
 
 struct transfer {
     struct job job;
-    struct pool *pool; /* NULL: the short way */
-    char *packed;      /* of a small download with gaps: what they are laid out from; else NULL */
+    struct pool *pool; /* NULL: a direct copy */
+    char *packed; /* contiguous copy of a small strided download, from which it is scattered; NULL for others */
     device_stream stream;
 };
 
@@ -45,7 +45,7 @@ static void init_job(struct job *job, enum direction direction, const struct seg
     *job = (struct job){.segments = *segments, .memory = memory, .bytes = bytes, .faults = memory == NULL};
     job->open = direction == UP || job->faults;
     job->chunk = choose_chunk_bytes(bytes, 16, MIN_CHUNK, MAX_CHUNK[direction]);
-    job->lead = job->chunk;
+    job->first_chunk = job->chunk;
     if (direction == DOWN && segments->ndim == 0 && bytes >= 2 * HUGE_PAGE_BYTES) {
         const uintptr_t begin =
             ((uintptr_t)segments->data + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
@@ -53,30 +53,31 @@ static void init_job(struct job *job, enum direction direction, const struct seg
 
         job->fresh = true;
         if (bytes >= 8 * HUGE_PAGE_BYTES || job->faults)
-            job->chunk = job->lead =
+            job->chunk = job->first_chunk =
                 HUGE_PAGE_BYTES; /* two threads that fault in the same page wait for each other */
 #ifdef MADV_HUGEPAGE
         if (end > begin) /* only advice: failure does not matter */
             (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 #endif
         if (job->chunk == HUGE_PAGE_BYTES && begin != (uintptr_t)segments->data)
-            job->lead = begin - (uintptr_t)segments->data;
+            job->first_chunk = begin - (uintptr_t)segments->data;
     }
-    job->chunks = 1 + (bytes - (job->lead < bytes ? job->lead : bytes) + job->chunk - 1) / job->chunk;
-    atomic_init(&job->left, job->chunks);
+    job->chunks =
+        1 + (bytes - (job->first_chunk < bytes ? job->first_chunk : bytes) + job->chunk - 1) / job->chunk;
+    atomic_init(&job->chunks_left, job->chunks);
     pthread_cond_init(&job->done, NULL);
 }
 
-static void hand_over(struct pool *pool, struct job *job)
+static void enqueue_job(struct pool *pool, struct job *job)
 {
     lock_pool(pool);
-    job->when.from = host_seconds();
+    job->interval.from = host_seconds();
     if (pool->last)
         pool->last->next = job;
     else
         pool->first = job;
     pool->last = job;
-    atomic_fetch_add(&pool->untaken, !job->faults);
+    atomic_fetch_add(&pool->untaken_jobs, !job->faults);
     atomic_fetch_add(&pool->ready_jobs, !job->faults);
     const int sleepers = reserve_sleepers(pool);
     pthread_mutex_unlock(&pool->lock);
@@ -87,10 +88,10 @@ static void hand_over(struct pool *pool, struct job *job)
 static bool wait_for_job(struct device *device, struct pool *pool, struct job *job, struct failure *failure)
 {
     for (const double end = host_seconds() + LONG_SPIN_SECONDS;
-         atomic_load(&job->left) > 0 && host_seconds() < end;)
+         atomic_load(&job->chunks_left) > 0 && host_seconds() < end;)
         pause_briefly();
     lock_pool(pool);
-    while (atomic_load(&job->left) > 0)
+    while (atomic_load(&job->chunks_left) > 0)
         pthread_cond_wait(&job->done, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
     pthread_cond_destroy(&job->done);
@@ -125,7 +126,7 @@ static void destroy_transfer(struct transfer *transfer)
 }
 
 static bool upload_by_pool(struct device *device, struct pool *pool, void *to, const struct segments *from,
-                           device_event free, device_stream stream, struct transfer **made,
+                           device_event free, device_stream stream, struct transfer **started,
                            struct failure *failure)
 {
     struct transfer *transfer = calloc(1, sizeof *transfer);
@@ -140,8 +141,8 @@ static bool upload_by_pool(struct device *device, struct pool *pool, void *to, c
     transfer->job.sent = sent;
     transfer->pool = pool;
     if (ok) {
-        hand_over(pool, &transfer->job);
-        *made = transfer;
+        enqueue_job(pool, &transfer->job);
+        *started = transfer;
     } else {
         destroy_transfer(transfer);
     }
@@ -167,25 +168,25 @@ static bool upload_directly(struct device *device, void *to, const struct segmen
 }
 
 bool cuda_upload_begin(struct device *device, void *to, const struct segments *from, device_event free,
-                       device_stream stream, struct transfer **made, struct failure *failure)
+                       device_stream stream, struct transfer **started, struct failure *failure)
 {
     const size_t bytes = segments_bytes(from);
     struct pool *pool = NULL;
-    struct visit visit;
+    struct saved_context saved;
     bool ok;
 
-    *made = NULL;
+    *started = NULL;
     if (bytes == 0)
         return true;
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     const bool pinned = from->ndim == 0 && is_pinned(from->data);
     if (bytes > DIRECT_BYTES && !pinned && !gpu_is_capturing(stream))
         pool = find_pool(device, UP);
-    ok = pool ? upload_by_pool(device, pool, to, from, free, stream, made, failure)
+    ok = pool ? upload_by_pool(device, pool, to, from, free, stream, started, failure)
               : (!free || CHECK(cudaStreamWaitEvent(stream, free, 0))) &&
                     upload_directly(device, to, from, stream, pinned, failure);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
@@ -194,9 +195,9 @@ bool cuda_upload_end(struct device *device, struct transfer *transfer, device_st
 {
     const enum cudaStreamCaptureMode mode = gpu_relax_capture_mode();
     struct job *job = &transfer->job;
-    struct visit visit;
+    struct saved_context saved;
     bool ok = wait_for_job(device, transfer->pool, job, failure);
-    const bool entered = gpu_make_current(device, &visit, failure);
+    const bool entered = gpu_make_current(device, &saved, failure);
 
     ok = ok && entered && CHECK(cudaStreamWaitEvent(stream, job->sent, 0));
     if (!ok) /* other chunks may still be in flight, and their memory is released next */
@@ -206,11 +207,11 @@ bool cuda_upload_end(struct device *device, struct transfer *transfer, device_st
 
         (void)cudaGetLastError();
         ok = CHECK(cudaEventSynchronize(job->sent));
-        *interval = (struct interval){job->when.from, done ? job->when.to : host_seconds()};
+        *interval = (struct interval){job->interval.from, done ? job->interval.to : host_seconds()};
     }
     destroy_transfer(transfer);
     if (entered)
-        gpu_restore_context(&visit);
+        gpu_restore_context(&saved);
     gpu_restore_capture_mode(mode);
     return ok;
 }
@@ -226,7 +227,7 @@ static bool download_by_pool(struct device *device, struct pool *pool, const str
     transfer->job.ready = ready;
     transfer->pool = pool;
     if (ok)
-        hand_over(pool, &transfer->job);
+        enqueue_job(pool, &transfer->job);
     return ok;
 }
 
@@ -244,18 +245,18 @@ static bool download_directly(struct device *device, const struct segments *to, 
 }
 
 bool cuda_download_begin(struct device *device, const struct segments *to, const void *from, device_stream stream,
-                         struct transfer **made, struct failure *failure)
+                         struct transfer **started, struct failure *failure)
 {
     struct transfer *transfer = calloc(1, sizeof *transfer);
     struct pool *pool = NULL;
-    struct visit visit;
+    struct saved_context saved;
     bool ok;
 
-    *made = NULL;
+    *started = NULL;
     if (!transfer) {
         return fail_host_allocation(failure);
     }
-    if (!gpu_make_current(device, &visit, failure)) {
+    if (!gpu_make_current(device, &saved, failure)) {
         free(transfer);
         return false;
     }
@@ -265,51 +266,51 @@ bool cuda_download_begin(struct device *device, const struct segments *to, const
     ok = pool ? download_by_pool(device, pool, to, from, stream, transfer, failure)
               : download_directly(device, to, from, stream, transfer, failure);
     if (ok)
-        *made = transfer;
+        *started = transfer;
     else
         destroy_transfer(transfer);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }
 
-void cuda_prefault(struct device *device, void *memory, size_t bytes, struct transfer **made)
+void cuda_prefault(struct device *device, void *memory, size_t bytes, struct transfer **started)
 {
     const struct segments segments = {.data = memory, .segment_bytes = bytes};
     struct failure ignored, *failure = &ignored;
-    struct visit visit;
+    struct saved_context saved;
     struct pool *pool;
 
-    *made = NULL;
-    if (bytes < 2 * HUGE_PAGE_BYTES || !gpu_make_current(device, &visit, failure))
+    *started = NULL;
+    if (bytes < 2 * HUGE_PAGE_BYTES || !gpu_make_current(device, &saved, failure))
         return;
-    if ((pool = find_pool(device, DOWN)) && (*made = calloc(1, sizeof **made))) {
-        init_job(&(*made)->job, DOWN, &segments, NULL);
-        (*made)->pool = pool;
-        hand_over(pool, &(*made)->job);
+    if ((pool = find_pool(device, DOWN)) && (*started = calloc(1, sizeof **started))) {
+        init_job(&(*started)->job, DOWN, &segments, NULL);
+        (*started)->pool = pool;
+        enqueue_job(pool, &(*started)->job);
     }
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
 }
 
 bool cuda_download_end(struct device *device, struct transfer *transfer, struct interval *interval,
                        struct failure *failure)
 {
-    struct visit visit;
+    struct saved_context saved;
     bool ok, entered;
 
     if (transfer->pool) {
         ok = wait_for_job(device, transfer->pool, &transfer->job, failure);
         if (interval)
-            *interval = transfer->job.when;
-        entered = gpu_make_current(device, &visit, failure);
+            *interval = transfer->job.interval;
+        entered = gpu_make_current(device, &saved, failure);
     } else {
-        entered = gpu_make_current(device, &visit, failure);
+        entered = gpu_make_current(device, &saved, failure);
         ok = entered && CHECK(cudaStreamSynchronize(transfer->stream));
         if (ok && transfer->packed)
             segments_copy(&transfer->job.segments, 0, transfer->job.bytes, transfer->packed, false);
     }
     destroy_transfer(transfer);
     if (entered)
-        gpu_restore_context(&visit);
+        gpu_restore_context(&saved);
     return ok && entered;
 }
 
@@ -318,10 +319,10 @@ bool cuda_pinned_copy(struct device *device, size_t bytes, bool to_device, doubl
 {
     void *host = NULL, *memory = NULL;
     cudaEvent_t events[2] = {NULL, NULL};
-    struct visit visit;
+    struct saved_context saved;
     float milliseconds = 0;
 
-    if (!gpu_make_current(device, &visit, failure))
+    if (!gpu_make_current(device, &saved, failure))
         return false;
     bool ok = CHECK(cudaHostAlloc(&host, bytes, cudaHostAllocDefault)) &&
               cuda_allocate(device, bytes, NULL, &memory, failure) && CHECK(cudaEventCreate(&events[0])) &&
@@ -341,6 +342,6 @@ bool cuda_pinned_copy(struct device *device, size_t bytes, bool to_device, doubl
     cuda_release(device, memory, NULL);
     if (host != NULL)
         (void)cudaFreeHost(host);
-    gpu_restore_context(&visit);
+    gpu_restore_context(&saved);
     return ok;
 }

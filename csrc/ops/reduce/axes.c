@@ -9,7 +9,7 @@
 #include "thresholds.h"
 
 /* The number of groups of consecutive reduced dimensions, in this order of the dimensions. */
-static int groups(const struct layout *layout, const int *order, const bool *reduced)
+static int count_groups(const struct layout *layout, const int *order, const bool *reduced)
 {
     int count = 0;
     bool inside = false;
@@ -98,23 +98,23 @@ static bool accepts_array(const struct layout *layout, const int *order, const b
            merges_to_one_dimension(layout, order + end, ndim - end, element, true);
 }
 
-bool accepts_part(const struct layout *there, const void *context)
+bool accepts_part_layout(const struct layout *device_layout, const void *context)
 {
     const struct reduction *reduction = context;
     const struct extent *extent = &reduction->extent;
     const int n = reduction->outer_ndim, inner = n + reduction->reduced_ndim;
     const int element = dtype_bytes(reduction->args.dtype);
 
-    if (n > 1 || reduction->reduced_ndim > 1 || there->ndim > inner + 1)
+    if (n > 1 || reduction->reduced_ndim > 1 || device_layout->ndim > inner + 1)
         return false;
-    for (int i = 0; i < there->ndim; i++)
-        if (there->strides[i] < 0 || there->strides[i] % element != 0)
+    for (int i = 0; i < device_layout->ndim; i++)
+        if (device_layout->strides[i] < 0 || device_layout->strides[i] % element != 0)
             return false;
     if (extent->inner > 1)
-        return there->strides[inner] == element &&
-               (reduction->args.work.fold == 1 || there->strides[n] == extent->inner * element);
+        return device_layout->strides[inner] == element &&
+               (reduction->args.work.fold == 1 || device_layout->strides[n] == extent->inner * element);
     return reduction->args.work.vector == 1 || /* read by elements */
-           (reduction->args.work.vector == 0 && (extent->n == 1 || there->strides[n] == element));
+           (reduction->args.work.vector == 0 && (extent->n == 1 || device_layout->strides[n] == element));
 }
 
 /* An order of the dimensions in which the reduced ones are consecutive: memory order, the given order, or with the
@@ -124,19 +124,19 @@ static void choose_axis_order(const struct call *call, const bool *reduced, bool
     const struct layout *layout = &call->in[0].layout;
     const bool rows = !call->kernel.automatic && call->kernel.row->traits & ROWS_ONLY;
     const int element = dtype_bytes(call->in[0].dtype);
-    struct layout lies;
+    struct layout permuted;
     int kept = 0;
 
-    if (find_memory_order(layout, reduced, indices, order) && groups(layout, order, reduced) <= 1) {
-        lies = layout_permuted(layout, order);
-        if ((layout_is_contiguous(&lies, element) ||
+    if (find_memory_order(layout, reduced, indices, order) && count_groups(layout, order, reduced) <= 1) {
+        permuted = layout_permuted(layout, order);
+        if ((layout_is_contiguous(&permuted, element) ||
              (call->kernel.row->traits & WORK_SPLIT && accepts_array(layout, order, reduced, element))) &&
             !(rows && innermost_is_kept(layout, order, reduced)))
             return;
     }
     for (int i = 0; i < layout->ndim; i++)
         order[i] = i;
-    if (groups(layout, order, reduced) <= 1 && !(rows && innermost_is_kept(layout, order, reduced)))
+    if (count_groups(layout, order, reduced) <= 1 && !(rows && innermost_is_kept(layout, order, reduced)))
         return;
     for (int i = 0; i < layout->ndim; i++)
         if (!reduced[i])
@@ -146,11 +146,11 @@ static void choose_axis_order(const struct call *call, const bool *reduced, bool
             order[kept++] = i;
 }
 
-/* Appends the dimensions of one group to `as`, and to `made` if the group is kept, merged as far as possible.
- * Returns the number of elements of the group. */
+/* Appends the dimensions of one group to `in_view`, and to `out_view` if the group is kept, merged as far as
+ * possible. Returns the number of elements of the group. */
 static npy_intp append_group(struct call *call, const struct layout *out, const int *order, int count, bool kept)
 {
-    struct layout *as = &call->as[0], *made = &call->made;
+    struct layout *in_view = &call->in_view[0], *out_view = &call->out_view;
     const struct layout *in = &call->in[0].layout;
     npy_intp shape[NPY_MAXDIMS], steps[NPY_MAXDIMS], out_steps[NPY_MAXDIMS], size = 1;
 
@@ -162,11 +162,11 @@ static npy_intp append_group(struct call *call, const struct layout *out, const 
     }
     count = merge_dimensions(count, shape, steps, out_steps);
     for (int i = 0; i < count; i++) {
-        as->shape[as->ndim] = shape[i];
-        as->strides[as->ndim++] = steps[i];
+        in_view->shape[in_view->ndim] = shape[i];
+        in_view->strides[in_view->ndim++] = steps[i];
         if (kept) {
-            made->shape[made->ndim] = shape[i];
-            made->strides[made->ndim++] = out_steps[i];
+            out_view->shape[out_view->ndim] = shape[i];
+            out_view->strides[out_view->ndim++] = out_steps[i];
         }
     }
     return size;
@@ -177,9 +177,9 @@ void view_as_outer_n_inner(struct call *call, struct reduction *reduction)
     const bool indices = reduction->args.op == REDUCE_ARGMIN || reduction->args.op == REDUCE_ARGMAX;
     const bool *reduced = reduction->reduced;
     const struct layout *in = &call->in[0].layout;
-    const struct extent one = {.outer = layout_size(in), .n = 1, .inner = 1}; /* no reduced axes */
+    const struct extent unreduced = {.outer = layout_size(in), .n = 1, .inner = 1}; /* no reduced axes */
     struct extent *extent = &reduction->extent;
-    struct layout out = {.ndim = in->ndim}, lies;
+    struct layout out = {.ndim = in->ndim}, permuted;
     int order[NPY_MAXDIMS], begin, end;
 
     for (int i = 0, at = 0; i < in->ndim; i++)
@@ -187,14 +187,15 @@ void view_as_outer_n_inner(struct call *call, struct reduction *reduction)
             out.strides[i] = call->out.layout.strides[at++];
     choose_axis_order(call, reduced, indices, order);
     find_groups(in, order, reduced, &begin, &end);
-    lies = layout_permuted(in, order);
-    if (call->kernel.automatic && begin == in->ndim && one.outer <= 2 * MAX_SHORT_ROWS &&
-        !prefers_registers(&one, &reduction->args) && layout_is_contiguous(&lies, dtype_bytes(call->in[0].dtype)))
+    permuted = layout_permuted(in, order);
+    if (call->kernel.automatic && begin == in->ndim && unreduced.outer <= 2 * MAX_SHORT_ROWS &&
+        !prefers_registers(&unreduced, &reduction->args) &&
+        layout_is_contiguous(&permuted, dtype_bytes(call->in[0].dtype)))
         begin = end = 0; /* no reduced axes: columns of one element */
-    call->as[0].ndim = call->made.ndim = 0;
+    call->in_view[0].ndim = call->out_view.ndim = 0;
     extent->outer = append_group(call, &out, order, begin, true);
-    reduction->outer_ndim = call->as[0].ndim;
+    reduction->outer_ndim = call->in_view[0].ndim;
     extent->n = append_group(call, &out, order + begin, end - begin, false);
-    reduction->reduced_ndim = call->as[0].ndim - reduction->outer_ndim;
+    reduction->reduced_ndim = call->in_view[0].ndim - reduction->outer_ndim;
     extent->inner = append_group(call, &out, order + end, in->ndim - end, true);
 }

@@ -14,7 +14,7 @@ void partition_reduce(struct call *call, struct reduction *reduction)
 {
     enum { MIN_SEGMENT = 1024 };
     struct extent *extent = &reduction->extent;
-    const struct layout *as = &call->as[0];
+    const struct layout *in_view = &call->in_view[0];
     const npy_intp element = dtype_bytes(call->in[0].dtype), row = extent->n * extent->inner * element;
     const npy_intp bytes = extent->outer * row, part = call_part_bytes(call, bytes);
     const struct reduce_work *work = &reduction->args.work;
@@ -27,22 +27,22 @@ void partition_reduce(struct call *call, struct reduction *reduction)
     if (reduction->outer_ndim) {
         const int loop = row > part ? 0 : 1;
 
-        partitions[loop] = (struct partition){as->shape[outer], 1, {outer, -1}, 0};
-        partitions[loop].step = step_of(part, bytes / as->shape[outer], 1);
-        reduction->along[loop] = OUTER_AXIS;
+        partitions[loop] = (struct partition){in_view->shape[outer], 1, {outer, -1}, 0};
+        partitions[loop].step = choose_part_step(part, bytes / in_view->shape[outer], 1);
+        reduction->loop_axis[loop] = OUTER_AXIS;
     }
     if (row <= part)
         return;
     if (block && reduction->reduced_ndim == 1 && extent->inner * element * block <= part) {
-        partitions[1] =
-            (struct partition){as->shape[n], step_of(part, extent->inner * element, block), {n, -1}, -1};
-        reduction->along[1] = REDUCED_AXIS;
-    } else if (inner < as->ndim && work->fold <= 1) {
-        partitions[1] = (struct partition){as->shape[inner], 1, {inner, -1}, reduction->outer_ndim};
-        partitions[1].step = step_of(part, row / as->shape[inner], 1);
-        if (partitions[1].step * (extent->inner / as->shape[inner]) * element < MIN_SEGMENT)
+        partitions[1] = (struct partition){
+            in_view->shape[n], choose_part_step(part, extent->inner * element, block), {n, -1}, -1};
+        reduction->loop_axis[1] = REDUCED_AXIS;
+    } else if (inner < in_view->ndim && work->fold <= 1) {
+        partitions[1] = (struct partition){in_view->shape[inner], 1, {inner, -1}, reduction->outer_ndim};
+        partitions[1].step = choose_part_step(part, row / in_view->shape[inner], 1);
+        if (partitions[1].step * (extent->inner / in_view->shape[inner]) * element < MIN_SEGMENT)
             partitions[1].step = MIN_SEGMENT / element;
-        reduction->along[1] = INNER_AXIS;
+        reduction->loop_axis[1] = INNER_AXIS;
     }
 }
 
@@ -52,8 +52,8 @@ static void allocate_counters(struct call *call, struct reduction *reduction, in
     const struct device_type *type = call->device->type;
     const size_t bytes = (size_t)counters * sizeof(unsigned);
 
-    if (reduction->along[1] != REDUCED_AXIS && type->zeros && !is_dry_run())
-        reduction->args.work.counters = type->zeros(call->device, bytes, call->stream);
+    if (reduction->loop_axis[1] != REDUCED_AXIS && type->zeroed_workspace && !is_dry_run())
+        reduction->args.work.counters = type->zeroed_workspace(call->device, bytes, call->stream);
     reduction->counters = reduction->args.work.counters ? 0 : counters;
     reduction->states = states;
     call->scratch_bytes = states + (reduction->counters ? bytes : 0);
@@ -69,11 +69,11 @@ static void allocate_workspace(struct call *call, struct reduction *reduction)
     const int64_t rows = reduction->extent.outer * ceil_div(reduction->extent.inner, width);
     const int words_per_state = state_fits_word(&reduction->args) ? 1 : REDUCE_MAX_STATE_WORDS;
     const size_t words = (size_t)(rows * work->splits * words_per_state) * REDUCE_FLAGGED_WORD_BYTES;
-    const bool in_one_launch = reduction->along[1] != REDUCED_AXIS && type->zeros && !is_dry_run();
+    const bool in_one_launch = reduction->loop_axis[1] != REDUCED_AXIS && type->zeroed_workspace && !is_dry_run();
 
     if (in_one_launch && call->kernel.row->index == ROW_reduce_rows &&
         (state_fits_word(&reduction->args) || fills_all_multiprocessors(call->device, rows * work->splits)))
-        work->flagged_partials = type->zeros(call->device, words, call->stream);
+        work->flagged_partials = type->zeroed_workspace(call->device, words, call->stream);
     work->words_per_state = (unsigned char)words_per_state;
     if (!work->flagged_partials)
         allocate_counters(call, reduction, rows, (size_t)(rows * width * work->splits) * REDUCE_MAX_STATE_BYTES);
@@ -86,7 +86,7 @@ void set_scratch_bytes(struct call *call, struct reduction *reduction)
     int64_t rows = reduction->extent.outer * reduction->extent.inner;
 
     for (int loop = 0; loop < 2; loop++)
-        if ((reduction->along[loop] == OUTER_AXIS || reduction->along[loop] == INNER_AXIS) &&
+        if ((reduction->loop_axis[loop] == OUTER_AXIS || reduction->loop_axis[loop] == INNER_AXIS) &&
             partitions[loop].step < partitions[loop].length)
             rows = rows / partitions[loop].length * partitions[loop].step;
     args.outer = rows;
@@ -99,27 +99,27 @@ void set_scratch_bytes(struct call *call, struct reduction *reduction)
         allocate_workspace(call, reduction);
 }
 
-/* Counters in the call's own scratch, if the device cannot provide them: because a call in parts has several
- * launches that share them. */
+/* Counters in the call's own scratch, if the device cannot provide them: a call in parts has several launches that
+ * share them. */
 static bool zero_scratch_counters(struct call *part, const struct reduction *reduction, struct reduce_args *args)
 {
-    unsigned *own = (unsigned *)((char *)part->scratch + reduction->states);
+    unsigned *counters = (unsigned *)((char *)part->scratch + reduction->states);
 
     if (!reduction->counters)
         return true;
-    args->work.counters = own;
-    if (part->note)
-        part->note->launches++; /* not cacheable: another call's counters would have to be zeroed */
+    args->work.counters = counters;
+    if (part->record)
+        part->record->launches++; /* not cacheable: another call's counters would have to be zeroed */
     return args->first > 0 ||
-           part->device->type->fill(part->device, own, 0, (size_t)reduction->counters * sizeof *own, part->stream,
-                                    &part->failure);
+           part->device->type->fill(part->device, counters, 0, (size_t)reduction->counters * sizeof *counters,
+                                    part->stream, &part->failure);
 }
 
 /* The strides of a part. */
 static void set_strides(const struct call *part, const struct reduction *reduction, struct reduce_args *args)
 {
     const int n = reduction->outer_ndim, inner = n + reduction->reduced_ndim, element = dtype_bytes(args->dtype);
-    const npy_intp *strides = part->as[0].strides;
+    const npy_intp *strides = part->in_view[0].strides;
     struct reduce_work *work = &args->work;
 
     work->outer_stride = n ? strides[n - 1] / element : args->count * args->inner;
@@ -137,10 +137,10 @@ bool launch_reduce_part(struct call *part, void *context)
     args.n = args.count = reduction->extent.n;
     args.inner = reduction->extent.inner;
     for (int loop = 0; loop < 2; loop++)
-        if (reduction->along[loop] != NOTHING)
-            *sizes[reduction->along[loop]] =
-                *sizes[reduction->along[loop]] / part->partitions[loop].length * part->part_length[loop];
-    args.first = reduction->along[1] == REDUCED_AXIS ? part->at[1] : 0;
+        if (reduction->loop_axis[loop] != NO_AXIS)
+            *sizes[reduction->loop_axis[loop]] =
+                *sizes[reduction->loop_axis[loop]] / part->partitions[loop].length * part->part_length[loop];
+    args.first = reduction->loop_axis[1] == REDUCED_AXIS ? part->part_begin[1] : 0;
     args.block_size = part->kernel.size;
     args.multiprocessors = part->device->multiprocessors;
     args.x = part->memory[0];

@@ -99,7 +99,7 @@ void choose_kernel(struct call *call, const struct extent *extent, struct reduce
     if (choice->automatic && needs_initial_first(args))
         kernel = ROW_reduce_rowwise;
     else if (choice->automatic && extent->inner == 1)
-        kernel = choose_row_kernel(extent, args, layout_is_contiguous(&call->as[0], element));
+        kernel = choose_row_kernel(extent, args, layout_is_contiguous(&call->in_view[0], element));
     else if (choice->automatic)
         kernel =
             prefers_small_columns(device, extent, args, vector) ? ROW_reduce_small_columns : ROW_reduce_columns;
@@ -129,7 +129,7 @@ bool check_reduce_kernel(const struct call *call, const struct reduction *reduct
 {
     const struct kernel_row *row = call->kernel.row;
 
-    if (row->role == RUNG && (!reduction->folds || reduction->args.op == REDUCE_ANY)) {
+    if (row->role == RUNG && (!reduction->accepts_initial || reduction->args.op == REDUCE_ANY)) {
         PyErr_Format(PyExc_ValueError,
                      "kernel: '%s' computes sum, prod, min and max; expected kernel=None for '%s'", row->name,
                      reduction->op);

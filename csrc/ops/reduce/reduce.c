@@ -65,7 +65,7 @@ static bool read_reduce_initial(PyObject *object, struct reduction *reduction)
             (args->op == REDUCE_SUM || args->op == REDUCE_MEAN) && args->accumulator & (FLOATING | COMPLEX);
         return true;
     }
-    if (!reduction->folds)
+    if (!reduction->accepts_initial)
         return read_none(object, "initial", reduction->op);
     reduction->initial = read_initial(object, args->result, &args->initial);
     args->has_initial = true;
@@ -79,7 +79,7 @@ static bool read_op(PyObject *object, struct reduction *reduction)
     if (!read_reduce_op(object, &reduction->args.op))
         return false;
     reduction->op = PyUnicode_AsUTF8(object);
-    reduction->folds = *op == REDUCE_SUM || *op == REDUCE_PROD || *op == REDUCE_MIN || *op == REDUCE_MAX;
+    reduction->accepts_initial = *op == REDUCE_SUM || *op == REDUCE_PROD || *op == REDUCE_MIN || *op == REDUCE_MAX;
     return reduction->op != NULL;
 }
 
@@ -172,16 +172,16 @@ static bool read_reduce_out(const struct module_state *state, struct call *call,
                             const struct reduction *reduction)
 {
     const enum dtype result = reduction->args.result;
-    const bool one = args[R_OUT] == Py_None && !call_has_host_operands(call) && call->kernel.automatic &&
-                     !call->stream && !(result & COMPLEX) && !stream_is_entered();
+    const bool single_number = args[R_OUT] == Py_None && !call_has_host_operands(call) && call->kernel.automatic &&
+                               !call->stream && !(result & COMPLEX) && !stream_is_entered();
     PyArray_Descr *descr = NULL;
     struct array *array = NULL;
     bool ok;
 
-    for (int i = 0; one && i < reduction->ndim; i++)
+    for (int i = 0; single_number && i < reduction->ndim; i++)
         if (reduction->shape[i] != 1)
             return call_read_out(state, call, Py_None, result, reduction->ndim, reduction->shape, args[R_STREAM]);
-    if (!one)
+    if (!single_number)
         return call_read_out(state, call, args[R_OUT], result, reduction->ndim, reduction->shape, args[R_STREAM]);
     descr = dtype_descr_as(result, call->type_num);
     array = descr ? array_new_in_result_slot(state, call->device, descr, reduction->ndim, reduction->shape) : NULL;
@@ -194,34 +194,34 @@ static bool read_reduce_out(const struct module_state *state, struct call *call,
     return ok;
 }
 
-static PyObject *reduce(const struct module_state *state, PyObject *const *args, struct launch_record *note,
+static PyObject *reduce(const struct module_state *state, PyObject *const *args, struct launch_record *record,
                         size_t *scratch_bytes)
 {
-    struct call call = {.inputs = 1, .note = note};
+    struct call call = {.inputs = 1, .record = record};
     struct reduction reduction = {0};
-    struct reduce_args *of = &reduction.args;
+    struct reduce_args *reduce_args = &reduction.args;
     PyObject *result = NULL, *value = NULL;
-    bool own_out;
+    bool out_given;
 
-    own_out = args[R_OUT] != Py_None;
+    out_given = args[R_OUT] != Py_None;
     if (!read_reduction(state, args, &call, &reduction) || !warn_degrees_of_freedom(&reduction) ||
-        !read_reduce_out(state, &call, args, &reduction) || !check_index_dtype(&call, of)) {
+        !read_reduce_out(state, &call, args, &reduction) || !check_index_dtype(&call, reduce_args)) {
         call_fail(&call);
     } else if (reduction.extent.n == 0) {
         value = reduce_empty(&reduction);
-        result = call_run_fill(state, &call, value, own_out);
+        result = call_run_fill(state, &call, value, out_given);
     } else {
         if (call.out.size) {
             view_as_outer_n_inner(&call, &reduction);
-            choose_kernel(&call, &reduction.extent, of);
-            call.accepts_layout = call.kernel.row->traits & WORK_SPLIT ? accepts_part : NULL;
+            choose_kernel(&call, &reduction.extent, reduce_args);
+            call.accepts_layout = call.kernel.row->traits & WORK_SPLIT ? accepts_part_layout : NULL;
             call.accepts_context = &reduction;
             partition_reduce(&call, &reduction);
             call_cancel_slow_partition(&call);
             set_scratch_bytes(&call, &reduction);
         }
         *scratch_bytes = call.scratch_bytes;
-        result = call_run(state, &call, launch_reduce_part, &reduction, own_out);
+        result = call_run(state, &call, launch_reduce_part, &reduction, out_given);
     }
     Py_XDECREF(value);
     Py_XDECREF(reduction.initial);
@@ -255,18 +255,18 @@ static unsigned encode_reduce_options(PyObject *const *args)
 PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     const struct module_state *state = state_of(module);
-    struct launch_record note = {.launches = 0};
+    struct launch_record record = {.launches = 0};
     size_t scratch_bytes = 0;
     PyObject *result;
 
     if (!read_count("reduce", count, R_STREAM + 1))
         return NULL;
-    const unsigned what = encode_reduce_options(args);
+    const unsigned options = encode_reduce_options(args);
     PyObject *const operands[] = {args[R_X], args[R_OUT] == Py_None ? NULL : args[R_OUT]};
-    if (what && launch_cache_run(state, what, operands, 2, &result))
+    if (options && launch_cache_run(state, options, operands, 2, &result))
         return result;
-    result = reduce(state, args, what ? &note : NULL, &scratch_bytes);
-    if (what && result)
-        launch_cache_store(state, what, operands, 2, &note, scratch_bytes, result);
+    result = reduce(state, args, options ? &record : NULL, &scratch_bytes);
+    if (options && result)
+        launch_cache_store(state, options, operands, 2, &record, scratch_bytes, result);
     return result;
 }

@@ -18,7 +18,7 @@ struct extent {
 /* A reduction's arguments. */
 struct reduction {
     const char *op;
-    bool folds; /* it accepts `initial` */
+    bool accepts_initial; /* sum, prod, min or max */
     struct reduce_args args;
     size_t states; /* bytes of partial results in the scratch; the counters follow */
     int64_t counters;
@@ -27,8 +27,8 @@ struct reduction {
     int ndim; /* of the result */
     npy_intp shape[NPY_MAXDIMS];
     struct extent extent;
-    int outer_ndim, reduced_ndim;                                    /* of `as` */
-    enum { NOTHING, OUTER_AXIS, REDUCED_AXIS, INNER_AXIS } along[2]; /* the dimension of each loop over parts */
+    int outer_ndim, reduced_ndim;                                        /* of `in_view` */
+    enum { NO_AXIS, OUTER_AXIS, REDUCED_AXIS, INNER_AXIS } loop_axis[2]; /* of each loop over parts */
 };
 
 bool read_reduce_op(PyObject *, enum reduce_op *);
@@ -87,16 +87,15 @@ void choose_column_split(const struct device *device, const struct extent *exten
                          int vector, struct reduce_work *work);
 
 /* The same for a part on the device, whose dimensions are those of the groups. */
-bool accepts_part(const struct layout *there, const void *context);
+bool accepts_part_layout(const struct layout *device_layout, const void *context);
 
 /* Views x as (outer, n, inner), and out as (outer, inner). */
 void view_as_outer_n_inner(struct call *call, struct reduction *reduction);
 
 /* The loops of a reduction that is done in parts. If a row is not too large, the parts are sets of rows. A larger
  * row is itself divided: along inner, some columns at a time, if these are wide enough; otherwise along n, in
- * multiples of the work split's chunk, so that the partial results are those of a single
- * launch. Folded rows are not divided along inner.
- */
+ * multiples of the work split's chunk, so that the partial results are those of a single launch. Folded rows are
+ * not divided along inner. */
 void partition_reduce(struct call *call, struct reduction *reduction);
 
 /* The bytes of scratch for the largest part. */

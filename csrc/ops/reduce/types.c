@@ -46,8 +46,7 @@ static enum dtype real_dtype(enum dtype dtype)
 }
 
 /* The accumulator of a sum. kernel=None adds in double precision: the error is half an ulp plus n * 2^-53 of the
- * sum of |x|. Rungs add in single precision if x has no
- * more, as their textbooks do. */
+ * sum of |x|. Rungs add in single precision if x has no more, like textbook reductions. */
 static enum dtype sum_accumulator_dtype(enum dtype dtype, bool widest)
 {
     if (dtype & UNSIGNED)
@@ -59,28 +58,29 @@ static enum dtype sum_accumulator_dtype(enum dtype dtype, bool widest)
     return widest || dtype == FLOAT64 ? FLOAT64 : FLOAT32;
 }
 
-/* The dtypes of sum, prod and mean; `asked` is 0 or the dtype that elements are cast to first. */
-static void choose_sum_dtypes(struct call *call, enum dtype asked, struct reduce_args *args)
+/* The dtypes of sum, prod and mean; `requested` is 0 or the dtype that elements are cast to first. */
+static void choose_sum_dtypes(struct call *call, enum dtype requested, struct reduce_args *args)
 {
     const enum dtype in = call->in[0].dtype, integers = BOOL | SIGNED | UNSIGNED;
     const bool widest = call->kernel.row->role != RUNG;
     const bool as_accumulated =
-        widest && ((in & FLOATING && asked == FLOAT64) || (in & COMPLEX && asked == COMPLEX128));
+        widest && ((in & FLOATING && requested == FLOAT64) || (in & COMPLEX && requested == COMPLEX128));
 
-    if (asked == BOOL && args->op == REDUCE_SUM) { /* the sum of bools is their "or" */
+    if (requested == BOOL && args->op == REDUCE_SUM) { /* the sum of bools is their "or" */
         args->op = REDUCE_ANY;
         args->result = BOOL;
         return;
     }
-    if (args->op == REDUCE_MEAN && in & integers && (!asked || asked == FLOAT64)) {
+    if (args->op == REDUCE_MEAN && in & integers && (!requested || requested == FLOAT64)) {
         args->accumulator = args->result = FLOAT64;
         return;
     }
-    if (asked && !as_accumulated && !(in & integers && asked & (SIGNED | UNSIGNED) && args->op != REDUCE_MEAN))
+    if (requested && !as_accumulated &&
+        !(in & integers && requested & (SIGNED | UNSIGNED) && args->op != REDUCE_MEAN))
         /* wrapping at the end is the same as wrapping at each step */
-        call->dtype[0] = asked;
+        call->dtype[0] = requested;
     args->accumulator = sum_accumulator_dtype(call->dtype[0], widest);
-    args->result = asked ? asked : in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in;
+    args->result = requested ? requested : in & (BOOL | SIGNED) ? INT64 : in & UNSIGNED ? UINT64 : in;
 }
 
 PyArray_Descr *get_out_descr(const struct module_state *state, PyObject *out)
@@ -114,16 +114,16 @@ static enum dtype dtype_with_out(const struct operand *x, PyArray_Descr *out)
 }
 
 /* NumPy adds up a mean in the requested dtype, and divides in out's. */
-static bool divides_in_out_dtype(enum dtype asked, const PyArray_Descr *out)
+static bool divides_in_out_dtype(enum dtype requested, const PyArray_Descr *out)
 {
-    return asked & (BOOL | SIGNED | UNSIGNED) && out && dtype_of(out) & (FLOATING | COMPLEX);
+    return requested & (BOOL | SIGNED | UNSIGNED) && out && dtype_of(out) & (FLOATING | COMPLEX);
 }
 
 bool choose_reduce_dtypes(struct call *call, const char *op, PyObject *dtype, PyArray_Descr *out,
                           struct reduce_args *args)
 {
     static const unsigned variance = FLOATING | COMPLEX;
-    enum dtype asked = 0, with_out;
+    enum dtype requested = 0, with_out;
     int unused;
 
     call->type_num = call->in[0].descr->type_num;
@@ -132,33 +132,35 @@ bool choose_reduce_dtypes(struct call *call, const char *op, PyObject *dtype, Py
     case REDUCE_PROD:
     case REDUCE_MEAN:
         if (args->op != REDUCE_MEAN || call->in[0].dtype & variance)
-            asked = dtype_with_out(&call->in[0], out); /* as NumPy does, which adds up in out's dtype */
+            requested = dtype_with_out(&call->in[0], out); /* as NumPy does, which adds up in out's dtype */
         if (!(call->in[0].dtype & COMPLEX))
-            asked = real_dtype(asked);
-        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked, &call->type_num))
+            requested = real_dtype(requested);
+        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &requested, &call->type_num))
             return false;
-        choose_sum_dtypes(call, asked, args);
-        if (args->op == REDUCE_MEAN && divides_in_out_dtype(asked, out))
+        choose_sum_dtypes(call, requested, args);
+        if (args->op == REDUCE_MEAN && divides_in_out_dtype(requested, out))
             args->result = FLOAT64;
         break;
     case REDUCE_VAR:
     case REDUCE_STD:
-        if (!read_dtype(dtype, variance, &asked, &unused))
+        if (!read_dtype(dtype, variance, &requested, &unused))
             return false;
-        if (asked && !(asked == FLOAT64 && call->in[0].dtype & ~variance))
-            call->dtype[0] = asked;
-        args->result = asked ? asked : call->in[0].dtype & ~variance ? FLOAT64 : real_dtype(call->in[0].dtype);
-        with_out = asked ? 0 : dtype_with_out(&call->in[0], out);
+        if (requested && !(requested == FLOAT64 && call->in[0].dtype & ~variance))
+            call->dtype[0] = requested;
+        args->result = requested                       ? requested
+                       : call->in[0].dtype & ~variance ? FLOAT64
+                                                       : real_dtype(call->in[0].dtype);
+        with_out = requested ? 0 : dtype_with_out(&call->in[0], out);
         if (with_out & FLOATING && args->result & FLOATING) /* it is computed in double anyway */
             args->result = with_out;
         break;
     case REDUCE_MIN:
     case REDUCE_MAX:
         if (args->has_initial) /* converted to out's dtype, not x's */
-            asked = dtype_with_out(&call->in[0], out) & call->kernel.row->dtypes;
-        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &asked, &call->type_num))
+            requested = dtype_with_out(&call->in[0], out) & call->kernel.row->dtypes;
+        if (PyErr_Occurred() || !read_dtype(dtype, EVERY, &requested, &call->type_num))
             return false;
-        call->dtype[0] = args->result = asked ? asked : call->in[0].dtype;
+        call->dtype[0] = args->result = requested ? requested : call->in[0].dtype;
         break;
     default:
         if (!read_none(dtype, "dtype", op))
@@ -169,5 +171,5 @@ bool choose_reduce_dtypes(struct call *call, const char *op, PyObject *dtype, Py
     args->dtype = call->dtype[0];
     if (!args->accumulator)
         args->accumulator = args->dtype;
-    return warn_complex(call->in[0].dtype, asked ? asked : call->in[0].dtype);
+    return warn_complex(call->in[0].dtype, requested ? requested : call->in[0].dtype);
 }

@@ -7,12 +7,12 @@
 #include "reduce.h"
 #include "thresholds.h"
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t min_int64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-static int64_t most(int64_t a, int64_t b)
+static int64_t max_int64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
@@ -29,14 +29,15 @@ static int64_t choose_splits(const struct device *device, int64_t rows, int64_t 
 {
     const int64_t few = ceil_div(few_blocks * device->multiprocessors, rows);
     const int64_t many = many_blocks * device->multiprocessors / rows;
-    int64_t splits = most(least(bytes / MIN_CHUNK, least(few, WARP)), least(bytes / MIN_FEW_BLOCKS_CHUNK, few));
+    int64_t splits = max_int64(min_int64(bytes / MIN_CHUNK, min_int64(few, WARP)),
+                               min_int64(bytes / MIN_FEW_BLOCKS_CHUNK, few));
 
     if (bytes <= MAX_UNSPLIT_BYTES)
         return 1;
-    splits = most(splits, least(bytes / MIN_MANY_BLOCKS_CHUNK, many));
+    splits = max_int64(splits, min_int64(bytes / MIN_MANY_BLOCKS_CHUNK, many));
     if (many > 1)
-        splits = most(splits, bytes / MAX_CHUNK);
-    return most(1, least(splits, MAX_SPLITS));
+        splits = max_int64(splits, bytes / MAX_CHUNK);
+    return max_int64(1, min_int64(splits, MAX_SPLITS));
 }
 
 /* The share of `bytes` bytes that should stay in L2 for the next read: all if they fit, otherwise what leaves
@@ -64,9 +65,10 @@ static void assign_short_rows(const struct device *device, int64_t rows, int64_t
 {
     const int64_t share = ceil_div(rows, FEW_BLOCKS * device->multiprocessors);
 
-    work->group = next_power_of_two(least(32, ceil_div(bytes, SHORT_ROW_BYTES_PER_THREAD)));
+    work->group = next_power_of_two(min_int64(32, ceil_div(bytes, SHORT_ROW_BYTES_PER_THREAD)));
     work->short_rows_per_block =
-        (int)least(ceil_div(share, per_vector), REDUCE_SHORT_ROWS_SMEM_BYTES / bytes / per_vector) * per_vector;
+        (int)min_int64(ceil_div(share, per_vector), REDUCE_SHORT_ROWS_SMEM_BYTES / bytes / per_vector) *
+        per_vector;
 }
 
 bool state_fits_word(const struct reduce_args *args)
@@ -199,7 +201,7 @@ static void split_rows(const struct device *device, const struct extent *extent,
             blocks, slots;
 
     if (rows == 1)
-        splits = most(splits, balanced_splits(device, args, bytes));
+        splits = max_int64(splits, balanced_splits(device, args, bytes));
     work->group = REDUCE_BLOCK;
     work->chunk = ceil_div(ceil_div(extent->n, per_vector), splits);
     work->chunk = ceil_div(work->chunk, CACHE_LINE_VECTORS) * CACHE_LINE_VECTORS * per_vector;
@@ -231,7 +233,7 @@ void choose_row_split(const struct device *device, const struct extent *extent, 
                   (extent->n % per_vector && per_vector * bytes <= REDUCE_SHORT_ROWS_SMEM_BYTES)))) {
         assign_short_rows(device, rows, bytes, per_vector, work);
     } else if (many && vectors <= MAX_WARP_ROW_VECTORS) {
-        work->group = (int)most(MIN_ROW_THREADS, per_vector);
+        work->group = (int)max_int64(MIN_ROW_THREADS, per_vector);
         while (work->group < 32 && (vectors > work->group * MAX_THREAD_VECTORS ||
                                     rows * work->group < MIN_SM_THREADS * device->multiprocessors))
             work->group *= 2;
@@ -239,7 +241,7 @@ void choose_row_split(const struct device *device, const struct extent *extent, 
     } else if (prefers_warp_per_row(device, args, rows, vectors)) {
         work->group = WARP;
     } else if (vectors <= MAX_SHORT_ROW_VECTORS) {
-        work->group = next_power_of_two(most(vectors, per_vector));
+        work->group = next_power_of_two(max_int64(vectors, per_vector));
     } else if (vectors <= MAX_FEW_ROWS_WARP_VECTORS && rows >= device->multiprocessors) {
         work->group = 32;
     } else {
@@ -265,12 +267,13 @@ static int64_t gcd(int64_t a, int64_t b)
 
 /* The number of chunks into which rows of small columns are split, with tiles of one load's width; 1, and the tile
  * unchanged, if there are enough blocks or too few rows. */
-static int64_t split_small_columns(const struct extent *extent, int64_t room, int64_t *lanes, int64_t *height)
+static int64_t split_small_columns(const struct extent *extent, int64_t max_blocks, int64_t *lanes,
+                                   int64_t *height)
 {
-    const int64_t wide = least(extent->inner, extent->inner < MIN_SPLIT_WIDE_COLUMNS ? NARROW_TILE_COLUMNS
-                                                                                     : 2 * NARROW_TILE_COLUMNS);
+    const int64_t wide = min_int64(
+        extent->inner, extent->inner < MIN_SPLIT_WIDE_COLUMNS ? NARROW_TILE_COLUMNS : 2 * NARROW_TILE_COLUMNS);
     const int64_t units = extent->outer * ceil_div(extent->inner, wide), deep = REDUCE_BLOCK / wide;
-    const int64_t splits = least(room / units, extent->n / (deep * MIN_SPLIT_THREAD_ROWS));
+    const int64_t splits = min_int64(max_blocks / units, extent->n / (deep * MIN_SPLIT_THREAD_ROWS));
 
     if (splits <= 1)
         return 1;
@@ -284,10 +287,10 @@ void choose_small_column_split(const struct device *device, const struct extent 
 {
     const int element = dtype_bytes(args->dtype);
     const int64_t n = extent->n, inner = extent->inner, columns = extent->outer * inner;
-    const int64_t narrow = least(NARROW_TILE_COLUMNS, inner), narrowest = inner > 2 * WARP ? 2 : 1;
+    const int64_t narrow = min_int64(NARROW_TILE_COLUMNS, inner), narrowest = inner > 2 * WARP ? 2 : 1;
     const int64_t sms = device->multiprocessors,
                   round = element > WORD_BYTES ? BYTES_IN_FLIGHT / element : ROWS_IN_FLIGHT;
-    const int64_t room =
+    const int64_t max_blocks =
         sms *
         (needs_index_or_variance_state(args->op) || args->dtype & COMPLEX ? RESIDENT_BLOCKS - 1 : RESIDENT_BLOCKS);
     int64_t height = 1, splits = 1, threads, lanes, tiles;
@@ -295,22 +298,23 @@ void choose_small_column_split(const struct device *device, const struct extent 
     while (2 * height * MIN_SMALL_COLUMN_ROWS <= n && height < REDUCE_BLOCK)
         height *= 2;
     threads = columns * height / sms * (height < MIN_FULL_BLOCK_THREADS_Y ? 1 : RESIDENT_BLOCKS);
-    threads = most(MIN_BLOCK_THREADS, most(height, next_power_of_two(least(threads, REDUCE_BLOCK))));
-    lanes = most(next_power_of_two(least(ceil_div(columns, sms), threads)), threads / height);
+    threads = max_int64(MIN_BLOCK_THREADS, max_int64(height, next_power_of_two(min_int64(threads, REDUCE_BLOCK))));
+    lanes = max_int64(next_power_of_two(min_int64(ceil_div(columns, sms), threads)), threads / height);
     while (lanes < narrowest || (lanes < narrow && columns * n / lanes > MAX_SCATTERED_ELEMENTS))
         lanes *= 2;
-    while (lanes > narrow && n * lanes > MAX_ROUNDS * round * threads && ceil_div(columns, lanes / 2) <= room)
+    while (lanes > narrow && n * lanes > MAX_ROUNDS * round * threads &&
+           ceil_div(columns, lanes / 2) <= max_blocks)
         lanes /= 2;
     height = threads / lanes;
     if (n > MAX_UNSPLIT_ROUNDS * round * height || n * narrow > MAX_TILE_ELEMENTS)
-        splits = split_small_columns(extent, room, &lanes, &height);
-    height = most(height, least(ceil_div(WARP, inner), n / MIN_FOLDED_THREAD_ROWS));
+        splits = split_small_columns(extent, max_blocks, &lanes, &height);
+    height = max_int64(height, min_int64(ceil_div(WARP, inner), n / MIN_FOLDED_THREAD_ROWS));
     tiles = ceil_div(inner, lanes);
     if (tiles == 1)
         lanes = inner;
     else /* all tiles equally wide, in whole warps */
-        lanes = least(lanes, ceil_div(ceil_div(inner, tiles), WARP) * WARP);
-    splits = most(splits, ceil_div(n, height * REDUCE_MAX_ROWS_PER_THREAD));
+        lanes = min_int64(lanes, ceil_div(ceil_div(inner, tiles), WARP) * WARP);
+    splits = max_int64(splits, ceil_div(n, height * REDUCE_MAX_ROWS_PER_THREAD));
     work->vector = work->fold = 1;
     work->lanes = (int)lanes;
     work->height = (int)height;
@@ -344,11 +348,11 @@ static void assign_column_tiles(const struct device *device, const struct extent
     }
     work->fold = (int)fold;
     work->lanes = (int)lanes;
-    work->height = (int)most(1, least(REDUCE_BLOCK / lanes, rows / MIN_THREAD_ROWS));
+    work->height = (int)max_int64(1, min_int64(REDUCE_BLOCK / lanes, rows / MIN_THREAD_ROWS));
     if (REDUCE_BLOCK / (work->lanes * work->height) == 1)
-        splits = most(choose_splits(device, extent->outer * tiles, rows * lanes * vector * element, FEW_BLOCKS,
-                                    MAX_COLUMN_BLOCKS),
-                      ceil_div(rows, (int64_t)work->height * REDUCE_MAX_ROWS_PER_THREAD));
+        splits = max_int64(choose_splits(device, extent->outer * tiles, rows * lanes * vector * element,
+                                         FEW_BLOCKS, MAX_COLUMN_BLOCKS),
+                           ceil_div(rows, (int64_t)work->height * REDUCE_MAX_ROWS_PER_THREAD));
     if (splits == 1) /* rounded up to whole folds */
         work->chunk = ceil_div(extent->n, fold) * fold;
     else

@@ -22,7 +22,7 @@ static void remove_axis(struct axes *axes, int d)
 }
 
 /* The axis with contiguous elements; -1 if there is none. */
-static int side_by_side(const struct axes *axes, const npy_intp *steps, int element)
+static int contiguous_axis(const struct axes *axes, const npy_intp *steps, int element)
 {
     for (int d = axes->ndim - 1; d >= 0; d--)
         if (steps[d] == element)
@@ -30,27 +30,27 @@ static int side_by_side(const struct axes *axes, const npy_intp *steps, int elem
     return -1;
 }
 
-int widen(struct axes *axes, int element, uintptr_t x, uintptr_t out)
+int widen_elements(struct axes *axes, int element, uintptr_t x, uintptr_t out)
 {
     enum { WIDEST = 16 };
-    const int run = side_by_side(axes, axes->out, element);
+    const int axis = contiguous_axis(axes, axes->out, element);
     npy_intp bytes, any = (npy_intp)(x | out);
 
-    if (run < 0 || axes->ndim < 2 || axes->x[run] != element || axes->shape[run] > WIDEST / element)
+    if (axis < 0 || axes->ndim < 2 || axes->x[axis] != element || axes->shape[axis] > WIDEST / element)
         return element;
-    bytes = axes->shape[run] * element;
+    bytes = axes->shape[axis] * element;
     for (int d = 0; d < axes->ndim; d++)
-        if (d != run)
+        if (d != axis)
             any |= axes->x[d] | axes->out[d];
     if ((bytes & (bytes - 1)) != 0 || any % bytes != 0)
         return element;
-    remove_axis(axes, run);
+    remove_axis(axes, axis);
     return (int)bytes;
 }
 
 bool view_as_matrices(struct axes axes, int element, struct transpose_args *args)
 {
-    const int row = side_by_side(&axes, axes.out, element), column = side_by_side(&axes, axes.x, element);
+    const int row = contiguous_axis(&axes, axes.out, element), column = contiguous_axis(&axes, axes.x, element);
 
     args->element_size = element;
     args->batches = args->rows = args->columns = args->x_row_stride = args->out_row_stride = 1;
@@ -66,7 +66,7 @@ bool view_as_matrices(struct axes axes, int element, struct transpose_args *args
         args->out_row_stride = axes.out[column] / element;
         remove_axis(&axes, row);
     }
-    remove_axis(&axes, side_by_side(&axes, axes.x, element));
+    remove_axis(&axes, contiguous_axis(&axes, axes.x, element));
     if (axes.ndim > MAX_BATCH_DIMENSIONS)
         return false;
     args->batch_ndim = axes.ndim;
@@ -77,19 +77,19 @@ bool view_as_matrices(struct axes axes, int element, struct transpose_args *args
     return true;
 }
 
-struct axes axes_of(const struct layout *as, const struct layout *made)
+struct axes axes_of(const struct layout *in_view, const struct layout *out_view)
 {
-    struct axes axes = {.ndim = as->ndim};
-    const size_t bytes = (size_t)as->ndim * sizeof(npy_intp);
+    struct axes axes = {.ndim = in_view->ndim};
+    const size_t bytes = (size_t)in_view->ndim * sizeof(npy_intp);
 
-    memcpy(axes.shape, as->shape, bytes);
-    memcpy(axes.x, as->strides, bytes);
-    memcpy(axes.out, made->strides, bytes);
+    memcpy(axes.shape, in_view->shape, bytes);
+    memcpy(axes.x, in_view->strides, bytes);
+    memcpy(axes.out, out_view->strides, bytes);
     axes.ndim = merge_dimensions(axes.ndim, axes.shape, axes.x, axes.out);
     return axes;
 }
 
-/* Whether every row is 16-byte aligned: then any strides will do in place. */
+/* Whether every row is 16-byte aligned: then in_place takes any strides. */
 static bool out_rows_are_vector_aligned(const struct transpose_args *args, const void *array)
 {
     enum { VECTOR = 16 };
@@ -113,34 +113,36 @@ static bool fits_in_place(const struct transpose_args *args, const void *array)
                       (!args->batch_ndim || args->batch[0].x_stride == args->rows * args->columns)));
 }
 
-static bool accepts_whole_element_strides(const struct layout *there, const void *call)
+static bool accepts_whole_element_strides(const struct layout *device_layout, const void *call)
 {
-    return layout_strides_are_whole_elements(there, dtype_bytes(((const struct call *)call)->in[0].dtype));
+    return layout_strides_are_whole_elements(device_layout, dtype_bytes(((const struct call *)call)->in[0].dtype));
 }
 
 bool choose_layout(struct call *call, const int *axes)
 {
     const int element = dtype_bytes(call->in[0].dtype);
-    struct layout view = layout_permuted(&call->in[0].layout, axes), *as = &call->as[0], *made = &call->made;
+    struct layout view = layout_permuted(&call->in[0].layout, axes), *in_view = &call->in_view[0],
+                  *out_view = &call->out_view;
     struct transpose_args args;
 
     call->dtype[0] = call->in[0].dtype;
     if (call->kernel.row->role == CEILING)
         view = call->in[0].layout;
-    view.ndim = merge_dimensions(view.ndim, view.shape, view.strides, made->strides);
-    made->ndim = view.ndim;
-    memcpy(made->shape, view.shape, sizeof made->shape);
-    *as = view;
+    view.ndim = merge_dimensions(view.ndim, view.shape, view.strides, out_view->strides);
+    out_view->ndim = view.ndim;
+    memcpy(out_view->shape, view.shape, sizeof out_view->shape);
+    *in_view = view;
     if (call->kernel.row->role == CEILING)
         return true;
     call->strided_out = (call->kernel.automatic || call->kernel.row->traits & ANY_STRIDES) &&
-                        layout_strides_are_whole_elements(made, element) &&
-                        layout_strides_are_whole_elements(as, element) &&
-                        (view_as_matrices(axes_of(as, made), element, &args) || call->kernel.automatic);
+                        layout_strides_are_whole_elements(out_view, element) &&
+                        layout_strides_are_whole_elements(in_view, element) &&
+                        (view_as_matrices(axes_of(in_view, out_view), element, &args) || call->kernel.automatic);
     call->accepts_layout = call->strided_out ? accepts_whole_element_strides : NULL;
     call->accepts_context = call;
     call->in_place = call->strided_out && call->in[0].device && call->in[0].data == call->out.data &&
-                     view_as_matrices(axes_of(as, made), element, &args) && fits_in_place(&args, call->out.data) &&
+                     view_as_matrices(axes_of(in_view, out_view), element, &args) &&
+                     fits_in_place(&args, call->out.data) &&
                      (call->kernel.automatic || call->kernel.row->index == ROW_transpose_in_place);
     if (call->kernel.row->index == ROW_transpose_in_place && !call->in_place) {
         PyErr_SetString(PyExc_ValueError,
@@ -151,10 +153,10 @@ bool choose_layout(struct call *call, const int *axes)
     if (!call->strided_out && view.ndim > 1) { /* swap the last two, which the rung swaps back */
         const int last = view.ndim - 1;
 
-        as->shape[last] = view.shape[last - 1];
-        as->shape[last - 1] = view.shape[last];
-        as->strides[last] = view.strides[last - 1];
-        as->strides[last - 1] = view.strides[last];
+        in_view->shape[last] = view.shape[last - 1];
+        in_view->shape[last - 1] = view.shape[last];
+        in_view->strides[last] = view.strides[last - 1];
+        in_view->strides[last - 1] = view.strides[last];
     }
     return true;
 }

@@ -33,21 +33,21 @@ static bool launch_element_copy(struct call *part, const struct axes *axes, int 
 
 static bool launch_strided_transpose(struct call *part)
 {
-    struct layout made = part->made;
+    struct layout out_view = part->out_view;
     int element = dtype_bytes(part->in[0].dtype);
     npy_intp step = element;
     struct transpose_args args = {.x = part->memory[0], .out = part->out_memory};
     struct axes axes;
 
     if (part->out_memory != part->out.data) { /* a temporary of the call */
-        for (int d = made.ndim - 1; d >= 0; d--) {
-            made.strides[d] = step;
-            step *= made.shape[d];
+        for (int d = out_view.ndim - 1; d >= 0; d--) {
+            out_view.strides[d] = step;
+            step *= out_view.shape[d];
         }
     }
-    axes = axes_of(&part->as[0], &made);
+    axes = axes_of(&part->in_view[0], &out_view);
     if (part->kernel.automatic)
-        element = widen(&axes, element, (uintptr_t)args.x, (uintptr_t)args.out);
+        element = widen_elements(&axes, element, (uintptr_t)args.x, (uintptr_t)args.out);
     if (!view_as_matrices(axes, element, &args))
         return launch_element_copy(part, &axes, element);
     if (args.x == args.out)
@@ -58,12 +58,12 @@ static bool launch_strided_transpose(struct call *part)
 
 bool run_transpose(struct call *part, void *unused)
 {
-    const struct layout *as = &part->as[0];
+    const struct layout *in_view = &part->in_view[0];
     struct transpose_args args = {.x = part->memory[0],
                                   .out = part->out_memory,
                                   .batches = 1,
                                   .rows = 1,
-                                  .columns = layout_size(as),
+                                  .columns = layout_size(in_view),
                                   .element_size = dtype_bytes(part->in[0].dtype),
                                   .tile = part->kernel.size,
                                   .pad = part->kernel.pad};
@@ -71,10 +71,10 @@ bool run_transpose(struct call *part, void *unused)
     (void)unused;
     if (part->strided_out)
         return launch_strided_transpose(part);
-    if (as->ndim > 1 && part->kernel.row->role != CEILING) {
-        args.rows = as->shape[as->ndim - 2];
-        args.columns = as->shape[as->ndim - 1];
-        args.batches = layout_size(as) / (args.rows * args.columns);
+    if (in_view->ndim > 1 && part->kernel.row->role != CEILING) {
+        args.rows = in_view->shape[in_view->ndim - 2];
+        args.columns = in_view->shape[in_view->ndim - 1];
+        args.batches = layout_size(in_view) / (args.rows * args.columns);
     }
     args.x_row_stride = args.columns;
     args.out_row_stride = args.rows;
@@ -87,34 +87,35 @@ bool run_transpose(struct call *part, void *unused)
 
 void partition_transpose(struct call *call)
 {
-    enum { RUN = 1024 };
-    const struct layout *made = &call->made;
-    const int last = made->ndim - 1;
+    enum { MIN_SEGMENT = 1024 };
+    const struct layout *out_view = &call->out_view;
+    const int last = out_view->ndim - 1;
     const npy_intp element = dtype_bytes(call->in[0].dtype), bytes = call->in[0].size * element;
-    const npy_intp part = call_part_bytes(call, bytes), columns = last > 0 ? made->shape[last - 1] : 1;
-    const npy_intp rows = last > 0 ? made->shape[last] : 1, matrix = rows * columns * element;
+    const npy_intp part = call_part_bytes(call, bytes), columns = last > 0 ? out_view->shape[last - 1] : 1;
+    const npy_intp rows = last > 0 ? out_view->shape[last] : 1, matrix = rows * columns * element;
     struct partition *partitions = call->partitions;
 
-    if (bytes <= part || made->ndim == 0)
+    if (bytes <= part || out_view->ndim == 0)
         return;
-    if (call->kernel.row->role == CEILING || made->ndim == 1) {
-        partitions[1] = (struct partition){made->shape[0], step_of(part, bytes / made->shape[0], 1), {0, -1}, 0};
+    if (call->kernel.row->role == CEILING || out_view->ndim == 1) {
+        partitions[1] = (struct partition){
+            out_view->shape[0], choose_part_step(part, bytes / out_view->shape[0], 1), {0, -1}, 0};
         return;
     }
-    if (made->ndim > 2) {
+    if (out_view->ndim > 2) {
         const int loop = matrix > part ? 0 : 1;
 
-        partitions[loop] =
-            (struct partition){made->shape[0], step_of(part, bytes / made->shape[0], 1), {0, -1}, 0};
+        partitions[loop] = (struct partition){
+            out_view->shape[0], choose_part_step(part, bytes / out_view->shape[0], 1), {0, -1}, 0};
     }
     if (matrix > part) {
         const bool by_columns = rows <= columns;
-        const npy_intp length = by_columns ? columns : rows, step = step_of(part, matrix / length, 1);
+        const npy_intp length = by_columns ? columns : rows, step = choose_part_step(part, matrix / length, 1);
         const int partition = by_columns ? last - 1 : last;
 
         partitions[1] = (struct partition){
             length, step, {call->strided_out ? partition : 2 * last - 1 - partition, -1}, partition};
-        if (step * element < RUN)
-            partitions[1].step = RUN / element;
+        if (step * element < MIN_SEGMENT)
+            partitions[1].step = MIN_SEGMENT / element;
     }
 }

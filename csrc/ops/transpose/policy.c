@@ -57,20 +57,20 @@ static enum kernel_index choose_copy_kernel(const struct axes *axes, const struc
         MOST = 1 << 20, /* bytes of a segment */
     };
     const int element = args->element_size;
-    const npy_intp elements = args->batches * args->columns, run = args->columns * element;
-    const bool odd = run <= SHORT && run % VECTOR != 0;
+    const npy_intp elements = args->batches * args->columns, segment_bytes = args->columns * element;
+    const bool odd = segment_bytes <= SHORT && segment_bytes % VECTOR != 0;
 
-    if (axes->ndim == 1 && run <= BLOCK && run % VECTOR == 0)
+    if (axes->ndim == 1 && segment_bytes <= BLOCK && segment_bytes % VECTOR == 0)
         return ROW_transpose_segments;
     if (elements <= (element >= LARGE ? 2 * FEW : odd && axes->ndim > 1 ? SOME : FEW))
         return ROW_transpose_small;
     if (axes->ndim == 1)
-        return run <= MOST ? ROW_transpose_segments : ROW_transpose_copy;
-    if (run <= VECTOR)
+        return segment_bytes <= MOST ? ROW_transpose_segments : ROW_transpose_copy;
+    if (segment_bytes <= VECTOR)
         return ROW_transpose_boxes;
     if (odd && element >= LARGE)
         return ROW_transpose_small;
-    return odd && run < 2 * VECTOR && elements > MANY ? ROW_transpose_boxes : ROW_transpose_segments;
+    return odd && segment_bytes < 2 * VECTOR && elements > MANY ? ROW_transpose_boxes : ROW_transpose_segments;
 }
 
 /* Whether large elements are moved one by one, because there are few and tiles would hardly be full. Reading short

@@ -16,11 +16,13 @@
 
 enum { T_X, T_AXES, T_KERNEL, T_TILE, T_PAD, T_OUT, T_DEVICE, T_STREAM };
 
-static PyObject *transpose(const struct module_state *state, PyObject *const *args, struct launch_record *note)
+static PyObject *transpose(const struct module_state *state, PyObject *const *args, struct launch_record *record)
 {
-    const bool own_out = args[T_OUT] != Py_None;
-    struct call call = {
-        .inputs = 1, .bytes_only = true, .keeps_0d_array = !PyArray_IsScalar(args[T_X], Generic), .note = note};
+    const bool out_given = args[T_OUT] != Py_None;
+    struct call call = {.inputs = 1,
+                        .bytes_only = true,
+                        .keeps_0d_array = !PyArray_IsScalar(args[T_X], Generic),
+                        .record = record};
     const struct layout *layout = &call.in[0].layout;
     npy_intp shape[NPY_MAXDIMS];
     int axes[NPY_MAXDIMS];
@@ -43,13 +45,13 @@ static PyObject *transpose(const struct module_state *state, PyObject *const *ar
             return call_fail(&call);
         partition_transpose(&call);
     }
-    return call_run(state, &call, run_transpose, NULL, own_out);
+    return call_run(state, &call, run_transpose, NULL, out_given);
 }
 
 PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     const struct module_state *state = state_of(module);
-    struct launch_record note = {.launches = 0};
+    struct launch_record record = {.launches = 0};
     PyObject *result;
 
     if (!read_count("transpose", count, T_STREAM + 1))
@@ -59,8 +61,8 @@ PyObject *core_transpose(PyObject *module, PyObject *const *args, Py_ssize_t cou
     PyObject *const operands[] = {args[T_X], args[T_OUT]};
     if (plain && launch_cache_run(state, OP_transpose, operands, 2, &result))
         return result;
-    result = transpose(state, args, plain ? &note : NULL);
+    result = transpose(state, args, plain ? &record : NULL);
     if (plain && result)
-        launch_cache_store(state, OP_transpose, operands, 2, &note, 0, result);
+        launch_cache_store(state, OP_transpose, operands, 2, &record, 0, result);
     return result;
 }
