@@ -31,6 +31,7 @@ __all__ = ["Access", "check", "wavefronts"]
 
 _SCHEDULES = ("serial", "lockstep", "random")
 _SAMPLE_BLOCKS = 16  # blocks to check of a large grid
+_ALIGNMENT = 256  # bytes: copies of operands are aligned as the operands are, up to this
 _TYPE_DEFINITION = re.compile(r"(?:template\b.*)?(?:typedef\s+)?(?:struct|class|union)\b")
 # In the source of kernels whose blocks cooperate: a sample of them would wait for the others, or be wrong.
 _INTER_BLOCK_SYNC = re.compile(r"\batomic\w*|\b__threadfence|\bcuda\s*::\s*atomic|\bthis_grid\b|\bgrid_group\b")
@@ -219,31 +220,66 @@ def _describe(target: Any) -> str:
 
 
 def _bind_operation(operation: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]):
-    """A call on the CPU device whose operands and `out` are copies."""
+    """A call on the CPU device with copies of the operands and `out`."""
     for name in "device", "stream":
         if keywords.get(name) is not None and not (name == "device" and keywords[name] == "cpu"):
             raise ValueError(f"{name}: a check runs on the CPU device, got {keywords[name]!r}")
 
-    def copied(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return _copy_with_strides(value)
-        return value.numpy() if isinstance(value, _core.Array) else value
-
-    copies = [copied(value) for value in args]
-    options = {name: copied(value) for name, value in keywords.items()} | {"device": "cpu"}
-    inspect.signature(operation).bind(*copies, **options)  # raises a TypeError that names the argument
-    return lambda: operation(*copies, **options)
+    copies = _copies([*args, *keywords.values()])
+    args, options = copies[: len(args)], dict(zip(keywords, copies[len(args) :], strict=True)) | {"device": "cpu"}
+    inspect.signature(operation).bind(*args, **options)  # raises a TypeError that names the argument
+    return lambda: operation(*args, **options)
 
 
-def _copy_with_strides(value: np.ndarray) -> np.ndarray:
-    """A copy with the same strides, because the counts depend on them."""
-    if not value.size or value.dtype.hasobject:
-        return value.copy()
-    low, high = np.lib.array_utils.byte_bounds(value)
-    start = value.__array_interface__["data"][0] - low
-    copy = np.ndarray(value.shape, value.dtype, bytearray(high - low), start, value.strides)
-    np.copyto(copy, value)
-    return copy
+def _copies(values: Sequence[Any]) -> list[Any]:
+    """Copies of the arrays among the values, and the other values. The copies have the same strides and alignment,
+    because the counts depend on them, and overlap as the arrays do: `out` may be an operand."""
+    arrays = {id(value): value for value in values if isinstance(value, (np.ndarray, _core.Array))}
+    addresses = {key: address for key, value in arrays.items() if (address := _address(value)) is not None}
+    bounds: list[list[int]] = []  # of disjoint memory ranges
+    for low, high in sorted(_byte_bounds(address, arrays[key]) for key, address in addresses.items()):
+        if bounds and low < bounds[-1][1]:
+            bounds[-1][1] = max(bounds[-1][1], high)
+        else:
+            bounds.append([low, high])
+    ranges = [(low, high, _memory(low, high)) for low, high in bounds]
+
+    def copied(key: int, value: np.ndarray | _core.Array) -> np.ndarray | _core.Array:
+        values = value if isinstance(value, np.ndarray) else value.numpy()
+        if key in addresses:
+            start = addresses[key]
+            low, memory = next((low, memory) for low, high, memory in ranges if low <= start < high)
+            copy = np.ndarray(value.shape, value.dtype, memory, start - low, value.strides)
+            np.copyto(copy, values)
+            return copy if value is values else _core.from_dlpack(copy, "cpu", None)
+        return value.copy() if value is values else _core.asarray(values, None, "cpu", None)
+
+    copies = {key: copied(key, value) for key, value in arrays.items()}
+    return [copies.get(id(value), value) for value in values]
+
+
+def _address(value: np.ndarray | _core.Array) -> int | None:
+    """The address of element 0, …, 0; None if the copy needs no memory of the same layout (an empty array), or
+    cannot have it (objects, and an Array of bfloat16, which NumPy's DLPack does not know)."""
+    if value.size == 0 or value.dtype.hasobject:
+        return None
+    if isinstance(value, np.ndarray):
+        return value.__array_interface__["data"][0]
+    return None if value.dtype.kind == "V" else value.address
+
+
+def _byte_bounds(address: int, value: np.ndarray | _core.Array) -> tuple[int, int]:
+    """The first byte of an array, and the byte after its last one."""
+    offsets = [stride * (length - 1) for stride, length in zip(value.strides, value.shape, strict=True)]
+    low = address + sum(offset for offset in offsets if offset < 0)
+    return low, address + sum(offset for offset in offsets if offset > 0) + value.itemsize
+
+
+def _memory(low: int, high: int) -> memoryview:
+    """New memory for the bytes from `low` to `high`, aligned as they are."""
+    memory = np.empty(high - low + _ALIGNMENT, np.uint8)
+    start = (low - memory.__array_interface__["data"][0]) % _ALIGNMENT
+    return memory[start : start + high - low].data
 
 
 @cache

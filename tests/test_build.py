@@ -260,8 +260,8 @@ ADDED_RUNG = """\
 // Reverse an array without shared memory. Launch: blocks of 128 threads, one per element.
 #include <cuda_runtime.h>
 
-#include "../common/dispatch.cuh"
-#include "../common/grid.cuh"
+#include "../../common/dispatch.cuh"
+#include "../../common/grid.cuh"
 #include "kernels.h"
 
 constexpr int BLOCK = 128;
@@ -287,7 +287,7 @@ cudaError_t launch_reverse_scratch(const reverse_args *args, cudaStream_t stream
 """
 # writes four megabytes past the end of its buffer, where nothing is allocated
 OUT_OF_BOUNDS_RUNG = ADDED_RUNG.replace("scratch", "wild").replace("out[n - 1 - i]", "out[n - 1 - i + (1 << 20)]")
-ROW = 'KERNEL(reverse, {}, {}, ANY, CPU, FLOAT32 | INT32, NONE, NONE, RUNG,\n       "added by a test")\n'
+ROW = 'KERNEL(reverse, {}, {}, ANY, CPU, FLOAT32 | INT32, NONE, NONE, RUNG, 0,\n       "added by a test")\n'
 
 
 @pytest.fixture(scope="module")
@@ -299,7 +299,7 @@ def tree_with_added_rungs(tmp_path_factory):
     )
     shutil.copytree(ROOT, tree, ignore=built)
     for order, name, source in (91, "scratch", ADDED_RUNG), (92, "wild", OUT_OF_BOUNDS_RUNG):
-        (tree / f"kernels/reverse/{order}_{name}.cu").write_text(source)
+        (tree / f"kernels/reverse/ladder/{order}_{name}.cu").write_text(source)
         with (tree / "kernels/kernels.def").open("a") as table:
             table.write(ROW.format(name, order))
     others = ("LD_PRELOAD", "CFLAGS", "CXXFLAGS", "LDFLAGS")

@@ -288,6 +288,31 @@ def test_check_does_not_change_arguments():
     assert (x == 1).all() and (out == 7).all() and (on_device.numpy() == 1).all()
 
 
+def test_operands_that_overlap_overlap_in_the_check_as_well():
+    memory = smemkit.asarray(np.arange(64 * 64 + 16, dtype=np.float32), device="cpu")
+    x, y = memory[16:].reshape(64, 64), memory[:-16].reshape(64, 64)
+    alone = smemkit.check(smemkit.transpose, x, out=x.copy())
+    overlapping = smemkit.check(smemkit.transpose, x, out=y)
+    assert alone.ok and overlapping.ok
+    assert len(overlapping.launches) > len(alone.launches)  # the result is computed elsewhere, and copied
+
+
+def test_square_transposed_in_place_is_checked_in_place():
+    x = smemkit.asarray(np.arange(80 * 128, dtype=np.float32).reshape(80, 128), device="cpu")
+    square = x[:, 16:96]
+    report = smemkit.check(smemkit.transpose, square, out=square, blocks="all")
+    assert report.ok and [launch.kernel for launch in report.launches] == ["transpose_vectors_in_place"]
+    np.testing.assert_array_equal(x.numpy().ravel(), np.arange(80 * 128))
+
+
+def test_copies_have_strides_and_alignment_of_the_operands():
+    x = smemkit.asarray(np.ones((64, 65), np.float32), device="cpu")
+    for view in (x, x.T, x[:, 1:33], x[::-2]):
+        (copy,) = checker._copies([view])
+        assert copy.strides == view.strides
+        assert (copy.address - view.address) % 256 == 0
+
+
 def test_plain_launches_of_other_threads_are_not_traced():
     stop, wrong = threading.Event(), []
 
