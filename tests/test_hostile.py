@@ -111,7 +111,7 @@ def test_deleter_is_called_once(versioned):
     exporter = Exporter(versioned=versioned)
     assert smemkit.sum(exporter, device="cpu") == 78
     assert exporter.deleted == 1
-    assert exporter.asked == [{"max_version": (1, 1)}]
+    assert exporter.asked == [{"max_version": (1, 3)}]
 
 
 @pytest.mark.parametrize("versioned", [False, True])
@@ -342,7 +342,7 @@ UNUSABLE_APIS = {
 def test_unusable_exchange_api_falls_back_to_dlpack(what):
     exporter = UNUSABLE_APIS[what]()(versioned=True)
     assert smemkit.sum(exporter, device="cpu") == 78
-    assert (exporter.given, exporter.deleted, exporter.asked) == (0, 1, [{"max_version": (1, 1)}])
+    assert (exporter.given, exporter.deleted, exporter.asked) == (0, 1, [{"max_version": (1, 3)}])
 
 
 def test_exchange_api_with_previous_version():
@@ -394,7 +394,7 @@ def test_exception_of_the_exchange_api(error, message):
         assert exporter.deleted == 0
     else:  # then __dlpack__ is used
         assert smemkit.sum(exporter, device="cpu") == 78
-        assert (exporter.deleted, exporter.asked) == (1, [{"max_version": (1, 1)}])
+        assert (exporter.deleted, exporter.asked) == (1, [{"max_version": (1, 3)}])
 
 
 def test_exchange_api_that_returns_null():
@@ -403,7 +403,7 @@ def test_exchange_api_that_returns_null():
         smemkit.sum(exchanging_class(pointer, base=object)(), device="cpu")
     exporter = exchanging_class(pointer)(versioned=True)
     assert smemkit.sum(exporter, device="cpu") == 78
-    assert (exporter.deleted, exporter.asked) == (1, [{"max_version": (1, 1)}])
+    assert (exporter.deleted, exporter.asked) == (1, [{"max_version": (1, 3)}])
 
 
 def test_conjugate_and_negative_bits():

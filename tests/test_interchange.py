@@ -186,7 +186,10 @@ def test_capsule_contents(device, dtype, versioned):
     )
     if versioned:
         assert (managed.major, managed.minor, managed.flags) == (1, 1, 0)
+        newest = x.__dlpack__(max_version=(2, 0))
+        assert (read_capsule(newest, True).major, read_capsule(newest, True).minor) == (1, 3)
         copied = x.__dlpack__(max_version=(1, 0), copy=True)
+        assert read_capsule(copied, True).minor == 0
         assert read_capsule(copied, True).flags == 2
         assert read_capsule(copied, True).tensor.data != tensor.data
 

@@ -183,7 +183,7 @@ void array_dealloc(PyObject *self)
             device_release(array->device, array->memory, array->owning_stream);
         Py_END_ALLOW_THREADS
     }
-    if (array->base && array->device->ordinal >= 0 && PyCapsule_CheckExact(array->base)) {
+    if (array->base && !device_is_host(array->device) && PyCapsule_CheckExact(array->base)) {
         foreign_keep_alive(array->device, array->owning_stream, &array->base, 1);
         array->base = NULL;
     }

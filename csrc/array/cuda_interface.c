@@ -114,7 +114,7 @@ static bool find_owner(const struct module_state *state, const char *name, struc
     struct failure failure = {0};
     bool ok = true;
 
-    if (device && device->ordinal < 0)
+    if (device && device_is_host(device))
         device = cuda_device_by_ordinal(state, name, 0);
     if (!device)
         return false;

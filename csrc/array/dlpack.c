@@ -9,7 +9,7 @@
 #include "python/dtypes.h"
 #include "python/layout.h"
 #include "stream.h"
-#include "dlpack_abi.h"
+#include "vendor/dlpack/dlpack.h"
 
 /* Takes ownership of the capsule's content, valid or not: from now on we call the deleter, once. */
 static PyObject *take_capsule(PyObject *capsule, const char *name)
@@ -85,12 +85,12 @@ bool check_layout(const char *name, struct operand *operand, bool strided)
     return true;
 }
 
-static enum dtype dtype_of_dl(struct dl_dtype dl)
+static enum dtype dtype_of_dl(DLDataType dl)
 {
     static const unsigned kinds[] = {
-        [DL_INT] = SIGNED,      [DL_UINT] = UNSIGNED,   [DL_FLOAT] = FLOATING & ~BFLOAT16,
-        [DL_BFLOAT] = BFLOAT16, [DL_COMPLEX] = COMPLEX, [DL_BOOL] = BOOL};
-    const unsigned kind = dl.code <= DL_BOOL && dl.lanes == 1 ? kinds[dl.code] : 0;
+        [kDLInt] = SIGNED,      [kDLUInt] = UNSIGNED,   [kDLFloat] = FLOATING & ~BFLOAT16,
+        [kDLBfloat] = BFLOAT16, [kDLComplex] = COMPLEX, [kDLBool] = BOOL};
+    const unsigned kind = dl.code <= kDLBool && dl.lanes == 1 ? kinds[dl.code] : 0;
 
     for (int i = 0; i < DTYPES; i++)
         if (kind >> i & 1 && 8 * dtype_bytes((enum dtype)(1 << i)) == dl.bits)
@@ -99,7 +99,7 @@ static enum dtype dtype_of_dl(struct dl_dtype dl)
 }
 
 /* Converts strides to bytes; the stride of a dimension of length 1 is ignored. */
-static bool read_dl_layout(const struct dl_tensor *tensor, const char *name, struct operand *operand)
+static bool read_dl_layout(const DLTensor *tensor, const char *name, struct operand *operand)
 {
     const npy_intp element = dtype_bytes(operand->dtype);
     struct layout *layout = &operand->layout;
@@ -125,40 +125,41 @@ static bool read_dl_layout(const struct dl_tensor *tensor, const char *name, str
 
 bool dl_is_cuda(int type)
 {
-    return type == DL_CUDA || type == DL_CUDA_MANAGED;
+    return type == kDLCUDA || type == kDLCUDAManaged;
 }
 
 bool dl_is_host(int type)
 {
-    return type == DL_CPU || type == DL_CUDA_HOST;
+    return type == kDLCPU || type == kDLCUDAHost;
 }
 
-const struct dl_tensor *dl_tensor_of(const struct foreign *foreign, const char *name)
+const DLTensor *dl_tensor_of(const struct foreign *foreign, const char *name)
 {
-    const struct dl_versioned *versioned = foreign->versioned ? foreign->managed : NULL;
+    const DLManagedTensorVersioned *versioned = foreign->versioned ? foreign->managed : NULL;
 
     if (!versioned)
-        return &((struct dl_managed *)foreign->managed)->tensor;
-    if (versioned->major == DL_MAJOR)
-        return &versioned->tensor;
-    PyErr_Format(PyExc_BufferError, "%s: expected DLPack 1, got version %u.%u", name, (unsigned)versioned->major,
-                 (unsigned)versioned->minor);
+        return &((DLManagedTensor *)foreign->managed)->dl_tensor;
+    if (versioned->version.major == DLPACK_MAJOR_VERSION)
+        return &versioned->dl_tensor;
+    PyErr_Format(PyExc_BufferError, "%s: expected DLPack 1, got version %u.%u", name,
+                 (unsigned)versioned->version.major, (unsigned)versioned->version.minor);
     return NULL;
 }
 
 bool read_tensor(PyObject *owner, const struct device *device, const char *name, struct operand *operand)
 {
     const struct foreign *foreign = foreign_of(owner);
-    const struct dl_versioned *versioned = foreign->versioned ? foreign->managed : NULL;
-    const struct dl_tensor *tensor = dl_tensor_of(foreign, name);
+    const DLManagedTensorVersioned *versioned = foreign->versioned ? foreign->managed : NULL;
+    const DLTensor *tensor = dl_tensor_of(foreign, name);
 
     if (!tensor)
         return false;
-    if (device ? !dl_is_cuda(tensor->device.type) || tensor->device.id != device->ordinal
-               : !dl_is_host(tensor->device.type)) {
+    if (device ? !dl_is_cuda(tensor->device.device_type) || tensor->device.device_id != device->ordinal
+               : !dl_is_host(tensor->device.device_type)) {
         PyErr_Format(PyExc_BufferError,
                      "%s: expected memory of %s, as __dlpack_device__ returned, got device (%d, %d)", name,
-                     device ? device->name : "the host", (int)tensor->device.type, (int)tensor->device.id);
+                     device ? device->name : "the host", (int)tensor->device.device_type,
+                     (int)tensor->device.device_id);
         return false;
     }
     if (tensor->ndim < 0 || tensor->ndim > NPY_MAXDIMS) {
@@ -178,7 +179,7 @@ bool read_tensor(PyObject *owner, const struct device *device, const char *name,
         Py_XDECREF(list);
         return false;
     }
-    operand->readonly = versioned && versioned->flags & DL_READ_ONLY;
+    operand->readonly = versioned && versioned->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
     return read_dl_layout(tensor, name, operand);
 }
 
@@ -186,8 +187,8 @@ bool read_tensor(PyObject *owner, const struct device *device, const char *name,
 static PyObject *request_capsule(PyObject *object, const struct device *device, device_stream stream)
 {
     PyObject *method = PyObject_GetAttrString(object, "__dlpack__"), *capsule = NULL;
-    PyObject *version = Py_BuildValue("(ii)", DL_MAJOR, DL_MINOR), *keywords = PyDict_New(),
-             *no_args = PyTuple_New(0);
+    PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION),
+             *keywords = PyDict_New(), *no_args = PyTuple_New(0);
     PyObject *handle = PyLong_FromVoidPtr(stream ? stream : (void *)1); /* 1 is the legacy default stream */
 
     if (method && version && keywords && no_args && handle &&

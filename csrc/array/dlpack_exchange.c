@@ -9,7 +9,7 @@
 #include "operand.h"
 #include "python/arguments.h"
 #include "stream.h"
-#include "dlpack_abi.h"
+#include "vendor/dlpack/dlpack.h"
 
 /* The attribute of that name; NULL without an exception if there is none. */
 static PyObject *get_attribute(PyObject *object, const char *name)
@@ -41,31 +41,31 @@ static int is_attribute_true(PyObject *object, const char *name)
 }
 
 /* The type's API table in this capsule, if it is complete and of our major version; otherwise NULL. */
-static const struct dl_exchange_api *find_api_table(PyObject *capsule)
+static const DLPackExchangeAPI *find_api_table(PyObject *capsule)
 {
     enum { MAX_OLDER_TABLES = 16 };
-    const struct dl_exchange_api *api;
-    const struct dl_api_header *header = NULL;
+    const DLPackExchangeAPI *api;
+    const DLPackExchangeAPIHeader *header = NULL;
 
     if (PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
         header = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
-    for (int i = 0; header && header->major != DL_MAJOR && i < MAX_OLDER_TABLES; i++)
-        header = header->older;
-    if (!header || header->major != DL_MAJOR)
+    for (int i = 0; header && header->version.major != DLPACK_MAJOR_VERSION && i < MAX_OLDER_TABLES; i++)
+        header = header->prev_api;
+    if (!header || header->version.major != DLPACK_MAJOR_VERSION)
         return NULL;
-    api = (const struct dl_exchange_api *)header;
-    return api->from_object && api->work_stream ? api : NULL;
+    api = (const DLPackExchangeAPI *)header;
+    return api->managed_tensor_from_py_object_no_sync && api->current_work_stream ? api : NULL;
 }
 
 /* Exports the object by the table's function. NULL with an exception. */
-static PyObject *export_by_api(const struct dl_exchange_api *api, PyObject *object, const char *name)
+static PyObject *export_by_api(const DLPackExchangeAPI *api, PyObject *object, const char *name)
 {
     PyObject *owner = new_owner();
-    struct dl_versioned *managed = NULL;
+    DLManagedTensorVersioned *managed = NULL;
 
     if (!owner)
         return NULL;
-    if (api->from_object(object, &managed) == 0 && managed) {
+    if (api->managed_tensor_from_py_object_no_sync(object, &managed) == 0 && managed) {
         foreign_of(owner)->managed = managed;
         foreign_of(owner)->versioned = true;
     }
@@ -81,11 +81,12 @@ static PyObject *export_by_api(const struct dl_exchange_api *api, PyObject *obje
 }
 
 /* The producer's current stream, on which it made and will use the array. */
-static bool read_work_stream(const struct dl_exchange_api *api, struct dl_device dl_device, const char *name,
+static bool read_work_stream(const DLPackExchangeAPI *api, DLDevice dl_device, const char *name,
                              device_stream *stream)
 {
     void *handle = NULL;
-    const bool ok = api->work_stream(dl_device.type, dl_device.id, &handle) == 0 && !PyErr_Occurred();
+    const bool ok =
+        api->current_work_stream(dl_device.device_type, dl_device.device_id, &handle) == 0 && !PyErr_Occurred();
 
     *stream = handle == (void *)1 ? NULL : handle; /* 1 is the legacy default stream */
     if (ok)
@@ -113,17 +114,18 @@ static int is_plain(PyObject *object, const char *name, enum dtype dtype)
 
 /* Fills the operand from the exchange API's tensor in owner, whose reference it steals. */
 static int read_exchange_tensor(const struct module_state *state, PyObject *object, const char *name,
-                                const struct dl_exchange_api *api, PyObject *owner, enum use use,
+                                const DLPackExchangeAPI *api, PyObject *owner, enum use use,
                                 struct operand *operand)
 {
-    const struct dl_tensor *tensor = dl_tensor_of(foreign_of(owner), name);
-    const struct dl_device dl_device = tensor ? tensor->device : (struct dl_device){0, 0};
-    struct device *device = dl_is_cuda(dl_device.type) ? cuda_device_by_ordinal(state, name, dl_device.id) : NULL;
+    const DLTensor *tensor = dl_tensor_of(foreign_of(owner), name);
+    const DLDevice dl_device = tensor ? tensor->device : (DLDevice){0, 0};
+    struct device *device =
+        dl_is_cuda(dl_device.device_type) ? cuda_device_by_ordinal(state, name, dl_device.device_id) : NULL;
     device_stream owning_stream = NULL;
     int plain;
 
-    if (tensor && !dl_is_cuda(dl_device.type) && !dl_is_host(dl_device.type))
-        refuse_device(name, dl_device.type, dl_device.id);
+    if (tensor && !dl_is_cuda(dl_device.device_type) && !dl_is_host(dl_device.device_type))
+        refuse_device(name, dl_device.device_type, dl_device.device_id);
     if (PyErr_Occurred() || (device && !read_work_stream(api, dl_device, name, &owning_stream))) {
         Py_DECREF(owner);
         return -1;
@@ -147,7 +149,7 @@ int find_by_exchange_api(const struct module_state *state, PyObject *object, con
                          struct operand *operand)
 {
     PyObject *capsule = get_attribute((PyObject *)Py_TYPE(object), "__dlpack_c_exchange_api__"), *owner;
-    const struct dl_exchange_api *api = capsule ? find_api_table(capsule) : NULL;
+    const DLPackExchangeAPI *api = capsule ? find_api_table(capsule) : NULL;
     int found = PyErr_Occurred() ? -1 : TRY_DLPACK, gradient;
 
     if (api) {

@@ -12,12 +12,12 @@
 #include "python/arguments.h"
 #include "python/dtypes.h"
 #include "stream.h"
-#include "dlpack_abi.h"
+#include "vendor/dlpack/dlpack.h"
 
 static void call_deleter(const struct foreign *foreign)
 {
-    struct dl_versioned *versioned = foreign->versioned ? foreign->managed : NULL;
-    struct dl_managed *plain = foreign->versioned ? NULL : foreign->managed;
+    DLManagedTensorVersioned *versioned = foreign->versioned ? foreign->managed : NULL;
+    DLManagedTensor *plain = foreign->versioned ? NULL : foreign->managed;
 
     if (versioned && versioned->deleter)
         versioned->deleter(versioned);

@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "operand.h"
 #include "stream.h"
+#include "vendor/dlpack/dlpack.h"
 
 enum { TRY_DLPACK = 2 }; /* a result of find_foreign: try __dlpack__ */
 
@@ -23,7 +24,7 @@ enum use {
  * the memory. */
 struct foreign {
     PyObject *object; /* strong reference, or NULL */
-    void *managed;    /* a dl_managed, or a dl_versioned, or NULL */
+    void *managed;    /* a DLManagedTensor, or a DLManagedTensorVersioned, or NULL */
     bool versioned;
     struct device *sync_device; /* synchronised before the deleter is called; or NULL */
     void *registration;         /* with the CPU device; or NULL */
@@ -56,7 +57,7 @@ bool dl_is_cuda(int type);
 bool dl_is_host(int type);
 
 /* The owner's tensor; NULL with an exception if its DLPack version is not supported. */
-const struct dl_tensor *dl_tensor_of(const struct foreign *foreign, const char *name);
+const DLTensor *dl_tensor_of(const struct foreign *foreign, const char *name);
 
 /* Reads the tensor, which must be on `device`; NULL is the host. */
 bool read_tensor(PyObject *owner, const struct device *device, const char *name, struct operand *operand);

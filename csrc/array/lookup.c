@@ -209,7 +209,7 @@ bool read_handle(PyObject *object, const char *name, const struct device *device
     PyObject *number = NULL;
 
     *stream = NULL;
-    if (device->ordinal < 0) {
+    if (device_is_host(device)) {
         PyErr_Format(PyExc_ValueError,
                      "%s: the CPU device has no streams, expected None or a Stream of its own, got %s", name,
                      Py_TYPE(object)->tp_name);

@@ -95,9 +95,9 @@ static bool find_out(const struct module_state *state, PyObject *object, const s
     if (out->owner && host == !out->device)
         return true;
     PyErr_Format(PyExc_TypeError, "out: expected %s like the operands, got %s%s; asarray() and .numpy() convert",
-                 host                   ? "a numpy.ndarray"
-                 : device->ordinal >= 0 ? "an array on a GPU"
-                                        : "a smemkit.Array",
+                 host                      ? "a numpy.ndarray"
+                 : !device_is_host(device) ? "an array on a GPU"
+                                           : "a smemkit.Array",
                  Py_TYPE(object)->tp_name, location);
     return false;
 }

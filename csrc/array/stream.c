@@ -98,7 +98,7 @@ static struct device *device_of_source(const struct module_state *state)
     struct device *device = default_device(state);
     PyObject *name;
 
-    if (!device || device->ordinal >= 0)
+    if (!device || !device_is_host(device))
         return device;
     name = PyUnicode_FromString("cuda");
     device = name ? device_named(state, name) : NULL;
@@ -129,17 +129,17 @@ static bool wrap(const struct module_state *state, struct stream *stream, PyObje
 
 static bool create(const struct module_state *state, struct stream *stream)
 {
+    struct device *device = stream->device;
     struct failure failure = {0};
+    bool ok;
 
-    if (stream->device->ordinal < 0)
-        return true;
     Py_BEGIN_ALLOW_THREADS
-    stream->owns_handle = cuda_stream_create(stream->device, &stream->handle, &failure);
+    ok = device->type->create_stream(device, &stream->handle, &failure);
     Py_END_ALLOW_THREADS
-    stream->keeps_handle_valid = stream->owns_handle;
-    if (!stream->owns_handle)
+    if (!ok)
         raise_failure(state, &failure);
-    return stream->owns_handle;
+    stream->owns_handle = stream->keeps_handle_valid = stream->handle != NULL;
+    return ok;
 }
 
 static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -184,7 +184,7 @@ static void stream_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     if (stream->owns_handle) {
         Py_BEGIN_ALLOW_THREADS
-        cuda_stream_destroy(stream->device, stream->handle);
+        stream->device->type->destroy_stream(stream->device, stream->handle);
         Py_END_ALLOW_THREADS
     }
     Py_XDECREF(stream->source);
@@ -230,9 +230,9 @@ static PyObject *stream_record(PyObject *self, PyObject *unused)
 /* Called without the GIL. The event may belong to another device. On the CPU only the host can wait. */
 static bool wait_for(struct stream *stream, struct device *device, device_event event, struct failure *failure)
 {
-    if (!event || device->ordinal < 0)
+    if (!event || device_is_host(device))
         return true;
-    if (stream->device->ordinal < 0)
+    if (device_is_host(stream->device))
         return device->type->synchronize_event(device, event, failure);
     return stream->device->type->stream_wait_event(stream->device, stream->handle, event, failure);
 }
@@ -401,8 +401,6 @@ bool refuse_capture(const struct module_state *state, const struct device *devic
     struct stream *current;
     bool captured;
 
-    if (device->ordinal < 0)
-        return true;
     captured = device->type->is_capturing(gpu, stream);
     current = captured ? NULL : thread_stream(state, device);
     if (current && current->handle != stream)

@@ -19,10 +19,10 @@
 #include "array/retirement.h"
 #include "array/stream.h"
 #include "base/failure.h"
+#include "base/scope.h"
 #include "call.h"
-#include "dry_run.h"
-#include "part.h"
 #include "python/errors.h"
+#include "steps.h"
 
 void call_dispose(struct call *call)
 {
@@ -108,7 +108,7 @@ PyObject *call_finish(const struct module_state *state, struct call *call, bool 
         raise_call_failure(state, &call->failure, call->out_written && out_given && !call->bounce_buffer);
         return call_fail(call);
     }
-    if (call->bounce_buffer && !is_dry_run() &&
+    if (call->bounce_buffer && !current_scope()->recorder &&
         PyArray_CopyInto((PyArrayObject *)call->out.owner, call->bounce_buffer) < 0)
         return call_fail(call);
     result = Py_NewRef(call->out.caller_object ? call->out.caller_object : call->out.owner);
@@ -122,12 +122,14 @@ PyObject *call_run(const struct module_state *state, struct call *call, call_lau
                    bool out_given)
 {
     if (call->out.size) {
+        call->timing = current_scope()->timing;
+        call->out_is_new = !out_given;
         call->overlapping = out_overlaps_operand(call);
         call_cancel_slow_partition(call);
         if (!check_no_capture(state, call) || !call_prepare(call))
             return call_fail(call);
         Py_BEGIN_ALLOW_THREADS
-        call_execute(call, launch, context, out_given);
+        call_execute(call, launch, context);
         Py_END_ALLOW_THREADS
         keep_owners_alive(call);
     }

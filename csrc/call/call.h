@@ -14,12 +14,7 @@
 #include "launch_cache.h"
 #include "python/layout.h"
 
-enum { MAX_INPUTS = 2, MAX_TEMPORARIES = 10 };
-
-/* Events of a part on its stream, recorded for timed(). Copies that do not go through the stream report their own
- * times.
- */
-enum stage { UPLOAD_BEGIN, UPLOAD_END, KERNEL_BEGIN, COMPUTED, DOWNLOAD_END, STAGES };
+enum { MAX_INPUTS = 2 };
 
 /* A loop over the parts of a call, along a dimension of the result or a reduced dimension. */
 struct partition {
@@ -27,7 +22,7 @@ struct partition {
     int in[MAX_INPUTS], out; /* the dimension of `in_view` and of `out_view`; -1: each part uses all of it */
 };
 
-/* A call of an operation, or one part of it. The operation fills in the upper half. */
+/* The request: a call of an operation, as the operation has read it. No function changes it while parts run. */
 struct call {
     struct device *device;
     device_stream stream;
@@ -51,32 +46,22 @@ struct call {
     size_t scratch_bytes;
     struct partition partitions[2]; /* the outer loop over its parts, and the inner one */
     bool independent_parts;         /* no two parts write to the same memory */
-    device_stream second_stream;    /* computes every second part; equals `stream` if there is none */
+    struct launch_record *record;   /* of its launches; or NULL */
 
-    npy_intp part_begin[2], part_length[2]; /* of a part: its begin and its extent in both loops' dimensions */
-    void *memory[MAX_INPUTS];               /* the operands on the device, in the kernel's layout and dtype */
-    void *out_memory, *scratch;
-
-    bool overlapping; /* out overlaps an operand */
-    struct convert_operand native_operand;
-    void *temporaries[MAX_TEMPORARIES]; /* device memory released with the call */
-    int temporary_count;
-    PyArrayObject *bounce_buffer; /* host memory that is copied to out at the end, or NULL */
+    /* set by call_run */
+    struct timing *timing;        /* of timed(), or NULL */
+    bool overlapping;             /* out overlaps an operand */
     bool out_is_new;              /* newly allocated, not yet written */
-    struct transfer *prefault;    /* of a new out, in progress, or NULL */
-    struct transfer *download;    /* in progress if `download_started`, for an out on the host */
-    bool download_started;        /* the result is in out, or being downloaded */
-    bool ran;                     /* a kernel was launched since this was cleared */
-    bool out_written;             /* out has been written to, or may have been */
-    device_event stages[STAGES];  /* for timed() */
-    struct interval up[MAX_INPUTS], down;
-    struct launch_record *record; /* of its launches; or NULL */
+    PyArrayObject *bounce_buffer; /* host memory that is copied to out at the end, or NULL */
+    /* the outcome */
+    bool out_written; /* out has been written to, or may have been */
     struct failure failure;
 };
 
-/* Launches the operation's kernels for a part, whose `memory`, `out_memory` and `scratch` are set. Called without
- * the GIL. */
-typedef bool (*call_launcher)(struct call *part, void *context);
+struct part;
+
+/* Launches the operation's kernels for a part, whose `buffers` are set. Called without the GIL. */
+typedef bool (*call_launcher)(struct part *, void *context);
 
 bool call_has_host_operands(const struct call *call);
 
@@ -100,15 +85,12 @@ PyObject *call_run_copy(const struct module_state *, struct call *, bool out_giv
 /* The same, setting every element of out to `value`, which is NULL with an exception. */
 PyObject *call_run_fill(const struct module_state *, struct call *, PyObject *value, bool out_given);
 PyObject *call_fail(struct call *call);
-bool call_launch(struct call *, const struct kernel_row *, const void *args);
+/* The device on which the call's parts run: in a dry run, the recorder in its place. */
+struct device *call_target(const struct call *);
 
 /* Raises a call's failure; the message says so if its `out` has been written to. */
 void raise_call_failure(const struct module_state *, struct failure *, bool out_written);
 
-/* Device memory that is released with the call; NULL with a failure. */
-void *call_allocate(struct call *, size_t bytes);
-unsigned long long launch_count(void);
-void call_count_launch(void);
 PyObject *core_set_part_bytes(PyObject *module, PyObject *bytes);
 
 void call_dispose(struct call *call);

@@ -128,7 +128,7 @@ bool read_kernel(enum op op, PyObject *kernel, const char *size_name, PyObject *
     if (!choice->row || !read_value(choice->row, size_name, choice->row->sizes, size, &choice->size) ||
         !read_value(choice->row, "pad", choice->row->pads, pad, &choice->pad))
         return false;
-    if (choice->row->needs == HOST && (*device)->ordinal >= 0) {
+    if (choice->row->needs == HOST && !device_is_host(*device)) {
         if (!host || device_argument != Py_None) {
             PyErr_Format(PyExc_ValueError, "kernel: '%s' runs on the host, not on %s; expected device='cpu'",
                          choice->row->name, (*device)->name);

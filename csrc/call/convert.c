@@ -6,16 +6,16 @@
 #include "array/array.h"
 #include "array/operand.h"
 #include "base/failure.h"
+#include "base/scope.h"
 #include "base/strided_copy.h"
 #include "call.h"
 #include "device/device.h"
-#include "dry_run.h"
 #include "kernels.h"
 #include "operands.h"
 #include "part.h"
 #include "python/dtypes.h"
 #include "python/layout.h"
-#include "timing.h"
+#include "steps.h"
 
 /* Merges the dimensions of `in_view` and `out_view` as far as both allow. */
 static void merge_views(struct call *call)
@@ -47,33 +47,44 @@ PyObject *call_run_convert(const struct module_state *state, struct call *call, 
 }
 
 /* A plain copy of bytes, without a kernel. */
-static void run_copy(struct call *call)
+static void copy_bytes(struct part *part)
 {
-    const struct operand *in = &call->in[0], *out = &call->out;
+    const struct operand *in = &part->call->in[0], *out = &part->call->out;
     const size_t bytes = saturated_bytes(out->size, out->dtype);
-    const struct device_type *type = call->device->type;
+    const struct device_type *type = part->device->type;
     struct segments segments = {.data = in->device ? out->data : in->data, .segment_bytes = bytes};
-    struct interval *interval = current_timing() ? (out->device ? &call->up[0] : &call->down) : NULL;
+    struct interval *interval = part->call->timing ? (out->device ? &part->up[0] : &part->down) : NULL;
     struct transfer *transfer;
 
-    if (!order_with_owning_streams(call, true) || !call_record_stage(call, UPLOAD_BEGIN))
+    if (!record_stage(part, UPLOAD_BEGIN))
         return;
-    call->out_written = true;
+    part->out_written = true;
     if (in->device && out->device) {
-        type->copy(call->device, out->data, in->data, bytes, call->stream, &call->failure);
+        type->copy(part->device, out->data, in->data, bytes, part->stream, &part->failure);
     } else if (out->device) {
-        if (type->upload_begin(call->device, out->data, &segments, NULL, call->stream, &transfer,
-                               &call->failure) &&
+        if (type->upload_begin(part->device, out->data, &segments, NULL, part->stream, &transfer,
+                               &part->failure) &&
             transfer)
-            type->upload_end(call->device, transfer, call->stream, interval, &call->failure);
-        (void)(call->failure.kind == FAILURE_NONE && call_record_stage(call, UPLOAD_END));
-    } else if (call_record_stage(call, COMPUTED) &&
-               type->download_begin(call->device, &segments, in->data, call->stream, &transfer, &call->failure)) {
-        type->download_end(call->device, transfer, interval, &call->failure);
-        (void)(call->failure.kind == FAILURE_NONE && call_record_stage(call, DOWNLOAD_END));
+            type->upload_end(part->device, transfer, part->stream, interval, &part->failure);
+        (void)(part->failure.kind == FAILURE_NONE && record_stage(part, UPLOAD_END));
+    } else if (record_stage(part, COMPUTED) &&
+               type->download_begin(part->device, &segments, in->data, part->stream, &transfer, &part->failure)) {
+        type->download_end(part->device, transfer, interval, &part->failure);
+        (void)(part->failure.kind == FAILURE_NONE && record_stage(part, DOWNLOAD_END));
     }
+}
+
+static void run_copy(struct call *call)
+{
+    struct part part = part_of_call(call);
+
+    if (!order_with_owning_streams(call, true))
+        return;
+    copy_bytes(&part);
+    call->out_written = part.out_written;
+    call->failure = part.failure;
     order_owning_streams_after_call(call);
-    call_add_times(call, NULL);
+    part_add_times(&part, NULL);
 }
 
 PyObject *call_run_copy(const struct module_state *state, struct call *call, bool out_given)
@@ -88,9 +99,9 @@ PyObject *call_run_copy(const struct module_state *state, struct call *call, boo
     if (out->size) {
         if (!check_no_capture(state, call) || !operand_unchanged(in) || !operand_unchanged(out))
             return call_fail(call);
+        call->timing = current_scope()->timing;
         Py_BEGIN_ALLOW_THREADS
-        if (!is_dry_run())
-            run_copy(call);
+        run_copy(call);
         Py_END_ALLOW_THREADS
         keep_owners_alive(call);
     }
@@ -120,7 +131,7 @@ PyObject *call_run_fill(const struct module_state *state, struct call *call, PyO
         target = (PyArrayObject *)Py_NewRef(call->out.owner);
     else
         target = new_numpy_array(call->out.descr, &call->out.layout);
-    if (target && (is_dry_run() || PyArray_CopyInto(target, scalar) == 0)) {
+    if (target && (current_scope()->recorder || PyArray_CopyInto(target, scalar) == 0)) {
         if (!call->out.device)
             result = call_finish(state, call, out_given);
         else if (read_operand(state, (PyObject *)target, "value", Py_None, &copy.in[0])) {

@@ -13,14 +13,13 @@
 #include "array/array.h"
 #include "array/stream.h"
 #include "base/failure.h"
+#include "base/scope.h"
 #include "call.h"
 #include "device/allocation.h"
 #include "device/device.h"
-#include "dry_run.h"
 #include "kernels.h"
 #include "launch_cache.h"
 #include "python/dtypes.h"
-#include "timing.h"
 
 enum {
     CACHE_SLOTS = 128,
@@ -112,7 +111,8 @@ static bool make_key(const struct module_state *state, unsigned operation, PyObj
         if (out->data < array->data + array->bytes && array->data < out->data + out->bytes)
             return false;
     }
-    return !(out && out->readonly) && !current_timing() && !is_dry_run() && !stream_is_entered();
+    return !(out && out->readonly) && !current_scope()->timing && !current_scope()->recorder &&
+           !stream_is_entered();
 }
 
 static struct cached_launch *slot_of(const struct key *key)
@@ -153,7 +153,6 @@ static void launch_cached(struct cached_launch *cached_launch, PyObject *const *
         return;
     if (cached_launch->scratch_bytes)
         cached_launch->record.args.addresses[count] = scratch;
-    call_count_launch();
     device->type->launch(device, cached_launch->record.row, cached_launch->record.args.bytes, NULL, failure);
     if (scratch)
         device_release(device, scratch, NULL);

@@ -1,107 +1,60 @@
-/* What the files of this folder share: the steps of one part of a call. */
+/* A part of a call, as the operation's launcher sees it. */
 #ifndef SMEMKIT_CALL_PART_H
 #define SMEMKIT_CALL_PART_H
 
 #include "python/state.h"
 
-#include "array/operand.h"
+#include "base/failure.h"
 #include "call.h"
 #include "device/device.h"
 #include "kernels.h"
 #include "python/layout.h"
 
-/* Device memory for the upload of an operand. */
-struct staging_buffer {
-    void *memory; /* NULL: not yet allocated */
-    size_t bytes;
-    device_event free; /* after which it may be overwritten; NULL: in stream order */
+enum { MAX_TEMPORARIES = 10 };
+
+/* Events of a part on its stream, recorded for timed(). */
+enum stage { UPLOAD_BEGIN, UPLOAD_END, KERNEL_BEGIN, COMPUTED, DOWNLOAD_END, STAGES };
+
+/* Device memory of a part, or of what all parts of the inner loop share. */
+struct buffers {
+    struct device *device;
+    device_stream stream;
+    void *operands[MAX_INPUTS]; /* in the kernel's layout and dtype */
+    void *out, *scratch;
+    void *temporaries[MAX_TEMPORARIES]; /* what has been allocated for them */
+    int temporary_count;
 };
 
-/* The uploads of a part's operands. */
-struct uploads_in_flight {
-    struct layout device_layout[MAX_INPUTS]; /* element 0, …, 0 is at part->memory */
-    struct transfer *uploads[MAX_INPUTS];
+/* Copies between host and device in progress; NULL: none. */
+struct transfers {
+    struct transfer *uploads[MAX_INPUTS], *download;
+    bool download_started;
 };
 
-PyArrayObject *new_numpy_array(PyArray_Descr *descr, const struct layout *layout);
+/* What a part reads and writes, and one run of the operation's kernels on it. A call that is not divided is one
+ * part. */
+struct part {
+    const struct call *call;
+    struct device *device;        /* the call's; in a dry run the recorder */
+    device_stream stream;         /* the call's, or a second one */
+    npy_intp begin[2], length[2]; /* in the dimensions of both loops */
+    char *in[MAX_INPUTS], *out;   /* element 0, …, 0 of its share of the operands and of out */
+    struct layout in_view[MAX_INPUTS], out_view;
+    struct buffers buffers;
+    struct transfers transfers;
+    struct layout uploaded[MAX_INPUTS];    /* the operands' layouts on the device, before a conversion */
+    struct convert_operand native_operand; /* for `convert`, which takes any layout */
+    device_event stages[STAGES];
+    struct interval up[MAX_INPUTS], down; /* the times of copies that do not go through the stream */
+    bool ran;                             /* a kernel was launched since this was cleared */
+    bool out_written;                     /* out has been written to, or may have been */
+    struct failure failure;
+};
 
-/* Whether an operand and out overlap in memory. */
-bool operands_overlap(const struct operand *in, const struct operand *out);
+/* The whole call as one part. */
+struct part part_of_call(const struct call *);
 
-bool out_overlaps_operand(const struct call *call);
-
-/* Called with the GIL, before any launch. A result that is made in parts must not overwrite operands that are
- * still to be read: it goes to a bounce buffer first. */
-bool call_prepare(struct call *call);
-
-bool call_record_stage(struct call *call, enum stage stage);
-
-void release_temporaries(struct call *call);
-
-/* The description of a contiguous array of the shape of `like`. */
-struct convert_operand describe_contiguous(void *data, enum dtype dtype, const struct layout *like);
-
-struct convert_operand describe_strided(void *data, enum dtype dtype, const struct layout *layout, bool swapped);
-
-/* Launches `convert` for elements of `shape`, merged into as few dimensions as possible. */
-bool launch_convert(struct call *call, const struct convert_operand *x, const struct convert_operand *out,
-                    const struct layout *shape);
-
-/* Starts the upload of an operand that is in host memory. `invariants` owns memory that is allocated here. */
-bool begin_operand_upload(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
-                          int i, const struct staging_buffer *staging_buffer);
-
-/* Makes the stream wait for the uploads; the host memory is not needed afterwards. */
-bool wait_for_uploads(struct call *part, struct uploads_in_flight *uploads_in_flight);
-
-/* Converts one operand, from its layout on the device, to the layout and dtype that the kernel wants. */
-bool convert_to_kernel_layout(struct call *part, struct call *invariants, int i,
-                              const struct layout *device_layout);
-
-bool allocate_result_and_scratch(struct call *part, struct call *invariants);
-
-/* To be called after the launch of a kernel that writes to `memory`, whether or not it succeeded. */
-void update_out_written(struct call *part, const void *memory);
-
-/* Whether an operand or the result is in host memory. */
-bool has_host_array(const struct call *call);
-
-/* SIZE_MAX, more than any device has, if the product overflows: an array may repeat its elements. */
-size_t saturated_bytes(npy_intp elements, enum dtype dtype);
-
-bool is_partitioned(const struct partition *partition);
-
-/* Whether all parts of the inner loop read the same elements of an operand. */
-bool is_invariant(const struct call *call, int i);
-
-/* Whether the parts of the inner loop contribute to one result, which is complete after the last of them. */
-bool accumulates_parts(const struct call *call);
-
-/* Whether it is the last part of the inner loop. */
-bool is_last_part(const struct call *part);
-
-/* Restricts a part to one step of a loop: its share of the operands and of the result. */
-void call_slice_part(struct call *part, int loop, npy_intp at);
-
-/* Moves the kernel's result to out, or starts its download. */
-bool call_write_out(struct call *part);
-
-/* Adds a part's times to timed()'s. A copy that did not go through the stream reports its own interval. `before`:
- * for one of several parts; NULL otherwise.
- */
-void call_add_times(struct call *part, device_event *before);
-
-/* Waits for the download and releases the part's temporaries. False if something failed. */
-bool call_complete_part(struct call *part, device_event *before);
-
-/* Orders the call's stream after the streams that own the operands' memory (`before`), or those after the call's
- * stream. */
-bool order_with_owning_streams(struct call *call, bool before);
-
-/* Orders the owning streams after the call. If that fails, waits for the call, because the memory may be released
- * next. */
-void order_owning_streams_after_call(struct call *call);
-
-void call_execute(struct call *call, call_launcher launch, void *context, bool out_given);
+/* Launches a kernel on the part's stream. */
+bool part_launch(struct part *, const struct kernel_row *, const void *args);
 
 #endif

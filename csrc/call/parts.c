@@ -2,15 +2,17 @@
 #include "python/state.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "array/operand.h"
+#include "base/scope.h"
 #include "base/strided_copy.h"
 #include "call.h"
+#include "device/recorder.h"
 #include "kernels.h"
 #include "part.h"
 #include "python/dtypes.h"
 #include "python/layout.h"
+#include "steps.h"
 
 bool call_has_host_operands(const struct call *call)
 {
@@ -52,7 +54,7 @@ npy_intp call_part_bytes(const struct call *call, npy_intp bytes)
     const npy_intp override = (npy_intp)atomic_load(&part_bytes_override), min_bytes = 1 << 20,
                    max_bytes = 1 << 25;
 
-    if (!has_host_array(call) || (!override && call->device->ordinal < 0))
+    if (!has_host_array(call) || (!override && device_is_host(call->device)))
         return NPY_MAX_INTP;
     if (override)
         return override < 0 ? -override : override;
@@ -62,6 +64,11 @@ npy_intp call_part_bytes(const struct call *call, npy_intp bytes)
 bool is_partitioned(const struct partition *partition)
 {
     return partition->step > 0 && partition->step < partition->length;
+}
+
+bool call_is_partitioned(const struct call *call)
+{
+    return is_partitioned(&call->partitions[0]) || is_partitioned(&call->partitions[1]);
 }
 
 bool is_invariant(const struct call *call, int i)
@@ -74,10 +81,35 @@ bool accumulates_parts(const struct call *call)
     return is_partitioned(&call->partitions[1]) && call->partitions[1].out < 0;
 }
 
-bool is_last_part(const struct call *part)
+bool is_last_part(const struct part *part)
 {
-    return !is_partitioned(&part->partitions[1]) ||
-           part->part_begin[1] + part->part_length[1] == part->partitions[1].length;
+    const struct partition *inner = &part->call->partitions[1];
+
+    return !is_partitioned(inner) || part->begin[1] + part->length[1] == inner->length;
+}
+
+struct device *call_target(const struct call *call)
+{
+    struct recorder *recorder = current_scope()->recorder;
+
+    return recorder ? recorder_device(recorder, call->device) : call->device;
+}
+
+struct part part_of_call(const struct call *call)
+{
+    struct part part = {.call = call, .device = call_target(call), .stream = call->stream};
+
+    part.buffers.device = part.device;
+    part.buffers.stream = part.stream;
+    for (int loop = 0; loop < 2; loop++)
+        part.length[loop] = call->partitions[loop].length;
+    for (int i = 0; i < call->inputs; i++) {
+        part.in[i] = call->in[i].data;
+        part.in_view[i] = call->in_view[i];
+    }
+    part.out = call->out.data;
+    part.out_view = call->out_view;
+    return part;
 }
 
 static void slice(struct layout *layout, char **data, int dimension, npy_intp at, npy_intp length)
@@ -88,20 +120,17 @@ static void slice(struct layout *layout, char **data, int dimension, npy_intp at
     *data += at * layout->strides[dimension];
 }
 
-void call_slice_part(struct call *part, int loop, npy_intp at)
+void part_slice(struct part *part, int loop, npy_intp at)
 {
-    const struct partition *partition = &part->partitions[loop];
+    const struct partition *partition = &part->call->partitions[loop];
 
-    if (!is_partitioned(partition)) {
-        part->part_begin[loop] = 0;
-        part->part_length[loop] = partition->length;
+    if (!is_partitioned(partition))
         return;
-    }
-    part->part_begin[loop] = at;
-    part->part_length[loop] = partition->length - at < partition->step ? partition->length - at : partition->step;
-    for (int i = 0; i < part->inputs; i++)
-        slice(&part->in_view[i], &part->in[i].data, partition->in[i], at, part->part_length[loop]);
-    slice(&part->out_view, &part->out.data, partition->out, at, part->part_length[loop]);
+    part->begin[loop] = at;
+    part->length[loop] = partition->length - at < partition->step ? partition->length - at : partition->step;
+    for (int i = 0; i < part->call->inputs; i++)
+        slice(&part->in_view[i], &part->in[i], partition->in[i], at, part->length[loop]);
+    slice(&part->out_view, &part->out, partition->out, at, part->length[loop]);
 }
 
 /* Whether a part consists of contiguous segments that are too short to be copied fast. */
@@ -133,21 +162,19 @@ size_t call_available_bytes(const struct call *call, size_t enough)
 void call_cancel_slow_partition(struct call *call)
 {
     size_t bytes = saturated_bytes(call->out.size, call->result);
-    struct call *part;
-    bool slow = false;
+    struct part part;
+    bool slow;
 
-    if ((!is_partitioned(&call->partitions[0]) && !is_partitioned(&call->partitions[1])) ||
-        atomic_load(&part_bytes_override) > 0 || !(part = malloc(sizeof *part)))
+    if (!call_is_partitioned(call) || atomic_load(&part_bytes_override) > 0)
         return;
-    *part = *call;
+    part = part_of_call(call);
     for (int loop = 0; loop < 2; loop++)
-        call_slice_part(part, loop, 0);
+        part_slice(&part, loop, 0);
+    slow = has_short_segments(&part.out_view, &call->out, false);
     for (int i = 0; i < call->inputs; i++) {
         bytes += saturated_bytes(call->in[i].size, call->in[i].dtype);
-        slow = slow || has_short_segments(&part->in_view[i], &part->in[i], true);
+        slow = slow || has_short_segments(&part.in_view[i], &call->in[i], true);
     }
-    slow = slow || has_short_segments(&part->out_view, &part->out, false);
-    free(part);
     /* a converted operand takes memory twice */
     if (slow && bytes < call_available_bytes(call, bytes < SIZE_MAX / 4 ? 4 * bytes : SIZE_MAX) / 3)
         call->partitions[0].step = call->partitions[1].step = 0;

@@ -1,7 +1,6 @@
 /* Brings the operands of a part to the device, in the kernel's layout and dtype, and launches kernels. */
 #include "python/state.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "array/operand.h"
@@ -10,21 +9,12 @@
 #include "call.h"
 #include "choice.h"
 #include "device/allocation.h"
-#include "dry_run.h"
 #include "kernels.h"
 #include "launch_cache.h"
 #include "part.h"
 #include "python/dtypes.h"
 #include "python/layout.h"
-#include "timing.h"
-
-/* The number of launches of this process. */
-static atomic_ullong launches;
-
-unsigned long long launch_count(void)
-{
-    return atomic_load(&launches);
-}
+#include "steps.h"
 
 PyArrayObject *new_numpy_array(PyArray_Descr *descr, const struct layout *layout)
 {
@@ -35,7 +25,7 @@ PyArrayObject *new_numpy_array(PyArray_Descr *descr, const struct layout *layout
 
 static bool is_host_memory(const struct operand *operand)
 {
-    return !operand->device || operand->device->ordinal < 0;
+    return !operand->device || device_is_host(operand->device);
 }
 
 bool operands_overlap(const struct operand *in, const struct operand *out)
@@ -64,7 +54,6 @@ bool call_prepare(struct call *call)
     struct segments segments;
     struct layout device_layout;
     npy_intp first;
-    const bool parts = is_partitioned(&call->partitions[0]) || is_partitioned(&call->partitions[1]);
 
     for (int i = 0; i < call->inputs; i++)
         if (!operand_unchanged(&call->in[i]))
@@ -72,7 +61,7 @@ bool call_prepare(struct call *call)
     if (!operand_unchanged(&call->out))
         return false;
     if (call->out.device ||
-        (!(parts && call->overlapping) &&
+        (!(call_is_partitioned(call) && call->overlapping) &&
          layout_segments(&call->out_view, (int)step, NULL, false, &segments, &device_layout, &first)))
         return true;
     call->bounce_buffer = new_numpy_array(call->out.descr, &call->out.layout);
@@ -86,26 +75,26 @@ bool call_prepare(struct call *call)
     return true;
 }
 
-bool call_record_stage(struct call *call, enum stage stage)
+bool record_stage(struct part *part, enum stage stage)
 {
-    return !current_timing() ||
-           call->device->type->record_new_event(call->device, call->stream, &call->stages[stage], &call->failure);
+    return !part->call->timing ||
+           part->device->type->record_new_event(part->device, part->stream, &part->stages[stage], &part->failure);
 }
 
-void *call_allocate(struct call *call, size_t bytes)
+void *allocate_temporary(struct buffers *buffers, size_t bytes, struct failure *failure)
 {
-    void **memory = &call->temporaries[call->temporary_count];
+    void **memory = &buffers->temporaries[buffers->temporary_count];
 
-    if (!device_allocate(call->device, bytes, call->stream, memory, &call->failure))
+    if (!device_allocate(buffers->device, bytes, buffers->stream, memory, failure))
         return NULL;
-    call->temporary_count++;
+    buffers->temporary_count++;
     return *memory;
 }
 
-void release_temporaries(struct call *call)
+void release_temporaries(struct buffers *buffers)
 {
-    while (call->temporary_count)
-        device_release(call->device, call->temporaries[--call->temporary_count], call->stream);
+    while (buffers->temporary_count)
+        device_release(buffers->device, buffers->temporaries[--buffers->temporary_count], buffers->stream);
 }
 
 struct convert_operand describe_contiguous(void *data, enum dtype dtype, const struct layout *like)
@@ -133,7 +122,7 @@ struct convert_operand describe_strided(void *data, enum dtype dtype, const stru
     return operand;
 }
 
-bool launch_convert(struct call *call, const struct convert_operand *x, const struct convert_operand *out,
+bool launch_convert(struct part *part, const struct convert_operand *x, const struct convert_operand *out,
                     const struct layout *shape)
 {
     struct convert_args args = {.x = *x, .out = *out, .size = layout_size(shape)};
@@ -145,62 +134,53 @@ bool launch_convert(struct call *call, const struct convert_operand *x, const st
     args.ndim = merge_dimensions(shape->ndim, lengths, args.x.strides, args.out.strides);
     for (int d = 0; d < args.ndim; d++)
         args.shape[d] = lengths[d];
-    return call_launch(call, &kernel_rows[ROW_convert_strided], &args);
+    return part_launch(part, &kernel_rows[ROW_convert_strided], &args);
 }
 
-bool begin_operand_upload(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
-                          int i, const struct staging_buffer *staging_buffer)
+bool begin_operand_upload(struct part *part, struct buffers *buffers, int i,
+                          const struct staging_buffer *staging_buffer)
 {
-    const struct operand *in = &part->in[i];
+    const struct operand *in = &part->call->in[i];
     const int element = dtype_bytes(in->dtype);
     void *memory = staging_buffer ? staging_buffer->memory : NULL;
     struct segments segments;
     npy_intp first;
 
-    uploads_in_flight->device_layout[i] = part->in_view[i];
-    part->memory[i] = in->data;
+    part->uploaded[i] = part->in_view[i];
+    part->buffers.operands[i] = part->in[i];
     if (in->device)
         return true;
-    (void)layout_segments(&part->in_view[i], element, in->data, true, &segments,
-                          &uploads_in_flight->device_layout[i], &first);
+    (void)layout_segments(&part->in_view[i], element, part->in[i], true, &segments, &part->uploaded[i], &first);
     if (memory && segments_bytes(&segments) >
                       staging_buffer->bytes) /* the staging buffer was sized for a layout without gaps */
-        (void)layout_segments(&part->in_view[i], element, in->data, false, &segments,
-                              &uploads_in_flight->device_layout[i], &first);
-    if (!memory && !(memory = call_allocate(invariants, segments_bytes(&segments)))) {
-        part->failure = invariants->failure;
+        (void)layout_segments(&part->in_view[i], element, part->in[i], false, &segments, &part->uploaded[i],
+                              &first);
+    if (!memory && !(memory = allocate_temporary(buffers, segments_bytes(&segments), &part->failure)))
         return false;
-    }
-    part->memory[i] = (char *)memory + first;
+    part->buffers.operands[i] = (char *)memory + first;
     return part->device->type->upload_begin(part->device, memory, &segments,
                                             staging_buffer ? staging_buffer->free : NULL, part->stream,
-                                            &uploads_in_flight->uploads[i], &part->failure);
+                                            &part->transfers.uploads[i], &part->failure);
 }
 
-bool wait_for_uploads(struct call *part, struct uploads_in_flight *uploads_in_flight)
+bool wait_for_uploads(struct part *part)
 {
     bool ok = part->failure.kind == FAILURE_NONE;
 
-    for (int i = 0; i < part->inputs; i++) {
+    for (int i = 0; i < part->call->inputs; i++) {
         struct failure failure = {0};
 
-        if (!uploads_in_flight->uploads[i])
+        if (!part->transfers.uploads[i])
             continue;
-        if (!part->device->type->upload_end(part->device, uploads_in_flight->uploads[i], part->stream,
-                                            current_timing() ? &part->up[i] : NULL, &failure) &&
+        if (!part->device->type->upload_end(part->device, part->transfers.uploads[i], part->stream,
+                                            part->call->timing ? &part->up[i] : NULL, &failure) &&
             ok) {
             part->failure = failure;
             ok = false;
         }
-        uploads_in_flight->uploads[i] = NULL;
+        part->transfers.uploads[i] = NULL;
     }
     return ok;
-}
-
-/* Whether an operand's bytes have to be swapped. */
-static bool reads_swapped(const struct call *call, const struct operand *in)
-{
-    return in->swapped && !call->bytes_only;
 }
 
 static bool is_aligned(const void *memory, enum dtype dtype)
@@ -208,79 +188,75 @@ static bool is_aligned(const void *memory, enum dtype dtype)
     return (uintptr_t)memory % (uintptr_t)dtype_bytes(dtype) == 0;
 }
 
-bool convert_to_kernel_layout(struct call *part, struct call *invariants, int i,
-                              const struct layout *device_layout)
+bool convert_to_kernel_layout(struct part *part, struct buffers *buffers, int i)
 {
-    const struct operand *in = &part->in[i];
-    const bool swapped = reads_swapped(part, in);
+    const struct call *call = part->call;
+    const struct operand *in = &call->in[i];
+    const struct layout *uploaded = &part->uploaded[i];
+    const bool swapped = in->swapped && !call->bytes_only;
     struct convert_operand x, to;
-    void *memory;
+    void **memory = &part->buffers.operands[i], *converted;
 
-    if (part->native_layout) {
-        part->native_operand = describe_strided(part->memory[i], in->dtype, device_layout, in->swapped);
+    if (call->native_layout) {
+        part->native_operand = describe_strided(*memory, in->dtype, uploaded, in->swapped);
         return true;
     }
-    part->in_view[i].ndim = device_layout->ndim;
-    memcpy(part->in_view[i].strides, device_layout->strides, sizeof device_layout->strides);
-    if (in->dtype == part->dtype[i] && !swapped && is_aligned(part->memory[i], in->dtype) &&
-        (layout_is_contiguous(device_layout, dtype_bytes(in->dtype)) ||
-         (part->accepts_layout && part->accepts_layout(device_layout, part->accepts_context))))
+    part->in_view[i].ndim = uploaded->ndim;
+    memcpy(part->in_view[i].strides, uploaded->strides, sizeof uploaded->strides);
+    if (in->dtype == call->dtype[i] && !swapped && is_aligned(*memory, in->dtype) &&
+        (layout_is_contiguous(uploaded, dtype_bytes(in->dtype)) ||
+         (call->accepts_layout && call->accepts_layout(uploaded, call->accepts_context))))
         return true;
-    x = describe_strided(part->memory[i], in->dtype, device_layout, swapped);
-    memory = call_allocate(invariants, saturated_bytes(layout_size(device_layout), part->dtype[i]));
-    if (!memory) {
-        part->failure = invariants->failure;
+    x = describe_strided(*memory, in->dtype, uploaded, swapped);
+    converted =
+        allocate_temporary(buffers, saturated_bytes(layout_size(uploaded), call->dtype[i]), &part->failure);
+    if (!converted)
         return false;
-    }
-    to = describe_contiguous(memory, part->dtype[i], device_layout);
-    memcpy(part->in_view[i].strides, to.strides, (size_t)device_layout->ndim * sizeof *to.strides);
-    part->memory[i] = memory;
-    return launch_convert(part, &x, &to, device_layout);
+    to = describe_contiguous(converted, call->dtype[i], uploaded);
+    memcpy(part->in_view[i].strides, to.strides, (size_t)uploaded->ndim * sizeof *to.strides);
+    *memory = converted;
+    return launch_convert(part, &x, &to, uploaded);
 }
 
 /* Whether the kernel can write its result directly to out. */
-static bool writes_directly_to_out(const struct call *call)
+static bool writes_directly_to_out(const struct part *part)
 {
-    return call->out.device && call->result == call->out.dtype && is_aligned(call->out.data, call->result) &&
+    const struct call *call = part->call;
+
+    return call->out.device && call->result == call->out.dtype && is_aligned(part->out, call->result) &&
            call->out.swapped == (call->bytes_only && call->in[0].swapped) &&
-           (call->strided_out || layout_is_contiguous(&call->out_view, dtype_bytes(call->result))) &&
+           (call->strided_out || layout_is_contiguous(&part->out_view, dtype_bytes(call->result))) &&
            (!call->overlapping || call->in_place);
 }
 
-bool allocate_result_and_scratch(struct call *part, struct call *invariants)
+bool allocate_result_and_scratch(struct part *part, struct buffers *buffers)
 {
-    if (part->native_layout)
+    const struct call *call = part->call;
+
+    if (call->native_layout)
         return true;
     if (writes_directly_to_out(part))
-        part->out_memory = part->out.data;
+        part->buffers.out = part->out;
     else
-        part->out_memory = call_allocate(invariants, saturated_bytes(layout_size(&part->out_view), part->result));
-    if (invariants->failure.kind == FAILURE_NONE && part->scratch_bytes)
-        part->scratch = call_allocate(invariants, part->scratch_bytes);
-    part->failure = invariants->failure;
+        part->buffers.out = allocate_temporary(
+            buffers, saturated_bytes(layout_size(&part->out_view), call->result), &part->failure);
+    if (part->failure.kind == FAILURE_NONE && call->scratch_bytes)
+        part->buffers.scratch = allocate_temporary(buffers, call->scratch_bytes, &part->failure);
     return part->failure.kind == FAILURE_NONE;
 }
 
-void call_count_launch(void)
+bool part_launch(struct part *part, const struct kernel_row *row, const void *args)
 {
-    atomic_fetch_add(&launches, 1);
-}
+    bool ok;
 
-bool call_launch(struct call *call, const struct kernel_row *row, const void *args)
-{
-    if (is_dry_run())
-        dry_run_add_launch(row, &call->kernel, args);
-    else
-        call_count_launch();
-    if (call->record)
-        launch_record_add(call->record, row, args);
-    const bool ok = call->device->type->launch(call->device, row, args, call->stream, &call->failure);
-
-    call->ran = call->ran || ok || call->failure.ran;
+    if (part->call->record)
+        launch_record_add(part->call->record, row, args);
+    ok = part->device->type->launch(part->device, row, args, part->stream, &part->failure);
+    part->ran = part->ran || ok || part->failure.ran;
     return ok;
 }
 
-void update_out_written(struct call *part, const void *memory)
+void update_out_written(struct part *part, const void *memory)
 {
-    part->out_written = part->out_written || (part->ran && part->out.device && memory == part->out.data);
+    part->out_written = part->out_written || (part->ran && part->call->out.device && memory == part->out);
 }

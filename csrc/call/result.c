@@ -11,65 +11,92 @@
 #include "part.h"
 #include "python/dtypes.h"
 #include "python/layout.h"
+#include "steps.h"
 #include "timing.h"
 
 /* The result on the device. */
-static bool locate_result(struct call *part, struct convert_operand *result)
+static bool locate_result(struct part *part, struct convert_operand *result)
 {
-    struct convert_operand x = part->native_operand;
+    const struct call *call = part->call;
 
-    if (!part->native_layout) {
-        *result = describe_contiguous(part->out_memory, part->result, &part->out_view);
-        result->swapped = part->bytes_only && part->in[0].swapped;
+    if (!call->native_layout) {
+        *result = describe_contiguous(part->buffers.out, call->result, &part->out_view);
+        result->swapped = call->bytes_only && call->in[0].swapped;
         return true;
     }
-    *result = x;
-    if (part->result == part->out.dtype && !part->overlapping)
+    *result = part->native_operand;
+    if (call->result == call->out.dtype && !call->overlapping)
         return true;
     /* through a temporary */
-    part->out_memory = call_allocate(part, saturated_bytes(layout_size(&part->out_view), part->result));
-    *result = describe_contiguous(part->out_memory, part->result, &part->out_view);
-    return part->out_memory && launch_convert(part, &x, result, &part->out_view);
+    part->buffers.out = allocate_temporary(
+        &part->buffers, saturated_bytes(layout_size(&part->out_view), call->result), &part->failure);
+    *result = describe_contiguous(part->buffers.out, call->result, &part->out_view);
+    return part->buffers.out && launch_convert(part, &part->native_operand, result, &part->out_view);
 }
 
-bool call_write_out(struct call *part)
+/* Where the result goes: to out on the device; for an out on the host, to the memory that will be downloaded,
+ * which may be the result's own. */
+struct destination {
+    char *memory;
+    npy_intp first; /* bytes before element 0, …, 0 */
+    struct layout layout;
+    struct segments segments; /* of out on the host */
+};
+
+static struct destination destination_of(const struct part *part)
 {
-    const int element = dtype_bytes(part->out.dtype);
-    struct convert_operand result, to;
-    struct layout device_layout = part->out_view;
-    struct segments segments;
-    npy_intp first = 0;
-    char *memory = part->out.data;
+    const struct operand *out = &part->call->out;
+    struct destination to = {.memory = part->out, .layout = part->out_view};
+
+    if (!out->device) {
+        (void)layout_segments(&part->out_view, dtype_bytes(out->dtype), part->out, false, &to.segments, &to.layout,
+                              &to.first);
+        to.memory = part->buffers.out;
+    }
+    return to;
+}
+
+/* Converts the result to out's layout, dtype and byte order. */
+static bool convert_result(struct part *part, const struct convert_operand *result, struct destination *to)
+{
+    const struct operand *out = &part->call->out;
+    struct convert_operand x;
     bool ok;
 
-    if (part->out.device && part->out_memory == part->out.data)
-        return call_record_stage(part, COMPUTED);
+    if (!out->device &&
+        !(to->memory = allocate_temporary(
+              &part->buffers, saturated_bytes(layout_size(&part->out_view), out->dtype), &part->failure)))
+        return false;
+    x = describe_strided(to->memory + to->first, out->dtype, &to->layout, out->swapped);
+    part->ran = false;
+    ok = launch_convert(part, result, &x, &to->layout);
+    update_out_written(part, to->memory);
+    return ok;
+}
+
+bool part_write_out(struct part *part)
+{
+    const struct operand *out = &part->call->out;
+    struct convert_operand result;
+    struct destination to;
+
+    if (out->device && part->buffers.out == part->out)
+        return record_stage(part, COMPUTED);
     if (!locate_result(part, &result))
         return false;
-    if (!part->out.device) {
-        (void)layout_segments(&part->out_view, element, part->out.data, false, &segments, &device_layout, &first);
-        memory = part->out_memory;
-    }
-    if (part->native_layout || part->out.device || result.dtype != part->out.dtype ||
-        result.swapped != part->out.swapped || !layout_is_contiguous(&device_layout, element)) {
-        if (!part->out.device &&
-            !(memory = call_allocate(part, saturated_bytes(layout_size(&part->out_view), part->out.dtype))))
-            return false;
-        to = describe_strided(memory + first, part->out.dtype, &device_layout, part->out.swapped);
-        part->ran = false;
-        ok = launch_convert(part, &result, &to, &device_layout);
-        update_out_written(part, memory);
-        if (!ok)
-            return false;
-    }
-    if (!call_record_stage(part, COMPUTED))
+    to = destination_of(part);
+    if ((part->call->native_layout || out->device || result.dtype != out->dtype ||
+         result.swapped != out->swapped || !layout_is_contiguous(&to.layout, dtype_bytes(out->dtype))) &&
+        !convert_result(part, &result, &to))
         return false;
-    if (part->out.device)
+    if (!record_stage(part, COMPUTED))
+        return false;
+    if (out->device)
         return true;
     part->out_written = true;
-    part->download_started = part->device->type->download_begin(part->device, &segments, memory, part->stream,
-                                                                &part->download, &part->failure);
-    return part->download_started && call_record_stage(part, DOWNLOAD_END);
+    part->transfers.download_started = part->device->type->download_begin(
+        part->device, &to.segments, to.memory, part->stream, &part->transfers.download, &part->failure);
+    return part->transfers.download_started && record_stage(part, DOWNLOAD_END);
 }
 
 static void add_interval(double *seconds, double *until, const struct interval *interval)
@@ -82,25 +109,25 @@ static void add_interval(double *seconds, double *until, const struct interval *
     }
 }
 
-static double seconds_between(struct call *call, device_event earlier, device_event later)
+static double seconds_between(struct part *part, device_event earlier, device_event later)
 {
     struct failure ignored = {0};
     double seconds = 0;
 
     if (!earlier || !later ||
-        !call->device->type->seconds_between(call->device, earlier, later, &seconds, &ignored))
+        !part->device->type->seconds_between(part->device, earlier, later, &seconds, &ignored))
         return 0;
     return seconds;
 }
 
-static double seconds_after(struct call *part, enum stage stage)
+static double seconds_after(struct part *part, enum stage stage)
 {
     return seconds_between(part, part->stages[stage], part->stages[stage + 1]);
 }
 
 /* The kernel time of a part, without the time in which earlier parts were still running. `before` is the event at
  * the end of those; it becomes the end of this part. */
-static double kernel_seconds(struct call *part, device_event *before)
+static double kernel_seconds(struct part *part, device_event *before)
 {
     const double seconds = seconds_after(part, KERNEL_BEGIN);
     const double since = *before ? seconds_between(part, *before, part->stages[COMPUTED]) : seconds;
@@ -113,14 +140,14 @@ static double kernel_seconds(struct call *part, device_event *before)
     return since < seconds ? since : seconds;
 }
 
-void call_add_times(struct call *part, device_event *before)
+void part_add_times(struct part *part, device_event *before)
 {
-    struct timing *timing = current_timing();
+    struct timing *timing = part->call->timing;
     bool second_stream = false;
 
     if (!timing)
         return;
-    for (int i = 0; i < part->inputs; i++) {
+    for (int i = 0; i < part->call->inputs; i++) {
         second_stream = second_stream || part->up[i].to > 0;
         add_interval(&timing->upload, &timing->uploaded, &part->up[i]);
     }
@@ -137,22 +164,22 @@ void call_add_times(struct call *part, device_event *before)
     memset(part->stages, 0, sizeof part->stages);
 }
 
-bool call_complete_part(struct call *part, device_event *before)
+bool part_complete(struct part *part, device_event *before)
 {
     bool ok = part->failure.kind == FAILURE_NONE;
 
-    if (part->download_started && !part->out.device) {
+    if (part->transfers.download_started && !part->call->out.device) {
         struct failure failure = {0};
 
-        if (!part->device->type->download_end(part->device, part->download, current_timing() ? &part->down : NULL,
-                                              &failure) &&
+        if (!part->device->type->download_end(part->device, part->transfers.download,
+                                              part->call->timing ? &part->down : NULL, &failure) &&
             ok) {
             part->failure = failure;
             ok = false;
         }
-        part->download_started = false;
+        part->transfers.download_started = false;
     }
-    release_temporaries(part);
-    call_add_times(part, before);
+    release_temporaries(&part->buffers);
+    part_add_times(part, before);
     return ok;
 }

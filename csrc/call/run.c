@@ -9,119 +9,151 @@
 #include "base/strided_copy.h"
 #include "call.h"
 #include "device/device.h"
-#include "dry_run.h"
 #include "part.h"
 #include "python/dtypes.h"
 #include "python/layout.h"
+#include "steps.h"
 #include "executor/executor.h"
 
-/* Starts the uploads of a part. `invariants` owns the memory that later parts need as well: operands that all
- * parts of the inner loop read, and a result that the parts accumulate; the `first` part uploads them. */
-static bool begin_uploads(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
-                          bool first, const struct staging_buffer *staging)
-{
-    bool ok = call_record_stage(part, UPLOAD_BEGIN);
+/* A call while its parts run. */
+struct execution {
+    struct call *call;
+    call_launcher launch; /* NULL: `convert` is the only kernel */
+    void *context;
+    struct device *device;
+    device_stream second_stream; /* computes every second part; the call's stream if there is none */
+    struct transfer *prefault;   /* of a new out on the host, in progress, or NULL */
+    struct buffers invariants;   /* memory that later parts need as well: operands that all parts of the inner loop
+                                    read, and a result that the parts accumulate */
+};
 
-    for (int i = 0; ok && i < part->inputs; i++) {
-        if (is_invariant(part, i))
-            ok = !first || begin_operand_upload(part, invariants, uploads_in_flight, i, NULL);
+/* Starts the uploads of a part; the first part uploads the invariants. */
+static bool begin_uploads(struct execution *execution, struct part *part, bool first,
+                          const struct staging_buffer *staging)
+{
+    bool ok = record_stage(part, UPLOAD_BEGIN);
+
+    for (int i = 0; ok && i < part->call->inputs; i++) {
+        if (is_invariant(part->call, i))
+            ok = !first || begin_operand_upload(part, &execution->invariants, i, NULL);
         else
-            ok = begin_operand_upload(part, part, uploads_in_flight, i, staging ? &staging[i] : NULL);
+            ok = begin_operand_upload(part, &part->buffers, i, staging ? &staging[i] : NULL);
     }
-    return ok && call_record_stage(part, UPLOAD_END);
+    return ok && record_stage(part, UPLOAD_END);
 }
 
-/* Gives the accumulated result's memory to the last part, which downloads it. */
-static void move_invariants_to_part(struct call *invariants, struct call *part)
+/* Gives the invariants' memory, with the accumulated result, to the last part, which downloads it. */
+static void move_invariants_to_part(struct buffers *invariants, struct buffers *part)
 {
     while (invariants->temporary_count)
         part->temporaries[part->temporary_count++] = invariants->temporaries[--invariants->temporary_count];
 }
 
-static bool compute_part(struct call *part, struct call *invariants, struct uploads_in_flight *uploads_in_flight,
-                         bool first, call_launcher launch, void *context)
+static bool convert_operands(struct part *part, struct buffers *invariants, bool first)
 {
-    bool ok = wait_for_uploads(part, uploads_in_flight) && call_record_stage(part, KERNEL_BEGIN);
+    bool ok = true;
 
-    for (int i = 0; ok && i < part->inputs; i++) {
-        if (!is_invariant(part, i)) {
-            ok = convert_to_kernel_layout(part, part, i, &uploads_in_flight->device_layout[i]);
+    for (int i = 0; ok && i < part->call->inputs; i++) {
+        if (!is_invariant(part->call, i)) {
+            ok = convert_to_kernel_layout(part, &part->buffers, i);
         } else if (first) {
-            ok = convert_to_kernel_layout(part, invariants, i, &uploads_in_flight->device_layout[i]);
-            invariants->memory[i] = part->memory[i];
+            ok = convert_to_kernel_layout(part, invariants, i);
+            invariants->operands[i] = part->buffers.operands[i];
         } else {
-            part->memory[i] = invariants->memory[i];
+            part->buffers.operands[i] = invariants->operands[i];
         }
     }
+    return ok;
+}
+
+static bool compute_part(struct execution *execution, struct part *part, bool first)
+{
+    const bool accumulates = accumulates_parts(part->call);
+    struct buffers *invariants = &execution->invariants, *buffers = &part->buffers;
+    bool ok =
+        wait_for_uploads(part) && record_stage(part, KERNEL_BEGIN) && convert_operands(part, invariants, first);
+
     if (first) /* the second stream needs everything enqueued so far */
-        ok = ok && part->device->type->stream_wait_stream(part->device, part->second_stream, part->stream,
+        ok = ok && part->device->type->stream_wait_stream(part->device, execution->second_stream, part->stream,
                                                           &part->failure);
-    if (first || !accumulates_parts(part)) {
-        ok = ok && allocate_result_and_scratch(part, accumulates_parts(part) ? invariants : part);
-        invariants->out_memory = part->out_memory;
-        invariants->scratch = part->scratch;
+    if (first || !accumulates) {
+        ok = ok && allocate_result_and_scratch(part, accumulates ? invariants : buffers);
+        invariants->out = buffers->out;
+        invariants->scratch = buffers->scratch;
     } else {
-        part->out_memory = invariants->out_memory;
-        part->scratch = invariants->scratch;
+        buffers->out = invariants->out;
+        buffers->scratch = invariants->scratch;
     }
-    part->ran = part->download_started = false;
-    ok = ok && (!launch || launch(part, context));
-    update_out_written(part, part->out_memory);
-    if (accumulates_parts(part) && !is_last_part(part))
-        return ok && call_record_stage(part, COMPUTED);
-    if (accumulates_parts(part))
-        move_invariants_to_part(invariants, part);
-    return ok && call_write_out(part);
+    part->ran = part->transfers.download_started = false;
+    ok = ok && (!execution->launch || execution->launch(part, execution->context));
+    update_out_written(part, buffers->out);
+    if (accumulates && !is_last_part(part))
+        return ok && record_stage(part, COMPUTED);
+    if (accumulates)
+        move_invariants_to_part(invariants, buffers);
+    return ok && part_write_out(part);
 }
 
 /* Faults in the memory of a new result on the host while the kernel runs; earlier, it would take host memory
  * bandwidth from the uploads. */
-static void prefault_result(struct call *call)
+static void prefault_result(struct execution *execution)
 {
-    if (call->out_is_new && !call->prefault && !call->native_layout && !call->out.device &&
-        call->device->type->prefault)
-        call->device->type->prefault(call->device, call->out.data,
-                                     saturated_bytes(call->out.size, call->out.dtype), &call->prefault);
+    const struct call *call = execution->call;
+
+    if (call->out_is_new && !execution->prefault && !call->native_layout && !call->out.device &&
+        execution->device->type->prefault)
+        execution->device->type->prefault(execution->device, call->out.data,
+                                          saturated_bytes(call->out.size, call->out.dtype), &execution->prefault);
 }
 
-static void run_unpartitioned(struct call *call, call_launcher launch, void *context)
+/* Ends a part. If it failed, sets the call's failure and returns false. */
+static bool complete_part(struct execution *execution, struct part *part, device_event *before)
 {
-    struct uploads_in_flight uploads_in_flight = {.uploads = {NULL, NULL}};
+    struct call *call = execution->call;
+    bool ok = wait_for_uploads(part);
 
-    for (int loop = 0; loop < 2; loop++) {
-        call->part_begin[loop] = 0;
-        call->part_length[loop] = call->partitions[loop].length;
-    }
-    if (begin_uploads(call, call, &uploads_in_flight, true, NULL) &&
-        compute_part(call, call, &uploads_in_flight, true, launch, context))
-        prefault_result(call);
-    (void)wait_for_uploads(call, &uploads_in_flight);
-    (void)call_complete_part(call, NULL);
+    ok = part_complete(part, before) && ok;
+    call->out_written = call->out_written || part->out_written;
+    if (!ok && call->failure.kind == FAILURE_NONE)
+        call->failure = part->failure;
+    return ok;
 }
 
-/* Parts in flight at the same time. */
+static void run_unpartitioned(struct execution *execution)
+{
+    struct part part = part_of_call(execution->call);
+
+    if (begin_uploads(execution, &part, true, NULL) && compute_part(execution, &part, true))
+        prefault_result(execution);
+    (void)complete_part(execution, &part, NULL);
+}
+
+/* The parts in flight at the same time. */
 enum { PIPELINE_DEPTH = 3 };
 
 struct slot {
-    struct call part;
-    struct uploads_in_flight uploads_in_flight;
+    struct part part;
     struct staging_buffer staging[MAX_INPUTS];
     device_event computed; /* after which the staging buffers may be overwritten */
     bool busy;
 };
 
 struct pipeline {
+    struct execution *execution;
     struct slot slots[PIPELINE_DEPTH];
-    int next; /* the slot of the oldest part */
-    struct call invariants;
-    device_event computed; /* the end of the last part that was timed */
+    int next;               /* the slot of the oldest part */
+    struct buffers staging; /* the slots' staging buffers */
+    device_event computed;  /* the end of the last part that was timed */
 };
 
 /* Allocates staging buffers for a slot's parts; its first part is the largest. */
-static bool allocate_staging_buffers(struct call *call, struct slot *slot)
+static bool allocate_staging_buffers(struct pipeline *pipeline, struct slot *slot)
 {
+    struct call *call = pipeline->execution->call;
+    struct part *part = &slot->part;
+
     for (int i = 0; i < call->inputs; i++) {
-        const struct operand *in = &slot->part.in[i];
+        const struct operand *in = &call->in[i];
         struct staging_buffer *staging_buffer = &slot->staging[i];
         struct segments segments;
         struct layout device_layout;
@@ -129,15 +161,15 @@ static bool allocate_staging_buffers(struct call *call, struct slot *slot)
 
         if (is_invariant(call, i) || in->device || staging_buffer->memory)
             continue;
-        (void)layout_segments(&slot->part.in_view[i], dtype_bytes(in->dtype), in->data, true, &segments,
+        (void)layout_segments(&part->in_view[i], dtype_bytes(in->dtype), part->in[i], true, &segments,
                               &device_layout, &first);
         staging_buffer->bytes = segments_bytes(&segments);
-        staging_buffer->memory = call_allocate(call, staging_buffer->bytes);
+        staging_buffer->memory = allocate_temporary(&pipeline->staging, staging_buffer->bytes, &call->failure);
         if (!staging_buffer->memory)
             return false;
     }
-    if (!slot->computed &&
-        !call->device->type->record_new_event(call->device, call->stream, &slot->computed, &call->failure))
+    if (!slot->computed && !pipeline->execution->device->type->record_new_event(
+                               pipeline->execution->device, call->stream, &slot->computed, &call->failure))
         return false;
     for (int i = 0; i < call->inputs; i++)
         slot->staging[i].free = slot->computed;
@@ -145,52 +177,41 @@ static bool allocate_staging_buffers(struct call *call, struct slot *slot)
 }
 
 /* Waits for the part in a slot. If it failed, sets the call's failure and returns false. */
-static bool complete_slot(struct call *call, struct pipeline *pipeline, struct slot *slot)
+static bool complete_slot(struct pipeline *pipeline, struct slot *slot)
 {
-    bool ok = true;
-
-    if (slot->busy) {
-        slot->busy = false;
-        ok = wait_for_uploads(&slot->part, &slot->uploads_in_flight);
-        ok = call_complete_part(&slot->part, &pipeline->computed) && ok;
-        call->out_written = call->out_written || slot->part.out_written;
-        if (!ok && call->failure.kind == FAILURE_NONE)
-            call->failure = slot->part.failure;
-    }
-    return ok;
+    if (!slot->busy)
+        return true;
+    slot->busy = false;
+    return complete_part(pipeline->execution, &slot->part, &pipeline->computed);
 }
 
 /* Puts a part into a slot, after the slot's previous part has ended, and starts its uploads. It will be computed
  * on `stream`. */
-static bool begin_slot(struct call *call, struct pipeline *pipeline, struct slot *slot, const npy_intp at[2],
-                       device_stream stream)
+static bool begin_slot(struct pipeline *pipeline, struct slot *slot, const npy_intp at[2], device_stream stream)
 {
-    if (!complete_slot(call, pipeline, slot))
+    if (!complete_slot(pipeline, slot))
         return false;
-    slot->part = *call;
-    slot->part.stream = stream;
-    slot->part.temporary_count = 0;
+    slot->part = part_of_call(pipeline->execution->call);
+    slot->part.stream = slot->part.buffers.stream = stream;
     for (int loop = 0; loop < 2; loop++)
-        call_slice_part(&slot->part, loop, at[loop]);
-    if (!allocate_staging_buffers(call, slot))
+        part_slice(&slot->part, loop, at[loop]);
+    if (!allocate_staging_buffers(pipeline, slot))
         return false;
     slot->busy = true;
-    return begin_uploads(&slot->part, &pipeline->invariants, &slot->uploads_in_flight, at[1] == 0, slot->staging);
+    return begin_uploads(pipeline->execution, &slot->part, at[1] == 0, slot->staging);
 }
 
-static bool compute_slot(struct call *call, struct pipeline *pipeline, struct slot *slot, call_launcher launch,
-                         void *context)
+static bool compute_slot(struct pipeline *pipeline, struct slot *slot)
 {
-    const struct device_type *type = call->device->type;
-    struct call *part = &slot->part;
+    const struct device_type *type = pipeline->execution->device->type;
+    struct part *part = &slot->part;
 
-    if (!compute_part(part, &pipeline->invariants, &slot->uploads_in_flight, part->part_begin[1] == 0, launch,
-                      context))
+    if (!compute_part(pipeline->execution, part, part->begin[1] == 0))
         return false;
-    prefault_result(call);
-    type->destroy_event(call->device, slot->computed);
+    prefault_result(pipeline->execution);
+    type->destroy_event(pipeline->execution->device, slot->computed);
     slot->computed = NULL;
-    return type->record_new_event(call->device, part->stream, &slot->computed, &part->failure);
+    return type->record_new_event(pipeline->execution->device, part->stream, &slot->computed, &part->failure);
 }
 
 /* A number that changes ten times per second. */
@@ -216,9 +237,9 @@ static bool interrupted(struct call *call, int64_t *last_check)
 
 /* The inner loop: each part's uploads start before the previous part is computed. Parts alternate between two
  * streams, so that the last blocks of one part overlap with the next part. */
-static bool run_inner_loop(struct call *call, struct pipeline *pipeline, npy_intp outer, call_launcher launch,
-                           void *context)
+static bool run_inner_loop(struct pipeline *pipeline, npy_intp outer)
 {
+    struct call *call = pipeline->execution->call;
     const struct partition *partition = &call->partitions[1];
     const npy_intp step = is_partitioned(partition) ? partition->step : 1,
                    length = is_partitioned(partition) ? partition->length : 1;
@@ -228,9 +249,9 @@ static bool run_inner_loop(struct call *call, struct pipeline *pipeline, npy_int
 
     /* each outer step starts in slot 0, whose staging buffers are the largest; parts end in order */
     for (; pipeline->next != 0; pipeline->next = (pipeline->next + 1) % PIPELINE_DEPTH)
-        if (!complete_slot(call, pipeline, &pipeline->slots[pipeline->next]))
+        if (!complete_slot(pipeline, &pipeline->slots[pipeline->next]))
             return false;
-    if (!begin_slot(call, pipeline, &pipeline->slots[0], at, call->stream))
+    if (!begin_slot(pipeline, &pipeline->slots[0], at, call->stream))
         return false;
     while (at[1] < length) {
         struct slot *slot = &pipeline->slots[pipeline->next];
@@ -238,87 +259,99 @@ static bool run_inner_loop(struct call *call, struct pipeline *pipeline, npy_int
         at[1] += step;
         pipeline->next = (pipeline->next + 1) % PIPELINE_DEPTH;
         odd = !odd;
-        if ((at[1] < length && !begin_slot(call, pipeline, &pipeline->slots[pipeline->next], at,
-                                           odd ? call->second_stream : call->stream)) ||
-            !compute_slot(call, pipeline, slot, launch, context) || interrupted(call, &last_check))
+        if ((at[1] < length && !begin_slot(pipeline, &pipeline->slots[pipeline->next], at,
+                                           odd ? pipeline->execution->second_stream : call->stream)) ||
+            !compute_slot(pipeline, slot) || interrupted(call, &last_check))
             return false;
     }
     return true;
 }
 
 /* Makes the call's stream wait for the parts on the second stream. */
-static bool join_streams(struct call *call)
+static bool join_streams(struct execution *execution)
 {
+    const struct device_type *type = execution->device->type;
+    struct call *call = execution->call;
     struct failure failure = {0};
-    const bool ok =
-        call->device->type->stream_wait_stream(call->device, call->stream, call->second_stream, &failure);
+    const bool ok = type->stream_wait_stream(execution->device, call->stream, execution->second_stream, &failure);
 
     if (!ok && call->failure.kind == FAILURE_NONE)
         call->failure = failure;
     if (!ok) /* memory that these parts use is released next */
-        (void)call->device->type->synchronize_stream(call->device, call->second_stream, &failure);
+        (void)type->synchronize_stream(execution->device, execution->second_stream, &failure);
     return ok;
 }
 
 /* The outer loop. Loop invariants of the inner loop are released after each step. */
-static bool run_outer_loop(struct call *call, struct pipeline *pipeline, call_launcher launch, void *context)
+static bool run_outer_loop(struct pipeline *pipeline)
 {
-    const struct partition *partition = &call->partitions[0];
+    const struct partition *partition = &pipeline->execution->call->partitions[0];
     const npy_intp step = is_partitioned(partition) ? partition->step : 1,
                    length = is_partitioned(partition) ? partition->length : 1;
 
     for (npy_intp at = 0; at < length; at += step) {
-        if (!run_inner_loop(call, pipeline, at, launch, context) || !join_streams(call))
+        if (!run_inner_loop(pipeline, at) || !join_streams(pipeline->execution))
             return false;
-        release_temporaries(&pipeline->invariants);
+        release_temporaries(&pipeline->execution->invariants);
     }
     return true;
 }
 
-static void run_partitioned(struct call *call, call_launcher launch, void *context)
+static void run_pipeline(struct pipeline *pipeline)
 {
+    struct execution *execution = pipeline->execution;
+    struct call *call = execution->call;
+    const bool ok = run_outer_loop(pipeline);
+
+    for (int i = 0; i < PIPELINE_DEPTH; i++) /* also after a failure: copies in flight use host memory */
+        if (pipeline->slots[i].busy && !ok && call->failure.kind == FAILURE_NONE)
+            call->failure = pipeline->slots[i].part.failure;
+    for (int i = 0; i < PIPELINE_DEPTH; i++) {
+        struct slot *slot = &pipeline->slots[(pipeline->next + i) % PIPELINE_DEPTH];
+
+        (void)complete_slot(pipeline, slot);
+        execution->device->type->destroy_event(execution->device, slot->computed);
+    }
+    execution->device->type->destroy_event(execution->device, pipeline->computed);
+    (void)join_streams(execution);
+    release_temporaries(&pipeline->staging);
+}
+
+static void run_partitioned(struct execution *execution)
+{
+    const struct device_type *type = execution->device->type;
+    struct call *call = execution->call;
     struct pipeline *pipeline = calloc(1, sizeof *pipeline);
-    device_stream second_stream = NULL;
-    bool ok = false;
 
     if (!pipeline) {
         failure_set(&call->failure, FAILURE_MEMORY, "out of memory on the host");
-    } else {
-        pipeline->invariants.device = call->device;
-        pipeline->invariants.stream = call->stream;
-        if (call->independent_parts && call->device->type->second_stream)
-            second_stream = call->device->type->second_stream(call->device);
-        if (second_stream)
-            call->second_stream = second_stream;
-        ok = run_outer_loop(call, pipeline, launch, context);
-        for (int i = 0; i < PIPELINE_DEPTH; i++) /* also after a failure: copies in flight use host memory */
-            if (pipeline->slots[i].busy && !ok && call->failure.kind == FAILURE_NONE)
-                call->failure = pipeline->slots[i].part.failure;
-        for (int i = 0; i < PIPELINE_DEPTH; i++) {
-            struct slot *slot = &pipeline->slots[(pipeline->next + i) % PIPELINE_DEPTH];
-
-            ok = complete_slot(call, pipeline, slot) && ok;
-            call->device->type->destroy_event(call->device, slot->computed);
-        }
-        call->device->type->destroy_event(call->device, pipeline->computed);
-        ok = join_streams(call) && ok;
-        release_temporaries(&pipeline->invariants);
+        return;
     }
-    release_temporaries(call);
+    pipeline->execution = execution;
+    pipeline->staging.device = execution->device;
+    pipeline->staging.stream = call->stream;
+    if (call->independent_parts && type->second_stream) {
+        device_stream second_stream = type->second_stream(execution->device);
+
+        if (second_stream)
+            execution->second_stream = second_stream;
+    }
+    run_pipeline(pipeline);
     free(pipeline);
 }
 
 bool order_with_owning_streams(struct call *call, bool before)
 {
+    struct device *device = call_target(call);
     bool ok = true;
 
     for (int i = 0; i <= call->inputs; i++) {
         const struct operand *operand = i < call->inputs ? &call->in[i] : &call->out;
 
         if (operand->device && operand->owning_stream != call->stream)
-            ok = ok && call->device->type->stream_wait_stream(
-                           call->device, before ? call->stream : operand->owning_stream,
-                           before ? operand->owning_stream : call->stream, &call->failure);
+            ok = ok &&
+                 device->type->stream_wait_stream(device, before ? call->stream : operand->owning_stream,
+                                                  before ? operand->owning_stream : call->stream, &call->failure);
     }
     return ok;
 }
@@ -331,24 +364,21 @@ void order_owning_streams_after_call(struct call *call)
         (void)call->device->type->synchronize_stream(call->device, call->stream, &ignored);
 }
 
-void call_execute(struct call *call, call_launcher launch, void *context, bool out_given)
+void call_execute(struct call *call, call_launcher launch, void *context)
 {
-    struct device *device = call->device;
+    struct execution execution = {.call = call, .launch = launch, .context = context};
+    struct failure ignored = {0};
 
-    call->device = dry_run_device(device);
-    call->second_stream = call->stream;
-    call->out_is_new = !out_given;
+    execution.device = execution.invariants.device = call_target(call);
+    execution.second_stream = execution.invariants.stream = call->stream;
     if (order_with_owning_streams(call, true)) {
-        if (is_partitioned(&call->partitions[0]) || is_partitioned(&call->partitions[1]))
-            run_partitioned(call, launch, context);
+        if (call_is_partitioned(call))
+            run_partitioned(&execution);
         else
-            run_unpartitioned(call, launch, context);
+            run_unpartitioned(&execution);
+        release_temporaries(&execution.invariants);
         order_owning_streams_after_call(call);
     }
-    if (call->prefault) {
-        struct failure ignored = {0};
-
-        (void)call->device->type->download_end(call->device, call->prefault, NULL, &ignored);
-    }
-    call->device = device;
+    if (execution.prefault)
+        (void)execution.device->type->download_end(execution.device, execution.prefault, NULL, &ignored);
 }

@@ -4,24 +4,18 @@
 
 #include <stdio.h>
 
+#include "base/scope.h"
 #include "executor/block.h"
 #include "internal.h"
 
-static SMEMKIT_THREAD_LOCAL struct checking *checking;
-
-struct checking *checking_now(void)
-{
-    return checking;
-}
-
 static bool wants(void)
 {
-    return checking != NULL;
+    return current_scope()->checking != NULL;
 }
 
 static struct observation *begin(const struct smemkit_launch *launch)
 {
-    struct trace *trace = trace_begin(checking, launch);
+    struct trace *trace = trace_begin(current_scope()->checking, launch);
 
     return trace ? &trace->observed : NULL;
 }
@@ -126,8 +120,7 @@ static const struct observer observer = {
     .fault_at_code = fault_at_code,
 };
 
-void checking_set(struct checking *options)
+void checker_observe(void)
 {
-    checking = options;
     smemkit_observer = &observer;
 }

@@ -274,9 +274,8 @@ bool trace_device_variable(uintptr_t address, struct checked_fault *);
 void trace_compare(struct tracer *, unsigned thread, uintptr_t address);
 bool trace_is_guess(const struct trace *, const struct checked_fault *);
 
-/* The options with which the calling host thread checks its launches; NULL: it does not. */
-struct checking *checking_now(void);
-void checking_set(struct checking *);
+/* Makes the checker the executor's observer: it checks the launches of threads whose scope asks for it. */
+void checker_observe(void);
 
 /* Called by the launching thread before and after a launch. NULL: out of memory. */
 struct trace *trace_begin(struct checking *, const struct smemkit_launch *);

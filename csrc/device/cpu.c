@@ -2,6 +2,7 @@
  * call is complete when it returns. */
 #define _GNU_SOURCE
 #include "device.h"
+#include "launches.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/scope.h"
 #include "executor/block.h"
 #include "executor/executor.h"
 #include "executor/memory.h"
@@ -147,12 +149,13 @@ static int launch_host_rung(const struct kernel_row *row, const void *args)
 static bool cpu_launch(struct device *device, const struct kernel_row *row, const void *args, device_stream stream,
                        struct failure *failure)
 {
-    struct checking *check = checking_now();
+    struct checking *check = current_scope()->checking;
     const kernel_launcher *launchers = check ? checked_launchers : cpu_launchers;
     int error;
 
     (void)device;
     (void)stream;
+    launch_counted();
     if (check)
         check->all_blocks = check->whole >> row->index & 1;
     if (!launchers[row->index]) {
@@ -271,39 +274,6 @@ static void cpu_destroy_event(struct device *device, device_event event)
     free(event);
 }
 
-static const struct device_type cpu_type = {
-    .allocate = cpu_allocate,
-    .release = cpu_release,
-    .upload_begin = cpu_upload_begin,
-    .upload_end = cpu_upload_end,
-    .download_begin = cpu_download_begin,
-    .download_end = cpu_download_end,
-    .available_bytes = cpu_available_bytes,
-    .copy = cpu_copy,
-    .fill = cpu_fill,
-    .launch = cpu_launch,
-    .synchronize_stream = cpu_synchronize_stream,
-    .synchronize_device = cpu_synchronize_device,
-    .is_capturing = cpu_is_capturing,
-    .stream_wait_stream = cpu_stream_wait_stream,
-    .query_stream = cpu_query_stream,
-    .stream_wait_event = cpu_stream_wait_event,
-    .record_new_event = cpu_record_new_event,
-    .record_event = cpu_record_event,
-    .query_event = cpu_query_event,
-    .synchronize_event = cpu_synchronize_event,
-    .seconds_between = cpu_seconds_between,
-    .destroy_event = cpu_destroy_event,
-};
-
-struct device *cpu_device(void)
-{
-    static struct device device = {
-        .name = "cpu", .ordinal = -1, .multiprocessors = 132, .l2_bytes = (size_t)60 << 20, .type = &cpu_type};
-
-    return &device;
-}
-
 /* "AMD EPYC 9654", from /proc/cpuinfo; otherwise the architecture. */
 static void cpu_model(char *text, size_t length)
 {
@@ -324,10 +294,11 @@ static void cpu_model(char *text, size_t length)
         fclose(file);
 }
 
-bool cpu_properties(struct device_properties *properties, struct failure *failure)
+static bool cpu_properties(struct device *device, struct device_properties *properties, struct failure *failure)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
+    (void)device;
     (void)failure;
     memset(properties, 0, sizeof *properties);
     cpu_model(properties->description, sizeof properties->description);
@@ -345,8 +316,70 @@ bool cpu_properties(struct device_properties *properties, struct failure *failur
     return true;
 }
 
-void cpu_memory_stats(struct memory_stats *stats)
+static bool cpu_memory_stats(struct device *device, struct memory_stats *stats, struct failure *failure)
 {
+    (void)device;
+    (void)failure;
     memory_usage(&stats->used, &stats->peak);
     stats->reserved = stats->used;
+    return true;
+}
+
+static bool cpu_empty_cache(struct device *device, struct failure *failure)
+{
+    (void)device;
+    (void)failure;
+    return true;
+}
+
+static bool cpu_create_stream(struct device *device, device_stream *stream, struct failure *failure)
+{
+    (void)device;
+    (void)failure;
+    *stream = NULL;
+    return true;
+}
+
+static void cpu_destroy_stream(struct device *device, device_stream stream)
+{
+    (void)device;
+    (void)stream;
+}
+
+static const struct device_type cpu_type = {
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .upload_begin = cpu_upload_begin,
+    .upload_end = cpu_upload_end,
+    .download_begin = cpu_download_begin,
+    .download_end = cpu_download_end,
+    .properties = cpu_properties,
+    .memory_stats = cpu_memory_stats,
+    .empty_cache = cpu_empty_cache,
+    .available_bytes = cpu_available_bytes,
+    .copy = cpu_copy,
+    .fill = cpu_fill,
+    .launch = cpu_launch,
+    .synchronize_stream = cpu_synchronize_stream,
+    .create_stream = cpu_create_stream,
+    .destroy_stream = cpu_destroy_stream,
+    .synchronize_device = cpu_synchronize_device,
+    .is_capturing = cpu_is_capturing,
+    .stream_wait_stream = cpu_stream_wait_stream,
+    .query_stream = cpu_query_stream,
+    .stream_wait_event = cpu_stream_wait_event,
+    .record_new_event = cpu_record_new_event,
+    .record_event = cpu_record_event,
+    .query_event = cpu_query_event,
+    .synchronize_event = cpu_synchronize_event,
+    .seconds_between = cpu_seconds_between,
+    .destroy_event = cpu_destroy_event,
+};
+
+struct device *cpu_device(void)
+{
+    static struct device device = {
+        .name = "cpu", .ordinal = -1, .multiprocessors = 132, .l2_bytes = (size_t)60 << 20, .type = &cpu_type};
+
+    return &device;
 }

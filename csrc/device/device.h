@@ -1,5 +1,5 @@
 /* The interface between the operations and the devices. Two implementations: cuda/device.c on the CUDA runtime,
- * cpu.c on the executor; a third, for dry runs, is call/dry_run.c.
+ * cpu.c on the executor; a third, recorder.c, only records launches.
  *
  * No function here touches Python, so all are called with the GIL released. A function that can fail takes a
  * `struct failure *`, fills it, and returns false.
@@ -35,6 +35,7 @@ struct memory_stats {
     size_t reserved; /* allocated from the device: used or cached */
 };
 
+struct device_properties;
 struct transfer; /* a copy in progress; defined by the backend */
 
 struct device_type {
@@ -61,6 +62,9 @@ struct device_type {
     void (*release_result_slot)(struct device *, void *memory, bool unused);
     bool (*read_result_slot)(struct device *, const void *memory, size_t bytes, bool awaited, void *to,
                              struct failure *);
+    bool (*properties)(struct device *, struct device_properties *, struct failure *);
+    bool (*memory_stats)(struct device *, struct memory_stats *, struct failure *);
+    bool (*empty_cache)(struct device *, struct failure *); /* returns cached memory to the driver */
     /* About how many bytes can still be allocated; any number from `enough` on if there are that many. */
     size_t (*available_bytes)(struct device *, size_t enough);
     /* Zeroed memory for consecutive kernels on a stream, each of which leaves it zeroed: the stream's own, or the
@@ -71,6 +75,8 @@ struct device_type {
     bool (*fill)(struct device *, void *to, int byte, size_t bytes, device_stream, struct failure *);
     bool (*launch)(struct device *, const struct kernel_row *, const void *args, device_stream, struct failure *);
     bool (*synchronize_stream)(struct device *, device_stream, struct failure *);
+    bool (*create_stream)(struct device *, device_stream *, struct failure *); /* NULL: the only stream */
+    void (*destroy_stream)(struct device *, device_stream);
     /* A second stream, for work that may run concurrently with the caller's stream; shared by all calls, so a call
      * that waits long delays others. NULL if there is none. May be NULL. */
     device_stream (*second_stream)(struct device *);
@@ -105,6 +111,12 @@ struct device {
     const struct device_type *type;
 };
 
+/* Whether the device's memory is the host's: that is the CPU device, which has neither streams nor graphs. */
+static inline bool device_is_host(const struct device *device)
+{
+    return device->ordinal < 0;
+}
+
 /* what `smemkit.Device` shows; zero where it does not apply */
 struct device_properties {
     char description[256]; /* "NVIDIA H200", "AMD EPYC 9654" */
@@ -121,16 +133,11 @@ struct device_properties {
 
 /* the CPU device, which always exists */
 struct device *cpu_device(void);
-bool cpu_properties(struct device_properties *, struct failure *);
-void cpu_memory_stats(struct memory_stats *);
 
 /* The CUDA devices. cuda_devices returns how many work and never fails; if it returns 0, *why says which of four
  * reasons it is: not built, no driver, driver too old, no GPU. The first call initialises CUDA. */
 int cuda_devices(const char **why);
 struct device *cuda_device(int ordinal);
-bool cuda_properties(struct device *, struct device_properties *, struct failure *);
-bool cuda_memory_stats(struct device *, struct memory_stats *, struct failure *);
-bool cuda_empty_cache(struct device *, struct failure *);
 void cuda_close_copy_pools(void); /* at interpreter exit */
 /* The seconds of one copy between pinned host memory and the device. */
 bool cuda_pinned_copy(struct device *, size_t bytes, bool to_device, double *seconds, struct failure *);
@@ -142,8 +149,6 @@ bool cuda_device_of_pointer(const void *pointer, struct device **, struct failur
 /* Graph capture, for timing only: what `call` enqueues on the given stream is captured `inner` times between two
  * events, after `flush_bytes` of memory have been written once (0: none), and replayed; see module/graph.c. */
 struct cuda_graph;
-bool cuda_stream_create(struct device *, device_stream *, struct failure *);
-void cuda_stream_destroy(struct device *, device_stream);
 bool cuda_capture_begin(struct device *, device_stream, size_t flush_bytes, struct cuda_graph **,
                         struct failure *);
 bool cuda_capture_end(struct cuda_graph *, struct failure *);

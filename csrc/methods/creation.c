@@ -101,7 +101,7 @@ static struct array *read_array(const struct module_state *state, PyObject *obje
 }
 
 /* Converts `object` to an Array on the requested device and dtype; `array` is its device array, or NULL. */
-static PyObject *convert_to_array(struct module_state *state, PyObject *object, struct array *array,
+static PyObject *convert_to_array(const struct module_state *state, PyObject *object, struct array *array,
                                   struct device *device, enum dtype dtype, int type_num, PyObject *copy)
 {
     PyObject *source, *result;
@@ -124,30 +124,35 @@ static PyObject *convert_to_array(struct module_state *state, PyObject *object, 
     return result;
 }
 
-PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count)
+PyObject *as_array(const struct module_state *state, PyObject *object, PyObject *dtype_object,
+                   PyObject *device_object, PyObject *copy)
 {
-    struct module_state *state = state_of(module);
     struct array *array = NULL;
     struct device *device = NULL;
     PyObject *result = NULL;
     enum dtype dtype = 0;
     int type_num = 0;
 
-    if (!read_count("asarray", count, 4) || !read_dtype(args[1], EVERY, &dtype, &type_num))
+    if (!read_dtype(dtype_object, EVERY, &dtype, &type_num))
         return NULL;
-    if (args[3] != Py_None && !PyBool_Check(args[3]))
-        return PyErr_Format(PyExc_TypeError, "copy: expected True, False or None, got %R", args[3]);
-    if (args[2] != Py_None && !(device = device_named(state, args[2])))
+    if (copy != Py_None && !PyBool_Check(copy))
+        return PyErr_Format(PyExc_TypeError, "copy: expected True, False or None, got %R", copy);
+    if (device_object != Py_None && !(device = device_named(state, device_object)))
         return NULL;
-    array = read_array(state, args[0], args[3]);
+    array = read_array(state, object, copy);
     if (!array && PyErr_Occurred())
         return NULL;
     if (!device)
         device = array ? array->device : default_device(state);
     if (device)
-        result = convert_to_array(state, args[0], array, device, dtype, type_num, args[3]);
+        result = convert_to_array(state, object, array, device, dtype, type_num, copy);
     Py_XDECREF(array);
     return result;
+}
+
+PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    return read_count("asarray", count, 4) ? as_array(state_of(module), args[0], args[1], args[2], args[3]) : NULL;
 }
 
 /* A new array on the thread's current stream. */

@@ -10,15 +10,15 @@
 #include "python/arguments.h"
 #include "python/dtypes.h"
 #include "python/errors.h"
-#include "array/dlpack_abi.h"
+#include "vendor/dlpack/dlpack.h"
 
 /* ---- DLPack ---- */
 
 /* The content of an exported capsule: one of the two tensors, then shape and strides in elements. */
 struct exported {
     union {
-        struct dl_managed plain;
-        struct dl_versioned versioned;
+        DLManagedTensor plain;
+        DLManagedTensorVersioned versioned;
     } as;
     struct array *array;      /* strong reference */
     bool sync_before_release; /* the consumer's stream is not ordered before the memory's release */
@@ -57,14 +57,14 @@ static void release_exported(struct exported *exported)
     PyMem_RawFree(exported);
 }
 
-static void release_plain(struct dl_managed *managed)
+static void release_plain(DLManagedTensor *managed)
 {
-    release_exported(managed->context);
+    release_exported(managed->manager_ctx);
 }
 
-static void release_versioned(struct dl_versioned *managed)
+static void release_versioned(DLManagedTensorVersioned *managed)
 {
-    release_exported(managed->context);
+    release_exported(managed->manager_ctx);
 }
 
 /* A capsule's destructor: if it still has its original name, its content was not consumed. */
@@ -73,45 +73,57 @@ static void drop_capsule(PyObject *capsule)
     const bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
 
     if (versioned)
-        release_exported(((struct dl_versioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned"))->context);
+        release_exported(
+            ((DLManagedTensorVersioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned"))->manager_ctx);
     else if (PyCapsule_IsValid(capsule, "dltensor"))
-        release_exported(((struct dl_managed *)PyCapsule_GetPointer(capsule, "dltensor"))->context);
+        release_exported(((DLManagedTensor *)PyCapsule_GetPointer(capsule, "dltensor"))->manager_ctx);
 }
 
-static struct dl_device dl_device_of(const struct array *array)
+static DLDevice dl_device_of(const struct array *array)
 {
-    return array->device->ordinal < 0 ? (struct dl_device){DL_CPU, 0}
-                                      : (struct dl_device){DL_CUDA, array->device->ordinal};
+    return device_is_host(array->device) ? (DLDevice){kDLCPU, 0} : (DLDevice){kDLCUDA, array->device->ordinal};
 }
 
-static struct dl_dtype dl_dtype_of(enum dtype dtype)
+static DLDataType dl_dtype_of(enum dtype dtype)
 {
-    const uint8_t code = dtype & BOOL       ? DL_BOOL
-                         : dtype & SIGNED   ? DL_INT
-                         : dtype & UNSIGNED ? DL_UINT
-                         : dtype & COMPLEX  ? DL_COMPLEX
-                         : dtype & BFLOAT16 ? DL_BFLOAT
-                                            : DL_FLOAT;
+    const uint8_t code = dtype & BOOL       ? kDLBool
+                         : dtype & SIGNED   ? kDLInt
+                         : dtype & UNSIGNED ? kDLUInt
+                         : dtype & COMPLEX  ? kDLComplex
+                         : dtype & BFLOAT16 ? kDLBfloat
+                                            : kDLFloat;
 
-    return (struct dl_dtype){code, (uint8_t)(8 * dtype_bytes(dtype)), 1};
+    return (DLDataType){code, (uint8_t)(8 * dtype_bytes(dtype)), 1};
 }
 
-static PyObject *new_capsule(struct array *array, bool versioned, bool copied, bool sync_before_release)
+/* The newest version 1.x that a consumer of `max_version` understands; -1: none, it wants the capsule of old. */
+static int version_for(const int max_version[2])
 {
+    const int newest = DLPACK_MINOR_VERSION;
+
+    if (max_version[0] != DLPACK_MAJOR_VERSION)
+        return max_version[0] < DLPACK_MAJOR_VERSION ? -1 : newest;
+    return max_version[1] < newest ? max_version[1] : newest;
+}
+
+/* `minor`: of the version 1.x, or -1. */
+static PyObject *new_capsule(struct array *array, int minor, bool copied, bool sync_before_release)
+{
+    const bool versioned = minor >= 0;
     const int ndim = array->ndim;
     struct exported *exported = PyMem_RawCalloc(1, sizeof *exported + 2 * (size_t)ndim * sizeof *exported->dims);
-    struct dl_tensor *tensor;
+    DLTensor *tensor;
     PyObject *capsule;
 
     if (!exported)
         return PyErr_NoMemory();
-    tensor = versioned ? &exported->as.versioned.tensor : &exported->as.plain.tensor;
-    *tensor = (struct dl_tensor){.data = array->data,
-                                 .device = dl_device_of(array),
-                                 .ndim = ndim,
-                                 .dtype = dl_dtype_of(array->dtype),
-                                 .shape = exported->dims,
-                                 .strides = exported->dims + ndim};
+    tensor = versioned ? &exported->as.versioned.dl_tensor : &exported->as.plain.dl_tensor;
+    *tensor = (DLTensor){.data = array->data,
+                         .device = dl_device_of(array),
+                         .ndim = ndim,
+                         .dtype = dl_dtype_of(array->dtype),
+                         .shape = exported->dims,
+                         .strides = exported->dims + ndim};
     for (int i = 0; i < ndim; i++) {
         exported->dims[i] = array_shape(array)[i];
         exported->dims[ndim + i] = array_strides(array)[i] / (npy_intp)PyDataType_ELSIZE(array->descr);
@@ -119,13 +131,14 @@ static PyObject *new_capsule(struct array *array, bool versioned, bool copied, b
     exported->array = array;
     exported->sync_before_release = sync_before_release;
     if (versioned) {
-        exported->as.versioned.major = DL_MAJOR;
-        exported->as.versioned.minor = DL_MINOR;
-        exported->as.versioned.context = exported;
+        exported->as.versioned.version.major = DLPACK_MAJOR_VERSION;
+        exported->as.versioned.version.minor = (uint32_t)minor;
+        exported->as.versioned.manager_ctx = exported;
         exported->as.versioned.deleter = release_versioned;
-        exported->as.versioned.flags = (array->readonly ? DL_READ_ONLY : 0) | (copied ? DL_IS_COPIED : 0);
+        exported->as.versioned.flags =
+            (array->readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) | (copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
     } else {
-        exported->as.plain.context = exported;
+        exported->as.plain.manager_ctx = exported;
         exported->as.plain.deleter = release_plain;
     }
     capsule = PyCapsule_New(&exported->as, versioned ? "dltensor_versioned" : "dltensor", drop_capsule);
@@ -146,7 +159,7 @@ static bool read_consumer(PyObject *object, const struct array *array, device_st
     *stream = NULL;
     if (object == Py_None)
         return true;
-    if (array->device->ordinal < 0) {
+    if (device_is_host(array->device)) {
         PyErr_Format(PyExc_ValueError, "stream: the CPU device has no streams, expected None, got %R", object);
         return false;
     }
@@ -190,8 +203,8 @@ static bool read_pair(PyObject *object, const char *name, int pair[2], bool *giv
 static struct array *array_to_export(struct array *array, PyObject *target, PyObject *copy)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)array));
-    const struct dl_device own_device = dl_device_of(array);
-    PyObject *args[4] = {(PyObject *)array, Py_None, Py_None, Py_True}, *result;
+    const DLDevice own_device = dl_device_of(array);
+    PyObject *name, *result;
     int target_pair[2];
     bool given, to_host;
 
@@ -201,10 +214,12 @@ static struct array *array_to_export(struct array *array, PyObject *target, PyOb
     }
     if (!read_pair(target, "dl_device", target_pair, &given))
         return NULL;
-    to_host = given && own_device.type != DL_CPU && target_pair[0] == DL_CPU && target_pair[1] == 0;
-    if (given && !to_host && (target_pair[0] != own_device.type || target_pair[1] != own_device.id)) {
+    to_host = given && own_device.device_type != kDLCPU && target_pair[0] == kDLCPU && target_pair[1] == 0;
+    if (given && !to_host &&
+        (target_pair[0] != (int)own_device.device_type || target_pair[1] != own_device.device_id)) {
         PyErr_Format(PyExc_BufferError, "dl_device: an array on %s can be exported there%s, got %R",
-                     array->device->name, own_device.type == DL_CPU ? "" : " and to the host, (1, 0)", target);
+                     array->device->name, own_device.device_type == kDLCPU ? "" : " and to the host, (1, 0)",
+                     target);
         return NULL;
     }
     if (to_host && copy == Py_False) {
@@ -214,9 +229,9 @@ static struct array *array_to_export(struct array *array, PyObject *target, PyOb
     }
     if (!to_host && copy != Py_True)
         return (struct array *)Py_NewRef((PyObject *)array);
-    args[2] = PyUnicode_FromString(to_host ? "cpu" : array->device->name);
-    result = args[2] ? core_asarray(PyType_GetModule(state->array_type), args, 4) : NULL;
-    Py_XDECREF(args[2]);
+    name = PyUnicode_FromString(to_host ? "cpu" : array->device->name);
+    result = name ? as_array(state, (PyObject *)array, Py_None, name, Py_True) : NULL;
+    Py_XDECREF(name);
     return (struct array *)result;
 }
 
@@ -245,15 +260,15 @@ PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
                         "this array is read-only, which DLPack can express from version 1.0 on; expected "
                         "max_version=(1, 0) or newer");
         ok = false;
-    } else if (array->device->ordinal >= 0 && !unknown) {
+    } else if (!device_is_host(array->device) && !unknown) {
         Py_BEGIN_ALLOW_THREADS
         ok = array->device->type->stream_wait_stream(array->device, consumer, array->owning_stream, &failure);
         Py_END_ALLOW_THREADS
         if (!ok)
             raise_failure(state, &failure);
     }
-    capsule = ok ? new_capsule(array, max_version[0] >= 1, (PyObject *)array != self,
-                               array->device->ordinal >= 0 && (unknown || consumer != array->owning_stream) &&
+    capsule = ok ? new_capsule(array, version_for(max_version), (PyObject *)array != self,
+                               !device_is_host(array->device) && (unknown || consumer != array->owning_stream) &&
                                    !array->device->type->is_capturing(array->device, consumer))
                  : NULL;
     Py_DECREF((PyObject *)array);
@@ -262,10 +277,10 @@ PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
 
 PyObject *array_dlpack_device(PyObject *self, PyObject *unused)
 {
-    const struct dl_device device = dl_device_of((struct array *)self);
+    const DLDevice device = dl_device_of((struct array *)self);
 
     (void)unused;
-    return Py_BuildValue("(ii)", (int)device.type, (int)device.id);
+    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
 
 /* ---- the CUDA Array Interface, version 3 ---- */
@@ -279,7 +294,7 @@ PyObject *array_interface(PyObject *self, void *unused)
 
     (void)unused;
     array_require_sync(array);
-    if (array->device->ordinal < 0)
+    if (device_is_host(array->device))
         return PyErr_Format(PyExc_AttributeError,
                             "__cuda_array_interface__: this array is on the CPU device; .to('cuda:0') moves it");
     if (array->dtype == BFLOAT16)

@@ -91,7 +91,7 @@ static PyObject *array_sharing_memory(const struct module_state *state, struct o
 
 PyObject *array_from_foreign(const struct module_state *state, PyObject *object, const char *name, PyObject *copy)
 {
-    PyObject *args[] = {object, Py_None, Py_None, Py_None, Py_None}, *result = NULL;
+    PyObject *result = NULL;
     struct operand operand = {0};
 
     if (find_foreign(state, object, name, Py_None, AS_GPU_ARRAY, &operand) <= 0)
@@ -101,7 +101,7 @@ PyObject *array_from_foreign(const struct module_state *state, PyObject *object,
     else if (copy == Py_False)
         refuse_foreign("copy", "False is impossible here, the elements must be moved or converted");
     else
-        result = core_convert(PyType_GetModule(state->array_type), args, 5);
+        result = convert_to_native(state, object);
     drop_operand(&operand);
     return result;
 }
@@ -109,31 +109,29 @@ PyObject *array_from_foreign(const struct module_state *state, PyObject *object,
 PyObject *core_from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     const struct module_state *state = state_of(module);
-    PyObject *class, *forwarded[] = {NULL, Py_None, NULL, NULL}, *result = NULL;
+    PyObject *class, *array = NULL, *result;
     struct operand operand = {0};
 
     if (!read_count("from_dlpack", count, 3))
         return NULL;
     class = (PyObject *)Py_TYPE(args[0]);
     if (Py_IS_TYPE(args[0], state->array_type)) {
-        forwarded[0] = Py_NewRef(args[0]);
+        array = Py_NewRef(args[0]);
     } else if (!PyObject_HasAttrString(class, "__dlpack__") ||
                !PyObject_HasAttrString(class, "__dlpack_device__")) {
         PyErr_Format(PyExc_TypeError, "x: expected an object with __dlpack__ and __dlpack_device__, got %s",
                      Py_TYPE(args[0])->tp_name);
     } else if (find_foreign(state, args[0], "x", Py_None, AS_ARRAY, &operand) > 0) {
         if (is_native(&operand))
-            forwarded[0] = array_sharing_memory(state, &operand);
+            array = array_sharing_memory(state, &operand);
         else
             refuse_foreign(
                 "x", "expected aligned elements, at multiples of their size; asarray() makes an aligned copy");
     }
     drop_operand(&operand);
-    if (!forwarded[0])
+    if (!array)
         return NULL;
-    forwarded[2] = args[1];
-    forwarded[3] = args[2];
-    result = core_asarray(module, forwarded, 4);
-    Py_DECREF(forwarded[0]);
+    result = as_array(state, array, Py_None, args[1], args[2]);
+    Py_DECREF(array);
     return result;
 }

@@ -13,6 +13,10 @@ extern PyType_Spec array_spec;
  * 0. NULL with an exception. */
 PyObject *array_from(const struct module_state *, struct device *, PyObject *object, enum dtype, int type_num);
 
+/* asarray() of the module. NULL with an exception. */
+PyObject *as_array(const struct module_state *, PyObject *object, PyObject *dtype, PyObject *device,
+                   PyObject *copy);
+
 PyObject *core_asarray(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_empty(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_zeros(PyObject *module, PyObject *const *args, Py_ssize_t count);

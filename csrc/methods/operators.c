@@ -57,7 +57,7 @@ static PyObject *as_operand(struct array *array, PyObject *object)
     return result;
 }
 
-typedef PyObject *(*operation)(PyObject *module, PyObject *const *args, Py_ssize_t count);
+typedef PyObject *(*operation)(const struct module_state *, PyObject *x, PyObject *y, PyObject *out);
 
 /* An operation on x and y, at least one of which is an Array, into `out`, or a new array if that is None. */
 static PyObject *elementwise(operation compute, PyObject *x, PyObject *y, PyObject *out)
@@ -66,9 +66,7 @@ static PyObject *elementwise(operation compute, PyObject *x, PyObject *y, PyObje
     PyObject *a = as_operand(array, x), *b = a ? as_operand(array, y) : NULL, *result = NULL;
 
     if (b) {
-        PyObject *const args[] = {a, b, out, Py_None, Py_None};
-
-        result = compute(PyType_GetModule(Py_TYPE(array)), args, 5);
+        result = compute(PyType_GetModuleState(Py_TYPE(array)), a, b, out);
     } else if (!PyErr_Occurred()) {
         result = Py_NewRef(Py_NotImplemented);
     }
@@ -79,28 +77,21 @@ static PyObject *elementwise(operation compute, PyObject *x, PyObject *y, PyObje
 
 PyObject *array_add(PyObject *x, PyObject *y)
 {
-    return elementwise(core_add, x, y, Py_None);
+    return elementwise(add_into, x, y, Py_None);
 }
 
 PyObject *array_add_to(PyObject *x, PyObject *y)
 {
-    return elementwise(core_add, x, y, x);
+    return elementwise(add_into, x, y, x);
 }
 
 static PyObject *matmul(PyObject *x, PyObject *y, PyObject *out)
 {
     PyTypeObject *type = Py_TYPE(array_check(x) ? x : y);
-    PyObject *precision, *result;
 
     if (!(array_check(x) || PyArray_Check(x)) || !(array_check(y) || PyArray_Check(y)))
         Py_RETURN_NOTIMPLEMENTED;
-    if (!(precision = PyUnicode_InternFromString("highest")))
-        return NULL;
-    PyObject *const args[] = {x, y, Py_None, precision, Py_None, Py_None, out, Py_None, Py_None};
-
-    result = core_matmul(PyType_GetModule(type), args, 9);
-    Py_DECREF(precision);
-    return result;
+    return matmul_into(PyType_GetModuleState(type), x, y, out);
 }
 
 PyObject *array_matmul(PyObject *x, PyObject *y)
@@ -137,8 +128,8 @@ static PyObject *compare_by_other_type(PyObject *x, PyObject *y, int comparison)
 
 PyObject *array_compare(PyObject *x, PyObject *y, int comparison)
 {
-    const operation same = comparison == Py_EQ ? core_equal : core_not_equal;
-    const operation opposite = comparison == Py_EQ ? core_not_equal : core_equal;
+    const operation same = comparison == Py_EQ ? equal_into : not_equal_into;
+    const operation opposite = comparison == Py_EQ ? not_equal_into : equal_into;
     PyObject *result;
 
     if (comparison != Py_EQ && comparison != Py_NE)
@@ -160,23 +151,11 @@ PyObject *array_compare(PyObject *x, PyObject *y, int comparison)
 /* Whether an element equals the value. */
 int array_contains(PyObject *self, PyObject *value)
 {
-    PyObject *equal = array_compare(self, value, Py_EQ), *op = equal ? PyUnicode_FromString("any") : NULL;
-    PyObject *ddof = op ? PyLong_FromLong(0) : NULL, *found = NULL;
-    int result = -1;
+    PyObject *equal = array_compare(self, value, Py_EQ);
+    const int found = equal ? any_element(PyType_GetModuleState(Py_TYPE(self)), equal) : -1;
 
-    if (ddof) {
-        PyObject *const args[] = {equal, op,      Py_None, Py_None, Py_False, Py_None,
-                                  ddof,  Py_None, Py_None, Py_None, Py_None,  Py_None};
-
-        found = core_reduce(PyType_GetModule(Py_TYPE(self)), args, 12);
-    }
-    if (found)
-        result = PyObject_IsTrue(found);
-    Py_XDECREF(found);
-    Py_XDECREF(ddof);
-    Py_XDECREF(op);
     Py_XDECREF(equal);
-    return result;
+    return found;
 }
 
 /* == or != of an Array and another operand, in either order. NumPy passes its scalars as 0-dimensional arrays.

@@ -26,7 +26,7 @@ static struct module_state *state_for(PyObject *self)
 
 static bool on_cpu(const struct array *array)
 {
-    return array->device->ordinal < 0;
+    return device_is_host(array->device);
 }
 
 /* ---- NumPy ---- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "array/array.h"
+#include "base/scope.h"
 #include "checker/banks.h"
 #include "checker/trace.h"
 #include "module.h"
@@ -205,6 +206,7 @@ static PyObject *trace_dict(const struct trace *trace)
 PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     struct checking check = {.schedule = SCHEDULE_SERIAL};
+    struct scope inner = *current_scope(), outer;
     PyObject *result = NULL, *launches = NULL;
 
     (void)module;
@@ -216,13 +218,15 @@ PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count
     check.whole = PyLong_AsUnsignedLongLong(args[4]);
     if (PyErr_Occurred())
         return NULL;
-    if (checking_now()) {
+    if (inner.checking) {
         PyErr_SetString(PyExc_RuntimeError, "check: checks cannot be nested");
         return NULL;
     }
-    checking_set(&check);
+    inner.checking = &check;
+    checker_observe();
+    outer = scope_set(inner);
     result = PyObject_CallNoArgs(args[0]);
-    checking_set(NULL);
+    (void)scope_set(outer);
     if (result)
         launches = PyList_New(0);
     for (struct trace *trace = check.first; launches && trace; trace = trace->next)

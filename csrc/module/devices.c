@@ -56,7 +56,7 @@ PyObject *core_device_properties(PyObject *module, PyObject *name)
     if (!device)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    ok = device->ordinal < 0 ? cpu_properties(&p, &failure) : cuda_properties(device, &p, &failure);
+    ok = device->type->properties(device, &p, &failure);
     Py_END_ALLOW_THREADS
     if (!ok)
         return raise_failure(state, &failure);

@@ -83,14 +83,14 @@ static int graph_init(PyObject *self, PyObject *args, PyObject *kwargs)
     graph->device = device_named(state, device);
     if (!graph->device)
         return -1;
-    if (graph->device->ordinal < 0) {
+    if (device_is_host(graph->device)) {
         PyErr_SetString(PyExc_ValueError, "device: expected a CUDA device, the CPU device has no graphs");
         graph->device = NULL;
         return -1;
     }
     graph->call = Py_NewRef(call);
     Py_BEGIN_ALLOW_THREADS
-    ok = cuda_stream_create(graph->device, &graph->stream, &failure);
+    ok = graph->device->type->create_stream(graph->device, &graph->stream, &failure);
     Py_END_ALLOW_THREADS
     if (!ok) {
         raise_failure(state, &failure);
@@ -145,7 +145,7 @@ static void graph_dealloc(PyObject *self)
             graph->device->type->synchronize_stream(graph->device, graph->stream, &ignored);
         cuda_graph_destroy(graph->graph);
         if (graph->stream)
-            cuda_stream_destroy(graph->device, graph->stream);
+            graph->device->type->destroy_stream(graph->device, graph->stream);
         Py_END_ALLOW_THREADS
     }
     Py_XDECREF(graph->call);

@@ -50,15 +50,12 @@ PyObject *core_memory_stats(PyObject *module, PyObject *name)
     struct device *device = read_device_name(module, name);
     struct memory_stats stats = {0};
     struct failure failure = {0};
-    bool ok = true;
+    bool ok;
 
     if (!device)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    if (device->ordinal < 0)
-        cpu_memory_stats(&stats);
-    else
-        ok = cuda_memory_stats(device, &stats, &failure);
+    ok = device->type->memory_stats(device, &stats, &failure);
     Py_END_ALLOW_THREADS
     return ok ? Py_BuildValue("(nnn)", (Py_ssize_t)stats.used, (Py_ssize_t)stats.peak, (Py_ssize_t)stats.reserved)
               : raise_failure(state_of(module), &failure);
@@ -74,7 +71,7 @@ PyObject *core_empty_cache(PyObject *module, PyObject *name)
         return NULL;
     foreign_release_finished();
     Py_BEGIN_ALLOW_THREADS
-    ok = device->ordinal < 0 || cuda_empty_cache(device, &failure);
+    ok = device->type->empty_cache(device, &failure);
     Py_END_ALLOW_THREADS
     return ok ? Py_NewRef(Py_None) : raise_failure(state_of(module), &failure);
 }
@@ -94,7 +91,7 @@ PyObject *core_pinned_copy_seconds(PyObject *module, PyObject *args)
     device = read_device_name(module, name);
     if (!device)
         return NULL;
-    if (device->ordinal < 0 || bytes < 1) {
+    if (device_is_host(device) || bytes < 1) {
         PyErr_SetString(PyExc_ValueError, "device, nbytes: expected a CUDA device and at least one byte");
         return NULL;
     }

@@ -6,8 +6,6 @@
 #include "array/lookup.h"
 #include "array/stream.h"
 #include "call/call.h"
-#include "call/dry_run.h"
-#include "call/timing.h"
 #include "executor/executor.h"
 #include "methods/methods.h"
 #include "module.h"

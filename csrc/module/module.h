@@ -19,6 +19,8 @@ PyObject *core_close(PyObject *module, PyObject *unused);
 
 PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *core_timed(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *core_dry_run(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_load_checked(PyObject *module, PyObject *path);
 
 extern PyType_Spec graph_spec;

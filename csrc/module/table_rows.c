@@ -1,7 +1,8 @@
 /* The kernel table for Python. */
 #include "python/state.h"
 
-#include "call/call.h"
+#include "base/table.h"
+#include "device/launches.h"
 #include "kernels.h"
 #include "module.h"
 #include "python/dtypes.h"

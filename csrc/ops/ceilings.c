@@ -7,6 +7,7 @@
 #include "array/array.h"
 #include "array/lookup.h"
 #include "call/call.h"
+#include "call/part.h"
 #include "kernels.h"
 #include "ops.h"
 #include "python/arguments.h"
@@ -88,6 +89,7 @@ PyObject *core_ceiling(PyObject *module, PyObject *const *args, Py_ssize_t count
     struct module_state *state = state_of(module);
     struct ceiling_args launch = {0};
     struct call call = {0};
+    struct part part;
     struct array *x, *out;
     const struct kernel_row *row = count > KERNEL ? read_row(args[KERNEL]) : NULL;
     struct work work;
@@ -119,7 +121,8 @@ PyObject *core_ceiling(PyObject *module, PyObject *const *args, Py_ssize_t count
     if (!read_stream(state, args[STREAM], call.device, &call.stream))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    ok = call_launch(&call, row, &launch);
+    part = part_of_call(&call);
+    ok = part_launch(&part, row, &launch);
     Py_END_ALLOW_THREADS
-    return ok ? PyLong_FromLongLong(work.done) : raise_failure(state, &call.failure);
+    return ok ? PyLong_FromLongLong(work.done) : raise_failure(state, &part.failure);
 }

@@ -6,6 +6,7 @@
 #include "call/call.h"
 #include "call/choice.h"
 #include "call/operands.h"
+#include "call/part.h"
 #include "kernels.h"
 #include "ops.h"
 #include "python/arguments.h"
@@ -13,15 +14,15 @@
 #include "python/errors.h"
 #include "python/layout.h"
 
-static bool launch_reverse_part(struct call *part, void *unused)
+static bool launch_reverse_part(struct part *part, void *unused)
 {
-    struct reverse_args args = {.x = part->memory[0],
-                                .out = part->out_memory,
+    struct reverse_args args = {.x = part->buffers.operands[0],
+                                .out = part->buffers.out,
                                 .n = layout_size(&part->in_view[0]),
-                                .element_size = dtype_bytes(part->in[0].dtype)};
+                                .element_size = dtype_bytes(part->call->in[0].dtype)};
 
     (void)unused;
-    return call_launch(part, part->kernel.row, &args);
+    return part_launch(part, part->call->kernel.row, &args);
 }
 
 PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count)
@@ -45,13 +46,15 @@ PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count
     return call_run(state, &call, launch_reverse_part, NULL, out_given);
 }
 
-static bool launch_add_one_part(struct call *part, void *unused)
+static bool launch_add_one_part(struct part *part, void *unused)
 {
-    struct add_one_args args = {
-        .x = part->memory[0], .out = part->out_memory, .n = layout_size(&part->in_view[0]), .dtype = part->result};
+    struct add_one_args args = {.x = part->buffers.operands[0],
+                                .out = part->buffers.out,
+                                .n = layout_size(&part->in_view[0]),
+                                .dtype = part->call->result};
 
     (void)unused;
-    return call_launch(part, part->kernel.row, &args);
+    return part_launch(part, part->call->kernel.row, &args);
 }
 
 PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count)
@@ -78,29 +81,37 @@ PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count
     return call_run(state, &call, launch_add_one_part, NULL, out_given);
 }
 
-PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *convert(const struct module_state *state, PyObject *x, PyObject *dtype_object, PyObject *out,
+                         PyObject *device, PyObject *stream)
 {
-    enum { X, DTYPE, OUT, DEVICE, STREAM, ARGUMENTS };
-    struct module_state *state = state_of(module);
-    const bool out_given = count == ARGUMENTS && args[OUT] != Py_None;
     struct call call = {.inputs = 1};
     enum dtype dtype;
 
-    if (!read_count("convert", count, ARGUMENTS) || !read_operand(state, args[X], "x", args[STREAM], &call.in[0]))
+    if (!read_operand(state, x, "x", stream, &call.in[0]))
         return call_fail(&call);
     use_native_layout(&call, 0);
     dtype = call.in[0].dtype;
     call.type_num = call.in[0].descr->type_num;
-    if (!read_dtype(args[DTYPE], EVERY, &dtype, &call.type_num) || !warn_complex(call.in[0].dtype, dtype) ||
-        !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
-        !read_kernel(OP_convert, Py_None, "size", Py_None, Py_None, args[DEVICE], call_has_host_operands(&call),
+    if (!read_dtype(dtype_object, EVERY, &dtype, &call.type_num) || !warn_complex(call.in[0].dtype, dtype) ||
+        !read_device(state, device, call.in, 1, &call.device) ||
+        !read_kernel(OP_convert, Py_None, "size", Py_None, Py_None, device, call_has_host_operands(&call),
                      &call.device, &call.kernel) ||
-        !read_stream(state, args[STREAM], call.device, &call.stream) ||
-        !call_read_out(state, &call, args[OUT], dtype, call.in[0].layout.ndim, call.in[0].layout.shape,
-                       args[STREAM]))
+        !read_stream(state, stream, call.device, &call.stream) ||
+        !call_read_out(state, &call, out, dtype, call.in[0].layout.ndim, call.in[0].layout.shape, stream))
         return call_fail(&call);
 
-    return call_run_convert(state, &call, out_given);
+    return call_run_convert(state, &call, out != Py_None);
+}
+
+PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    return read_count("convert", count, 5) ? convert(state_of(module), args[0], args[1], args[2], args[3], args[4])
+                                           : NULL;
+}
+
+PyObject *convert_to_native(const struct module_state *state, PyObject *x)
+{
+    return convert(state, x, Py_None, Py_None, Py_None, Py_None);
 }
 
 /* Broadcasts both operands to their common shape. -1 with an exception. */
@@ -128,41 +139,53 @@ static int broadcast_both(struct call *call, npy_intp *shape)
     return call->in_view[0].ndim = call->in_view[1].ndim = ndim;
 }
 
-/* An elementwise operation on two arrays. `read_dtypes` sets the operands' and the result's dtypes. */
-static PyObject *elementwise(PyObject *module, enum op op, PyObject *const *args, Py_ssize_t count,
-                             bool (*read_dtypes)(struct call *), call_launcher launch, void *context)
+/* An operation on two arrays, element by element. */
+struct binary {
+    enum op op;
+    bool (*set_dtypes)(struct call *); /* of the operands and of the result */
+    call_launcher launch;
+    enum comparison comparison;
+};
+
+static PyObject *run_binary(const struct module_state *state, const struct binary *binary, PyObject *x1,
+                            PyObject *x2, PyObject *out, PyObject *device, PyObject *stream)
 {
-    enum { X1, X2, OUT, DEVICE, STREAM, ARGUMENTS };
-    struct module_state *state = state_of(module);
-    const bool out_given = count == ARGUMENTS && args[OUT] != Py_None;
+    enum comparison comparison = binary->comparison;
     struct call call = {.inputs = 2};
     npy_intp shape[NPY_MAXDIMS];
     int ndim;
 
-    if (!read_count(op_names[op], count, ARGUMENTS) ||
-        !read_operand(state, args[X1], "x1", args[STREAM], &call.in[0]) ||
-        !read_operand(state, args[X2], "x2", args[STREAM], &call.in[1]) ||
-        !read_device(state, args[DEVICE], call.in, 2, &call.device) || !read_dtypes(&call) ||
+    if (!read_operand(state, x1, "x1", stream, &call.in[0]) ||
+        !read_operand(state, x2, "x2", stream, &call.in[1]) ||
+        !read_device(state, device, call.in, 2, &call.device) || !binary->set_dtypes(&call) ||
         (ndim = broadcast_both(&call, shape)) < 0 ||
-        !read_kernel(op, Py_None, "size", Py_None, Py_None, args[DEVICE], call_has_host_operands(&call),
+        !read_kernel(binary->op, Py_None, "size", Py_None, Py_None, device, call_has_host_operands(&call),
                      &call.device, &call.kernel) ||
-        !read_stream(state, args[STREAM], call.device, &call.stream) ||
-        !call_read_out(state, &call, args[OUT], call.result, ndim, shape, args[STREAM]))
+        !read_stream(state, stream, call.device, &call.stream) ||
+        !call_read_out(state, &call, out, call.result, ndim, shape, stream))
         return call_fail(&call);
 
-    return call_run(state, &call, launch, context, out_given);
+    return call_run(state, &call, binary->launch, &comparison, out != Py_None);
 }
 
-static bool launch_add_part(struct call *part, void *unused)
+static PyObject *core_binary(PyObject *module, const struct binary *binary, PyObject *const *args,
+                             Py_ssize_t count)
 {
-    struct add_args args = {.a = part->memory[0],
-                            .b = part->memory[1],
-                            .out = part->out_memory,
+    return read_count(op_names[binary->op], count, 5)
+               ? run_binary(state_of(module), binary, args[0], args[1], args[2], args[3], args[4])
+               : NULL;
+}
+
+static bool launch_add_part(struct part *part, void *unused)
+{
+    struct add_args args = {.a = part->buffers.operands[0],
+                            .b = part->buffers.operands[1],
+                            .out = part->buffers.out,
                             .n = layout_size(&part->in_view[0]),
-                            .dtype = part->result};
+                            .dtype = part->call->result};
 
     (void)unused;
-    return call_launch(part, part->kernel.row, &args);
+    return part_launch(part, part->call->kernel.row, &args);
 }
 
 static bool set_add_dtypes(struct call *call)
@@ -173,22 +196,16 @@ static bool set_add_dtypes(struct call *call)
     return ok;
 }
 
-PyObject *core_add(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static bool launch_compare_part(struct part *part, void *comparison)
 {
-    return elementwise(module, OP_add, args, count, set_add_dtypes, launch_add_part, NULL);
-}
-
-static bool launch_compare_part(struct call *part, void *context)
-{
-    const enum comparison *comparison = context;
-    struct compare_args args = {.a = part->memory[0],
-                                .b = part->memory[1],
-                                .out = part->out_memory,
+    struct compare_args args = {.a = part->buffers.operands[0],
+                                .b = part->buffers.operands[1],
+                                .out = part->buffers.out,
                                 .n = layout_size(&part->in_view[0]),
-                                .dtype = {part->dtype[0], part->dtype[1]},
-                                .comparison = *comparison};
+                                .dtype = {part->call->dtype[0], part->call->dtype[1]},
+                                .comparison = *(const enum comparison *)comparison};
 
-    return call_launch(part, part->kernel.row, &args);
+    return part_launch(part, part->call->kernel.row, &args);
 }
 
 /* The operands' promoted dtype by NumPy's rules, except for signed integers with uint64: float64 would round. */
@@ -205,16 +222,36 @@ static bool set_compare_dtypes(struct call *call)
     return ok;
 }
 
+static const struct binary add = {OP_add, set_add_dtypes, launch_add_part, 0},
+                           equal = {OP_compare, set_compare_dtypes, launch_compare_part, COMPARE_EQUAL},
+                           not_equal = {OP_compare, set_compare_dtypes, launch_compare_part, COMPARE_NOT_EQUAL};
+
+PyObject *core_add(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    return core_binary(module, &add, args, count);
+}
+
 PyObject *core_equal(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    enum comparison comparison = COMPARE_EQUAL;
-
-    return elementwise(module, OP_compare, args, count, set_compare_dtypes, launch_compare_part, &comparison);
+    return core_binary(module, &equal, args, count);
 }
 
 PyObject *core_not_equal(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    enum comparison comparison = COMPARE_NOT_EQUAL;
+    return core_binary(module, &not_equal, args, count);
+}
 
-    return elementwise(module, OP_compare, args, count, set_compare_dtypes, launch_compare_part, &comparison);
+PyObject *add_into(const struct module_state *state, PyObject *x1, PyObject *x2, PyObject *out)
+{
+    return run_binary(state, &add, x1, x2, out, Py_None, Py_None);
+}
+
+PyObject *equal_into(const struct module_state *state, PyObject *x1, PyObject *x2, PyObject *out)
+{
+    return run_binary(state, &equal, x1, x2, out, Py_None, Py_None);
+}
+
+PyObject *not_equal_into(const struct module_state *state, PyObject *x1, PyObject *x2, PyObject *out)
+{
+    return run_binary(state, &not_equal, x1, x2, out, Py_None, Py_None);
 }

@@ -1,6 +1,8 @@
 /* matmul: products of matrices and of batches of matrices. */
 #include "python/state.h"
 
+#include <string.h>
+
 #include "array/array.h"
 #include "array/lookup.h"
 #include "array/operand.h"
@@ -8,6 +10,7 @@
 #include "call/choice.h"
 #include "call/launch_cache.h"
 #include "call/operands.h"
+#include "call/part.h"
 #include "kernels.h"
 #include "ops.h"
 #include "python/arguments.h"
@@ -103,7 +106,7 @@ static struct k_split split_k(npy_intp elements, npy_intp k)
 }
 
 /* One launch for all matrices with a single batch stride; a loop over the other batch dimensions. */
-static bool launch_matmul(struct call *call, struct matmul_args *args, const struct batches *batches)
+static bool launch_matmul(struct part *part, struct matmul_args *args, const struct batches *batches)
 {
     const int64_t element = dtype_bytes(args->dtype), outer = batches->ndim > 1 ? batches->ndim - 1 : 0;
     const struct matmul_args first = *args;
@@ -121,7 +124,7 @@ static bool launch_matmul(struct call *call, struct matmul_args *args, const str
         args->a = (const char *)first.a + a * args->m * args->k * element;
         args->b = (const char *)first.b + b * args->k * args->n * element;
         args->c = (char *)first.c + done * args->m * args->n * element;
-        if (!call_launch(call, call->kernel.row, args))
+        if (!part_launch(part, part->call->kernel.row, args))
             return false;
         done += args->batches;
         while (d >= 0 && ++index[d] == batches->shape[d])
@@ -131,22 +134,22 @@ static bool launch_matmul(struct call *call, struct matmul_args *args, const str
     }
 }
 
-static bool run_matmul(struct call *part, void *context)
+static bool run_matmul(struct part *part, void *context)
 {
     const struct layout *a = &part->in_view[0], *b = &part->in_view[1];
     struct batches batches;
     npy_intp shape[NPY_MAXDIMS];
-    struct matmul_args args = {.a = part->memory[0],
-                               .b = part->memory[1],
-                               .c = part->out_memory,
-                               .scratch = part->scratch,
+    struct matmul_args args = {.a = part->buffers.operands[0],
+                               .b = part->buffers.operands[1],
+                               .c = part->buffers.out,
+                               .scratch = part->buffers.scratch,
                                .k_per_slice = ((const struct k_split *)context)->chunk,
                                .m = a->shape[a->ndim - 2],
                                .n = b->shape[b->ndim - 1],
                                .k = a->shape[a->ndim - 1],
                                .batches = 1,
-                               .dtype = part->result,
-                               .tile = part->kernel.size};
+                               .dtype = part->call->result,
+                               .tile = part->call->kernel.size};
 
     (void)broadcast(a, b, &batches, shape);
     batches.ndim = merge_dimensions(batches.ndim, batches.shape, batches.a_strides, batches.b_strides);
@@ -245,7 +248,7 @@ static void choose_matmul_kernel(struct call *call, int batch_ndim, const struct
         return;
     if (split->splits > 1)
         kernel->row = &kernel_rows[ROW_matmul_split_k];
-    for (const int *tile = kernel->row->sizes; call->device->ordinal < 0 && *tile > 0; tile++)
+    for (const int *tile = kernel->row->sizes; device_is_host(call->device) && *tile > 0; tile++)
         if (tile_cost(batches, m, n, k, *tile) < tile_cost(batches, m, n, k, kernel->size))
             kernel->size = *tile;
 }
@@ -268,17 +271,23 @@ static size_t partials_bytes_of_split_k(const struct call *call, const struct k_
            (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
 }
 
-enum { M_X1, M_X2, M_DTYPE, M_PRECISION, M_KERNEL, M_TILE, M_OUT, M_DEVICE, M_STREAM };
+/* The arguments of core_matmul, in order. */
+struct matmul_arguments {
+    PyObject *x1, *x2, *dtype;
+    PyObject *precision; /* NULL: "highest" */
+    PyObject *kernel, *tile, *out, *device, *stream;
+};
 
 static bool is_highest(PyObject *precision)
 {
-    return PyUnicode_CheckExact(precision) && PyUnicode_CompareWithASCIIString(precision, "highest") == 0;
+    return !precision ||
+           (PyUnicode_CheckExact(precision) && PyUnicode_CompareWithASCIIString(precision, "highest") == 0);
 }
 
-static PyObject *matmul(const struct module_state *state, PyObject *const *args, struct launch_record *record,
-                        size_t *scratch_bytes)
+static PyObject *matmul(const struct module_state *state, const struct matmul_arguments *args,
+                        struct launch_record *record, size_t *scratch_bytes)
 {
-    const bool out_given = args[M_OUT] != Py_None;
+    const bool out_given = args->out != Py_None;
     struct call call = {.inputs = 2, .record = record};
     struct k_split split = {0};
     struct batches batches;
@@ -286,10 +295,10 @@ static PyObject *matmul(const struct module_state *state, PyObject *const *args,
     enum dtype dtype;
     int ndim;
 
-    if (!read_operand(state, args[M_X1], "x1", args[M_STREAM], &call.in[0]) ||
-        !read_operand(state, args[M_X2], "x2", args[M_STREAM], &call.in[1]) ||
-        !read_device(state, args[M_DEVICE], call.in, 2, &call.device) ||
-        !read_common_dtype(&call, args[M_DTYPE], &dtype))
+    if (!read_operand(state, args->x1, "x1", args->stream, &call.in[0]) ||
+        !read_operand(state, args->x2, "x2", args->stream, &call.in[1]) ||
+        !read_device(state, args->device, call.in, 2, &call.device) ||
+        !read_common_dtype(&call, args->dtype, &dtype))
         return call_fail(&call);
     for (int i = 0; i < 2; i++) {
         call.in_view[i] = call.in[i].layout;
@@ -297,11 +306,12 @@ static PyObject *matmul(const struct module_state *state, PyObject *const *args,
     }
     ndim = matmul_shape(&call, &batches, shape);
     if (ndim < 0 ||
-        !read_kernel(OP_matmul, args[M_KERNEL], "tile", args[M_TILE], Py_None, args[M_DEVICE],
+        !read_kernel(OP_matmul, args->kernel, "tile", args->tile, Py_None, args->device,
                      call_has_host_operands(&call), &call.device, &call.kernel) ||
-        !check_kernel_dtype(&call.kernel, "x1", dtype) || !read_precision(args[M_PRECISION], &call.kernel) ||
-        !read_stream(state, args[M_STREAM], call.device, &call.stream) ||
-        !call_read_out(state, &call, args[M_OUT], dtype, ndim, shape, args[M_STREAM]))
+        !check_kernel_dtype(&call.kernel, "x1", dtype) ||
+        (args->precision && !read_precision(args->precision, &call.kernel)) ||
+        !read_stream(state, args->stream, call.device, &call.stream) ||
+        !call_read_out(state, &call, args->out, dtype, ndim, shape, args->stream))
         return call_fail(&call);
 
     if (call.out.size && (!call.in[0].size || !call.in[1].size)) /* k is 0 */
@@ -318,22 +328,44 @@ static PyObject *matmul(const struct module_state *state, PyObject *const *args,
     return call_run(state, &call, run_matmul, &split, out_given);
 }
 
-PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *cached_matmul(const struct module_state *state, const struct matmul_arguments *args)
 {
-    const struct module_state *state = state_of(module);
+    const bool plain = args->out != Py_None && args->dtype == Py_None && is_highest(args->precision) &&
+                       args->kernel == Py_None && args->tile == Py_None && args->device == Py_None &&
+                       args->stream == Py_None;
+    PyObject *const operands[] = {args->x1, args->x2, args->out};
     struct launch_record record = {.launches = 0};
     size_t scratch_bytes = 0;
     PyObject *result;
 
-    if (!read_count("matmul", count, M_STREAM + 1))
-        return NULL;
-    const bool plain = args[M_OUT] != Py_None && args[M_DTYPE] == Py_None && is_highest(args[M_PRECISION]) &&
-                       all_none(args, M_KERNEL, M_TILE) && all_none(args, M_DEVICE, M_STREAM);
-    PyObject *const operands[] = {args[M_X1], args[M_X2], args[M_OUT]};
     if (plain && launch_cache_run(state, OP_matmul, operands, 3, &result))
         return result;
     result = matmul(state, args, plain ? &record : NULL, &scratch_bytes);
     if (plain && result)
         launch_cache_store(state, OP_matmul, operands, 3, &record, scratch_bytes, result);
     return result;
+}
+
+PyObject *core_matmul(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    struct matmul_arguments arguments;
+
+    if (!read_count("matmul", count, sizeof arguments / sizeof(PyObject *)))
+        return NULL;
+    memcpy(&arguments, args, sizeof arguments);
+    return cached_matmul(state_of(module), &arguments);
+}
+
+PyObject *matmul_into(const struct module_state *state, PyObject *x1, PyObject *x2, PyObject *out)
+{
+    const struct matmul_arguments arguments = {.x1 = x1,
+                                               .x2 = x2,
+                                               .dtype = Py_None,
+                                               .kernel = Py_None,
+                                               .tile = Py_None,
+                                               .out = out,
+                                               .device = Py_None,
+                                               .stream = Py_None};
+
+    return cached_matmul(state, &arguments);
 }

@@ -255,11 +255,3 @@ bool read_one_of(PyObject *object, const char *name, const int *values, const ch
                      object);
     return *values != 0;
 }
-
-bool all_none(PyObject *const *args, int first, int last)
-{
-    for (int i = first; i <= last; i++)
-        if (args[i] != Py_None)
-            return false;
-    return true;
-}

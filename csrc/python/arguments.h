@@ -37,7 +37,4 @@ PyObject *shape_tuple(int ndim, const npy_intp *shape);
 /* Prefixes the message of the current exception with the argument's name. Returns false. */
 bool add_argument_name(const char *name);
 
-/* Whether args[first] to args[last] are all None. */
-bool all_none(PyObject *const *args, int first, int last);
-
 #endif

@@ -65,7 +65,7 @@ MUTANTS = [
     Mutant(
         "partly-written-out-is-not-reported",
         "csrc/call/prepare.c",
-        "(part->ran && part->out.device && memory == part->out.data)",
+        "(part->ran && part->call->out.device && memory == part->out)",
         "false",
         "tests/test_launch_failures.py",
     ),

@@ -19,32 +19,9 @@ struct device *cuda_device(int ordinal)
     return NULL;
 }
 
-bool cuda_properties(struct device *device, struct device_properties *properties, struct failure *failure)
-{
-    (void)device;
-    (void)properties;
-    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
-    return false;
-}
-
 bool cuda_device_of_pointer(const void *pointer, struct device **device, struct failure *failure)
 {
     (void)pointer;
-    (void)device;
-    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
-    return false;
-}
-
-bool cuda_memory_stats(struct device *device, struct memory_stats *stats, struct failure *failure)
-{
-    (void)device;
-    (void)stats;
-    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
-    return false;
-}
-
-bool cuda_empty_cache(struct device *device, struct failure *failure)
-{
     (void)device;
     failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
     return false;
@@ -63,20 +40,6 @@ bool cuda_pinned_copy(struct device *device, size_t bytes, bool to_device, doubl
     (void)seconds;
     failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
     return false;
-}
-
-bool cuda_stream_create(struct device *device, device_stream *stream, struct failure *failure)
-{
-    (void)device;
-    (void)stream;
-    failure_set(failure, FAILURE_NO_DEVICE, "%s", not_built);
-    return false;
-}
-
-void cuda_stream_destroy(struct device *device, device_stream stream)
-{
-    (void)device;
-    (void)stream;
 }
 
 bool cuda_capture_begin(struct device *device, device_stream stream, size_t flush_bytes, struct cuda_graph **graph,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "executor/executor.h"
+#include "device/launches.h"
 #include "gpu.h"
 
 #define FORKED_MESSAGE "CUDA was initialised before fork(); use the 'spawn' start method, or device='cpu'"
@@ -24,6 +25,61 @@ static char no_gpu_reason[320] = FORKED_MESSAGE; /* remains only if a fork inter
 static atomic_bool forked; /* in a child process whose parent had started to initialise: CUDA may hang there */
 static CUresult (*get_context)(CUcontext *);
 static CUresult (*set_context)(CUcontext);
+
+/* By attributes, not by struct cudaDeviceProp, some of whose fields toolkit 13 removed. */
+static bool read_attributes(struct device *device, struct device_properties *p, struct failure *failure)
+{
+    const struct {
+        enum cudaDeviceAttr which;
+        int *as_int;
+        size_t *as_size;
+    } wanted[] = {
+        {cudaDevAttrComputeCapabilityMajor, &p->capability_major, NULL},
+        {cudaDevAttrComputeCapabilityMinor, &p->capability_minor, NULL},
+        {cudaDevAttrMultiProcessorCount, &p->multiprocessors, NULL},
+        {cudaDevAttrMaxThreadsPerBlock, &p->max_threads_per_block, NULL},
+        {cudaDevAttrMaxThreadsPerMultiProcessor, &p->max_threads_per_multiprocessor, NULL},
+        {cudaDevAttrWarpSize, &p->warp_size, NULL},
+        {cudaDevAttrMaxSharedMemoryPerBlock, NULL, &p->shared_per_block},
+        {cudaDevAttrMaxSharedMemoryPerBlockOptin, NULL, &p->shared_per_block_optin},
+        {cudaDevAttrMaxSharedMemoryPerMultiprocessor, NULL, &p->shared_per_multiprocessor},
+        {cudaDevAttrMaxRegistersPerMultiprocessor, &p->registers_per_multiprocessor, NULL},
+        {cudaDevAttrMaxBlocksPerMultiprocessor, &p->max_blocks_per_multiprocessor, NULL},
+        {cudaDevAttrReservedSharedMemoryPerBlock, NULL, &p->shared_reserved_per_block},
+        {cudaDevAttrL2CacheSize, NULL, &p->l2_bytes},
+        {cudaDevAttrClockRate, &p->clock_khz, NULL},
+        {cudaDevAttrMemoryClockRate, &p->memory_clock_khz, NULL},
+        {cudaDevAttrGlobalMemoryBusWidth, &p->memory_bus_bits, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        int value = 0;
+        if (!CHECK(cudaDeviceGetAttribute(&value, wanted[i].which, device->ordinal)))
+            return false;
+        if (wanted[i].as_int != NULL)
+            *wanted[i].as_int = value;
+        else
+            *wanted[i].as_size = (size_t)value;
+    }
+    return true;
+}
+
+static bool cuda_properties(struct device *device, struct device_properties *p, struct failure *failure)
+{
+    struct saved_context saved;
+    struct cudaDeviceProp named;
+
+    *p = (struct device_properties){0};
+    if (!gpu_make_current(device, &saved, failure))
+        return false;
+    bool ok = CHECK(cudaGetDeviceProperties(&named, device->ordinal)) && read_attributes(device, p, failure) &&
+              CHECK(cudaMemGetInfo(&p->free_bytes, &p->memory_bytes)) &&
+              CHECK(cudaDriverGetVersion(&p->driver_version)) && CHECK(cudaRuntimeGetVersion(&p->runtime_version));
+    if (ok)
+        snprintf(p->description, sizeof p->description, "%.*s", (int)sizeof named.name, named.name);
+    gpu_restore_context(&saved);
+    return ok;
+}
 
 static const struct device_type cuda_type;
 
@@ -307,6 +363,7 @@ static bool cuda_launch(struct device *device, const struct kernel_row *row, con
     }
     if (!gpu_make_current(device, &saved, failure))
         return false;
+    launch_counted();
     cudaError_t code = (cudaError_t)cuda_launchers[row->index](args, stream);
     bool ok = code == cudaSuccess;
     failure->ran = true; /* perhaps the first of several kernels */
@@ -333,6 +390,9 @@ static const struct device_type cuda_type = {
     .allocate_result_slot = cuda_allocate_result_slot,
     .release_result_slot = cuda_release_result_slot,
     .read_result_slot = cuda_read_result_slot,
+    .properties = cuda_properties,
+    .memory_stats = cuda_memory_stats,
+    .empty_cache = cuda_empty_cache,
     .available_bytes = cuda_available_bytes,
     .copy = cuda_copy,
     .fill = cuda_fill,
@@ -341,6 +401,8 @@ static const struct device_type cuda_type = {
     .synchronize_device = cuda_synchronize_device,
     .is_capturing = cuda_is_capturing,
     .stream_wait_stream = cuda_stream_wait_stream,
+    .create_stream = cuda_create_stream,
+    .destroy_stream = cuda_destroy_stream,
     .second_stream = cuda_second_stream,
     .query_stream = cuda_query_stream,
     .stream_wait_event = cuda_stream_wait_event,
@@ -351,61 +413,6 @@ static const struct device_type cuda_type = {
     .seconds_between = cuda_seconds_between,
     .destroy_event = cuda_destroy_event,
 };
-
-/* By attributes, not by struct cudaDeviceProp, some of whose fields toolkit 13 removed. */
-static bool read_attributes(struct device *device, struct device_properties *p, struct failure *failure)
-{
-    const struct {
-        enum cudaDeviceAttr which;
-        int *as_int;
-        size_t *as_size;
-    } wanted[] = {
-        {cudaDevAttrComputeCapabilityMajor, &p->capability_major, NULL},
-        {cudaDevAttrComputeCapabilityMinor, &p->capability_minor, NULL},
-        {cudaDevAttrMultiProcessorCount, &p->multiprocessors, NULL},
-        {cudaDevAttrMaxThreadsPerBlock, &p->max_threads_per_block, NULL},
-        {cudaDevAttrMaxThreadsPerMultiProcessor, &p->max_threads_per_multiprocessor, NULL},
-        {cudaDevAttrWarpSize, &p->warp_size, NULL},
-        {cudaDevAttrMaxSharedMemoryPerBlock, NULL, &p->shared_per_block},
-        {cudaDevAttrMaxSharedMemoryPerBlockOptin, NULL, &p->shared_per_block_optin},
-        {cudaDevAttrMaxSharedMemoryPerMultiprocessor, NULL, &p->shared_per_multiprocessor},
-        {cudaDevAttrMaxRegistersPerMultiprocessor, &p->registers_per_multiprocessor, NULL},
-        {cudaDevAttrMaxBlocksPerMultiprocessor, &p->max_blocks_per_multiprocessor, NULL},
-        {cudaDevAttrReservedSharedMemoryPerBlock, NULL, &p->shared_reserved_per_block},
-        {cudaDevAttrL2CacheSize, NULL, &p->l2_bytes},
-        {cudaDevAttrClockRate, &p->clock_khz, NULL},
-        {cudaDevAttrMemoryClockRate, &p->memory_clock_khz, NULL},
-        {cudaDevAttrGlobalMemoryBusWidth, &p->memory_bus_bits, NULL},
-    };
-
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        int value = 0;
-        if (!CHECK(cudaDeviceGetAttribute(&value, wanted[i].which, device->ordinal)))
-            return false;
-        if (wanted[i].as_int != NULL)
-            *wanted[i].as_int = value;
-        else
-            *wanted[i].as_size = (size_t)value;
-    }
-    return true;
-}
-
-bool cuda_properties(struct device *device, struct device_properties *p, struct failure *failure)
-{
-    struct saved_context saved;
-    struct cudaDeviceProp named;
-
-    *p = (struct device_properties){0};
-    if (!gpu_make_current(device, &saved, failure))
-        return false;
-    bool ok = CHECK(cudaGetDeviceProperties(&named, device->ordinal)) && read_attributes(device, p, failure) &&
-              CHECK(cudaMemGetInfo(&p->free_bytes, &p->memory_bytes)) &&
-              CHECK(cudaDriverGetVersion(&p->driver_version)) && CHECK(cudaRuntimeGetVersion(&p->runtime_version));
-    if (ok)
-        snprintf(p->description, sizeof p->description, "%.*s", (int)sizeof named.name, named.name);
-    gpu_restore_context(&saved);
-    return ok;
-}
 
 bool cuda_device_of_pointer(const void *pointer, struct device **device, struct failure *failure)
 {

@@ -132,6 +132,12 @@ bool cuda_seconds_between(struct device *device, device_event earlier, device_ev
 /* `event` may be NULL. */
 void cuda_destroy_event(struct device *device, device_event event);
 
+/* A non-blocking stream, not synchronised with the default stream. */
+bool cuda_create_stream(struct device *, device_stream *, struct failure *);
+
+/* Returns at once; enqueued work still runs. `stream` may be NULL. No memory may be released on it afterwards. */
+void cuda_destroy_stream(struct device *, device_stream);
+
 /* Created once and never destroyed, because all calls share it. */
 device_stream cuda_second_stream(struct device *device);
 
@@ -143,6 +149,8 @@ bool gpu_launch_by_graph(int device, const struct cudaKernelNodeParams *params, 
                          cudaError_t *);
 
 /* ---- memory.c ---- */
+bool cuda_memory_stats(struct device *, struct memory_stats *, struct failure *);
+bool cuda_empty_cache(struct device *, struct failure *);
 
 bool cuda_allocate(struct device *, size_t bytes, device_stream, void **memory, struct failure *);
 void cuda_release(struct device *, void *memory, device_stream);

@@ -198,8 +198,7 @@ void cuda_destroy_event(struct device *device, device_event event)
     gpu_restore_context(&saved);
 }
 
-/* A non-blocking stream, not synchronised with the default stream. */
-bool cuda_stream_create(struct device *device, device_stream *created, struct failure *failure)
+bool cuda_create_stream(struct device *device, device_stream *created, struct failure *failure)
 {
     struct saved_context saved;
     cudaStream_t stream = NULL;
@@ -214,8 +213,7 @@ bool cuda_stream_create(struct device *device, device_stream *created, struct fa
     return ok;
 }
 
-/* Returns at once; enqueued work still runs. `stream` may be NULL. No memory may be released on it afterwards. */
-void cuda_stream_destroy(struct device *device, device_stream stream)
+void cuda_destroy_stream(struct device *device, device_stream stream)
 {
     struct saved_context saved;
     struct failure ignored, *failure = &ignored;
@@ -234,9 +232,9 @@ device_stream cuda_second_stream(struct device *device)
     struct failure ignored = {0};
     device_stream created;
 
-    if (existing || !cuda_stream_create(device, &created, &ignored) ||
+    if (existing || !cuda_create_stream(device, &created, &ignored) ||
         atomic_compare_exchange_strong(shared_stream, &existing, created))
         return atomic_load(shared_stream);
-    cuda_stream_destroy(device, created); /* another thread was first */
+    cuda_destroy_stream(device, created); /* another thread was first */
     return existing;
 }

@@ -2,8 +2,8 @@
 #include "python/state.h"
 
 #include "call/call.h"
-#include "call/dry_run.h"
 #include "call/operands.h"
+#include "call/part.h"
 #include "device/device.h"
 #include "kernels.h"
 #include "python/dtypes.h"
@@ -49,11 +49,11 @@ void partition_reduce(struct call *call, struct reduction *reduction)
 /* Counters of the device, or in the call's scratch behind `states` bytes of partial results. */
 static void allocate_counters(struct call *call, struct reduction *reduction, int64_t counters, size_t states)
 {
-    const struct device_type *type = call->device->type;
+    struct device *device = call_target(call);
     const size_t bytes = (size_t)counters * sizeof(unsigned);
 
-    if (reduction->loop_axis[1] != REDUCED_AXIS && type->zeroed_workspace && !is_dry_run())
-        reduction->args.work.counters = type->zeroed_workspace(call->device, bytes, call->stream);
+    if (reduction->loop_axis[1] != REDUCED_AXIS && device->type->zeroed_workspace)
+        reduction->args.work.counters = device->type->zeroed_workspace(device, bytes, call->stream);
     reduction->counters = reduction->args.work.counters ? 0 : counters;
     reduction->states = states;
     call->scratch_bytes = states + (reduction->counters ? bytes : 0);
@@ -63,17 +63,17 @@ static void allocate_counters(struct call *call, struct reduction *reduction, in
  */
 static void allocate_workspace(struct call *call, struct reduction *reduction)
 {
-    const struct device_type *type = call->device->type;
+    struct device *device = call_target(call);
     struct reduce_work *work = &reduction->args.work;
     const int64_t width = work->lanes ? work->lanes * work->vector / work->fold : 1; /* columns of a tile */
     const int64_t rows = reduction->extent.outer * ceil_div(reduction->extent.inner, width);
     const int words_per_state = state_fits_word(&reduction->args) ? 1 : REDUCE_MAX_STATE_WORDS;
     const size_t words = (size_t)(rows * work->splits * words_per_state) * REDUCE_FLAGGED_WORD_BYTES;
-    const bool in_one_launch = reduction->loop_axis[1] != REDUCED_AXIS && type->zeroed_workspace && !is_dry_run();
+    const bool in_one_launch = reduction->loop_axis[1] != REDUCED_AXIS && device->type->zeroed_workspace;
 
     if (in_one_launch && call->kernel.row->index == ROW_reduce_rows &&
         (state_fits_word(&reduction->args) || fills_all_multiprocessors(call->device, rows * work->splits)))
-        work->flagged_partials = type->zeroed_workspace(call->device, words, call->stream);
+        work->flagged_partials = device->type->zeroed_workspace(device, words, call->stream);
     work->words_per_state = (unsigned char)words_per_state;
     if (!work->flagged_partials)
         allocate_counters(call, reduction, rows, (size_t)(rows * width * work->splits) * REDUCE_MAX_STATE_BYTES);
@@ -101,22 +101,22 @@ void set_scratch_bytes(struct call *call, struct reduction *reduction)
 
 /* Counters in the call's own scratch, if the device cannot provide them: a call in parts has several launches that
  * share them. */
-static bool zero_scratch_counters(struct call *part, const struct reduction *reduction, struct reduce_args *args)
+static bool zero_scratch_counters(struct part *part, const struct reduction *reduction, struct reduce_args *args)
 {
-    unsigned *counters = (unsigned *)((char *)part->scratch + reduction->states);
+    unsigned *counters = (unsigned *)((char *)part->buffers.scratch + reduction->states);
 
     if (!reduction->counters)
         return true;
     args->work.counters = counters;
-    if (part->record)
-        part->record->launches++; /* not cacheable: another call's counters would have to be zeroed */
+    if (part->call->record)
+        part->call->record->launches++; /* not cacheable: another call's counters would have to be zeroed */
     return args->first > 0 ||
            part->device->type->fill(part->device, counters, 0, (size_t)reduction->counters * sizeof *counters,
                                     part->stream, &part->failure);
 }
 
 /* The strides of a part. */
-static void set_strides(const struct call *part, const struct reduction *reduction, struct reduce_args *args)
+static void set_strides(const struct part *part, const struct reduction *reduction, struct reduce_args *args)
 {
     const int n = reduction->outer_ndim, inner = n + reduction->reduced_ndim, element = dtype_bytes(args->dtype);
     const npy_intp *strides = part->in_view[0].strides;
@@ -126,7 +126,7 @@ static void set_strides(const struct call *part, const struct reduction *reducti
     work->step = reduction->reduced_ndim ? strides[inner - 1] / element : args->inner;
 }
 
-bool launch_reduce_part(struct call *part, void *context)
+bool launch_reduce_part(struct part *part, void *context)
 {
     const struct reduction *reduction = context;
     struct reduce_args args = reduction->args;
@@ -139,13 +139,13 @@ bool launch_reduce_part(struct call *part, void *context)
     for (int loop = 0; loop < 2; loop++)
         if (reduction->loop_axis[loop] != NO_AXIS)
             *sizes[reduction->loop_axis[loop]] =
-                *sizes[reduction->loop_axis[loop]] / part->partitions[loop].length * part->part_length[loop];
-    args.first = reduction->loop_axis[1] == REDUCED_AXIS ? part->part_begin[1] : 0;
-    args.block_size = part->kernel.size;
+                *sizes[reduction->loop_axis[loop]] / part->call->partitions[loop].length * part->length[loop];
+    args.first = reduction->loop_axis[1] == REDUCED_AXIS ? part->begin[1] : 0;
+    args.block_size = part->call->kernel.size;
     args.multiprocessors = part->device->multiprocessors;
-    args.x = part->memory[0];
-    args.out = part->out_memory;
-    args.scratch = part->scratch;
+    args.x = part->buffers.operands[0];
+    args.out = part->buffers.out;
+    args.scratch = part->buffers.scratch;
     set_strides(part, reduction, &args);
-    return zero_scratch_counters(part, reduction, &args) && call_launch(part, part->kernel.row, &args);
+    return zero_scratch_counters(part, reduction, &args) && part_launch(part, part->call->kernel.row, &args);
 }

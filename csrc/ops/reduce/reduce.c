@@ -1,6 +1,8 @@
 /* The reductions (sum, min, var, argmax, ...) over any axes. */
 #include "python/state.h"
 
+#include <string.h>
+
 #include "array/array.h"
 #include "array/lookup.h"
 #include "array/operand.h"
@@ -18,22 +20,11 @@
 #include "reduce.h"
 
 /* The arguments of core_reduce, in order. */
-enum {
-    R_X,
-    R_OP,
-    R_AXIS,
-    R_DTYPE,
-    R_KEEPDIMS,
-    R_INITIAL,
-    R_DDOF,
-    R_KERNEL,
-    R_BLOCK_SIZE,
-    R_OUT,
-    R_DEVICE,
-    R_STREAM
+struct reduce_arguments {
+    PyObject *x, *op, *axis, *dtype, *keepdims, *initial, *ddof, *kernel, *block_size, *out, *device, *stream;
 };
 
-static bool read_reduced_axes(struct call *call, PyObject *const *args, struct reduction *reduction)
+static bool read_reduced_axes(struct call *call, const struct reduce_arguments *args, struct reduction *reduction)
 {
     const enum reduce_op op = reduction->args.op;
     const bool is_arg = op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
@@ -41,8 +32,8 @@ static bool read_reduced_axes(struct call *call, PyObject *const *args, struct r
     const struct layout *layout = &call->in[0].layout;
     const bool *reduced = reduction->reduced;
 
-    if (!read_axis(args[R_AXIS], layout->ndim, !is_arg, !is_moment, reduction->reduced) ||
-        !read_flag(args[R_KEEPDIMS], "keepdims", &reduction->keepdims))
+    if (!read_axis(args->axis, layout->ndim, !is_arg, !is_moment, reduction->reduced) ||
+        !read_flag(args->keepdims, "keepdims", &reduction->keepdims))
         return false;
     use_native_layout(call, 0);
     reduction->extent.n = 1;
@@ -95,30 +86,30 @@ static bool read_ddof(PyObject *object, struct reduction *reduction)
     return false;
 }
 
-static bool read_reduce_dtypes(const struct module_state *state, struct call *call, PyObject *const *args,
-                               struct reduction *reduction)
+static bool read_reduce_dtypes(const struct module_state *state, struct call *call,
+                               const struct reduce_arguments *args, struct reduction *reduction)
 {
-    PyArray_Descr *out = get_out_descr(state, args[R_OUT]);
+    PyArray_Descr *out = get_out_descr(state, args->out);
 
-    reduction->args.has_initial = args[R_INITIAL] != Py_None;
+    reduction->args.has_initial = args->initial != Py_None;
     const bool ok =
-        !PyErr_Occurred() && choose_reduce_dtypes(call, reduction->op, args[R_DTYPE], out, &reduction->args);
+        !PyErr_Occurred() && choose_reduce_dtypes(call, reduction->op, args->dtype, out, &reduction->args);
 
     Py_XDECREF(out);
     return ok;
 }
 
-static bool read_reduction(const struct module_state *state, PyObject *const *args, struct call *call,
-                           struct reduction *reduction)
+static bool read_reduction(const struct module_state *state, const struct reduce_arguments *args,
+                           struct call *call, struct reduction *reduction)
 {
-    return read_operand(state, args[R_X], "x", args[R_STREAM], &call->in[0]) && read_op(args[R_OP], reduction) &&
-           read_reduced_axes(call, args, reduction) && read_ddof(args[R_DDOF], reduction) &&
-           read_device(state, args[R_DEVICE], call->in, 1, &call->device) &&
-           read_kernel(OP_reduce, args[R_KERNEL], "block_size", args[R_BLOCK_SIZE], Py_None, args[R_DEVICE],
+    return read_operand(state, args->x, "x", args->stream, &call->in[0]) && read_op(args->op, reduction) &&
+           read_reduced_axes(call, args, reduction) && read_ddof(args->ddof, reduction) &&
+           read_device(state, args->device, call->in, 1, &call->device) &&
+           read_kernel(OP_reduce, args->kernel, "block_size", args->block_size, Py_None, args->device,
                        call_has_host_operands(call), &call->device, &call->kernel) &&
-           read_reduce_dtypes(state, call, args, reduction) && read_reduce_initial(args[R_INITIAL], reduction) &&
-           check_reduce_kernel(call, reduction, args[R_AXIS]) &&
-           read_stream(state, args[R_STREAM], call->device, &call->stream);
+           read_reduce_dtypes(state, call, args, reduction) && read_reduce_initial(args->initial, reduction) &&
+           check_reduce_kernel(call, reduction, args->axis) &&
+           read_stream(state, args->stream, call->device, &call->stream);
 }
 
 /* The reduction of no elements. NULL with an exception if it is undefined. */
@@ -168,11 +159,11 @@ static bool warn_degrees_of_freedom(const struct reduction *reduction)
 }
 
 /* A single number that is made on a GPU by one store goes to memory that the host can read. */
-static bool read_reduce_out(const struct module_state *state, struct call *call, PyObject *const *args,
-                            const struct reduction *reduction)
+static bool read_reduce_out(const struct module_state *state, struct call *call,
+                            const struct reduce_arguments *args, const struct reduction *reduction)
 {
     const enum dtype result = reduction->args.result;
-    const bool single_number = args[R_OUT] == Py_None && !call_has_host_operands(call) && call->kernel.automatic &&
+    const bool single_number = args->out == Py_None && !call_has_host_operands(call) && call->kernel.automatic &&
                                !call->stream && !(result & COMPLEX) && !stream_is_entered();
     PyArray_Descr *descr = NULL;
     struct array *array = NULL;
@@ -180,13 +171,13 @@ static bool read_reduce_out(const struct module_state *state, struct call *call,
 
     for (int i = 0; single_number && i < reduction->ndim; i++)
         if (reduction->shape[i] != 1)
-            return call_read_out(state, call, Py_None, result, reduction->ndim, reduction->shape, args[R_STREAM]);
+            return call_read_out(state, call, Py_None, result, reduction->ndim, reduction->shape, args->stream);
     if (!single_number)
-        return call_read_out(state, call, args[R_OUT], result, reduction->ndim, reduction->shape, args[R_STREAM]);
+        return call_read_out(state, call, args->out, result, reduction->ndim, reduction->shape, args->stream);
     descr = dtype_descr_as(result, call->type_num);
     array = descr ? array_new_in_result_slot(state, call->device, descr, reduction->ndim, reduction->shape) : NULL;
     ok = array &&
-         call_read_out(state, call, (PyObject *)array, result, reduction->ndim, reduction->shape, args[R_STREAM]);
+         call_read_out(state, call, (PyObject *)array, result, reduction->ndim, reduction->shape, args->stream);
     if (ok && array->result != NO_RESULT_SLOT)
         array->result = reduction->extent.n ? RESULT_PENDING : RESULT_NEEDS_SYNC;
     Py_XDECREF(array);
@@ -194,8 +185,8 @@ static bool read_reduce_out(const struct module_state *state, struct call *call,
     return ok;
 }
 
-static PyObject *reduce(const struct module_state *state, PyObject *const *args, struct launch_record *record,
-                        size_t *scratch_bytes)
+static PyObject *reduce(const struct module_state *state, const struct reduce_arguments *args,
+                        struct launch_record *record, size_t *scratch_bytes)
 {
     struct call call = {.inputs = 1, .record = record};
     struct reduction reduction = {0};
@@ -203,7 +194,7 @@ static PyObject *reduce(const struct module_state *state, PyObject *const *args,
     PyObject *result = NULL, *value = NULL;
     bool out_given;
 
-    out_given = args[R_OUT] != Py_None;
+    out_given = args->out != Py_None;
     if (!read_reduction(state, args, &call, &reduction) || !warn_degrees_of_freedom(&reduction) ||
         !read_reduce_out(state, &call, args, &reduction) || !check_index_dtype(&call, reduce_args)) {
         call_fail(&call);
@@ -229,44 +220,80 @@ static PyObject *reduce(const struct module_state *state, PyObject *const *args,
 }
 
 /* The options as part of the launch cache's key; 0 where it does not cover them. */
-static unsigned encode_reduce_options(PyObject *const *args)
+static unsigned encode_reduce_options(const struct reduce_arguments *args)
 {
     int overflow = 0;
     enum reduce_op op;
     long axis = -128, ddof;
 
-    if (args[R_DTYPE] != Py_None || args[R_KEEPDIMS] != Py_False || !all_none(args, R_KERNEL, R_BLOCK_SIZE) ||
-        args[R_INITIAL] != Py_None || !all_none(args, R_DEVICE, R_STREAM) || !PyUnicode_CheckExact(args[R_OP]) ||
-        !PyLong_CheckExact(args[R_DDOF]))
+    if (args->dtype != Py_None || args->keepdims != Py_False || args->kernel != Py_None ||
+        args->block_size != Py_None || args->initial != Py_None || args->device != Py_None ||
+        args->stream != Py_None || !PyUnicode_CheckExact(args->op) || !PyLong_CheckExact(args->ddof))
         return 0;
-    ddof = PyLong_AsLongAndOverflow(args[R_DDOF], &overflow);
-    if (args[R_AXIS] != Py_None) {
-        if (!PyLong_CheckExact(args[R_AXIS]) || overflow)
+    ddof = PyLong_AsLongAndOverflow(args->ddof, &overflow);
+    if (args->axis != Py_None) {
+        if (!PyLong_CheckExact(args->axis) || overflow)
             return 0;
-        axis = PyLong_AsLongAndOverflow(args[R_AXIS], &overflow);
+        axis = PyLong_AsLongAndOverflow(args->axis, &overflow);
         if (axis < -64 || axis > 63)
             return 0;
     }
-    if (overflow || ddof || !find_reduce_op(args[R_OP], &op))
+    if (overflow || ddof || !find_reduce_op(args->op, &op))
         return 0;
     return OP_reduce | (unsigned)(op + 1) << 4 | (unsigned)(axis + 128) << 8;
 }
 
-PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *cached_reduce(const struct module_state *state, const struct reduce_arguments *args)
 {
-    const struct module_state *state = state_of(module);
+    const unsigned options = encode_reduce_options(args);
+    PyObject *const operands[] = {args->x, args->out == Py_None ? NULL : args->out};
     struct launch_record record = {.launches = 0};
     size_t scratch_bytes = 0;
     PyObject *result;
 
-    if (!read_count("reduce", count, R_STREAM + 1))
-        return NULL;
-    const unsigned options = encode_reduce_options(args);
-    PyObject *const operands[] = {args[R_X], args[R_OUT] == Py_None ? NULL : args[R_OUT]};
     if (options && launch_cache_run(state, options, operands, 2, &result))
         return result;
     result = reduce(state, args, options ? &record : NULL, &scratch_bytes);
     if (options && result)
         launch_cache_store(state, options, operands, 2, &record, scratch_bytes, result);
+    return result;
+}
+
+PyObject *core_reduce(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    struct reduce_arguments arguments;
+
+    if (!read_count("reduce", count, sizeof arguments / sizeof(PyObject *)))
+        return NULL;
+    memcpy(&arguments, args, sizeof arguments);
+    return cached_reduce(state_of(module), &arguments);
+}
+
+int any_element(const struct module_state *state, PyObject *x)
+{
+    PyObject *op = PyUnicode_FromString("any"), *ddof = op ? PyLong_FromLong(0) : NULL, *found = NULL;
+    int result = -1;
+
+    if (ddof) {
+        const struct reduce_arguments arguments = {.x = x,
+                                                   .op = op,
+                                                   .axis = Py_None,
+                                                   .dtype = Py_None,
+                                                   .keepdims = Py_False,
+                                                   .initial = Py_None,
+                                                   .ddof = ddof,
+                                                   .kernel = Py_None,
+                                                   .block_size = Py_None,
+                                                   .out = Py_None,
+                                                   .device = Py_None,
+                                                   .stream = Py_None};
+
+        found = cached_reduce(state, &arguments);
+    }
+    if (found)
+        result = PyObject_IsTrue(found);
+    Py_XDECREF(found);
+    Py_XDECREF(ddof);
+    Py_XDECREF(op);
     return result;
 }

@@ -101,6 +101,6 @@ void partition_reduce(struct call *call, struct reduction *reduction);
 /* The bytes of scratch for the largest part. */
 void set_scratch_bytes(struct call *call, struct reduction *reduction);
 
-bool launch_reduce_part(struct call *part, void *context);
+bool launch_reduce_part(struct part *part, void *context);
 
 #endif

@@ -4,21 +4,22 @@
 #include "call/call.h"
 #include "call/choice.h"
 #include "call/operands.h"
+#include "call/part.h"
 #include "kernels.h"
 #include "python/dtypes.h"
 #include "python/layout.h"
 #include "transpose.h"
 
 /* Moves elements one by one, with any strides. */
-static bool launch_element_copy(struct call *part, const struct axes *axes, int element)
+static bool launch_element_copy(struct part *part, const struct axes *axes, int element)
 {
     const enum dtype dtype = element == 1   ? UINT8
                              : element == 2 ? UINT16
                              : element == 4 ? UINT32
                              : element == 8 ? UINT64
                                             : COMPLEX128;
-    struct convert_args args = {.x = {.data = part->memory[0], .dtype = dtype, .aligned = true},
-                                .out = {.data = part->out_memory, .dtype = dtype, .aligned = true},
+    struct convert_args args = {.x = {.data = part->buffers.operands[0], .dtype = dtype, .aligned = true},
+                                .out = {.data = part->buffers.out, .dtype = dtype, .aligned = true},
                                 .size = 1,
                                 .ndim = axes->ndim};
 
@@ -28,50 +29,51 @@ static bool launch_element_copy(struct call *part, const struct axes *axes, int 
         args.x.strides[d] = axes->x[d];
         args.out.strides[d] = axes->out[d];
     }
-    return call_launch(part, &kernel_rows[ROW_convert_strided], &args);
+    return part_launch(part, &kernel_rows[ROW_convert_strided], &args);
 }
 
-static bool launch_strided_transpose(struct call *part)
+static bool launch_strided_transpose(struct part *part)
 {
     struct layout out_view = part->out_view;
-    int element = dtype_bytes(part->in[0].dtype);
+    int element = dtype_bytes(part->call->in[0].dtype);
     npy_intp step = element;
-    struct transpose_args args = {.x = part->memory[0], .out = part->out_memory};
+    struct transpose_args args = {.x = part->buffers.operands[0], .out = part->buffers.out};
     struct axes axes;
 
-    if (part->out_memory != part->out.data) { /* a temporary of the call */
+    if (part->buffers.out != part->out) { /* a temporary of the call */
         for (int d = out_view.ndim - 1; d >= 0; d--) {
             out_view.strides[d] = step;
             step *= out_view.shape[d];
         }
     }
     axes = axes_of(&part->in_view[0], &out_view);
-    if (part->kernel.automatic)
+    if (part->call->kernel.automatic)
         element = widen_elements(&axes, element, (uintptr_t)args.x, (uintptr_t)args.out);
     if (!view_as_matrices(axes, element, &args))
         return launch_element_copy(part, &axes, element);
     if (args.x == args.out)
-        return call_launch(part, &kernel_rows[ROW_transpose_in_place], &args);
-    return call_launch(part, part->kernel.automatic ? choose_transpose_kernel(&axes, &args) : part->kernel.row,
-                       &args);
+        return part_launch(part, &kernel_rows[ROW_transpose_in_place], &args);
+    return part_launch(
+        part, part->call->kernel.automatic ? choose_transpose_kernel(&axes, &args) : part->call->kernel.row,
+        &args);
 }
 
-bool run_transpose(struct call *part, void *unused)
+bool run_transpose(struct part *part, void *unused)
 {
     const struct layout *in_view = &part->in_view[0];
-    struct transpose_args args = {.x = part->memory[0],
-                                  .out = part->out_memory,
+    struct transpose_args args = {.x = part->buffers.operands[0],
+                                  .out = part->buffers.out,
                                   .batches = 1,
                                   .rows = 1,
                                   .columns = layout_size(in_view),
-                                  .element_size = dtype_bytes(part->in[0].dtype),
-                                  .tile = part->kernel.size,
-                                  .pad = part->kernel.pad};
+                                  .element_size = dtype_bytes(part->call->in[0].dtype),
+                                  .tile = part->call->kernel.size,
+                                  .pad = part->call->kernel.pad};
 
     (void)unused;
-    if (part->strided_out)
+    if (part->call->strided_out)
         return launch_strided_transpose(part);
-    if (in_view->ndim > 1 && part->kernel.row->role != CEILING) {
+    if (in_view->ndim > 1 && part->call->kernel.row->role != CEILING) {
         args.rows = in_view->shape[in_view->ndim - 2];
         args.columns = in_view->shape[in_view->ndim - 1];
         args.batches = layout_size(in_view) / (args.rows * args.columns);
@@ -82,7 +84,7 @@ bool run_transpose(struct call *part, void *unused)
         args.batch_ndim = 1;
         args.batch[0] = (struct batch_dimension){args.batches, args.rows * args.columns, args.rows * args.columns};
     }
-    return call_launch(part, part->kernel.row, &args);
+    return part_launch(part, part->call->kernel.row, &args);
 }
 
 void partition_transpose(struct call *call)

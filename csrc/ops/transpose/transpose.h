@@ -32,7 +32,7 @@ bool choose_layout(struct call *call, const int *axes);
 
 /* Launches the transpose of a part. Without strides: packed matrices; for a ceiling, a single row of all elements.
  */
-bool run_transpose(struct call *part, void *unused);
+bool run_transpose(struct part *part, void *unused);
 
 /* The loops over the parts of a transpose: matrices of a batch; within one matrix, columns or rows of x, whichever
  * give longer segments where the host array has gaps. */

@@ -1,0 +1,30 @@
+/* A device that records launches and executes nothing, for plan(). */
+#ifndef SMEMKIT_DEVICE_RECORDER_H
+#define SMEMKIT_DEVICE_RECORDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/table.h"
+#include "device.h"
+
+/* Consecutive launches of one kernel. */
+struct recorded_launch {
+    const struct kernel_row *row;
+    int size, pad;         /* `tile` or `block_size`, and `pad`; 0 for a kernel that has none */
+    const char *precision; /* of a float32 product; NULL for others */
+    long long times;
+};
+
+struct recorder {
+    struct device device; /* with the properties of the real one */
+    struct device *real;
+    uintptr_t allocated; /* the last fictitious address */
+    struct recorded_launch *launches;
+    size_t count, capacity;
+};
+
+/* The recorder in place of a real device. */
+struct device *recorder_device(struct recorder *, struct device *real);
+
+#endif
