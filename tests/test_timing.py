@@ -133,7 +133,7 @@ def test_a_cold_cache_is_slower(device):
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 def test_a_captured_benchmark_takes_no_stream(device):
-    with pytest.raises(TypeError, match="stream: expected none, as benchmark"):
+    with pytest.raises(TypeError, match="stream: expected None, because benchmark"):
         smemkit.benchmark(smemkit.sum, on(device, X), stream=0)
 
 
