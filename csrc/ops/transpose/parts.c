@@ -37,7 +37,9 @@ static bool launch_strided_transpose(struct part *part)
     struct layout out_view = part->out_view;
     int element = dtype_bytes(part->call->in[0].dtype);
     npy_intp step = element;
-    struct transpose_args args = {.x = part->buffers.operands[0], .out = part->buffers.out};
+    struct transpose_args args = {.x = part->buffers.operands[0],
+                                  .out = part->buffers.out,
+                                  .multiprocessors = part->device->multiprocessors};
     struct axes axes;
 
     if (part->buffers.out != part->out) { /* a temporary of the call */
@@ -68,7 +70,8 @@ bool run_transpose(struct part *part, void *unused)
                                   .columns = layout_size(in_view),
                                   .element_size = dtype_bytes(part->call->in[0].dtype),
                                   .tile = part->call->kernel.size,
-                                  .pad = part->call->kernel.pad};
+                                  .pad = part->call->kernel.pad,
+                                  .multiprocessors = part->device->multiprocessors};
 
     (void)unused;
     if (part->call->strided_out)

@@ -16,6 +16,7 @@
 #include <algorithm>
 
 #include "../../common/dispatch.cuh"
+#include "../../common/division.cuh"
 #include "../../common/grid.cuh"
 #include "../../common/launch.cuh"
 #include "kernels.h"
@@ -24,8 +25,7 @@
 
 constexpr int BOX_AXES = MAX_BATCH_DIMENSIONS + 2;
 constexpr int BOX_BYTES = 16384, LEAST_BOX = 1024, MAX_TILE_ELEMENTS = 8192;
-constexpr int64_t MANY_BOXES = 256;                  // the least number for small arrays
-constexpr int64_t MOST_BLOCKS = 132 * BLOCKS_PER_SM; // resident
+constexpr int64_t MANY_BOXES = 256; // the least number for small arrays
 constexpr int WORDS_IN_FLIGHT = 4;
 constexpr int64_t MAX_EXTENT = INT32_MAX / BOX_AXES; // elements along an axis of a box: entries add these up
 
@@ -61,17 +61,6 @@ struct box_entry {
     int offset, tile_offset; // elements
 };
 
-static __device__ inline unsigned quotient(unsigned t, unsigned inverse)
-{
-    return inverse ? __umulhi(t, inverse) : t;
-}
-
-// t / divisor is quotient(t, umulhi_reciprocal(divisor)) for t * divisor < 2^32
-static __device__ inline unsigned umulhi_reciprocal(unsigned divisor)
-{
-    return divisor == 1 ? 0 : UINT32_MAX / divisor + 1;
-}
-
 // the offsets of element i of the axes order[begin], ..., order[end - 1]
 static __device__ inline box_entry make_entry(const box_shape &box, const box_part *parts, const int *order,
                                               int begin, int end, int64_t box_axis::*step, int i)
@@ -105,11 +94,11 @@ static __device__ void load_segments(const box_shape &box, const T *x, int64_t f
     using word = typename word_traits<T>::type;
     constexpr int V = word_traits<T>::V;
     const int words = (length + V - 1) / V, all = count * words;
-    const unsigned inverse = umulhi_reciprocal(words);
+    const unsigned inverse = small_reciprocal(words);
 
     if (V == 1 || box.aligned) {
         for (int t = threadIdx.x; t < all; t += BLOCK) {
-            const int r = quotient(t, inverse), p = (t - r * words) * V;
+            const int r = (int)divide_small(t, inverse), p = (t - r * words) * V;
             const T *from = x + first + rows[r].offset + p;
             T *to = tile + rows[r].tile_offset + p;
 
@@ -136,7 +125,7 @@ static __device__ void load_segments(const box_shape &box, const T *x, int64_t f
 
 #pragma unroll
             for (int l = 0; l < WORDS_IN_FLIGHT; l++) {
-                const int t = t0 + l * BLOCK, r = quotient(t, inverse), p = (t - r * words) * V;
+                const int t = t0 + l * BLOCK, r = (int)divide_small(t, inverse), p = (t - r * words) * V;
 
                 whole[l] = t < all && (inside || (p >= V && p + 2 * V <= length));
                 if (t < all) {
@@ -173,10 +162,10 @@ static __device__ void store_segments(T *out, const box_entry *segments, int cou
 {
     constexpr int V = word_traits<T>::V, BITS = 32 / V;
     const int words = (length + 2 * (V - 1)) / V, all = count * words;
-    const unsigned inverse = umulhi_reciprocal(words);
+    const unsigned inverse = small_reciprocal(words);
 
     for (int t = threadIdx.x; t < all; t += BLOCK) {
-        const int q = quotient(t, inverse), v = t - q * words;
+        const int q = (int)divide_small(t, inverse), v = t - q * words;
         T *segment = out + segments[q].offset;
         const T *from = tile + segments[q].tile_offset;
 
@@ -426,7 +415,8 @@ static cudaError_t launch_boxes(const transpose_args *args, cudaStream_t stream)
                                                    : axis.x_stride % V == 0);
     }
     box.count = count_contiguous(args);
-    return launch<transpose_boxes<T>>((unsigned)std::min(box.boxes, MOST_BLOCKS), BLOCK, shared, stream, box,
+    const int64_t resident = (int64_t)args->multiprocessors * BLOCKS_PER_SM;
+    return launch<transpose_boxes<T>>((unsigned)std::min(box.boxes, resident), BLOCK, shared, stream, box,
                                       (const T *)args->x, (T *)args->out);
 }
 

@@ -14,6 +14,20 @@
 #include "tiles.cuh"
 #include "vectors.cuh"
 
+// The rows of tiles that a block exchanges: tile (i, j) with tile (j, i).
+struct tile_pair {
+    int64_t i, j;
+};
+
+static __device__ inline tile_pair pair_of_block(corner first, int side)
+{
+    const corner block = block_tile_origin(first, 1);
+
+    const bool folded = block.column < block.row; // the rectangle's lower half: the last rows of tiles
+
+    return {folded ? side - block.row : block.row, folded ? side - 1 - block.column : block.column};
+}
+
 template <class T>
 __global__ void __launch_bounds__(BLOCK)
     transpose_vectors_in_place(const __grid_constant__ transpose_args args, tile_layout tile, int side,
@@ -23,10 +37,8 @@ __global__ void __launch_bounds__(BLOCK)
 
     pdl_wait();
     T *x = (T *)args.out + matrix_origin_of(args, batch + blockIdx.z).out;
-    const corner block = block_tile_origin(first, 1);
-    const bool folded = block.column < block.row;
-    const int64_t i = (folded ? side - block.row : block.row) * tile.rows;
-    const int64_t j = (folded ? side - 1 - block.column : block.column) * tile.rows;
+    const tile_pair pair = pair_of_block(first, side);
+    const int64_t i = pair.i * tile.rows, j = pair.j * tile.rows;
     const corner upper = {i, j}, lower = {j, i};
     uint4 *other = memory + tile.rows / vector_traits<T>::V * tile.group_stride;
 
@@ -48,10 +60,8 @@ __global__ void transpose_elements_in_place(T *x, int64_t n, int side, corner fi
     __shared__ T upper[TILE][TILE], lower[TILE][TILE];
 
     const int tx = threadIdx.x, ty = threadIdx.y; // [0, TILE), [0, BLOCK_ROWS)
-    const corner block = block_tile_origin(first, 1);
-    const bool folded = block.column < block.row;
-    const int64_t row = (folded ? side - block.row : block.row) * TILE;
-    const int64_t column = (folded ? side - 1 - block.column : block.column) * TILE;
+    const tile_pair pair = pair_of_block(first, side);
+    const int64_t row = pair.i * TILE, column = pair.j * TILE;
 
     x += blockIdx.z * n * n;
 

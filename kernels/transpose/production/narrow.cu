@@ -16,6 +16,7 @@
 #include <algorithm>
 
 #include "../../common/dispatch.cuh"
+#include "../../common/division.cuh"
 #include "../../common/grid.cuh"
 #include "../../common/launch.cuh"
 #include "kernels.h"
@@ -35,19 +36,6 @@ constexpr int FEW_ROWS_MIN_TILE_BYTES = 2048,
               FEW_ROWS_MIN_ROW_BYTES = 128; // the same, where there are few chunks
 constexpr int64_t FEW_ROWS_TARGET_BLOCKS = 512;
 constexpr int UNROLLED_ROWS = 4; // fewer rows than this are a compile-time constant
-
-// t / few, by a multiplication by fixed_point_reciprocal(few), for t < 8192; few: (1, NARROW]
-constexpr int INVERSE_BITS = 20;
-
-static inline unsigned fixed_point_reciprocal(int few)
-{
-    return (1u << INVERSE_BITS) / few + 1;
-}
-
-static __device__ inline int divide(int t, unsigned inverse)
-{
-    return (int)(t * inverse >> INVERSE_BITS);
-}
 
 template <class T>
 constexpr int WORDS_PER_VECTOR_LOG2 = word_traits<T>::W == 4   ? 2
@@ -105,7 +93,7 @@ static __device__ void for_each_unit(const chunk_shape &chunk, const chunk_layou
                                      F move, G move_element)
 {
     constexpr int N = sizeof(Unit) / sizeof(T);
-    const auto unit_place = [&](int t) { return layout.gap ? t + divide(t, chunk.inverse) : t; };
+    const auto unit_place = [&](int t) { return layout.gap ? t + (int)divide_small(t, chunk.inverse) : t; };
     const int begin = (layout.past + low + N - 1) / N, end = (layout.past + high) / N; // of the whole units
 
     for (int t = begin + threadIdx.x; t < end; t += blockDim.x)
@@ -418,7 +406,7 @@ static chunk_shape gathered_shape(int64_t batches, int64_t many, int few, bool f
     return {(int)std::min(most, ceil_div(many + V, V << parallel_groups_log2)) << parallel_groups_log2,
             few,
             parallel_groups_log2,
-            fixed_point_reciprocal(few),
+            small_reciprocal(few),
             few % 2 == 0,
             flat};
 }
@@ -457,7 +445,7 @@ static chunk_shape scattered_shape(int64_t batches, int64_t many, int few)
     while (W << parallel_groups_log2 < FEW_ROWS_MIN_ROW_BYTES ||
            (few * W << (parallel_groups_log2 + 1) <= fitting && V << parallel_groups_log2 < many))
         parallel_groups_log2++;
-    return {1 << parallel_groups_log2, few, parallel_groups_log2, fixed_point_reciprocal(few), few % 8 == 0, true};
+    return {1 << parallel_groups_log2, few, parallel_groups_log2, small_reciprocal(few), few % 8 == 0, true};
 }
 
 template <class T>

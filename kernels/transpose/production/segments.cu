@@ -9,6 +9,7 @@
 #include <cuda_runtime.h>
 
 #include "../../common/dispatch.cuh"
+#include "../../common/division.cuh"
 #include "../../common/grid.cuh"
 #include "../../common/launch.cuh"
 #include "kernels.h"
@@ -16,27 +17,6 @@
 
 constexpr int SEGMENT_VECTORS = 2; // per thread; more, with their addresses, do not fit into registers
 constexpr int SEGMENT_DIMENSIONS = MAX_BATCH_DIMENSIONS + 2;
-
-// n / by is n * multiplier >> shift, for n < 2^31: a division would take longer than everything else that a vector
-// needs
-struct divisor {
-    uint32_t by, multiplier;
-    int shift;
-};
-
-static divisor make_fast_divisor(int64_t by)
-{
-    int log2 = 0;
-
-    while ((int64_t)1 << log2 < by)
-        log2++;
-    return {(uint32_t)by, (uint32_t)((((uint64_t)1 << (31 + log2)) + by - 1) / by), 31 + log2};
-}
-
-static __device__ uint32_t divide(uint32_t n, const divisor &d)
-{
-    return (uint32_t)((uint64_t)n * d.multiplier >> d.shift);
-}
 
 // Runs of `length` elements, each of which falls into up to `vectors.by` vectors of out; `count` of these in all,
 // fewer than 2^31.
@@ -185,9 +165,9 @@ static cudaError_t launch(segments_shape segments, const T *x, T *out, cudaStrea
         return launch(segments, x + half * (by_length ? 1 : widest->x_stride),
                       out + half * (by_length ? 1 : widest->out_stride), stream);
     }
-    segments.vectors = make_fast_divisor(vectors);
+    segments.vectors = make_divisor(vectors);
     for (int d = 0; d < segments.ndim; d++)
-        segments.counts[d] = make_fast_divisor(segments.dimension[d].count);
+        segments.counts[d] = make_divisor(segments.dimension[d].count);
     return launch<transpose_segments<T>>((unsigned)ceil_div(segments.count, BLOCK * SEGMENT_VECTORS), BLOCK, 0,
                                          stream, segments, x, out);
 }
