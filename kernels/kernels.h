@@ -191,7 +191,7 @@ struct transpose_args {
     int64_t x_row_stride, out_row_stride; /* elements from one row to the next, of any sign */
     int element_size;                     /* bytes: 1, 2, 4, 8, 16 */
     int tile, pad;
-    int multiprocessors; /* `boxes` */
+    int multiprocessors;                                /* `boxes` */
     int batch_ndim;                                     /* number of batch dimensions; their product is batches */
     struct batch_dimension batch[MAX_BATCH_DIMENSIONS]; /* the last one is the innermost */
 };
