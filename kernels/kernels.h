@@ -38,24 +38,30 @@ enum dtype {
     COMPLEX = COMPLEX64 | COMPLEX128,
     REAL = BOOL | SIGNED | UNSIGNED | FLOATING,
     EVERY = REAL | COMPLEX,
+    WORD_SUMS = INT8 | INT16 | INT32 | UINT8 | UINT16 | UINT32 | FLOAT16 | BFLOAT16 | FLOAT32, /* sums of products
+                                                                                                  have 4 bytes */
     TEXTBOOK = INT32 | INT64 | FLOAT32 | FLOAT64, /* of rungs meant to be read; more dtypes enlarge the binary */
 };
 
-/* c (batches, m, n) = a (batches, m, k) @ b (batches, k, n); k > 0 */
+/* c (batches, m, n) = a (batches, m, k) @ b (batches, k, n); k > 0. a and b are contiguous but for kernels with
+ * ANY_STRIDES, which take element (i, j) of a matrix at [i * strides[0] + j * strides[1]]; an axis of length 1 has
+ * the stride that it has in a contiguous matrix. */
 struct matmul_args {
     const void *a, *b;
     void *c;
-    void *scratch; /* split_k: MATMUL_MIN_PARTIAL_BYTES, or an element's size if that is larger, per partial sum */
+    void *scratch; /* if k is divided into several slices: MATMUL_MIN_PARTIAL_BYTES, or an element's size if that
+                      is larger, per element of c and slice */
     int64_t batches, m, n, k;
+    int64_t a_strides[2], b_strides[2];     /* elements, of any sign */
     int64_t a_batch_stride, b_batch_stride; /* elements from one matrix to the next; 0: the same matrix for all */
-    int64_t k_per_slice;                    /* split_k: how many of an element's k products one thread adds up */
+    int64_t k_per_slice;                    /* production kernels: a multiple of 32, or at least k */
     enum dtype dtype;                       /* of all three */
-    int tile;
+    int tile;                               /* `tiled` */
 };
 
 enum { MATMUL_MIN_PARTIAL_BYTES = 4 };
 
-/* split_k: the number of partial sums per element of c */
+/* the number of slices of k */
 static inline int64_t matmul_slice_count(const struct matmul_args *args)
 {
     return (args->k + args->k_per_slice - 1) / args->k_per_slice;

@@ -65,7 +65,7 @@ def list_kernels(arguments: argparse.Namespace) -> int:
     for row in kernels(arguments.op):
         options = {row.size_name: row.sizes, "pad": row.pads}
         options = [f"\n[dim]{name} {', '.join(map(str, values))}[/]" for name, values in options.items() if values]
-        idea = f"[yellow]{row.label}:[/] {row.summary}" if row.label else row.summary
+        idea = f"[yellow]{row.label}:[/] {row.idea}" if row.label else row.idea
         table.add_row(row.op, f"[bold]{row.name}", row.needs, ", ".join(row.devices), idea + "".join(options))
     Console(highlight=False).print(table)
     return 0

@@ -11,6 +11,8 @@ from smemkit.table import KernelInfo, kernels
 
 __all__ = ["Plan", "PlannedLaunch", "plan"]
 
+NOT_RECORDED = ", not yet run on a GPU"
+
 
 @dataclass(frozen=True)
 class PlannedLaunch:
@@ -26,6 +28,8 @@ class PlannedLaunch:
         The number of launches: for the parts of a large NumPy array, or the matrices of a batch.
     precision : str or None
         The precision in which float32 is multiplied, a value of matmul's `precision`; None for other kernels.
+    recorded : bool
+        The kernel has run on a GPU and was right: see `KernelInfo`.
     """
 
     op: str
@@ -33,11 +37,13 @@ class PlannedLaunch:
     options: dict[str, int]
     times: int = 1
     precision: str | None = None
+    recorded: bool = True
 
     def __str__(self) -> str:
         options = "".join(f", {name} {value}" for name, value in self.options.items())
         precision = f", precision {self.precision}" if self.precision else ""
-        return f"{self.op} {self.kernel}{options}{precision}" + (f", {self.times} times" if self.times > 1 else "")
+        times = f", {self.times} times" if self.times > 1 else ""
+        return f"{self.op} {self.kernel}{options}{precision}{times}" + ("" if self.recorded else NOT_RECORDED)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def _launch(op: str, name: str, size: int, pad: int, precision: str | None, time
         options[row.size_name] = size
     if row.pads:
         options["pad"] = pad
-    return PlannedLaunch(op, name, options, times, precision)
+    return PlannedLaunch(op, name, options, times, precision, row.recorded)
 
 
 def plan(op: Callable[..., Any] | str, *args: Any, **kw: Any) -> Plan:

@@ -38,6 +38,9 @@ class KernelInfo:
         but an upper bound on its speed).
     default : bool
         ``kernel=None`` takes it, unless the op's policy prefers a production kernel.
+    recorded : bool
+        It has run on a GPU and was right, as a reference file of smemkit shows; on a GPU, ``kernel=None`` takes no
+        others. True of what the benchmark does not measure: "sequential" and small operations such as ``convert``.
     order : int
         The rung's position in the ladder; 0 for production kernels.
     summary, file : str
@@ -53,6 +56,7 @@ class KernelInfo:
     dtypes: tuple[str, ...] = field(repr=False)
     role: str = field(repr=False)
     default: bool = field(repr=False)
+    recorded: bool = field(repr=False)
     order: int = field(repr=False)
     summary: str = field(repr=False)
     file: str = field(repr=False)
@@ -73,6 +77,11 @@ class KernelInfo:
     def label(self) -> str:
         """What lists put before the summary: "default", "production", "ceiling" or ""."""
         return "default" if self.default else "" if self.role == "rung" else self.role
+
+    @property
+    def idea(self) -> str:
+        """The summary, and a note if the kernel has not yet run on a GPU."""
+        return self.summary + ("" if self.recorded else " (not yet run on a GPU)")
 
     @property
     def size_name(self) -> str:

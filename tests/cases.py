@@ -80,7 +80,7 @@ def each_kernel(op, *, dtypes=TWO_DTYPES, devices=DEVICES):
 
 def each_variant(op, *, dtypes=TWO_DTYPES):
     """Runs a test on each device × kernel × dtype × tile, block size and pad of `op`."""
-    rows = [(row, dtype) for row in smemkit.kernels(op) for dtype in dtypes]
+    rows = [(row, dtype) for row in smemkit.kernels(op) for dtype in dtypes if dtype in row.dtypes]
     variants = [(row, dtype, tuple(o.items())) for row, dtype in rows for o in row.variants if o]
     return _parametrise([Kernel(*variant) for variant in variants], DEVICES)
 

@@ -1,11 +1,15 @@
 """Every kernel of matmul: exact on small integers, within k·eps on random numbers, on all shapes."""
 
+from itertools import cycle
+from itertools import product as product_of
+
 import numpy as np
 import pytest
 from cases import DTYPES, each_kernel, each_variant, integers, launching, on, parts_of, poison
 from numpy.testing import assert_array_equal
 
 import smemkit
+from smemkit.planning import PlannedLaunch
 
 U = 2.0**-24  # the unit roundoff of float32
 SHAPES = [
@@ -235,9 +239,185 @@ def test_the_same_bits_on_every_run(device):
         assert_array_equal(smemkit.matmul(a, b, device=device), first)
 
 
-# ---- long k, and the CPU's tile size ----------------------------------------------------------------------------
+# ---- kernels whose blocks have tiles of 64 and more ------------------------------------------------------------
 
-LONG = [(1, 40_000, 1), (3, 20_011, 2), (2, 16_385, 33), (1, 8193, 1), (17, 65_537, 1)]  # m, k, n
+BLOCK_KERNELS = [row.name for row in smemkit.kernels("matmul") if row.dtypes == ("float32",)] + [
+    "simt",
+    "simt_large",
+]
+PRODUCTION = [row.name for row in smemkit.kernels("matmul") if row.role == "production"]
+# m, k, n: at, below and above the tiles, whose sides are 64 and 128, and 8 or 16 along k; rows at multiples of 16
+# bytes and not
+BLOCK_TILES = [
+    *((1, 1, 1), (63, 15, 127), (64, 16, 128), (65, 17, 129), (127, 8, 128), (129, 33, 130), (128, 128, 128)),
+    *((2, 300, 3), (131, 4, 132), (257, 37, 131), (130, 20, 260), (5, 47, 4)),
+]
+
+
+@pytest.mark.parametrize("shape", BLOCK_TILES, ids=str)
+@pytest.mark.parametrize("name", BLOCK_KERNELS)
+def test_every_block_tile_guards_its_edges(device, name, shape):
+    m, k, n = shape
+    a, b = integers((m, k), np.float32), integers((k, n), np.float32, seed=1)
+    out = poison((m, n), "float32")
+    smemkit.matmul(a, b, kernel=name, out=out, device=device)
+    assert_array_equal(out, exact(a, b))
+
+
+@pytest.mark.parametrize("name", BLOCK_KERNELS)
+def test_block_tiles_multiply_batches(device, name):
+    a, b = integers((2, 3, 65, 18), np.float32), integers((3, 18, 131), np.float32, seed=1)
+    assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
+
+
+@pytest.mark.parametrize("schedule", ["serial", "lockstep", "random"])
+@pytest.mark.parametrize("name", sorted({*BLOCK_KERNELS, *PRODUCTION}))
+@pytest.mark.covering(2)
+def test_kernels_of_all_tiles_have_no_fault(name, schedule):
+    for m, k, n in (65, 40, 132), (3, 33, 130):
+        a, b = integers((m, k), np.float32), integers((k, n), np.float32, seed=1)
+        for order in ("C", "F") if name in PRODUCTION else "C":
+            operands = np.array(a, order=order), np.array(b, order=order)
+            report = smemkit.check(smemkit.matmul, *operands, kernel=name, blocks="all", schedule=schedule)
+            assert report.ok, report
+
+
+@pytest.mark.parametrize("name", ["vectorized", "warp_tile", "pipelined"])
+def test_rungs_from_vectorized_on_have_no_bank_conflicts(name):
+    a, b = integers((128, 48), np.float32), integers((48, 128), np.float32, seed=1)
+    report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
+    shared = [line for line in report.lines if line.space == "shared"]
+    assert shared
+    assert not any(line.conflicts for line in shared), report
+
+
+@pytest.mark.parametrize("name", ["simt", "simt_large"])
+def test_production_reads_16_bytes_in_two_wavefronts(name):
+    a, b = integers((128, 48), np.float32), integers((48, 128), np.float32, seed=1)
+    report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
+    loads = [line for line in report.lines if line.space == "shared" and line.access == "load"]
+    assert len(loads) >= 2
+    assert all(line.wavefronts == 2 * line.requests and line.conflicts == 0 for line in loads), report
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "float16"])
+def test_float32_rungs_refuse_other_dtypes(device, dtype):
+    x = np.ones((4, 4), dtype)
+    for name in "warp_tile", "pipelined":
+        with pytest.raises(ValueError, match=f"x1: expected dtype float32 for kernel '{name}', got {dtype}"):
+            smemkit.matmul(x, x, kernel=name, device=device)
+
+
+# ---- production kernels: every layout, without a copy -----------------------------------------------------------
+
+LAYOUTS = {
+    "C": lambda x: x,
+    "F": lambda x: np.array(x.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "every second": lambda x: np.repeat(np.repeat(x, 2, axis=-1), 3, axis=-2)[..., ::3, ::2],
+    "reversed": lambda x: np.array(x[..., ::-1, ::-1])[..., ::-1, ::-1],
+    "columns reversed": lambda x: np.array(x[..., ::-1])[..., ::-1],
+    "longer rows": lambda x: np.concatenate([x, x], axis=-1)[..., : x.shape[-1]],
+    "unaligned": lambda x: np.concatenate([x[..., :1], x, x], axis=-1)[..., 1 : x.shape[-1] + 1],
+}
+LAYOUT_SHAPES = [
+    (8, 20, 12),
+    (64, 48, 64),
+    (65, 40, 68),
+    (3, 33, 130),
+    (1, 260, 36),
+    (36, 260, 1),
+    (16, 16, 16),
+    (128, 8, 4),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "complex64", "complex128", "bool"])
+@pytest.mark.parametrize("name", PRODUCTION)
+@pytest.mark.covering(1)
+def test_operands_of_every_layout_are_read_where_they_are(device, name, dtype):
+    row = next(row for row in smemkit.kernels("matmul") if row.name == name)
+    if dtype not in row.dtypes:
+        dtype = "float32"
+    for (a_layout, b_layout), (m, k, n) in zip(product_of(LAYOUTS, LAYOUTS), cycle(LAYOUT_SHAPES), strict=False):
+        a, b = integers((2, m, k), dtype), integers((2, k, n), dtype, seed=1)
+        x, y = LAYOUTS[a_layout](a), LAYOUTS[b_layout](b)
+        assert_array_equal(x, a)
+        plan = smemkit.plan(smemkit.matmul, x, y, kernel=name, device=device)
+        assert [launch.op for launch in plan.launches] == ["matmul"]
+        out = poison((2, m, n), dtype)
+        smemkit.matmul(x, y, kernel=name, out=out, device=device)
+        assert_array_equal(out, exact(a, b), err_msg=f"{a_layout}, {b_layout}, {(m, k, n)}")
+
+
+@pytest.mark.parametrize("name", PRODUCTION)
+def test_operands_that_repeat_elements(device, name):
+    a = np.broadcast_to(integers((1, 40), np.float32), (5, 40))
+    b = np.broadcast_to(integers((40, 1), np.float32, seed=1), (40, 7))
+    assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
+
+
+def test_operands_of_other_dtypes_are_converted(device):
+    a, b = integers((5, 40), np.int16), integers((40, 6), np.float32, seed=1)
+    plan = smemkit.plan(smemkit.matmul, a.T.copy().T, b, device=device)
+    assert [launch.op for launch in plan.launches] == ["convert", "matmul"]
+    assert_array_equal(smemkit.matmul(a.T.copy().T, b, device=device), exact(a, b))
+
+
+# ---- the policy -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shapes", "chosen"),
+    [
+        (((4096, 2), (2, 2)), "tiled, tile 2"),
+        (((500, 2, 2), (500, 2, 2)), "tiled, tile 2"),
+        (((3, 100), (100, 3)), "tiled, tile 4"),
+        (((9, 9), (9, 9)), "tiny"),
+        (((1000, 16, 16), (1000, 16, 16)), "tiny"),
+        (((64, 64), (64, 64)), "simt"),
+        (((512, 512), (512, 512)), "simt_large"),
+        (((1, 3000), (3000, 1)), "matvec"),
+        (((1, 1000), (1000, 1000)), "matvec"),
+    ],
+    ids=str,
+)
+def test_the_cpu_takes_the_kernel_with_the_least_predicted_time(shapes, chosen):
+    a, b = (np.ones(shape, np.float32) for shape in shapes)
+    plan = smemkit.plan(smemkit.matmul, a, b, device="cpu")
+    assert str(plan).startswith(f"matmul {chosen}, precision highest")
+    assert_array_equal(smemkit.matmul(a, b, device="cpu"), a @ b)
+
+
+def test_kernels_without_a_record_say_so():
+    x = np.ones((40, 40), np.float32)
+    for row in smemkit.kernels("matmul"):
+        plan = smemkit.plan(smemkit.matmul, x, x, kernel=row.name, device="cpu")
+        assert str(plan).endswith(", not yet run on a GPU") == (not row.recorded)
+    assert "not yet run on a GPU" in str(PlannedLaunch("matmul", "new", {}, recorded=False))
+    assert "not yet run on a GPU" not in str(PlannedLaunch("matmul", "old", {}, recorded=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (64, 64, 64), (300, 200, 100), (1, 5000, 40), (2, 100_000, 2)], ids=str
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_gpu_takes_kernels_with_a_record(dtype, shape):
+    m, k, n = shape
+    plan = smemkit.plan(smemkit.matmul, np.ones((m, k), dtype), np.ones((k, n), dtype), device="cuda:0")
+    assert all(launch.recorded for launch in plan.launches)
+
+
+# ---- long k --------------------------------------------------------------------------------------------------
+
+LONG = [
+    (1, 40_000, 1),
+    (3, 20_011, 2),
+    (2, 16_385, 33),
+    (1, 8193, 1),
+    (17, 65_537, 1),
+    (19, 16_400, 18),
+]  # m, k, n
 
 
 @pytest.mark.parametrize("shape", LONG, ids=str)
@@ -249,7 +429,22 @@ def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shap
     a[..., 2000:] = 0  # so that 16-bit floats hold the sum
     a[..., -300:] = 1
     assert_array_equal(smemkit.matmul(a, b, device=device), exact(a, b))
-    assert "matmul split_k" in str(smemkit.plan(smemkit.matmul, a, b, device=device))
+    if device == "cpu":  # on a GPU, once they have a record
+        assert set(smemkit.plan(smemkit.matmul, a, b, device=device).kernels) <= {"simt", "matvec"}
+
+
+@pytest.mark.parametrize("name", ["simt", "simt_large", "matvec"])
+def test_slices_of_a_long_k_have_no_fault(name):
+    a, b = integers((2, 8200), np.float32), integers((8200, 3), np.float32, seed=1)
+    report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
+    assert report.ok, report
+    assert [launch.kernel for launch in report.launches][1:] == ["matmul_add_slices"]
+
+
+def test_split_k_is_a_former_name_of_simt(device):
+    x = integers((9, 9), np.float32)
+    with pytest.warns(DeprecationWarning, match="kernel: 'split_k' is now called 'simt'"):
+        assert_array_equal(smemkit.matmul(x, x, kernel="split_k", device=device), exact(x, x))
 
 
 def test_sums_beyond_2_to_the_24(device):
@@ -285,20 +480,3 @@ def test_a_long_product_into_its_own_operand(device, dtype):
     expected = exact(x, x.T)
     out = x[:, :1]
     assert_array_equal(smemkit.matmul(x, x.T, out=out, device=device), expected)
-
-
-@pytest.mark.parametrize(
-    ("shapes", "tile"),
-    [
-        (((4096, 2), (2, 2)), 2),
-        (((500, 2, 2), (500, 2, 2)), 2),
-        (((64, 64), (64, 64)), 32),
-        (((1, 3000), (3000, 1)), 2),
-        (((3, 100), (100, 3)), 4),
-    ],
-    ids=str,
-)
-def test_the_cpus_tile_size_depends_on_the_shape(shapes, tile):
-    a, b = (np.ones(shape, np.int32) for shape in shapes)
-    assert f"tile {tile}" in str(smemkit.plan(smemkit.matmul, a, b, device="cpu"))
-    assert_array_equal(smemkit.matmul(a, b, device="cpu"), a @ b)

@@ -7,6 +7,7 @@ from numpy.testing import assert_array_equal
 
 import smemkit
 from smemkit import records
+from smemkit.bench.recorded import recorded_kernels
 from smemkit.table import ladder_of, reading_order
 
 ROWS = smemkit.kernels()
@@ -88,6 +89,20 @@ def test_the_readme_is_generated():
     done = run_python("-m", "smemkit", "kernels", "--markdown")
     assert done.returncode == 0, done.stderr
     assert done.stdout == reading_order() == (ROOT / "kernels" / "README.md").read_text()
+
+
+def test_recorded_kernels_are_those_of_the_reference_files():
+    done = run_python("-m", "smemkit", "bench", "--recorded")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (ROOT / "kernels" / "recorded.def").read_text()
+    recorded = {(row.op, row.name) for row in smemkit.kernels() if row.recorded}
+    assert {("matmul", "tiled"), ("matmul", "sequential"), ("reduce", "rows"), ("convert", "strided")} <= recorded
+
+
+def test_a_kernel_without_a_row_is_not_recorded():
+    row = {"suite": "matmul", "op": "matmul", "kernel": "naive", "peers": {"torch": 1.0}}
+    graded = {"suite": "planner", "op": "max", "kernel": None, "peers": {"rows": 1.0}}
+    assert recorded_kernels([{"rows": [row]}, {"rows": [graded]}]) == {("matmul", "naive"), ("reduce", "rows")}
 
 
 def test_readme_results_are_those_of_the_reference_file():

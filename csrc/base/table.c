@@ -23,7 +23,22 @@ const struct kernel_row kernel_rows[ROW_COUNT] = {
 #include "kernels.def"
 };
 
-const struct kernel_rename kernel_renames[] = {{OP_transpose, "runs", ROW_transpose_segments}, {0}};
+static const bool recorded[ROW_COUNT] = {
+#define RECORDED(op, name) [ROW_##op##_##name] = true,
+#include "recorded.def"
+#undef RECORDED
+};
+
+bool kernel_is_recorded(enum kernel_index kernel)
+{
+    const struct kernel_row *row = &kernel_rows[kernel];
+    const bool measured = row->op == OP_matmul || row->op == OP_reduce || row->op == OP_transpose;
+
+    return recorded[kernel] || !measured || row->needs == HOST;
+}
+
+const struct kernel_rename kernel_renames[] = {
+    {OP_transpose, "runs", ROW_transpose_segments}, {OP_matmul, "split_k", ROW_matmul_simt}, {0}};
 
 const kernel_launcher *checked_launchers;
 

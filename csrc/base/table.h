@@ -25,7 +25,14 @@ enum op {
 enum needs { HOST = 0, ANY = 75, SM_80 = 80, SM_90A = 90 };
 
 enum role { RUNG, PRODUCTION, CEILING };
-enum traits { DEFAULT = 1 << 0, ANY_STRIDES = 1 << 1, WORK_SPLIT = 1 << 2, ROWS_ONLY = 1 << 3, COUNTERS = 1 << 4 };
+enum traits {
+    DEFAULT = 1 << 0,
+    ANY_STRIDES = 1 << 1,
+    WORK_SPLIT = 1 << 2,
+    ROWS_ONLY = 1 << 3,
+    COUNTERS = 1 << 4,
+    SLICES = 1 << 5
+};
 
 /* The rows by name, as indices of kernel_rows: ROW_transpose_tiles */
 enum kernel_index {
@@ -52,6 +59,10 @@ struct kernel_row {
 };
 
 extern const struct kernel_row kernel_rows[ROW_COUNT];
+
+/* Whether a kernel has run on a GPU and was right, as kernels/recorded.def says. Of operations that the benchmark
+ * does not measure, and of kernels that run on the host, nothing is recorded: they count as right. */
+bool kernel_is_recorded(enum kernel_index);
 
 /* A kernel's name in an earlier version, which still works, with a DeprecationWarning. */
 struct kernel_rename {

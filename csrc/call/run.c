@@ -25,6 +25,7 @@ struct execution {
     struct transfer *prefault;   /* of a new out on the host, in progress, or NULL */
     struct buffers invariants;   /* memory that later parts need as well: operands that all parts of the inner loop
                                     read, and a result that the parts accumulate */
+    struct layout invariant_views[MAX_INPUTS]; /* of those operands, as the kernel reads them */
 };
 
 /* Starts the uploads of a part; the first part uploads the invariants. */
@@ -49,8 +50,9 @@ static void move_invariants_to_part(struct buffers *invariants, struct buffers *
         part->temporaries[part->temporary_count++] = invariants->temporaries[--invariants->temporary_count];
 }
 
-static bool convert_operands(struct part *part, struct buffers *invariants, bool first)
+static bool convert_operands(struct execution *execution, struct part *part, bool first)
 {
+    struct buffers *invariants = &execution->invariants;
     bool ok = true;
 
     for (int i = 0; ok && i < part->call->inputs; i++) {
@@ -59,8 +61,10 @@ static bool convert_operands(struct part *part, struct buffers *invariants, bool
         } else if (first) {
             ok = convert_to_kernel_layout(part, invariants, i);
             invariants->operands[i] = part->buffers.operands[i];
+            execution->invariant_views[i] = part->in_view[i];
         } else {
             part->buffers.operands[i] = invariants->operands[i];
+            part->in_view[i] = execution->invariant_views[i];
         }
     }
     return ok;
@@ -71,7 +75,7 @@ static bool compute_part(struct execution *execution, struct part *part, bool fi
     const bool accumulates = accumulates_parts(part->call);
     struct buffers *invariants = &execution->invariants, *buffers = &part->buffers;
     bool ok =
-        wait_for_uploads(part) && record_stage(part, KERNEL_BEGIN) && convert_operands(part, invariants, first);
+        wait_for_uploads(part) && record_stage(part, KERNEL_BEGIN) && convert_operands(execution, part, first);
 
     if (first) /* the second stream needs everything enqueued so far */
         ok = ok && part->device->type->stream_wait_stream(part->device, execution->second_stream, part->stream,

@@ -21,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 from smemkit import _core
+from smemkit.bench.recorded import recorded_table
 from smemkit.bench.report import REFERENCE, environment, reference_path, results, table
 from smemkit.bench.rows import Problem, Row
 from smemkit.bench.suites import LADDERS, SIZES, SUITES, Run
@@ -37,6 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="few sizes, few samples")
     parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
     parser.add_argument("--readme", action="store_true", help="measure nothing: print the README's tables")
+    parser.add_argument("--recorded", action="store_true", help="measure nothing: print kernels/recorded.def")
     parser.set_defaults(command=main, parser=parser)
 
 
@@ -46,6 +48,9 @@ def main(arguments: Namespace) -> int:
         arguments.parser.error(f"suite: expected some of {', '.join(SUITES)}; got {name}")
     if arguments.readme:
         print(results(json.loads((REFERENCE / "nvidia-h200.json").read_text(encoding="utf-8"))), end="")
+        return 0
+    if arguments.recorded:
+        print(recorded_table(REFERENCE), end="")
         return 0
     console = Console(stderr=True)
     device = Device(arguments.device)

@@ -30,7 +30,7 @@ LAYERS = [
     ["array"],
     ["call"],
     ["ops"],
-    ["ops/reduce", "ops/transpose"],
+    ["ops/matmul", "ops/reduce", "ops/transpose"],
     ["methods"],
     ["module"],
 ]

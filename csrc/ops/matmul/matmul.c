@@ -12,12 +12,13 @@
 #include "call/operands.h"
 #include "call/part.h"
 #include "kernels.h"
-#include "ops.h"
+#include "matmul.h"
+#include "ops/ops.h"
 #include "python/arguments.h"
 #include "python/dtypes.h"
 #include "python/layout.h"
 
-/* The batch dimensions of c, with the strides of a and b, in matrices. */
+/* The batch dimensions of c, with the strides of a and b, in bytes. */
 struct batches {
     int ndim;
     npy_intp shape[NPY_MAXDIMS], a_strides[NPY_MAXDIMS], b_strides[NPY_MAXDIMS];
@@ -38,8 +39,6 @@ static void view_vector_as_matrix(struct layout *layout, bool column)
 /* Broadcasts the shapes of a and b, matrices or batches; false if they do not fit. */
 static bool broadcast(const struct layout *a, const struct layout *b, struct batches *batches, npy_intp *shape)
 {
-    npy_intp a_batch_stride = 1, b_batch_stride = 1;
-
     batches->ndim = (a->ndim > b->ndim ? a->ndim : b->ndim) - 2;
     for (int i = batches->ndim - 1, from_end = 3; i >= 0; i--, from_end++) {
         const npy_intp in_a = a->ndim >= from_end ? a->shape[a->ndim - from_end] : 1;
@@ -48,10 +47,8 @@ static bool broadcast(const struct layout *a, const struct layout *b, struct bat
         if (in_a != in_b && in_a != 1 && in_b != 1)
             return false;
         shape[i] = batches->shape[i] = in_a == 1 ? in_b : in_a;
-        batches->a_strides[i] = in_a == 1 ? 0 : a_batch_stride;
-        batches->b_strides[i] = in_b == 1 ? 0 : b_batch_stride;
-        a_batch_stride *= in_a;
-        b_batch_stride *= in_b;
+        batches->a_strides[i] = in_a == 1 ? 0 : a->strides[a->ndim - from_end];
+        batches->b_strides[i] = in_b == 1 ? 0 : b->strides[b->ndim - from_end];
     }
     return true;
 }
@@ -83,28 +80,6 @@ static int matmul_shape(struct call *call, struct batches *batches, npy_intp *sh
     return ndim;
 }
 
-/* How split_k divides the k products of an element. It depends on the shape of the whole problem only, because the
- * bits of the result must not depend on its division into parts. */
-struct k_split {
-    npy_intp chunk, splits;
-};
-
-static struct k_split split_k(npy_intp elements, npy_intp k)
-{
-    enum {
-        LONGEST = 8192,          /* products per thread: float errors stay small */
-        MOST_PARTIALS = 1 << 20, /* with more, the tiles alone keep a GPU busy */
-        MULTIPLE = 32,           /* the largest tile: only the last tile of a slice may be partial */
-    };
-    const npy_intp wanted = (k + LONGEST - 1) / LONGEST, max_splits = MOST_PARTIALS / elements;
-    const npy_intp splits = wanted < max_splits ? wanted : max_splits > 1 ? max_splits : 1;
-    struct k_split split = {.chunk = (k + splits - 1) / splits};
-
-    split.chunk = (split.chunk + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
-    split.splits = (k + split.chunk - 1) / split.chunk;
-    return split;
-}
-
 /* One launch for all matrices with a single batch stride; a loop over the other batch dimensions. */
 static bool launch_matmul(struct part *part, struct matmul_args *args, const struct batches *batches)
 {
@@ -121,8 +96,8 @@ static bool launch_matmul(struct part *part, struct matmul_args *args, const str
             a += index[i] * batches->a_strides[i];
             b += index[i] * batches->b_strides[i];
         }
-        args->a = (const char *)first.a + a * args->m * args->k * element;
-        args->b = (const char *)first.b + b * args->k * args->n * element;
+        args->a = (const char *)first.a + a;
+        args->b = (const char *)first.b + b;
         args->c = (char *)first.c + done * args->m * args->n * element;
         if (!part_launch(part, part->call->kernel.row, args))
             return false;
@@ -134,16 +109,36 @@ static bool launch_matmul(struct part *part, struct matmul_args *args, const str
     }
 }
 
+/* The strides of a matrix, in elements; of an axis of length 1, that of a contiguous matrix. */
+static void read_strides(const struct layout *layout, npy_intp element, int64_t *strides)
+{
+    const npy_intp *shape = layout->shape + layout->ndim - 2, *bytes = layout->strides + layout->ndim - 2;
+
+    strides[1] = shape[1] == 1 ? 1 : bytes[1] / element;
+    strides[0] = shape[0] == 1 ? shape[1] : bytes[0] / element;
+}
+
+/* Whether kernels with ANY_STRIDES can read the layout: see runs_along_k in kernels/matmul/production/. */
+static bool accepts_strides(const struct layout *layout, const void *context)
+{
+    const npy_intp element = *(const int *)context, limit = (npy_intp)INT32_MAX * element;
+    const npy_intp *strides = layout->strides + layout->ndim - 2;
+
+    return layout_strides_are_whole_elements(layout, (int)element) &&
+           ((strides[0] >= -limit && strides[0] <= limit) || (strides[1] >= -limit && strides[1] <= limit));
+}
+
 static bool run_matmul(struct part *part, void *context)
 {
     const struct layout *a = &part->in_view[0], *b = &part->in_view[1];
+    const npy_intp element = dtype_bytes(part->call->result);
     struct batches batches;
     npy_intp shape[NPY_MAXDIMS];
     struct matmul_args args = {.a = part->buffers.operands[0],
                                .b = part->buffers.operands[1],
                                .c = part->buffers.out,
                                .scratch = part->buffers.scratch,
-                               .k_per_slice = ((const struct k_split *)context)->chunk,
+                               .k_per_slice = *(const npy_intp *)context,
                                .m = a->shape[a->ndim - 2],
                                .n = b->shape[b->ndim - 1],
                                .k = a->shape[a->ndim - 1],
@@ -151,12 +146,14 @@ static bool run_matmul(struct part *part, void *context)
                                .dtype = part->call->result,
                                .tile = part->call->kernel.size};
 
+    read_strides(a, element, args.a_strides);
+    read_strides(b, element, args.b_strides);
     (void)broadcast(a, b, &batches, shape);
     batches.ndim = merge_dimensions(batches.ndim, batches.shape, batches.a_strides, batches.b_strides);
     if (batches.ndim > 0) {
         args.batches = batches.shape[batches.ndim - 1];
-        args.a_batch_stride = batches.a_strides[batches.ndim - 1] * args.m * args.k;
-        args.b_batch_stride = batches.b_strides[batches.ndim - 1] * args.k * args.n;
+        args.a_batch_stride = batches.a_strides[batches.ndim - 1] / element;
+        args.b_batch_stride = batches.b_strides[batches.ndim - 1] / element;
     }
     return launch_matmul(part, &args, &batches);
 }
@@ -222,55 +219,6 @@ static void partition_matmul(struct call *call, int batches)
     }
 }
 
-/* ---- which kernel, and how ---- */
-
-/* The executor's time for all blocks with this tile, in nanoseconds: a thread is a fiber, which costs its start
- * and a switch per barrier, whether or not the tile has an element for it. Measured on a Zen 4; only the ratios
- * matter. */
-static double tile_cost(npy_intp batches, npy_intp m, npy_intp n, npy_intp k, int tile)
-{
-    const double BLOCK = 300, THREAD = 60, STEP = 28, PRODUCT = 1.4;
-    const double blocks = (double)batches * (double)((m + tile - 1) / tile) * (double)((n + tile - 1) / tile);
-    const double steps = (double)((k + tile - 1) / tile);
-
-    return blocks * (BLOCK + tile * tile * (THREAD + steps * (STEP + PRODUCT * tile)));
-}
-
-/* The choice of kernel=None: the cheapest tile on the CPU device; split_k for a long k. */
-static void choose_matmul_kernel(struct call *call, int batch_ndim, const struct k_split *split)
-{
-    const struct layout *out_view = &call->out_view;
-    const npy_intp m = out_view->shape[batch_ndim], n = out_view->shape[batch_ndim + 1];
-    const npy_intp k = call->in_view[0].shape[call->in_view[0].ndim - 1], batches = call->out.size / (m * n);
-    struct kernel_choice *kernel = &call->kernel;
-
-    if (!kernel->automatic)
-        return;
-    if (split->splits > 1)
-        kernel->row = &kernel_rows[ROW_matmul_split_k];
-    for (const int *tile = kernel->row->sizes; device_is_host(call->device) && *tile > 0; tile++)
-        if (tile_cost(batches, m, n, k, *tile) < tile_cost(batches, m, n, k, kernel->size))
-            kernel->size = *tile;
-}
-
-/* The bytes of the partial sums of the largest part. */
-static size_t partials_bytes_of_split_k(const struct call *call, const struct k_split *split)
-{
-    const int element = dtype_bytes(call->result);
-    struct layout part = call->out_view;
-
-    if (call->kernel.row->index != ROW_matmul_split_k)
-        return 0;
-    for (int loop = 0; loop < 2; loop++) {
-        const struct partition *partition = &call->partitions[loop];
-
-        if (partition->out >= 0 && partition->step > 0 && partition->step < partition->length)
-            part.shape[partition->out] = partition->step;
-    }
-    return (size_t)layout_size(&part) * (size_t)split->splits *
-           (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
-}
-
 /* The arguments of core_matmul, in order. */
 struct matmul_arguments {
     PyObject *x1, *x2, *dtype;
@@ -284,13 +232,46 @@ static bool is_highest(PyObject *precision)
            (PyUnicode_CheckExact(precision) && PyUnicode_CompareWithASCIIString(precision, "highest") == 0);
 }
 
+/* Completes the choice of the kernel; returns how many of an element's products a slice has. */
+static npy_intp choose_kernel_and_slices(struct call *call, struct matmul_size size)
+{
+    struct matmul_choice choice;
+
+    size.batches = call->out.size / (size.m * size.n);
+    if (!call->kernel.automatic)
+        return choose_k_per_slice(call->device, call->kernel.row, call->result, size);
+    choice = choose_matmul_kernel(call->device, call->result, size);
+    call->kernel.row = choice.row;
+    call->kernel.size = choice.tile;
+    return choice.k_per_slice;
+}
+
+/* The bytes of the partial sums of the largest part. */
+static size_t partials_bytes(const struct call *call, npy_intp k, npy_intp k_per_slice)
+{
+    const int element = dtype_bytes(call->result);
+    struct layout part = call->out_view;
+
+    if (k_per_slice >= k)
+        return 0;
+    for (int loop = 0; loop < 2; loop++) {
+        const struct partition *partition = &call->partitions[loop];
+
+        if (partition->out >= 0 && partition->step > 0 && partition->step < partition->length)
+            part.shape[partition->out] = partition->step;
+    }
+    return (size_t)layout_size(&part) * (size_t)((k + k_per_slice - 1) / k_per_slice) *
+           (size_t)(element < MATMUL_MIN_PARTIAL_BYTES ? MATMUL_MIN_PARTIAL_BYTES : element);
+}
+
 static PyObject *matmul(const struct module_state *state, const struct matmul_arguments *args,
                         struct launch_record *record, size_t *scratch_bytes)
 {
     const bool out_given = args->out != Py_None;
     struct call call = {.inputs = 2, .record = record};
-    struct k_split split = {0};
     struct batches batches;
+    npy_intp k_per_slice = 0;
+    int element;
     npy_intp shape[NPY_MAXDIMS];
     enum dtype dtype;
     int ndim;
@@ -317,15 +298,22 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
     if (call.out.size && (!call.in[0].size || !call.in[1].size)) /* k is 0 */
         return call_run_fill(state, &call, Py_False, out_given);
     if (call.out.size) {
-        view_out_as_matrices(&call, batches.ndim, call.in_view[0].shape[call.in_view[0].ndim - 2],
-                             call.in_view[1].shape[call.in_view[1].ndim - 1]);
-        split = split_k(call.out.size, call.in_view[0].shape[call.in_view[0].ndim - 1]);
-        choose_matmul_kernel(&call, batches.ndim, &split);
+        const struct matmul_size size = {.m = call.in_view[0].shape[call.in_view[0].ndim - 2],
+                                         .n = call.in_view[1].shape[call.in_view[1].ndim - 1],
+                                         .k = call.in_view[0].shape[call.in_view[0].ndim - 1]};
+
+        view_out_as_matrices(&call, batches.ndim, size.m, size.n);
+        k_per_slice = choose_kernel_and_slices(&call, size);
+        element = dtype_bytes(dtype);
+        if (call.kernel.row->traits & ANY_STRIDES) {
+            call.accepts_layout = accepts_strides;
+            call.accepts_context = &element;
+        }
         partition_matmul(&call, batches.ndim);
         call_cancel_slow_partition(&call);
-        *scratch_bytes = call.scratch_bytes = partials_bytes_of_split_k(&call, &split);
+        *scratch_bytes = call.scratch_bytes = partials_bytes(&call, size.k, k_per_slice);
     }
-    return call_run(state, &call, run_matmul, &split, out_given);
+    return call_run(state, &call, run_matmul, &k_per_slice, out_given);
 }
 
 static PyObject *cached_matmul(const struct module_state *state, const struct matmul_arguments *args)

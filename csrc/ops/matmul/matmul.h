@@ -1,0 +1,28 @@
+/* Matmul: what the files of this folder share. */
+#ifndef SMEMKIT_OPS_MATMUL_MATMUL_H
+#define SMEMKIT_OPS_MATMUL_MATMUL_H
+
+#include "python/state.h"
+
+#include "call/call.h"
+
+/* The choice of kernel=None, and how many of an element's k products a slice has: k, or a multiple of 32. Both
+ * depend on the size of the whole problem, the dtype and the device's attributes only: the bits of the result
+ * depend on them. */
+struct matmul_choice {
+    const struct kernel_row *row;
+    int tile; /* `tiled` */
+    npy_intp k_per_slice;
+};
+
+/* batches of (m, k) @ (k, n) */
+struct matmul_size {
+    npy_intp batches, m, n, k;
+};
+
+struct matmul_choice choose_matmul_kernel(const struct device *, enum dtype, struct matmul_size);
+
+/* The slices for a kernel that was asked for by name. */
+npy_intp choose_k_per_slice(const struct device *, const struct kernel_row *, enum dtype, struct matmul_size);
+
+#endif

@@ -1,0 +1,221 @@
+/* Which kernel a matmul takes, and how it divides k: what has the least predicted time. */
+#include "python/state.h"
+
+#include "base/table.h"
+#include "device/device.h"
+#include "kernels.h"
+#include "matmul.h"
+#include "python/dtypes.h"
+
+/* A kernel with the elements of C per block, and how fast it is. */
+struct candidate {
+    enum kernel_index kernel;
+    int rows, columns; /* of a block's tile of C; matvec: 1 x 1, tiny: a warp's */
+    int max_m, max_n;  /* 0: any */
+    npy_intp max_k;    /* 0: any; longer sums would lose accuracy, because the kernel adds them up in one float */
+    double one,
+        several;    /* TFLOP/s of a multiprocessor in float32 that has one block, and several; 0: not on a GPU */
+    int threads;    /* of a block */
+    int depth;      /* products of an element per step of the executor: from one barrier to the next */
+    double step_ns; /* of one thread in the executor */
+};
+
+enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 64, SLICE_MULTIPLE = 32 };
+
+/* GPU: measured on an H200 (132 multiprocessors) in float32, at n = 256 to 8192. Executor: on a Zen 4. */
+static const struct candidate candidates[] = {
+    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.200, 0.330, 128, 16, 190},
+    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120},
+    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50},
+    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39},
+    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34},
+    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31},
+};
+enum { CANDIDATES = sizeof candidates / sizeof *candidates };
+
+/* of a GPU: microseconds of a launch, and of the launch that adds up slices; bytes per microsecond of an H200's
+ * memory, and what one of its multiprocessors can ask for; products of k that a block's start and end cost */
+static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6, BYTES_PER_US_PER_SM = 4.2e6 / 100,
+                    START_K = 40;
+
+/* of the executor: to start a block, and one of its threads, which is a fiber; a pack of matvec, and what a
+ * thread's shuffles or barriers cost */
+static const double CPU_BLOCK_NS = 300, CPU_THREAD_NS = 60, CPU_PACK_NS = 13, CPU_EXCHANGE_NS = 250;
+
+static npy_intp divide_up(npy_intp n, npy_intp d)
+{
+    return (n + d - 1) / d;
+}
+
+/* The time of a product in this dtype, in units of float32's. */
+static double cost_of_dtype(enum dtype dtype)
+{
+    switch (dtype) {
+    case FLOAT64:
+    case INT32:
+    case UINT32:
+        return 2;
+    case COMPLEX64:
+        return 4;
+    case COMPLEX128:
+    case INT64:
+    case UINT64:
+        return 8;
+    default:
+        return 1;
+    }
+}
+
+static double bytes_of(enum dtype dtype, struct matmul_size size)
+{
+    return (double)size.batches * dtype_bytes(dtype) *
+           ((double)size.m * (double)size.k + (double)size.k * (double)size.n + (double)size.m * (double)size.n);
+}
+
+/* Microseconds on a GPU, with k in `slices`: the multiprocessor with the most blocks, or memory. */
+static double gpu_time(const struct candidate *candidate, const struct device *device, enum dtype dtype,
+                       struct matmul_size size, npy_intp slices)
+{
+    const double tiles =
+        (double)divide_up(size.m, candidate->rows) * (double)divide_up(size.n, candidate->columns);
+    const npy_intp blocks = (npy_intp)((double)size.batches * tiles) * slices;
+    const npy_intp most = divide_up(blocks, device->multiprocessors);
+    const double products =
+        (double)most * candidate->rows * candidate->columns * ((double)divide_up(size.k, slices) + START_K);
+    const double compute =
+        products * 2e-6 * cost_of_dtype(dtype) / (most > 1 ? candidate->several : candidate->one);
+    const double memory = bytes_of(dtype, size) / BYTES_PER_US;
+    const double partials = (double)size.batches * (double)size.m * (double)size.n * (double)slices * 4;
+
+    return LAUNCH_US + (compute > memory ? compute : memory) +
+           (slices > 1 ? ADD_US + 2 * partials / BYTES_PER_US : 0);
+}
+
+/* Microseconds of matvec: memory, if there are enough blocks. */
+static double gpu_matvec_time(const struct device *device, enum dtype dtype, struct matmul_size size,
+                              npy_intp slices)
+{
+    const npy_intp rows = size.m > size.n ? size.m : size.n;
+    const double blocks = (double)(size.batches * rows * slices) / 4; /* whether by rows or by columns */
+    const double busy = blocks < device->multiprocessors ? blocks : device->multiprocessors;
+    double rate = busy * BYTES_PER_US_PER_SM;
+
+    if (rate > BYTES_PER_US)
+        rate = BYTES_PER_US;
+    return LAUNCH_US + bytes_of(dtype, size) / rate + (slices > 1 ? ADD_US : 0);
+}
+
+/* The executor's time for all blocks, in nanoseconds: a thread is a fiber, which costs its start and a step for
+ * each pair of tiles, whether or not the tile has elements for it. */
+static double cpu_time(const struct candidate *candidate, struct matmul_size size)
+{
+    const double blocks = (double)size.batches * (double)divide_up(size.m, candidate->rows) *
+                          (double)divide_up(size.n, candidate->columns);
+    const double steps = (double)divide_up(size.k, candidate->depth);
+
+    return blocks * (CPU_BLOCK_NS + candidate->threads * (CPU_THREAD_NS + steps * candidate->step_ns));
+}
+
+/* The same for matvec with operands in C order: a large A is read along k, by groups of threads that exchange
+ * their sums, and a large B by columns. */
+static double cpu_matvec_time(struct matmul_size size)
+{
+    enum { PACK = 4, SHORT_K = 512, GROUP = 32, LARGE_GROUP = 256, COLUMNS = 128 };
+    const bool by_rows = size.n <= size.m;
+    const npy_intp rows = by_rows ? size.m : size.n;
+    const double packs = (double)size.batches * (double)rows * (double)divide_up(size.k, PACK) * CPU_PACK_NS;
+    const double groups = (double)size.batches * (double)(by_rows ? rows : divide_up(rows, COLUMNS));
+
+    return packs + groups * (size.k <= SHORT_K && by_rows ? GROUP : LARGE_GROUP) * CPU_EXCHANGE_NS;
+}
+
+/* The least predicted time, and with how many slices. */
+static double best_time(const struct candidate *candidate, const struct device *device, enum dtype dtype,
+                        struct matmul_size size, npy_intp *slices)
+{
+    const struct kernel_row *row = &kernel_rows[candidate ? candidate->kernel : ROW_matmul_matvec];
+    const npy_intp max = row->traits & SLICES ? size.k / (2 * SLICE_MULTIPLE) : 1;
+    double least;
+
+    *slices = 1;
+    if (device_is_host(device)) { /* slices give work to all workers */
+        if (row->traits & SLICES)
+            *slices = divide_up(size.k, MAX_K_OF_ONE_SUM) < MAX_SLICES ? divide_up(size.k, MAX_K_OF_ONE_SUM)
+                                                                       : MAX_SLICES;
+        return candidate ? cpu_time(candidate, size) : cpu_matvec_time(size);
+    }
+    least = candidate ? gpu_time(candidate, device, dtype, size, 1) : gpu_matvec_time(device, dtype, size, 1);
+    for (npy_intp s = 2; s <= max && s <= MAX_SLICES; s *= 2) {
+        const double time =
+            candidate ? gpu_time(candidate, device, dtype, size, s) : gpu_matvec_time(device, dtype, size, s);
+
+        if (time < least) {
+            least = time;
+            *slices = s;
+        }
+    }
+    return least;
+}
+
+static npy_intp slice_length(npy_intp k, npy_intp slices)
+{
+    return slices == 1 ? k : divide_up(divide_up(k, slices), SLICE_MULTIPLE) * SLICE_MULTIPLE;
+}
+
+static bool runs_on(const struct device *device, enum kernel_index kernel)
+{
+    return device_is_host(device) || kernel_is_recorded(kernel);
+}
+
+static bool supports(const struct candidate *candidate, const struct device *device, enum dtype dtype,
+                     struct matmul_size size)
+{
+    return kernel_rows[candidate->kernel].dtypes & dtype && runs_on(device, candidate->kernel) &&
+           (!candidate->max_m || size.m <= candidate->max_m) &&
+           (!candidate->max_n || size.n <= candidate->max_n) &&
+           (!candidate->max_k || size.k <= candidate->max_k || !(dtype & (FLOATING | COMPLEX))) &&
+           (device_is_host(device) || candidate->one > 0);
+}
+
+struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtype dtype, struct matmul_size size)
+{
+    struct matmul_choice choice = {.row = NULL};
+    double least = 0;
+    npy_intp slices;
+
+    if ((size.m < size.n ? size.m : size.n) <= MAX_VECTORS && runs_on(device, ROW_matmul_matvec)) {
+        least = best_time(NULL, device, dtype, size, &slices);
+        choice = (struct matmul_choice){&kernel_rows[ROW_matmul_matvec], 0, slice_length(size.k, slices)};
+    }
+    for (const struct candidate *candidate = candidates; candidate < candidates + CANDIDATES; candidate++) {
+        double time;
+
+        if (!supports(candidate, device, dtype, size))
+            continue;
+        time = best_time(candidate, device, dtype, size, &slices);
+        if (choice.row && time >= least)
+            continue;
+        least = time;
+        choice = (struct matmul_choice){
+            &kernel_rows[candidate->kernel],
+            candidate->kernel == ROW_matmul_tiled ? candidate->rows : 0,
+            slice_length(size.k, slices),
+        };
+    }
+    return choice;
+}
+
+npy_intp choose_k_per_slice(const struct device *device, const struct kernel_row *row, enum dtype dtype,
+                            struct matmul_size size)
+{
+    npy_intp slices = 1;
+
+    if (row->index == ROW_matmul_matvec)
+        (void)best_time(NULL, device, dtype, size, &slices);
+    for (int i = 0; i < CANDIDATES; i++)
+        if (row->traits & SLICES && candidates[i].kernel == row->index)
+            (void)best_time(&candidates[i], device, dtype, size, &slices);
+    return slice_length(size.k, slices);
+}

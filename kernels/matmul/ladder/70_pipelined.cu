@@ -1,0 +1,139 @@
+// C = A @ B with several pairs of tiles under way.
+//
+// The idea: while the warps multiply one pair of tiles, the next ones are on their way from global memory, by
+// asynchronous copies, which need no registers. Shared memory has a slot, called a stage, for each pair. One
+// barrier per pair is enough: the stage that is filled next is the one that all threads have finished before it.
+// Rows and columns beyond the edges repeat the last ones, because what is computed from them is not stored.
+// What the rung below wasted: the multiplications of a block waited for its loads, and its loads for them.
+// Launch: blocks of 128 threads, one block per BM x BN tile of each C.
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+
+#include "../../common/grid.cuh"
+#include "kernels.h"
+#include "vectors.cuh"
+
+constexpr int BM = 64, BN = 128, BK = 16; // of a block's tiles: rows of A, columns of B, and both along k
+constexpr int WM = 64, WN = 32;           // of a warp's tile of C
+constexpr int TM = 8, TN = 8, V = 4;      // of a thread's tile of C; elements of a vector
+constexpr int STAGES = 3;
+constexpr int DOWN = WM / TM, ACROSS = WN / TN, LANES = 32; // lanes of a warp
+constexpr int BLOCK = BM / WM * (BN / WN) * LANES;
+// threads that load a row of a tile together; elements for A's, which is transposed, and vectors for B's
+constexpr int A_LANES = 8, A_ROWS = BLOCK / A_LANES, B_LANES = BN / V, B_ROWS = BLOCK / B_LANES;
+constexpr int PAD = 4; // of A's tile: 8 columns of 4 rows are stored together without bank conflicts
+
+struct stage {
+    alignas(16) float a[BK][BM + PAD]; // transposed
+    alignas(16) float b[BK][BN];
+};
+
+// Starts the copies of the next pair of tiles, of which `left` columns of A and rows of B are inside the matrices:
+// BK if WHOLE; zeros stand for the others. `a`: the thread's elements of A; `b`: its row of B; `columns`: its
+// vector.
+template <bool ALIGNED, bool WHOLE>
+static __device__ void load_stage(stage &to, const float *const *a, const float *b, const int *columns,
+                                  int64_t left, int64_t n)
+{
+    const int i = threadIdx.x / A_LANES, p = threadIdx.x % A_LANES;     // (BM, BK)
+    const int q = threadIdx.x / B_LANES, j = threadIdx.x % B_LANES * V; // (BK, BN)
+
+#pragma unroll
+    for (int e = 0; e < BK; e += A_LANES)
+#pragma unroll
+        for (int l = 0; l < BM / A_ROWS; l++) {
+            const bool inside = WHOLE || p + e < left;
+            __pipeline_memcpy_async(&to.a[p + e][i + l * A_ROWS], inside ? a[l] + e : a[l] - p, 4, inside ? 0 : 4);
+        }
+#pragma unroll
+    for (int e = 0; e < BK; e += B_ROWS) {
+        const bool inside = WHOLE || q + e < left;
+        const float *row = inside ? b + e * n : b - q * n;
+
+        if (ALIGNED)
+            __pipeline_memcpy_async(&to.b[q + e][j], row + columns[0], 16, inside ? 0 : 16);
+        else
+            for (int x = 0; x < V; x++)
+                __pipeline_memcpy_async(&to.b[q + e][j + x], row + columns[x], 4, inside ? 0 : 4);
+    }
+}
+
+template <bool ALIGNED>
+__global__ void __launch_bounds__(BLOCK, 4)
+    matmul_pipelined(const float *a, const float *b, float *c, int64_t m, int64_t n, int64_t k,
+                     int64_t a_batch_stride, int64_t b_batch_stride, corner first)
+{
+    __shared__ stage stages[STAGES];
+
+    const corner at = block_tile_origin(first, BM, BN);
+    const int warp = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    const int row = warp / (BN / WN) * WM + lane / ACROSS * V; // of the thread's first piece of 4 x 4
+    const int column = warp % (BN / WN) * WN + lane % ACROSS * V;
+    const float *a_rows[BM / A_ROWS];
+    int columns[V], now = 0;
+    float sum[TM][TN] = {};
+
+    a += blockIdx.z * a_batch_stride + threadIdx.x % A_LANES; // (m, k), (k, n), (m, n)
+    b += blockIdx.z * b_batch_stride + threadIdx.x / B_LANES * n + at.column;
+    c += blockIdx.z * m * n;
+    for (int l = 0; l < BM / A_ROWS; l++)
+        a_rows[l] = a + min(at.row + threadIdx.x / A_LANES + l * A_ROWS, m - 1) * k;
+    for (int x = 0; x < V; x++) {
+        const int64_t own = threadIdx.x % B_LANES * V, last = n - at.column - 1;
+        columns[x] = (int)(ALIGNED ? min(own, last - 3) + x : min(own + x, last));
+    }
+
+    const auto load = [&](stage &to, int64_t left) {
+        if (left >= BK)
+            load_stage<ALIGNED, true>(to, a_rows, b, columns, left, n);
+        else if (left > 0)
+            load_stage<ALIGNED, false>(to, a_rows, b, columns, left, n);
+        __pipeline_commit();
+        for (int l = 0; l < BM / A_ROWS; l++)
+            a_rows[l] += BK;
+        b += BK * n;
+    };
+
+    for (int s = 0; s < STAGES - 1; s++)
+        load(stages[s], k - s * BK);
+    for (int64_t t = 0; t < k; t += BK) {
+        __pipeline_wait_prior(STAGES - 2); // this thread's copies of the pair are complete,
+        __syncthreads();                   // and so are all threads'; the stage before this one is free
+        load(stages[now ? now - 1 : STAGES - 1], k - t - (STAGES - 1) * BK);
+
+#pragma unroll
+        for (int p = 0; p < BK; p++) {
+            float a_values[TM], b_values[TN];
+
+            for (int i = 0; i < TM; i += V)
+                *(float4 *)&a_values[i] = *(const float4 *)&stages[now].a[p][row + i * DOWN];
+            for (int j = 0; j < TN; j += V)
+                *(float4 *)&b_values[j] = *(const float4 *)&stages[now].b[p][column + j * ACROSS];
+            for (int i = 0; i < TM; i++)
+                for (int j = 0; j < TN; j++)
+                    sum[i][j] += a_values[i] * b_values[j];
+        }
+        now = now + 1 < STAGES ? now + 1 : 0;
+    }
+
+    for (int i = 0; i < TM; i++)
+        for (int j = 0; j < TN; j += V) {
+            const int64_t y = at.row + row + i / V * V * DOWN + i % V, x = at.column + column + j * ACROSS;
+
+            store_vector(c + y * n + x, &sum[i][j], y < m ? n - x : 0, ALIGNED);
+        }
+}
+
+cudaError_t launch_matmul_pipelined(const matmul_args *args, cudaStream_t stream)
+{
+    const auto kernel = rows_are_aligned(args->a, args->b, args->c, args->k, args->n) ? matmul_pipelined<true>
+                                                                                      : matmul_pipelined<false>;
+
+    return cover(args->batches, args->m, args->n, BM, BN, [&](dim3 grid, int64_t batch, corner first) {
+        kernel<<<grid, BLOCK, 0, stream>>>((const float *)args->a + batch * args->a_batch_stride,
+                                           (const float *)args->b + batch * args->b_batch_stride,
+                                           (float *)args->c + batch * args->m * args->n, args->m, args->n, args->k,
+                                           args->a_batch_stride, args->b_batch_stride, first);
+        return cudaGetLastError();
+    });
+}

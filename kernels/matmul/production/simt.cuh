@@ -1,0 +1,291 @@
+// C = A @ B by the multiprocessors' general units (SIMT: single instruction, multiple threads), in any dtype: what
+// the ladder up to `pipelined` leads to, for operands of any size and strides.
+//
+// The idea: `warp_tile`, with the next pair of tiles under way, in registers, while this one is multiplied. Both
+// operands are loaded by the same code: along k, where k is contiguous, and transposed on the way; or across it. A
+// thread's addresses are computed once. Rows and columns beyond the edges repeat the last ones, because what is
+// computed from them is not stored; only the end of k is filled with zeros.
+// The lanes of a warp are arranged so that lanes t and t ^ 1 read the same elements of A, and t and t ^ 2 the same
+// of B: then a load of 16 bytes takes two wavefronts, not four (measured with Nsight Compute; smemkit.wavefronts
+// knows). A sum of more than FLUSH products is several partial sums: so rounding errors grow more slowly.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "product.cuh"
+
+// The tiles of a block: ROWS x COLUMNS elements of C, TM_ x TN_ of them per thread, BK along k. V elements are
+// read from shared memory together, 16 bytes if possible.
+template <class Sum, int ROWS, int COLUMNS, int TM_, int TN_, int MIN_BLOCKS_PER_SM>
+struct block_tile {
+    static constexpr int BM = ROWS, BN = COLUMNS, BK = sizeof(Sum) == 16 ? 8 : 16, TM = TM_, TN = TN_;
+    static constexpr int V = sizeof(Sum) <= 4 ? 4 : 16 / sizeof(Sum), PAD = V; // of rows, for fewer bank conflicts
+    static constexpr int DOWN = 4, ACROSS = 8;                                 // lanes of a warp
+    static constexpr int WM = DOWN * TM, WN = ACROSS * TN;
+    static constexpr int BLOCK = BM / WM * (BN / WN) * 32, MIN_BLOCKS = MIN_BLOCKS_PER_SM;
+    static_assert(BM % WM == 0 && BN % WN == 0 && TM % V == 0 && TN % V == 0, "whole warps, whole vectors");
+
+    alignas(16) Sum a[BK][BM + PAD];
+    alignas(16) Sum b[BK][BN + PAD];
+};
+
+// Hides from the compiler how x was computed, so that it does not compute what depends on it before a loop, for
+// which it has no registers.
+template <class X>
+static __device__ inline X opaque(X x)
+{
+#ifdef __CUDA_ARCH_LIST__
+    if constexpr (sizeof x == 8)
+        asm volatile("" : "+l"(x));
+    else
+        asm volatile("" : "+r"(x));
+#endif
+    return x;
+}
+
+// Whether the elements of a row are closer to each other than those of a column. Their distance fits an int.
+template <class T>
+static __host__ __device__ bool runs_along_k(const strided_matrix<T> &x)
+{
+    const int64_t row = x.row_stride < 0 ? -x.row_stride : x.row_stride;
+
+    return (x.column_stride < 0 ? -x.column_stride : x.column_stride) <= row;
+}
+
+// Loads a thread's share of an operand's tiles, one after the other. The operand is seen as (SIDE, k): A as it is,
+// B transposed.
+template <class T, class Tile, int SIDE, bool PACKS>
+struct tile_loader {
+    using Sum = accumulator_type<T>;
+    static constexpr int V = Tile::V, BK = Tile::BK, BLOCK = Tile::BLOCK, LOADS = SIDE * BK / V / BLOCK;
+    static constexpr int K_LANES = BK / V, SIDE_LANES = SIDE / V; // threads in a row, along k and across it
+    static_assert(LOADS * V * BLOCK == SIDE * BK && BLOCK % SIDE_LANES == 0, "each thread loads as much");
+
+    const T *from[LOADS];    // the thread's next vectors
+    int64_t advance, left;   // from one tile to the next; of k
+    int k, side, last, step; // of its first vector in the tile; its last element that is in the matrix, and
+                             // the distance of its elements
+    bool along_k;
+    pack<T, V> values[LOADS];
+
+    // `first`: row of the operand where the tile begins, of `sides`; k from `begin` to `end`
+    __device__ tile_loader(const strided_matrix<T> &x, int64_t batch, int64_t first, int64_t sides, int64_t begin,
+                           int64_t end)
+        : advance(BK * x.column_stride), left(end - begin), last(V - 1), along_k(runs_along_k(x))
+    {
+        const T *data = x.data + batch * x.batch_stride + begin * x.column_stride;
+        const int thread = threadIdx.x;
+
+        if (along_k) {
+            k = thread % K_LANES * V;
+            side = thread / K_LANES;
+            step = (int)x.column_stride;
+            for (int l = 0; l < LOADS; l++)
+                from[l] = data + min(first + side + l * (BLOCK / K_LANES), sides - 1) * x.row_stride +
+                          k * x.column_stride;
+        } else {
+            k = thread / SIDE_LANES;
+            side = thread % SIDE_LANES * V;
+            step = (int)x.row_stride;
+            const int64_t start = min(first + side, PACKS ? sides - V : sides - 1);
+            last = (int)min((int64_t)V, sides - start) - 1;
+            for (int l = 0; l < LOADS; l++)
+                from[l] = data + start * x.row_stride + (k + l * (BLOCK / SIDE_LANES)) * x.column_stride;
+        }
+    }
+
+    // Starts to load the next tile.
+    __device__ void begin()
+    {
+        if (left >= BK)
+            load<true>();
+        else
+            load<false>();
+        for (int l = 0; l < LOADS; l++)
+            from[l] += advance;
+        left -= BK;
+    }
+
+    // WHOLE: the tile is not at the end of k.
+    template <bool WHOLE>
+    __device__ void load()
+    {
+#pragma unroll
+        for (int l = 0; l < LOADS; l++) {
+            const int in_k = WHOLE ? BK : (int)left - k - (along_k ? 0 : l * (BLOCK / SIDE_LANES));
+
+            if (PACKS && (WHOLE || !along_k || in_k >= V))
+                values[l] = WHOLE || in_k > 0 ? *(const pack<T, V> *)from[l] : pack<T, V>{};
+            else
+#pragma unroll
+                for (int e = 0; e < V; e++) {
+                    const int64_t offset = PACKS ? e : (int64_t)min(e, opaque(last)) * opaque(step);
+                    values[l].element[e] = WHOLE || in_k > (along_k ? e : 0) ? from[l][offset] : T(0);
+                }
+        }
+    }
+
+    // Stores the tile that was begun last; it is complete after a barrier.
+    template <int PITCH>
+    __device__ void end(Sum (&tile)[BK][PITCH])
+    {
+        Sum *to = &tile[0][0] + k * PITCH + side;
+
+#pragma unroll
+        for (int l = 0; l < LOADS; l++) {
+            pack<Sum, V> sums;
+
+            for (int e = 0; e < V; e++)
+                sums.element[e] = Sum(values[l].element[e]);
+            if (along_k)
+                for (int e = 0; e < V; e++)
+                    to[e * PITCH + l * (BLOCK / K_LANES)] = sums.element[e];
+            else
+                *(pack<Sum, V> *)&to[l * (BLOCK / SIDE_LANES) * PITCH] = sums;
+        }
+    }
+};
+
+// The row and the column of a lane in its warp: bit 1 of the lane is one of the row, bit 0 one of the column.
+static __device__ inline int lane_row(int lane)
+{
+    return (lane >> 1 & 1) | (lane >> 4 & 1) << 1;
+}
+
+static __device__ inline int lane_column(int lane)
+{
+    return (lane & 1) | (lane >> 2 & 3) << 1;
+}
+
+// Adds the products of a pair of tiles to a thread's sums; (row, column) is its first element in the tile.
+template <class Tile, class Sum, int TM, int TN>
+static __device__ void multiply_tiles(const Tile &tile, int row, int column, Sum (&sum)[TM][TN])
+{
+    constexpr int V = Tile::V;
+
+#pragma unroll
+    for (int q = 0; q < Tile::BK; q++) {
+        Sum a[TM], b[TN];
+
+        for (int i = 0; i < TM; i += V)
+            *(pack<Sum, V> *)&a[i] = *(const pack<Sum, V> *)&tile.a[q][row + i * Tile::DOWN];
+        for (int j = 0; j < TN; j += V)
+            *(pack<Sum, V> *)&b[j] = *(const pack<Sum, V> *)&tile.b[q][column + j * Tile::ACROSS];
+        for (int i = 0; i < TM; i++)
+            for (int j = 0; j < TN; j++)
+                sum[i][j] += a[i] * b[j];
+    }
+}
+
+// Adds a thread's sums to c (m, n); or stores them, if they are the `first` ones. The tile begins at `at`, and the
+// thread's first element is (row, column) in it.
+template <class Tile, bool PACKS, class Out, class Sum, int TM, int TN>
+static __device__ void add_tile(Out *c, int64_t m, int64_t n, corner at, int row, int column,
+                                const Sum (&sum)[TM][TN], bool first)
+{
+    constexpr int V = Tile::V;
+
+#pragma unroll
+    for (int i = 0; i < TM; i++)
+#pragma unroll
+        for (int j = 0; j < TN; j += V) {
+            const int64_t y = at.row + opaque(row) + i / V * (V * Tile::DOWN) + i % V;
+            const int64_t x = at.column + opaque(column) + j * Tile::ACROSS;
+            Out *to = &c[y * n + x];
+            pack<Out, V> values = {};
+
+            if (y >= m || x >= n)
+                continue;
+#pragma unroll
+            for (int e = 0; e < V && !first; e++)
+                if (!PACKS && x + e < n)
+                    values.element[e] = to[e];
+            if (PACKS && !first)
+                values = *(pack<Out, V> *)to;
+#pragma unroll
+            for (int e = 0; e < V; e++) {
+                Sum all = sum[i][j + e];
+
+                if (!first)
+                    all += Sum(values.element[e]);
+                values.element[e] = Out(all);
+                if (!PACKS && x + e < n)
+                    to[e] = values.element[e];
+            }
+            if (PACKS)
+                *(pack<Out, V> *)to = values;
+        }
+}
+
+// PACKS: of A, B and C, all rows begin and end with whole vectors.
+template <class T, class Tile, bool PACKS>
+__global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
+    matmul_simt(const product<T> p, int64_t first_slice, corner first)
+{
+    using Sum = accumulator_type<T>;
+    constexpr int BK = Tile::BK, TM = Tile::TM, TN = Tile::TN, V = Tile::V;
+    // products per partial sum. There are several only where c can hold them without rounding
+    constexpr int FLUSH = sizeof(T) == sizeof(Sum) ? 2048 : 1 << 30;
+    __shared__ Tile tiles[2]; // one is multiplied while the other is loaded
+
+    const corner at = block_tile_origin(first, Tile::BM, Tile::BN);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int row = warp / (Tile::BN / Tile::WN) * Tile::WM + lane_row(lane) * V; // of the thread's first V x V
+    const int column = warp % (Tile::BN / Tile::WN) * Tile::WN + lane_column(lane) * V;
+    const int64_t z = first_slice + blockIdx.z, batch = z / p.slices, begin = z % p.slices * p.chunk;
+    const int64_t end = min(begin + p.chunk, p.k);
+
+    pdl_wait();
+    tile_loader<T, Tile, Tile::BM, PACKS> a(p.a, batch, at.row, p.m, begin, end);
+    tile_loader<T, Tile, Tile::BN, PACKS> b(p.b.transposed(), batch, at.column, p.n, begin, end);
+
+    for (int64_t done = begin; done < end; done += FLUSH) {
+        const int steps = (int)((min(end - done, (int64_t)FLUSH) + BK - 1) / BK);
+        Sum sum[TM][TN] = {};
+
+        for (int step = 0; step <= steps; step++) { // loads pair `step`, multiplies the one before
+            if (step < steps) {
+                a.begin();
+                b.begin();
+            }
+            if (step > 0)
+                multiply_tiles(tiles[(step - 1) % 2], row, column, sum);
+            if (step < steps) {
+                a.end(tiles[step % 2].a);
+                b.end(tiles[step % 2].b);
+            }
+            __syncthreads(); // this pair is complete, and all threads have read the other one
+        }
+
+        if (p.slices > 1)
+            add_tile<Tile, PACKS>(p.partial + z * p.m * p.n, p.m, p.n, at, row, column, sum, done == begin);
+        else
+            add_tile<Tile, PACKS>(p.c + batch * p.m * p.n, p.m, p.n, at, row, column, sum, done == begin);
+    }
+}
+
+// Whether tile_loader can load packs of the operand, as (sides, k).
+template <int V, class T>
+static bool loads_packs(const strided_matrix<T> &x, int64_t sides, int64_t k)
+{
+    return runs_along_k(x) ? has_packs<V>(x, k, false) : has_packs<V>(x.transposed(), sides, true);
+}
+
+template <class T, class Tile>
+[[nodiscard]] static cudaError_t launch_simt(const matmul_args *args, cudaStream_t stream)
+{
+    constexpr int V = Tile::V;
+    const product<T> p = product_of<T>(args);
+    const bool packs = p.n % V == 0 && (uintptr_t)p.c % alignof(pack<T, V>) == 0 &&
+                       loads_packs<V>(p.a, p.m, p.k) && loads_packs<V>(p.b.transposed(), p.n, p.k);
+
+    return multiply_and_add_slices(p, stream, [&] {
+        return cover(p.batches * p.slices, p.m, p.n, Tile::BM, Tile::BN,
+                     [&](dim3 grid, int64_t first_slice, corner first) {
+                         return packs ? launch<matmul_simt<T, Tile, true>>(grid, Tile::BLOCK, 0, stream, p,
+                                                                           first_slice, first)
+                                      : launch<matmul_simt<T, Tile, false>>(grid, Tile::BLOCK, 0, stream, p,
+                                                                            first_slice, first);
+                     });
+    });
+}
