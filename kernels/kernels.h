@@ -191,19 +191,20 @@ struct transpose_args {
     int64_t x_row_stride, out_row_stride; /* elements from one row to the next, of any sign */
     int element_size;                     /* bytes: 1, 2, 4, 8, 16 */
     int tile, pad;
-    int multiprocessors;                                /* `boxes` */
-    int batch_ndim;                                     /* number of batch dimensions; their product is batches */
+    int multiprocessors; /* `boxes` */
+    int64_t full_tile_elements,
+        spare_elements; /* see transpose_fills_tiles and csrc/ops/transpose/thresholds.def */
+    int batch_ndim;     /* number of batch dimensions; their product is batches */
     struct batch_dimension batch[MAX_BATCH_DIMENSIONS]; /* the last one is the innermost */
 };
 
-/* Whether 32 x 32 tiles would be mostly full, or are few. Transposing one tile takes as long as moving half as
- * many elements one by one, and a GPU has slots for only so many blocks. */
+/* Whether tiles of 32 x 32 elements would be mostly full, or so few that no multiprocessor has to wait. */
 static inline bool transpose_fills_tiles(const struct transpose_args *args)
 {
-    enum { TILE = 32, MOST = 576, FEW = 1 << 15 };
+    enum { TILE = 32 };
     const int64_t tiles = args->batches * ((args->rows + TILE - 1) / TILE) * ((args->columns + TILE - 1) / TILE);
 
-    return tiles * MOST <= args->batches * args->rows * args->columns + FEW;
+    return tiles * args->full_tile_elements <= args->batches * args->rows * args->columns + args->spare_elements;
 }
 
 enum { MAX_DIMENSIONS = 64 };
