@@ -1,6 +1,6 @@
 """The C extension. Use the names that `smemkit` exports."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -178,8 +178,8 @@ def dry_run_as(
     """A dry run as on a device with these attributes, and with these thresholds of an op's policy."""
 
 def thresholds(op: str, capability: int, multiprocessors: int) -> list[tuple[str, int, str, bool, bool, str]]:
-    """Of "transpose" or "reduce": name, value, unit, whether it grows with the GPU, whether it decides nothing but the
-    choice of a kernel, explanation."""
+    """Of "transpose" or "reduce": name, value, unit, whether it grows with the GPU, whether it decides nothing but
+    the choice of a kernel, explanation."""
 
 def set_tuned_thresholds(device: str, thresholds: Sequence[int] | None) -> None:
     """Replaces a device's thresholds of transposes; None: the policy's own again."""

@@ -108,13 +108,14 @@ PyObject *core_dry_run_as(PyObject *module, PyObject *args)
 /* set_tuned_thresholds(device, thresholds): of transposes; None: the table's own. */
 PyObject *core_set_tuned_thresholds(PyObject *module, PyObject *args)
 {
-    struct device *device;
+    const struct device *device;
     int64_t values[MAX_THRESHOLDS];
     PyObject *name, *thresholds;
 
-    if (!PyArg_ParseTuple(args, "OO:set_tuned_thresholds", &name, &thresholds) ||
-        !read_device(state_of(module), name, NULL, 0, &device) ||
-        (thresholds != Py_None && !read_values(&transpose_threshold_table, thresholds, values)))
+    if (!PyArg_ParseTuple(args, "OO:set_tuned_thresholds", &name, &thresholds))
+        return NULL;
+    device = device_named(state_of(module), name);
+    if (!device || (thresholds != Py_None && !read_values(&transpose_threshold_table, thresholds, values)))
         return NULL;
     set_tuned_thresholds(device, thresholds == Py_None ? NULL : values);
     Py_RETURN_NONE;
@@ -123,11 +124,11 @@ PyObject *core_set_tuned_thresholds(PyObject *module, PyObject *args)
 /* tuned_thresholds(device): those in use for transposes; None if they are the table's. */
 PyObject *core_tuned_thresholds(PyObject *module, PyObject *name)
 {
-    struct device *device;
+    const struct device *device = device_named(state_of(module), name);
     int64_t values[MAX_THRESHOLDS];
     PyObject *tuple;
 
-    if (!read_device(state_of(module), name, NULL, 0, &device) || !load_tuned_thresholds(device))
+    if (!device || !load_tuned_thresholds(device))
         return NULL;
     if (!get_tuned_thresholds(device, values))
         Py_RETURN_NONE;
