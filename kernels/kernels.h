@@ -191,14 +191,14 @@ struct transpose_args {
     int64_t x_row_stride, out_row_stride; /* elements from one row to the next, of any sign */
     int element_size;                     /* bytes: 1, 2, 4, 8, 16 */
     int tile, pad;
-    int multiprocessors; /* `boxes` */
-    int64_t full_tile_elements,
-        spare_elements; /* see transpose_fills_tiles and csrc/ops/transpose/thresholds.def */
-    int batch_ndim;     /* number of batch dimensions; their product is batches */
+    int multiprocessors;                                /* `boxes` */
+    int64_t full_tile_elements, spare_elements;         /* see transpose_fills_tiles */
+    int batch_ndim;                                     /* number of batch dimensions; their product is batches */
     struct batch_dimension batch[MAX_BATCH_DIMENSIONS]; /* the last one is the innermost */
 };
 
-/* Whether tiles of 32 x 32 elements would be mostly full, or so few that no multiprocessor has to wait. */
+/* Whether tiles of 32 x 32 elements would be mostly full, or so few that no multiprocessor has to wait. The two
+ * numbers are those of csrc/ops/transpose/thresholds.def for the device. */
 static inline bool transpose_fills_tiles(const struct transpose_args *args)
 {
     enum { TILE = 32 };

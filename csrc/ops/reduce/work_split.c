@@ -91,7 +91,8 @@ static void assign_short_rows(const struct reduce_target *gpu, int64_t rows, int
 {
     const int64_t share = ceil_div(rows, gpu->limits.few_blocks * gpu->multiprocessors);
 
-    work->group = next_power_of_two(min_int64(32, ceil_div(bytes, gpu->limits.short_row_bytes_per_thread)));
+    work->group =
+        next_power_of_two(min_int64(WARP_THREADS, ceil_div(bytes, gpu->limits.short_row_bytes_per_thread)));
     work->short_rows_per_block =
         (int)min_int64(ceil_div(share, per_vector), REDUCE_SHORT_ROWS_SMEM_BYTES / bytes / per_vector) *
         per_vector;
@@ -280,8 +281,8 @@ void choose_row_split(const struct reduce_target *gpu, const struct extent *exte
         assign_short_rows(gpu, rows, bytes, per_vector, work);
     } else if (many && vectors <= gpu->limits.max_warp_row_vectors) {
         work->group = (int)max_int64(gpu->limits.min_row_threads, per_vector);
-        while (work->group < 32 && (vectors > work->group * gpu->limits.max_thread_vectors ||
-                                    rows * work->group < gpu->limits.min_threads * gpu->multiprocessors))
+        while (work->group < WARP_THREADS && (vectors > work->group * gpu->limits.max_thread_vectors ||
+                                              rows * work->group < gpu->limits.min_threads * gpu->multiprocessors))
             work->group *= 2;
         work->loads_in_flight += extra_load_saves_round(gpu, ceil_div(vectors, work->group));
     } else if (prefers_warp_per_row(gpu, args, rows, vectors)) {
@@ -289,7 +290,7 @@ void choose_row_split(const struct reduce_target *gpu, const struct extent *exte
     } else if (vectors <= gpu->limits.max_short_row_vectors) {
         work->group = next_power_of_two(max_int64(vectors, per_vector));
     } else if (vectors <= gpu->limits.max_few_rows_warp_vectors && rows >= gpu->multiprocessors) {
-        work->group = 32;
+        work->group = WARP_THREADS;
     } else {
         split_rows(gpu, extent, args, work);
     }
