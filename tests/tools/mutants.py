@@ -318,7 +318,7 @@ MUTANTS = [
     Mutant(
         "chunk-ignores-the-gap-between-groups",
         "kernels/transpose/production/narrow.cu",
-        "layout.gap ? t + divide(t, chunk.inverse) : t",
+        "layout.gap ? t + (int)divide_small(t, chunk.inverse) : t",
         "t",
         "tests/test_transpose.py",
     ),
