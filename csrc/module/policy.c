@@ -124,11 +124,11 @@ PyObject *core_set_tuned_thresholds(PyObject *module, PyObject *args)
 /* tuned_thresholds(device): those in use for transposes; None if they are the table's. */
 PyObject *core_tuned_thresholds(PyObject *module, PyObject *name)
 {
-    const struct device *device = device_named(state_of(module), name);
+    struct device *device = device_named(state_of(module), name);
     int64_t values[MAX_THRESHOLDS];
     PyObject *tuple;
 
-    if (!device || !load_tuned_thresholds(device))
+    if (!device || !load_tuned_thresholds(device, NULL))
         return NULL;
     if (!get_tuned_thresholds(device, values))
         Py_RETURN_NONE;

@@ -65,8 +65,8 @@ void set_tuned_thresholds(const struct device *, const int64_t *values);
 /* Copies a device's tuned thresholds; false if it has none. */
 bool get_tuned_thresholds(const struct device *, int64_t *values);
 
-/* Loads them from the user's cache, once per device and process. False with an exception; a cache file that cannot
- * be used is none. */
-bool load_tuned_thresholds(const struct device *);
+/* Loads them from the user's cache, once per device and process, but not while the stream is captured. False with
+ * an exception; a cache file that cannot be used is none. */
+bool load_tuned_thresholds(struct device *, device_stream);
 
 #endif

@@ -65,11 +65,13 @@ struct transpose_thresholds transpose_thresholds(const struct device *device)
     return limits;
 }
 
-bool load_tuned_thresholds(const struct device *device)
+bool load_tuned_thresholds(struct device *device, device_stream stream)
 {
     PyObject *module, *done = NULL;
     bool loaded;
 
+    if (!device_is_host(device) && device->type->is_capturing(device, stream))
+        return true; /* reading the GPU's properties might break the capture */
     pthread_mutex_lock(&lock);
     loaded = tuned[device->ordinal + 1].loaded;
     tuned[device->ordinal + 1].loaded = true; /* also for the transposes of other threads, which do not wait */
