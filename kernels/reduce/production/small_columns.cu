@@ -26,13 +26,16 @@ constexpr int64_t MAX_TILES_PER_BLOCK = 64; // along a block's z
 template <class State>
 constexpr int min_blocks_per_sm = sizeof(State) > 16 ? 3 : (int)REDUCE_RESIDENT_BLOCKS;
 
+template <class In>
+constexpr int rows_in_flight = reduce_rows_in_flight(sizeof(In)); // per thread
+
 // Adds a column's elements of `rows` rows, `pitch` elements apart from x on. They are elements j, j + step, ... of
 // the column.
 template <class Operation, class In>
 static __device__ void accumulate_column(RunningColumn<Operation, In> &running, const In *x, int rows,
                                          int64_t pitch, int64_t j, int step)
 {
-    constexpr int ROWS = reduce_rows_in_flight(sizeof(In));
+    constexpr int ROWS = rows_in_flight<In>;
 
     for (int row = 0; row < rows; row += ROWS, x += ROWS * pitch, j += ROWS * step) {
         In loaded[ROWS];
