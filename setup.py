@@ -427,7 +427,13 @@ class Build(build_ext):
 
 
 def main():
-    patterns = ["csrc/**/*.[ch]", "csrc/**/*.cpp", "csrc/executor/include/cuda/**/*", "kernels/**/*.*"]
+    patterns = [
+        "csrc/**/*.[ch]",
+        "csrc/**/*.cpp",
+        "csrc/**/*.def",
+        "csrc/executor/include/cuda/**/*",
+        "kernels/**/*.*",
+    ]
     patterns += ["smemkit/**/*.py*", "tests/**/*.*"]
     found = [file.relative_to(ROOT) for pattern in patterns for file in ROOT.glob(pattern)]
     files = sorted({str(file) for file in found if (ROOT / file).is_file() and "__pycache__" not in file.parts})

@@ -198,18 +198,19 @@ struct transpose_args {
     int element_size;                     /* bytes: 1, 2, 4, 8, 16 */
     int tile, pad;
     int multiprocessors;                                /* `boxes` */
+    int64_t full_tile_elements, spare_elements;         /* see transpose_fills_tiles */
     int batch_ndim;                                     /* number of batch dimensions; their product is batches */
     struct batch_dimension batch[MAX_BATCH_DIMENSIONS]; /* the last one is the innermost */
 };
 
-/* Whether 32 x 32 tiles would be mostly full, or are few. Transposing one tile takes as long as moving half as
- * many elements one by one, and a GPU has slots for only so many blocks. */
+/* Whether tiles of 32 x 32 elements would be mostly full, or so few that no multiprocessor has to wait. The two
+ * numbers are those of csrc/ops/transpose/thresholds.def for the device. */
 static inline bool transpose_fills_tiles(const struct transpose_args *args)
 {
-    enum { TILE = 32, MOST = 576, FEW = 1 << 15 };
+    enum { TILE = 32 };
     const int64_t tiles = args->batches * ((args->rows + TILE - 1) / TILE) * ((args->columns + TILE - 1) / TILE);
 
-    return tiles * MOST <= args->batches * args->rows * args->columns + FEW;
+    return tiles * args->full_tile_elements <= args->batches * args->rows * args->columns + args->spare_elements;
 }
 
 enum { MAX_DIMENSIONS = 64 };

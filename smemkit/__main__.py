@@ -1,4 +1,4 @@
-"""``python -m smemkit``: info, demo, bench, kernels, ladder, check."""
+"""``python -m smemkit``: info, demo, bench, tune, kernels, ladder, check."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import platform
 import sys
+import textwrap
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 import smemkit
-from smemkit import _core, bench, demo, launching, ops
+from smemkit import _core, bench, demo, launching, ops, tuned
+from smemkit.bench import fit, tune
 from smemkit.devices import devices, get_num_threads
 from smemkit.table import kernels, reading_order
 
@@ -34,6 +36,7 @@ def info(_: argparse.Namespace) -> int:
         "executor": f"{get_num_threads()} threads, {build['fibers']} fibers",
         "default device": _default_device(),
         "no CUDA device": _core.cuda_unavailable(),
+        "tuned transposes": ", ".join(device.name for device in here if tuned.in_use(device.name)),
     }.items():
         if text:
             facts.add_row(f"[bold]{what}", str(text))
@@ -61,6 +64,8 @@ def list_kernels(arguments: argparse.Namespace) -> int:
     if arguments.markdown:
         sys.stdout.write(reading_order())
         return 0
+    if arguments.thresholds:
+        return list_thresholds(arguments.op)
     table = Table("op", "kernel", "needs", "runs here on", "idea", box=None, padding=(0, 2, 0, 0))
     for row in kernels(arguments.op):
         options = {row.size_name: row.sizes, "pad": row.pads}
@@ -68,6 +73,19 @@ def list_kernels(arguments: argparse.Namespace) -> int:
         idea = f"[yellow]{row.label}:[/] {row.idea}" if row.label else row.idea
         table.add_row(row.op, f"[bold]{row.name}", row.needs, ", ".join(row.devices), idea + "".join(options))
     Console(highlight=False).print(table)
+    return 0
+
+
+def list_thresholds(op: str | None) -> int:
+    """The thresholds of the policies, as built in for an H200, and what each decides."""
+    if op not in (None, *fit.OPS):
+        raise ValueError(f"kernels --thresholds: expected one of {', '.join(fit.OPS)}, got {op}")
+    for name in [op] if op else fit.OPS:
+        print(f"{name}, on {fit.H200.multiprocessors} multiprocessors")
+        for row in fit.thresholds(name):
+            unit = f"{row.unit}, in proportion to the multiprocessors" if row.per_gpu else row.unit
+            print(f"  {row.name} = {row.value} {unit}")
+            print(textwrap.fill(row.why, 100, initial_indent="    ", subsequent_indent="    "))
     return 0
 
 
@@ -197,9 +215,11 @@ def main(argv: list[str] | None = None) -> int:
     commands.add_parser("info", help="versions and devices").set_defaults(command=info)
     demo.add_arguments(commands.add_parser("demo", help="a demonstration of ten seconds"))
     bench.add_arguments(commands.add_parser("bench", help="measure every kernel beside torch, CuPy and NumPy"))
+    tune.add_arguments(commands.add_parser("tune", help="fit the choice of transposes to this GPU; never needed"))
     listing = commands.add_parser("kernels", help="the kernels, in reading order")
     listing.add_argument("op", nargs="?", help="matmul, reduce, …; all of them if not given")
     listing.add_argument("--markdown", action="store_true", help="print kernels/README.md")
+    listing.add_argument("--thresholds", action="store_true", help="the thresholds by which kernel=None chooses")
     listing.set_defaults(command=list_kernels)
     add_ladder(commands.add_parser("ladder", help="measure a ladder: each rung's idea, time and memory accesses"))
     add_check(

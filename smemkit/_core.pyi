@@ -1,6 +1,6 @@
 """The C extension. Use the names that `smemkit` exports."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -165,6 +165,26 @@ def get_num_threads() -> int: ...
 def dry_run(
     fn: Callable[..., Any], args: tuple, kwargs: dict
 ) -> list[tuple[str, str, int, int, str | None, int]]: ...
+def dry_run_as(
+    capability: int,
+    multiprocessors: int,
+    l2_bytes: int,
+    op: str,
+    thresholds: Sequence[int] | None,
+    fn: Callable[..., Any],
+    args: tuple,
+    kwargs: dict,
+) -> list[tuple[str, str, int, int, str | None, int]]:
+    """A dry run as on a device with these attributes, and with these thresholds of an op's policy."""
+
+def thresholds(op: str, capability: int, multiprocessors: int) -> list[tuple[str, int, str, bool, bool, str]]:
+    """Of "transpose" or "reduce": name, value, unit, whether it grows with the GPU, whether it decides nothing but
+    the choice of a kernel, explanation."""
+
+def set_tuned_thresholds(device: str, thresholds: Sequence[int] | None) -> None:
+    """Replaces a device's thresholds of transposes; None: the policy's own again."""
+
+def tuned_thresholds(device: str) -> tuple[int, ...] | None: ...
 def timed(fn: Callable[..., Any], args: tuple, kwargs: dict) -> tuple[Any, tuple[float, float, float, float]]:
     """fn(*args, **kwargs) and the seconds (upload, kernel, download, total) that smemkit's calls in it took."""
 

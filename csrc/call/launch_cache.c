@@ -223,3 +223,10 @@ void launch_cache_store(const struct module_state *state, unsigned operation, Py
     *slot_of(&cached_launch.key) = cached_launch;
     pthread_mutex_unlock(&cache_lock);
 }
+
+void launch_cache_clear(void)
+{
+    pthread_mutex_lock(&cache_lock);
+    memset(cache, 0, sizeof cache);
+    pthread_mutex_unlock(&cache_lock);
+}

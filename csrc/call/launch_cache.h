@@ -29,4 +29,7 @@ bool launch_cache_run(const struct module_state *, unsigned operation, PyObject 
 void launch_cache_store(const struct module_state *, unsigned operation, PyObject *const *operands, int count,
                         const struct launch_record *, size_t scratch_bytes, PyObject *result);
 
+/* Forgets all launches, so that the next calls choose again. */
+void launch_cache_clear(void);
+
 #endif

@@ -378,8 +378,12 @@ static const struct device_type cpu_type = {
 
 struct device *cpu_device(void)
 {
-    static struct device device = {
-        .name = "cpu", .ordinal = -1, .multiprocessors = 132, .l2_bytes = (size_t)60 << 20, .type = &cpu_type};
+    static struct device device = {.name = "cpu",
+                                   .ordinal = -1,
+                                   .capability = 90,
+                                   .multiprocessors = 132,
+                                   .l2_bytes = (size_t)60 << 20,
+                                   .type = &cpu_type};
 
     return &device;
 }

@@ -105,6 +105,7 @@ struct device_type {
 struct device {
     char name[16];       /* "cuda:0", "cpu" */
     int ordinal;         /* of the GPU; -1 on the CPU */
+    int capability;      /* 90 for sm_90; on the CPU that of the GPU below */
     int multiprocessors; /* for which work is divided; the CPU device has an H200's number, so that it divides work
                             in the same way */
     size_t l2_bytes;     /* the same */

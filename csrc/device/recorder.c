@@ -187,5 +187,18 @@ struct device *recorder_device(struct recorder *recorder, struct device *real)
     recorder->real = real;
     recorder->device = *real;
     recorder->device.type = &recorder_type;
+    if (recorder->as) {
+        recorder->device.capability = recorder->as->capability;
+        recorder->device.multiprocessors = recorder->as->multiprocessors;
+        recorder->device.l2_bytes = recorder->as->l2_bytes;
+    }
     return &recorder->device;
+}
+
+const int64_t *recorder_thresholds(const struct device *device, enum op op)
+{
+    const struct recorded_device *as =
+        device->type == &recorder_type ? ((const struct recorder *)device)->as : NULL;
+
+    return as ? as->thresholds[op] : NULL;
 }

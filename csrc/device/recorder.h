@@ -22,9 +22,21 @@ struct recorder {
     uintptr_t allocated; /* the last fictitious address */
     struct recorded_launch *launches;
     size_t count, capacity;
+    const struct recorded_device *as; /* NULL: as on the real device */
+};
+
+/* What a dry run takes instead of the real device's: its attributes, and the thresholds of an op's policy (NULL:
+ * the policy's own). */
+struct recorded_device {
+    int capability, multiprocessors;
+    size_t l2_bytes;
+    const int64_t *thresholds[OP_COUNT];
 };
 
 /* The recorder in place of a real device. */
 struct device *recorder_device(struct recorder *, struct device *real);
+
+/* The thresholds of a dry run; NULL if it has none for the op, or if the device is no recorder. */
+const int64_t *recorder_thresholds(const struct device *, enum op);
 
 #endif

@@ -21,6 +21,18 @@ PyObject *core_wavefronts(PyObject *module, PyObject *const *args, Py_ssize_t co
 PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_timed(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_dry_run(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
+struct recorded_device;
+
+/* A function called with its arguments (fn, args, kwargs) in a dry run, as on a device with these attributes
+ * (NULL: the real one). Returns the list of launches. */
+PyObject *run_recorded(const struct recorded_device *, PyObject *const *call);
+
+PyObject *core_thresholds(PyObject *module, PyObject *args);
+PyObject *core_dry_run_as(PyObject *module, PyObject *args);
+PyObject *core_set_tuned_thresholds(PyObject *module, PyObject *args);
+PyObject *core_tuned_thresholds(PyObject *module, PyObject *name);
+
 PyObject *core_load_checked(PyObject *module, PyObject *path);
 
 extern PyType_Spec graph_spec;

@@ -49,21 +49,24 @@ static PyObject *launches_list(const struct recorder *recorder)
     return list;
 }
 
-PyObject *core_dry_run(PyObject *module, PyObject *const *args, Py_ssize_t count)
+PyObject *run_recorded(const struct recorded_device *as, PyObject *const *call)
 {
-    struct recorder recorder = {.count = 0};
+    struct recorder recorder = {.as = as};
     struct scope inner = *current_scope(), outer;
     PyObject *done, *list;
 
-    (void)module;
-    if (!read_count("dry_run", count, 3))
-        return NULL;
     inner.recorder = &recorder;
     outer = scope_set(inner);
-    done = PyObject_Call(args[0], args[1], args[2]);
+    done = PyObject_Call(call[0], call[1], call[2]);
     (void)scope_set(outer);
     list = done ? launches_list(&recorder) : NULL;
     Py_XDECREF(done);
     free(recorder.launches);
     return list;
+}
+
+PyObject *core_dry_run(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    return read_count("dry_run", count, 3) ? run_recorded(NULL, args) : NULL;
 }

@@ -21,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 from smemkit import _core
+from smemkit.bench import fit
 from smemkit.bench.recorded import recorded_table
 from smemkit.bench.report import REFERENCE, environment, reference_path, results, table
 from smemkit.bench.rows import Problem, Row
@@ -39,6 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
     parser.add_argument("--readme", action="store_true", help="measure nothing: print the README's tables")
     parser.add_argument("--recorded", action="store_true", help="measure nothing: print kernels/recorded.def")
+    fit.add_arguments(parser)
     parser.set_defaults(command=main, parser=parser)
 
 
@@ -46,6 +48,10 @@ def main(arguments: Namespace) -> int:
     """Runs ``smemkit bench``; the exit status is 1 if anything failed."""
     for name in set(arguments.suite) - set(SUITES):
         arguments.parser.error(f"suite: expected some of {', '.join(SUITES)}; got {name}")
+    if arguments.fit or arguments.data:
+        if arguments.suite not in ([], ["planner"]) or not arguments.fit:
+            arguments.parser.error("--fit, --data: the form is `bench planner --fit [--data FILE]`")
+        return fit.main(arguments)
     if arguments.readme:
         print(results(json.loads((REFERENCE / "nvidia-h200.json").read_text(encoding="utf-8"))), end="")
         return 0

@@ -436,6 +436,27 @@ MUTANTS = [
         "tests/test_transpose.py",
     ),
     Mutant(
+        "launches-chosen-by-former-thresholds-stay-cached",
+        "csrc/ops/transpose/tuned.c",
+        "launch_cache_clear();",
+        "",
+        "tests/test_policy.py",
+    ),
+    Mutant(
+        "thresholds-do-not-grow-with-the-gpu",
+        "csrc/ops/thresholds.c",
+        "values[i] * device->multiprocessors / fitted",
+        "values[i]",
+        "tests/test_policy.py",
+    ),
+    Mutant(
+        "policy-takes-a-kernel-that-does-not-support-the-problem",
+        "csrc/ops/reduce/policy.c",
+        "while (!rule->supports(problem) || !rule->wants(problem))",
+        "while (!rule->wants(problem))",
+        "tests/test_planned.py",
+    ),
+    Mutant(
         "convert-ignores-the-byte-order",
         "kernels/convert/ladder/10_strided.cu",
         "to[swapped ? j ^ (UNIT - 1) : j] = from[j]",

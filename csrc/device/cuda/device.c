@@ -221,11 +221,14 @@ static void initialise(void)
     if (count > MAX_GPUS)
         count = MAX_GPUS;
     for (int i = 0; i < count; i++) {
-        int l2_bytes = 0;
+        int l2_bytes = 0, major = 0, minor = 0;
 
         snprintf(gpus[i].device.name, sizeof gpus[i].device.name, "cuda:%d", i);
         gpus[i].device.ordinal = i;
         gpus[i].device.type = &cuda_type;
+        if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i) == cudaSuccess &&
+            cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, i) == cudaSuccess)
+            gpus[i].device.capability = 10 * major + minor;
         if (cudaDeviceGetAttribute(&gpus[i].device.multiprocessors, cudaDevAttrMultiProcessorCount, i) !=
             cudaSuccess)
             gpus[i].device.multiprocessors = 1;

@@ -6,7 +6,6 @@
 #include "python/dtypes.h"
 #include "python/layout.h"
 #include "reduce.h"
-#include "thresholds.h"
 
 /* The number of groups of consecutive reduced dimensions, in this order of the dimensions. */
 static int count_groups(const struct layout *layout, const int *order, const bool *reduced)
@@ -178,6 +177,7 @@ void view_as_outer_n_inner(struct call *call, struct reduction *reduction)
     const bool *reduced = reduction->reduced;
     const struct layout *in = &call->in[0].layout;
     const struct extent unreduced = {.outer = layout_size(in), .n = 1, .inner = 1}; /* no reduced axes */
+    const struct reduce_target *gpu = &reduction->gpu;
     struct extent *extent = &reduction->extent;
     struct layout out = {.ndim = in->ndim}, permuted;
     int order[NPY_MAXDIMS], begin, end;
@@ -188,8 +188,8 @@ void view_as_outer_n_inner(struct call *call, struct reduction *reduction)
     choose_axis_order(call, reduced, indices, order);
     find_groups(in, order, reduced, &begin, &end);
     permuted = layout_permuted(in, order);
-    if (call->kernel.automatic && begin == in->ndim && unreduced.outer <= 2 * MAX_SHORT_ROWS &&
-        !prefers_registers(&unreduced, &reduction->args) &&
+    if (call->kernel.automatic && begin == in->ndim && unreduced.outer <= 2 * gpu->limits.max_short_rows &&
+        !prefers_registers(gpu, &unreduced, &reduction->args) &&
         layout_is_contiguous(&permuted, dtype_bytes(call->in[0].dtype)))
         begin = end = 0; /* no reduced axes: columns of one element */
     call->in_view[0].ndim = call->out_view.ndim = 0;

@@ -72,7 +72,7 @@ static void allocate_workspace(struct call *call, struct reduction *reduction)
     const bool in_one_launch = reduction->loop_axis[1] != REDUCED_AXIS && device->type->zeroed_workspace;
 
     if (in_one_launch && call->kernel.row->index == ROW_reduce_rows &&
-        (state_fits_word(&reduction->args) || fills_all_multiprocessors(call->device, rows * work->splits)))
+        (state_fits_word(&reduction->args) || fills_all_multiprocessors(&reduction->gpu, rows * work->splits)))
         work->flagged_partials = device->type->zeroed_workspace(device, words, call->stream);
     work->words_per_state = (unsigned char)words_per_state;
     if (!work->flagged_partials)

@@ -1,4 +1,5 @@
-/* Which kernel a reduction takes. */
+/* Which kernel a reduction takes: the first of a ranking that supports the problem and is wanted for it. The
+ * thresholds stand in thresholds.def. */
 #include "python/state.h"
 
 #include <math.h>
@@ -11,106 +12,164 @@
 #include "python/dtypes.h"
 #include "python/layout.h"
 #include "reduce.h"
-#include "thresholds.h"
 
-/* Whether there are enough columns for all threads in very narrow rows. Long columns are better read by several
- * threads each. */
-static bool has_enough_narrow_columns(const struct device *device, const struct extent *extent)
+enum { WORD_BYTES = 4 };
+
+/* What the rules look at. */
+struct problem {
+    const struct reduce_target *gpu;
+    const struct extent *extent;
+    const struct reduce_args *args;
+    int element, vector; /* bytes of an element; columns per thread of `columns` */
+    bool dense;          /* contiguous */
+};
+
+/* ---- what a kernel supports ---- */
+
+static bool takes_all(const struct problem *problem)
 {
-    return extent->inner <= (extent->n < MIN_MANY_NARROW_ROWS ? MAX_NARROW_COLUMNS : WARP) &&
-           extent->outer * extent->inner >= MIN_NARROW_COLUMNS_PER_SM * (int64_t)device->multiprocessors;
+    (void)problem;
+    return true;
 }
 
-/* Whether a thread should have one column and not a vector of columns: vectors give fewer threads, and take two
- * loads where rows are unaligned. */
-static bool prefers_small_columns(const struct device *device, const struct extent *extent,
-                                  const struct reduce_args *args, int vector)
+static bool is_rows(const struct problem *problem)
 {
-    const bool loads_once =
-        extent->inner % vector == 0 || extent->n <= FEW_ROWS || dtype_bytes(args->dtype) < WORD_BYTES;
-
-    if (extent->outer * extent->n * extent->inner > MAX_SMALL_COLUMNS_ELEMENTS)
-        return extent->n > FEW_ROWS && has_enough_narrow_columns(device, extent);
-    return !(loads_once && prefers_whole_columns(device, extent, args, vector));
-}
-
-bool prefers_registers(const struct extent *extent, const struct reduce_args *args)
-{
-    const int element = dtype_bytes(args->dtype);
-
-    return rows_fit_in_registers(extent, args) && extent->n <= 2 * element &&
-           (element >= WORD_BYTES || extent->outer > MIN_SUBWORD_REGISTER_ROWS);
-}
-
-/* Whether rows should be read one element per thread: very short rows, if there are not too many, and longer
- * unaligned ones, which take two loads by vectors: if they are small, or words in a warp's threads, unless
- * combining takes long. */
-static bool prefers_element_loads(const struct extent *extent, const struct reduce_args *args)
-{
-    const int element = dtype_bytes(args->dtype);
-    const int64_t bytes = extent->n * element;
-    const bool aligned = bytes % VECTOR_BYTES == 0;
-
-    if (extent->outer < MIN_ELEMENT_LOAD_ROWS)
-        return extent->outer > 1 && !aligned && bytes <= MAX_FEW_ROWS_BYTES;
-    if (extent->n <= FEW_ROWS)
-        return extent->outer <= MAX_SHORT_ROWS;
-    if (aligned)
-        return false;
-    if (extent->outer * extent->n <= MAX_UNALIGNED_ELEMENTS)
-        return element >= WORD_BYTES || (extent->n <= LONG_ROW && !needs_index_or_variance_state(args->op));
-    return element >= WORD_BYTES && bytes >= MIN_UNALIGNED_ROW_BYTES && extent->n <= MAX_UNALIGNED_ROW &&
-           !needs_index_or_variance_state(args->op);
-}
-
-/* The kernel for rows: in registers; or one element per thread, since a row problem is a column problem with one
- * column; or, for the shortest contiguous (`dense`) rows of simple sums, one row per thread. */
-static enum kernel_index choose_row_kernel(const struct extent *extent, const struct reduce_args *args, bool dense)
-{
-    if (prefers_registers(extent, args))
-        return ROW_reduce_rows;
-    if (prefers_element_loads(extent, args))
-        return ROW_reduce_small_columns;
-    return dense && extent->n <= MAX_ROWWISE_ELEMENTS && extent->outer > MAX_SHORT_ROWS && state_fits_word(args) &&
-                   !rows_fit_in_registers(extent, args)
-               ? ROW_reduce_rowwise
-               : ROW_reduce_rows;
+    return problem->extent->inner == 1;
 }
 
 /* Whether a product has to start with `initial`: 0 times factors that overflow together is 0 in that order, and
  * NaN in another; likewise for infinities. One thread per result multiplies in that order, which is slow for long
- * rows. (For finite initials the order is unspecified: 1e-300 times many tens may overflow.) */
-static bool needs_initial_first(const struct reduce_args *args)
+ * rows. (For finite initials the order is unspecified: 1e-300 times many tens may overflow.) Only `rowwise`
+ * supports it. */
+static bool needs_initial_first(const struct problem *problem)
 {
+    const struct reduce_args *args = problem->args;
     const struct scalar *x = &args->initial;
 
     return args->op == REDUCE_PROD && args->has_initial && args->accumulator & (FLOATING | COMPLEX) &&
            ((x->re == 0 && x->im == 0) || isinf(x->re) || isinf(x->im));
 }
 
-void choose_kernel(struct call *call, const struct extent *extent, struct reduce_args *args)
+/* ---- rows ---- */
+
+bool prefers_registers(const struct reduce_target *gpu, const struct extent *extent,
+                       const struct reduce_args *args)
+{
+    const int element = dtype_bytes(args->dtype);
+
+    return rows_fit_in_registers(extent, args) && extent->n <= 2 * element &&
+           (element >= WORD_BYTES || extent->outer > gpu->limits.min_subword_register_rows);
+}
+
+static bool is_rows_in_registers(const struct problem *problem)
+{
+    return prefers_registers(problem->gpu, problem->extent, problem->args);
+}
+
+/* Whether rows should be read one element per thread, since a row problem is a column problem with one column:
+ * very short rows, if there are not too many, and longer unaligned ones, which take two loads by vectors: if they
+ * are small, or words in a warp's threads, unless combining takes long. */
+static bool prefers_element_loads(const struct problem *problem)
+{
+    const struct reduce_thresholds *limits = &problem->gpu->limits;
+    const struct extent *extent = problem->extent;
+    const int64_t bytes = extent->n * problem->element;
+    const bool aligned = bytes % REDUCE_VECTOR_BYTES == 0, words = problem->element >= WORD_BYTES;
+    const bool large_state = needs_index_or_variance_state(problem->args->op);
+
+    if (extent->outer < limits->min_element_load_rows)
+        return extent->outer > 1 && !aligned && bytes <= limits->max_few_rows_bytes;
+    if (extent->n <= limits->few_rows)
+        return extent->outer <= limits->max_short_rows;
+    if (aligned)
+        return false;
+    if (extent->outer * extent->n <= limits->max_unaligned_elements)
+        return words || (extent->n <= limits->long_row && !large_state);
+    return words && bytes >= limits->min_unaligned_row_bytes && extent->n <= limits->max_unaligned_row &&
+           !large_state;
+}
+
+/* The shortest contiguous rows of simple sums: one row per thread. */
+static bool prefers_thread_per_row(const struct problem *problem)
+{
+    const struct reduce_thresholds *limits = &problem->gpu->limits;
+    const struct extent *extent = problem->extent;
+
+    return problem->dense && extent->n <= limits->max_rowwise_elements && extent->outer > limits->max_short_rows &&
+           state_fits_word(problem->args) && !rows_fit_in_registers(extent, problem->args);
+}
+
+/* ---- columns ---- */
+
+/* Whether there are enough columns for all threads in very narrow rows. Long columns are better read by several
+ * threads each. */
+static bool has_enough_narrow_columns(const struct reduce_target *gpu, const struct extent *extent)
+{
+    return extent->inner <=
+               (extent->n < gpu->limits.min_many_narrow_rows ? gpu->limits.max_narrow_columns : WARP_THREADS) &&
+           extent->outer * extent->inner >= gpu->limits.min_narrow_columns * gpu->multiprocessors;
+}
+
+/* Whether a thread should have one column and not a vector of columns: vectors give fewer threads, and take two
+ * loads where rows are unaligned. */
+static bool prefers_one_column_per_thread(const struct problem *problem)
+{
+    const struct reduce_target *gpu = problem->gpu;
+    const struct extent *extent = problem->extent;
+    const bool loads_once =
+        extent->inner % problem->vector == 0 || extent->n <= gpu->limits.few_rows || problem->element < WORD_BYTES;
+
+    if (extent->outer * extent->n * extent->inner > gpu->limits.max_small_columns_elements)
+        return extent->n > gpu->limits.few_rows && has_enough_narrow_columns(gpu, extent);
+    return !(loads_once && prefers_whole_columns(gpu, extent, problem->args, problem->vector));
+}
+
+/* ---- the ranking ---- */
+
+/* A kernel takes what it supports; it is taken by the first rule that also wants it. */
+struct rule {
+    enum kernel_index kernel;
+    bool (*supports)(const struct problem *), (*wants)(const struct problem *);
+};
+
+static const struct rule ranking[] = {
+    {ROW_reduce_rowwise, takes_all, needs_initial_first},
+
+    {ROW_reduce_rows, is_rows, is_rows_in_registers},
+    {ROW_reduce_small_columns, is_rows, prefers_element_loads},
+    {ROW_reduce_rowwise, is_rows, prefers_thread_per_row},
+    {ROW_reduce_rows, is_rows, takes_all},
+
+    {ROW_reduce_small_columns, takes_all, prefers_one_column_per_thread},
+    {ROW_reduce_columns, takes_all, takes_all},
+};
+
+static enum kernel_index choose_by_rank(const struct problem *problem)
+{
+    const struct rule *rule = ranking;
+
+    while (!rule->supports(problem) || !rule->wants(problem))
+        rule++; /* the last one takes everything */
+    return rule->kernel;
+}
+
+void choose_kernel(struct call *call, const struct reduce_target *gpu, const struct extent *extent,
+                   struct reduce_args *args)
 {
     struct kernel_choice *choice = &call->kernel;
-    const struct device *device = call->device;
-    const int element = dtype_bytes(args->dtype), vector = choose_columns_per_thread(args, element);
+    const int element = dtype_bytes(args->dtype), vector = columns_per_thread(args);
+    const struct problem problem = {gpu,     extent, args,
+                                    element, vector, layout_is_contiguous(&call->in_view[0], element)};
+    const enum kernel_index kernel = choice->automatic ? choose_by_rank(&problem) : choice->row->index;
 
-    enum kernel_index kernel = choice->row->index;
-
-    if (choice->automatic && needs_initial_first(args))
-        kernel = ROW_reduce_rowwise;
-    else if (choice->automatic && extent->inner == 1)
-        kernel = choose_row_kernel(extent, args, layout_is_contiguous(&call->in_view[0], element));
-    else if (choice->automatic)
-        kernel =
-            prefers_small_columns(device, extent, args, vector) ? ROW_reduce_small_columns : ROW_reduce_columns;
     choice->row = &kernel_rows[kernel];
     args->begins_with_initial = kernel == ROW_reduce_rowwise && args->op == REDUCE_PROD && args->has_initial;
     if (kernel == ROW_reduce_rows)
-        choose_row_split(device, extent, args, &args->work);
+        choose_row_split(gpu, extent, args, &args->work);
     if (kernel == ROW_reduce_columns)
-        choose_column_split(device, extent, args, vector, &args->work);
+        choose_column_split(gpu, extent, args, vector, &args->work);
     if (kernel == ROW_reduce_small_columns)
-        choose_small_column_split(device, extent, args, &args->work);
+        choose_small_column_split(gpu, extent, args, &args->work);
 }
 
 /* Whether the reduced axes are the last ones. */

@@ -203,8 +203,9 @@ static PyObject *reduce(const struct module_state *state, const struct reduce_ar
         result = call_run_fill(state, &call, value, out_given);
     } else {
         if (call.out.size) {
+            reduction.gpu = reduce_target(call_target(&call));
             view_as_outer_n_inner(&call, &reduction);
-            choose_kernel(&call, &reduction.extent, reduce_args);
+            choose_kernel(&call, &reduction.gpu, &reduction.extent, reduce_args);
             call.accepts_layout = call.kernel.row->traits & WORK_SPLIT ? accepts_part_layout : NULL;
             call.accepts_context = &reduction;
             partition_reduce(&call, &reduction);

@@ -8,18 +8,43 @@
 #include "call/choice.h"
 #include "device/device.h"
 #include "kernels.h"
+#include "ops/thresholds.h"
 #include "python/layout.h"
+#include "reduce/traits.h"
 
 /* A reduction of (outer, n, inner) elements along the second axis. */
 struct extent {
     int64_t outer, n, inner;
 };
 
+enum { WARP_THREADS = 32 };
+
+/* The thresholds of the policy and the work split, by name, in the order of thresholds.def. */
+struct reduce_thresholds {
+#define CHOICE(name, ...) int64_t name;
+#define SPLIT             CHOICE
+#include "thresholds.def"
+#undef CHOICE
+#undef SPLIT
+};
+
+extern const struct threshold_table reduce_threshold_table;
+
+/* What the policy and the work split know of a device: its attributes alone, so that the bits of a result are the
+ * same on every run. */
+struct reduce_target {
+    int64_t multiprocessors, l2_bytes;
+    struct reduce_thresholds limits;
+};
+
+struct reduce_target reduce_target(const struct device *);
+
 /* A reduction's arguments. */
 struct reduction {
     const char *op;
     bool accepts_initial; /* sum, prod, min or max */
     struct reduce_args args;
+    struct reduce_target gpu;
     size_t states; /* bytes of partial results in the scratch; the counters follow */
     int64_t counters;
     bool reduced[NPY_MAXDIMS], keepdims;
@@ -41,12 +66,14 @@ bool choose_reduce_dtypes(struct call *call, const char *op, PyObject *dtype, Py
                           struct reduce_args *args);
 
 /* Whether rows are best kept in registers: the shorter the rows, the more of them a thread has. */
-bool prefers_registers(const struct extent *extent, const struct reduce_args *args);
+bool prefers_registers(const struct reduce_target *gpu, const struct extent *extent,
+                       const struct reduce_args *args);
 
 /* The kernel and work split for kernel=None, by layout. They depend only on shape, dtype, device and `initial`, so
  * that the bits of a result are reproducible; for the shortest rows also on contiguity, but both kernels add these
  * in the same order. */
-void choose_kernel(struct call *call, const struct extent *extent, struct reduce_args *args);
+void choose_kernel(struct call *call, const struct reduce_target *gpu, const struct extent *extent,
+                   struct reduce_args *args);
 
 /* Whether a named kernel takes this reduction along `axis`, as it was given; false with an exception otherwise.
  * Rungs compute sum, prod, min and max over the last axes. */
@@ -54,7 +81,7 @@ bool check_reduce_kernel(const struct call *call, const struct reduction *reduct
 
 int64_t ceil_div(int64_t n, int64_t d);
 
-/* Whether a partial result fits into 8 bytes in the launcher: one number, without index or compensation. */
+/* Whether a partial result fits into a flagged word: one number, without index or compensation. */
 bool state_fits_word(const struct reduce_args *args);
 
 /* Whether `rows` keeps rows in registers if their layout allows it; otherwise they are short rows. */
@@ -63,28 +90,28 @@ bool rows_fit_in_registers(const struct extent *extent, const struct reduce_args
 bool needs_index_or_variance_state(enum reduce_op op);
 
 /* Whether blocks occupy (nearly) all slots of all multiprocessors. */
-bool fills_all_multiprocessors(const struct device *device, int64_t blocks);
+bool fills_all_multiprocessors(const struct reduce_target *gpu, int64_t blocks);
 
-void choose_row_split(const struct device *device, const struct extent *extent, const struct reduce_args *args,
+void choose_row_split(const struct reduce_target *gpu, const struct extent *extent, const struct reduce_args *args,
                       struct reduce_work *work);
 
-/* Columns per thread, as in the launcher: as many as its registers can hold states for. */
-int choose_columns_per_thread(const struct reduce_args *args, int element);
+/* Columns per thread of `columns`. */
+int columns_per_thread(const struct reduce_args *args);
 
 /* One thread per column, and several threads that share a column, in blocks such that each multiprocessor gets
  * one. Tiles become narrower, and more numerous, if threads would have many rows; narrow tiles waste part of each
  * sector, which is limited. If that is not enough, rows are split. */
-void choose_small_column_split(const struct device *device, const struct extent *extent,
+void choose_small_column_split(const struct reduce_target *gpu, const struct extent *extent,
                                const struct reduce_args *args, struct reduce_work *work);
 
 /* Whether each thread should have whole columns: there are enough vectors for all threads, or fewer if there is a
  * kernel for this number of rows, and rows need no folding. Many rows are better done in tiles if they are narrow
  * or unaligned. */
-bool prefers_whole_columns(const struct device *device, const struct extent *extent,
+bool prefers_whole_columns(const struct reduce_target *gpu, const struct extent *extent,
                            const struct reduce_args *args, int vector);
 
-void choose_column_split(const struct device *device, const struct extent *extent, const struct reduce_args *args,
-                         int vector, struct reduce_work *work);
+void choose_column_split(const struct reduce_target *gpu, const struct extent *extent,
+                         const struct reduce_args *args, int vector, struct reduce_work *work);
 
 /* The same for a part on the device, whose dimensions are those of the groups. */
 bool accepts_part_layout(const struct layout *device_layout, const void *context);

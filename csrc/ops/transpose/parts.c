@@ -32,14 +32,24 @@ static bool launch_element_copy(struct part *part, const struct axes *axes, int 
     return part_launch(part, &kernel_rows[ROW_convert_strided], &args);
 }
 
+/* Sets what a launcher derives from the device. Returns the thresholds. */
+static struct transpose_thresholds set_device_arguments(const struct device *device, struct transpose_args *args)
+{
+    const struct transpose_thresholds limits = transpose_thresholds(device);
+
+    args->multiprocessors = device->multiprocessors;
+    args->full_tile_elements = limits.full_tile_elements;
+    args->spare_elements = limits.spare_elements;
+    return limits;
+}
+
 static bool launch_strided_transpose(struct part *part)
 {
     struct layout out_view = part->out_view;
     int element = dtype_bytes(part->call->in[0].dtype);
     npy_intp step = element;
-    struct transpose_args args = {.x = part->buffers.operands[0],
-                                  .out = part->buffers.out,
-                                  .multiprocessors = part->device->multiprocessors};
+    struct transpose_args args = {.x = part->buffers.operands[0], .out = part->buffers.out};
+    struct transpose_thresholds limits;
     struct axes axes;
 
     if (part->buffers.out != part->out) { /* a temporary of the call */
@@ -53,11 +63,13 @@ static bool launch_strided_transpose(struct part *part)
         element = widen_elements(&axes, element, (uintptr_t)args.x, (uintptr_t)args.out);
     if (!view_as_matrices(axes, element, &args))
         return launch_element_copy(part, &axes, element);
+    limits = set_device_arguments(part->device, &args);
     if (args.x == args.out)
         return part_launch(part, &kernel_rows[ROW_transpose_in_place], &args);
-    return part_launch(
-        part, part->call->kernel.automatic ? choose_transpose_kernel(&axes, &args) : part->call->kernel.row,
-        &args);
+    return part_launch(part,
+                       part->call->kernel.automatic ? choose_transpose_kernel(&axes, &args, &limits)
+                                                    : part->call->kernel.row,
+                       &args);
 }
 
 bool run_transpose(struct part *part, void *unused)
@@ -70,8 +82,7 @@ bool run_transpose(struct part *part, void *unused)
                                   .columns = layout_size(in_view),
                                   .element_size = dtype_bytes(part->call->in[0].dtype),
                                   .tile = part->call->kernel.size,
-                                  .pad = part->call->kernel.pad,
-                                  .multiprocessors = part->device->multiprocessors};
+                                  .pad = part->call->kernel.pad};
 
     (void)unused;
     if (part->call->strided_out)
@@ -81,6 +92,7 @@ bool run_transpose(struct part *part, void *unused)
         args.columns = in_view->shape[in_view->ndim - 1];
         args.batches = layout_size(in_view) / (args.rows * args.columns);
     }
+    (void)set_device_arguments(part->device, &args);
     args.x_row_stride = args.columns;
     args.out_row_stride = args.rows;
     if (args.batches > 1) {

@@ -45,7 +45,7 @@ static PyObject *transpose(const struct module_state *state, const struct transp
         return call_fail(&call);
 
     if (call.out.size) {
-        if (!choose_layout(&call, axes))
+        if (!load_tuned_thresholds(call.device, call.stream) || !choose_layout(&call, axes))
             return call_fail(&call);
         partition_transpose(&call);
     }

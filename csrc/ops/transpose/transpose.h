@@ -7,6 +7,7 @@
 #include "array/array.h"
 #include "call/call.h"
 #include "kernels.h"
+#include "ops/thresholds.h"
 #include "python/layout.h"
 
 /* The dimensions of out, merged as far as possible, with their strides in x and in out. */
@@ -38,9 +39,34 @@ bool run_transpose(struct part *part, void *unused);
  * give longer segments where the host array has gaps. */
 void partition_transpose(struct call *call);
 
-/* The kernel for matrices with kernel=None. Its thresholds are where the kernels' times crossed on an H200, over
- * two thousand random problems. Up to some size the latency of memory dominates, and the least preparation wins.
- */
-const struct kernel_row *choose_transpose_kernel(const struct axes *axes, const struct transpose_args *args);
+/* The thresholds of the policy, by name, in the order of thresholds.def. */
+struct transpose_thresholds {
+#define CHOICE(name, ...) int64_t name;
+#define SPLIT             CHOICE
+#include "thresholds.def"
+#undef CHOICE
+#undef SPLIT
+};
+
+extern const struct threshold_table transpose_threshold_table;
+
+/* Those of a device: tuned ones, or the table's. */
+struct transpose_thresholds transpose_thresholds(const struct device *);
+
+/* The kernel for matrices with kernel=None. No choice changes the bits of the result. */
+const struct kernel_row *choose_transpose_kernel(const struct axes *axes, const struct transpose_args *args,
+                                                 const struct transpose_thresholds *limits);
+
+/* ---- thresholds that `python -m smemkit tune` has found on this machine's GPU ---- */
+
+/* Replaces a device's thresholds, in the order of the table; NULL: the table's own again. */
+void set_tuned_thresholds(const struct device *, const int64_t *values);
+
+/* Copies a device's tuned thresholds; false if it has none. */
+bool get_tuned_thresholds(const struct device *, int64_t *values);
+
+/* Loads them from the user's cache, once per device and process, but not while the stream is captured. False with
+ * an exception; a cache file that cannot be used is none. */
+bool load_tuned_thresholds(struct device *, device_stream);
 
 #endif

@@ -20,23 +20,16 @@
 #include "../../common/reduce_finish.cuh"
 #include "../../common/reduce_running.cuh"
 #include "../../common/vector.cuh"
+#include "../traits.h"
 #include "kernels.h"
 
-constexpr int BYTES_IN_FLIGHT = 64;      // per thread; half of that where each vector takes two loads
 constexpr int WHOLE_COLUMNS_BLOCK = 128; // threads per block for whole columns
 constexpr int LONG_COLUMN_ROWS = 512;    // rows; longer columns take half as many threads per block, for balance
 template <class State, class In>
 constexpr bool doubles_loads_in_flight = sizeof(In) == 4 && sizeof(State) <= 8; // the registers suffice
 
-// A thread's vector: as many columns as its registers can hold states for, at least a word and at most 16 bytes.
-template <class State>
-constexpr int columns_per_thread = sizeof(State) > 16  ? 2
-                                   : sizeof(State) > 8 ? 4
-                                                       : 16;
 template <class State, class In>
-constexpr int vector_bytes = columns_per_thread<State> * sizeof(In) > 16  ? 16
-                             : columns_per_thread<State> * sizeof(In) < 4 ? 4
-                                                                          : columns_per_thread<State> * sizeof(In);
+constexpr int vector_bytes = reduce_column_vector_bytes(sizeof(State), sizeof(In)); // of a thread
 
 // resident blocks per multiprocessor, as many as their states' registers allow
 template <class State, class In>
@@ -44,12 +37,13 @@ constexpr int state_bytes_per_thread = vector_bytes<State, In> / sizeof(In) * si
 template <class State, class In>
 constexpr int min_blocks_per_sm = sizeof(State) > 16 || state_bytes_per_thread<State, In> > 64 ? 2
                                   : state_bytes_per_thread<State, In> > 32                     ? 3
-                                                                                               : 4;
+                                                                           : (int)REDUCE_RESIDENT_BLOCKS;
 
 // the same, for whole columns
 template <class State, class In>
 constexpr int whole_columns_min_blocks_per_sm =
-    (sizeof(State) > 16 || state_bytes_per_thread<State, In> > 64 ? 3 : 4) * REDUCE_BLOCK / WHOLE_COLUMNS_BLOCK;
+    (sizeof(State) > 16 || state_bytes_per_thread<State, In> > 64 ? 3 : (int)REDUCE_RESIDENT_BLOCKS) * REDUCE_BLOCK
+    / WHOLE_COLUMNS_BLOCK;
 
 // States in shared memory, padded by one after as many as span the banks, so that states V apart have fewer bank
 // conflicts.
@@ -190,7 +184,7 @@ static __device__ void read_thread_tile(RunningColumn<Operation, In> *running, c
 #pragma unroll
     for (int c = 0; c < V; c++)
         row_in_fold[c] = work.fold > 1 ? (int)(tile.column + c) / (int)args.inner : 0;
-    accumulate_unaligned_columns<BYTES, BYTES_IN_FLIGHT>(
+    accumulate_unaligned_columns<BYTES, REDUCE_BYTES_IN_FLIGHT>(
         running, (const unsigned char *)x + first * pitch, tile.count, count, work.height * pitch,
         x_byte_range(args, sizeof(In)), args.first + first * work.fold, work.height * work.fold, row_in_fold);
     if (rows * work.fold < args.count && blockIdx.y == gridDim.y - 1 &&
@@ -330,11 +324,11 @@ __global__ void __launch_bounds__(WHOLE_COLUMNS_BLOCK,
 
         if constexpr (ALIGNED) {
             constexpr int ROWS =
-                (doubles_loads_in_flight<State, In> ? 2 : 1) * BYTES_IN_FLIGHT / (BYTES > 4 ? BYTES : 8);
+                (doubles_loads_in_flight<State, In> ? 2 : 1) * REDUCE_BYTES_IN_FLIGHT / (BYTES > 4 ? BYTES : 8);
             accumulate_whole_columns<BYTES, ROWS>(running, x, rows, pitch, args.first);
         } else {
             const int row_in_fold[V] = {};
-            accumulate_unaligned_columns<BYTES, BYTES_IN_FLIGHT>(
+            accumulate_unaligned_columns<BYTES, REDUCE_BYTES_IN_FLIGHT>(
                 running, x, count, rows, pitch, x_byte_range(args, sizeof(In)), args.first, 1, row_in_fold);
         }
         if (ALIGNED && can_store_result_vectors(args)) {
@@ -408,7 +402,7 @@ cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
         using In = decltype(zero);
         constexpr int V = vector_bytes<typename Operation::State, In> / sizeof(In);
 
-        if (work.vector != V) // csrc/reduce.c must agree with this launcher
+        if (work.vector != V) // state_bytes() in csrc/ops/reduce/work_split.c must agree with State
             return cudaErrorInvalidValue;
         if (work.lanes == REDUCE_BLOCK) {
             const int threads = args->count < LONG_COLUMN_ROWS ? WHOLE_COLUMNS_BLOCK : WHOLE_COLUMNS_BLOCK / 2;

@@ -22,10 +22,10 @@
 #include "../../common/reduce_finish.cuh"
 #include "../../common/reduce_running.cuh"
 #include "../../common/vector.cuh"
+#include "../traits.h"
 #include "kernels.h"
 
-constexpr int IN_FLIGHT = 4, SUMS_IN_FLIGHT = 5, MAX_IN_FLIGHT = 8; // vectors per thread
-constexpr int IN_FLIGHT_UNALIGNED = 2;                              // each takes two loads
+constexpr int IN_FLIGHT_UNALIGNED = 2; // vectors per thread, each of which takes two loads
 
 // resident blocks per multiprocessor, as many as their states' registers allow
 template <class Operation>
@@ -115,7 +115,7 @@ static __device__ typename Operation::State read_row(const In *x, int64_t n, int
         rest = x[last]; // in flight together with the vectors
     if ((uintptr_t)bytes % 16 != 0)
         accumulate_vectors<false, IN_FLIGHT_UNALIGNED>(running, bytes, vectors, j, t, group, l2_share);
-    else if constexpr (COUNT == MAX_IN_FLIGHT)
+    else if constexpr (COUNT == REDUCE_MAX_IN_FLIGHT)
         read_vectors_pipelined<COUNT>(running, bytes, vectors, j, t, group, l2_share);
     else
         accumulate_vectors<true, COUNT>(running, bytes, vectors, j, t, group, l2_share);
@@ -174,7 +174,7 @@ struct Swizzled {
 template <bool ALIGNED, class In>
 static __device__ void load_packed_rows(Swizzled shared, const unsigned char *x, int bytes, ByteRange array)
 {
-    constexpr int COUNT = ALIGNED ? IN_FLIGHT : IN_FLIGHT_UNALIGNED;
+    constexpr int COUNT = ALIGNED ? REDUCE_IN_FLIGHT : IN_FLIGHT_UNALIGNED;
     const int vectors = (bytes + 15) / 16;
 
     for (int i = threadIdx.x; i < vectors; i += REDUCE_BLOCK * COUNT) {
@@ -357,7 +357,8 @@ cudaError_t launch_reduce_rows(const reduce_args *args, cudaStream_t stream)
 #ifdef __CUDA_ARCH_LIST__
         if (work.flagged_partials &&
             work.words_per_state <
-                FlaggedState<typename Operation::State>::COUNT) // csrc/reduce.c must agree with this launcher
+                FlaggedState<typename Operation::State>::COUNT) // state_bytes() in csrc/ops/reduce/work_split.c
+                                                                // must agree
             return cudaErrorInvalidValue;
 #endif
         if constexpr (result_may_have_x_dtype<Operation, In>)
@@ -374,12 +375,14 @@ cudaError_t launch_reduce_rows(const reduce_args *args, cudaStream_t stream)
         if (work.short_rows_per_block)
             return launch<reduce_short_rows<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
         if constexpr (std::is_same_v<Operation, Sum<double>>)
-            if (work.loads_in_flight == SUMS_IN_FLIGHT)
-                return launch<reduce_rows<Operation, In, SUMS_IN_FLIGHT>>(grid, REDUCE_BLOCK, 0, stream, *args);
+            if (work.loads_in_flight == REDUCE_SUMS_IN_FLIGHT)
+                return launch<reduce_rows<Operation, In, REDUCE_SUMS_IN_FLIGHT>>(grid, REDUCE_BLOCK, 0, stream,
+                                                                                 *args);
         if constexpr (std::is_same_v<In, float> &&
                       (std::is_same_v<Operation, Sum<double>> || is_extremum<Operation>::value))
-            if (work.loads_in_flight == MAX_IN_FLIGHT)
-                return launch<reduce_rows<Operation, In, MAX_IN_FLIGHT>>(grid, REDUCE_BLOCK, 0, stream, *args);
-        return launch<reduce_rows<Operation, In, IN_FLIGHT>>(grid, REDUCE_BLOCK, 0, stream, *args);
+            if (work.loads_in_flight == REDUCE_MAX_IN_FLIGHT)
+                return launch<reduce_rows<Operation, In, REDUCE_MAX_IN_FLIGHT>>(grid, REDUCE_BLOCK, 0, stream,
+                                                                                *args);
+        return launch<reduce_rows<Operation, In, REDUCE_IN_FLIGHT>>(grid, REDUCE_BLOCK, 0, stream, *args);
     });
 }

@@ -17,14 +17,17 @@
 #include "../../common/reduce_block.cuh"
 #include "../../common/reduce_finish.cuh"
 #include "../../common/reduce_running.cuh"
+#include "../traits.h"
 #include "kernels.h"
 
-constexpr int BYTES_IN_FLIGHT = 64, ROWS_IN_FLIGHT = 16; // per thread
-constexpr int64_t MAX_TILES_PER_BLOCK = 64;              // along a block's z
+constexpr int64_t MAX_TILES_PER_BLOCK = 64; // along a block's z
 
 // resident blocks per multiprocessor, as many as their states' registers allow
 template <class State>
-constexpr int min_blocks_per_sm = sizeof(State) > 16 ? 3 : 4;
+constexpr int min_blocks_per_sm = sizeof(State) > 16 ? 3 : (int)REDUCE_RESIDENT_BLOCKS;
+
+template <class In>
+constexpr int rows_in_flight = reduce_rows_in_flight(sizeof(In)); // per thread
 
 // Adds a column's elements of `rows` rows, `pitch` elements apart from x on. They are elements j, j + step, ... of
 // the column.
@@ -32,7 +35,7 @@ template <class Operation, class In>
 static __device__ void accumulate_column(RunningColumn<Operation, In> &running, const In *x, int rows,
                                          int64_t pitch, int64_t j, int step)
 {
-    constexpr int ROWS = sizeof(In) > 4 ? BYTES_IN_FLIGHT / (int)sizeof(In) : ROWS_IN_FLIGHT;
+    constexpr int ROWS = rows_in_flight<In>;
 
     for (int row = 0; row < rows; row += ROWS, x += ROWS * pitch, j += ROWS * step) {
         In loaded[ROWS];

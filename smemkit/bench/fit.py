@@ -1,0 +1,395 @@
+"""Fits the thresholds of a policy to measured times: ``smemkit bench planner --fit``.
+
+The data are rows of the suite `planner`: random problems, with the time of every kernel that takes them. The
+policy in C chooses for each problem, in a dry run with the thresholds that are tried, so there is no second copy
+of it here. The search is a coordinate descent over the thresholds that decide nothing but the choice of a kernel.
+It sees three of four problems; the others grade the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from smemkit import _core, ops
+from smemkit.bench import planner
+from smemkit.devices import Device
+
+OPS = ("transpose", "reduce")
+WITHIN = 1.15  # of the fastest kernel's time: what a good choice may take
+UNKNOWN = 20.0  # times the fastest kernel's time: what counts for a choice that was not measured
+HELD_OUT = 4  # one of so many problems is left out of the fit
+FACTORS = (
+    0.01,
+    0.06,
+    0.25,
+    0.5,
+    0.71,
+    0.84,
+    0.92,
+    1.09,
+    1.19,
+    1.41,
+    2.0,
+    4.0,
+    16.0,
+    100.0,
+)  # of a threshold: what is tried
+PASSES = 8  # over all thresholds, at most
+SEED = 1  # of the problems that are measured; the graded ones have another
+GAIN = 0.05  # of the sum of logarithms, 5 % of one problem's time: a smaller one is noise
+
+
+class Attributes(NamedTuple):
+    """What a policy knows of a device."""
+
+    capability: int  # 90 for sm_90
+    multiprocessors: int
+    l2_bytes: int
+
+
+H200 = Attributes(90, 132, 60 << 20)
+
+
+class Threshold(NamedTuple):
+    """A row of a policy's table, with its value on a device."""
+
+    name: str
+    value: int
+    unit: str
+    per_gpu: bool  # it grows with the number of multiprocessors
+    choice: bool  # it decides nothing but the choice of a kernel
+    why: str
+
+
+class Grade(NamedTuple):
+    """How the choices compare with the fastest kernels."""
+
+    problems: int
+    good: int  # choices within WITHIN of the fastest kernel
+    worst: float  # the largest ratio of a choice's time and the fastest kernel's
+    cost: float  # the mean logarithm of these ratios
+
+    def __str__(self) -> str:
+        share = self.good / self.problems if self.problems else 1.0
+        return (
+            f"{self.good} of {self.problems} ({share:.1%}) within {WITHIN - 1:.0%} of the fastest kernel, "
+            f"worst {self.worst:.2f} times, mean {math.exp(self.cost):.3f} times"
+        )
+
+
+def thresholds(op: str, attributes: Attributes = H200) -> list[Threshold]:
+    """The thresholds of an op's policy on a device, as they are built in."""
+    rows = _core.thresholds(op, attributes.capability, attributes.multiprocessors)
+    return [Threshold(*row) for row in rows]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A problem and the times of the kernels that take it.
+
+    Attributes
+    ----------
+    op : str
+        "transpose" or "reduce", whose policy chooses.
+    case : str
+        The problem in words; it decides whether the problem is held out.
+    function, arguments
+        The call, without its first operand.
+    shape, dtype
+        Of that operand.
+    times : dict
+        Kernel → microseconds.
+    """
+
+    op: str
+    case: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    times: dict[str, float] = field(hash=False)
+
+    @cached_property
+    def held_out(self) -> bool:
+        """Whether it grades the fit, and is not seen by it: one of HELD_OUT, the same ones on every run."""
+        return hashlib.sha256(f"{self.op} {self.case}".encode()).digest()[0] % HELD_OUT == 0
+
+    def choice(self, attributes: Attributes, values: Sequence[int] | None = None) -> str | None:
+        """The kernel that the policy takes; None if the call takes several launches."""
+        call = (_operand(self.shape, self.dtype), *self.arguments)
+        launches = _core.dry_run_as(*attributes, self.op, values, self.function, call, {"device": "cpu"})
+        return launches[0][1] if len(launches) == 1 and launches[0][0] == self.op else None
+
+    def ratio(self, kernel: str | None) -> float:
+        """The kernel's time by that of the fastest one."""
+        best = min(self.times.values())
+        return self.times[kernel] / best if kernel in self.times else UNKNOWN
+
+
+_memory = np.empty(0, np.uint8)  # of all operands, whose elements no dry run reads
+
+
+def _operand(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    global _memory
+    nbytes = math.prod(shape) * dtype.itemsize
+    if _memory.size < nbytes + 256:
+        _memory = np.empty(nbytes + 256, np.uint8)
+    start = -_memory.ctypes.data % 256
+    return _memory[start : start + nbytes].view(dtype).reshape(shape)
+
+
+def read_rows(rows: Iterable[Mapping[str, Any]], attributes: Attributes = H200) -> list[Measured]:
+    """The measured problems in rows of the suite `planner`, as a reference file or ``bench --json`` has them.
+
+    The suite measures what is far behind once and no more; the policy's own time is the better one for its choice.
+
+    Raises
+    ------
+    ValueError
+        A row is not one of the suite, or a time is no positive number; the message says which.
+    """
+    problems = []
+    for index, row in enumerate(rows):
+        if row.get("suite") == "planner":
+            problem = _read_row(index, row)
+            choice = problem.choice(attributes)
+            if choice:
+                times = problem.times
+                times[choice] = min(float(row["us"]), times.get(choice, math.inf))
+            if len(problem.times) > 1:
+                problems.append(problem)
+    if not problems:
+        raise ValueError("data: expected rows of the suite 'planner' with the times of several kernels, got none")
+    return problems
+
+
+def _read_row(index: int, row: Mapping[str, Any]) -> Measured:
+    try:
+        op, shape, times = row["op"], tuple(map(int, row["shape"])), dict(row["peers"])
+        times = {name: float(time) for name, time in times.items()}
+        bad = [time for time in (float(row["us"]), *times.values()) if not 0 < time < math.inf]
+        dtype, case = np.dtype(row["dtype"]), str(row["case"])
+        axes, axis = row.get("axes"), row.get("axis")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"data: row {index} is not one of the suite 'planner': {error!r}") from error
+    if bad or min(shape, default=0) < 1:
+        raise ValueError(f"data: row {index}, {case}: expected positive times and lengths, got {bad or shape}")
+    if op == "transpose":
+        return Measured(op, case, ops.transpose, (axes,), shape, dtype, times)
+    reduction = "sum" if op == "reduce" else op
+    return Measured("reduce", f"{op} {case}", ops.reduce, (reduction, axis), shape, dtype, times)
+
+
+def grade(problems: Sequence[Measured], attributes: Attributes, values: Sequence[int] | None = None) -> Grade:
+    """The policy's choices on these problems; `values`: its thresholds, None for those that are built in."""
+    ratios = [problem.ratio(problem.choice(attributes, values)) for problem in problems]
+    cost = sum(map(math.log, ratios)) / len(ratios) if ratios else 0.0
+    return Grade(len(ratios), sum(ratio <= WITHIN for ratio in ratios), max(ratios, default=1.0), cost)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The thresholds of an op before and after, and the grade of both on the problems that were held out."""
+
+    op: str
+    before: list[Threshold]
+    values: list[int]
+    graded_before: Grade
+    graded_after: Grade
+    seen: int
+
+    @property
+    def changed(self) -> dict[str, tuple[int, int]]:
+        """Name → value before and after."""
+        pairs = zip(self.before, self.values, strict=True)
+        return {row.name: (row.value, value) for row, value in pairs if row.value != value}
+
+    @property
+    def is_better(self) -> bool:
+        """Whether there is a change, and the problems that were held out do not speak against it."""
+        return bool(self.changed) and self.graded_after.cost <= self.graded_before.cost
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.op}: {self.seen} problems in the fit; on the others",
+            f"  before: {self.graded_before}",
+            f"  after:  {self.graded_after}",
+        ]
+        units = {row.name: row.unit for row in self.before}
+        lines += [f"  {name}: {old} → {new} {units[name]}" for name, (old, new) in self.changed.items()]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return {
+            "op": self.op,
+            "seen": self.seen,
+            "before": self.graded_before._asdict(),
+            "after": self.graded_after._asdict(),
+            "thresholds": dict(zip((row.name for row in self.before), self.values, strict=True)),
+        }
+
+
+def fit(op: str, problems: Sequence[Measured], attributes: Attributes = H200) -> Fit:
+    """The thresholds of an op's policy with which its choices are fastest, on average of logarithms, on the
+    problems that are not held out."""
+    own = [problem for problem in problems if problem.op == op]
+    seen, held_out = [p for p in own if not p.held_out], [p for p in own if p.held_out]
+    before = thresholds(op, attributes)
+    values = [row.value for row in before]
+    cost = grade(seen, attributes, values).cost
+    gain = GAIN / max(1, len(seen))
+    for _ in range(PASSES if seen else 0):
+        improved = False
+        for index, row in enumerate(before):
+            if not row.choice:
+                continue
+            start = values[index]
+            for value in dict.fromkeys(max(1, round(start * factor)) for factor in FACTORS):
+                tried = [*values[:index], value, *values[index + 1 :]]
+                if (found := grade(seen, attributes, tried).cost) < cost - gain:
+                    values, cost, improved = tried, found, True
+        if not improved:
+            break
+    return Fit(op, before, values, grade(held_out, attributes), grade(held_out, attributes, values), len(seen))
+
+
+# ---- writing the table ------------------------------------------------------------------------------------------
+
+
+def fitted_gpus(csrc: Path) -> dict[int, tuple[str, int]]:
+    """Of fitted_gpus.def: capability → column and multiprocessors."""
+    text = (csrc / "ops" / "fitted_gpus.def").read_text(encoding="utf-8")
+    rows = re.findall(r"^FITTED_GPU\((\w+), (\d+), (\d+), ", text, re.MULTILINE)
+    return {int(capability): (column, int(count)) for column, capability, count in rows}
+
+
+def write(result: Fit, csrc: Path, attributes: Attributes) -> Path:
+    """Writes the changed values into the op's thresholds.def, in the column of the device's capability.
+
+    Raises
+    ------
+    ValueError
+        The capability has no column, or a threshold no row.
+    """
+    path = csrc / "ops" / result.op / "thresholds.def"
+    columns = fitted_gpus(csrc)
+    if attributes.capability not in columns:
+        raise ValueError(
+            f"{csrc / 'ops/fitted_gpus.def'}: expected a row for capability {attributes.capability}, got "
+            f"{', '.join(map(str, columns))}: add it, and its macro in thresholds.h"
+        )
+    column, multiprocessors = columns[attributes.capability]
+    text = path.read_text(encoding="utf-8")
+    per_gpu = {row.name for row in result.before if row.per_gpu}
+    for name, (_, value) in result.changed.items():
+        if name in per_gpu:
+            value = round(value * multiprocessors / attributes.multiprocessors)
+        row = re.compile(rf'^((?:CHOICE|SPLIT)\({name}, \w+, "[^"]*", )([^"]*?)(,\s*")', re.MULTILINE)
+        if not (found := row.search(text)):
+            raise ValueError(f"{path}: expected a row for {name}, got none")
+        new = re.sub(rf"\s*{column}\((?:[^()]|\([^()]*\))*\)", "", found[2])
+        text = text[: found.start(2)] + f"{new} {column}({value})".strip() + text[found.end(2) :]
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def load(path: Path) -> tuple[list[dict[str, Any]], Attributes]:
+    """The rows of a file that ``bench --json`` or ``--fit`` has written, and the attributes of its device.
+
+    Raises
+    ------
+    ValueError
+        It is no such file, or the device is unknown.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        rows, environment = content["rows"], content["environment"]
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise TypeError("rows: expected a list of objects")
+        if "attributes" in environment:
+            return rows, Attributes(*map(int, environment["attributes"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path}: expected a file that `smemkit bench planner --json` wrote: {error!r}"
+        ) from error
+    if environment.get("gpu") != "NVIDIA H200":
+        raise ValueError(f"{path}: expected environment.attributes, or those of an NVIDIA H200; got neither")
+    return rows, H200
+
+
+# ---- the command line -------------------------------------------------------------------------------------------
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The options of ``smemkit bench planner --fit``."""
+    group = parser.add_argument_group("bench planner --fit: the thresholds of the policies")
+    group.add_argument(
+        "--fit",
+        action="store_true",
+        help="measure random problems, fit the thresholds to three of four, and grade them on the others",
+    )
+    group.add_argument("--problems", metavar="N", type=int, default=400, help="how many (default 400)")
+    group.add_argument("--data", metavar="FILE", type=Path, help="measure nothing: fit to the rows of a JSON file")
+    group.add_argument(
+        "--source",
+        metavar="FOLDER",
+        type=Path,
+        help="smemkit's source, in which the tables are written",
+    )
+
+
+def attributes_of(device: Device) -> Attributes:
+    """What the policies know of a GPU."""
+    major, minor = device.capability
+    return Attributes(10 * major + minor, device.multiprocessors, device.l2_bytes)
+
+
+def main(arguments: Namespace) -> int:
+    """Runs ``smemkit bench planner --fit``."""
+    csrc = arguments.source and arguments.source / "csrc"
+    if csrc and not (csrc / "ops" / "fitted_gpus.def").is_file():
+        raise ValueError(f"--source: expected smemkit's source folder, got {arguments.source}")
+    if arguments.data:
+        rows, attributes = load(arguments.data)
+    else:
+        rows, attributes = _measure(arguments)
+    problems = read_rows(rows, attributes)
+    for op in OPS:
+        result = fit(op, problems, attributes)
+        print(result)
+        if csrc and result.is_better:
+            print(f"  wrote {write(result, csrc, attributes)}")
+    return 0
+
+
+def _measure(arguments: Namespace) -> tuple[list[dict[str, Any]], Attributes]:
+    """The rows of random problems, others than the graded ones, measured and written to a file."""
+    device = Device(arguments.device)
+    if not device.is_cuda:
+        why = _core.cuda_unavailable() or f"this run is on {device.name}"
+        raise _core.NoDeviceError(f"bench --fit: it needs a CUDA device, or --data: {why}")
+    if arguments.problems < HELD_OUT:
+        raise ValueError(f"--problems: expected at least {HELD_OUT}, got {arguments.problems}")
+    attributes, rows = attributes_of(device), []
+    problems = list(planner.random_problems(arguments.problems, planner.MOST, SEED))
+    for row in track(problems, "problems", console=Console(stderr=True), transient=True):
+        rows.append(asdict(planner.grade(row, device)))
+    path = arguments.json or Path(f"fit-{device.description.lower().replace(' ', '-')}.json")
+    content = {"environment": {"gpu": device.description, "attributes": attributes}, "rows": rows}
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    print(f"wrote {path}")
+    return rows, attributes
