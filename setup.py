@@ -1,8 +1,9 @@
 """Builds smemkit._core: one extension module out of C (csrc/) and the kernels that kernels/kernels.def lists.
 
-Each kernel is compiled for up to two machines. For the CPU executor smemkit/dialect.py rewrites its text for the
-C++ compiler, which finds csrc/executor/include/cuda_runtime.h. For GPUs nvcc compiles the file itself. The
-environment decides:
+Each kernel is compiled for up to two machines. For the CPU executor smemkit/cuda_source/ rewrites its text for
+the C++ compiler, which finds csrc/executor/include/cuda_runtime.h. For GPUs nvcc compiles the file itself.
+
+The environment decides:
 
     SMEMKIT_CUDA=auto|1|0   build CUDA: if an NVIDIA driver is present (default), always, never
     SMEMKIT_ARCHS="80;90a"  or `all`; default: the GPUs present, else 90a; a PTX of the oldest is always added
@@ -10,6 +11,7 @@ environment decides:
 """
 
 import ctypes
+import importlib
 import importlib.util
 import os
 import platform
@@ -243,12 +245,11 @@ def check_prerequisites() -> list[str]:
     return [f"-I{folder}", f"-I{numpy.get_include()}"]
 
 
-def load_dialect():
-    """smemkit.dialect, without importing the package that is being built."""
-    spec = importlib.util.spec_from_file_location("dialect", ROOT / "smemkit/dialect.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def load_cuda_source():
+    """The modules dialect and flags of smemkit.cuda_source, without importing smemkit, which is being built."""
+    spec = importlib.util.spec_from_file_location("smemkit_cuda_source", ROOT / "smemkit/cuda_source/__init__.py")
+    sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    return [importlib.import_module(f"{spec.name}.{name}") for name in ("dialect", "flags")]
 
 
 def is_older(target: Path, read: Path) -> bool:
@@ -358,10 +359,10 @@ class Build(build_ext):
 
     def dialect_jobs(self, folder, table, options, more, *, checked=False):
         """The table's kernels, rewritten to the dialect, and their launchers as the table with this name."""
-        dialect = load_dialect()
+        dialect, flags = load_cuda_source()
         compiler = words("CXX", "c++")
-        flags = dialect.compile_flags(partial(accepts, compiler), checked=checked, extra_flags=more)
-        command = [*compiler, *options, *flags, *OUR_KERNELS, "-fPIC", "-fvisibility=hidden"]
+        semantics = flags.compile_flags(partial(accepts, compiler), checked=checked, extra_flags=more)
+        command = [*compiler, *options, *semantics, *OUR_KERNELS, "-fPIC", "-fvisibility=hidden"]
         rewritten = self.temp / folder
         command += [f"-I{rewritten}", "-Icsrc/executor/include", "-Icsrc", "-Ikernels"]
 

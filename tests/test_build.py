@@ -4,7 +4,6 @@ The decisions are plain functions, tested with invented drivers and toolkits. Th
 real, in a copy of the tree, with the interpreter that runs the tests.
 """
 
-import importlib.util
 import os
 import re
 import shutil
@@ -14,20 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
+from setup_file import ROOT, build
 from setuptools import Distribution
 
-ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "kernels"
 
-
-def load_setup():
-    spec = importlib.util.spec_from_file_location("smemkit_setup", ROOT / "setup.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-build = load_setup()
 
 TOOLKIT_13 = build.Toolkit(Path("/13/bin/nvcc"), (13, 0), ["75", "80", "86", "87", "89", "90a", "100", "120"])
 TOOLKIT_12 = build.Toolkit(Path("/12/bin/nvcc"), (12, 4), ["75", "80", "86", "87", "89", "90a"])
@@ -192,7 +182,7 @@ def test_rewritten_headers_are_updated_only_if_changed(tmp_path, monkeypatch):
             return []
 
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(build, "load_dialect", Dialect)
+    monkeypatch.setattr(build, "load_cuda_source", lambda: (Dialect(), Dialect()))
     job = build.Build(Distribution())
     job.temp, job.rows = tmp_path, []
     list(job.dialect_jobs("cpu", "table", [], []))
@@ -238,7 +228,7 @@ def test_other_undefined_behaviour_is_reported_by_a_sanitizer(newer):
     def accepts(flag):
         return flag == "-fsanitize-trap=return" and newer
 
-    flags = build.load_dialect().compile_flags
+    flags = build.load_cuda_source()[1].compile_flags
     every = "-fsanitize-undefined-trap-on-error"
     assert (every in flags(accepts)) != newer
     assert every not in flags(accepts, extra_flags=["-fsanitize=address,undefined", "-O1"])
