@@ -85,6 +85,11 @@ def load_ipython_extension(shell):
     register_magic(shell)
 
 
+def __dir__() -> list[str]:
+    """The public names, without the modules that importing has added."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__") and name.endswith("__"))})
+
+
 __all__ = [
     "Access",
     "Array",
