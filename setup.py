@@ -3,7 +3,8 @@
 Each kernel is compiled for up to two machines. For the CPU executor smemkit/cuda_source/ rewrites its text for
 the C++ compiler, which finds csrc/executor/include/cuda_runtime.h. For GPUs nvcc compiles the file itself.
 
-The environment decides:
+This file is also the build backend that pyproject.toml names: setuptools' own, with one hook that adds the wheels
+of a CUDA compiler to the requirements. The environment decides:
 
     SMEMKIT_CUDA=auto|1|0   build CUDA: if an NVIDIA driver is present (default), always, never
     SMEMKIT_ARCHS="80;90a"  or `all`; default: the GPUs present, else 90a; a PTX of the oldest is always added
@@ -26,7 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from setuptools import Extension, find_packages, setup
+from setuptools import Extension, build_meta, find_packages, setup
+from setuptools.build_meta import *  # noqa: F403  the backend's other hooks
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
@@ -181,6 +183,16 @@ def wheels_to_fetch(wanted: str, driver: Driver | None, toolkits) -> list[str]:
             raise
         return COMPILER_WHEELS
     return []
+
+
+def get_requires_for_build_wheel(config_settings=None) -> list[str]:
+    """The build backend's hook: what pip installs before it builds."""
+    wanted = os.environ.get("SMEMKIT_CUDA", "auto")
+    fetch = wheels_to_fetch(wanted, find_driver(), map(ask_nvcc, nvcc_candidates()))
+    return [*build_meta.get_requires_for_build_wheel(config_settings), *fetch]
+
+
+get_requires_for_build_editable = get_requires_for_build_wheel
 
 
 def choose_archs(wanted: str, driver: Driver | None, toolkit: Toolkit) -> list[str]:
@@ -432,10 +444,6 @@ def main():
     patterns += ["smemkit/**/*.py*", "tests/**/*.*"]
     found = [file.relative_to(ROOT) for pattern in patterns for file in ROOT.glob(pattern)]
     files = sorted({str(file) for file in found if (ROOT / file).is_file() and "__pycache__" not in file.parts})
-    fetch = []
-    if "egg_info" in sys.argv:  # pip asks for build requirements; the build itself reports a missing compiler
-        wanted = os.environ.get("SMEMKIT_CUDA", "auto")
-        fetch = wheels_to_fetch(wanted, find_driver(), map(ask_nvcc, nvcc_candidates()))
     setup(
         packages=[*find_packages(include=["smemkit*"]), *DATA_FOLDERS],
         package_dir=DATA_FOLDERS,
@@ -447,7 +455,6 @@ def main():
         include_package_data=False,
         ext_modules=[Extension("smemkit._core", ["csrc/module/module.c"], depends=files)],
         cmdclass={"build_ext": Build},
-        setup_requires=fetch,
     )
 
 

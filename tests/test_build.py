@@ -135,6 +135,22 @@ def test_compiler_wheels_are_fetched_only_if_useful():
         build.wheels_to_fetch("auto", DRIVER_12, [])
 
 
+@pytest.mark.parametrize("hook", ["get_requires_for_build_wheel", "get_requires_for_build_editable"])
+def test_the_build_backend_asks_for_the_compiler_wheels(monkeypatch, hook):
+    monkeypatch.setattr(build.build_meta, "get_requires_for_build_wheel", lambda config_settings: ["setuptools"])
+    monkeypatch.setattr(build, "find_driver", lambda: None)
+    monkeypatch.setattr(build, "nvcc_candidates", lambda: [])
+    for wanted, fetched in {"1": build.COMPILER_WHEELS, "0": [], "auto": []}.items():
+        monkeypatch.setenv("SMEMKIT_CUDA", wanted)
+        assert getattr(build, hook)() == ["setuptools", *fetched]
+
+
+def test_the_build_backend_has_the_hooks_of_setuptools():
+    text = (ROOT / "pyproject.toml").read_text()
+    assert 'build-backend = "setup"' in text and 'backend-path = ["."]' in text
+    assert all(hasattr(build, name) for name in build.build_meta.__all__)
+
+
 def fake_nvcc(folder: Path) -> Path:
     folder.mkdir(parents=True)
     nvcc = folder / "nvcc"
