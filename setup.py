@@ -1,8 +1,10 @@
 """Builds smemkit._core: one extension module out of C (csrc/) and the kernels that kernels/kernels.def lists.
 
-Each kernel is compiled for up to two machines. For the CPU executor smemkit/dialect.py rewrites its text for the
-C++ compiler, which finds csrc/executor/include/cuda_runtime.h. For GPUs nvcc compiles the file itself. The
-environment decides:
+Each kernel is compiled for up to two machines. For the CPU executor smemkit/cuda_source/ rewrites its text for
+the C++ compiler, which finds csrc/executor/include/cuda_runtime.h. For GPUs nvcc compiles the file itself.
+
+This file is also the build backend that pyproject.toml names: setuptools' own, with one hook that adds the wheels
+of a CUDA compiler to the requirements. The environment decides:
 
     SMEMKIT_CUDA=auto|1|0   build CUDA: if an NVIDIA driver is present (default), always, never
     SMEMKIT_ARCHS="80;90a"  or `all`; default: the GPUs present, else 90a; a PTX of the oldest is always added
@@ -10,6 +12,7 @@ environment decides:
 """
 
 import ctypes
+import importlib
 import importlib.util
 import os
 import platform
@@ -24,7 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from setuptools import Extension, find_packages, setup
+from setuptools import Extension, build_meta, find_packages, setup
+from setuptools.build_meta import *  # noqa: F403  the backend's other hooks
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
@@ -181,6 +185,16 @@ def wheels_to_fetch(wanted: str, driver: Driver | None, toolkits) -> list[str]:
     return []
 
 
+def get_requires_for_build_wheel(config_settings=None) -> list[str]:
+    """The build backend's hook: what pip installs before it builds."""
+    wanted = os.environ.get("SMEMKIT_CUDA", "auto")
+    fetch = wheels_to_fetch(wanted, find_driver(), map(ask_nvcc, nvcc_candidates()))
+    return [*build_meta.get_requires_for_build_wheel(config_settings), *fetch]
+
+
+get_requires_for_build_editable = get_requires_for_build_wheel
+
+
 def choose_archs(wanted: str, driver: Driver | None, toolkit: Toolkit) -> list[str]:
     """The GPUs to compile for; `gencode` adds a PTX."""
     if not wanted:
@@ -243,12 +257,11 @@ def check_prerequisites() -> list[str]:
     return [f"-I{folder}", f"-I{numpy.get_include()}"]
 
 
-def load_dialect():
-    """smemkit.dialect, without importing the package that is being built."""
-    spec = importlib.util.spec_from_file_location("dialect", ROOT / "smemkit/dialect.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def load_cuda_source():
+    """The modules dialect and flags of smemkit.cuda_source, without importing smemkit, which is being built."""
+    spec = importlib.util.spec_from_file_location("smemkit_cuda_source", ROOT / "smemkit/cuda_source/__init__.py")
+    sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    return [importlib.import_module(f"{spec.name}.{name}") for name in ("dialect", "flags")]
 
 
 def is_older(target: Path, read: Path) -> bool:
@@ -358,10 +371,10 @@ class Build(build_ext):
 
     def dialect_jobs(self, folder, table, options, more, *, checked=False):
         """The table's kernels, rewritten to the dialect, and their launchers as the table with this name."""
-        dialect = load_dialect()
+        dialect, flags = load_cuda_source()
         compiler = words("CXX", "c++")
-        flags = dialect.compile_flags(partial(accepts, compiler), checked=checked, extra_flags=more)
-        command = [*compiler, *options, *flags, *OUR_KERNELS, "-fPIC", "-fvisibility=hidden"]
+        semantics = flags.compile_flags(partial(accepts, compiler), checked=checked, extra_flags=more)
+        command = [*compiler, *options, *semantics, *OUR_KERNELS, "-fPIC", "-fvisibility=hidden"]
         rewritten = self.temp / folder
         command += [f"-I{rewritten}", "-Icsrc/executor/include", "-Icsrc", "-Ikernels"]
 
@@ -437,10 +450,6 @@ def main():
     patterns += ["smemkit/**/*.py*", "tests/**/*.*"]
     found = [file.relative_to(ROOT) for pattern in patterns for file in ROOT.glob(pattern)]
     files = sorted({str(file) for file in found if (ROOT / file).is_file() and "__pycache__" not in file.parts})
-    fetch = []
-    if "egg_info" in sys.argv:  # pip asks for build requirements; the build itself reports a missing compiler
-        wanted = os.environ.get("SMEMKIT_CUDA", "auto")
-        fetch = wheels_to_fetch(wanted, find_driver(), map(ask_nvcc, nvcc_candidates()))
     setup(
         packages=[*find_packages(include=["smemkit*"]), *DATA_FOLDERS],
         package_dir=DATA_FOLDERS,
@@ -452,7 +461,6 @@ def main():
         include_package_data=False,
         ext_modules=[Extension("smemkit._core", ["csrc/module/module.c"], depends=files)],
         cmdclass={"build_ext": Build},
-        setup_requires=fetch,
     )
 
 

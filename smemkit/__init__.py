@@ -27,8 +27,12 @@ import atexit as _atexit
 from importlib.metadata import version as _version
 
 from smemkit.arrays import Array, asarray, asnumpy, empty, from_dlpack, zeros
-from smemkit.ceilings import Ceilings, ceilings
-from smemkit.checker import Access, check, wavefronts
+from smemkit.checker.banks import Access, wavefronts
+from smemkit.checker.check import check
+from smemkit.checker.faults import Fault
+from smemkit.checker.launches import LaunchReport
+from smemkit.checker.lines import LineReport
+from smemkit.checker.report import Report
 from smemkit.devices import (
     Device,
     MemoryStats,
@@ -41,9 +45,11 @@ from smemkit.devices import (
     set_num_threads,
     synchronize,
 )
-from smemkit.kernel import Kernel, Launch
 from smemkit.ladder import Ladder, ladder
-from smemkit.occupancy import Occupancy, occupancy
+from smemkit.measure.benchmarks import Benchmark, benchmark
+from smemkit.measure.ceilings import Ceilings, ceilings
+from smemkit.measure.occupancy import Occupancy, occupancy
+from smemkit.measure.timing import Timer, Timing, timed, timer
 from smemkit.ops import (
     add_one,
     all,
@@ -64,10 +70,9 @@ from smemkit.ops import (
     transpose,
     var,
 )
-from smemkit.planning import Plan, PlannedLaunch, plan
-from smemkit.report import Fault, LaunchReport, LineReport, Report
-from smemkit.table import KernelInfo, kernels, source
-from smemkit.timing import Benchmark, Timer, Timing, benchmark, timed, timer
+from smemkit.table.kernel_table import KernelInfo, kernels, source
+from smemkit.table.planning import Plan, PlannedLaunch, plan
+from smemkit.user_kernel.kernel import Kernel, Launch
 
 __version__ = _version("smemkit")
 _atexit.register(_core.close)  # the threads that copy to and from a GPU end before CUDA does
@@ -75,9 +80,14 @@ _atexit.register(_core.close)  # the threads that copy to and from a GPU end bef
 
 def load_ipython_extension(shell):
     """What ``%load_ext smemkit`` calls: the magic ``%%smemkit``."""
-    from smemkit import magic
+    from smemkit.notebook.magic import register_magic
 
-    magic.register_magic(shell)
+    register_magic(shell)
+
+
+def __dir__() -> list[str]:
+    """The public names, without the modules that importing has added."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__") and name.endswith("__"))})
 
 
 __all__ = [

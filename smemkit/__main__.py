@@ -17,10 +17,12 @@ from rich.console import Console
 from rich.table import Table
 
 import smemkit
-from smemkit import _core, bench, demo, launching, ops, tuned
-from smemkit.bench import fit, tune
+from smemkit import _core, demo, ops
+from smemkit.bench import command, fit, tune
 from smemkit.devices import devices, get_num_threads
-from smemkit.table import kernels, reading_order
+from smemkit.measure import tuned
+from smemkit.table.kernel_table import kernels, reading_order
+from smemkit.user_kernel import launch_text
 
 
 def info(_: argparse.Namespace) -> int:
@@ -95,7 +97,7 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kernel", metavar="NAME", help="the kernel of FILE.cu (optional if it has only one) or of --op"
     )
-    launching.add_arguments(parser)
+    launch_text.add_arguments(parser)
     parser.add_argument(
         "--json", metavar="FILE", help="write the report as JSON; -: to standard output, and nothing else"
     )
@@ -118,15 +120,15 @@ def check(options: argparse.Namespace) -> int:
     """Checks a launch and prints the report; the exit status is 1 if it has a fault."""
     if (options.file is None) == (options.op is None):
         raise ValueError("check: expected either a FILE.cu or --op")
-    how = {"schedule": options.schedule, "seed": options.seed, "blocks": launching.parse_blocks(options.blocks)}
+    how = {"schedule": options.schedule, "seed": options.seed, "blocks": launch_text.parse_blocks(options.blocks)}
     if options.op:
         target, arguments, keywords = _own_launch(options)
     else:
         if options.shape:
             raise ValueError("--shape: goes with --op; a kernel of a file takes --arg 'float[64,64]'")
-        arguments, keywords = launching.kernel_arguments(options), {}
+        arguments, keywords = launch_text.kernel_arguments(options), {}
         kernel = smemkit.Kernel(_source_file(options.file), options.kernel, options=tuple(options.option))
-        target = launching.configured_launch(kernel, options)
+        target = launch_text.configured_launch(kernel, options)
     try:
         report = smemkit.check(target, *arguments, **how, **keywords)
     except TypeError as error:  # an argument that the kernel rejects
@@ -165,7 +167,7 @@ def _own_launch(options: argparse.Namespace) -> tuple[Any, Sequence[np.ndarray],
     if len(options.shape) != operands:
         raise ValueError(f"--shape: expected {operands} for {options.op}, got {len(options.shape)}")
     arguments = [
-        launching.parse_argument(f"{options.dtype}[{shape}]", index, options.seed)
+        launch_text.parse_argument(f"{options.dtype}[{shape}]", index, options.seed)
         for index, shape in enumerate(options.shape)
     ]
     given = {name: getattr(options, name) for name in ("kernel", "tile", "pad", "block_size")}
@@ -214,7 +216,7 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="command")
     commands.add_parser("info", help="versions and devices").set_defaults(command=info)
     demo.add_arguments(commands.add_parser("demo", help="a demonstration of ten seconds"))
-    bench.add_arguments(commands.add_parser("bench", help="measure every kernel beside torch, CuPy and NumPy"))
+    command.add_arguments(commands.add_parser("bench", help="measure every kernel beside torch, CuPy and NumPy"))
     tune.add_arguments(commands.add_parser("tune", help="fit the choice of transposes to this GPU; never needed"))
     listing = commands.add_parser("kernels", help="the kernels, in reading order")
     listing.add_argument("op", nargs="?", help="matmul, reduce, …; all of them if not given")
@@ -225,7 +227,7 @@ def main(argv: list[str] | None = None) -> int:
     add_check(
         commands.add_parser("check", help="check a kernel: faults, bank conflicts, coalescing; needs no GPU")
     )
-    arguments = parser.parse_args(launching.join_values(sys.argv[1:] if argv is None else argv))
+    arguments = parser.parse_args(launch_text.join_values(sys.argv[1:] if argv is None else argv))
     try:
         return arguments.command(arguments)
     except (_core.Error, ValueError, ImportError, OSError) as error:

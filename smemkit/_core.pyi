@@ -99,7 +99,7 @@ def checked(
 ) -> list[dict[str, Any]]:
     """Calls `function` and checks its launches on the CPU device: `blocks` blocks of each (0: all), but all blocks
     of the kernel table's rows whose bits are set in `all_blocks_rows`. The schedule is 0 serial, 1 lockstep, 2
-    random. Returns a dict per launch; smemkit/checker.py knows the keys."""
+    random. Returns a dict per launch; smemkit/checker/findings.py knows the keys."""
 
 def load_checked(path: str) -> None:
     """Loads the library of the kernels' checked builds."""

@@ -17,14 +17,16 @@ from rich.text import Text
 
 from smemkit import ops
 from smemkit.arrays import asarray
-from smemkit.checker import check
+from smemkit.checker.check import check
 from smemkit.devices import Device
-from smemkit.kernel import Kernel
 from smemkit.ladder import BIG, SMALL
-from smemkit.records import Records
-from smemkit.records import recorded as records_of
-from smemkit.table import KernelInfo, kernels, ladder_of
-from smemkit.timing import benchmark, format_number, format_seconds, timed
+from smemkit.measure.benchmarks import benchmark
+from smemkit.measure.formats import format_number, format_seconds
+from smemkit.measure.records import Records
+from smemkit.measure.records import recorded as records_of
+from smemkit.measure.timing import timed
+from smemkit.table.kernel_table import KernelInfo, kernels, ladder_of
+from smemkit.user_kernel.kernel import Kernel
 
 U = 2.0**-24  # the unit roundoff of float32
 # a barrier is missing, and a column of padding

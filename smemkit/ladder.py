@@ -15,12 +15,15 @@ import numpy as np
 
 from smemkit import ops
 from smemkit.arrays import asarray, empty
-from smemkit.ceilings import Ceilings, ceilings
-from smemkit.checker import check
+from smemkit.checker.check import check
+from smemkit.checker.figures import new_figure
 from smemkit.devices import Device
-from smemkit.records import Records, recorded
-from smemkit.table import KernelInfo, kernels
-from smemkit.timing import Benchmark, format_number, format_seconds, measure, measure_host, operation_work
+from smemkit.measure.benchmarks import Benchmark, measure, measure_host, operation_work
+from smemkit.measure.ceilings import Ceilings, ceilings
+from smemkit.measure.formats import format_number, format_seconds
+from smemkit.measure.operands import random
+from smemkit.measure.records import Records, recorded
+from smemkit.table.kernel_table import KernelInfo, kernels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -239,8 +242,6 @@ class Ladder:
         ImportError
             Matplotlib is not installed.
         """
-        from smemkit.drawing import new_figure
-
         figure = new_figure("ladder.plot()", figsize=(9, 1.3 + 0.34 * len(self.rows)))
         axes = figure.subplots()
         source, ceiling = ("recorded", self.recorded_ceiling) if self.recorded_on else ("here", self.ceiling)
@@ -366,8 +367,6 @@ def _shape(op: str, given: int | Sequence[int] | None) -> tuple[int, ...] | None
 
 
 def _operands(op: str, shape: tuple[int, ...], dtype: str) -> list[np.ndarray]:
-    from smemkit.bench.rows import random
-
     if op == "matmul":
         m, n, k = shape
         return [random((m, k), dtype), random((k, n), dtype, seed=1)]

@@ -1,7 +1,12 @@
 """Reports written by hand, for tests of how they are shown."""
 
+from typing import ClassVar
+
 import smemkit
-from smemkit.report import Fault, LaunchReport, LineReport, Report
+from smemkit.checker.faults import Fault
+from smemkit.checker.launches import LaunchReport
+from smemkit.checker.lines import LineReport
+from smemkit.checker.report import Report
 
 LANES = range(32)
 UNPADDED = "transpose/ladder/30_unpadded.cu"
@@ -113,3 +118,16 @@ def report(*launches, seconds=0.1234):
 
 def halo(faults=FAULTS, lines=()):
     return LaunchReport("halo", (4, 1, 1), (256, 1, 1), 1024, 4, 4, lines, tuple(faults))
+
+
+class Kernel:
+    """A fake smemkit.Kernel, which records how it was made."""
+
+    made: ClassVar = []
+
+    def __init__(self, source, name=None, *, options=()):
+        self.source, self.name, self.options = source, name or "halo", options
+        Kernel.made.append(self)
+
+    def __getitem__(self, launch):
+        return self, launch

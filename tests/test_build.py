@@ -4,7 +4,6 @@ The decisions are plain functions, tested with invented drivers and toolkits. Th
 real, in a copy of the tree, with the interpreter that runs the tests.
 """
 
-import importlib.util
 import os
 import re
 import shutil
@@ -14,20 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
+from setup_file import ROOT, build
 from setuptools import Distribution
 
-ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "kernels"
 
-
-def load_setup():
-    spec = importlib.util.spec_from_file_location("smemkit_setup", ROOT / "setup.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-build = load_setup()
 
 TOOLKIT_13 = build.Toolkit(Path("/13/bin/nvcc"), (13, 0), ["75", "80", "86", "87", "89", "90a", "100", "120"])
 TOOLKIT_12 = build.Toolkit(Path("/12/bin/nvcc"), (12, 4), ["75", "80", "86", "87", "89", "90a"])
@@ -145,6 +135,22 @@ def test_compiler_wheels_are_fetched_only_if_useful():
         build.wheels_to_fetch("auto", DRIVER_12, [])
 
 
+@pytest.mark.parametrize("hook", ["get_requires_for_build_wheel", "get_requires_for_build_editable"])
+def test_the_build_backend_asks_for_the_compiler_wheels(monkeypatch, hook):
+    monkeypatch.setattr(build.build_meta, "get_requires_for_build_wheel", lambda config_settings: ["setuptools"])
+    monkeypatch.setattr(build, "find_driver", lambda: None)
+    monkeypatch.setattr(build, "nvcc_candidates", lambda: [])
+    for wanted, fetched in {"1": build.COMPILER_WHEELS, "0": [], "auto": []}.items():
+        monkeypatch.setenv("SMEMKIT_CUDA", wanted)
+        assert getattr(build, hook)() == ["setuptools", *fetched]
+
+
+def test_the_build_backend_has_the_hooks_of_setuptools():
+    text = (ROOT / "pyproject.toml").read_text()
+    assert 'build-backend = "setup"' in text and 'backend-path = ["."]' in text
+    assert all(hasattr(build, name) for name in build.build_meta.__all__)
+
+
 def fake_nvcc(folder: Path) -> Path:
     folder.mkdir(parents=True)
     nvcc = folder / "nvcc"
@@ -192,7 +198,7 @@ def test_rewritten_headers_are_updated_only_if_changed(tmp_path, monkeypatch):
             return []
 
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(build, "load_dialect", Dialect)
+    monkeypatch.setattr(build, "load_cuda_source", lambda: (Dialect(), Dialect()))
     job = build.Build(Distribution())
     job.temp, job.rows = tmp_path, []
     list(job.dialect_jobs("cpu", "table", [], []))
@@ -238,7 +244,7 @@ def test_other_undefined_behaviour_is_reported_by_a_sanitizer(newer):
     def accepts(flag):
         return flag == "-fsanitize-trap=return" and newer
 
-    flags = build.load_dialect().compile_flags
+    flags = build.load_cuda_source()[1].compile_flags
     every = "-fsanitize-undefined-trap-on-error"
     assert (every in flags(accepts)) != newer
     assert every not in flags(accepts, extra_flags=["-fsanitize=address,undefined", "-O1"])

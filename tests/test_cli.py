@@ -8,8 +8,10 @@ import pytest
 from cases import ROOT, run_python
 
 import smemkit
-from smemkit import bench, demo, ops
+from smemkit import demo, ops
 from smemkit.__main__ import main
+from smemkit.bench.rows import Row
+from smemkit.bench.suites import SIZES, Run
 
 FIELDS = [  # of a reference file's rows, a public format
     *(
@@ -72,7 +74,7 @@ def test_demo(device, capsys):
     assert out.count("✓") == 4
     assert "race (RAW)" in report and "pad the row to 33" in report
     for row in smemkit.kernels():
-        if row.op in bench.SIZES and row.role != "production" and device.partition(":")[0] in row.devices:
+        if row.op in SIZES and row.role != "production" and device.partition(":")[0] in row.devices:
             assert row.name in out
 
 
@@ -143,14 +145,14 @@ def test_ladder_plot(tmp_path, capsys):
 def small_executor_suite(run):
     """The executor's suite with two small cases."""
     for op, shape, kernel in (("reduce", [1000], "tree"), ("transpose", [32, 32], "padded")):
-        yield op, partial(run.executor_row, bench.Row("executor", op, "small", shape=shape, kernel=kernel), {})
+        yield op, partial(run.executor_row, Row("executor", op, "small", shape=shape, kernel=kernel), {})
 
 
 @pytest.mark.parametrize("fault", [0, np.nan])
 def test_bench_finds_a_wrong_result(tmp_path, capsys, monkeypatch, fault):
     right = ops.transpose
     monkeypatch.setattr(ops, "transpose", lambda *args, **kw: right(*args, **kw) * np.float32(fault))
-    monkeypatch.setattr(bench.Run, "executor", small_executor_suite)
+    monkeypatch.setattr(Run, "executor", small_executor_suite)
     path = tmp_path / "report.json"
     assert main(["bench", "executor", "--quick", "--device", "cpu", "--json", str(path)]) == 1
     report = json.loads(path.read_text())

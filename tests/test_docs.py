@@ -9,13 +9,17 @@ import pytest
 
 import smemkit
 
-MODULES = [module.name for module in pkgutil.iter_modules(smemkit.__path__) if not module.name.startswith("_")]
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(smemkit.__path__, "smemkit.")
+    if "._" not in module.name and not module.ispkg
+]
 
 
 @pytest.mark.parametrize("name", MODULES)
 @pytest.mark.covering(1)
 def test_examples(name):
-    module = importlib.import_module(f"smemkit.{name}")
+    module = importlib.import_module(name)
     with smemkit.Device("cpu"):
         results = doctest.testmod(module)
     assert results.failed == 0

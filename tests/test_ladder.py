@@ -9,9 +9,10 @@ from html import escape
 import pytest
 
 import smemkit
-from smemkit import ladder, records
-from smemkit.table import ladder_of
-from smemkit.timing import Benchmark
+from smemkit import ladder
+from smemkit.measure import records
+from smemkit.measure.benchmarks import Benchmark
+from smemkit.table.kernel_table import ladder_of
 
 module = importlib.import_module("smemkit.ladder")  # smemkit.ladder is the function
 SHAPES = {"matmul": (40, 20, 30), "reduce": (3000,), "transpose": (64, 96)}

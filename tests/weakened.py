@@ -5,7 +5,7 @@
 
 Barriers, fences and waits are deleted, fences of the device become fences of the block, atomics become a load and
 a store, acquire and release become relaxed, and masks lose half of their lanes. A kernel is compiled once: an
-argument of the launch chooses the weakening. tests/test_weakened.py lists those that are not found, with reasons.
+argument of the launch chooses the weakening. checker/test_weakened.py lists those that are not found, and why.
 
 tools/mutants.py does the same to smemkit itself, where the tests have to fail.
 """
@@ -20,14 +20,13 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import test_faulty
+from kernel_files import TESTS, read
 
 import smemkit
-from smemkit import dialect
-from smemkit.program import Program
+from smemkit.cuda_source.lexer import mask
+from smemkit.user_kernel.program import Program
 
 SCHEDULES = ("serial", "lockstep", "random")
-TESTS = Path(__file__).resolve().parent
 KERNELS = TESTS.parent / "kernels"
 
 # The checker must not see the accesses to the number of the chosen weakening: hence no_sanitize.
@@ -108,7 +107,7 @@ def kernels(masked: str) -> Iterator[tuple[str, range]]:
 
 def weakenings(text: str, kernel: str) -> list[SyncMutation]:
     """The weakenings of a source, except in other kernels, by position; outer ones before inner ones."""
-    masked, found = dialect.mask(text), []
+    masked, found = mask(text), []
     other_kernels = [span for name, span in kernels(masked) if name != kernel]
 
     def add(start: int, end: int, what: str, weak: str) -> None:
@@ -144,7 +143,7 @@ def weakened(text: str, kernel: str) -> str:
     text = re.sub(
         r"^template\s+__global__.*;$", "", text, flags=re.MULTILINE
     )  # explicit instantiations, which have the old parameters
-    masked = dialect.mask(text)
+    masked = mask(text)
     begin = dict(kernels(masked))[kernel].start
     parameters = closing(masked, begin) - 1
     comma = ", " if masked[begin:parameters].strip() else ""
@@ -209,7 +208,7 @@ def floats(*shape: int) -> np.ndarray:
 
 def right(path: Path) -> Case:
     """A kernel of tests/right, launched as its comments say."""
-    case = test_faulty.read(path)
+    case = read(path)
     name, _, rest = (case.kernel or smemkit.Kernel(path).name).partition("<")
     launch = case.grid, case.block, case.shared
     return Case(path, name, launch, lambda: tuple(case.operands().values()), "<" * bool(rest) + rest)

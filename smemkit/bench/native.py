@@ -16,8 +16,8 @@ from typing import Any
 
 from smemkit._core import Error
 from smemkit.arrays import Array, empty
-from smemkit.compiler import cache_folder
 from smemkit.devices import Device
+from smemkit.user_kernel.cache import cache_folder
 
 DATA_TYPES = {"float32": 0, "float16": 2}  # cudaDataType
 GEAM_TYPES = ("float32", "float64", "complex128")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +14,8 @@ from smemkit import _core
 from smemkit.arrays import asnumpy
 from smemkit.bench.rows import Problem, Row
 from smemkit.devices import Device
-from smemkit.table import kernels
-from smemkit.timing import measure
-
-if TYPE_CHECKING:
-    from smemkit.bench.suites import Run
+from smemkit.measure.benchmarks import measure
+from smemkit.table.kernel_table import kernels
 
 COUNT, QUICK_COUNT = 200, 20  # problems
 LEAST, MOST = 1 << 10, 1 << 28  # bytes of x
@@ -68,10 +65,10 @@ def random_shape(rng: np.random.Generator, ndim: int, itemsize: int, most: int) 
     return tuple(shape)
 
 
-def cases(run: Run) -> Iterator[tuple[str, Callable[[], Row]]]:
+def cases(device: Device, quick: bool) -> Iterator[tuple[str, Callable[[], Row]]]:
     """The suite: a label and what measures the row, for each problem."""
-    for row in random_problems(QUICK_COUNT if run.quick else COUNT, MOST):
-        yield f"planner {row.op} {row.case}", partial(grade, row, run.device)
+    for row in random_problems(QUICK_COUNT if quick else COUNT, MOST):
+        yield f"planner {row.op} {row.case}", partial(grade, row, device)
 
 
 def grade(row: Row, device: Device) -> Row:

@@ -19,9 +19,9 @@ from smemkit.bench.rows import Row
 from smemkit.bench.suites import Run
 from smemkit.devices import Device
 from smemkit.ladder import BIG
-from smemkit.records import REFERENCE, Records, select
-from smemkit.table import ladder_of
-from smemkit.timing import format_number, format_seconds
+from smemkit.measure.formats import format_number, format_seconds
+from smemkit.measure.records import REFERENCE, Records, select
+from smemkit.table.kernel_table import ladder_of
 
 NAMES = {"torch": "PyTorch", "cupy": "CuPy", "cublas": "cuBLAS", "cub": "CUB", "numpy": "NumPy"}
 

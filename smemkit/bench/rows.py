@@ -13,10 +13,10 @@ import numpy as np
 
 from smemkit import ops
 from smemkit.arrays import Array, asarray
-from smemkit.timing import Benchmark, operation_work
+from smemkit.measure.benchmarks import Benchmark, operation_work
+from smemkit.measure.operands import CHUNK, random
 
 U = 2.0**-24  # the unit roundoff of float32
-_CHUNK = 1 << 22  # elements that one thread makes at a time
 
 
 @dataclass(frozen=True)
@@ -51,30 +51,6 @@ def measured(row: Row, ours: Benchmark, peers: dict[str, Benchmark], **facts: An
     return replace(row, us=1e6 * ours.median, unit=unit, value=value, peers=times, ratio=ratio, **facts)
 
 
-def random(shape: tuple[int, ...], dtype: str, kind: str = "uniform", seed: int = 0) -> np.ndarray:
-    """Random values, by all cores: "uniform" in [0, 1), or any of an integer type; or "normal"."""
-    x = np.empty(shape, dtype)
-    flat = x.reshape(-1)
-
-    def fill(start: int) -> None:
-        rng = np.random.default_rng([seed, start])
-        part = flat[start : start + _CHUNK]
-        if x.dtype.kind == "c":
-            parts = part.view(part.real.dtype)
-            parts[:] = rng.random(parts.size, dtype=parts.dtype)
-        elif x.dtype.kind in "iu":
-            info = np.iinfo(dtype)
-            part[:] = rng.integers(info.min, info.max, part.size, dtype, endpoint=True)
-        elif kind == "normal":
-            part[:] = rng.standard_normal(part.size, dtype=np.float64 if dtype == "float64" else np.float32)
-        else:
-            part[:] = rng.random(part.size, dtype=np.float64 if dtype == "float64" else np.float32)
-
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(fill, range(0, x.size, _CHUNK)))
-    return x
-
-
 def turned(x: np.ndarray, axes: tuple[int, ...] | None = None) -> np.ndarray:
     """The transpose in C order, by all cores."""
     view = x.transpose(axes)
@@ -97,7 +73,7 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
         return False
     a, b = (np.ascontiguousarray(x).reshape(-1).view(f"u{min(x.itemsize, 8)}") for x in (a, b))
     with ThreadPoolExecutor() as pool:
-        chunks = (slice(start, start + _CHUNK) for start in range(0, a.size, _CHUNK))
+        chunks = (slice(start, start + CHUNK) for start in range(0, a.size, CHUNK))
         return all(pool.map(lambda chunk: np.array_equal(a[chunk], b[chunk]), chunks))
 
 
@@ -115,7 +91,7 @@ def reduced(x: np.ndarray, name: str, axis: int | None, wide: Any) -> np.ndarray
             cut = int(np.argmax(rest))
             pieces = np.array_split(x, min(256, max(1, rest[cut])), cut)
             return np.concatenate(list(pool.map(lambda part: of(part, axis=axis), pieces)), cut - (axis < cut))
-        chunks = np.array_split(x.reshape(-1), -(-x.size // _CHUNK))
+        chunks = np.array_split(x.reshape(-1), -(-x.size // CHUNK))
         if name in ("mean", "var"):
             mean = np.sum(list(pool.map(lambda chunk: chunk.sum(dtype=wide), chunks))) / x.size
             squares = pool.map(lambda chunk: ((chunk - mean) ** 2).sum(), chunks)

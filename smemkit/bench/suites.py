@@ -20,11 +20,15 @@ from smemkit import _core, ops
 from smemkit.arrays import Array, asarray, asnumpy, empty
 from smemkit.bench import planner
 from smemkit.bench.peers import Peer, find_peers
-from smemkit.bench.rows import Problem, Row, measured, random
-from smemkit.ceilings import Ceilings, ceilings
+from smemkit.bench.rows import Problem, Row, measured
 from smemkit.devices import Device, format_bytes
-from smemkit.table import KernelInfo, kernels
-from smemkit.timing import Benchmark, collect, format_seconds, measure, measure_host, timed
+from smemkit.measure.benchmarks import Benchmark, measure, measure_host
+from smemkit.measure.ceilings import Ceilings, ceilings
+from smemkit.measure.formats import format_seconds
+from smemkit.measure.operands import random
+from smemkit.measure.sampling import collect
+from smemkit.measure.timing import timed
+from smemkit.table.kernel_table import KernelInfo, kernels
 
 Case = tuple[str, Callable[[], Row]]  # a label for the progress bar, and what measures the row
 
@@ -457,7 +461,7 @@ class Run:
     def suites(self) -> dict[str, Callable[[], Iterator[Case]]]:
         """The suites that this device has, in their order."""
         device = {op: partial(self.ladder, op) for op in SIZES}
-        device |= {"planner": partial(planner.cases, self)}
+        device |= {"planner": partial(planner.cases, self.device, self.quick)}
         device |= {"transfer": self.transfer, "end_to_end": self.end_to_end}
         return (device if self.device.is_cuda else {}) | {"call": self.call, "executor": self.executor}
 

@@ -11,12 +11,13 @@ from dataclasses import asdict, replace
 from rich.console import Console
 from rich.progress import track
 
-from smemkit import _core, tuned
+from smemkit import _core
 from smemkit.arrays import asnumpy
 from smemkit.bench import fit, planner
 from smemkit.bench.rows import Row
 from smemkit.devices import Device
-from smemkit.table import kernels
+from smemkit.measure import tuned
+from smemkit.table.kernel_table import kernels
 
 PROBLEMS, MOST, SEED = 160, 1 << 26, 2  # how many; bytes of x; another seed than that of the graded problems
 

@@ -31,7 +31,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
 
 import numpy as np
-from test_faulty import TESTS, Case, read
+from kernel_files import TESTS, Case, read
 
 import smemkit
 from smemkit import _core

@@ -1,5 +1,5 @@
 /* The dialect: CUDA C++ for the host's C++ compiler. The include path finds it as <cuda_runtime.h>, so that kernel
- * files contain only CUDA. smemkit/dialect.py first rewrites what C++ cannot express: kernel<<<…>>>(…) and
+ * files contain only CUDA. smemkit/cuda_source/ first rewrites what C++ cannot express: kernel<<<…>>>(…) and
  * __shared__ variables. The executor that runs it: csrc/executor/executor.h.
  */
 #ifndef SMEMKIT_CUDA_RUNTIME_H

@@ -78,7 +78,7 @@ bool load_tuned_thresholds(struct device *device, device_stream stream)
     pthread_mutex_unlock(&lock);
     if (loaded)
         return true;
-    module = PyImport_ImportModule("smemkit.tuned");
+    module = PyImport_ImportModule("smemkit.measure.tuned");
     if (module)
         done = PyObject_CallMethod(module, "load", "s", device->name);
     Py_XDECREF(module);

@@ -1,7 +1,7 @@
 /* The types of kernels' parameters and of variables, as the compiler sees them, for NVRTC and for the host's
  * compiler. It includes nothing, and uses nothing of the standard library. Keep the fields in the order of
- * smemkit/parameters.py. It comes before the user's source, whose macros must not change it: tutorials define N.
- * describe_half.h comes after the source, which may include cuda_fp16.h. */
+ * smemkit/user_kernel/parameters.py. It comes before the user's source, whose macros must not change it: tutorials
+ * define N. describe_half.h comes after the source, which may include cuda_fp16.h. */
 #ifndef SMEMKIT_DESCRIBE_H
 #define SMEMKIT_DESCRIBE_H
 

@@ -1,5 +1,5 @@
-/* Static __shared__ variables, as rewritten by smemkit/dialect.py: a declaration becomes a typedef and a
- * description, and its name a reference to the executor's memory. A launch allocates a variable when a thread
+/* Static __shared__ variables, as smemkit/cuda_source/shared_variables.py rewrites them: a declaration becomes a
+ * typedef and a description, and its name a reference to the executor's memory. A launch allocates a variable when a thread
  * first refers to it, so every reference is local: in the block that declares the variable, or in the function
  * that uses it. */
 #ifndef SMEMKIT_SHARED_H

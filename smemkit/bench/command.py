@@ -1,0 +1,83 @@
+"""The project's one benchmark: ``python -m smemkit bench [suite …]``.
+
+It measures every kernel of the table and the planner's choice, beside torch, CuPy, NumPy, cuBLAS and CUB where
+they are here: in the same run, on the same operands, with the same clock. Every result is checked against NumPy in
+double precision before it counts, NaN never passes. Operands are random: a GPU multiplies zeros faster.
+
+Device suites use the clock of `smemkit.measure.benchmarks.measure`: a captured graph between two events. A row is
+`cold` where L2 was overwritten before each sample; others are measured warm, many calls a sample. A peer that
+refuses to be captured (CuPy's matmul) is timed between events around eager calls, and the row says so. The other
+suites use the host's clock, which is what a caller waits for.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from smemkit import _core
+from smemkit.bench import fit
+from smemkit.bench.recorded import recorded_table
+from smemkit.bench.report import environment, reference_path, results, table
+from smemkit.bench.suites import SUITES, Run
+from smemkit.devices import Device
+from smemkit.measure.records import REFERENCE
+
+__all__ = ["add_arguments", "main"]
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The command line of ``smemkit bench``."""
+    parser.add_argument("suite", nargs="*", help=f"{', '.join(SUITES)}; all that the device has if none is given")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write environment and rows")
+    parser.add_argument("--save", action="store_true", help="write them as this GPU's reference file")
+    parser.add_argument("--quick", action="store_true", help="few sizes, few samples")
+    parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
+    parser.add_argument("--readme", action="store_true", help="measure nothing: print the README's tables")
+    parser.add_argument("--recorded", action="store_true", help="measure nothing: print kernels/recorded.def")
+    fit.add_arguments(parser)
+    parser.set_defaults(command=main, parser=parser)
+
+
+def main(arguments: Namespace) -> int:
+    """Runs ``smemkit bench``; the exit status is 1 if anything failed."""
+    for name in set(arguments.suite) - set(SUITES):
+        arguments.parser.error(f"suite: expected some of {', '.join(SUITES)}; got {name}")
+    if arguments.fit or arguments.data:
+        if arguments.suite not in ([], ["planner"]) or not arguments.fit:
+            arguments.parser.error("--fit, --data: the form is `bench planner --fit [--data FILE]`")
+        return fit.main(arguments)
+    if arguments.readme:
+        print(results(json.loads((REFERENCE / "nvidia-h200.json").read_text(encoding="utf-8"))), end="")
+        return 0
+    if arguments.recorded:
+        print(recorded_table(REFERENCE), end="")
+        return 0
+    console = Console(stderr=True)
+    device = Device(arguments.device)
+    if arguments.save and (arguments.suite or arguments.quick or not device.is_cuda):
+        arguments.parser.error("--save: a reference file is the whole benchmark of a GPU, all suites, not --quick")
+    run = Run(device, arguments.quick, console)
+    names = list(dict.fromkeys(arguments.suite)) or list(run.suites())
+    missing = [name for name in names if name not in run.suites()]
+    if missing:
+        why = _core.cuda_unavailable() or f"this run is on {device.name}"
+        raise _core.NoDeviceError(f"bench: {', '.join(missing)} need a CUDA device: {why}")
+    console.print(f"{device!r}: {', '.join(names)}", markup=False, highlight=False, soft_wrap=True)
+    rows = run.measure(names)
+    report = {"environment": environment(run), "rows": [asdict(row) for row in rows]}
+    output = Console(width=None if sys.stdout.isatty() else 160)
+    for suite in names:
+        output.print(table(suite, [row for row in rows if row.suite == suite]))
+    for path in filter(None, (arguments.json, reference_path(device) if arguments.save else None)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        console.print(f"wrote {path}", markup=False, highlight=False)
+    if run.failures:
+        console.print(f"{len(run.failures)} failed:", *run.failures, sep="\n  ✗ ", style="red", markup=False)
+    return 1 if run.failures else 0

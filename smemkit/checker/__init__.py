@@ -1,0 +1,1 @@
+"""Checks kernels: counts their memory accesses, finds their faults, reports both."""

@@ -1,0 +1,204 @@
+"""From the extension's results of a checked launch to its report: lines, faults and their messages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from smemkit.checker.faults import Fault
+from smemkit.checker.launches import LaunchReport
+from smemkit.checker.lines import LineReport
+from smemkit.checker.source_lines import LaunchSource
+
+__all__ = ["launch_report"]
+
+_VERB_PRESENT = {"load": "reads", "store": "writes", "atomic": "updates atomically"}
+_VERB_PAST = {"load": "read", "store": "wrote", "atomic": "updated atomically"}
+
+
+def launch_report(launch: Mapping[str, Any], kernel: Any, sources: Mapping[str, str]) -> LaunchReport:
+    """The report of one launch; `kernel` is the `smemkit.Kernel`, or None for an operation's launch."""
+    source = LaunchSource(launch, kernel, sources)
+    checked, blocks = launch["blocks_checked"], launch["blocks"]
+    notes = []
+    if checked < blocks:
+        which = "the first and the last" if checked > 1 else "the first"
+        between = ", and others between them with their neighbours" if checked > 2 else ""
+        notes.append(f"{checked} of {blocks:,} blocks were checked: {which}{between}")
+    if launch["more_faults"]:
+        notes.append(f"{launch['more_faults']:,} more faults were found at other lines")
+    return LaunchReport(
+        launch["kernel"],
+        launch["grid"],
+        launch["block"],
+        launch["shared_bytes"],
+        checked,
+        blocks,
+        _line_reports(launch, source),
+        _fault_reports(launch["faults"], source),
+        tuple(notes),
+    )
+
+
+def _line_reports(launch: Mapping[str, Any], source: LaunchSource) -> tuple[LineReport, ...]:
+    """One LineReport per source line, kind of access and variable. The counts of its sites are added up."""
+    warps = launch["blocks_checked"] * -(-math.prod(launch["block"]) // 32)
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for site in launch["sites"]:
+        file, line = source.location((site["chain"], None, 0))
+        name = site["variable"] or source.parameter(site["argument"])
+        groups.setdefault((file, line, site["space"], site["access"], site["size"], name), []).append(site)
+    reports = []
+    for (file, line, space, access, size, name), group in sorted(groups.items(), key=lambda item: item[0]):
+        worst = max(group, key=lambda site: (site["degree"], site["sectors"] / max(1, site["requests"])))
+        counts = {
+            key: sum(site[key] for site in group)
+            for key in (
+                *("requests", "wavefronts", "conflicts", "sectors", "ideal_sectors"),
+                *("lanes", "ideal_requests"),
+            )
+        }
+        counts |= {"degree": worst["degree"], "warps": warps}
+        text = source.text(file, line)
+        reports.append(
+            LineReport(
+                file, line, text, space, access, size=size, variable=name, example=worst["example"], **counts
+            )
+        )
+    return tuple(reports)
+
+
+def _fault_reports(faults: Sequence[Mapping[str, Any]], source: LaunchSource) -> tuple[Fault, ...]:
+    racy = {
+        (*source.location(fault[key]), fault["variable"])
+        for fault in faults
+        if fault["kind"] == "race"
+        for key in ("place", "other")
+    }
+    reports = []
+    for fault in faults:
+        (file, line), (other_file, other_line) = source.location(fault["place"]), source.location(fault["other"])
+        if fault["kind"] == "uninitialised" and (file, line, fault["variable"]) in racy:
+            continue  # part of a race: the other thread has not written it yet
+        between_blocks = fault["kind"] == "race" and fault["block"] != fault["other_block"]
+        threads = (fault["thread"], fault["other_thread"])[: fault["threads"]]
+        reports.append(
+            Fault(
+                kind=fault["kind"],
+                line=line or None,
+                other_line=other_line or None,
+                block=fault["block"],
+                threads=threads,
+                variable=_format_variable(fault, source),
+                message=_fault_message(fault, source, other_line),
+                file=file,
+                other_file=other_file,
+                text=source.text(file, line),
+                hazard=fault["hazard"],
+                warp_synchronous=fault["warp_synchronous"],
+                count=fault["count"],
+                other_block=fault["other_block"] if between_blocks else None,
+            )
+        )
+    order = ["out_of_bounds", "misaligned", "trap", "barrier", "shuffle", "race", "uninitialised", "hang"]
+    return tuple(
+        sorted(_merge_faults(reports), key=lambda fault: (order.index(fault.kind), fault.file, fault.line or 0))
+    )
+
+
+def _merge_faults(faults: Sequence[Fault]) -> list[Fault]:
+    """Combines faults of the same kind at the same lines."""
+    found: dict[tuple[Any, ...], Fault] = {}
+    for fault in faults:
+        key = (fault.kind, fault.hazard, fault.file, fault.line, fault.other_file, fault.other_line)
+        first = found.setdefault(key, fault)
+        if first is not fault:  # a race between warps or between blocks says more
+            kept = fault if first.warp_synchronous or (fault.other_block and not first.other_block) else first
+            found[key] = replace(kept, count=first.count + fault.count)
+    return list(found.values())
+
+
+def _format_variable(fault: Mapping[str, Any], source: LaunchSource) -> str:
+    """The variable of an access: tile[3][5], x[1000], or "" if unknown."""
+    if fault["space"] == "shared":
+        name, element = fault["variable"], fault["element"] or fault["size"] or 1
+        offset = -fault["offset"] if fault["before"] else fault["offset"]
+        if not name:
+            return f"byte {offset} of the shared memory" if fault["size"] else ""
+        index = offset // element
+        if fault["rank"] == 0 and index == 0:
+            return name
+        indices = []
+        for extent in reversed(fault["dims"][1 : fault["rank"]]):
+            indices.insert(0, index % extent)
+            index //= extent
+        return name + "".join(f"[{i}]" for i in (index, *indices))
+    if fault["space"] == "global" and fault["variable"]:  # a variable of the kernel's library
+        index = f"[{fault['offset'] // (fault['element'] or 1)}]" if fault["rank"] else ""
+        return fault["variable"] + index
+    name = source.parameter(fault["argument"])
+    if fault["space"] != "global" or not name or not fault["size"]:
+        return ""
+    index = fault["offset"] / fault["size"]
+    if index != int(index):
+        return f"byte {fault['offset']} of {name}"
+    return f"{name}[{'-' if fault['before'] else ''}{int(index)}]"
+
+
+def _format_thread(index: tuple[int, int, int], block: tuple[int, int, int] | None = None) -> str:
+    return f"thread {index}" + (f" of block {block}" if block else "")
+
+
+def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: int) -> str:
+    what = _format_variable(fault, source) or (
+        "a word of global memory" if fault["space"] == "global" else "memory"
+    )
+    kind = fault["kind"]
+    if fault["message"] and kind != "out_of_bounds":
+        return fault["message"]
+    if kind == "race":
+        between_blocks = fault["block"] != fault["other_block"]
+        here = _format_thread(fault["thread"], fault["block"] if between_blocks else None)
+        other = _format_thread(fault["other_thread"], fault["other_block"] if between_blocks else None)
+        verb = _VERB_PRESENT[fault["access"]]
+        if fault["async"]:
+            return (
+                f"{here} {verb} {what} before the asynchronous copy to it, which {other} started at line "
+                f"{other_line}, has been waited for"
+            )
+        return (
+            f"{here} {verb} {what}, which {other} {_VERB_PAST[fault['other_access']]} at line {other_line}, and "
+            "nothing orders the two"
+        )
+    here = _format_thread(fault["thread"])
+    if kind == "uninitialised":
+        return f"{here} reads {what}, which no thread of its block has written"
+    if kind == "misaligned":
+        size = fault["size"]
+        verb = _VERB_PRESENT[fault["access"]]
+        return f"{here} {verb} {size} bytes at {what}, which is not a multiple of {size} bytes"
+    return f"{here} {_out_of_bounds_message(fault, source, what)}"
+
+
+def _out_of_bounds_message(fault: Mapping[str, Any], source: LaunchSource, what: str) -> str:
+    if fault["message"]:  # an index past the end of an array whose type alone is known
+        return fault["message"] + (f": {what}" if fault["variable"] else "")
+    acts = _VERB_PRESENT[fault["access"]]
+    if fault["space"] == "":
+        null = fault["offset"] < 65536
+        return f"{acts} address {fault['offset']:#x}, " + (
+            "a null pointer" if null else "which belongs to no array"
+        )
+    if fault["space"] == "shared":
+        where = "before" if fault["before"] else "past"
+        static = fault["rank"] == 0 or fault["dims"][0] > 0
+        memory = f"of {fault['variable']}" if static else "of dynamic shared memory of the launch"
+        return f"{acts} {what}, {where} the {fault['extent']} bytes {memory}"
+    size = fault["size"]
+    name = source.parameter(fault["argument"]) or "the array"
+    text = f"{acts} {what}, and {name} has {fault['extent'] // size} elements of {size} bytes"
+    if fault["lead"]:
+        text += f", with {fault['lead'] // size} more before them in the array that it is a view of"
+    return text

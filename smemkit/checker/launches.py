@@ -1,0 +1,127 @@
+"""The report of one launch, and what terminal, notebook and figures show of it in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from smemkit.checker.excerpts import printable
+from smemkit.checker.faults import Fault, Index
+from smemkit.checker.lines import LineReport
+from smemkit.measure.formats import format_average, format_count, format_dimensions, pluralize
+
+__all__ = [
+    "COUNTS_NOTE",
+    "LaunchReport",
+    "as_sentence",
+    "group_by_line",
+    "headline",
+    "launch_facts",
+    "table_cells",
+]
+
+COUNTS_NOTE = "Counts are as written in the source: the compiler may merge accesses."
+NO_ACCESS_TEXT = "no access to shared or global memory was counted"
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """The report of one launch.
+
+    Attributes
+    ----------
+    kernel : str
+    grid, block : tuple of int
+    shared_bytes : int
+        Bytes of shared memory per block.
+    blocks_checked, blocks : int
+        The number of blocks that were checked, and that of all blocks.
+    lines : tuple of LineReport
+    faults : tuple of Fault
+    notes : tuple of str
+        Further remarks, such as which blocks were checked.
+    """
+
+    kernel: str
+    grid: Index
+    block: Index
+    shared_bytes: int
+    blocks_checked: int
+    blocks: int
+    lines: tuple[LineReport, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """How much of it was checked, and the notes."""
+        if self.blocks_checked >= self.blocks:
+            checked = "all blocks checked" if self.blocks > 1 else "its one block checked"
+        elif any("blocks were checked" in note for note in self.notes):
+            return self.notes
+        else:
+            checked = f"{self.blocks_checked:,} of {pluralize(self.blocks, 'block')} checked, and counted below"
+        return (checked, *self.notes)
+
+
+def headline(launches: Sequence[LaunchReport]) -> str:
+    """A report in one line: the faults, or that there are none, and the worst conflict and waste."""
+    faults = [fault for launch in launches for fault in launch.faults]
+    lines = [line for launch in launches for line in launch.lines]
+    if faults:
+        locations = list(dict.fromkeys(f"{fault.title} at {fault.place}" for fault in faults))
+        more = f" and {len(locations) - 2} more" if len(locations) > 2 else ""
+        words = [f"{pluralize(len(faults), 'fault')}: {', '.join(locations[:2])}{more}"]
+    else:
+        words = ["no faults"]
+    conflicts = [line for line in lines if line.conflicts]
+    wasted = [line for line in lines if line.space == "global" and line.excess >= 2]
+    if conflicts:
+        worst = max(conflicts, key=lambda line: (line.degree, line.conflicts))
+        at = f"{worst.degree}-way bank conflict at {worst.file}:{worst.line}"
+        a = "an" if worst.degree in (8, 11, 18) else "a"
+        many = f"{len(conflicts)} lines with bank conflicts, the worst {a} "
+        words.append((many if len(conflicts) > 1 else "") + at)
+    if wasted:
+        worst = max(wasted, key=lambda line: line.excess)
+        ratio = format_average(worst.sectors, worst.ideal_sectors)
+        words.append(f"{ratio} × the ideal sectors at {worst.file}:{worst.line}")
+    if divergent := [line for line in lines if line.divergent]:
+        worst = max(divergent, key=lambda line: line.requests - line.ideal_requests)
+        active = f"{format_average(worst.lanes, worst.requests)} of 32 lanes active"
+        words.append(f"divergent warps at {worst.file}:{worst.line}, {active}")
+    if not faults and not conflicts and not wasted and not divergent and lines:
+        words.append("no bank conflicts, no wasted sectors to speak of")
+    return printable("; ".join(words))
+
+
+def launch_facts(launch: LaunchReport) -> str:
+    """The shape of a launch: "grid 4, block 256, 1,024 bytes of shared memory"."""
+    facts = [f"grid {format_dimensions(launch.grid)}", f"block {format_dimensions(launch.block)}"]
+    if launch.shared_bytes:
+        facts.append(f"{pluralize(launch.shared_bytes, 'byte')} of shared memory")
+    return ", ".join(facts)
+
+
+def group_by_line(lines: Iterable[LineReport]) -> dict[tuple[str, int], list[LineReport]]:
+    """The accesses of each source line, in the order of the source."""
+    groups: dict[tuple[str, int], list[LineReport]] = {}
+    files = list(dict.fromkeys(line.file for line in lines))
+    for line in sorted(lines, key=lambda line: (files.index(line.file), line.line)):
+        groups.setdefault((line.file, line.line), []).append(line)
+    return groups
+
+
+def table_cells(line: LineReport) -> tuple[str, ...]:
+    """A line's numbers, in the columns of the table."""
+    if line.space == "shared":
+        numbers = map(format_count, (line.requests, line.wavefronts, line.conflicts, line.degree))
+        return (*numbers, "", "")
+    per_request = (format_average(n, line.requests) for n in (line.sectors, line.ideal_sectors))
+    return (format_count(line.requests), "", "", "", *per_request)
+
+
+def as_sentence(text: str) -> str:
+    """A message with a capital letter and a full stop."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")

@@ -1,0 +1,148 @@
+"""From addresses in a library's code to source lines, and from a launch to its source files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from smemkit._core import Error
+from smemkit.cuda_source.lexer import mask
+from smemkit.table import kernel_table
+from smemkit.user_kernel.cache import cache_folder, file_fingerprint
+
+__all__ = ["LaunchSource"]
+
+_TYPE_DEFINITION = re.compile(r"(?:template\b.*)?(?:typedef\s+)?(?:struct|class|union)\b")
+
+
+class _LineTable:
+    """The line table of a library: maps an address in its code to a source line."""
+
+    def __init__(self, library: str) -> None:
+        self.library = library
+        self.known: dict[int, tuple[str, int]] = {}
+        self.units: dict[int, tuple[np.ndarray, list[str]]] = {}  # offset of a compilation unit → rows and files
+
+    def look_up(self, addresses: set[int]) -> dict[int, tuple[str, int]]:
+        """(file, line) of each return address: those of the instruction before it."""
+        missing = sorted(addresses - self.known.keys())
+        if missing:
+            from elftools.elf.elffile import ELFFile
+
+            with open(self.library, "rb") as file:  # noqa: PTH123
+                debug = ELFFile(file).get_dwarf_info()
+                ranges = debug.get_aranges()
+                units: dict[int, list[int]] = {}
+                for address in missing:
+                    units.setdefault(ranges.cu_offset_at_addr(address - 1), []).append(address)
+                for offset, inside in units.items():
+                    if offset is None:
+                        continue
+                    if offset not in self.units:
+                        self.units[offset] = self._read_cached(debug, offset)
+                    self._resolve(*self.units[offset], inside)
+        return {address: self.known.get(address, ("", 0)) for address in addresses}
+
+    def _read_cached(self, debug: Any, offset: int) -> tuple[np.ndarray, list[str]]:
+        """The line table of a compilation unit, from the user's cache: decoding a large one takes seconds."""
+        try:
+            folder = cache_folder()
+        except Error:
+            return self._read_line_program(debug, offset)
+        name = hashlib.sha256(f"{file_fingerprint(self.library)} {offset}".encode()).hexdigest()[:32]
+        entry = folder / f"{name}.npz"
+        with contextlib.suppress(OSError, ValueError, KeyError, BadZipFile), np.load(entry) as kept:
+            os.utime(entry)
+            return kept["rows"], kept["files"].tolist()
+        rows, files = self._read_line_program(debug, offset)
+        with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as new:
+            made = Path(new, entry.name)
+            np.savez_compressed(made, rows=rows, files=np.array(files))
+            made.replace(entry)
+        return rows, files
+
+    @staticmethod
+    def _read_line_program(debug: Any, offset: int) -> tuple[np.ndarray, list[str]]:
+        program = debug.line_program_for_CU(debug.get_CU_at(offset))
+        states = [entry.state for entry in program.get_entries() if entry.state]
+        rows = np.array([(state.address, state.line, state.file, state.end_sequence) for state in states])
+        # a function may begin where another ends: the row of the one that begins comes last and counts
+        rows = rows[np.lexsort((-rows[:, 3], rows[:, 0]))]
+        files = [entry.name.decode() for entry in program.header.file_entry]
+        return rows, files if program.header.version >= 5 else ["", *files]
+
+    def _resolve(self, rows: np.ndarray, files: list[str], addresses: list[int]) -> None:
+        at = np.searchsorted(rows[:, 0], np.array(addresses) - 1, side="right") - 1
+        for address, (_, line, file, _) in zip(addresses, rows[at].tolist(), strict=True):
+            self.known[address] = (files[file], line)
+
+
+@cache
+def _line_table(library: str) -> _LineTable:
+    return _LineTable(library)
+
+
+class LaunchSource:
+    """The source files of a launch, by the names that messages use, and its parameters' names."""
+
+    def __init__(self, launch: Mapping[str, Any], kernel: Any, sources: Mapping[str, str]) -> None:
+        chains = [site["chain"] for site in launch["sites"]]
+        chains += [fault[key][0] for fault in launch["faults"] for key in ("place", "other")]
+        self.lines = _line_table(launch["library"]).look_up({address for chain in chains for address in chain})
+        self.texts = dict(sources)
+        self.kernel = kernel
+        self.parameters = kernel.parameters if kernel is not None else ()
+        self.file_by_base_name: dict[str, str] = {}
+        if kernel is None:
+            function = re.split(r"[<(]", launch["kernel"])[0]
+            for file, text in kernel_table.sources().items():
+                self.file_by_base_name[Path(file).name] = file
+                self.texts[file] = text
+                if not self.parameters:
+                    self.parameters = _parameter_names(text, function)
+
+    def location(self, location: tuple[tuple[int, ...], str | None, int]) -> tuple[str, int]:
+        """File and line of a location that the executor reported, or of a call stack: its innermost entry in the
+        author's files that is not the copying of a struct, which the compiler generates."""
+        addresses, file, line = location
+        if not addresses:
+            return self._displayed_file(file or ""), line
+        found = [(self._displayed_file(file), line) for file, line in map(self.lines.__getitem__, addresses)]
+        return next(
+            (at for at in found if at[0] in self.texts and not _TYPE_DEFINITION.match(self.text(*at))),
+            next((at for at in found if at[0] in self.texts), found[0]),
+        )
+
+    def _displayed_file(self, file: str) -> str:
+        if file in self.texts:
+            return file
+        name = Path(file).name
+        return self.file_by_base_name.get(
+            name, next((text for text in self.texts if Path(text).name == name), name)
+        )
+
+    def text(self, file: str, line: int) -> str:
+        lines = self.texts.get(file, "").splitlines()
+        return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+    def parameter(self, index: int) -> str:
+        return self.parameters[index] if 0 <= index < len(self.parameters) else ""
+
+
+def _parameter_names(text: str, function: str) -> tuple[str, ...]:
+    """The names of a __global__ function's parameters, from its text."""
+    masked = mask(text)
+    head = re.search(rf"__global__[^;{{}}()]*\b{re.escape(function)}\s*\(([^)]*)\)", masked)
+    if not head:
+        return ()
+    return tuple(re.split(r"\W+", parameter.strip())[-1] for parameter in head[1].split(","))

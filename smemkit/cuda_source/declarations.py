@@ -1,0 +1,182 @@
+"""The outlines of a source's declarations: where they begin and end, their names, their kinds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from smemkit.cuda_source.lexer import DEFINE, identifiers, matching_angle_bracket, matching_bracket
+
+__all__ = [
+    "DEVICE_WORDS",
+    "FUNCTION_NAME",
+    "TYPE_WORDS",
+    "Declaration",
+    "collect_macros",
+    "declarations_in",
+    "end_of_declaration",
+    "with_macro_identifiers",
+]
+
+DEVICE_WORDS = {f"__{word}__" for word in ("global", "device", "constant", "shared", "managed")}
+# attributes whose parentheses are not a function's parameters
+_ATTRIBUTE = re.compile(
+    r"\b(?:__\w+_bounds__|__cluster_dims__|__maxnreg__|__align__|alignas|__attribute__)\s*(?=\()"
+)
+_CONSTANT = re.compile(r"\s*(?:typedef|using|namespace|static_assert)\b|[^=]*\b(?:const|constexpr)\b")
+FUNCTION_NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_ACCESS_LABEL = re.compile(r"(?:public|protected|private)\s*:(?!:)")
+TYPE_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "void bool char short int long float double signed unsigned const constexpr volatile static inline extern"
+        " struct class union enum typedef using typename template auto mutable",
+    )
+)
+
+
+@dataclass(eq=False)
+class Declaration:
+    """A declaration in a namespace or a type. In `code`, comments, strings, directives and a type's `host_members`
+    are blank."""
+
+    start: int
+    end: int
+    code: str
+    head: str  # up to its body, without attributes and template parameters
+    template: str
+    scope: str  # "outer::inner::"
+    kind: str  # "function", "type", "call" of a macro, "other"
+    host_members: tuple[tuple[int, int, str], ...] = ()  # start, end and name
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return identifiers(self.code)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names that it declares, and perhaps words of its type, which is harmless."""
+        head, tail = self.head, self.code.rpartition("}")[2]
+        if self.kind == "function":
+            return frozenset(FUNCTION_NAME.findall(head)[:1])
+        if self.kind == "type" and re.search(r"\benum\b", head):
+            return self.words - TYPE_WORDS
+        if self.kind == "type":
+            head = re.sub(r":(?!:).*", "", head, flags=re.DOTALL)  # without base classes
+        elif not re.match(r"\s*(?:typedef|using)\b", head):
+            head, tail = re.split(r"[={(]", head)[0], ""
+        return identifiers(f"{head} {tail}") - TYPE_WORDS
+
+    @property
+    def may_be_used_by_device(self) -> bool:
+        """Whether device code could use it: a type, a constant, a constexpr function."""
+        if self.kind == "function":
+            return bool(re.search(r"\bconst(?:expr|eval)\b", self.head))
+        return self.kind == "type" or bool(_CONSTANT.match(self.head))
+
+
+def declarations_in(code: str, at: int, end: int, scope: str, macros) -> Iterator[Declaration]:
+    """The declarations in a range, which may be a type's body, and in the namespaces there."""
+    while at < end:
+        label = _ACCESS_LABEL.match(code, at)
+        if label or code[at].isspace() or code[at] in ";}":
+            at = label.end() if label else at + 1
+            continue
+        start, stop = at, _end_of_macro_call(code, at, macros)
+        if stop:
+            at = min(stop, end)
+            yield Declaration(start, at, code[start:at], code[start:at], "", scope, "call")
+            continue
+        at, brace, kind = end_of_declaration(code, start, end)
+        if kind == "block":
+            name = re.match(r"\s*(?:inline\s+)?namespace\s+([\w:]+)", code[start:brace])
+            yield from declarations_in(code, brace + 1, at - 1, scope + (f"{name[1]}::" if name else ""), macros)
+        else:
+            template, head = split_template(code[start : at if brace is None else brace])
+            yield Declaration(start, at, code[start:at], head, template, scope, kind)
+
+
+def _end_of_macro_call(code: str, at: int, macros) -> int:
+    """The end of a declaration that is a macro call, such as INSTANTIATE(float); 0 if it is none."""
+    match = FUNCTION_NAME.match(code, at)
+    if not match or not macros.get(match[1], (False,))[0]:
+        return 0
+    end = matching_bracket(code, match.end() - 1) + 1
+    after = code[end:].lstrip()[:1]
+    return 0 if after in ("{", "=", ",") and after else end
+
+
+def end_of_declaration(code: str, start: int, end: int) -> tuple[int, int | None, str]:
+    """The end of a declaration, its first brace, and its kind: "block" for namespaces and extern "C"."""
+    at, brace, kind = start, None, ""
+    while at < end:
+        character = code[at]
+        if character in "([":
+            at = matching_bracket(code, at)
+        elif character == ";":
+            at += 1
+            break
+        elif character == "{":
+            if brace is None:
+                brace, kind = at, _declaration_kind(code[start:at])
+            at = matching_bracket(code, at)
+            if kind == "block" or (kind == "function" and code[at + 1 : end].lstrip()[:1] not in ("{", ",")):
+                at += 1
+                break
+        at += 1
+    return min(at, end), brace, kind or _declaration_kind(code[start:at], semicolon=True)
+
+
+def _declaration_kind(head: str, semicolon: bool = False) -> str:
+    """The kind of a declaration, from the text before its first brace or its semicolon."""
+    head = split_template(head)[1]
+    if not semicolon and re.fullmatch(r"\s*(?:extern|(?:inline\s+)?namespace\b[\w\s:]*)?\s*", head):
+        return "block"
+    if re.match(r"\s*(?:typedef|using|namespace)\b", head):
+        return "other"
+    outside = re.sub(r"\(.*\)", "()", head, flags=re.DOTALL)
+    if "=" in outside:
+        return "other"
+    if "(" in head:
+        return "function"
+    return "type" if re.search(r"\b(?:class|struct|union|enum)\b", head) else "other"
+
+
+def split_template(head: str) -> tuple[str, str]:
+    """The template parameters of a declaration's head, and the head without those and without attributes."""
+    template = ""
+    head = re.sub(r"\boperator\s*(?:\(\s*\)|[^\w\s(]+)", "operator_", head)
+    while match := re.match(r"\s*template\s*<", head):
+        stop = matching_angle_bracket(head, match.end() - 1) + 1
+        template = template or " ".join(head[:stop].split())
+        head = head[stop:]
+    while match := _ATTRIBUTE.search(head):
+        head = head[: match.start()] + " " + head[matching_bracket(head, match.end()) + 1 :]
+    return template, re.sub(r"\[\[.*?\]\]", " ", head, flags=re.DOTALL)
+
+
+# ---- macros ----
+
+
+def collect_macros(directives) -> dict[str, tuple[bool, frozenset[str]]]:
+    """The macros: name → whether it has parameters, and the words of its bodies."""
+    macros: dict[str, tuple[bool, frozenset[str]]] = {}
+    for d in directives:
+        match = DEFINE.match(d.string, d.start())
+        if match:
+            _, words = macros.get(match["name"], (False, frozenset()))
+            macros[match["name"]] = match["parameters"] is not None, words | identifiers(match["body"])
+    return macros
+
+
+def with_macro_identifiers(words: frozenset[str], macros) -> set[str]:
+    """`words`, and the identifiers that their macros mention."""
+    reached, todo = set(words), list(words)
+    while todo:
+        for word in macros.get(todo.pop(), (False, ()))[1]:
+            if word not in reached:
+                reached.add(word)
+                todo.append(word)
+    return reached

@@ -1,0 +1,209 @@
+"""Rewrites CUDA C++ as C++ for the dialect's headers.
+
+Four constructs have no counterpart in C++ and are rewritten. Everything else stays, so that line numbers and text
+are the author's:
+
+    __shared__ T name[3];                  a reference to the block's variable in the executor's memory; for one at
+                                           file scope, a reference in each function that uses it
+    extern __shared__ T name[];            a pointer to the block's dynamic shared memory
+    kernel<T><<<grid, block, …>>>(args)    a call of smemkit::configure(…)(args)
+    asm("bar.sync %0, %1;" :: …)           a call of smemkit::named_barrier(…)
+
+Code that needs hardware that the CPU device does not have gets an error pragma in front of it. The compiler
+reports it with its line, unless an #if excludes it.
+
+setup.py loads this file and flags.py, before smemkit is built. So they and what they import know only files of
+this folder, by relative imports.
+"""
+
+import re
+from itertools import pairwise
+
+from .errors import error_pragma
+from .lexer import DEFINE, find_at_top_level, mask, matching_bracket, matching_open_bracket
+from .shared_variables import rewrite_extern_shared, rewrite_shared
+
+__all__ = ["isolate_from_macros", "rewrite"]
+
+_ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__)\b)?\s*\(")
+_BARRIER = re.compile(
+    r"(?:bar|barrier)(?:\.cta)?\.(?P<does>sync|arrive)(?:\.aligned)?\s+"
+    r"(?P<id>%?\w+)(?:\s*,\s*(?P<threads>%?\w+))?"
+)
+
+# What device code may use and the CPU device cannot run
+_NEEDS_HARDWARE = {
+    r"\b(?:nvcuda\b(?!\s*;)|wmma\s*::)": "nvcuda::wmma (tensor cores)",
+    r"\b(?:cp_async_bulk\w*|CUtensorMap\b|cuda\s*::\s*ptx\b)": "cp.async.bulk (the tensor memory accelerator)",
+    r"\b(?:tex[123]D\w*|texCubemap\w*|surf[123]D\w*|cuda(?:Texture|Surface)Object_t)\b|\btexture\s*<": "a texture",
+}
+_UNSUPPORTED = {
+    r"<<<": "a launch from device code (dynamic parallelism)",
+    r"\bcurand\w*": "cuRAND",
+    r"\bcub\s*::": "CUB",
+    r"\bthrust\s*::": "Thrust",
+}
+
+
+def rewrite(source: str, filename: str, *, host: bool = True) -> str:
+    """Rewrites a CUDA source as C++.
+
+    Parameters
+    ----------
+    source : str
+        The complete CUDA C++.
+    filename : str
+        The file's name in messages and debug information.
+    host : bool
+        Whether the source also has host code, with launches.
+
+    Returns
+    -------
+    str
+        C++ with the same lines, to be compiled with the dialect's headers first in the include path.
+
+    Examples
+    --------
+    >>> print(rewrite("__global__ void k(int); void run() { k<<<1, 32>>>(7); }", "k.cu").splitlines()[-1])
+    __global__ void k(int); void run() { smemkit::configure("k", k, 1, 32)(7); }
+    """
+    source = _rewrite_asm(rewrite_extern_shared(rewrite_shared(source)))
+    source = _rewrite_launches(source) if host else _rewrite_malloc(_mark_unsupported(source))
+    return f'#include <cuda_runtime.h>\n#line 1 "{filename}"\n{source}'
+
+
+def isolate_from_macros(text: str, source: str) -> str:
+    """`text`, to be appended to the source, protected from the source's macros: tutorials define N."""
+    names = sorted({define["name"] for define in DEFINE.finditer(mask(source))})
+    away = [f'#pragma push_macro("{name}")\n#undef {name}' for name in names]
+    back = [f'#pragma pop_macro("{name}")' for name in names]
+    return "\n".join([*away, text, *back])
+
+
+def _rewrite_malloc(source: str) -> str:
+    """Replaces malloc and free in device code, so that they use device memory, whose bounds are known."""
+    names = {"malloc": "smemkit_allocate", "free": "smemkit_release"}
+    for match in reversed(list(re.finditer(r"(?<![\w.>])(malloc|free)(?=\s*\()", mask(source)))):
+        source = source[: match.start()] + names[match[1]] + source[match.end() :]
+    return source
+
+
+def _mark_unsupported(source: str) -> str:
+    masked = mask(source)
+    found = [
+        (match.start(), f"{what} needs hardware that the CPU device does not have")
+        for pattern, what in _NEEDS_HARDWARE.items()
+        for match in re.finditer(pattern, masked)
+    ]
+    found += [
+        (match.start(), f"{what} is not supported on the CPU device")
+        for pattern, what in _UNSUPPORTED.items()
+        for match in re.finditer(pattern, masked)
+    ]
+    for at, message in sorted(found, reverse=True):
+        source = f"{source[:at]}{error_pragma(message)}{source[at:]}"
+    return source
+
+
+# ---- inline PTX ----
+
+
+def _rewrite_asm(source: str) -> str:
+    """Replaces inline PTX: barriers by calls, the rest by errors. Line ends stay, and in macros their
+    backslashes."""
+    masked = mask(source)
+    for match in reversed(list(_ASM.finditer(masked))):
+        opening = match.end() - 1
+        end = matching_bracket(masked, opening)
+        separators = [opening, *find_at_top_level(masked, opening + 1, end, ":"), end]
+        template, *operands = [(start + 1, stop) for start, stop in pairwise(separators)]
+        ptx = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', source[slice(*template)])).replace(r"\t", " ")
+        statements = [one.strip() for one in re.split(r";|\\n|[{}]", ptx)]
+        statements = [one for one in statements if one and not one.startswith(".")]  # without declarations
+        if not statements:
+            continue  # a compiler fence, which the host compiler accepts unchanged
+        values = [value for start, stop in operands[:2] for value in _asm_operands(source, masked, start, stop)]
+        calls = [_named_barrier(statement, values) for statement in statements]
+        new = f"({', '.join(map(str, calls))})"
+        if None in calls:
+            new = error_pragma(_unsupported_ptx(statements[calls.index(None)]))
+        line_ends = "".join(re.findall(r"\\?\n", source[match.start() : end]))
+        source = source[: match.start()] + new + line_ends + source[end + 1 :]
+    return source
+
+
+def _named_barrier(statement: str, operands: list[str]) -> str | None:
+    """The call that replaces a PTX statement; None if it is not a named barrier."""
+    match = _BARRIER.fullmatch(statement)
+    if not match:
+        return None
+    numbers = [match["id"], match["threads"] or "0"]
+    try:
+        numbers = [operands[int(word[1:])] if word[0] == "%" else str(int(word, 0)) for word in numbers]
+    except (ValueError, IndexError):
+        return None
+    wait = "true" if match["does"] == "sync" else "false"
+    return f"smemkit::named_barrier({', '.join(numbers)}, {wait}, __FILE__, __LINE__)"
+
+
+def _unsupported_ptx(statement: str) -> str:
+    instruction = re.sub(r"^@!?%?\w+\s+", "", statement).split()[0].replace('"', "").replace("\\", "")
+    return f"the CPU device does not support inline PTX `{instruction}`, only bar.sync and bar.arrive"
+
+
+def _asm_operands(source: str, masked: str, start: int, end: int) -> list[str]:
+    """The operand expressions of "r"(one), "r"(another)."""
+    separators = [start - 1, *find_at_top_level(masked, start, end, ","), end]
+    parts = [(a + 1, b) for a, b in pairwise(separators) if masked[a + 1 : b].strip(" \\\n")]
+    return [source[masked.find("(", *part) : masked.rfind(")", *part) + 1].replace("\\\n", " ") for part in parts]
+
+
+# ---- launches ----
+
+
+def _rewrite_launches(source: str) -> str:
+    """Rewrites launches, the last one first, so that the positions of the others stay valid."""
+    end = len(source)
+    while True:
+        masked = mask(source)
+        at = masked.rfind("<<<", 0, end)
+        if at < 0:
+            return source
+        end = at
+        close = masked.find(">>>", at)
+        start = _start_of_kernel(masked, at)
+        if close < 0 or start == at:
+            continue
+        kernel = " ".join(source[start:at].split())
+        name = kernel.replace("\\", "\\\\").replace('"', '\\"')
+        call = kernel
+        if not _is_function(masked, kernel):
+            call = f"[&](auto... smemkit_arguments) SMEMKIT_UNSEEN {{ {kernel}(smemkit_arguments...); }}"
+        lines = "\n" * source.count("\n", start, at)
+        configured = f'smemkit::configure("{name}", {call}, {source[at + 3 : close]})'
+        source = source[:start] + lines + configured + source[close + 3 :]
+
+
+def _is_function(masked: str, kernel: str) -> bool:
+    """Whether `kernel` is one function, or a pointer to one. Its parameters' types are known, and arguments are
+    converted to them. A template's arguments must be deduced, by a call in a lambda."""
+    if kernel.endswith(("]", ")")):
+        return True
+    name = re.escape(kernel.rpartition("::")[2])
+    declared = re.search(rf"([;{{}}>]|\A)(?P<words>[^;{{}}()<>]*\b__global__\b[^;{{}}()]*?)\b{name}\s*\(", masked)
+    return bool(declared) and declared[1] != ">"
+
+
+def _start_of_kernel(masked: str, end: int) -> int:
+    """The start of the expression before `<<<`: a qualified name with template arguments or subscripts, or
+    anything in parentheses."""
+    at = len(masked[:end].rstrip())
+    while at > 0 and masked[at - 1] in ")]>":
+        bracket = masked[at - 1]
+        at = matching_open_bracket(masked, at - 1)
+        if bracket == ")":
+            return at
+        at = len(masked[:at].rstrip())
+    while at > 0 and (masked[at - 1].isalnum() or masked[at - 1] in "_:"):
+        at -= 1
+    return at

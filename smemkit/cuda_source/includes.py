@@ -1,0 +1,69 @@
+"""The user's own headers, in place of their #include lines; and source locations in the expanded text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from smemkit.cuda_source.lexer import DIRECTIVE, mask
+
+__all__ = ["INCLUDE", "expand_includes", "line_marker", "source_location"]
+
+INCLUDE = re.compile(r"""[ \t]*#[ \t]*include[ \t]*(?P<file><[^>\n]+>|"[^"\n]+")""")
+_LINE_MARKER = re.compile(r'^#line (\d+) "((?:[^"\\]|\\.)*)"$', re.MULTILINE)
+
+
+def expand_includes(
+    text: str, filename: str, home: Path | None, folders: list[Path], sources: dict[str, str], outer: tuple = ()
+) -> str:
+    """`text` with the user's own headers instead of their #include lines, between #line markers.
+
+    Parameters
+    ----------
+    text, filename : str
+        A source, and its name in messages.
+    home : Path, optional
+        Its folder, which is searched for "quoted" headers.
+    folders : list of Path
+        The folders that are searched for all headers.
+    sources : dict
+        Receives the files that were read: filename → text.
+    outer : tuple of str
+        The files that include this one.
+    """
+    sources[filename] = text
+    pieces, done = [line_marker(1, filename)], 0
+    for directive in DIRECTIVE.finditer(mask(text)):
+        match = INCLUDE.match(text, directive.start())
+        found = match and _find_header(match["file"], home, folders)
+        if not found:
+            continue
+        pieces.append(text[done : match.start()])
+        done = directive.end()
+        name = str(found)
+        content = sources.get(name) or found.read_text(encoding="utf-8-sig", errors="replace")
+        if name in (filename, *outer) or (name in sources and re.search(r"#\s*pragma\s+once\b", content)):
+            continue
+        pieces.append(expand_includes(content, name, found.parent, folders, sources, (*outer, filename)))
+        pieces.append("\n" + line_marker(text.count("\n", 0, done) + 1, filename))
+    return "".join([*pieces, text[done:]])
+
+
+def _find_header(quoted: str, home: Path | None, folders: list[Path]) -> Path | None:
+    places = [home, *folders] if home and quoted[0] == '"' else folders
+    return next((folder / quoted[1:-1] for folder in places if (folder / quoted[1:-1]).is_file()), None)
+
+
+def line_marker(line: int, filename: str) -> str:
+    """The directive that gives the next line its number and its file."""
+    escaped = filename.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line {line} "{escaped}"\n'
+
+
+def source_location(text: str, at: int) -> tuple[int, str]:
+    """The line and the file of a position in expanded text."""
+    markers = list(_LINE_MARKER.finditer(text, 0, at))
+    if not markers:
+        return text.count("\n", 0, at) + 1, ""
+    line = int(markers[-1][1]) + text.count("\n", markers[-1].end() + 1, at)
+    return line, re.sub(r"\\(.)", r"\1", markers[-1][2])

@@ -1,0 +1,263 @@
+"""Extracts the device code of a whole CUDA file, such as tutorials show.
+
+Such a file has `main`, host functions, `<<<…>>>` and host headers, which neither NVRTC nor the CPU device's
+dialect accepts. This module keeps what the kernels need: functions and variables with __global__, __device__ and
+similar words, and the types, constants and constexpr functions that these mention, directly or indirectly. A type
+that has __device__ members loses its host members. The rest becomes blanks, so that line numbers stay. Only the
+outlines of declarations are parsed; the compiler does the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from smemkit.cuda_source.declarations import (
+    DEVICE_WORDS,
+    FUNCTION_NAME,
+    TYPE_WORDS,
+    Declaration,
+    collect_macros,
+    declarations_in,
+    with_macro_identifiers,
+)
+from smemkit.cuda_source.host_members import blank_host_members
+from smemkit.cuda_source.includes import INCLUDE, line_marker, source_location
+from smemkit.cuda_source.lexer import DIRECTIVE, blank, identifiers, mask, matching_bracket, split_commas
+
+__all__ = ["DeviceCode", "Function", "Variable", "have_macro", "scan"]
+
+_DECLARED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*$")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A __global__ function.
+
+    Attributes
+    ----------
+    name : str
+        With its namespaces: "outer::kernel".
+    declarations : tuple of str
+        Its parameters: "const float *x".
+    template : str
+        "template <class T>", or "".
+    location : tuple of int and str
+        The line and file of its definition.
+    """
+
+    name: str
+    declarations: tuple[str, ...]
+    template: str
+    location: tuple[int, str] = (0, "")
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of its parameters; "" for an unnamed one."""
+        return tuple(map(_parameter_name, self.declarations))
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A device variable: its name, with its namespaces, and whether it is __constant__."""
+
+    name: str
+    constant: bool
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """The result of `scan`.
+
+    Attributes
+    ----------
+    text : str
+        The device code, at its original lines; host code is blank.
+    functions : tuple of Function
+        Its kernels.
+    variables : tuple of Variable
+    host : dict of str to str
+        The host code that was left out: name → "kernel.cu:12"; a member is called "Lock::Lock".
+    has_macro_kernels : bool
+        Whether a macro call may define kernels that are not in `functions`.
+    """
+
+    text: str
+    functions: tuple[Function, ...]
+    variables: tuple[Variable, ...]
+    host: dict[str, str]
+    has_macro_kernels: bool
+    _includes: tuple[tuple[int, int, str], ...] = field(repr=False)
+    _definition_ends: tuple[tuple[int, str], ...] = field(repr=False)
+
+    def mentions(self, word: str) -> bool:
+        """Whether it uses an identifier, other than in `using namespace`."""
+        return bool(re.search(rf"\b{word}\b", re.sub(r"using\s+namespace\s+\w+", "", mask(self.text))))
+
+    def assemble(self, keep: Callable[[str], bool | str]) -> str:
+        """The text for a compiler.
+
+        `keep` decides on the "<file>" of each #include line: True keeps it, "if available" keeps it if the
+        compiler has the file. A #define of `have_macro(name)` follows each kernel and variable, because an #if may
+        exclude it.
+        """
+        edits = [
+            (end, end, f"\n#define {have_macro(name)}\n{line_marker(*source_location(self.text, end))}")
+            for end, name in self._definition_ends
+        ]
+        for start, end, name in self._includes:
+            line, answer = self.text[start:end], keep(name)
+            if answer == "if available":
+                number, file = source_location(self.text, start)
+                line = f"#if __has_include({name})\n{line}\n#endif\n{line_marker(number + 1, file)[:-1]}"
+            edits.append((start, end, line if answer else ""))
+        text = self.text
+        for start, end, new in sorted(edits, reverse=True):
+            text = text[:start] + new + text[end:]
+        return text
+
+
+def have_macro(name: str) -> str:
+    """The macro that is defined if a kernel or variable has been compiled."""
+    return f"SMEMKIT_HAVE_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
+
+
+def scan(text: str, wanted: str = "") -> DeviceCode:
+    """Extracts the device code of an expanded source, and what the identifiers in `wanted` need as well.
+
+    Examples
+    --------
+    >>> code = scan("__global__ void k(float *x) { *x = 1; }\\nint main() { k<<<1, 1>>>(0); }")
+    >>> code.functions[0].name, code.functions[0].parameters, list(code.host)
+    ('k', ('x',), ['main'])
+    >>> code.text.splitlines()[1].strip()
+    ''
+    """
+    code = mask(text)
+    directives = list(DIRECTIVE.finditer(code))
+    for found in directives:
+        code = blank(code, found.start(), found.end())
+    macros = collect_macros(directives)
+    code = _drop_unbalanced_branches(code, directives)
+    declarations = list(declarations_in(code, 0, len(code), "", macros))
+    blank_host_members(declarations, code, macros)
+    kept = _needed_declarations(declarations, identifiers(wanted), macros)
+    host: dict[str, str] = {}
+    functions: dict[str, Function] = {}
+    variables: dict[str, Variable] = {}
+    ends = []
+    for declaration in declarations:
+        if declaration not in kept:
+            line, file = source_location(text, declaration.start)
+            host |= {
+                name: f"{file}:{line}"
+                for name in declaration.names
+                if not declaration.may_be_used_by_device and name not in host
+            }
+            text = blank(text, declaration.start, declaration.end, directives)
+            continue
+        for start, end, name in declaration.host_members:
+            line, file = source_location(text, start)
+            host.setdefault(name, f"{file}:{line}")
+            text = blank(text, start, end, directives)
+        function = _kernel_function(declaration, macros, source_location(text, declaration.start))
+        if function and ("{" in declaration.code or function.name not in functions):
+            functions[function.name] = function
+        new = {variable.name: variable for variable in _variables(declaration)}
+        variables |= new
+        ends += [(declaration.end, name) for name in ([function.name] if function else []) + list(new)]
+    found = [(d, INCLUDE.match(text, d.start())) for d in directives]
+    includes = tuple((d.start(), d.end(), match["file"]) for d, match in found if match)
+    has_macro_kernels = any(declaration.kind == "call" for declaration in kept)
+    return DeviceCode(
+        text, tuple(functions.values()), tuple(variables.values()), host, has_macro_kernels, includes, tuple(ends)
+    )
+
+
+def _drop_unbalanced_branches(code: str, directives) -> str:
+    """`code` without the braces of an #else branch if they are unbalanced: the #if branch has them too."""
+    branches: list[list[int]] = []  # per open #if: the starts of its branches
+    for d in directives:
+        if d["name"].startswith("if"):
+            branches.append([d.end()])
+        elif branches and d["name"] in ("else", "elif", "endif"):
+            start = branches[-1][-1]
+            branch = code[start : d.start()]
+            if len(branches[-1]) > 1 and branch.count("{") != branch.count("}"):
+                code = code[:start] + re.sub(r"[{}]", " ", branch) + code[d.start() :]
+            branches[-1].append(d.end())
+            if d["name"] == "endif":
+                branches.pop()
+    return code
+
+
+def _needed_declarations(declarations: list[Declaration], wanted: frozenset[str], macros) -> set[Declaration]:
+    """The device declarations, and everything that they and the wanted identifiers need."""
+    declares: dict[str, list[Declaration]] = {}
+    for declaration in declarations:
+        for name in declaration.names if declaration.may_be_used_by_device else ():
+            declares.setdefault(name, []).append(declaration)
+    own = {name.rstrip(":").rpartition("::")[2] for name in (declaration.scope for declaration in declarations)}
+    kept = {
+        declaration
+        for declaration in declarations
+        if with_macro_identifiers(identifiers(declaration.head), macros) & DEVICE_WORDS
+    }
+    kept |= {declaration for declaration in declarations if _is_device_using(declaration.head, own)}
+    todo = [wanted, *(declaration.words for declaration in kept)]
+    while todo:
+        for word in with_macro_identifiers(todo.pop(), macros):
+            new = [declaration for declaration in declares.get(word, ()) if declaration not in kept]
+            kept.update(new)
+            todo += [declaration.words for declaration in new]
+    return kept
+
+
+def _is_device_using(head: str, own: set[str]) -> bool:
+    """Whether it is `using namespace` with a namespace that device code knows, such as std, unlike a host
+    library's."""
+    match = re.match(r"\s*using\s+namespace\s+(?:::)?\s*(\w+)\s*(::)?", head)
+    known = {"cooperative_groups", "nvcuda", "cuda", *own}
+    return bool(match) and (match[1] in known or (match[1] == "std" and not match[2]))
+
+
+# ---- kernels and variables ----
+
+
+def _kernel_function(declaration: Declaration, macros, at: tuple[int, str]) -> Function | None:
+    name = FUNCTION_NAME.search(declaration.head)
+    if (
+        declaration.kind != "function"
+        or not name
+        or "__global__" not in with_macro_identifiers(identifiers(declaration.head), macros)
+    ):
+        return None
+    listed = declaration.head[name.end() : matching_bracket(declaration.head, name.end() - 1)]
+    declarations = tuple(" ".join(one.split()) for one in split_commas(listed))
+    declarations = () if declarations == ("void",) else declarations
+    return Function(declaration.scope + name[1], declarations, declaration.template, at)
+
+
+def _variables(declaration: Declaration) -> Iterator[Variable]:
+    words = identifiers(declaration.head)
+    if (
+        declaration.kind != "other"
+        or declaration.template
+        or words & {"__shared__", "extern"}
+        or not words & DEVICE_WORDS
+    ):
+        return
+    for declarator in split_commas(declaration.code.rstrip("; \n\t")):
+        match = _DECLARED_NAME.search(re.split(r"[={]", declarator)[0])
+        if match and match[1] not in TYPE_WORDS | DEVICE_WORDS:
+            yield Variable(declaration.scope + match[1], "__constant__" in words)
+
+
+def _parameter_name(declaration: str) -> str:
+    pointer = re.search(r"\(\s*[*&]\s*(\w+)", declaration)  # to a function or an array
+    declaration = declaration.partition("=")[0]
+    match = pointer or _DECLARED_NAME.search(declaration)
+    qualifiers = {"const", "volatile", "__restrict__", "__restrict", "__grid_constant__"}
+    alone = len(identifiers(declaration) - qualifiers) < 2
+    return "" if not match or alone or match[1] in TYPE_WORDS | qualifiers else match[1]

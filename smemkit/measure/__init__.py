@@ -1,0 +1,1 @@
+"""Times of calls, the ceilings to compare them with, recorded times, occupancy."""

@@ -1,0 +1,114 @@
+"""What was recorded on GPUs: the reference files of ``smemkit bench --save``, and the one way to look them up.
+
+A number is that of a problem: an operation, a shape, a dtype, and a temperature of L2. Of a kernel it is that of
+its default options, unless others are named.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from smemkit import _core
+from smemkit.measure.ceilings import Ceilings
+from smemkit.table.kernel_table import kernels
+
+__all__ = ["REFERENCE", "Records", "recorded", "select"]
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+NOTABLE_SPEEDUP = 1.1  # options that are so much faster than the defaults are shown beside them
+
+
+@dataclass(frozen=True)
+class Records:
+    """The rows of a reference file that are of one problem.
+
+    Attributes
+    ----------
+    environment : dict
+        Of the file: where, when and with what it was measured.
+    op : str
+        "matmul", "reduce" or "transpose".
+    shape : tuple of int
+        Of the problem, as the rows have it.
+    rows : tuple of dict
+        As `smemkit.bench.rows.Row` has them: one for each kernel and its options, and one for kernel=None.
+    """
+
+    environment: dict[str, Any]
+    op: str
+    shape: tuple[int, ...]
+    rows: tuple[dict[str, Any], ...]
+
+    @property
+    def where(self) -> str:
+        """The GPU and the day."""
+        return f"{self.environment['gpu']}, {self.environment['date'][:10]}"
+
+    @property
+    def limits(self) -> Ceilings | None:
+        """What that GPU can do, if it was measured."""
+        limits = self.environment.get("ceilings")
+        return Ceilings(**limits) if limits else None
+
+    def row(self, kernel: str | None, **options: int) -> dict[str, Any] | None:
+        """That of a kernel, or of kernel=None; None where it was not measured."""
+        wanted = default_options(self.op, kernel) | options
+        rows = (row for row in self._of(kernel) if default_options(self.op, kernel) | options_of(row) == wanted)
+        return next(rows, None)
+
+    def faster(self, kernel: str) -> tuple[str, dict[str, Any]] | None:
+        """The options, "tile 16", that make it much faster than its default ones do, and their row; else None."""
+        default, best = self.row(kernel), max(self._of(kernel), key=lambda row: row["value"], default=None)
+        if not default or best["value"] <= NOTABLE_SPEEDUP * default["value"]:
+            return None
+        return ", ".join(f"{name} {value}" for name, value in options_of(best).items()), best
+
+    def _of(self, kernel: str | None) -> list[dict[str, Any]]:
+        return [row for row in self.rows if row["kernel"] == kernel]
+
+
+def options_of(row: dict[str, Any]) -> dict[str, int]:
+    """The options that a row's case names: "8192 x 8192, tile 32, pad 1"."""
+    named = re.findall(r"\b(tile|pad|block_size) (\d+)", row.get("case", ""))
+    return {name: int(value) for name, value in named}
+
+
+def default_options(op: str, kernel: str | None) -> dict[str, int]:
+    """What a kernel's options are where none are named; none for kernel=None."""
+    return next((dict(info.variants[0]) for info in kernels(op) if info.name == kernel), {})
+
+
+def select(
+    report: dict[str, Any], op: str, shape: tuple[int, ...], *, dtype: str = "float32", cold: bool = False
+) -> Records:
+    """What a reference file's content has of a problem: all its rows of that temperature of L2 (`cold`: emptied
+    before each launch), of products those in full precision.
+    """
+    wanted = (op, op, dtype, list(shape), None, cold)
+    fields = ("suite", "op", "dtype", "shape", "axis", "cold")
+    renamed = _core.renamed_kernels()
+    rows = (
+        row | {"kernel": renamed.get((op, row["kernel"]), row["kernel"])}
+        for row in report["rows"]
+        if tuple(row[name] for name in fields) == wanted and row.get("precision") in (None, "highest")
+    )
+    return Records(report["environment"], op, tuple(shape), tuple(rows))
+
+
+def recorded(op: str, shape: tuple[int, ...], *, dtype: str = "float32", cold: bool = False) -> list[Records]:
+    """What there is of a problem, for each GPU of which it was measured, in the order of the files' names.
+
+    Examples
+    --------
+    >>> from smemkit.measure.records import recorded
+    >>> [records.environment["gpu"] for records in recorded("transpose", (8192, 8192))]
+    ['NVIDIA H200']
+    """
+    paths = sorted(REFERENCE.glob("*.json"))
+    reports = (json.loads(path.read_text(encoding="utf-8")) for path in paths)
+    found = (select(report, op, shape, dtype=dtype, cold=cold) for report in reports)
+    return [records for records in found if any(row["kernel"] for row in records.rows)]

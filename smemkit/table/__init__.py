@@ -1,0 +1,1 @@
+"""The kernel table, and which kernels a call takes."""

@@ -1,0 +1,1 @@
+"""The user's own kernels: compiled, described, launched, on both devices."""

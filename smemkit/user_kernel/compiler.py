@@ -1,0 +1,277 @@
+"""Compiles kernels for the CPU device with the system's C++ compiler, and caches the libraries."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+from smemkit import _core
+from smemkit._core import CompileError, Error
+from smemkit.cuda_source import flags
+from smemkit.cuda_source.errors import ERROR_PREFIX
+from smemkit.user_kernel.cache import cache_folder, check_ownership, evict, file_fingerprint
+
+__all__ = [
+    "CPU_PRELUDE",
+    "INCLUDE",
+    "compile_error",
+    "compile_library",
+    "find_compiler",
+]
+
+INCLUDE = Path(str(files("smemkit._dialect").joinpath("include")))
+_LINK_FLAGS = ("-Wl,--no-undefined",) if sys.platform == "linux" else ()
+CPU_PRELUDE = "#include <cuda_runtime.h>\n#include <assert.h>\n"  # begins every kernel for the CPU device
+_INSTALL_HINT = (
+    "install g++ or clang (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX"
+)
+_DIAGNOSTIC = re.compile(
+    r"^(?P<file>[^\n:(]+)(?::(?P<line>\d+)(?::\d+)?:|\((?P<nvrtc_line>\d+)\):)\s*"
+    r"(?:(?P<kind>(?:fatal |catastrophic )?error|note|warning)(?: #[\w-]+)?:\s)?(?P<text>.*)$"
+)
+_NVRTC_CONTEXT = re.compile(r"\bat line (?P<line>\d+) of \"?(?P<file>[^\"]+?)\"?$")
+
+
+# ---- the compiler -----------------------------------------------------------------------------------------------
+
+
+def find_compiler() -> list[str]:
+    """The command of the C++ compiler: $CXX, otherwise c++, g++ or clang++.
+
+    Raises
+    ------
+    Error
+        There is none; the message says what to install.
+
+    Examples
+    --------
+    >>> len(find_compiler()) > 0
+    True
+    """
+    for command in [shlex.split(os.environ["CXX"])] if os.environ.get("CXX") else [["c++"], ["g++"], ["clang++"]]:
+        if path := shutil.which(command[0]):
+            return [path, *command[1:]]
+    wanted = f"CXX={os.environ['CXX']!r} was not found" if os.environ.get("CXX") else "none was found"
+    raise Error(f"a kernel needs a C++ compiler to run on the CPU device, and {wanted}: {_INSTALL_HINT}")
+
+
+@functools.cache
+def _accepts(compiler: tuple[str, ...], flag: str) -> bool:
+    probe = [*compiler, "-Werror", flag, "-fsyntax-only", "-x", "c++", os.devnull]
+    return subprocess.run(probe, capture_output=True).returncode == 0
+
+
+def _command(compiler: list[str], checked: bool) -> list[str]:
+    """The command that compiles a kernel, without its file."""
+    options = flags.compile_flags(partial(_accepts, tuple(compiler)), checked=checked)
+    return [*compiler, *options, "-fPIC", "-fvisibility=hidden", "-w", f"-I{INCLUDE}"]
+
+
+@functools.cache
+def _dialect_fingerprint() -> str:
+    headers = [*INCLUDE.rglob("*"), INCLUDE.parent / "executor.h"]
+    digest = hashlib.sha256()
+    for header in sorted(header for header in headers if header.is_file()):
+        digest.update(f"{header.name}\n".encode() + header.read_bytes())
+    return digest.hexdigest() + file_fingerprint(flags.__file__)
+
+
+# ---- libraries, from the cache or from the compiler -------------------------------------------------------------
+
+
+def _run(command: list[str], folder: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def _precompiled_header(folder: Path, compiler: list[str], command: list[str]) -> Path:
+    """A header that includes the dialect's headers, with its precompiled form next to it, made by the same
+    command. A compiler reads that in a fraction of the time. One that cannot precompile it reads the header
+    itself."""
+    words = [*command[len(compiler) :], _dialect_fingerprint(), file_fingerprint(compiler[0])]
+    header = folder / f"{hashlib.sha256(chr(0).join(words).encode()).hexdigest()[:32]}.h"
+    compiled = header.with_name(f"{header.name}.gch")
+    try:
+        check_ownership(header)
+        check_ownership(compiled)
+        os.utime(compiled)
+        return header
+    except FileNotFoundError:
+        pass
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as new:
+        source = Path(new, header.name)
+        source.write_text(CPU_PRELUDE, encoding="utf-8")
+        source.chmod(0o600)
+        with contextlib.suppress(FileExistsError):
+            os.link(source, header)
+        made = Path(new, compiled.name)
+        if _run([*command, "-x", "c++-header", str(header), "-o", str(made)], new).returncode == 0:
+            made.chmod(0o600)
+            made.replace(compiled)
+    return header
+
+
+def compile_library(
+    text: str, options: tuple[str, ...], *, checked: bool, explain: Callable[[str], CompileError]
+) -> Path:
+    """The library of a kernel, from the cache or from the compiler.
+
+    Parameters
+    ----------
+    text : str
+        The complete C++ source, for the dialect's headers.
+    options : tuple of str
+        Further options for the compiler.
+    checked : bool
+        Whether to make a checked build.
+    explain : callable
+        Makes an exception from the compiler's output.
+
+    Raises
+    ------
+    CompileError
+        The compiler reports an error.
+    Error
+        There is no compiler, or the cache is not safe.
+    """
+    compiler = find_compiler()
+    core = Path(_core.__file__)
+    parts = [core, core.with_name("_hooks.o")] if checked else [core]
+    words = [
+        *compiler[1:],
+        *options,
+        str(checked),
+        _dialect_fingerprint(),
+        *map(file_fingerprint, [compiler[0], *parts]),
+    ]
+    key = hashlib.sha256("\0".join([*words, text]).encode()).hexdigest()[:32]
+    folder = cache_folder()
+    entry = folder / f"{key}.so"
+    try:
+        check_ownership(entry)
+        os.utime(entry)
+        return entry
+    except FileNotFoundError:
+        pass
+    command = [*_command(compiler, checked), *options]
+    prelude = _precompiled_header(folder, compiler, command)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as new:
+        source, library = Path(new, "kernel.cpp"), Path(new, "kernel.so")
+        source.write_text(text, encoding="utf-8")
+        # two steps: with the checked build's flags the linker would add the sanitizer's runtime library
+        compile_it = [*command, "-include", str(prelude), "-c", source.name, "-o", "kernel.o"]
+        link_it = [*compiler, "-shared", *_LINK_FLAGS, "kernel.o", *map(str, parts), "-o", library.name]
+        for step in compile_it, link_it:
+            done = _run(step, new)
+            if done.returncode:
+                raise explain(done.stdout.decode(errors="replace"))
+        library.chmod(0o600)
+        library.replace(entry)
+    evict(folder)
+    return entry
+
+
+# ---- compiler messages ------------------------------------------------------------------------------------------
+
+
+def compile_error(output: str, sources: Mapping[str, str], host: Mapping[str, str]) -> CompileError:
+    """An exception from a compiler's output, with errors located in the user's source.
+
+    Parameters
+    ----------
+    output : str
+        The output of g++, clang++ or NVRTC.
+    sources : mapping
+        The user's files: filename → text.
+    host : mapping
+        The host code that was left out: name → location.
+
+    Returns
+    -------
+    CompileError
+        With `file`, `line` (int or None) and `text` (the source line) of the first error.
+    """
+    errors = _errors_in_user_files(output, sources)
+    refused = [
+        (file, line, text.removeprefix(ERROR_PREFIX)) for file, line, text in errors if ERROR_PREFIX in text
+    ]
+    shown = []
+    for file, line, message in refused or errors:
+        text = _source_line(sources, file, line).strip()
+        shown.append(f"{file}:{line}: {message}\n    {text}" if text else f"{file}: {message}")
+        shown += [
+            f"    {name} is host code ({host[name]}), which is left out; mark it __device__ to keep it"
+            for name in _host_names_in(message, host)
+        ]
+    for name in dict.fromkeys(re.findall(r"undefined (?:reference to `|symbol: )([^'\n]+)", output)):
+        shown.append(f"{name} is declared but not defined")
+    error = CompileError("\n".join(shown) or f"the compiler's output:\n{output.strip()}")
+    file, line, _ = errors[0] if errors else ("", 0, "")
+    error.file, error.line, error.text = file, line if file in sources else None, _source_line(sources, file, line)
+    return error
+
+
+def _host_names_in(message: str, host: Mapping[str, str]) -> list[str]:
+    """The names in `host` that a message mentions: 'fill', 'Lock::Lock(int)', and "Lock::grow" for 'grow'."""
+    quoted = re.findall(r"['\"](?:\w+ )*([\w:~]+)(?:\([^'\"]*\))?['\"]", message)
+    constructs = re.search("construct|conver", message)  # otherwise a type's name is not its constructor
+    found = [name for name in quoted if name in host]
+    for name in host:
+        owner, last = name.split("::")[-2:] if "::" in name else ("", name)
+        if last in quoted and (constructs or owner != last):
+            found.append(name)
+    return list(dict.fromkeys(found))
+
+
+def _source_line(sources: Mapping[str, str], file: str, line: int) -> str:
+    lines = sources.get(file, "").split("\n")
+    return lines[line - 1] if 0 < line <= len(lines) else ""
+
+
+def _errors_in_user_files(output: str, sources: Mapping[str, str]) -> list[tuple[str, int, str]]:
+    """(file, line, message) of each error, in the user's files. An error in another file gets the user's line that
+    includes or instantiates the code. g++ names that line before the error, clang++ and NVRTC after it."""
+    errors: list[list] = []
+    user_location = None
+    for row in output.splitlines():
+        match = _DIAGNOSTIC.match(row)
+        nvrtc_context = _NVRTC_CONTEXT.search(row)
+        if not match and not nvrtc_context:
+            continue
+        file, line = (match or nvrtc_context)["file"], int((match or nvrtc_context)["line"] or match["nvrtc_line"])
+        location = (file, line) if file in sources or file.startswith("name=") else None
+        kind = match["kind"] if match else "note"
+        if kind and kind.endswith("error"):
+            errors.append([location or user_location, _strip_dialect_names(match["text"])])
+            user_location = None
+        elif location and not kind:
+            user_location = location
+        elif location and errors and not errors[-1][0]:
+            errors[-1][0] = location
+    found = [(*location, message) for location, message in errors if location]
+    own = [error for error in found if error[0] in sources]
+    return list(dict.fromkeys(own or found[:1]))
+
+
+def _strip_dialect_names(message: str) -> str:
+    """A message without the dialect's own type names, and without the warning flag at its end."""
+    message = re.sub(r" \{aka '[^']*smemkit::[^']*'\}", "", message)
+    return re.sub(r" \[-W[\w=+-]+\]$", "", message)

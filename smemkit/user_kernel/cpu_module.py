@@ -1,0 +1,172 @@
+"""User kernels on the CPU device: compiled to a library, which this process loads."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from smemkit import _core
+from smemkit._core import CompileError, Error, OutOfMemoryError
+from smemkit.cuda_source import dialect
+from smemkit.cuda_source.includes import line_marker
+from smemkit.cuda_source.scanner import DeviceCode, have_macro
+from smemkit.user_kernel.compiler import CPU_PRELUDE, INCLUDE, compile_library
+from smemkit.user_kernel.parameters import DESCRIPTION_FIELDS, Parameter
+
+__all__ = ["CpuModule"]
+
+_executor = ctypes.CDLL(_core.__file__)
+_executor.smemkit_last_message.restype = ctypes.c_char_p
+_CUDA_ERROR_MEMORY_ALLOCATION, _CUDA_ERROR_UNKNOWN = 2, 999  # values of cudaError_t
+
+_Fields = ctypes.c_longlong * DESCRIPTION_FIELDS
+_EntryPoint = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p)
+)
+
+
+class _Variable(ctypes.Structure):
+    _fields_ = (("address", ctypes.c_void_p), ("type", _Fields))
+
+
+class CpuModule:
+    """Device code that is compiled for the CPU device.
+
+    Parameters
+    ----------
+    code : DeviceCode
+    filename : str
+        Its name in messages and debug information.
+    kernels : sequence of str
+        Expressions: "scale", "outer::scale<float>".
+    options : tuple of str
+    checked : bool
+        Whether to make a checked build.
+    explain : callable
+        Makes an exception from a compiler's output.
+
+    Attributes
+    ----------
+    variables : dict
+        Name → `Parameter`: its type.
+    """
+
+    def __init__(
+        self,
+        code: DeviceCode,
+        filename: str,
+        kernels: Sequence[str],
+        options: tuple[str, ...],
+        explain: Callable[[str], CompileError],
+        *,
+        checked: bool = False,
+    ):
+        text = _translation_unit(code, filename, kernels)
+        path = compile_library(text, options, checked=checked, explain=explain)
+        try:
+            self._library = _load_library(path, own_variables=not checked)
+        except OSError as error:  # probably a broken file in the cache: the next call compiles it again
+            path.unlink(missing_ok=True)
+            raise CompileError(f"the compiled library cannot be loaded, try again: {error}") from None
+        self._kernel_numbers = {kernel: number for number, kernel in enumerate(kernels)}
+        self._addresses: dict[str, int] = {}
+        self.variables: dict[str, Parameter] = {}
+        for number, variable in enumerate(code.variables):
+            try:
+                found = _Variable.in_dll(self._library, f"smemkit_variable_{number}")
+            except ValueError:
+                continue  # an #if excludes it
+            self._addresses[variable.name] = found.address
+            self.variables[variable.name] = Parameter.from_description(variable.name, variable.name, found.type)
+            if checked:
+                known = self.variables[variable.name]
+                sizes = (
+                    ctypes.c_size_t(known.total_bytes),
+                    ctypes.c_size_t(8 if known.pointer else known.element_bytes),
+                )
+                address = ctypes.c_void_p(found.address)
+                _executor.smemkit_checked_global(
+                    variable.name.encode(), address, *sizes, ctypes.c_int(variable.constant)
+                )
+
+    def signature(self, kernel: str) -> list[list[int]] | None:
+        """The fields of each parameter; None if an #if excludes the kernel."""
+        try:
+            symbol = f"smemkit_signature_{self._kernel_numbers[kernel]}"
+            count = ctypes.c_longlong.in_dll(self._library, symbol).value
+        except ValueError:
+            return None
+        fields = (ctypes.c_longlong * (1 + DESCRIPTION_FIELDS * count)).in_dll(self._library, symbol)
+        return [fields[1 + DESCRIPTION_FIELDS * i : 1 + DESCRIPTION_FIELDS * (i + 1)] for i in range(count)]
+
+    def launch(
+        self, kernel: str, grid, block, shared_bytes: int, arguments, *, host_cannot_write=False, **_ignored
+    ) -> None:
+        """Runs the kernel and waits. `arguments` is a ctypes array with the address of each argument's value.
+        `host_cannot_write`: the host cannot write the kernel's memory during the launch."""
+        enter = _EntryPoint((f"smemkit_enter_{self._kernel_numbers[kernel]}", self._library))
+        shape = (ctypes.c_uint * 7)(*grid, *block, host_cannot_write)
+        try:
+            error = enter(kernel.encode(), shape, shared_bytes, arguments)
+        except SystemError as wrapper:  # Ctrl-C inside the launch; ctypes wraps its exception
+            raise (wrapper.__cause__ or wrapper) from None
+        if error == _CUDA_ERROR_UNKNOWN:
+            raise KeyboardInterrupt
+        if error:
+            message = _executor.smemkit_last_message().decode(errors="replace")
+            raise (OutOfMemoryError if error == _CUDA_ERROR_MEMORY_ALLOCATION else Error)(message)
+
+    def read(self, variable: str) -> bytes:
+        """The bytes of a variable."""
+        return ctypes.string_at(self._addresses[variable], self.variables[variable].total_bytes)
+
+    def write(self, variable: str, content: bytes) -> None:
+        """Sets the bytes of a variable."""
+        ctypes.memmove(self._addresses[variable], content, len(content))
+
+
+def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str]) -> str:
+    uses_std = code.mentions("std")
+
+    def keep(include: str) -> bool | str:
+        """Keeps the dialect's headers, and the C++ library's if device code uses std: they are slow to compile."""
+        name = include[1:-1]
+        return (
+            (INCLUDE / name).is_file()
+            or name == "cassert"
+            or (uses_std and "." not in name and "/" not in name and "if available")
+        )
+
+    text = dialect.rewrite(code.assemble(keep), filename, host=False)
+    known = {function.name: function for function in code.functions}
+    entries = [dialect.isolate_from_macros('#include "smemkit/entry.h"', text)]
+    for number, kernel in enumerate(kernels):
+        line = line_marker(*known[kernel].location) if kernel in known else f'#line 1 "name={kernel}"\n'
+        entry = f"{line}SMEMKIT_ENTRY({number}, {kernel})"
+        base = kernel.partition("<")[0]
+        entries.append(f"#ifdef {have_macro(base)}\n{entry}\n#endif" if base in known else entry)
+    for number, variable in enumerate(code.variables):
+        entries.append(f"#ifdef {have_macro(variable.name)}\nSMEMKIT_VARIABLE({number}, {variable.name})\n#endif")
+    # nvcc needs no header for assert, and accepts `using namespace nvcuda;` without any other use of nvcuda
+    before = f"{CPU_PRELUDE}namespace nvcuda {{}}"
+    return "\n".join([before, text, *entries, ""])
+
+
+_loaded_paths: set[Path] = set()
+_load_lock = threading.Lock()
+
+
+def _load_library(path: Path, *, own_variables: bool) -> ctypes.CDLL:
+    """Loads the library. A second load of one file returns the first library, with its variables. With
+    `own_variables` a copy of the file is loaded instead."""
+    with _load_lock:
+        if not own_variables or path not in _loaded_paths:
+            library = ctypes.CDLL(str(path))
+            _loaded_paths.add(path)
+            return library
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as folder:
+            return ctypes.CDLL(shutil.copy(path, folder))

@@ -1,0 +1,327 @@
+"""User kernels on a GPU, through cuda.core: NVRTC compiles them, the driver launches them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from smemkit import _core
+from smemkit._core import CompileError, CudaError, Error, Stream
+from smemkit.cuda_source.includes import line_marker
+from smemkit.cuda_source.scanner import DeviceCode, have_macro
+from smemkit.user_kernel.compiler import INCLUDE
+from smemkit.user_kernel.parameters import DESCRIPTION_FIELDS, Parameter
+
+try:
+    from cuda.bindings import driver
+    from cuda.core import Device, Program, ProgramOptions
+except ImportError as error:
+    _import_error = str(error)
+else:
+    _import_error = ""
+
+__all__ = ["GpuModule", "is_installed"]
+
+# Headers that NVRTC has, or finds in the toolkit. The prelude below replaces the others; its types are those of
+# NVIDIA's libcu++.
+_DEVICE_HEADERS = re.compile(
+    r"(?:cuda_(?:fp\w+|bf16|pipeline\w*|awbarrier\w*)|cooperative_groups\w*|mma|math_constants|curand\w*)\.h"
+    r"|(?:cooperative_groups|cuda|nv|cub|thrust|cute|cutlass)/.*"
+)
+_NVRTC_PRELUDE = """
+namespace std {}
+typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
+typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t; typedef int64_t intptr_t; typedef uint64_t uintptr_t;
+typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
+#define INT8_MIN (-128)
+#define INT8_MAX 127
+#define UINT8_MAX 255
+#define INT16_MIN (-32768)
+#define INT16_MAX 32767
+#define UINT16_MAX 65535
+#define INT32_MIN (-2147483647 - 1)
+#define INT32_MAX 2147483647
+#define UINT32_MAX 4294967295u
+#define INT64_MIN (-9223372036854775807l - 1)
+#define INT64_MAX 9223372036854775807l
+#define UINT64_MAX 18446744073709551615ul
+#define CHAR_BIT 8
+#define SHRT_MIN INT16_MIN
+#define SHRT_MAX INT16_MAX
+#define INT_MIN INT32_MIN
+#define INT_MAX INT32_MAX
+#define UINT_MAX UINT32_MAX
+#define LONG_MIN INT64_MIN
+#define LONG_MAX INT64_MAX
+#define ULONG_MAX UINT64_MAX
+#define LLONG_MIN (-9223372036854775807ll - 1)
+#define LLONG_MAX 9223372036854775807ll
+#define ULLONG_MAX 18446744073709551615ull
+#define FLT_MAX 3.402823466e+38f
+#define FLT_MIN 1.175494351e-38f
+#define FLT_EPSILON 1.192092896e-07f
+#define DBL_MAX 1.7976931348623158e+308
+#define DBL_MIN 2.2250738585072014e-308
+#define DBL_EPSILON 2.2204460492503131e-16
+#define INFINITY ((float)(1e+308 * 10))
+#define HUGE_VALF INFINITY
+#define HUGE_VAL ((double)INFINITY)
+#define NAN (__int_as_float(0x7fffffff))
+#define M_E 2.7182818284590452354
+#define M_LN2 0.69314718055994530942
+#define M_PI 3.14159265358979323846
+#define M_PI_2 1.57079632679489661923
+#define M_SQRT2 1.41421356237309504880
+"""
+
+
+def is_installed() -> bool:
+    """Whether the packages that compile for a GPU are installed."""
+    return not _import_error
+
+
+class GpuModule:
+    """Compiled device code on a GPU; the interface is that of `CpuModule`.
+
+    Parameters
+    ----------
+    code, filename, kernels, options, explain
+        As for `CpuModule`.
+    device : str
+        "cuda:0".
+    """
+
+    def __init__(
+        self,
+        code: DeviceCode,
+        filename: str,
+        kernels: Sequence[str],
+        options: tuple[str, ...],
+        explain: Callable[[str], CompileError],
+        device: str,
+    ):
+        if _import_error:
+            raise Error(
+                f"a kernel needs NVRTC and cuda.core to run on a GPU, and the import failed ({_import_error}): "
+                "pip install 'smemkit[cuda]'. The CPU device needs neither: `with smemkit.Device(\"cpu\"):`"
+            )
+        self._name = device
+        self._device = Device(int(device.partition(":")[2] or 0))
+        # if a grid synchronises, all its blocks must be resident
+        self._is_cooperative = code.mentions("this_grid") or code.mentions("grid_group")
+        variables = [variable.name for variable in code.variables]
+        with self._current_context():
+            self._object = _compile(code, filename, kernels, variables, options, explain, self._device)
+            self._symbols = self._object.symbol_mapping
+            self._functions = {kernel: self._load_function(kernel) for kernel in kernels}
+            self._signatures = {
+                kernel: self._read_signature(f"smemkit_signature_{i}") for i, kernel in enumerate(kernels)
+            }
+            types = {name: self._read_integers(f"smemkit_variable_{i}") for i, name in enumerate(variables)}
+        self.variables = {
+            name: Parameter.from_description(name, name, fields) for name, fields in types.items() if fields[2]
+        }
+
+    @contextlib.contextmanager
+    def _current_context(self) -> Iterator[None]:
+        """Makes the device's context current in this thread."""
+        before = _raise_on_error(driver.cuCtxGetCurrent())
+        self._device.set_current()
+        try:
+            yield
+        finally:
+            if int(before):
+                _raise_on_error(driver.cuCtxSetCurrent(before))
+
+    def _stream_handle(self, stream: Any) -> int:
+        """The handle of any library's stream. For None: that of the thread's current stream, otherwise 0, the
+        default stream."""
+        if stream is None:
+            current = _core.current_stream(self._name)
+            return current.handle if current else 0
+        try:
+            return Stream(stream, device=self._name).handle
+        except (TypeError, ValueError) as error:
+            raise type(error)(str(error).replace("source", "stream", 1)) from None
+
+    def _load_function(self, kernel: str) -> Any:
+        return _raise_on_error(driver.cuKernelGetFunction(self._object.get_kernel(kernel).handle))
+
+    def function(self, kernel: str) -> Any:
+        """The driver's handle of a kernel, on this device."""
+        return self._functions[kernel]
+
+    def _symbol(self, name: str) -> tuple[Any, int]:
+        """The address of a variable, and its size in bytes."""
+        return _raise_on_error(driver.cuLibraryGetGlobal(self._object.handle, self._symbols[f"&{name}"]))
+
+    def _read_integers(self, symbol: str) -> list[int]:
+        address, size = self._symbol(symbol)
+        content = (ctypes.c_longlong * (size // 8))()
+        _raise_on_error(driver.cuMemcpyDtoH(ctypes.addressof(content), address, size))
+        return list(content)
+
+    def _read_signature(self, symbol: str) -> list[list[int]] | None:
+        count, *fields = self._read_integers(symbol)
+        return (
+            None
+            if count < 0
+            else [fields[DESCRIPTION_FIELDS * i : DESCRIPTION_FIELDS * (i + 1)] for i in range(count)]
+        )
+
+    def signature(self, kernel: str) -> list[list[int]] | None:
+        """The fields of each parameter; None if an #if excludes the kernel."""
+        return self._signatures[kernel]
+
+    def launch(
+        self,
+        kernel: str,
+        grid,
+        block,
+        shared_bytes: int,
+        arguments,
+        *,
+        stream: Any,
+        array_streams: set[int],
+        carveout,
+        **_ignored,
+    ) -> None:
+        """Launches the kernel on the stream. `arguments` is a ctypes array with the address of each argument's
+        value; `array_streams` are the owning streams of the arrays among them."""
+        function, handle = self._functions[kernel], self._stream_handle(stream)
+        attributes = driver.CUfunction_attribute
+        start = driver.cuLaunchCooperativeKernel if self._is_cooperative else driver.cuLaunchKernel
+        with self._current_context(), _ordered_after(handle, array_streams):
+            if shared_bytes > 48 * 1024:
+                most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                _raise_on_error(driver.cuFuncSetAttribute(function, most, shared_bytes))
+            share = attributes.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+            _raise_on_error(driver.cuFuncSetAttribute(function, share, -1 if carveout is None else carveout))
+            more = () if self._is_cooperative else (0,)
+            _raise_on_error(
+                start(function, *grid, *block, shared_bytes, handle, ctypes.addressof(arguments), *more)
+            )
+
+    def read(self, variable: str) -> bytes:
+        """The bytes of a variable."""
+        with self._current_context():
+            address, size = self._symbol(variable)
+            content = ctypes.create_string_buffer(size)
+            _raise_on_error(driver.cuMemcpyDtoH(ctypes.addressof(content), address, size))
+        return content.raw
+
+    def write(self, variable: str, content: bytes) -> None:
+        """Sets the bytes of a variable."""
+        with self._current_context():
+            _raise_on_error(driver.cuMemcpyHtoD(self._symbol(variable)[0], content, len(content)))
+
+
+def _compile(code, filename, kernels, variables, options, explain, device) -> Any:
+    """The cubin, with a symbol for each kernel and variable, also for those that an #if excludes."""
+    entries, known = [], {function.name: function for function in code.functions}
+    for i, kernel in enumerate(kernels):
+        value = f"smemkit::signature_of<decltype(&{kernel})>::smemkit_value"
+        line = line_marker(*known[kernel].location) if kernel in known else f'#line 1 "name={kernel}"\n'
+        entry = f'{line}extern "C" {{ __device__ auto smemkit_signature_{i} = {value}; }}'
+        absent_entry = f'extern "C" {{ __device__ long long smemkit_signature_{i} = -1; }}'
+        entries.append(_guard_with_ifdef(code, kernel, entry, "__global__ void", "() {}", absent_entry))
+    for i, name in enumerate(variables):
+        value = f"smemkit::description<decltype({name})>::smemkit_value"
+        entry = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {value}; }}'
+        absent_entry = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {{}}; }}'
+        entries.append(_guard_with_ifdef(code, name, entry, "__device__ char", ";", absent_entry))
+    text = code.assemble(lambda include: bool(_DEVICE_HEADERS.fullmatch(include[1:-1])))
+    describe, describe_half = (
+        (INCLUDE / "smemkit" / name).read_text(encoding="utf-8") for name in ("describe.h", "describe_half.h")
+    )
+    name_expressions = [f"&smemkit_signature_{i}" for i in range(len(kernels))]
+    name_expressions += [f"&smemkit_variable_{i}" for i in range(len(variables))] + [
+        f"&{name}" for name in variables
+    ]
+    own_line = '#line 1 "smemkit"'
+    whole = "\n".join([own_line, _NVRTC_PRELUDE, describe, text, own_line, describe_half, *entries])
+    program = Program(whole, "c++", _options(options, filename, device))
+    try:
+        return program.compile("cubin", name_expressions=(*kernels, *name_expressions))
+    except Exception as error:  # cuda.core does not export its exception classes
+        if "NVRTC_ERROR_COMPILATION" not in str(error):
+            raise
+        raise explain(str(error).partition("compilation log:")[2]) from None
+
+
+def _guard_with_ifdef(code: DeviceCode, name: str, entry: str, before: str, after: str, absent_entry: str) -> str:
+    base = name.partition("<")[0]
+    if base not in {thing.name for thing in (*code.functions, *code.variables)}:
+        return entry  # a macro defines it
+    *spaces, last = base.split("::")
+    placeholder = (
+        "".join(f"namespace {space} {{ " for space in spaces) + f"{before} {last}{after}" + " }" * len(spaces)
+    )
+    return f"#ifdef {have_macro(base)}\n{entry}\n#else\n{placeholder}\n{absent_entry}\n#endif"
+
+
+def _options(options: tuple[str, ...], filename: str, device: Any) -> Any:
+    standard = [option[5:].replace("gnu", "c") for option in options if option.startswith("-std=")]
+    defined = [option[2:].partition("=") for option in options if option.startswith("-D")]
+    major, minor = device.compute_capability
+    return ProgramOptions(
+        name=filename,
+        arch=f"sm_{major}{minor}{'a' if major >= 9 else ''}",
+        std=standard[-1] if standard else "c++17",
+        define_macro=[(name, value if equals else "1") for name, equals, value in defined] or None,
+        undefine_macro=[option[2:] for option in options if option.startswith("-U")] or None,
+        include_path=[option[2:] for option in options if option.startswith("-I")] + _toolkit_includes(),
+        device_as_default_execution_space=True,
+        disable_warnings=True,
+    )
+
+
+def _toolkit_includes() -> list[str]:
+    """The folders of CUDA's headers: in CUDA_HOME, in NVIDIA's wheels, in /usr/local/cuda."""
+    places = [Path(os.environ["CUDA_HOME"])] if os.environ.get("CUDA_HOME") else []
+    wheels = importlib.util.find_spec("nvidia")
+    for folder in (wheels.submodule_search_locations or ()) if wheels else ():
+        places += [*sorted(Path(folder).glob("cu[0-9]*"), reverse=True), Path(folder, "cuda_runtime")]
+        places += [Path(folder, "cuda_cccl")]
+    places.append(Path("/usr/local/cuda"))
+    folders = [folder for place in places for folder in (place / "include", place / "include" / "cccl")]
+    return [str(folder) for folder in folders if folder.is_dir()]
+
+
+@contextlib.contextmanager
+def _ordered_after(handle: int, array_streams: set[int]) -> Iterator[None]:
+    """Orders the work that is enqueued inside after the owning streams of its arrays, and their later work after
+    it."""
+    stream = driver.CUstream(handle)
+    captured = handle and int(_raise_on_error(driver.cuStreamIsCapturing(stream)))
+    others = [] if captured else [driver.CUstream(owner) for owner in array_streams | {0} if owner != handle]
+    for other in others:
+        _stream_wait(stream, other)
+    yield
+    for other in others:
+        _stream_wait(other, stream)
+
+
+def _stream_wait(later: Any, earlier: Any) -> None:
+    event = _raise_on_error(driver.cuEventCreate(2))  # CU_EVENT_DISABLE_TIMING
+    _raise_on_error(driver.cuEventRecord(event, earlier))
+    _raise_on_error(driver.cuStreamWaitEvent(later, event, 0))
+    _raise_on_error(driver.cuEventDestroy(event))
+
+
+def _raise_on_error(result: tuple) -> Any:
+    """The results of a driver call, without its error code. Raises if the call failed."""
+    code, *values = result
+    if int(code):
+        text = driver.cuGetErrorString(code)[1]
+        error = CudaError(f"{code.name}: {text.decode() if text else 'unknown'}")
+        error.code, error.name = int(code), code.name
+        raise error
+    return values[0] if len(values) == 1 else tuple(values)

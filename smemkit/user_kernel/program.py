@@ -1,0 +1,171 @@
+"""A CUDA source and its compiled modules, per device."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from smemkit._core import CompileError
+from smemkit.cuda_source.includes import expand_includes
+from smemkit.cuda_source.scanner import Function, scan
+from smemkit.user_kernel.compiler import compile_error
+from smemkit.user_kernel.cpu_module import CpuModule
+from smemkit.user_kernel.parameters import Parameter
+
+__all__ = ["Program"]
+
+_OPTION = re.compile(
+    r"-D[A-Za-z_]\w*(\([\w, .]*\))?(=[^\n]*)?|-U[A-Za-z_]\w*|-I[^\n]+|-std=(c|gnu)\+\+(17|20|23|2a|2b)"
+)
+_NAME = re.compile(r"(?:::)?[A-Za-z_][\w:]*(?:<[^;{}#\"\\\n]*>)?")
+
+
+class Program:
+    """A source, its kernels, and its compiled modules.
+
+    Parameters
+    ----------
+    source : str or path
+    options : sequence of str
+
+    Attributes
+    ----------
+    text, filename : str
+    code : DeviceCode
+    options : tuple of str
+    names : tuple of str
+        The kernels.
+    constants : dict
+        The bytes to which variables were set, by name. Modules compiled later start with them.
+    """
+
+    def __init__(self, source: str | Path, options: Sequence[str]):
+        self.options = _read_options(options)
+        is_path = isinstance(source, Path) or (
+            isinstance(source, str) and source.endswith(".cu") and "\n" not in source
+        )
+        if not is_path and not isinstance(source, str):
+            raise TypeError(
+                f"source: expected CUDA C++ as str, or the path of a file, got {type(source).__name__}"
+            )
+        self.filename = str(source) if is_path else "kernel.cu"
+        self.text = Path(source).read_text(encoding="utf-8-sig", errors="replace") if is_path else source
+        self._sources: dict[str, str] = {}
+        folders = [Path(option[2:]) for option in self.options if option.startswith("-I")]
+        home = Path(source).parent if is_path else None
+        self._expanded = expand_includes(self.text, self.filename, home, folders, self._sources)
+        self.code = scan(self._expanded)
+        if not self.code.functions and not self.code.has_macro_kernels:
+            raise ValueError(f"source: expected a __global__ function, got none in {self.filename}")
+        self.names = tuple(function.name for function in self.code.functions)
+        self.constants: dict[str, bytes] = {}
+        self._modules: dict[tuple[str, tuple[str, ...], bool], Any] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes about code that was left out of the source."""
+        left = ", ".join(f"{name} ({location})" for name, location in self.code.host.items())
+        return (f"host code was left out: {left}",) if left else ()
+
+    # ---- names ----
+
+    def find(self, name: str) -> tuple[Function | None, str]:
+        """The function with this name, and its full name; None for a function that a macro defines."""
+        if not isinstance(name, str):
+            raise TypeError(f"name: expected str, got {type(name).__name__}")
+        base, _, arguments = name.strip().removeprefix("::").partition("<")
+        base = base.strip()
+        found = [f for f in self.code.functions if f.name == base] or [
+            f for f in self.code.functions if f.name.endswith(f"::{base}")
+        ]
+        if not _NAME.fullmatch(name.strip()) or len(found) > 1 or not (found or self.code.has_macro_kernels):
+            choices = ", ".join(f.name for f in found) or ", ".join(self.names)
+            raise ValueError(f"name: expected one of {self.filename}'s kernels, {choices}; got {name!r}")
+        if not found:
+            return None, name.strip()
+        if bool(found[0].template) != bool(arguments):
+            wanted = f"an instantiation such as '{base}<…>', because it is {found[0].template}"
+            wanted = wanted if found[0].template else f"{base!r} alone, which is not a template"
+            raise ValueError(f"name: expected {wanted}; got {name!r}")
+        return found[0], found[0].name + ("<" + arguments if arguments else "")
+
+    def default(self) -> str | None:
+        """The name of the only kernel; None if there are several, or if it is a template."""
+        (only, *others) = self.code.functions or (None,)
+        return None if others or not only or only.template or self.code.has_macro_kernels else only.name
+
+    # ---- modules ----
+
+    def _kernels(self, expression: str | None) -> tuple[str, ...]:
+        """The kernels that are compiled together: all that are not templates; an instantiation alone."""
+        plain = tuple(function.name for function in self.code.functions if not function.template)
+        return plain if expression is None or expression in plain else (expression,)
+
+    def can_compile(self, device: str) -> bool:
+        """Whether the packages needed to compile for a device are installed."""
+        return device == "cpu" or _gpu_module().is_installed()
+
+    def module(self, device: str, expression: str | None, *, checked: bool = False) -> Any:
+        """The module that has a kernel, compiled for a device on first use. Thread-safe."""
+        kernels = self._kernels(expression)
+        with self._lock:
+            key = device, kernels, checked
+            if key not in self._modules:
+                self._modules[key] = self._compile(device, kernels, checked)
+            return self._modules[key]
+
+    def _compile(self, device: str, kernels: tuple[str, ...], checked: bool) -> Any:
+        # a name that only the template arguments mention would be left out as host code: add<float, Functor>
+        code = scan(self._expanded, kernels[0]) if len(kernels) == 1 and "<" in kernels[0] else self.code
+        explain = partial(compile_error, sources=self._sources, host=self.code.host)
+        if device == "cpu":
+            module = CpuModule(code, self.filename, kernels, self.options, explain, checked=checked)
+        else:
+            module = _gpu_module().GpuModule(code, self.filename, kernels, self.options, explain, device)
+        for name, content in self.constants.items():
+            if name in module.variables:
+                module.write(name, content)
+        return module
+
+    def parameters(self, module: Any, function: Function | None, expression: str) -> list[Parameter]:
+        """A kernel's parameters, as this module's compiler sees them."""
+        signature = module.signature(expression)
+        if signature is None:
+            raise CompileError(f"{self.filename}: {expression} is excluded by an #if")
+        declarations = function.declarations if function else ()
+        names = function.parameters if function else ()
+        if len(declarations) != len(signature):  # of a macro, or a pack
+            declarations = names = ("",) * len(signature)
+        return [
+            Parameter.from_description(name or f"argument {number}", declaration, fields)
+            for number, (name, declaration, fields) in enumerate(
+                zip(names, declarations, signature, strict=True), 1
+            )
+        ]
+
+    def set_constant(self, name: str, content: bytes) -> None:
+        """Sets a variable in all modules, present and future."""
+        with self._lock:
+            self.constants[name] = content
+            for (_, _, checked), module in self._modules.items():
+                if not checked and name in module.variables:
+                    module.write(name, content)
+
+
+def _gpu_module() -> Any:
+    from smemkit.user_kernel import gpu_module  # late: importing cuda.core is slow, and it may not be installed
+
+    return gpu_module
+
+
+def _read_options(options: Sequence[str]) -> tuple[str, ...]:
+    options = (options,) if isinstance(options, str) else tuple(options)
+    for option in options:
+        if not isinstance(option, str) or not _OPTION.fullmatch(option):
+            raise ValueError(f"options: expected -D…, -U…, -I… or -std=c++17 and above, got {option!r}")
+    return tuple(f"-I{Path(o[2:]).absolute()}" if o.startswith("-I") else o for o in options)

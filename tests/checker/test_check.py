@@ -1,0 +1,426 @@
+"""smemkit.check: its counts, its samples of blocks, its schedules, what it must not change, and rejected
+arguments."""
+
+import threading
+
+import numpy as np
+import pytest
+from tiers import times
+
+import smemkit
+from smemkit.checker import check as check_module
+from smemkit.checker import source_lines
+
+MATRIX = np.arange(1024 * 1024, dtype=np.float32).reshape(1024, 1024)
+
+
+def totals(report, space, access, what):
+    return sum(getattr(line, what) for line in report.lines if (line.space, line.access) == (space, access))
+
+
+def line_of(report, text):
+    (line,) = {(line.file, line.line) for line in report.lines if text in line.text}
+    return line
+
+
+# ---- counts that the hardware's counters confirm (Nsight Compute on an H200) ----
+
+
+@pytest.mark.parametrize(
+    ("kernel", "loads", "conflicts", "stores"),
+    [("unpadded", 1_048_576, 1_015_808, 32_768), ("padded", 32_768, 0, 32_768)],
+)
+def test_transpose_has_the_hardwares_wavefronts(kernel, loads, conflicts, stores):
+    report = smemkit.check(smemkit.transpose, MATRIX, kernel=kernel, blocks="all")
+    assert report.ok, report
+    assert totals(report, "shared", "load", "wavefronts") == loads
+    assert totals(report, "shared", "load", "conflicts") == conflicts
+    assert totals(report, "shared", "store", "wavefronts") == stores
+    assert totals(report, "shared", "store", "conflicts") == 0
+    for access in "load", "store":
+        assert totals(report, "global", access, "sectors") == 1024 * 1024 * 4 // 32
+
+
+def test_tree_reduction_has_the_hardwares_wavefronts():
+    report = smemkit.check(smemkit.sum, np.ones(2560, np.int32), kernel="tree", block_size=256, blocks="all")
+    first = report.launches[0]
+    assert first.blocks == first.blocks_checked == 10
+    assert len(report.launches) == 2
+    assert sum(line.conflicts for line in first.lines) == 0
+    # Sums of integers have 64 bits, so that 16 lanes fill the banks. First 8 warps store with 2 wavefronts each.
+    # Then 4, 2 and 1 warps add, with 2 wavefronts each. From stride 16 on at most half a warp adds, and 1
+    # wavefront is enough.
+    adds = 2 * (4 + 2 + 1) + 5
+    stores = [line.wavefronts for line in first.lines if (line.space, line.access) == ("shared", "store")]
+    loads = [line.wavefronts for line in first.lines if (line.space, line.access) == ("shared", "load")]
+    assert sum(stores) == 10 * (8 * 2 + adds)
+    assert sum(loads) == 10 * (2 * adds + 1)
+
+
+FLOAT_TREE = """
+__global__ void tree(const float *x, float *y)
+{
+    __shared__ float s[256];
+    const int t = threadIdx.x;
+    s[t] = x[blockIdx.x * 256 + t];
+    __syncthreads();
+    for (int stride = 128; stride > 0; stride /= 2) {
+        if (t < stride)
+            s[t] += s[t + stride];
+        __syncthreads();
+    }
+    if (t == 0)
+        y[blockIdx.x] = s[0];
+}
+"""
+
+
+def test_tree_of_floats_takes_25_load_and_20_store_wavefronts_a_block():
+    tree = smemkit.Kernel(FLOAT_TREE)
+    report = smemkit.check(tree[3, 256], np.ones(768, np.float32), np.zeros(3, np.float32))
+    assert report.ok, report
+    assert totals(report, "shared", "load", "wavefronts") == 3 * 25
+    assert totals(report, "shared", "store", "wavefronts") == 3 * 20
+
+
+@pytest.mark.parametrize(("stride", "sectors"), [(1, 4), (2, 8), (4, 16), (32, 32)])
+def test_strided_copies_touch_the_hardwares_sectors(stride, sectors):
+    copy = smemkit.Kernel(
+        "__global__ void copy(const float *x, float *y, int stride)"
+        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] = x[i * stride]; }"
+    )
+    report = smemkit.check(copy[4, 64], np.ones(256 * stride, np.float32), np.zeros(256, np.float32), stride)
+    (load,) = [line for line in report.lines if line.access == "load"]
+    assert (load.requests, load.sectors, load.ideal_sectors) == (8, 8 * sectors, 8 * 4)
+
+
+def test_vector_access_with_cache_hint_counts_once():
+    kernel = smemkit.Kernel("""
+__global__ void copy(const float4 *x, float4 *y)
+{
+    const float4 v = __ldg(&x[threadIdx.x]);
+    __stcs(&y[threadIdx.x], v);
+}
+""")
+    lines = smemkit.check(kernel[1, 32], np.ones(128, np.float32), np.zeros(128, np.float32)).lines
+    assert [(line.line, line.access, line.requests, line.sectors) for line in lines] == [
+        (4, "load", 1, 16),
+        (5, "store", 1, 16),
+    ]
+
+
+def test_divergent_lanes_are_requests_of_their_own():
+    """Half of the lanes skip each iteration: eight requests of 16 lanes, not four of 32."""
+    kernel = smemkit.Kernel("""
+        __global__ void skip(const float *x, float *y)
+        {
+            const int t = threadIdx.x;
+            float sum = 0;
+            for (int i = 0; i < 8; i++) {
+                if ((t + i) % 2)
+                    continue;
+                sum += x[i * 32 + t];
+            }
+            y[t] = sum;
+        }""")
+    report = smemkit.check(kernel[1, 32], np.ones(256, np.float32), np.zeros(32, np.float32))
+    (load,) = [line for line in report.lines if line.access == "load"]
+    assert load.requests == 8
+
+
+def test_access_logs_beyond_their_capacity_are_merged():
+    """A thread's log holds some thousand accesses. When it is full, its accesses are merged."""
+    kernel = smemkit.Kernel("""
+        __global__ void rows(const float *x, float *y, int n)
+        {
+            float sum = 0;
+            for (int i = 0; i < (threadIdx.x % 2 ? n : n / 2); i++)
+                sum += x[i];
+            y[threadIdx.x] = sum;
+        }""")
+    report = smemkit.check(kernel[1, 64], np.ones(10_000, np.float32), np.zeros(64, np.float32), 10_000)
+    assert report.ok, report
+    (load,) = [line for line in report.lines if line.access == "load"]
+    assert load.requests == 2 * 10_000
+    assert load.sectors == load.ideal_sectors == 2 * 10_000
+
+
+# ---- sampled blocks ----
+
+
+def test_large_grids_are_sampled_and_the_report_says_so():
+    x = np.ones((256, 256), np.float32)
+    report = smemkit.check(smemkit.matmul, x, x, kernel="tiled", tile=8)
+    (launch,) = report.launches
+    assert (launch.blocks_checked, launch.blocks) == (16, 1024)
+    assert (
+        "16 of 1,024 blocks were checked: the first and the last, and others between them with their neighbours"
+        in " ".join(str(report).split())
+    )
+    everything = smemkit.check(smemkit.matmul, x, x, kernel="tiled", tile=8, blocks="all").launches[0]
+    assert everything.blocks_checked == 1024
+    for some, all_of_them in zip(launch.lines, everything.lines, strict=True):
+        assert some.requests * 64 == all_of_them.requests
+    assert smemkit.check(smemkit.matmul, x, x, tile=8, blocks=3).launches[0].blocks_checked == 3
+
+
+def test_cooperating_blocks_are_all_checked():
+    kernel = smemkit.Kernel("__global__ void count(int *n) { if (threadIdx.x == 0) atomicAdd(n, 1); }")
+    report = smemkit.check(kernel[500, 32], np.zeros(1, np.int32))
+    assert report.ok, report
+    assert report.launches[0].blocks_checked == 500
+    report = smemkit.check(smemkit.sum, np.ones(40_000, np.float32), kernel="atomic")
+    assert [launch.blocks_checked for launch in report.launches] == [launch.blocks for launch in report.launches]
+
+
+def test_an_operation_of_several_launches_reports_each():
+    report = smemkit.check(smemkit.sum, np.ones(70_000, np.float32), kernel="tree", block_size=256)
+    assert [launch.blocks for launch in report.launches] == [274, 2, 1]
+
+
+def test_neighbours_are_among_the_blocks_of_a_sample():
+    """Most races between blocks are races between neighbours."""
+    kernel = smemkit.Kernel("""
+        __global__ void smooth(float *u)
+        {
+            const int i = blockIdx.x * blockDim.x + threadIdx.x + 1;
+            const float mean = (u[i - 1] + u[i + 1]) / 2;
+            __syncthreads();
+            u[i] = mean;
+        }""")
+    report = smemkit.check(kernel[2000, 32], np.ones(2000 * 32 + 2, np.float32))
+    assert report.launches[0].blocks_checked == 16
+    assert any(fault.kind == "race" and fault.other_block for fault in report.faults), report
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, 5, 16, 99, 100, 200])
+@pytest.mark.parametrize("grid", [(100,), (10, 10), (1, 100), (4, 5, 5)])
+def test_samples_have_the_requested_size_and_both_ends(grid, blocks):
+    kernel = smemkit.Kernel(
+        "__global__ void mark(int *seen) {"
+        " int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);"
+        " if (block == 0 || block == 99) seen[100] = block; else seen[block] = 1; }"
+    )
+    report = smemkit.check(kernel[grid, 1], np.zeros(100, np.int32), blocks=blocks)
+    assert report.launches[0].blocks_checked == min(blocks, 100)
+    outside = [fault for fault in report.faults if fault.kind == "out_of_bounds"]
+    assert sum(fault.count for fault in outside) == min(blocks, 2)
+
+
+# ---- schedules ----
+
+ORDER = """
+__global__ void last_wins(int *winner)
+{
+    atomicExch(winner, (int)threadIdx.x);
+}
+"""
+VOLATILE = """
+__global__ void reduce(const float *x, float *y)
+{
+    __shared__ volatile float s[64];
+    const int t = threadIdx.x;
+    s[t] = x[t];
+    s[t + 32] = x[t + 32];
+    s[t] += s[t + 32];
+    s[t] += s[t + 16];
+    s[t] += s[t + 8];
+    s[t] += s[t + 4];
+    s[t] += s[t + 2];
+    s[t] += s[t + 1];
+    assert(t || s[0] == 64);
+    y[t] = s[0];
+}
+"""
+
+
+def test_lockstep_runs_warp_synchronous_code_like_old_gpus():
+    kernel = smemkit.Kernel(VOLATILE)
+    arguments = np.ones(64, np.float32), np.zeros(32, np.float32)
+    for schedule, traps in {"lockstep": False, "serial": True}.items():
+        report = smemkit.check(kernel[1, 32], *arguments, schedule=schedule)
+        assert any(fault.kind == "trap" for fault in report.faults) is traps, report
+        races = [fault for fault in report.faults if fault.kind == "race"]
+        assert races and all(fault.warp_synchronous for fault in races), report
+
+
+def test_random_schedules_depend_on_the_seed_alone():
+    kernel = smemkit.Kernel(
+        "__global__ void order(int *next, int *turn) { turn[threadIdx.x] = atomicAdd(next, 1);"
+        " if (threadIdx.x == 0 && turn[0] != 0) __trap(); }"
+    )
+
+    def first_is_late(seed):
+        report = smemkit.check(
+            kernel[1, 64], np.zeros(1, np.int32), np.zeros(64, np.int32), schedule="random", seed=seed
+        )
+        return not report.ok
+
+    verdicts = [first_is_late(seed) for seed in range(12)]
+    assert any(verdicts)
+    assert verdicts == [first_is_late(seed) for seed in range(12)]
+
+
+def test_loop_over_the_same_words_is_not_a_hang():
+    kernel = smemkit.Kernel("""
+        __global__ void horner(const float *c, float *y, int n)
+        {
+            float a = 0;
+            for (int i = 0; i < n; i++)
+                a = a * c[0] + c[1];
+            y[threadIdx.x] = a;
+        }""")
+    report = smemkit.check(
+        kernel[1, 64], np.ones(2, np.float32) / 2, np.zeros(64, np.float32), times(1_000_000, 500_000)
+    )
+    assert report.ok, report
+
+
+# ---- what it must not change ----
+
+
+def test_check_does_not_change_arguments():
+    kernel = smemkit.Kernel("__global__ void clear(float *x) { x[threadIdx.x] = 0; }")
+    x, out = np.ones(32, np.float32), np.full((8, 8), 7, np.float32)
+    on_device = smemkit.asarray(x, device="cpu")
+    assert smemkit.check(kernel[1, 32], x).ok
+    assert smemkit.check(kernel[1, 32], on_device).ok
+    assert smemkit.check(smemkit.transpose, np.ones((8, 8), np.float32), out=out).ok
+    assert (x == 1).all() and (out == 7).all() and (on_device.numpy() == 1).all()
+
+
+def test_operands_that_overlap_overlap_in_the_check_as_well():
+    memory = smemkit.asarray(np.arange(64 * 64 + 16, dtype=np.float32), device="cpu")
+    x, y = memory[16:].reshape(64, 64), memory[:-16].reshape(64, 64)
+    alone = smemkit.check(smemkit.transpose, x, out=x.copy())
+    overlapping = smemkit.check(smemkit.transpose, x, out=y)
+    assert alone.ok and overlapping.ok
+    assert len(overlapping.launches) > len(alone.launches)  # the result is computed elsewhere, and copied
+
+
+def test_square_transposed_in_place_is_checked_in_place():
+    x = smemkit.asarray(np.arange(80 * 128, dtype=np.float32).reshape(80, 128), device="cpu")
+    square = x[:, 16:96]
+    report = smemkit.check(smemkit.transpose, square, out=square, blocks="all")
+    assert report.ok and [launch.kernel for launch in report.launches] == ["transpose_vectors_in_place"]
+    np.testing.assert_array_equal(x.numpy().ravel(), np.arange(80 * 128))
+
+
+def test_copies_have_strides_and_alignment_of_the_operands():
+    x = smemkit.asarray(np.ones((64, 65), np.float32), device="cpu")
+    for view in (x, x.T, x[:, 1:33], x[::-2]):
+        (copy,) = check_module._copies([view])
+        assert copy.strides == view.strides
+        assert (copy.address - view.address) % 256 == 0
+
+
+def test_plain_launches_of_other_threads_are_not_traced():
+    stop, wrong = threading.Event(), []
+
+    def work():
+        while not stop.is_set():
+            if smemkit.sum(np.ones(1000, np.float32), device="cpu") != 1000:
+                wrong.append(1)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(10):
+            assert len(smemkit.check(smemkit.transpose, MATRIX[:64, :64]).launches) in (1, 2)
+    finally:
+        stop.set()
+        thread.join()
+    assert not wrong
+
+
+def test_checks_of_several_threads_do_not_mix():
+    found = {}
+
+    def check(rows):
+        report = smemkit.check(smemkit.transpose, np.ones((rows, 32), np.float32), kernel="naive")
+        found[rows] = totals(report, "global", "load", "requests")
+
+    threads = [threading.Thread(target=check, args=(32 * i,)) for i in range(1, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {32 * i: 32 * i for i in range(1, 6)}
+
+
+def test_fault_ends_only_its_block():
+    kernel = smemkit.Kernel(
+        "__global__ void some(float *x, int n) { x[blockIdx.x * 32 + threadIdx.x] = n / (blockIdx.x - 1); }"
+    )
+    report = smemkit.check(kernel[3, 32], np.zeros(96, np.float32), 7)
+    (fault,) = report.faults
+    assert (fault.kind, fault.block) == ("trap", (1, 0, 0))
+    assert report.launches[0].blocks_checked == 3
+    assert smemkit.check(smemkit.sum, np.ones(100, np.float32)).ok
+
+
+# ---- rejected arguments ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (
+            (smemkit.transpose, MATRIX),
+            {"schedule": "parallel"},
+            "schedule: expected one of serial, lockstep, random",
+        ),
+        ((smemkit.transpose, MATRIX), {"seed": -1}, "seed: expected an integer from 0 to 2**64 - 1, got -1"),
+        (
+            (smemkit.transpose, MATRIX),
+            {"blocks": 0},
+            "blocks: expected 'auto', 'all' or a positive integer, got 0",
+        ),
+        ((smemkit.transpose, MATRIX), {"blocks": "some"}, "got 'some'"),
+        (
+            (smemkit.transpose, MATRIX),
+            {"device": "cuda:0"},
+            "device: a check runs on the CPU device, got 'cuda:0'",
+        ),
+        ((smemkit.matmul, MATRIX, MATRIX), {"kernel": "sequential"}, "which is plain C"),
+        ((np.transpose, MATRIX), {}, "target: expected an operation of smemkit or kernel"),
+        ((smemkit.transpose, MATRIX), {"color": "red"}, "color"),
+        ((smemkit.transpose,), {}, "missing a required argument: 'x'"),
+        ((smemkit.Kernel(ORDER), MATRIX), {}, "a Kernel without a launch"),
+        ((smemkit.Kernel(ORDER)[1, 32], np.zeros(1, np.int32)), {"tile": 3}, "takes no options of an operation"),
+        ((smemkit.Kernel(ORDER)[1, 32], np.zeros(1)), {}, "winner: expected"),
+    ],
+)
+def test_refusals(arguments, options, message):
+    with pytest.raises((TypeError, ValueError), match=None) as error:
+        smemkit.check(*arguments, **options)
+    assert message in str(error.value)
+
+
+def test_a_check_inside_a_check_is_refused():
+    from smemkit import _core
+
+    with pytest.raises(RuntimeError, match="check: checks cannot be nested"):
+        _core.checked(lambda: smemkit.check(smemkit.sum, np.ones(10, np.float32)), 0, 0, 0, 0)
+    assert smemkit.check(smemkit.sum, np.ones(10, np.float32)).ok
+
+
+def test_line_tables_are_kept_in_the_cache(monkeypatch, tmp_path):
+    def lines():
+        source_lines._line_table.cache_clear()
+        report = smemkit.check(smemkit.transpose, MATRIX[:40, :40], kernel="padded")
+        return [(line.file, line.line, line.access, line.text) for line in report.lines]
+
+    monkeypatch.setenv("SMEMKIT_CACHE", str(tmp_path / "cache"))
+    expected = lines()
+    assert len(expected) == len(set(expected)) == 4
+    (entry,) = (tmp_path / "cache").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(source_lines._LineTable, "_read_line_program", None)  # must not be called
+        assert lines() == expected
+    entry.write_bytes(entry.read_bytes()[:-100])
+    assert lines() == expected
+    with np.load(entry) as written_again:
+        assert written_again["rows"].size
+    monkeypatch.setenv("SMEMKIT_CACHE", "/dev/null/nowhere")
+    assert lines() == expected

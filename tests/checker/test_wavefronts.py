@@ -1,0 +1,97 @@
+"""Wavefronts of a warp's request to shared memory: hardware counters, textbook cases, rejected arguments."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from cases import ROOT
+
+import smemkit
+
+TRUTH = json.loads((ROOT / "tests" / "checker" / "bank_truth.json").read_text())
+
+
+def lanes(stride, count=32, first=0):
+    """The byte address of each lane."""
+    return [first + stride * lane for lane in range(count)]
+
+
+@pytest.mark.parametrize("op", ["load", "store"])
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_wavefronts_match_hardware_counts(op, size):
+    rows = [row for row in TRUTH if (row["op"], row["size"]) == (op, size)]
+    assert len(rows) == 40
+    for row in rows:
+        access = smemkit.wavefronts(row["addresses"], size, store=op == "store")
+        assert (access.wavefronts, access.conflicts) == (row["wavefronts"], row["conflicts"]), row
+
+
+@pytest.mark.parametrize(
+    ("stride", "degree"), [(1, 1), (2, 2), (3, 1), (4, 4), (8, 8), (16, 16), (31, 1), (32, 32), (33, 1), (0, 1)]
+)
+@pytest.mark.parametrize("store", [False, True])
+def test_strides_of_words(stride, degree, store):
+    access = smemkit.wavefronts(lanes(4 * stride), store=store)
+    assert (access.wavefronts, access.conflicts, access.degree, access.groups) == (degree, degree - 1, degree, 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "wavefronts", "conflicts"),
+    [(8, 1, 2, 0), (8, 2, 4, 2), (8, 16, 32, 30), (16, 1, 4, 0), (16, 2, 8, 4), (16, 8, 32, 28), (1, 1, 1, 0)],
+)
+def test_wider_and_narrower_accesses(size, stride, wavefronts, conflicts):
+    access = smemkit.wavefronts(lanes(size * stride), size)
+    assert (access.wavefronts, access.conflicts) == (wavefronts, conflicts)
+
+
+def test_same_word_is_broadcast():
+    assert smemkit.wavefronts([64] * 32) == smemkit.Access(1, 0, 1, 1, (0,) * 16 + (1,) + (0,) * 15)
+
+
+def test_words_of_each_bank():
+    assert smemkit.wavefronts(lanes(128)).banks == (32, *(0,) * 31)
+    assert smemkit.wavefronts(lanes(4)).banks == (1,) * 32
+
+
+def test_inactive_lanes_cost_nothing():
+    assert smemkit.wavefronts([]) == smemkit.wavefronts([None] * 32) == smemkit.Access(0, 0, 0, 0, (0,) * 32)
+    assert smemkit.wavefronts([0, None, 128]).degree == 2
+    assert smemkit.wavefronts([None] * 16 + lanes(8, 16), 8).groups == 1
+
+
+def test_bank_width():
+    """Bytes 6 and 133 lie in one bank of 4 bytes, but not of 8."""
+    assert smemkit.wavefronts([6, 133], 1).banks[1] == 2
+    wide = smemkit.wavefronts([6, 133], 1, bank_width=8)
+    assert (wide.banks[0], wide.banks[16], wide.degree) == (1, 1, 1)
+    assert smemkit.wavefronts(lanes(8), 8, bank_width=8).wavefronts == 1
+
+
+def test_sixteen_banks_process_half_warps():
+    access = smemkit.wavefronts(lanes(4), banks=16)
+    assert (access.wavefronts, access.conflicts, access.groups, len(access.banks)) == (2, 0, 2, 16)
+
+
+def test_numpy_integers_are_addresses():
+    assert smemkit.wavefronts(np.arange(32) * 128, np.int64(4), store=np.True_).degree == 32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((lanes(4, 33),), {}, ValueError, "addresses: expected no more than 32, one per lane, got 33"),
+        (([0, 4, 6],), {}, ValueError, "addresses: expected multiples of 4, the size, got 6 for lane 2"),
+        (([-4],), {}, ValueError, "addresses: expected an integer from 0 to 2**64 - 1 or None, got -4 for lane 0"),
+        (([0, 1.0],), {}, TypeError, "or None, got 1.0 for lane 1"),
+        ((4,), {}, TypeError, "addresses: 'int' object is not iterable"),
+        (([0], 3), {}, ValueError, "size: expected 1, 2, 4, 8 or 16 bytes, got 3"),
+        (([0], "4"), {}, TypeError, "size: expected 1, 2, 4, 8 or 16 bytes, got '4'"),
+        (([0],), {"banks": 33}, ValueError, "banks: expected 2, 4, 8, 16 or 32, got 33"),
+        (([0],), {"bank_width": 16}, ValueError, "bank_width: expected 4 or 8 bytes, got 16"),
+        (([0],), {"store": "yes"}, TypeError, "store: expected True or False, got 'yes'"),
+    ],
+)
+def test_rejected_arguments(arguments, options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        smemkit.wavefronts(*arguments, **options)

@@ -1,0 +1,85 @@
+"""Kernels in files that say in comments how they are run, and what the checker finds in them.
+
+Each faulty/NAME.cu has one mistake, faulty/NAME.fixed.cu is the same kernel without it, and right/*.cu have
+none. A file begins with comments that say what it is and how to run it:
+
+    // The idea, or the mistake, in one line.
+    // topic: buffer reuse                      the kind of mistake, in faulty files
+    // launch: grid 2x2, block 64, shared 256
+    // kernel: name                             if the file has several
+    // arg x: float[128] = random               as for `smemkit check --arg`, in the signature's order
+    // schedule: lockstep                       instead of serial
+    // fault: race RAW warp-synchronous         the expected fault: kind, hazard, and whether within a warp
+
+Further comments mark the lines. HERE is Fault.line, THERE is Fault.other_line; for a race they may be swapped,
+and a race without THERE is one of a line with itself. At ALSO more faults of the same kind may be found.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import smemkit
+from smemkit.user_kernel.launch_text import parse_argument, parse_dimensions
+
+TESTS = Path(__file__).resolve().parent
+HEADER = re.compile(r"// (topic|launch|kernel|arg \w+|schedule|fault): (.*)\n")
+LAUNCH = re.compile(r"grid ([\dx]+), block ([\dx]+)(?:, shared (\d+))?")
+MARK = re.compile(r"// (HERE|THERE|ALSO)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A source file and the content of its comments."""
+
+    path: Path
+    topic: str
+    kernel: str | None
+    grid: tuple
+    block: tuple
+    shared: int
+    schedule: str
+    arguments: tuple  # pairs (name, description)
+    fault: tuple  # words
+    marks: dict  # line → HERE, THERE or ALSO
+
+    def check(self, **options):
+        """The checker's report."""
+        return smemkit.check(self.launch(), *self.operands().values(), **{"schedule": self.schedule, **options})
+
+    def launch(self):
+        return compiled(self)[self.grid, self.block, self.shared]
+
+    def operands(self):
+        texts = enumerate(self.arguments)
+        return {name: parse_argument(text, index) for index, (name, text) in texts}
+
+    def line(self, mark):
+        return next((line for line, found in self.marks.items() if found == mark), None)
+
+    def __hash__(self):
+        return hash(self.path)
+
+
+@cache
+def compiled(case):
+    return smemkit.Kernel(case.path, case.kernel)
+
+
+def read(path):
+    text = path.read_text()
+    header = dict(HEADER.findall(text))
+    grid, block, shared = LAUNCH.fullmatch(header["launch"]).groups()
+    return Case(
+        path,
+        header.get("topic", ""),
+        header.get("kernel"),
+        parse_dimensions(grid, "grid"),
+        parse_dimensions(block, "block"),
+        int(shared or 0),
+        header.get("schedule", "serial"),
+        tuple((key[4:], value) for key, value in header.items() if key.startswith("arg ")),
+        tuple(header.get("fault", "").split()),
+        {text.count("\n", 0, mark.start()) + 1: mark[1] for mark in MARK.finditer(text)},
+    )

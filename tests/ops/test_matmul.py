@@ -1,0 +1,482 @@
+"""Every kernel of matmul: exact on small integers, within k·eps on random numbers, on all shapes."""
+
+from itertools import cycle
+from itertools import product as product_of
+
+import numpy as np
+import pytest
+from cases import DTYPES, each_kernel, each_variant, integers, launching, on, parts_of, poison
+from numpy.testing import assert_array_equal
+
+import smemkit
+from smemkit.table.planning import PlannedLaunch
+
+U = 2.0**-24  # the unit roundoff of float32
+SHAPES = [
+    (1, 1, 1),
+    (2, 3, 5),
+    (31, 33, 32),
+    (32, 32, 32),
+    (33, 31, 65),
+    (67, 41, 13),
+    (1, 131, 1),
+    (131, 1, 1),
+    (1, 1, 131),
+    (2, 257, 3),
+]  # m, k, n
+
+
+def product(kernel, device, a, b):
+    """The product as a NumPy array, computed into a poisoned output."""
+    out = on(device, poison((a.shape[0], b.shape[1]), a.dtype))
+    with launching(1):
+        assert kernel(on(device, a), on(device, b), out=out) is out
+    return out.numpy()
+
+
+def within_bound(result, a, b):
+    """Whether |C - Ĉ| <= (k + 2)·2⁻²⁴·|A||B|, the bound for float32 in any order of additions. False for NaN."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return np.all(np.abs(result - a @ b) <= (a.shape[1] + 2) * U * (np.abs(a) @ np.abs(b)))
+
+
+@each_kernel("matmul")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_small_integers_are_exact(device, kernel, shape):
+    m, k, n = shape
+    a, b = integers((m, k), kernel.dtype), integers((k, n), kernel.dtype, seed=1)
+    result = product(kernel, device, a, b)
+    assert_array_equal(result, a.astype(int) @ b.astype(int))
+    assert result.dtype == kernel.dtype
+
+
+def exact(a, b):
+    """The exact product of small integers, computed in int64, or in complex128 for complex operands."""
+    wide = np.complex128 if a.dtype.kind == "c" else np.int64
+    return (a.astype(wide) @ b.astype(wide)).astype(a.dtype)
+
+
+@each_kernel("matmul", dtypes=DTYPES)
+def test_every_dtype_is_exact_on_small_integers(device, kernel):
+    for m, k, n in (33, 1, 31), (5, 40, 7), (32, 32, 33):
+        a, b = integers((m, k), kernel.dtype), integers((k, n), kernel.dtype, seed=1)
+        if a.dtype.kind == "c":
+            a, b = a + 1j * integers((m, k), int, seed=2), b - 2j * integers((k, n), int, seed=3)
+        a, b = a.astype(kernel.dtype), b.astype(kernel.dtype)
+        result = product(kernel, device, a, b)
+        assert result.dtype == kernel.dtype
+        assert_array_equal(result, exact(a, b), err_msg=f"{m}, {k}, {n}")
+
+
+BATCHES = [  # of a and of b
+    ((7,), (7,)),
+    ((7,), ()),
+    ((), (7,)),
+    ((2, 3), (2, 3)),
+    ((2, 3), (3,)),
+    ((3, 1), (1, 4)),
+    ((2, 1, 4), (3, 1)),
+    ((1,), (5,)),
+]
+
+
+@each_kernel("matmul")
+@pytest.mark.parametrize(("a_batch", "b_batch"), BATCHES, ids=str)
+def test_batches_are_broadcast(device, kernel, a_batch, b_batch):
+    a, b = integers((*a_batch, 33, 5), kernel.dtype), integers((*b_batch, 5, 34), kernel.dtype, seed=1)
+    expected = a @ b
+    out = on(device, poison(expected.shape, kernel.dtype))
+    assert kernel(on(device, a), on(device, b), out=out) is out
+    assert_array_equal(out.numpy(), expected)
+
+
+@each_kernel("matmul")
+def test_regular_batch_is_one_launch(device, kernel):
+    a, b = integers((6, 5, 4), kernel.dtype), integers((4, 3), kernel.dtype, seed=1)
+    with launching(1):
+        assert_array_equal(kernel(a, b, device=device), a @ b)
+
+
+@each_kernel("matmul")
+def test_vectors_are_rows_and_columns(device, kernel):
+    x, y, a = integers(40, kernel.dtype), integers(40, kernel.dtype, seed=1), integers((40, 33), kernel.dtype)
+    scalar = kernel(x, y, device=device)
+    assert (type(scalar), scalar) == (type(x @ y), x @ y)
+    assert_array_equal(kernel(x, a, device=device), x @ a, strict=True)
+    assert_array_equal(kernel(a.T, y, device=device), a.T @ y, strict=True)
+    batch = np.stack([a, 2 * a])
+    assert_array_equal(kernel(x, batch, device=device), x @ batch, strict=True)
+
+
+@each_kernel("matmul", devices=["cuda:0"])  # the CPU takes a minute
+def test_batches_beyond_65535(device, kernel):
+    a, b = integers((65535 + 3, 2, 3), kernel.dtype), integers((3, 2), kernel.dtype, seed=1)
+    assert_array_equal(kernel(a, b, device=device), a @ b)
+
+
+@each_variant("matmul", dtypes=DTYPES)
+def test_every_variant_guards_its_edges(device, kernel):
+    tile = kernel.options[0][1]
+    for m, k, n in (tile - 1, tile, tile + 1), (tile + 1, 2 * tile + 1, tile - 1), (2 * tile, 1, tile):
+        a, b = integers((m, k), kernel.dtype), integers((k, n), kernel.dtype, seed=1)
+        assert_array_equal(product(kernel, device, a, b), exact(a, b))
+
+
+@each_kernel("matmul", dtypes=["float32"])
+@pytest.mark.parametrize("shape", [(37, 1, 29), (31, 67, 33), (5, 1009, 3)], ids=str)
+def test_random_numbers_are_within_their_bound(device, kernel, shape):
+    m, k, n = shape
+    rng = np.random.default_rng(k)
+    a, b = ((rng.standard_normal(s) * 10 ** rng.uniform(-3, 3, s)).astype(kernel.dtype) for s in ((m, k), (k, n)))
+    assert within_bound(product(kernel, device, a, b), a, b)
+
+
+def test_bound_detects_a_missing_product():
+    a, b = np.ones((1, 1009), np.float32), np.ones((1009, 1), np.float32)
+    assert within_bound(np.float32([[1009]]), a, b)
+    assert not within_bound(np.float32([[1008]]), a, b)
+    assert not within_bound(np.float32([[np.nan]]), a, b)
+
+
+@each_kernel("matmul", dtypes=["float32"])
+def test_infinities_and_nans_stay_in_their_rows_and_columns(device, kernel):
+    a, b = integers((35, 34), kernel.dtype), integers((34, 33), kernel.dtype, seed=1)
+    a[3, 5], a[33, 33], b[7, 11] = np.inf, np.nan, np.nan
+    with np.errstate(invalid="ignore"):
+        assert_array_equal(product(kernel, device, a, b), a @ b)
+
+
+@each_kernel("matmul", dtypes=["int32"])
+def test_integers_wrap_around(device, kernel):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-(2**31), 2**31, shape).astype(kernel.dtype) for shape in ((33, 65), (65, 31)))
+    assert_array_equal(product(kernel, device, a, b), a @ b)
+
+
+@each_kernel("matmul")
+def test_numpy_in_numpy_out(device, kernel):
+    a, b = integers((33, 5), kernel.dtype), integers((5, 31), kernel.dtype, seed=1)
+    result = kernel(a, b, device=device)
+    assert type(result) is np.ndarray
+    assert_array_equal(result, a @ b, strict=True)
+
+
+@each_kernel("matmul")
+def test_numpy_out_is_overwritten_and_returned(device, kernel):
+    a, b = integers((33, 5), kernel.dtype), integers((5, 31), kernel.dtype, seed=1)
+    out = poison((33, 31), kernel.dtype)
+    assert kernel(a, b, out=out, device=device) is out
+    assert_array_equal(out, a @ b)
+
+
+@each_kernel("matmul")
+def test_a_product_with_k_0_is_zero_and_launches_nothing(device, kernel):
+    out = on(device, poison((3, 2), kernel.dtype))
+    with launching(0):
+        kernel(on(device, integers((3, 0), kernel.dtype)), on(device, integers((0, 2), kernel.dtype)), out=out)
+        host = kernel(integers((3, 0), kernel.dtype), integers((0, 2), kernel.dtype), device=device)
+    assert_array_equal(out.numpy(), np.zeros((3, 2)))
+    assert_array_equal(host, np.zeros((3, 2)))
+
+
+@each_kernel("matmul")
+@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 2, 0), (0, 0, 0)], ids=str)
+def test_an_empty_product_launches_nothing(device, kernel, shape):
+    m, k, n = shape
+    with launching(0):
+        result = kernel(np.ones((m, k), kernel.dtype), np.ones((k, n), kernel.dtype), device=device)
+    assert result.shape == (m, n)
+
+
+def test_out_may_be_an_operand(device):
+    a, b = (on(device, integers((33, 33), np.float32, seed)) for seed in (0, 1))
+    expected = a.numpy() @ b.numpy()
+    assert_array_equal(smemkit.matmul(a, b, out=a).numpy(), expected)
+
+
+def test_numpy_out_may_be_an_operand(device):
+    a = integers((33, 33), np.float32)
+    expected = a @ a
+    assert_array_equal(smemkit.matmul(a, a, out=a, device=device), expected)
+
+
+def test_operands_are_not_written(device):
+    a, b = (on(device, integers((9, 9), np.float32, seed)) for seed in (0, 1))
+    smemkit.matmul(a, b)
+    assert_array_equal(a.numpy(), integers((9, 9), np.float32, 0))
+    assert_array_equal(b.numpy(), integers((9, 9), np.float32, 1))
+
+
+def test_read_only_operands_are_accepted(device):
+    a = integers((4, 4), np.float32)
+    a.flags.writeable = False
+    assert_array_equal(smemkit.matmul(a, a, device=device), a @ a)
+
+
+def test_more_rows_of_tiles_than_blocks_in_grid_y(device):
+    tile = min(size for row in smemkit.kernels("matmul") for size in row.sizes)
+    a, b = integers((65535 * tile + 3, 1), np.float32), np.float32([[2]])
+    assert_array_equal(smemkit.matmul(a, b, tile=tile, device=device), 2 * a)
+
+
+@each_kernel("matmul", devices=["cuda:0"])  # the CPU takes a minute
+def test_more_rows_of_tiles_than_blocks_in_grid_y_for_every_kernel(device, kernel):
+    a, b = integers((65535 * 32 + 3, 1), kernel.dtype), np.full((1, 1), 2, kernel.dtype)
+    assert_array_equal(product(kernel, device, a, b), 2 * a)
+
+
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
+def test_every_precision_keeps_small_integers_exact(device, precision):
+    a, b = integers((33, 31), np.float32), integers((31, 35), np.float32, seed=1)
+    assert_array_equal(smemkit.matmul(a, b, precision=precision, device=device), a @ b)
+
+
+def test_the_same_bits_on_every_run(device):
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((67, 67), dtype=np.float32) for _ in range(2))
+    first = smemkit.matmul(a, b, device=device)
+    for _ in range(5):
+        assert_array_equal(smemkit.matmul(a, b, device=device), first)
+
+
+# ---- kernels whose blocks have tiles of 64 and more ------------------------------------------------------------
+
+BLOCK_KERNELS = [row.name for row in smemkit.kernels("matmul") if row.dtypes == ("float32",)] + [
+    "simt",
+    "simt_large",
+]
+PRODUCTION = [row.name for row in smemkit.kernels("matmul") if row.role == "production"]
+# m, k, n: at, below and above the tiles, whose sides are 64 and 128, and 8 or 16 along k; rows at multiples of 16
+# bytes and not
+BLOCK_TILES = [
+    *((1, 1, 1), (63, 15, 127), (64, 16, 128), (65, 17, 129), (127, 8, 128), (129, 33, 130), (128, 128, 128)),
+    *((2, 300, 3), (131, 4, 132), (257, 37, 131), (130, 20, 260), (5, 47, 4)),
+]
+
+
+@pytest.mark.parametrize("shape", BLOCK_TILES, ids=str)
+@pytest.mark.parametrize("name", BLOCK_KERNELS)
+def test_every_block_tile_guards_its_edges(device, name, shape):
+    m, k, n = shape
+    a, b = integers((m, k), np.float32), integers((k, n), np.float32, seed=1)
+    out = poison((m, n), "float32")
+    smemkit.matmul(a, b, kernel=name, out=out, device=device)
+    assert_array_equal(out, exact(a, b))
+
+
+@pytest.mark.parametrize("name", BLOCK_KERNELS)
+def test_block_tiles_multiply_batches(device, name):
+    a, b = integers((2, 3, 65, 18), np.float32), integers((3, 18, 131), np.float32, seed=1)
+    assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
+
+
+@pytest.mark.parametrize("schedule", ["serial", "lockstep", "random"])
+@pytest.mark.parametrize("name", sorted({*BLOCK_KERNELS, *PRODUCTION}))
+@pytest.mark.covering(2)
+def test_kernels_of_all_tiles_have_no_fault(name, schedule):
+    for m, k, n in (65, 40, 132), (3, 33, 130):
+        a, b = integers((m, k), np.float32), integers((k, n), np.float32, seed=1)
+        for order in ("C", "F") if name in PRODUCTION else "C":
+            operands = np.array(a, order=order), np.array(b, order=order)
+            report = smemkit.check(smemkit.matmul, *operands, kernel=name, blocks="all", schedule=schedule)
+            assert report.ok, report
+
+
+@pytest.mark.parametrize("name", ["vectorized", "warp_tile", "pipelined"])
+def test_rungs_from_vectorized_on_have_no_bank_conflicts(name):
+    a, b = integers((128, 48), np.float32), integers((48, 128), np.float32, seed=1)
+    report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
+    shared = [line for line in report.lines if line.space == "shared"]
+    assert shared
+    assert not any(line.conflicts for line in shared), report
+
+
+@pytest.mark.parametrize("name", ["simt", "simt_large"])
+def test_production_reads_16_bytes_in_two_wavefronts(name):
+    a, b = integers((128, 48), np.float32), integers((48, 128), np.float32, seed=1)
+    report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
+    loads = [line for line in report.lines if line.space == "shared" and line.access == "load"]
+    assert len(loads) >= 2
+    assert all(line.wavefronts == 2 * line.requests and line.conflicts == 0 for line in loads), report
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "float16"])
+def test_float32_rungs_refuse_other_dtypes(device, dtype):
+    x = np.ones((4, 4), dtype)
+    for name in "warp_tile", "pipelined":
+        with pytest.raises(ValueError, match=f"x1: expected dtype float32 for kernel '{name}', got {dtype}"):
+            smemkit.matmul(x, x, kernel=name, device=device)
+
+
+# ---- production kernels: every layout, without a copy -----------------------------------------------------------
+
+LAYOUTS = {
+    "C": lambda x: x,
+    "F": lambda x: np.array(x.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "every second": lambda x: np.repeat(np.repeat(x, 2, axis=-1), 3, axis=-2)[..., ::3, ::2],
+    "reversed": lambda x: np.array(x[..., ::-1, ::-1])[..., ::-1, ::-1],
+    "columns reversed": lambda x: np.array(x[..., ::-1])[..., ::-1],
+    "longer rows": lambda x: np.concatenate([x, x], axis=-1)[..., : x.shape[-1]],
+    "unaligned": lambda x: np.concatenate([x[..., :1], x, x], axis=-1)[..., 1 : x.shape[-1] + 1],
+}
+LAYOUT_SHAPES = [
+    (8, 20, 12),
+    (64, 48, 64),
+    (65, 40, 68),
+    (3, 33, 130),
+    (1, 260, 36),
+    (36, 260, 1),
+    (16, 16, 16),
+    (128, 8, 4),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "complex64", "complex128", "bool"])
+@pytest.mark.parametrize("name", PRODUCTION)
+@pytest.mark.covering(1)
+def test_operands_of_every_layout_are_read_where_they_are(device, name, dtype):
+    row = next(row for row in smemkit.kernels("matmul") if row.name == name)
+    if dtype not in row.dtypes:
+        dtype = "float32"
+    for (a_layout, b_layout), (m, k, n) in zip(product_of(LAYOUTS, LAYOUTS), cycle(LAYOUT_SHAPES), strict=False):
+        a, b = integers((2, m, k), dtype), integers((2, k, n), dtype, seed=1)
+        x, y = LAYOUTS[a_layout](a), LAYOUTS[b_layout](b)
+        assert_array_equal(x, a)
+        plan = smemkit.plan(smemkit.matmul, x, y, kernel=name, device=device)
+        assert [launch.op for launch in plan.launches] == ["matmul"]
+        out = poison((2, m, n), dtype)
+        smemkit.matmul(x, y, kernel=name, out=out, device=device)
+        assert_array_equal(out, exact(a, b), err_msg=f"{a_layout}, {b_layout}, {(m, k, n)}")
+
+
+@pytest.mark.parametrize("name", PRODUCTION)
+def test_operands_that_repeat_elements(device, name):
+    a = np.broadcast_to(integers((1, 40), np.float32), (5, 40))
+    b = np.broadcast_to(integers((40, 1), np.float32, seed=1), (40, 7))
+    assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
+
+
+def test_operands_of_other_dtypes_are_converted(device):
+    a, b = integers((5, 40), np.int16), integers((40, 6), np.float32, seed=1)
+    plan = smemkit.plan(smemkit.matmul, a.T.copy().T, b, device=device)
+    assert [launch.op for launch in plan.launches] == ["convert", "matmul"]
+    assert_array_equal(smemkit.matmul(a.T.copy().T, b, device=device), exact(a, b))
+
+
+# ---- the policy -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shapes", "chosen"),
+    [
+        (((4096, 2), (2, 2)), "tiled, tile 2"),
+        (((500, 2, 2), (500, 2, 2)), "tiled, tile 2"),
+        (((3, 100), (100, 3)), "tiled, tile 4"),
+        (((9, 9), (9, 9)), "tiny"),
+        (((1000, 16, 16), (1000, 16, 16)), "tiny"),
+        (((64, 64), (64, 64)), "simt"),
+        (((512, 512), (512, 512)), "simt_large"),
+        (((1, 3000), (3000, 1)), "matvec"),
+        (((1, 1000), (1000, 1000)), "matvec"),
+    ],
+    ids=str,
+)
+def test_the_cpu_takes_the_kernel_with_the_least_predicted_time(shapes, chosen):
+    a, b = (np.ones(shape, np.float32) for shape in shapes)
+    plan = smemkit.plan(smemkit.matmul, a, b, device="cpu")
+    assert str(plan).startswith(f"matmul {chosen}, precision highest")
+    assert_array_equal(smemkit.matmul(a, b, device="cpu"), a @ b)
+
+
+def test_kernels_without_a_record_say_so():
+    x = np.ones((40, 40), np.float32)
+    for row in smemkit.kernels("matmul"):
+        plan = smemkit.plan(smemkit.matmul, x, x, kernel=row.name, device="cpu")
+        assert str(plan).endswith(", not yet run on a GPU") == (not row.recorded)
+    assert "not yet run on a GPU" in str(PlannedLaunch("matmul", "new", {}, recorded=False))
+    assert "not yet run on a GPU" not in str(PlannedLaunch("matmul", "old", {}, recorded=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (64, 64, 64), (300, 200, 100), (1, 5000, 40), (2, 100_000, 2)], ids=str
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_gpu_takes_kernels_with_a_record(dtype, shape):
+    m, k, n = shape
+    plan = smemkit.plan(smemkit.matmul, np.ones((m, k), dtype), np.ones((k, n), dtype), device="cuda:0")
+    assert all(launch.recorded for launch in plan.launches)
+
+
+# ---- long k --------------------------------------------------------------------------------------------------
+
+LONG = [
+    (1, 40_000, 1),
+    (3, 20_011, 2),
+    (2, 16_385, 33),
+    (1, 8193, 1),
+    (17, 65_537, 1),
+    (19, 16_400, 18),
+]  # m, k, n
+
+
+@pytest.mark.parametrize("shape", LONG, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.covering(1)
+def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shape):
+    m, k, n = shape
+    a, b = (np.random.default_rng(6).integers(0, 2, shape).astype(dtype) for shape in ((2, m, k), (k, n)))
+    a[..., 2000:] = 0  # so that 16-bit floats hold the sum
+    a[..., -300:] = 1
+    assert_array_equal(smemkit.matmul(a, b, device=device), exact(a, b))
+    if device == "cpu":  # on a GPU, once they have a record
+        assert set(smemkit.plan(smemkit.matmul, a, b, device=device).kernels) <= {"simt", "matvec"}
+
+
+@pytest.mark.parametrize("name", ["simt", "simt_large", "matvec"])
+def test_slices_of_a_long_k_have_no_fault(name):
+    a, b = integers((2, 8200), np.float32), integers((8200, 3), np.float32, seed=1)
+    report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
+    assert report.ok, report
+    assert [launch.kernel for launch in report.launches][1:] == ["matmul_add_slices"]
+
+
+def test_split_k_is_a_former_name_of_simt(device):
+    x = integers((9, 9), np.float32)
+    with pytest.warns(DeprecationWarning, match="kernel: 'split_k' is now called 'simt'"):
+        assert_array_equal(smemkit.matmul(x, x, kernel="split_k", device=device), exact(x, x))
+
+
+def test_sums_beyond_2_to_the_24(device):
+    n = 17_000_000  # above 2**24, where adding 1 no longer changes a float32
+    v = np.ones(n, np.float32)
+    assert smemkit.matmul(v, v, device=device) == n
+
+
+def test_long_products_meet_the_float32_bound(device):
+    rng = np.random.default_rng(7)
+    for make in (rng.standard_normal, rng.random):
+        a, b = make((3, 50_000)).astype(np.float32), make((50_000, 5)).astype(np.float32)
+        result = smemkit.matmul(a, b, device=device)
+        assert within_bound(result, a, b)
+        exactly = a.astype(np.float64) @ b
+        plain = smemkit.matmul(a, b, kernel="naive", device=device)
+        assert np.linalg.norm(result - exactly) <= np.linalg.norm(plain - exactly)
+
+
+def test_long_products_have_the_same_bits_in_parts_and_whole(device):
+    a, b = np.random.default_rng(8).standard_normal((2, 40, 30_000)).astype(np.float32)
+    whole = smemkit.matmul(a, b.T, device=device)
+    with parts_of(1 << 20):
+        assert_array_equal(smemkit.matmul(a, b.T, device=device), whole)
+    x, y = on(device, a), on(device, b.T.copy())
+    for _ in range(3):  # cold, then warm
+        assert_array_equal(smemkit.matmul(x, y, out=on(device, poison((40, 40), "float32"))).numpy(), whole)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "complex64"])
+def test_a_long_product_into_its_own_operand(device, dtype):
+    x = integers((1, 20_000), dtype)
+    expected = exact(x, x.T)
+    out = x[:, :1]
+    assert_array_equal(smemkit.matmul(x, x.T, out=out, device=device), expected)

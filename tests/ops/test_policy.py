@@ -1,0 +1,351 @@
+"""The policies' thresholds: the choices that they make, their fit to measured times, and their tuning."""
+
+import dataclasses
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+from cases import ROOT, integers, on, run_python
+from numpy.testing import assert_array_equal
+
+import smemkit
+from smemkit import _core
+from smemkit.__main__ import main
+from smemkit.bench import fit, planner, tune
+from smemkit.measure import tuned
+
+REFERENCE = ROOT / "smemkit" / "reference" / "nvidia-h200.json"
+HALF = fit.Attributes(90, 66, 30 << 20)  # half of an H200
+
+
+@pytest.fixture(scope="module")
+def graded():
+    """The 200 graded problems of the reference file, with every kernel's time."""
+    return [row for row in fit.load(REFERENCE)[0] if row["suite"] == "planner"]
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    """An empty cache folder; the CPU device has its own thresholds again afterwards."""
+    monkeypatch.setenv("SMEMKIT_CACHE", str(tmp_path / "cache"))
+    yield tmp_path / "cache"
+    _core.set_tuned_thresholds("cpu", None)
+
+
+def values_with(op, attributes=fit.H200, **changed):
+    rows = fit.thresholds(op, attributes)
+    assert set(changed) <= {row.name for row in rows}
+    return [changed.get(row.name, row.value) for row in rows]
+
+
+# ---- the tables -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", fit.OPS)
+def test_every_threshold_has_a_unit_and_an_explanation(op):
+    rows = fit.thresholds(op)
+    assert len({row.name for row in rows}) == len(rows) > 30
+    for row in rows:
+        assert row.value > 0 and row.name.islower() and len(row.unit) > 3 and len(row.why) > 10
+
+
+@pytest.mark.parametrize("op", fit.OPS)
+def test_thresholds_grow_with_the_gpu(op):
+    """What fills a GPU is proportional to its multiprocessors; the rest is not."""
+    for whole, half in zip(fit.thresholds(op), fit.thresholds(op, HALF), strict=True):
+        assert half.value == (whole.value // 2 if whole.per_gpu else whole.value)
+    assert fit.thresholds(op, fit.Attributes(120, 132, 0)) == fit.thresholds(op)  # the nearest column
+
+
+def test_choice_on_half_a_gpu_is_that_of_half_the_problem():
+    def chosen(rows, attributes):
+        x = np.empty((rows, 300, 3), np.float32)
+        problem = fit.Measured("transpose", "", smemkit.transpose, ((1, 0, 2),), x.shape, x.dtype, {})
+        return problem.choice(attributes)
+
+    for rows in (100, 150, 200, 291, 300, 400, 600, 800, 1200, 2400):
+        assert chosen(rows, fit.H200) == chosen(rows // 2, HALF), rows
+    assert len({chosen(rows, fit.H200) for rows in (100, 2400)}) == 2
+
+
+def test_named_thresholds_are_refused():
+    with pytest.raises(ValueError, match=r"^op: expected 'transpose' or 'reduce', got 'matmul'"):
+        _core.thresholds("matmul", 90, 132)
+    x = np.ones((3, 4), np.float32)
+    call = (smemkit.transpose, (x,), {"device": "cpu"})
+    with pytest.raises(ValueError, match=r"^thresholds: expected \d+ integers for transpose, got 2"):
+        _core.dry_run_as(*fit.H200, "transpose", [1, 2], *call)
+    with pytest.raises(ValueError, match=r"^thresholds: expected positive integers, got 0 for one_segment_bytes"):
+        _core.dry_run_as(*fit.H200, "transpose", values_with("transpose", one_segment_bytes=0), *call)
+    with pytest.raises(ValueError, match=r"^multiprocessors: expected at least 1, got 0"):
+        _core.dry_run_as(90, 0, 0, "transpose", None, *call)
+
+
+# ---- the graded problems ----------------------------------------------------------------------------------------
+
+
+def test_graded_problems_have_the_recorded_choice_or_a_faster_one(graded):
+    recorded = json.loads((ROOT / "tests" / "ops" / "graded_choices.json").read_text())
+    assert len(graded) == len(recorded) == 200
+    for index, (row, before) in enumerate(zip(graded, recorded, strict=True)):
+        choice = fit._read_row(index, row).choice(fit.H200)
+        assert choice == before or row["peers"].get(choice, math.inf) < row["us"], row["case"]
+
+
+def test_grade_of_the_graded_problems(graded):
+    result = fit.grade(fit.read_rows(graded), fit.H200)
+    assert result.good == result.problems == 200
+    assert result.worst < fit.WITHIN
+
+
+# ---- the fit ----------------------------------------------------------------------------------------------------
+
+
+def segments(count):
+    """Rows of copies of 32-byte segments, of every size, which `small` or `segments` is fastest for."""
+    rng = np.random.default_rng(9)
+    for index in range(count):
+        n, m = (int(2 ** rng.uniform(3, 9)) for _ in range(2))
+        row = planner.Row("planner", "transpose", f"case {index}", shape=[n, m, 8], axes=[1, 0, 2], us=1.0)
+        yield {**dataclasses.asdict(row), "peers": {"tiles": 30.0, "small": 20.0, "segments": 20.0}}
+
+
+def synthetic(**true):
+    """Problems on which the kernel that the true thresholds choose is twice as fast as the others."""
+    truth, problems = values_with("transpose", **true), []
+    for index, row in enumerate(segments(240)):
+        problem = fit._read_row(index, row)
+        problem.times[problem.choice(fit.H200, truth)] = 10.0
+        problems.append(problem)
+    return problems
+
+
+def test_fit_recovers_a_known_threshold():
+    problems = synthetic(copied_elements=1 << 13)
+    result = fit.fit("transpose", problems)
+    assert list(result.changed) == ["copied_elements"]
+    assert 0.9 < result.changed["copied_elements"][1] / (1 << 13) < 1.1
+    assert result.graded_before.good < 0.8 * result.graded_before.problems
+    assert result.graded_after.good >= 0.97 * result.graded_after.problems
+    assert result.is_better
+    assert "copied_elements: 131072 →" in str(result)
+
+
+def test_fit_keeps_what_is_right():
+    result = fit.fit("transpose", synthetic())
+    assert not result.changed and not result.is_better
+    assert result.graded_after.good == result.graded_after.problems > 20
+
+
+def test_fit_does_not_see_the_problems_that_are_held_out():
+    problems = synthetic(copied_elements=1 << 13)
+    held_out = [problem for problem in problems if problem.held_out]
+    assert 0.15 < len(held_out) / len(problems) < 0.35
+    values = fit.fit("transpose", problems).values
+    for problem in held_out:
+        problem.times.update(dict.fromkeys(problem.times, 5.0), tiles=1.0)
+    assert fit.fit("transpose", problems).values == values
+    assert fit.fit("transpose", held_out).values == values_with("transpose")  # nothing to fit to
+
+
+def test_fit_leaves_thresholds_of_the_work_split():
+    split = [row.name for op in fit.OPS for row in fit.thresholds(op) if not row.choice]
+    assert {"full_tile_elements", "max_chunk_bytes", "wide_tile"} <= set(split)
+    assert not set(split) & set(fit.fit("transpose", synthetic(copied_elements=1 << 13)).changed)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"us": -1.0}, r"row 0, .*: expected positive times and lengths, got \[-1.0\]"),
+        ({"us": math.nan}, "expected positive times"),
+        ({"peers": {"rows": 0.0}}, "expected positive times"),
+        ({"peers": {"rows": math.inf}}, "expected positive times"),
+        ({"peers": None}, "row 0 is not one of the suite 'planner'"),
+        ({"peers": {"rows": "fast"}}, "row 0 is not one of the suite 'planner'"),
+        ({"shape": None}, "row 0 is not one of the suite 'planner'"),
+        ({"shape": [0, 3]}, "expected positive times and lengths"),
+        ({"dtype": "float31"}, "row 0 is not one of the suite 'planner'"),
+        ({"suite": "reduce"}, "expected rows of the suite 'planner'"),
+    ],
+    ids=str,
+)
+def test_bad_data_are_refused(graded, change, message):
+    with pytest.raises(ValueError, match=rf"^data: .*{message}|^data: {message}"):
+        fit.read_rows([{**graded[0], **change}])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"rows": 3, "environment": {}}', '{"rows": [], "environment": {}}']
+)
+def test_files_without_rows_are_refused(tmp_path, text):
+    path = tmp_path / "data.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"data\.json: expected "):
+        fit.load(path)
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A copy of the tables."""
+    for name in ("fitted_gpus.def", "transpose/thresholds.def", "reduce/thresholds.def"):
+        path = tmp_path / "csrc" / "ops" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "csrc" / "ops" / name, path)
+    return tmp_path
+
+
+def result_of(op, attributes=fit.H200, **changed):
+    none = fit.grade([], attributes)
+    rows = fit.thresholds(op, attributes)
+    return fit.Fit(op, rows, values_with(op, attributes, **changed), none, none, 0)
+
+
+def test_fit_writes_the_table(source):
+    for op, name in (("transpose", "small_elements"), ("reduce", "max_rowwise_elements")):
+        path = source / "csrc" / "ops" / op / "thresholds.def"
+        before = path.read_text().splitlines()
+        assert fit.write(result_of(op, **{name: 77}), source / "csrc", fit.H200) == path
+        changed = [
+            (old, new) for old, new in zip(before, path.read_text().splitlines(), strict=True) if old != new
+        ]
+        ((old, new),) = changed
+        assert f"CHOICE({name}, " in old and "SM_90(77)," in new
+    half = result_of("transpose", HALF, small_elements=50)  # as on the GPU of the column
+    fit.write(half, source / "csrc", HALF)
+    assert (
+        'CHOICE(small_elements, GPU, "elements", SM_90(100),'
+        in path.with_name("thresholds.def").parent.parent.joinpath("transpose/thresholds.def").read_text()
+    )
+
+
+def test_every_row_can_be_written(source):
+    for op in fit.OPS:
+        rows = fit.thresholds(op)
+        fit.write(result_of(op, **{row.name: row.value + 1 for row in rows}), source / "csrc", fit.H200)
+        text = (source / "csrc" / "ops" / op / "thresholds.def").read_text()
+        for row in rows:
+            assert f"SM_90({row.value + 1})," in text
+
+
+def test_capability_without_a_column_is_refused(source):
+    with pytest.raises(ValueError, match=r"fitted_gpus\.def: expected a row for capability 120, got 90"):
+        fit.write(result_of("reduce", few_rows=9), source / "csrc", fit.Attributes(120, 132, 0))
+
+
+def test_fit_on_the_command_line(source, capsys, tmp_path, graded):
+    assert main(["bench", "planner", "--fit", "--data", str(REFERENCE), "--source", str(source)]) == 0
+    out = capsys.readouterr().out
+    for op in fit.OPS:
+        assert f"{op}: " in out
+    assert out.count("before: ") == out.count("after: ") == 2
+    assert main(["bench", "planner", "--fit", "--data", str(REFERENCE), "--source", str(tmp_path / "x")]) == 2
+    assert "--source: expected smemkit's source folder" in capsys.readouterr().err
+    for wrong in (["bench", "reduce", "--fit"], ["bench", "--data", str(REFERENCE)]):
+        with pytest.raises(SystemExit):
+            main(wrong)
+    content = {"environment": {"attributes": list(HALF)}, "rows": graded[:50]}
+    path = tmp_path / "half.json"
+    path.write_text(json.dumps(content))
+    assert fit.load(path)[1] == HALF
+
+
+# ---- tuning -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(smemkit.is_available(), reason="there is a GPU")
+def test_fit_and_tune_need_a_gpu(capsys, monkeypatch):
+    for words in (["tune"], ["tune", "--forget"], ["tune", "--json"], ["bench", "planner", "--fit"]):
+        assert main([*words, "--device", "cpu"]) == main(words) == 2
+        out, err = capsys.readouterr()
+        assert "it needs a CUDA device" in err and not out
+
+
+def test_tuned_thresholds_choose_and_keep_the_bits(device, cache):
+    for x, axes in ((integers((300, 200), "float32"), None), (integers((90, 40, 7), "uint8"), (2, 0, 1))):
+        array, expected = on(device, x), x.transpose(axes)
+        before = smemkit.plan("transpose", array, axes).kernels
+        out = on(device, np.full(expected.shape, 99, x.dtype))
+        smemkit.transpose(array, axes, out=out)
+        for value in (1, 1 << 40):
+            tiny = {row.name: value for row in fit.thresholds("transpose") if row.choice}
+            _core.set_tuned_thresholds(device, values_with("transpose", **tiny))
+            assert_array_equal(smemkit.transpose(array, axes).numpy(), expected)
+            out = on(device, np.full(expected.shape, 99, x.dtype))
+            smemkit.transpose(array, axes, out=out)
+            assert_array_equal(out.numpy(), expected)
+        _core.set_tuned_thresholds(device, None)
+        assert smemkit.plan("transpose", array, axes).kernels == before
+
+
+def test_launch_cache_forgets_the_choice_of_former_thresholds(cache):
+    """After the change, a call like an earlier one takes another kernel."""
+    assert smemkit.check(smemkit.transpose, np.ones((2, 3))).ok  # loads the checked kernels
+    x, taken = smemkit.asarray(integers((300, 200), "float32"), device="cpu"), []
+    out = smemkit.empty((200, 300), "float32", device="cpu")
+    small = values_with("transpose", tiled_elements=1, wide_tiled_elements=1, small_elements=1 << 40)
+    for values in (None, small, None):
+        _core.set_tuned_thresholds("cpu", values)
+        for _ in range(2):
+            (launch,) = _core.checked(lambda: smemkit.transpose(x, out=out), 1 << 20, 0, 0, 0)
+            taken.append(launch["kernel"])
+            assert_array_equal(out.numpy(), x.numpy().T)
+    assert taken[0] == taken[1] == taken[4] == taken[5]
+    assert taken[2] == taken[3] != taken[0]
+
+
+def test_tuned_thresholds_are_stored_and_loaded_before_the_first_transpose(cache):
+    device = smemkit.Device("cpu")
+    values = {row.name: row.value for row in fit.thresholds("transpose")} | {"small_elements": 1 << 40}
+    values |= {"tiled_elements": 1, "wide_tiled_elements": 1}
+    path = tuned.store(device, values)
+    assert path.parent == cache and tuned.in_use("cpu")
+    code = "import numpy as np, smemkit, sys; before = 'smemkit.measure.tuned' in sys.modules; "
+    code += "x = np.ones((300, 200), np.float32); "
+    code += "print(before, smemkit.plan('transpose', x, device='cpu').kernels)"
+    assert run_python("-c", code).stdout.strip() == "False ('small',)"
+    content = json.loads(path.read_text())
+    for bad in ("", "{}", json.dumps({**content, "key": "x"}), json.dumps({**content, "transpose": {"a": 1}})):
+        path.write_text(bad)
+        assert run_python("-c", code).stdout.strip() == "False ('tiles',)"
+    path.write_text(json.dumps({**content, "transpose": {**values, "small_elements": -1}}))
+    assert run_python("-c", code).stdout.strip() == "False ('tiles',)"
+    assert tuned.forget(device) and not tuned.forget(device)
+    assert not path.exists() and not tuned.in_use("cpu")
+
+
+def test_info_says_when_thresholds_are_tuned(cache, capsys):
+    assert main(["info"]) == 0
+    assert "tuned transposes" not in capsys.readouterr().out
+    _core.set_tuned_thresholds("cpu", values_with("transpose"))
+    assert main(["info"]) == 0
+    assert "tuned transposes" in capsys.readouterr().out
+
+
+def test_tune_measures_fits_and_stores(cache, monkeypatch):
+    """On the CPU device, as on a GPU on which `small` is faster than any other kernel."""
+    device = smemkit.Device("cpu")
+    monkeypatch.setattr(tune, "PROBLEMS", 60)
+    monkeypatch.setattr(tune, "MOST", 1 << 16)
+    monkeypatch.setattr(fit, "attributes_of", lambda _: fit.H200)
+
+    def seconds(problem, out, kernel, _):
+        problem.call(out=out, kernel=kernel)()
+        return 1e-6 if kernel == "small" else 2e-6
+
+    monkeypatch.setattr(planner, "measured_time", seconds)
+    result = tune.tune(device, tune.Console(quiet=True))
+    assert result.changed and tuned.in_use("cpu")
+    assert tuple(result.values) == _core.tuned_thresholds("cpu")
+    assert result.graded_after.cost < result.graded_before.cost
+
+
+def test_thresholds_are_listed(capsys):
+    assert main(["kernels", "--thresholds"]) == 0
+    out = capsys.readouterr().out
+    for op in fit.OPS:
+        for row in fit.thresholds(op):
+            assert row.name in out
+    assert main(["kernels", "matmul", "--thresholds"]) == 2

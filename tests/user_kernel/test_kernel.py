@@ -1,0 +1,1205 @@
+"""smemkit.Kernel: the user's own kernels, their arguments and errors, and the cache of compiled kernels.
+
+textbook/*.cu are files as printed in books and blogs, with main() and launches. TEXTBOOK has a function for each.
+"""
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cases import ROOT, on, run_python
+from numpy.testing import assert_allclose, assert_array_equal
+
+import smemkit
+from smemkit.user_kernel import cache as cache_module
+from smemkit.user_kernel import compiler, program
+
+TEXTBOOK_FOLDER = ROOT / "tests" / "textbook"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def isolated_cache(tmp_path_factory):
+    """A cache that starts empty."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SMEMKIT_CACHE", str(folder))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def default_device(request):
+    """Makes the test's device the default device, or the CPU if the test has none."""
+    name = request.getfixturevalue("device") if "device" in request.fixturenames else "cpu"
+    if name != "cpu":
+        pytest.importorskip("cuda.core")
+    with smemkit.Device(name):
+        yield
+
+
+@cache
+def kernel_on(_device, source, name=None, options=()):
+    """A kernel, compiled once for all tests on a device."""
+    return smemkit.Kernel(source, name, options=options)
+
+
+MACROS = """
+#include <cuda_fp16.h>
+#define N 4
+#define K 2
+#define T float
+#define P N
+#define kind 1
+#define element 2
+#define value 3
+__global__ void k(T *x, const T (*y)[N], __half *h)
+{
+    x[threadIdx.x] = y[1][threadIdx.x] + __half2float(h[0]) + value;
+}
+"""
+
+
+def test_user_macros_do_not_leak(device):
+    """Tutorials define N and other short macros, which must not change smemkit's own headers."""
+    with smemkit.Device(device):
+        kernel = smemkit.Kernel(MACROS)
+    x, y = np.zeros(4, np.float32), np.arange(8, dtype=np.float32).reshape(2, 4)
+    kernel[1, 4](x, y, np.ones(1, np.float16))
+    assert x.tolist() == [8, 9, 10, 11]
+
+
+# ---- files as printed in books ----------------------------------------------------------------------------------
+
+
+def floats(*shape):
+    return np.random.default_rng(0).integers(-9, 10, shape).astype(np.float32)
+
+
+def run_vector_add(kernel):
+    a, b, c = floats(1000), floats(1000), np.zeros(1000, np.float32)
+    kernel[4, 256](a, b, c, 1000)
+    assert_array_equal(c, a + b)
+
+
+def run_saxpy(kernel):
+    x, y = floats(1000), floats(1000)
+    expected = 2 * x + y
+    kernel["saxpy<float>"][3, 64](2.0, x, y, x.size)
+    assert_array_equal(y, expected)
+
+
+def run_dot(kernel):
+    a, b, c = floats(5000), floats(5000), np.zeros(8, np.float32)
+    kernel[8, 256](5000, a, b, c)
+    assert c.sum() == a @ b
+
+
+def run_matmul(kernel):
+    a, b, c = floats(19, 35), floats(35, 21), np.zeros((19, 21), np.float32)
+    kernel[(2, 2), (16, 16)](a, b, c, 19, 21, 35)
+    assert_array_equal(c, a @ b)
+
+
+def run_transpose(kernel):
+    x, y = floats(64, 64), np.zeros((64, 64), np.float32)
+    kernel["copy"][(2, 2), (32, 8)](y, x)
+    assert_array_equal(y, x)
+    kernel["transposeNoBankConflicts"][(2, 2), (32, 8)](y, x)
+    assert_array_equal(y, x.T)
+
+
+def run_histogram(kernel):
+    values = np.random.default_rng(0).integers(0, 256, 3000).astype(np.uint8)
+    counts = np.zeros(256, np.uint32)
+    kernel[2, 256](values, values.size, counts)
+    assert_array_equal(counts, np.bincount(values, minlength=256))
+
+
+def run_stencil(kernel):
+    x, y = np.arange(128 + 6, dtype=np.int32), np.zeros(128, np.int32)
+    kernel[2, 64](x, y)
+    assert_array_equal(y, np.convolve(x, np.ones(7, int), "valid"))
+    kernel.constants["weight"] = [0, 0, 0, 2, 0, 0, 0]
+    kernel[2, 64](x, y)
+    assert_array_equal(y, 2 * x[3:-3])
+    assert kernel.constants["blocks_done"] == 4
+
+
+def run_scan(kernel):
+    x, y = floats(64), np.zeros(64, np.float32)
+    kernel[1, 32, 4 * 66](y, x, 64)
+    assert_array_equal(y, np.cumsum(x) - x)
+
+
+def run_nbody(kernel):
+    body, force = np.abs(floats(64, 4)), np.zeros((64, 4), np.float32)
+    kernel[2, 32, 32 * 16](body, force, 64, 32)
+    offset = body[None, :, :3].astype(float) - body[:, None, :3]
+    weight = body[:, 3] / np.sqrt(((offset**2).sum(-1) + 1e-3) ** 3)
+    assert_allclose(force[:, :3], (offset * weight[..., None]).sum(1), rtol=1e-4, atol=1e-2)
+
+
+def run_julia(kernel):
+    image = np.zeros((32, 32, 4), np.uint8)
+    kernel[(32, 32), 1](image)
+    assert set(np.unique(image[..., 0])) <= {0, 255}
+    assert (image[..., 3] == 255).all()
+    assert image[16, 16, 0] == 255
+    assert image[0, 0, 0] == 0
+
+
+def run_warp_reduce(kernel):
+    x, total = np.ones(1000, np.float16), np.zeros(1, np.float32)
+    kernel[2, 128](x, total, 1000)
+    assert total == 1000
+
+
+def run_ray(kernel):
+    image = np.zeros((32, 32), np.int32)
+    kernel[(4, 4), (8, 8)](image, 32, 32)
+    assert image[16, 16] == 1
+    assert image[0, 0] == 0
+    assert_array_equal(image, image.T)
+
+
+def run_lock(kernel):
+    x, mutex, total = np.arange(1000, dtype=np.int32), smemkit.zeros(1, np.int32), np.zeros(1, np.int32)
+    on_device = smemkit.asarray(x)
+    lock = np.array((mutex.address,), [("mutex", "u8")])[()]
+    span = np.array((on_device.address, x.size), np.dtype("u8,i4", align=True))[()]
+    kernel[8, 64](lock, span, total)
+    assert total == x.sum()
+    assert mutex.item() == 0
+
+
+TEXTBOOK = {name.removeprefix("run_"): run for name, run in globals().items() if name.startswith("run_")}
+
+
+def test_every_textbook_file_is_run():
+    assert {file.stem for file in TEXTBOOK_FOLDER.glob("*.cu")} == TEXTBOOK.keys() - {"python"}
+
+
+@pytest.mark.parametrize("name", sorted(TEXTBOOK.keys() - {"python"}))
+@pytest.mark.covering(1)
+def test_textbook(name, device):
+    TEXTBOOK[name](kernel_on(device, TEXTBOOK_FOLDER / f"{name}.cu"))
+
+
+def test_notes_say_what_was_left_out():
+    kernel = kernel_on("cpu", TEXTBOOK_FOLDER / "saxpy.cu")
+    assert kernel.notes == (f"host code was left out: fill ({kernel.filename}:23), main ({kernel.filename}:38)",)
+    assert kernel.filename == str(TEXTBOOK_FOLDER / "saxpy.cu")
+    assert kernel.source == (TEXTBOOK_FOLDER / "saxpy.cu").read_text()
+
+
+def test_notes_name_members():
+    notes = kernel_on("cpu", TEXTBOOK_FOLDER / "lock.cu").notes[0]
+    named = re.findall(r"([\w:~]+) \([^()]*:(\d+)\)", notes)
+    assert named[:6] == [
+        ("HandleError", "6"),
+        ("Lock::Lock", "16"),
+        ("Lock::~Lock", "20"),
+        ("Span::Span", "36"),
+        ("Span::release", "40"),
+        ("Span::print", "41"),
+    ]
+
+
+# ---- names of kernels -------------------------------------------------------------------------------------------
+
+SEVERAL_KERNELS = """
+namespace outer {
+__global__ void one(int *x) { *x = 1; }
+namespace inner { __global__ void two(int *x) { *x = 2; } }
+}
+template <typename T, int N = 3> __global__ void add(T *x) { *x += N; }
+#ifdef WITH_FOUR
+extern "C" __global__ void four(int *x) { *x = 4; }
+#endif
+#define DEFINE(name, value) __global__ void name(int *x) { *x = value; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("one", 1), ("outer::one", 1), ("inner::two", 2), ("add<int>", 8), ("add< int, (4 > 3) ? 9 : 1 >", 14)],
+)
+def test_name(name, expected, device):
+    x = np.array([5], np.int32)
+    kernel_on(device, SEVERAL_KERNELS)[name][1, 1](x)
+    assert x == expected
+
+
+def test_types_named_only_in_an_instantiation(device):
+    source = """
+typedef int word;
+template <class T> struct plus { __device__ T operator()(T a, T b) const { return a + b; } };
+template <class T, template <class> class F> __global__ void fold(T *x) { *x = F<T>()(*x, *x); }
+int main() { fold<word, plus><<<1, 1>>>(0); }
+"""
+    x = np.array([21], np.int32)
+    kernel_on(device, source)["fold<word, plus>"][1, 1](x)
+    assert x == 42
+
+
+def test_names():
+    several = kernel_on("cpu", SEVERAL_KERNELS)
+    assert several.names == ("outer::one", "outer::inner::two", "add", "four")
+    assert several.name is None
+    assert several.parameters == ()
+    assert several["two"].name == "outer::inner::two"
+    assert several["two"] is several["inner::two"]
+    assert smemkit.Kernel(SEVERAL_KERNELS, "one").parameters == ("x",)
+    assert repr(several["two"]) == "<smemkit.Kernel outer::inner::two in kernel.cu>"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "three",
+            "name: expected one of kernel.cu's kernels, outer::one, outer::inner::two, add, four; got 'three'",
+        ),
+        (
+            "add",
+            "name: expected an instantiation such as 'add<…>', because it is template <typename T, int N = 3>;",
+        ),
+        ("one<int>", "name: expected 'one' alone, which is not a template; got 'one<int>'"),
+        ("add<int>; }", "name: expected one of kernel.cu's kernels, add; got"),
+        ("", "name: expected one of"),
+    ],
+)
+def test_name_refused(name, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        kernel_on("cpu", SEVERAL_KERNELS)[name]
+
+
+def test_several_kernels_and_none_chosen():
+    message = (
+        'name: expected kernel["name"] with one of kernel.cu\'s kernels, outer::one, outer::inner::two, add<…>'
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        kernel_on("cpu", SEVERAL_KERNELS)[1, 32]
+
+
+def test_ambiguous_name():
+    source = "namespace a { __global__ void k() {} } namespace b { __global__ void k() {} }"
+    with pytest.raises(ValueError, match=r"one of kernel\.cu's kernels, a::k, b::k; got 'k'"):
+        smemkit.Kernel(source, "k")
+
+
+def test_kernel_excluded_by_preprocessor(device):
+    with pytest.raises(smemkit.CompileError, match="four is excluded by an #if"):
+        kernel_on(device, SEVERAL_KERNELS)["four"][1, 1](np.zeros(1, np.int32))
+    x = np.zeros(1, np.int32)
+    kernel_on(device, SEVERAL_KERNELS, None, ("-DWITH_FOUR",))["four"][1, 1](x)
+    assert x == 4
+
+
+def test_kernel_defined_by_a_macro(device):
+    x = np.zeros(1, np.int32)
+    kernel = kernel_on(device, SEVERAL_KERNELS + "DEFINE(five, 5)\nint main() { return 0; }", "five")
+    kernel[1, 1](x)
+    assert x == 5
+    with pytest.raises(TypeError, match=r"argument 1: expected an array of int32 \(int32 \*\), got int 3"):
+        kernel[1, 1](3)
+
+
+@pytest.mark.parametrize("option", ["-O3", "-fplugin=x.so", "-o", "-DX;Y=1", "-std=c++11", "x.cu", 3])
+def test_option_refused(option):
+    with pytest.raises(ValueError, match="options: expected -D…, -U…, -I… or -std="):
+        smemkit.Kernel(SEVERAL_KERNELS, options=[option])
+
+
+def test_options(tmp_path, device):
+    (tmp_path / "mine.cuh").write_text("#pragma once\n__device__ int twice(int x) { return 2 * x; }\n")
+    source = '#include "mine.cuh"\n#include <mine.cuh>\n__global__ void k(int *x) { *x = twice(VALUE); }'
+    x = np.zeros(1, np.int32)
+    smemkit.Kernel(source, options=["-DVALUE=21", f"-I{tmp_path}", "-std=c++20"])[1, 1](x)
+    assert x == 42
+    (tmp_path / "mine.cuh").write_text("__device__ int twice(int x) { return x + x + 1; }\n")
+    smemkit.Kernel(source.replace("#include <mine.cuh>", ""), options=["-DVALUE=21", f"-I{tmp_path}"])[1, 1](x)
+    assert x == 43  # the changed header has been read again
+
+
+def test_source_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"source: expected a __global__ function, got none in kernel\.cu"):
+        smemkit.Kernel("int main() {}")
+    with pytest.raises(TypeError, match="source: expected CUDA C"):
+        smemkit.Kernel(3)
+    with pytest.raises(FileNotFoundError):
+        smemkit.Kernel("not_here.cu")
+
+
+# ---- launches ---------------------------------------------------------------------------------------------------
+
+FILL = "__global__ void fill(int *x) { x[blockIdx.x * blockDim.x + threadIdx.x] = gridDim.x; }"
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ((1,), "expected kernel[grid, block, shared_bytes=0, stream=None], got kernel[(1,)]"),
+        ((0, 1), "grid: expected a number from 1 to 2147483647, got 0"),
+        (((1, 65536), 1), "grid: expected a number from 1 to 65535, got 65536"),
+        (((1, 1, 1, 1), 1), "grid: expected an int or a tuple of 1 to 3, got (1, 1, 1, 1)"),
+        ((1, 1.5), "block: expected int, got float 1.5"),
+        ((1, 1025), "block: expected a number from 1 to 1024, got 1025"),
+        ((1, (64, 32)), "block: expected at most 1024 threads, got (64, 32, 1)"),
+        ((1, (1, 1, 65)), "block: expected a number from 1 to 64, got 65"),
+        ((1, 1, -1), "shared_bytes: expected a number from 0 to"),
+    ],
+)
+def test_launch_refused(key, message):
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        kernel_on("cpu", FILL)[key]
+
+
+def test_launch_forms(device):
+    kernel = kernel_on(device, FILL)
+    x = np.zeros(6, np.int32)
+    for key in [(3, 2), ((3,), np.int64(2)), ([3, 1], (2, 1, 1), 0), (3, 2, 0, None)]:
+        x[:] = 0
+        kernel[key](x)
+        assert_array_equal(x, 3)
+    assert repr(kernel[(3, 1), 2, 64]) == "<smemkit.Launch fill[(3, 1, 1), (2, 1, 1), 64]>"
+    with pytest.raises(TypeError, match=re.escape("is called with a grid and a block: kernel[grid, block](…)")):
+        kernel(x)
+
+
+def test_dynamic_shared_above_48_kb(device):
+    kernel = kernel_on(
+        device,
+        "extern __shared__ int s[]; __global__ void k(int *x, int n)"
+        "{ for (int i = threadIdx.x; i < n; i += blockDim.x) s[i] = i; __syncthreads(); *x = s[n - 1]; }",
+    )
+    x, bytes_ = np.zeros(1, np.int32), smemkit.Device().shared_per_block_optin
+    kernel[1, 64, bytes_](x, bytes_ // 4)
+    assert x == bytes_ // 4 - 1
+    with pytest.raises(smemkit.Error):
+        kernel[1, 64, bytes_ + 4](x, 1)
+
+
+def test_carveout(device):
+    kernel = smemkit.Kernel(FILL)
+    assert kernel.carveout is None
+    kernel.carveout = 50
+    kernel[1, 1](np.zeros(1, np.int32))
+    assert kernel.carveout == 50
+    with pytest.raises(ValueError, match="carveout: expected a percentage from 0 to 100, or None, got 101"):
+        kernel.carveout = 101
+
+
+def test_printf_and_assert(device):
+    source = r"""
+        #include <assert.h>
+        #include <stdio.h>
+        __global__ void k(int n) {
+            assert(n < 10);
+            if (threadIdx.x == 1) printf("n is %d, not '%s'\n", n, "{");
+        }"""
+    program_text = f"""
+import smemkit
+with smemkit.Device({device!r}):
+    k = smemkit.Kernel({source!r})
+    k[1, 2](3)
+    smemkit.synchronize()
+    try:
+        k[1, 2](11)
+        smemkit.synchronize()
+    except smemkit.Error as error:
+        print(error)
+"""
+    done = run_python("-c", program_text)
+    assert done.stdout.startswith("n is 3, not '{'\n"), done.stderr
+    if device == "cpu":
+        assert "kernel.cu:5" in done.stdout
+        assert "assertion failed: n < 10" in done.stdout
+
+
+def test_a_failed_kernel_does_not_change_numpy_arrays():
+    kernel = kernel_on("cpu", "__global__ void k(int *x, int *y) { *x = 1; y[100000] = 1; }")
+    x = np.zeros(1, np.int32)
+    with pytest.raises(smemkit.Error, match=r"illegal write.*kernel k, block"):
+        kernel[1, 1](x, np.zeros(1, np.int32))
+    assert x == 0
+
+
+SHARED_OVERRUN_KERNEL = """
+__global__ void k(int *x, int where, int bytes)
+{
+    __shared__ int first[61];
+    __shared__ short second[11];
+    extern __shared__ int third[];
+    first[0] = 1, second[0] = 2, third[0] = 3;
+    char *const arrays[] = {(char *)first, (char *)second, (char *)third};
+    const int sizes[] = {sizeof first, sizeof second, 200};
+    if (where < 3)
+        arrays[where][bytes < 0 ? bytes : sizes[where] + bytes] = 5;
+    x[0] = first[0] + second[0] + third[0];
+}"""
+
+
+@pytest.mark.parametrize("where", range(3))
+@pytest.mark.parametrize("bytes", [-20000, -1000, -17, -1, 0, 1, 15, 16, 4095, 30000])
+def test_writes_outside_shared_arrays_raise(where, bytes):
+    """A write outside a shared array, near or far, ends the launch with an error. The next launch works."""
+    kernel = kernel_on("cpu", SHARED_OVERRUN_KERNEL)
+    x = np.zeros(1, np.int32)
+    end = "before" if bytes < 0 else "past the end of"
+    name = ["shared variable first of 244", "shared variable second of 22", "dynamic shared memory of 200"][where]
+    distance = abs(bytes)
+    with pytest.raises(
+        smemkit.Error, match=rf"^illegal write: {distance} bytes {end} the {name} bytes in kernel k, block"
+    ):
+        kernel[1, 1, 200](x, where, bytes)
+    kernel[1, 1, 200](x, 3, 0)
+    assert x == 6
+
+
+def test_too_much_static_shared_memory_is_refused():
+    kernel = kernel_on("cpu", "__global__ void k(int *x) { __shared__ int a[9999], b[9999]; a[0] = b[0] = 1; }")
+    with pytest.raises(smemkit.Error, match="too much static shared memory: 79992 bytes with b"):
+        kernel[1, 1](np.zeros(1, np.int32))
+
+
+def test_a_shuffle_from_an_exited_lane_raises():
+    kernel = kernel_on(
+        "cpu", "__global__ void k(int *x) {\nif (threadIdx.x < 20)\n*x = __shfl_sync(~0u, 1, 25); }"
+    )
+    with pytest.raises(
+        smemkit.Error,
+        match=r"^undefined shuffle at kernel.cu:3: lane \d+ reads lane 25, which has exited in kernel k, "
+        r"block \(0, 0, 0\), thread \(\d+, 0, 0\)$",
+    ):
+        kernel[1, 32](np.zeros(1, np.int32))
+
+
+def test_ctrl_c():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT
+    kernel = kernel_on("cpu", "__global__ void k(int *x) { while (!*(volatile int *)x) __threadfence(); }")
+    x = smemkit.zeros(1, np.int32, device="cpu")  # this thread could set it: no endless wait
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        kernel[1, 1](x)
+
+
+def test_other_threads_run_during_a_launch():
+    """A launch releases the GIL: this thread runs meanwhile, and stops the kernel by writing to its array."""
+    kernel = kernel_on("cpu", "__global__ void k(volatile int *x) { x[1] = 1; while (!x[0]) __threadfence(); }")
+    x = smemkit.zeros(2, np.int32)
+    thread = threading.Thread(target=lambda: kernel[1, 1](x))
+    thread.start()
+    words = np.ctypeslib.as_array((ctypes.c_int * 2).from_address(x.address))
+    while not words[1]:
+        time.sleep(0.001)
+    words[0] = 1
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+# ---- arguments --------------------------------------------------------------------------------------------------
+
+ARGUMENTS = """
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+struct point { float x; short id; };
+enum colour { RED };
+__global__ void k(float *x, const double *d, int i, unsigned char u, bool b, float f, half h, point p, float4 v,
+                  const void *any, float4 *vectors, point *points, __nv_bfloat16 w, __nv_bfloat16 *wide,
+                  long long n, float **rows, colour c)
+{
+    x[0] = i + u + b + f + __half2float(h) + p.x + p.id + v.w + (any ? 1000 : 0) + n + __bfloat162float(w);
+    if (vectors) vectors[1].w = v.x;
+    if (points) points[1].id = p.id;
+    if (wide) wide[0] = w;
+    if (d) x[1] = d[1];
+}
+"""
+POINT = np.dtype([("x", "f4"), ("id", "i2")], align=True)
+ZEROS = {
+    "x": np.zeros(2, np.float32),
+    "d": None,
+    "i": 0,
+    "u": 0,
+    "b": False,
+    "f": 0.0,
+    "h": 0.0,
+    "p": np.zeros((), POINT),
+    "v": (0, 0, 0, 0),
+    "any": None,
+    "vectors": None,
+    "points": None,
+    "w": 0.0,
+    "wide": None,
+    "n": 0,
+    "rows": None,
+    "c": 0,
+}
+
+
+def call_with(device, **changed):
+    """Runs ARGUMENTS with these arguments, and zeros for the others. Returns x."""
+    arguments = {**ZEROS, "x": np.zeros(2, np.float32)} | changed
+    kernel_on(device, ARGUMENTS)[1, 1](*arguments.values())
+    return arguments["x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("i", -3, -3),
+        ("i", np.int64(7), 7),
+        ("i", True, 1),
+        ("i", np.array(5), 5),
+        ("u", 255, 255),
+        ("b", np.True_, 1),
+        ("b", 1, 1),
+        ("f", 3, 3),
+        ("f", np.float64(0.5), 0.5),
+        ("f", np.float16(0.5), 0.5),
+        ("h", 1.5, 1.5),
+        ("h", np.float16(-2), -2),
+        ("w", 1.5, 1.5),
+        ("w", 1 + 2**-8, 1),  # a tie: rounds to even
+        ("w", ml_dtypes.bfloat16(3), 3),
+        ("v", (0, 0, 0, 4), 4),
+        ("v", np.array([0, 0, 0, 4.0]), 4),
+        ("p", np.array((2.5, 3), POINT), 5.5),
+        ("p", np.array([(2.5, 3)], POINT)[0], 5.5),
+        ("n", 2**23, 2**23),
+        ("any", np.zeros(3, complex), 1000),
+        ("d", np.zeros(3), 0),
+        ("c", 0, 0),
+    ],
+)
+def test_argument(name, value, expected, device):
+    assert call_with(device, **{name: value})[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("x", np.zeros(2), "x: expected an array of float32 (float *x), got an array of float64, shape (2,)"),
+        (
+            "x",
+            np.zeros(2, ">f4"),
+            "x: expected an array of float32 (float *x), got an array of float32 in non-native",
+        ),
+        ("x", [1.0], "x: expected an array of float32 (float *x), got list"),
+        ("x", 1.0, "x: expected an array of float32 (float *x), got float 1.0"),
+        ("x", np.float32(1), "x: expected an array of float32 (float *x), got float32 1.0"),
+        ("x", np.ma.ones(2, np.float32), "x: expected an array of float32 (float *x), got a masked array"),
+        (
+            "x",
+            np.broadcast_to(np.float32(1), 2),
+            "x: expected a writeable array (float *x), got one that is read-",
+        ),
+        (
+            "d",
+            np.zeros(2, np.float32),
+            "d: expected an array of float64 (const double *d), got an array of float32",
+        ),
+        ("i", 2**31, "i: expected int32 from -2147483648 to 2147483647 (int i), got 2147483648"),
+        ("i", 1.0, "i: expected int32 (int i), got float 1.0"),
+        ("i", np.zeros(2, np.int32), "i: expected int32 (int i), got an array of int32, shape (2,)"),
+        ("i", None, "i: expected int32 (int i), got NoneType"),
+        ("u", -1, "u: expected uint8 from 0 to 255 (unsigned char u), got -1"),
+        ("b", 2, "b: expected bool from 0 to 1 (bool b), got 2"),
+        ("f", "1", "f: expected float32 (float f), got str"),
+        ("f", 1j, "f: expected float32 (float f), got complex 1j"),
+        (
+            "p",
+            3,
+            "p: expected a struct of 8 bytes, a NumPy structured scalar or another buffer (point p), got int 3",
+        ),
+        ("p", np.zeros((), "f8,f8"), "p: expected a struct of 8 bytes"),
+        ("v", (1, 2), "v: expected a tuple of 4 float32 (float4 v), got tuple"),
+        ("v", (1, 2, 3, "x"), "v: expected float32 (float4 v), got str"),
+        ("vectors", np.zeros(6, np.float32), "vectors: expected an array of 4 float32, a whole number of them"),
+        (
+            "p",
+            np.zeros(9, np.int8),
+            "or another buffer; for a pointer in it use a uint64 with an Array's address (point",
+        ),
+        ("points", np.zeros(2, "f4,f8"), "points: expected an array of structs of 8 bytes (point *points), got"),
+        (
+            "wide",
+            np.zeros(2, np.float16),
+            "wide: expected an array of bfloat16 (__nv_bfloat16 *wide), got an array",
+        ),
+        (
+            "rows",
+            np.zeros(2, np.uint64),
+            "rows: expected None, because no array holds pointers",
+        ),
+        ("any", np.array([None]), "any: expected an array of numbers (const void *any), got an array of object"),
+    ],
+)
+def test_argument_refused(name, value, message):
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        call_with("cpu", **{name: value})
+
+
+def test_wrong_count():
+    message = "fill: expected 1 argument (x), got 2"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        kernel_on("cpu", FILL)[1, 1](np.zeros(1, np.int32), 1)
+
+
+def test_an_array_with_gaps_is_refused(device):
+    x = smemkit.zeros((4, 6), np.int32, device=device)
+    message = "x: expected an Array without gaps (int *x), got strides (48,) of shape (2,); .copy() has none"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        kernel_on(device, FILL)[1, 1](x[::2, 0])
+    kernel_on(device, FILL)[1, 1](x[2, 3:])  # without gaps
+    assert_array_equal(x.numpy().nonzero(), ([2], [3]))
+
+
+def test_a_read_only_array_is_refused():
+    x = np.arange(3, dtype=np.int32)
+    x.flags.writeable = False
+    array = smemkit.from_dlpack(x)
+    with pytest.raises(
+        ValueError, match=re.escape("x: expected a writeable array (int *x), got one that is read-")
+    ):
+        kernel_on("cpu", FILL)[1, 1](array)
+    b = np.zeros(3, np.int32)
+    kernel_on("cpu", ADD)[1, 3](array, b, 3)  # a pointer to const takes it
+    assert_array_equal(b, x)
+
+
+def test_an_array_is_refused_as_a_struct(device):
+    message = "p: expected a struct of 8 bytes, a NumPy structured scalar or another buffer; for a pointer in it"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        call_with(device, p=smemkit.zeros(2, np.int32, device=device))
+
+
+def test_arrays_of_vectors_and_structs(device):
+    vectors, points = np.zeros((2, 4), np.float32), np.zeros(2, POINT)
+    wide, point = np.zeros(1, ml_dtypes.bfloat16), np.array((0, 7), POINT)
+    call_with(device, vectors=vectors, points=points, p=point, v=(5, 0, 0, 0), w=3, wide=wide)
+    assert_array_equal(vectors, [[0, 0, 0, 0], [0, 0, 0, 5]])
+    assert_array_equal(points["id"], [0, 7])
+    assert wide[0] == 3
+
+
+ADD = """
+__global__ void add(const int *a, int *b, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) b[i] += a[i];
+}
+"""
+
+
+def test_layouts(device):
+    kernel, base = kernel_on(device, ADD), np.arange(48, dtype=np.int32)
+    for view in (slice(None, None, 3), slice(None, None, -1), slice(5, 5), slice(7, 8)):
+        b = base.copy()
+        expected = b.copy()
+        expected[view] += base[view]
+        kernel[1, 64](base[view], b[view], base[view].size)
+        assert_array_equal(b, expected)
+    columns = np.arange(12, dtype=np.int32).reshape(3, 4)
+    out = np.zeros((4, 3), np.int32, order="F")
+    kernel[1, 64](columns.T, out, 12)
+    assert_array_equal(out, columns.T)
+    scalar = np.array(3, np.int32)
+    kernel[1, 1](scalar, scalar, 1)
+    assert scalar == 6
+
+
+def test_arguments_in_the_same_memory(device):
+    x = np.arange(6, dtype=np.int32)
+    kernel_on(device, ADD)[1, 6](x, x, 6)
+    assert_array_equal(x, 2 * np.arange(6))
+    kernel_on(device, ADD)[1, 6](x[::2], x[1::2], 3)  # interleaved, but without an overlap
+    kernel_on(device, ADD)[1, 1](x[1:], x[:-1], 1)  # two views of one array
+    assert_array_equal(x, [2, 2, 4, 10, 8, 18])
+    with pytest.raises(ValueError, match="a and b: expected the same array, two views of one without gaps, or"):
+        kernel_on(device, ADD)[1, 6](x[::2], x[:3], 3)
+
+
+def test_arrays_of_the_device(device):
+    a, b = on(device, np.arange(6, dtype=np.int32)), on(device, np.ones(6, np.int32))
+    with smemkit.Device("cpu"):  # the arrays' device counts, not the default
+        kernel_on(device, ADD)[1, 6](a, b, 6)
+        assert_array_equal(b.numpy(), np.arange(6) + 1)
+    kernel_on(device, ADD)[1, 6](np.ones(6, np.int32), b, 6)
+    assert_array_equal(b.numpy(), np.arange(6) + 2)
+    with pytest.raises(TypeError, match="b: expected an array of int32"):
+        kernel_on(device, ADD)[1, 6](a, on(device, np.ones(6, np.float32)), 6)
+
+
+@pytest.mark.gpu
+def test_arrays_of_two_devices():
+    if not smemkit.is_available():
+        pytest.skip("no CUDA device")
+    a, b = on("cpu", np.ones(6, np.int32)), on("cuda:0", np.ones(6, np.int32))
+    with pytest.raises(ValueError, match=re.escape("got some on cpu and on cuda:0; .to() moves them")):
+        kernel_on("cpu", ADD)[1, 6](a, b, 6)
+
+
+@pytest.mark.gpu
+def test_stream():
+    core = pytest.importorskip("cuda.core")
+    if not smemkit.is_available():
+        pytest.skip("no CUDA device")
+    with smemkit.Device("cuda:0"):
+        core.Device(0).set_current()
+        stream = core.Device(0).create_stream()
+        a, b = on("cuda:0", np.ones(6, np.int32)), np.zeros(6, np.int32)
+        for given in (stream, int(stream.handle)):
+            kernel_on("cuda:0", ADD)[1, 6, 0, given](a, b, 6)
+        with smemkit.Stream():
+            kernel_on("cuda:0", ADD)[1, 6](a, b, 6)
+        assert_array_equal(b, 3)
+        with pytest.raises(TypeError, match=r"stream: expected an integer or .+ __cuda_stream__, got str"):
+            kernel_on("cuda:0", ADD)[1, 6, 0, "x"](a, b, 6)
+
+
+# ---- variables --------------------------------------------------------------------------------------------------
+
+CONSTANTS = """
+namespace ns { __constant__ float table[2][3], one = 1.5f; }
+static __constant__ float4 vector;
+__device__ unsigned long long count;
+struct point { float x; int id; };
+__constant__ point where;
+__global__ void k(float *x) { *x = ns::table[1][2] + ns::one + vector.y + where.id; atomicAdd(&count, 1ull); }
+template <int N> __global__ void t(float *x) { *x = N + ns::one; }
+"""
+
+
+def test_constants(device):
+    kernel, x = smemkit.Kernel(CONSTANTS, "k"), np.zeros(1, np.float32)
+    assert list(kernel.constants) == ["ns::table", "ns::one", "vector", "count", "where"]
+    assert kernel.constants["ns::one"] == 1.5
+    kernel.constants["ns::table"] = table = np.arange(6, dtype=np.float32).reshape(2, 3)
+    kernel.constants["ns::one"] = 2
+    kernel.constants["vector"] = (0, 10, 0, 0)
+    kernel.constants["where"] = np.array((0, 100), "f4,i4")
+    kernel[1, 1](x)
+    assert x == 117
+    assert_array_equal(kernel.constants["ns::table"], table)
+    assert kernel.constants["count"] == 1
+    kernel["t<40>"][1, 1](x)  # compiled after the constant was set
+    assert x == 42
+    assert smemkit.Kernel(CONSTANTS, "k").constants["ns::one"] == 1.5  # each Kernel has its own constants
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "message"),
+    [
+        (
+            "ns::two",
+            0,
+            KeyError,
+            "ns::two: expected one of the variables of kernel.cu, ns::table, ns::one, vector",
+        ),
+        ("ns::table", np.zeros(6), TypeError, "ns::table: expected float32, got an array of float64, shape (6,)"),
+        (
+            "ns::table",
+            np.zeros(5, "f4"),
+            ValueError,
+            "ns::table: expected 24 bytes, shape (2, 3), got an array of",
+        ),
+        ("ns::one", "x", TypeError, "ns::one: expected float32, got str"),
+    ],
+)
+def test_constant_refused(name, value, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        kernel_on("cpu", CONSTANTS, "k").constants[name] = value
+
+
+# ---- compile errors ---------------------------------------------------------------------------------------------
+
+
+MEMBERS = "struct pair { int a; pair(int a) : a(a) {} void set() {} __device__ int get() { return a; } };\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "message"),
+    [
+        ("__global__ void k(int *x)\n{\n    x[0] = y;\n}", 3, "'y' was not declared"),
+        ("__device__ int f(int x) { return x }\n__global__ void k() {}", 1, "expected ';'"),
+        (
+            "int f() { return 1; }\n__global__ void k(int *x)\n{\n    *x = f();\n}",
+            4,
+            "f is host code (kernel.cu:1)",
+        ),
+        ("int n = 3;\n__global__ void k(int *x)\n{\n    *x = n;\n}", 4, "n is host code (kernel.cu:1)"),
+        (MEMBERS + "__global__ void k(int *x) { pair p(3); }", 2, "pair::pair is host code (kernel.cu:1)"),
+        (MEMBERS + "__global__ void k(pair *x) { x->set(); }", 2, "pair::set is host code (kernel.cu:1)"),
+        (
+            "struct big { char c[99]; };\n__global__ void k(big *x)\n{\n    __shfl_sync(~0u, *x, 0);\n}",
+            4,
+            "at most 8",
+        ),
+        ("__global__ int k(int *x) { return 0; }", 1, "a __global__ function returns void"),
+        ("\n__global__ void k(int &x) { x = 0; }", 2, "a __global__ function takes no references"),
+        ('#include "missing.h"\n__global__ void k(missing *x) {}', 2, "missing"),
+        (
+            "__device__ int f(int);\n__global__ void k(int *x) { *x = f(1); }",
+            None,
+            "f(int) is declared but not defined",
+        ),
+    ],
+)
+@pytest.mark.covering(1)
+def test_compile_error(source, line, message):
+    with pytest.raises(smemkit.CompileError) as caught:
+        smemkit.Kernel(source)
+    assert message in str(caught.value)
+    assert caught.value.line == line
+    if line:
+        text = source.splitlines()[line - 1]
+        assert str(caught.value).startswith(f"kernel.cu:{line}: ")
+        assert text.strip() in str(caught.value)
+        assert (caught.value.file, caught.value.text) == ("kernel.cu", text)
+    assert "/tmp" not in str(caught.value)
+    assert "smemkit::" not in str(caught.value)
+
+
+@pytest.mark.gpu
+def test_compile_error_of_nvrtc():
+    pytest.importorskip("cuda.core")
+    if not smemkit.is_available():
+        pytest.skip("no CUDA device")
+    with smemkit.Device("cuda:0"), pytest.raises(smemkit.CompileError) as caught:
+        smemkit.Kernel("int f() { return 1; }\n__global__ void k(int *x)\n{\n    *x = f();\n}")
+    assert str(caught.value).startswith("kernel.cu:4: ")
+    assert "f is host code (kernel.cu:1)" in str(caught.value)
+    assert caught.value.line == 4
+
+
+def test_compile_error_in_a_header(tmp_path):
+    (tmp_path / "helper.cuh").write_text("\n__device__ int f() { return nothing; }\n")
+    (tmp_path / "main.cu").write_text('#include "helper.cuh"\n__global__ void k(int *x) { *x = f(); }\n')
+    with pytest.raises(smemkit.CompileError, match=r"helper\.cuh:2: 'nothing' was not declared") as caught:
+        smemkit.Kernel(tmp_path / "main.cu")
+    assert caught.value.file == str(tmp_path / "helper.cuh")
+
+
+def test_compile_error_in_a_template():
+    source = (
+        'template <class T>\n__global__ void k(T *x)\n{\n    static_assert(sizeof(T) == 8, "doubles only");\n}'
+    )
+    with pytest.raises(smemkit.CompileError, match=r"kernel\.cu:4: .*doubles only"):
+        smemkit.Kernel(source, "k<float>")
+    with pytest.raises(smemkit.CompileError, match="name=k<flot>: 'flot' was not declared"):
+        smemkit.Kernel(source, "k<flot>")
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('asm volatile("wgmma.fence.sync.aligned;");', "does not support inline PTX `wgmma.fence.sync.aligned`"),
+        ('asm("mov.u32 %0, %%smid;" : "=r"(*x));', "does not support inline PTX `mov.u32`"),
+        (
+            'asm volatile("{ .reg .pred p; @p mbarrier.try_wait.b64 p, [%0]; }" :: "l"(x));',
+            "does not support inline PTX `mbarrier.try",
+        ),
+        (
+            "nvcuda::wmma::fill_fragment(f, 0);",
+            "nvcuda::wmma (tensor cores) needs hardware that the CPU device does not have",
+        ),
+        ("float f = tex2D<float>(0, 1, 1);", "a texture needs hardware"),
+        ("cuda::ptx::cp_async_bulk(x, x, 1);", "cp.async.bulk (the tensor memory accelerator) needs hardware"),
+        ("k<<<1, 1>>>(x);", "a launch from device code (dynamic parallelism) is not supported on the CPU device"),
+        ("curandState s;", "cuRAND is not supported"),
+        ("typedef cub::BlockReduce<int, 32> R;", "CUB is not supported"),
+    ],
+)
+def test_unsupported_features_are_named(line, what):
+    hidden = "#if __CUDA_ARCH__ >= 9000\n" + line + "\n#endif\n"
+    source = f"__global__ void k(int *x)\n{{\n{hidden}{line}\n}}"
+    with pytest.raises(smemkit.CompileError) as caught:
+        smemkit.Kernel(source)
+    first, *_ = str(caught.value).splitlines()
+    assert first.startswith("kernel.cu:6: ") and what in first
+    assert str(caught.value).count("\n") == 1
+
+
+def test_ptx_excluded_by_preprocessor():
+    source = """
+__device__ int lane() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    int i; asm("mov.u32 %0, %%laneid;" : "=r"(i)); return i;
+#else
+    return threadIdx.x % 32;
+#endif
+}
+__global__ void k(int *x) { x[threadIdx.x] = lane(); }
+"""
+    x = np.zeros(40, np.int32)
+    smemkit.Kernel(source)[1, 40](x)
+    assert_array_equal(x, np.arange(40) % 32)
+
+
+def test_named_barriers(device):
+    """Two warps produce, two consume: bar.sync and bar.arrive, with operands and without, in a macro too."""
+    kernel = kernel_on(
+        device,
+        r"""
+#define BARRIER_SYNC(id, count) \
+    asm volatile("bar.sync %0, %1;" \
+                 : : "r"(id), "r"(count) : "memory")
+__global__ void k(int *x)
+{
+    __shared__ int s[64];
+    int t = threadIdx.x % 64;
+    if (threadIdx.x < 64) {
+        s[t] = 3 * t;
+        asm volatile("bar.arrive 1, 128;" ::: "memory");
+    } else {
+        BARRIER_SYNC(1, 128);
+        x[t] = s[63 - t];
+    }
+    asm volatile("barrier.sync 0;");
+}""",
+    )
+    x = np.zeros(64, np.int32)
+    kernel[1, 128](x)
+    assert_array_equal(x, 3 * np.arange(64)[::-1])
+
+
+# ---- the cache --------------------------------------------------------------------------------------------------
+
+TINY = "__global__ void k(int *x) { *x = %d; }"
+
+
+def entries(folder):
+    """The names in the cache, except those of the dialect's header and its precompiled form."""
+    return sorted(path.name for path in folder.iterdir() if path.suffix not in (".h", ".gch"))
+
+
+@pytest.fixture
+def fresh_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SMEMKIT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_cache_is_private(fresh_cache):
+    smemkit.Kernel(TINY % 1)
+    assert fresh_cache.stat().st_mode & 0o777 == 0o700
+    assert sorted(path.name[32:] for path in fresh_cache.iterdir()) == [".h", ".h.gch", ".so"]
+    for path in fresh_cache.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert re.fullmatch(r"[0-9a-f]{32}", path.name[:32])
+
+
+@pytest.mark.parametrize("what", ["folder", "so", "h", "gch"])
+def test_cache_that_others_may_write_is_refused(fresh_cache, what):
+    smemkit.Kernel(TINY % 1)
+    path = fresh_cache if what == "folder" else next(fresh_cache.glob(f"*.{what}"))
+    path.chmod(path.stat().st_mode | 0o020)
+    message = rf"{path} would be loaded as code, and others may write to it \(mode 0\d+\); `chmod go-w` fixes"
+    with pytest.raises(smemkit.Error, match=message):
+        smemkit.Kernel(TINY % (1 if what in ("folder", "so") else 2))
+
+
+@pytest.mark.parametrize("what", ["folder", "so", "h", "gch"])
+def test_cache_of_another_user_is_refused(fresh_cache, what):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file to another user")
+    smemkit.Kernel(TINY % 1)
+    path = fresh_cache if what == "folder" else next(fresh_cache.glob(f"*.{what}"))
+    os.chown(path, 12345, -1)
+    with pytest.raises(smemkit.Error, match="it belongs to user 12345, not to user 0 who runs this"):
+        smemkit.Kernel(TINY % (1 if what in ("folder", "so") else 2))
+
+
+def test_cache_that_is_a_link_is_refused(fresh_cache, tmp_path):
+    smemkit.Kernel(TINY % 1)
+    entry = next(fresh_cache.glob("*.so"))
+    entry.rename(tmp_path / "elsewhere.so")
+    entry.symlink_to(tmp_path / "elsewhere.so")
+    with pytest.raises(smemkit.Error, match="would be loaded as code, and"):
+        smemkit.Kernel(TINY % 1)
+
+
+def test_cache_that_cannot_be_made(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SMEMKIT_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(
+        smemkit.Error, match=r"the cache of compiled kernels: .*; set SMEMKIT_CACHE to another folder"
+    ):
+        smemkit.Kernel(TINY % 1)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"SMEMKIT_CACHE": "mine", "XDG_CACHE_HOME": "xdg"}, "mine"),
+        ({"XDG_CACHE_HOME": "xdg"}, "xdg/smemkit"),
+        ({"HOME": "home"}, "home/.cache/smemkit"),
+    ],
+)
+def test_cache_location(environment, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("SMEMKIT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, str(tmp_path / value))
+    assert cache_module.cache_folder() == tmp_path / expected
+
+
+def test_cached_kernel_is_quick_and_not_compiled(monkeypatch):
+    kernel_on("cpu", ADD)
+    monkeypatch.setattr(subprocess, "run", None)  # no compiler
+    start = time.perf_counter()
+    smemkit.Kernel(ADD)
+    assert time.perf_counter() - start < 0.5  # 0.02 s on an idle machine
+
+
+def test_what_the_cache_key_depends_on(fresh_cache, monkeypatch):
+    smemkit.Kernel(TINY % 1)
+    smemkit.Kernel(TINY % 1)
+    assert len(entries(fresh_cache)) == 1
+    smemkit.Kernel(TINY % 1, options=["-DX"])
+    assert len(entries(fresh_cache)) == 2
+    smemkit.Kernel("// a comment counts, because it changes line numbers\n" + TINY % 1)
+    assert len(entries(fresh_cache)) == 3
+    monkeypatch.setattr(compiler, "_dialect_fingerprint", lambda: "newer headers")
+    smemkit.Kernel(TINY % 1)
+    assert len(entries(fresh_cache)) == 4
+
+
+def test_cache_eviction(fresh_cache, monkeypatch):
+    for number in (1, 2):
+        smemkit.Kernel(TINY % number)
+        os.utime(fresh_cache / entries(fresh_cache)[0], (number, number))
+    (fresh_cache / ".new-old").mkdir()
+    (fresh_cache / ".new-now").mkdir()
+    os.utime(fresh_cache / ".new-old", (1, 1))
+    size = max(path.stat().st_size for path in fresh_cache.glob("*.so"))
+    monkeypatch.setattr(cache_module, "_CACHE_BYTES", size)
+    smemkit.Kernel(TINY % 3)
+    left = entries(fresh_cache)
+    assert len(left) == 2
+    assert left[0] == ".new-now"
+
+
+def test_interrupted_compilation_leaves_nothing(fresh_cache, tmp_path):
+    slow = tmp_path / "slow"
+    probe = 'case "$*" in *-fsyntax-only*) exit 1;; esac'
+    slow.write_text(f"#!/bin/sh\n{probe}\necho half > kernel.so\necho half > kernel.o\nexec sleep 60\n")
+    slow.chmod(0o755)
+    program_text = f"""
+import signal, smemkit
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with smemkit.Device("cpu"):
+    smemkit.Kernel({TINY % 1!r})
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program_text],
+        env={**os.environ, "CXX": str(slow)},
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    until = time.monotonic() + 20
+    while not list(fresh_cache.glob(".new-*/kernel.so")) and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert b"KeyboardInterrupt" in errors
+    assert entries(fresh_cache) == []
+
+
+def test_two_processes_at_once(fresh_cache):
+    program_text = f"""
+import numpy as np, smemkit
+with smemkit.Device("cpu"):
+    x = np.zeros(1, np.int32)
+    smemkit.Kernel({TINY % 7!r})[1, 1](x)
+print(x)
+"""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program_text], stdout=subprocess.PIPE, text=True, cwd="/")
+        for _ in range(2)
+    ]
+    assert [process.communicate(timeout=60)[0] for process in processes] == ["[7]\n"] * 2
+    assert len(entries(fresh_cache)) == 1
+
+
+def test_threads_at_once(fresh_cache):
+    kernel, results = smemkit.Kernel(SEVERAL_KERNELS), []
+
+    def run():
+        x = np.zeros(1, np.int32)
+        kernel["add<int, 11>"][1, 1](x)
+        results.append(int(x[0]))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert results == [11] * 4
+
+
+def test_no_compiler(fresh_cache, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(
+        smemkit.Error, match=r"CXX='no-such-compiler' was not found: install g.. or clang .*apt install"
+    ):
+        smemkit.Kernel(TINY % 1)
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(
+        smemkit.Error, match=r"a kernel needs a C.. compiler to run on the CPU device, and none was found"
+    ):
+        smemkit.Kernel(TINY % 1)
+
+
+def test_options_are_not_passed_to_a_shell(fresh_cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = np.zeros(1, np.int32)
+    source = "__global__ void k(int *x) { *x = sizeof(NAME); }"
+    smemkit.Kernel(source, options=['-DNAME="$(touch owned); `touch owned`"'])[1, 1](x)
+    assert x == len("$(touch owned); `touch owned`") + 1
+    assert not (tmp_path / "owned").exists()
+
+
+def test_clang(fresh_cache, monkeypatch):
+    if not compiler.shutil.which("clang++"):
+        pytest.skip("no clang++")
+    monkeypatch.setenv("CXX", "clang++ -Wall")
+    kernel, x = smemkit.Kernel(CONSTANTS, "k"), np.zeros(1, np.float32)
+    kernel[1, 1](x)
+    assert x == 1.5
+    with pytest.raises(smemkit.CompileError, match=r"kernel\.cu:4: .*a shuffle moves at most 8 bytes"):
+        smemkit.Kernel(
+            "struct big { char c[99]; };\n__global__ void k(big *x)\n{\n    __shfl_sync(~0u, *x, 0);\n}"
+        )
+    with pytest.raises(smemkit.CompileError, match=r"kernel\.cu:3: the CPU .* inline PTX `wgmma.fence`"):
+        smemkit.Kernel('__global__ void k()\n{\n    asm("wgmma.fence;");\n}')
+
+
+# ---- for the checker --------------------------------------------------------------------------------------------
+
+
+def test_checked_call_changes_nothing():
+    kernel, a, b = smemkit.Kernel(ADD), np.arange(6, dtype=np.int32), on("cpu", np.ones(6, np.int32))
+    kernel[1, 6]._checked_call(a, b, 6)
+    assert_array_equal(b.numpy(), 1)
+    with pytest.raises(TypeError, match="b: expected an array"):
+        kernel[1, 6]._checked_call(a, 3, 6)
+    counting = smemkit.Kernel(CONSTANTS, "k")
+    counting.constants["ns::one"] = 5
+    counting[1, 1]._checked_call(np.zeros(1, np.float32))
+    assert counting.constants["count"] == 0
+
+
+def test_program_is_scanned_once():
+    assert program.Program(SEVERAL_KERNELS, ()).code == kernel_on("cpu", SEVERAL_KERNELS)._program.code
