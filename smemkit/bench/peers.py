@@ -74,7 +74,7 @@ class Torch(Peer):
         tensors = [torch.as_tensor(array, device=self.device) for array in (*problem.arrays, out)]
         if problem.op == "matmul":
             a, b, c = tensors
-            return lambda: torch.mm(a, b, out=c)
+            return lambda: torch.matmul(a, b, out=c)
         x, y = tensors
         if problem.op == "transpose":
             turned = x.permute(problem.axes) if problem.axes else x.t()
@@ -185,7 +185,7 @@ class Cublas(Peer):
         self.library, self.version = library, library.versions["cublas"]
 
     def on_device(self, problem: Problem, out: Array) -> Callable[[int], None] | None:
-        if problem.op == "matmul" and problem.dtype in DATA_TYPES:
+        if problem.op == "matmul" and problem.dtype in DATA_TYPES and len(problem.shape) == 3:
             return self.library.matmul(*problem.arrays, out)
         if problem.op == "transpose" and len(problem.shape) == 2 and problem.dtype in GEAM_TYPES:
             return self.library.transpose(*problem.arrays, out)

@@ -118,10 +118,11 @@ class Problem:
     ) -> None:
         self.op, self.shape, self.device, self.dtype, self.axis, self.axes = op, shape, device, dtype, axis, axes
         if op == "matmul":
-            m, n, k = shape
-            self.host = [random(s, dtype, "normal", seed) for seed, s in enumerate(((m, k), (k, n)))]
+            *batch, m, n, k = shape
+            shapes = (*batch, m, k), (*batch, k, n)
+            self.host = [random(s, dtype, "normal", seed) for seed, s in enumerate(shapes)]
             self.rows = np.unique(np.linspace(0, m - 1, 64, dtype=int))  # NumPy takes long for all of them
-            self.out_shape, self.out_dtype = (m, n), dtype
+            self.out_shape, self.out_dtype = (*batch, m, n), dtype
         else:
             if like and (like.operand, like.device) == (self.operand, device):
                 self.host = like.host
@@ -195,13 +196,13 @@ class Problem:
     def _product(self, of: Any) -> np.ndarray:
         """The `rows` of of(a) @ of(b) in float64, by blocks of columns: all of b would be twice its size."""
         a, b = self.host
-        some = of(a[self.rows].astype(np.float64))
+        some = of(a[..., self.rows, :].astype(np.float64))
 
         def block(j: int) -> np.ndarray:
-            return some @ of(b[:, j : j + 1024].astype(np.float64))
+            return some @ of(b[..., j : j + 1024].astype(np.float64))
 
         with ThreadPoolExecutor() as pool:
-            return np.concatenate(list(pool.map(block, range(0, b.shape[1], 1024))), axis=1)
+            return np.concatenate(list(pool.map(block, range(0, b.shape[-1], 1024))), axis=-1)
 
     @cached_property
     def arrays(self) -> list[Array]:
@@ -222,7 +223,7 @@ class Problem:
         if self.is_exact:
             return 0.0
         if self.op == "matmul":
-            return (self.shape[2] + 2) * U * self._magnitude + rounding * (4 if peer else 1)
+            return (self.shape[-1] + 2) * U * self._magnitude + rounding * (4 if peer else 1)
         n = self.host[0].size // max(1, math.prod(self.out_shape))
         log = math.ceil(math.log2(n))
         if not exact:
@@ -234,7 +235,7 @@ class Problem:
     def error(self, result: np.ndarray, kernel: str | None, peer: bool = False, turned: bool = True) -> float:
         """The relative error; ArithmeticError where it is larger than the bound, or no number."""
         if self.op == "matmul":
-            difference = np.linalg.norm(result[self.rows].astype(np.float64) - self.expected)
+            difference = np.linalg.norm(result[..., self.rows, :].astype(np.float64) - self.expected)
             error = difference / np.linalg.norm(self.expected)
         elif not self.is_exact:
             with np.errstate(over="ignore", invalid="ignore"):  # float16 may have no room for a result

@@ -33,7 +33,7 @@ from smemkit.table.kernel_table import KernelInfo, kernels
 Case = tuple[str, Callable[[], Row]]  # a label for the progress bar, and what measures the row
 
 SIZES = {
-    "matmul": [(n, n, n) for n in (256, 512, 1000, 1024, 2048, 4095, 4096)],
+    "matmul": [(n, n, n) for n in (256, 512, 1000, 1024, 2048, 4095, 4096, 8192)],  # m, n, k
     "reduce": [(1000,), (65_536,), (1_000_000,), (16_777_216,), (268_435_456,), (1_073_741_824,)],
     "transpose": [(1024, 1024), (8191, 8191), (8192, 8192), (16_384, 16_384)],
 }
@@ -41,6 +41,12 @@ LADDERS = {  # where every rung is measured, the first with all of its options
     "matmul": [(1024, 1024, 1024), (4096, 4096, 4096)],
     "reduce": [(16_777_216,), (1_000_000,)],
     "transpose": [(8192, 8192), (1024, 1024)],
+}
+PRODUCTION = {  # where a kernel of matmul is measured by name: (m, n, k), or (batch, m, n, k)
+    "simt": [(256, 256, 256), (1000, 1000, 1000)],
+    "simt_large": [(4095, 4095, 4095), (4096, 4096, 4096)],
+    "matvec": [(16_384, 1, 16_384), (1, 16_384, 16_384)],
+    "tiny": [(4096, 16, 16, 16)],
 }
 QUICK = {"matmul": [(1024, 1024, 1024)], "reduce": [(16_777_216,)], "transpose": [(8192, 8192)]}
 
@@ -61,7 +67,15 @@ _GIB = {"int8": 1 << 30, "float16": 1 << 29, "float32": 1 << 28, "float64": 1 <<
 _TURNED = [(8191, 8193), (1_000_000, 33), (33, 1_000_000)]
 _PERMUTED = [(3, 2, 1, 0), (0, 1, 3, 2), (0, 2, 1, 3), (2, 3, 0, 1), (3, 0, 1, 2), (1, 3, 0, 2)]
 MORE = {  # along an axis, in other dtypes, odd shapes and more dimensions
-    "matmul": [Extra((n, n, n), "float16") for n in (1024, 4096)],
+    "matmul": [
+        *(Extra((n, n, n), "float16") for n in (1024, 4096)),
+        Extra((2048, 2048, 2048), "float64"),
+        *(
+            Extra(shape)
+            for shape in ((16_384, 1, 16_384), (1, 16_384, 16_384), (16_384, 8, 16_384), (8, 8, 1 << 20))
+        ),
+        *(Extra(shape) for shape in ((1000, 64, 64, 64), (4096, 16, 16, 16))),
+    ],
     "reduce": [
         *(Extra(shape, axis=axis) for shape in _AXES for axis in range(len(shape))),
         *(Extra((n,), dtype) for dtype in ("float16", "float64", "int32") for n in (1_000_000, 67_108_864)),
@@ -162,6 +176,10 @@ class Run:
                 for info in (row for row in here if row.role == "rung"):
                     for options in neighbours(info) if every else info.variants[:1]:
                         yield self.case(op, shape, info, options)
+        for info in here if op == "matmul" and not self.quick else ():
+            for shape in PRODUCTION.get(info.name, ()):
+                if self.fits(op, shape):
+                    yield self.case(op, shape, info)
         for shape, dtype, axis, axes, other in () if self.quick else starmap(Extra, MORE[op]):
             if self.fits(other or op, shape, dtype, axis):
                 for info in here:
@@ -184,7 +202,8 @@ class Run:
     ) -> Case:
         """One kernel on one problem; of the suite's operation, or of another."""
         options = options or {}
-        name = f"n = {shape[0]:,}" if op == "matmul" or len(shape) == 1 else " x ".join(map(str, shape))
+        square = op == "matmul" and len(set(shape)) == 1
+        name = f"n = {shape[0]:,}" if square or len(shape) == 1 else " x ".join(map(str, shape))
         words = [f"{other} of {name}" if other not in (None, op) else name]
         words += [dtype] if dtype != "float32" else []
         words += [] if axis is None else [f"axis {axis}"]
@@ -510,7 +529,8 @@ def problem_bytes(op: str, shape: tuple[int, ...], dtype: str, axis: int | None)
     """Bytes of a problem's operands, and of its result."""
     size = np.dtype(dtype).itemsize
     if op == "matmul":
-        m, n, k = shape
+        *batch, m, n, k = shape
+        size *= math.prod(batch)
         return size * (m * k + k * n), size * m * n
     nbytes = size * math.prod(shape)
     if op == "transpose":

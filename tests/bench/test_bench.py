@@ -218,8 +218,9 @@ def run(monkeypatch):
     for name, value in {
         "SIZES": small,
         "LADDERS": small,
+        "PRODUCTION": {"simt": [(70, 20, 30)], "tiny": [(5, 16, 16, 16)]},
         "MORE": {
-            "matmul": [((20,) * 3, "float16")],
+            "matmul": [((20,) * 3, "float16"), ((6, 4, 5, 3),)],
             "reduce": [((30, 40), "float32", 0), ((1000,), "int8", None, None, "argmax")],
             "transpose": [((3, 20, 30), "uint8", None, (2, 0, 1))],
         },
