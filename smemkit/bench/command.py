@@ -74,7 +74,8 @@ def main(arguments: Namespace) -> int:
     output = Console(width=None if sys.stdout.isatty() else 160)
     for suite in names:
         output.print(table(suite, [row for row in rows if row.suite == suite]))
-    for path in filter(None, (arguments.json, reference_path(device) if arguments.save else None)):
+    saved = reference_path(device) if arguments.save and not run.interrupted else None
+    for path in filter(None, (arguments.json, saved)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         console.print(f"wrote {path}", markup=False, highlight=False)

@@ -107,6 +107,7 @@ class Run:
         self.device, self.quick, self.console = device, quick, console
         self.seconds = 0.05 if quick else 0.15
         self.failures: list[str] = []
+        self.interrupted = False  # by Ctrl-C: not all has been measured
         self.peers = find_peers(device, lambda text: self.say(text, style="yellow"))
         self.ceilings: Ceilings | None = None
         if device.is_cuda:
@@ -485,7 +486,8 @@ class Run:
         return (device if self.device.is_cuda else {}) | {"call": self.call, "executor": self.executor}
 
     def measure(self, names: list[str]) -> list[Row]:
-        """The rows of the suites, with a progress bar; a case that fails is put down in `failures`."""
+        """The rows of the suites, with a progress bar; a case that fails is put down in `failures`. Ctrl-C ends it
+        with the rows so far."""
         rows: list[Row] = []
         cases = {name: list(self.suites()[name]()) for name in names}
         columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
@@ -493,11 +495,16 @@ class Run:
             task = progress.add_task("", total=sum(map(len, cases.values())))
             for name in names:
                 start = time.perf_counter()
-                for label, case in cases[name]:
-                    progress.update(task, description=label)
-                    with self.survive(label):
-                        rows.append(case())
-                    progress.advance(task)
+                try:
+                    for label, case in cases[name]:
+                        progress.update(task, description=label)
+                        with self.survive(label):
+                            rows.append(case())
+                        progress.advance(task)
+                except KeyboardInterrupt:
+                    self.interrupted = True
+                    self.failures.append(f"{name}: interrupted, with {len(rows)} rows in all")
+                    break
                 self.say(f"{name}: {len(cases[name])} rows in {format_seconds(time.perf_counter() - start)}")
         return rows
 

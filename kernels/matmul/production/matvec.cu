@@ -193,11 +193,13 @@ static bool has_matvec_packs(const product<T> &p, const matvec<T> &v, bool along
 template <class T, int COUNT>
 static cudaError_t launch_matvec(const product<T> &p, cudaStream_t stream)
 {
-    constexpr int SHORT = 4 * LANES * PACK<T>; // k: a warp per row keeps enough loads in flight
+    constexpr int SHORT = 4 * LANES * PACK<T>,
+                  MANY = 4096; // k, rows: a warp per row, because rows are short or many
     const matvec<T> v = matvec_of(p);
     const bool along_k = v.matrix.column_stride == 1 || v.matrix.row_stride != 1;
     const bool packs = has_matvec_packs(p, v, along_k);
-    const int group = std::min(p.chunk, p.k) <= SHORT ? LANES : BLOCK;
+    const bool warps = std::min(p.chunk, p.k) <= SHORT || p.batches * p.slices * v.rows >= MANY;
+    const int group = warps ? LANES : BLOCK;
     const int rows = along_k ? BLOCK / group : LANES * (packs ? PACK<T> : 1); // per block
 
     return cover(ceil_div(v.count, COUNT), p.batches * p.slices, v.rows, 1, rows,

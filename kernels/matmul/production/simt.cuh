@@ -94,19 +94,16 @@ struct tile_loader {
         }
     }
 
-    // Starts to load the next tile.
+    // Starts to load the next tile. WHOLE: it is not cut off by the end of k.
+    template <bool WHOLE>
     __device__ void begin()
     {
-        if (left >= BK)
-            load<true>();
-        else
-            load<false>();
+        load<WHOLE>();
         for (int l = 0; l < LOADS; l++)
             from[l] += advance;
         left -= BK;
     }
 
-    // WHOLE: the tile is not at the end of k.
     template <bool WHOLE>
     __device__ void load()
     {
@@ -240,22 +237,38 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     tile_loader<T, Tile, Tile::BN, PACKS> b(p.b.transposed(), batch, at.column, p.n, begin, end);
 
     for (int64_t done = begin; done < end; done += FLUSH) {
-        const int steps = (int)((min(end - done, (int64_t)FLUSH) + BK - 1) / BK);
+        const int length = (int)min(end - done, (int64_t)FLUSH), whole = length / BK, cut = length % BK;
         Sum sum[TM][TN] = {};
+        int now = 0; // the pair that is complete
 
-        for (int step = 0; step <= steps; step++) { // loads pair `step`, multiplies the one before
-            if (step < steps) {
-                a.begin();
-                b.begin();
-            }
-            if (step > 0)
-                multiply_tiles(tiles[(step - 1) % 2], row, column, sum);
-            if (step < steps) {
-                a.end(tiles[step % 2].a);
-                b.end(tiles[step % 2].b);
-            }
+        const auto load_and_multiply = [&](auto is_whole) {
+            constexpr bool WHOLE = decltype(is_whole)::value;
+
+            a.template begin<WHOLE>();
+            b.template begin<WHOLE>();
+            multiply_tiles(tiles[now], row, column, sum);
+            now ^= 1;
+            a.end(tiles[now].a);
+            b.end(tiles[now].b);
             __syncthreads(); // this pair is complete, and all threads have read the other one
+        };
+
+        if (whole > 0) {
+            a.template begin<true>();
+            b.template begin<true>();
+        } else {
+            a.template begin<false>();
+            b.template begin<false>();
         }
+        a.end(tiles[0].a);
+        b.end(tiles[0].b);
+        __syncthreads(); // the first pair is complete before any thread reads it
+        for (int step = 1; step < whole; step++)
+            load_and_multiply(std::true_type());
+        if (whole > 0 && cut > 0)
+            load_and_multiply(std::false_type());
+        multiply_tiles(tiles[now], row, column, sum);
+        __syncthreads(); // all threads have read the last pair before the next one overwrites it
 
         if (p.slices > 1)
             add_tile<Tile, PACKS>(p.partial + z * p.m * p.n, p.m, p.n, at, row, column, sum, done == begin);
