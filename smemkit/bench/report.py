@@ -20,7 +20,7 @@ from smemkit.bench.suites import Run
 from smemkit.devices import Device
 from smemkit.ladder import BIG
 from smemkit.measure.formats import format_number, format_seconds
-from smemkit.measure.records import REFERENCE, Records, select
+from smemkit.measure.records import REFERENCE, Records, newest
 from smemkit.table.kernel_table import ladder_of
 
 NAMES = {"torch": "PyTorch", "cupy": "CuPy", "cublas": "cuBLAS", "cub": "CUB", "numpy": "NumPy"}
@@ -117,11 +117,14 @@ def table(suite: str, rows: list[Row]) -> Table:
     return shown
 
 
-def results(report: dict[str, Any]) -> str:
-    """The README's tables, in Markdown, of a reference file's content."""
+def results(report: dict[str, Any], *others: dict[str, Any]) -> str:
+    """The README's tables, in Markdown, of a reference file's content. `others`: of further files, which may have
+    newer rows of the same GPU's ladders."""
     environment, rows = report["environment"], report["rows"]
-    when = f"{environment['date'][:10]}, one run of `python -m smemkit bench`"
-    lines = [f"Device time on an {environment['gpu']}, float32, warm; {when}:", "", *ladders(report)]
+    runs = "each row from one run" if others else "one run"
+    when = f"{environment['date'][:10]}, {runs} of `python -m smemkit bench`"
+    lines = [f"Device time on an {environment['gpu']}, float32, warm; {when}:", ""]
+    lines += ladders([report, *(other for other in others if other["environment"]["gpu"] == environment["gpu"])])
     return "\n".join([*lines, *host_table(rows)]) + "\n"
 
 
@@ -130,9 +133,9 @@ def peers_of(rows: list[dict[str, Any]]) -> list[str]:
     return [name for name in NAMES if any(name in row["peers"] for row in rows)]
 
 
-def ladders(report: dict[str, Any]) -> list[str]:
+def ladders(reports: list[dict[str, Any]]) -> list[str]:
     """The table of the ladders: the rungs up to the fastest, the planner's choice, and the peers beside them."""
-    cases = [select(report, op, BIG[op]) for op in ("transpose", "reduce", "matmul")]
+    cases = [records for op in ("transpose", "reduce", "matmul") for records in newest(reports, op, BIG[op])]
     peers = peers_of([row for records in cases for row in records.rows])
     names = " | ".join(["the ladder, up to its fastest rung here", "smemkit", *(NAMES[peer] for peer in peers)])
     lines = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from smemkit import _core
 from smemkit.measure.ceilings import Ceilings
 from smemkit.table.kernel_table import kernels
 
-__all__ = ["REFERENCE", "Records", "recorded", "select"]
+__all__ = ["REFERENCE", "Records", "newest", "recorded", "reference_reports", "select"]
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 NOTABLE_SPEEDUP = 1.1  # options that are so much faster than the defaults are shown beside them
@@ -47,6 +48,11 @@ class Records:
     def where(self) -> str:
         """The GPU and the day."""
         return f"{self.environment['gpu']}, {self.environment['date'][:10]}"
+
+    @property
+    def date(self) -> str:
+        """When it was measured, as ISO 8601 writes it."""
+        return self.environment["date"]
 
     @property
     def limits(self) -> Ceilings | None:
@@ -99,8 +105,26 @@ def select(
     return Records(report["environment"], op, tuple(shape), tuple(rows))
 
 
+def newest(reports: Iterable[dict[str, Any]], op: str, shape: tuple[int, ...], **problem: Any) -> list[Records]:
+    """What the contents of reference files have of a problem: for each GPU the newest run that measured kernels of
+    it by name. `problem`: as for `select`."""
+    found: dict[str, Records] = {}
+    for report in reports:
+        records = select(report, op, shape, **problem)
+        before = found.get(records.environment["gpu"])
+        if not any(row["kernel"] for row in records.rows) or (before and before.date >= records.date):
+            continue
+        found[records.environment["gpu"]] = records
+    return list(found.values())
+
+
+def reference_reports() -> list[dict[str, Any]]:
+    """The contents of all reference files, in the order of their names."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(REFERENCE.glob("*.json"))]
+
+
 def recorded(op: str, shape: tuple[int, ...], *, dtype: str = "float32", cold: bool = False) -> list[Records]:
-    """What there is of a problem, for each GPU of which it was measured, in the order of the files' names.
+    """What there is of a problem, for each GPU of which it was measured: of its newest run.
 
     Examples
     --------
@@ -108,7 +132,4 @@ def recorded(op: str, shape: tuple[int, ...], *, dtype: str = "float32", cold: b
     >>> [records.environment["gpu"] for records in recorded("transpose", (8192, 8192))]
     ['NVIDIA H200']
     """
-    paths = sorted(REFERENCE.glob("*.json"))
-    reports = (json.loads(path.read_text(encoding="utf-8")) for path in paths)
-    found = (select(report, op, shape, dtype=dtype, cold=cold) for report in reports)
-    return [records for records in found if any(row["kernel"] for row in records.rows)]
+    return newest(reference_reports(), op, shape, dtype=dtype, cold=cold)

@@ -1,5 +1,5 @@
-/* Entry points from Python into a user's kernels: smemkit/user_kernel/cpu_module.py appends one of these macros per
- * kernel and per variable to the user's source. */
+/* Entry points from Python into a user's kernels: smemkit/user_kernel/cpu_module.py appends one of these macros
+ * per kernel and per variable to the user's source. */
 #ifndef SMEMKIT_ENTRY_H
 #define SMEMKIT_ENTRY_H
 

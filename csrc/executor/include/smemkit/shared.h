@@ -1,7 +1,7 @@
 /* Static __shared__ variables, as smemkit/cuda_source/shared_variables.py rewrites them: a declaration becomes a
- * typedef and a description, and its name a reference to the executor's memory. A launch allocates a variable when a thread
- * first refers to it, so every reference is local: in the block that declares the variable, or in the function
- * that uses it. */
+ * typedef and a description, and its name a reference to the executor's memory. A launch allocates a variable when
+ * a thread first refers to it, so every reference is local: in the block that declares the variable, or in the
+ * function that uses it. */
 #ifndef SMEMKIT_SHARED_H
 #define SMEMKIT_SHARED_H
 
