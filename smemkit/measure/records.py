@@ -107,12 +107,14 @@ def select(
 
 def newest(reports: Iterable[dict[str, Any]], op: str, shape: tuple[int, ...], **problem: Any) -> list[Records]:
     """What the contents of reference files have of a problem: for each GPU the newest run that measured kernels of
-    it by name. `problem`: as for `select`."""
+    it by name and with kernel=None. `problem`: as for `select`."""
     found: dict[str, Records] = {}
     for report in reports:
         records = select(report, op, shape, **problem)
         before = found.get(records.environment["gpu"])
-        if not any(row["kernel"] for row in records.rows) or (before and before.date >= records.date):
+        if not (records.row(None) and any(row["kernel"] for row in records.rows)) or (
+            before and before.date >= records.date
+        ):
             continue
         found[records.environment["gpu"]] = records
     return list(found.values())

@@ -63,13 +63,13 @@ def test_faster_options_are_reported():
 
 def test_the_newest_run_of_each_gpu_counts():
     def run(gpu, date, value, kernel="naive"):
-        return {"environment": {"gpu": gpu, "date": date}, "rows": [row(kernel, value)]}
+        return {"environment": {"gpu": gpu, "date": date}, "rows": [row(kernel, value), row(None, value)]}
 
     runs = [run("a", "2026-01-02", 1.0), run("a", "2026-01-03", 2.0), run("b", "2026-01-01", 3.0)]
     runs += [
         run("a", "2026-01-01", 4.0),
         run("b", "2026-01-04", 5.0, kernel=None),
-    ]  # by name, there is no newer one
+    ]  # none by name
     found = records.newest(runs, "transpose", (8192, 8192))
     assert [(r.environment["gpu"], r.row("naive")["value"]) for r in found] == [("a", 2.0), ("b", 3.0)]
     assert records.newest(runs, "transpose", (1, 1)) == []

@@ -9,6 +9,7 @@ from cases import DTYPES, each_kernel, each_variant, integers, launching, on, pa
 from numpy.testing import assert_array_equal
 
 import smemkit
+from smemkit.bench import suites
 from smemkit.table.planning import PlannedLaunch
 
 U = 2.0**-24  # the unit roundoff of float32
@@ -239,6 +240,38 @@ def test_the_same_bits_on_every_run(device):
         assert_array_equal(smemkit.matmul(a, b, device=device), first)
 
 
+@pytest.mark.parametrize(
+    "shape", [(67, 301, 68), (5, 1023, 1), (1, 1024, 7), (129, 2100, 130), (9, 33, 9)], ids=str
+)
+def test_the_same_bits_however_memory_is_aligned(device, shape):
+    m, k, n = shape
+    a, b = (np.random.default_rng(m).standard_normal(s, dtype=np.float32) for s in ((m, k), (k, n)))
+    first = smemkit.matmul(on(device, a), on(device, b)).numpy()
+    for offset in 1, 2, 3:
+        moved = [on(device, np.concatenate([np.zeros(offset, x.dtype), x.ravel()]))[offset:] for x in (a, b)]
+        x, y = (array.reshape(shape) for array, shape in zip(moved, (a.shape, b.shape), strict=True))
+        assert_array_equal(smemkit.matmul(x, y).numpy(), first)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    "shape", [(36, 6000, 8), (300, 1100, 1), (1, 700, 260), (33, 40, 7), (257, 9000, 2)], ids=str
+)
+@pytest.mark.parametrize("name", [None, "simt", "matvec"])
+def test_the_same_bits_in_parts_and_whole(device, name, shape, order):
+    m, k, n = shape
+    rng = np.random.default_rng(m)
+    a, b = (np.array(rng.standard_normal(s), np.float32, order=order) for s in ((m, k), (k, n)))
+    whole = smemkit.matmul(a, b, kernel=name, device=device)
+    for part in 1 << 10, 1 << 16:
+        with parts_of(part):
+            assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), whole)
+
+
+def test_every_production_kernel_is_measured_by_name():
+    assert {row.name for row in smemkit.kernels("matmul") if row.role == "production"} == set(suites.PRODUCTION)
+
+
 # ---- kernels whose blocks have tiles of 64 and more ------------------------------------------------------------
 
 BLOCK_KERNELS = [row.name for row in smemkit.kernels("matmul") if row.dtypes == ("float32",)] + [
@@ -274,7 +307,7 @@ def test_block_tiles_multiply_batches(device, name):
 @pytest.mark.parametrize("name", sorted({*BLOCK_KERNELS, *PRODUCTION}))
 @pytest.mark.covering(2)
 def test_kernels_of_all_tiles_have_no_fault(name, schedule):
-    for m, k, n in (65, 40, 132), (3, 33, 130):
+    for m, k, n in (65, 40, 132), (3, 33, 130), (9, 600, 1):  # the last: matvec's rows by whole blocks
         a, b = integers((m, k), np.float32), integers((k, n), np.float32, seed=1)
         for order in ("C", "F") if name in PRODUCTION else "C":
             operands = np.array(a, order=order), np.array(b, order=order)
@@ -312,7 +345,7 @@ def test_float32_rungs_refuse_other_dtypes(device, dtype):
 
 LAYOUTS = {
     "C": lambda x: x,
-    "F": lambda x: np.array(x.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "F": lambda x: x.swapaxes(-1, -2).copy().swapaxes(-1, -2),
     "every second": lambda x: np.repeat(np.repeat(x, 2, axis=-1), 3, axis=-2)[..., ::3, ::2],
     "reversed": lambda x: np.array(x[..., ::-1, ::-1])[..., ::-1, ::-1],
     "columns reversed": lambda x: np.array(x[..., ::-1])[..., ::-1],

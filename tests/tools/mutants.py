@@ -190,11 +190,26 @@ MUTANTS = [
         "tests/ops/test_matmul.py",
     ),
     Mutant(
-        "matvec-lacks-a-barrier",
+        "matvec-lacks-its-barriers",
         "kernels/matmul/production/matvec.cu",
         "        __syncthreads(); // all warps have stored their sums",
         "        // all warps have stored their sums",
         "tests/ops/test_matmul.py -k no_fault",
+        2,
+    ),
+    Mutant(
+        "matvec-of-a-part-is-by-the-part",
+        "csrc/ops/matmul/matmul.c",
+        ".b_is_larger = method->b_is_larger,",
+        ".b_is_larger = b->shape[b->ndim - 1] > a->shape[a->ndim - 2],",
+        "tests/ops/test_matmul.py -k parts",
+    ),
+    Mutant(
+        "matvec-takes-other-elements-where-unaligned",
+        "kernels/matmul/production/matvec.cu",
+        "constexpr int V = PACK<T>, IN_FLIGHT = 4;",
+        "constexpr int V = PACKS ? PACK<T> : 1, IN_FLIGHT = 4;",
+        "tests/ops/test_matmul.py -k aligned",
     ),
     Mutant(
         "tiny-lacks-a-warp-barrier",

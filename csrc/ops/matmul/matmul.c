@@ -118,7 +118,7 @@ static void read_strides(const struct layout *layout, npy_intp element, int64_t 
     strides[0] = shape[0] == 1 ? shape[1] : bytes[0] / element;
 }
 
-/* Whether kernels with ANY_STRIDES can read the layout: see runs_along_k in kernels/matmul/production/. */
+/* Whether kernels with ANY_STRIDES can read the layout: they keep the smaller stride of a matrix in an int. */
 static bool accepts_strides(const struct layout *layout, const void *context)
 {
     const npy_intp element = *(const int *)context, limit = (npy_intp)INT32_MAX * element;
@@ -132,13 +132,16 @@ static bool run_matmul(struct part *part, void *context)
 {
     const struct layout *a = &part->in_view[0], *b = &part->in_view[1];
     const npy_intp element = dtype_bytes(part->call->result);
+    const struct matmul_method *method = context;
     struct batches batches;
     npy_intp shape[NPY_MAXDIMS];
     struct matmul_args args = {.a = part->buffers.operands[0],
                                .b = part->buffers.operands[1],
                                .c = part->buffers.out,
                                .scratch = part->buffers.scratch,
-                               .k_per_slice = *(const npy_intp *)context,
+                               .k_per_slice = method->k_per_slice,
+                               .b_is_larger = method->b_is_larger,
+                               .along_k = method->along_k,
                                .m = a->shape[a->ndim - 2],
                                .n = b->shape[b->ndim - 1],
                                .k = a->shape[a->ndim - 1],
@@ -232,18 +235,35 @@ static bool is_highest(PyObject *precision)
            (PyUnicode_CheckExact(precision) && PyUnicode_CompareWithASCIIString(precision, "highest") == 0);
 }
 
-/* Completes the choice of the kernel; returns how many of an element's products a slice has. */
-static npy_intp choose_kernel_and_slices(struct call *call, struct matmul_size size)
+/* Whether an operand's elements are nearer to each other along k than across it. One that is converted becomes
+ * contiguous. */
+static bool is_nearer_along_k(const struct call *call, int i)
 {
+    const struct layout *view = &call->in_view[i];
+    const npy_intp row = view->strides[view->ndim - 2], column = view->strides[view->ndim - 1];
+    const bool converted = call->in[i].dtype != call->dtype[i] || call->in[i].swapped;
+    const bool last_is_nearer = converted || (column < 0 ? -column : column) <= (row < 0 ? -row : row);
+
+    return i == 0 ? last_is_nearer : !last_is_nearer;
+}
+
+/* Completes the choice of the kernel. */
+static struct matmul_method choose_method(struct call *call, struct matmul_size size)
+{
+    struct matmul_method method = {.b_is_larger = size.n > size.m};
     struct matmul_choice choice;
 
     size.batches = call->out.size / (size.m * size.n);
-    if (!call->kernel.automatic)
-        return choose_k_per_slice(call->device, call->kernel.row, call->result, size);
+    method.along_k = is_nearer_along_k(call, method.b_is_larger);
+    if (!call->kernel.automatic) {
+        method.k_per_slice = choose_k_per_slice(call->device, call->kernel.row, call->result, size);
+        return method;
+    }
     choice = choose_matmul_kernel(call->device, call->result, size);
     call->kernel.row = choice.row;
     call->kernel.size = choice.tile;
-    return choice.k_per_slice;
+    method.k_per_slice = choice.k_per_slice;
+    return method;
 }
 
 /* The bytes of the partial sums of the largest part. */
@@ -270,7 +290,7 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
     const bool out_given = args->out != Py_None;
     struct call call = {.inputs = 2, .record = record};
     struct batches batches;
-    npy_intp k_per_slice = 0;
+    struct matmul_method method = {0};
     int element;
     npy_intp shape[NPY_MAXDIMS];
     enum dtype dtype;
@@ -303,7 +323,7 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
                                          .k = call.in_view[0].shape[call.in_view[0].ndim - 1]};
 
         view_out_as_matrices(&call, batches.ndim, size.m, size.n);
-        k_per_slice = choose_kernel_and_slices(&call, size);
+        method = choose_method(&call, size);
         element = dtype_bytes(dtype);
         if (call.kernel.row->traits & ANY_STRIDES) {
             call.accepts_layout = accepts_strides;
@@ -311,9 +331,9 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
         }
         partition_matmul(&call, batches.ndim);
         call_cancel_slow_partition(&call);
-        *scratch_bytes = call.scratch_bytes = partials_bytes(&call, size.k, k_per_slice);
+        *scratch_bytes = call.scratch_bytes = partials_bytes(&call, size.k, method.k_per_slice);
     }
-    return call_run(state, &call, run_matmul, &k_per_slice, out_given);
+    return call_run(state, &call, run_matmul, &method, out_given);
 }
 
 static PyObject *cached_matmul(const struct module_state *state, const struct matmul_arguments *args)

@@ -20,6 +20,13 @@ struct matmul_size {
     npy_intp batches, m, n, k;
 };
 
+/* How the parts of a call multiply. It depends on the whole problem only, because the bits of the result must not
+ * depend on its division into parts. */
+struct matmul_method {
+    npy_intp k_per_slice;
+    bool b_is_larger, along_k; /* see struct matmul_args */
+};
+
 struct matmul_choice choose_matmul_kernel(const struct device *, enum dtype, struct matmul_size);
 
 /* The slices for a kernel that was asked for by name. */

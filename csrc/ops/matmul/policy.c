@@ -86,14 +86,15 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
     const double compute =
         products * 2e-6 * cost_of_dtype(dtype) / (most > 1 ? candidate->several : candidate->one);
     const double memory = bytes_of(dtype, size) / BYTES_PER_US;
-    const double partials = (double)size.batches * (double)size.m * (double)size.n * (double)slices * 4;
+    const double partials =
+        (double)size.batches * (double)size.m * (double)size.n * (double)slices * dtype_bytes(dtype);
 
     return LAUNCH_US + (compute > memory ? compute : memory) +
            (slices > 1 ? ADD_US + 2 * partials / BYTES_PER_US : 0);
 }
 
-/* Microseconds of matvec with operands in C order: memory, if there are enough blocks to ask for it. Of several
- * vectors, elements are loaded one by one. */
+/* Microseconds of matvec with operands in C order: memory, if there are enough blocks to ask for it. Several
+ * vectors take several times as long, because their elements are loaded one by one. */
 static double gpu_matvec_time(const struct device *device, enum dtype dtype, struct matmul_size size,
                               npy_intp slices)
 {
@@ -166,7 +167,7 @@ static npy_intp slice_length(npy_intp k, npy_intp slices)
 
 static bool runs_on(const struct device *device, enum kernel_index kernel)
 {
-    return device_is_host(device) || kernel_is_recorded(kernel);
+    return device_is_host(device) || kernel_is_recorded(kernel) || kernel_rows[kernel].traits & DEFAULT;
 }
 
 static bool supports(const struct candidate *candidate, const struct device *device, enum dtype dtype,

@@ -27,11 +27,15 @@ struct matvec {
 };
 
 template <class T>
-static matvec<T> matvec_of(const product<T> &p)
+static matvec<T> matvec_of(const product<T> &p, bool b_is_larger)
 {
-    if (p.n <= p.m)
-        return {p.a, p.b, p.m, p.n, 1, p.n};
-    return {p.b.transposed(), p.a.transposed(), p.n, 1, p.n, p.m};
+    matvec<T> v = {p.a, p.b, p.m, p.n, 1, p.n};
+
+    if (b_is_larger)
+        v = {p.b.transposed(), p.a.transposed(), p.n, 1, p.n, p.m};
+    if (v.count == 1)
+        v.vectors.column_stride = 0; // there is no next vector, whose alignment would matter
+    return v;
 }
 
 // Stores a sum of a row: the result, or that of a slice.
@@ -47,14 +51,15 @@ static __device__ void store_sum(const product<T> &p, const matvec<T> &v, int64_
         p.partial[z * p.m * p.n + i] = convert<accumulator_type<T>>(sum);
 }
 
-// `group` threads per row: 32 or all of the block.
+// `group` threads per row: 32 or all of the block. A thread takes whole packs of k, also if it has to load them
+// element by element: which sum an element belongs to does not depend on how memory is aligned.
 template <class T, int COUNT, bool PACKS>
 __global__ void __launch_bounds__(BLOCK)
     matmul_rows_by_vectors(const product<T> p, const matvec<T> v, int64_t first_vector, corner first, int group)
 {
     using Sum = accumulator_type<T>;
     using Wide = wide_type<T>;
-    constexpr int V = PACKS ? PACK<T> : 1, IN_FLIGHT = 4;
+    constexpr int V = PACK<T>, IN_FLIGHT = 4;
     __shared__ alignas(16) Wide of_warp[COUNT][WARPS];
 
     const int lane = threadIdx.x % group, warp = threadIdx.x / LANES;
@@ -68,13 +73,23 @@ __global__ void __launch_bounds__(BLOCK)
     Sum sum[COUNT] = {};
 
     pdl_wait();
-    const auto load = [&](int64_t i) { return *(const pack<T, V> *)&x[i * v.matrix.column_stride]; };
+    const auto load = [&](const T *from, int64_t stride, int64_t i) {
+        if constexpr (PACKS) {
+            return *(const pack<T, V> *)&from[i];
+        } else {
+            pack<T, V> values;
+
+            for (int e = 0; e < V; e++) // beyond the end of k there are zeros
+                values.element[e] = i + e < end ? from[(i + e) * stride] : T(0);
+            return values;
+        }
+    };
     const auto multiply = [&](const pack<T, V> &values, int64_t i) {
 #pragma unroll
         for (int j = 0; j < COUNT; j++) {
             if (j >= count)
                 break;
-            const auto others = *(const pack<T, V> *)&y[i * v.vectors.row_stride + j * v.vectors.column_stride];
+            const auto others = load(y + j * v.vectors.column_stride, v.vectors.row_stride, i);
             for (int e = 0; e < V; e++)
                 sum[j] += Sum(values.element[e]) * Sum(others.element[e]);
         }
@@ -84,12 +99,12 @@ __global__ void __launch_bounds__(BLOCK)
         pack<T, V> values[IN_FLIGHT];
 
         for (int l = 0; l < IN_FLIGHT; l++)
-            values[l] = load(i + l * step);
+            values[l] = load(x, v.matrix.column_stride, i + l * step);
         for (int l = 0; l < IN_FLIGHT; l++)
             multiply(values[l], i + l * step);
     }
     for (; i < end; i += step)
-        multiply(load(i), i);
+        multiply(load(x, v.matrix.column_stride, i), i);
 
 #pragma unroll
     for (int j = 0; j < COUNT; j++) {
@@ -100,8 +115,8 @@ __global__ void __launch_bounds__(BLOCK)
         if (threadIdx.x % LANES == 0)
             of_warp[j][warp] = all;
     }
-    if (group == BLOCK) { // in all threads alike
-        __syncthreads();  // all warps have stored their sums
+    if (group == BLOCK) {
+        __syncthreads(); // all warps have stored their sums
         if (threadIdx.x >= COUNT)
             return;
         for (int w = 1; w < WARPS; w++)
@@ -191,15 +206,12 @@ static bool has_matvec_packs(const product<T> &p, const matvec<T> &v, bool along
 }
 
 template <class T, int COUNT>
-static cudaError_t launch_matvec(const product<T> &p, cudaStream_t stream)
+static cudaError_t launch_matvec(const matmul_args *args, const product<T> &p, const matvec<T> &v,
+                                 cudaStream_t stream)
 {
-    constexpr int SHORT = 4 * LANES * PACK<T>,
-                  MANY = 4096; // k, rows: a warp per row, because rows are short or many
-    const matvec<T> v = matvec_of(p);
-    const bool along_k = v.matrix.column_stride == 1 || v.matrix.row_stride != 1;
-    const bool packs = has_matvec_packs(p, v, along_k);
-    const bool warps = std::min(p.chunk, p.k) <= SHORT || p.batches * p.slices * v.rows >= MANY;
-    const int group = warps ? LANES : BLOCK;
+    constexpr int SHORT = 4 * LANES * PACK<T>; // k: a warp per row keeps enough loads in flight
+    const bool along_k = args->along_k, packs = has_matvec_packs(p, v, along_k);
+    const int group = std::min(p.chunk, p.k) <= SHORT ? LANES : BLOCK;
     const int rows = along_k ? BLOCK / group : LANES * (packs ? PACK<T> : 1); // per block
 
     return cover(ceil_div(v.count, COUNT), p.batches * p.slices, v.rows, 1, rows,
@@ -221,8 +233,11 @@ cudaError_t launch_matmul_matvec(const matmul_args *args, cudaStream_t stream)
     return dispatch_dtype<EVERY & ~SIGNED>(without_sign(args->dtype), [&](auto zero) {
         using T = decltype(zero);
         const product<T> p = product_of<T>(args);
+        const matvec<T> v = matvec_of(p, args->b_is_larger);
+
         return multiply_and_add_slices(p, stream, [&] {
-            return std::min(p.m, p.n) == 1 ? launch_matvec<T, 1>(p, stream) : launch_matvec<T, FEW>(p, stream);
+            return v.count == 1 ? launch_matvec<T, 1>(args, p, v, stream)
+                                : launch_matvec<T, FEW>(args, p, v, stream);
         });
     });
 }

@@ -7,7 +7,8 @@
 // computed from them is not stored; only the end of k is filled with zeros.
 // The lanes of a warp are arranged so that lanes t and t ^ 1 read the same elements of A, and t and t ^ 2 the same
 // of B: then a load of 16 bytes takes two wavefronts, not four (measured with Nsight Compute; smemkit.wavefronts
-// knows). A sum of more than FLUSH products is several partial sums: so rounding errors grow more slowly.
+// knows). A sum of more than FLUSH products is several partial sums, which c holds: so rounding errors grow more
+// slowly. (c would round those of 16-bit floats, whose results have larger errors anyway.)
 #pragma once
 
 #include <cuda_runtime.h>
@@ -61,10 +62,12 @@ struct tile_loader {
     static constexpr int K_LANES = BK / V, SIDE_LANES = SIDE / V; // threads in a row, along k and across it
     static_assert(LOADS * V * BLOCK == SIDE * BK && BLOCK % SIDE_LANES == 0, "each thread loads as much");
 
-    const T *from[LOADS];    // the thread's next vectors
-    int64_t advance, left;   // from one tile to the next; of k
-    int k, side, last, step; // of its first vector in the tile; its last element that is in the matrix, and
-                             // the distance of its elements
+    const T *from[LOADS]; // the thread's next vectors
+    int64_t advance;      // elements from one tile to the next
+    int64_t left;         // elements of k that are left
+    int k, side;          // of its first vector, in the tile
+    int last;             // the last element of its vectors that is in the matrix, [0, V)
+    int step;             // from one element of a vector to the next
     bool along_k;
     pack<T, V> values[LOADS];
 

@@ -11,7 +11,7 @@ constexpr int SIDE = 16, TM = 2, TN = 4,
               ACROSS = SIDE / TN; // of the tiles; a lane's elements; lanes of a row of C
 
 template <class T, int WARPS>
-__global__ void __launch_bounds__(WARPS * 32) matmul_tiny(const product<T> p)
+__global__ void __launch_bounds__(WARPS * 32) matmul_tiny(const product<T> p, int64_t first)
 {
     using Sum = accumulator_type<T>;
     struct tiles {
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(WARPS * 32) matmul_tiny(const product<T> p)
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int row = lane / ACROSS * TM, column = lane % ACROSS * TN;                // of the lane's elements
     const int64_t down = (p.m + SIDE - 1) / SIDE, across = (p.n + SIDE - 1) / SIDE; // tiles of a product
-    const int64_t index = (int64_t)blockIdx.x * WARPS + warp, batch = index / (down * across);
+    const int64_t index = first + (int64_t)blockIdx.x * WARPS + warp, batch = index / (down * across);
     const int64_t top = index % (down * across) / across * SIDE, left = index % across * SIDE; // of the tile
     tiles &tile = of_warp[warp];
     Sum sum[TM][TN] = {};
@@ -66,6 +66,8 @@ cudaError_t launch_matmul_tiny(const matmul_args *args, cudaStream_t stream)
         const product<T> p = product_of<T>(args);
         const int64_t tiles = p.batches * ceil_div(p.m, SIDE) * ceil_div(p.n, SIDE);
 
-        return launch<matmul_tiny<T, WARPS>>((unsigned)ceil_div(tiles, WARPS), WARPS * 32, 0, stream, p);
+        return cover(1, 1, tiles, 1, WARPS, [&](dim3 grid, int64_t, corner first) {
+            return launch<matmul_tiny<T, WARPS>>(grid, WARPS * 32, 0, stream, p, first.column);
+        });
     });
 }
