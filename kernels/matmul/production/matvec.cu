@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(BLOCK)
 {
     using Sum = accumulator_type<T>;
     using Wide = wide_type<T>;
-    constexpr int V = PACK<T>, IN_FLIGHT = 4;
+    constexpr int V = PACK<T>, IN_FLIGHT = PACKS ? 4 : 1; // elements one by one are in flight anyway
     __shared__ alignas(16) Wide of_warp[COUNT][WARPS];
 
     const int lane = threadIdx.x % group, warp = threadIdx.x / LANES;
@@ -79,6 +79,7 @@ __global__ void __launch_bounds__(BLOCK)
         } else {
             pack<T, V> values;
 
+#pragma unroll
             for (int e = 0; e < V; e++) // beyond the end of k there are zeros
                 values.element[e] = i + e < end ? from[(i + e) * stride] : T(0);
             return values;
@@ -90,6 +91,7 @@ __global__ void __launch_bounds__(BLOCK)
             if (j >= count)
                 break;
             const auto others = load(y + j * v.vectors.column_stride, v.vectors.row_stride, i);
+#pragma unroll
             for (int e = 0; e < V; e++)
                 sum[j] += Sum(values.element[e]) * Sum(others.element[e]);
         }
@@ -98,8 +100,10 @@ __global__ void __launch_bounds__(BLOCK)
     for (; i + (IN_FLIGHT - 1) * step < end; i += IN_FLIGHT * step) {
         pack<T, V> values[IN_FLIGHT];
 
+#pragma unroll
         for (int l = 0; l < IN_FLIGHT; l++)
             values[l] = load(x, v.matrix.column_stride, i + l * step);
+#pragma unroll
         for (int l = 0; l < IN_FLIGHT; l++)
             multiply(values[l], i + l * step);
     }
@@ -157,6 +161,7 @@ __global__ void __launch_bounds__(BLOCK)
             if (j >= count)
                 break;
             const Sum other = Sum(y[i * v.vectors.row_stride + j * v.vectors.column_stride]);
+#pragma unroll
             for (int e = 0; e < V; e++)
                 sum[j][e] += Sum(values.element[e]) * other;
         }
@@ -165,8 +170,10 @@ __global__ void __launch_bounds__(BLOCK)
     for (; i + (IN_FLIGHT - 1) * WARPS < end; i += IN_FLIGHT * WARPS) {
         pack<T, V> values[IN_FLIGHT];
 
+#pragma unroll
         for (int l = 0; l < IN_FLIGHT; l++)
             values[l] = load(i + l * WARPS);
+#pragma unroll
         for (int l = 0; l < IN_FLIGHT; l++)
             multiply(values[l], i + l * WARPS);
     }
