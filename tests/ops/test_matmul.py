@@ -305,9 +305,12 @@ def test_block_tiles_multiply_batches(device, name):
 
 @pytest.mark.parametrize("schedule", ["serial", "lockstep", "random"])
 @pytest.mark.parametrize("name", sorted({*BLOCK_KERNELS, *PRODUCTION}))
-@pytest.mark.covering(2)
+@pytest.mark.covering(1)
 def test_kernels_of_all_tiles_have_no_fault(name, schedule):
-    for m, k, n in (65, 40, 132), (3, 33, 130), (9, 600, 1):  # the last: matvec's rows by whole blocks
+    shapes = [(65, 20, 68), (3, 33, 4)]
+    if name == "matvec":  # for a large A, and with rows by whole blocks
+        shapes = [(9, 40, 3), (3, 33, 130), (9, 600, 1)]
+    for m, k, n in shapes:
         a, b = integers((m, k), np.float32), integers((k, n), np.float32, seed=1)
         for order in ("C", "F") if name in PRODUCTION else "C":
             operands = np.array(a, order=order), np.array(b, order=order)
@@ -466,7 +469,9 @@ def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shap
         assert set(smemkit.plan(smemkit.matmul, a, b, device=device).kernels) <= {"simt", "matvec"}
 
 
-@pytest.mark.parametrize("name", ["simt", "simt_large", "matvec"])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("simt", "simt_large")), "matvec"]
+)
 def test_slices_of_a_long_k_have_no_fault(name):
     a, b = integers((2, 8200), np.float32), integers((8200, 3), np.float32, seed=1)
     report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")

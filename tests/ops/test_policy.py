@@ -139,6 +139,7 @@ def test_fit_keeps_what_is_right():
     assert result.graded_after.good == result.graded_after.problems > 20
 
 
+@pytest.mark.slow
 def test_fit_does_not_see_the_problems_that_are_held_out():
     problems = synthetic(copied_elements=1 << 13)
     held_out = [problem for problem in problems if problem.held_out]

@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(BLOCK)
 
 #pragma unroll
         for (int p = 0; p < BK; p++) {
-            float a_values[TM], b_values[TN];
+            alignas(16) float a_values[TM], b_values[TN];
 
             for (int i = 0; i < TM; i += V)
                 *(float4 *)&a_values[i] = *(const float4 *)&a_tile[p][row + i * DOWN];

@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(BLOCK, 4)
 
 #pragma unroll
         for (int p = 0; p < BK; p++) {
-            float a_values[TM], b_values[TN];
+            alignas(16) float a_values[TM], b_values[TN];
 
             for (int i = 0; i < TM; i += V)
                 *(float4 *)&a_values[i] = *(const float4 *)&stages[now].a[p][row + i * DOWN];

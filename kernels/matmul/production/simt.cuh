@@ -165,7 +165,7 @@ static __device__ void multiply_tiles(const Tile &tile, int row, int column, Sum
 
 #pragma unroll
     for (int q = 0; q < Tile::BK; q++) {
-        Sum a[TM], b[TN];
+        alignas(16) Sum a[TM], b[TN];
 
         for (int i = 0; i < TM; i += V)
             *(pack<Sum, V> *)&a[i] = *(const pack<Sum, V> *)&tile.a[q][row + i * Tile::DOWN];
