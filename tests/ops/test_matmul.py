@@ -241,16 +241,17 @@ def test_the_same_bits_on_every_run(device):
 
 
 @pytest.mark.parametrize(
-    "shape", [(67, 301, 68), (5, 1023, 1), (1, 1024, 7), (129, 2100, 130), (9, 33, 9)], ids=str
+    "shape", [(67, 301, 68), (5, 1024, 1), (1, 1024, 7), (129, 2100, 130), (9, 33, 9)], ids=str
 )
-def test_the_same_bits_however_memory_is_aligned(device, shape):
+@pytest.mark.parametrize("name", [None, "simt", "matvec"])
+def test_the_same_bits_however_memory_is_aligned(device, name, shape):
     m, k, n = shape
     a, b = (np.random.default_rng(m).standard_normal(s, dtype=np.float32) for s in ((m, k), (k, n)))
-    first = smemkit.matmul(on(device, a), on(device, b)).numpy()
+    first = smemkit.matmul(on(device, a), on(device, b), kernel=name).numpy()
     for offset in 1, 2, 3:
         moved = [on(device, np.concatenate([np.zeros(offset, x.dtype), x.ravel()]))[offset:] for x in (a, b)]
         x, y = (array.reshape(shape) for array, shape in zip(moved, (a.shape, b.shape), strict=True))
-        assert_array_equal(smemkit.matmul(x, y).numpy(), first)
+        assert_array_equal(smemkit.matmul(x, y, kernel=name).numpy(), first)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -266,6 +267,12 @@ def test_the_same_bits_in_parts_and_whole(device, name, shape, order):
     for part in 1 << 10, 1 << 16:
         with parts_of(part):
             assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), whole)
+
+
+@pytest.mark.parametrize("name", ["simt", "simt_large"])
+def test_partial_sums_of_2048_products_are_added(device, name):
+    a, b = integers((3, 5000), np.float32), integers((5000, 4), np.float32, seed=1)
+    assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
 
 
 def test_every_production_kernel_is_measured_by_name():

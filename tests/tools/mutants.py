@@ -172,7 +172,7 @@ MUTANTS = [
         "kernels/matmul/production/simt.cuh",
         "done == begin);",
         "true);",
-        "tests/ops/test_matmul.py -k long",
+        "tests/ops/test_matmul.py -k partial_sums",
         2,
     ),
     Mutant(
@@ -200,8 +200,8 @@ MUTANTS = [
     Mutant(
         "matvec-of-a-part-is-by-the-part",
         "csrc/ops/matmul/matmul.c",
-        ".b_is_larger = method->b_is_larger,",
-        ".b_is_larger = b->shape[b->ndim - 1] > a->shape[a->ndim - 2],",
+        ".along_k = method->along_k,",
+        ".along_k = a->shape[a->ndim - 2] > 32,",
         "tests/ops/test_matmul.py -k parts",
     ),
     Mutant(
