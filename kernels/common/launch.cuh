@@ -12,6 +12,7 @@
 #include <cuda_runtime.h>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 
 // allows the next kernel to start, once all blocks of this one have called it or exited
@@ -69,6 +70,25 @@ static inline bool supports_pdl(int device)
 extern "C" bool gpu_launch_by_graph(int device, const cudaKernelNodeParams *, const size_t *argument_bytes,
                                     int arguments, cudaError_t *);
 
+// Allows launches of a kernel with more than 48 KB of dynamic shared memory on the current device. Asks CUDA only
+// once per device.
+template <auto KERNEL>
+[[nodiscard]] static cudaError_t allow_shared_bytes(int bytes)
+{
+    static std::atomic<uint64_t> allowed; // one bit per device
+    int device = 0;
+
+    if (cudaError_t error = cudaGetDevice(&device))
+        return error;
+    const uint64_t bit = device < 64 ? (uint64_t)1 << device : 0;
+    if (allowed & bit)
+        return cudaSuccess;
+    if (cudaError_t error = cudaFuncSetAttribute(KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes))
+        return error;
+    allowed |= bit;
+    return cudaSuccess;
+}
+
 template <class T>
 struct exactly {
     using type = T;
@@ -118,6 +138,12 @@ template <auto KERNEL, class... Arguments>
 }
 
 #else // the CPU executor runs one launch after the other
+
+template <auto KERNEL>
+[[nodiscard]] static cudaError_t allow_shared_bytes(int bytes)
+{
+    return cudaFuncSetAttribute(KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
 
 struct kernel_name {
     char text[64];

@@ -147,7 +147,8 @@ static bool run_matmul(struct part *part, void *context)
                                .k = a->shape[a->ndim - 1],
                                .batches = 1,
                                .dtype = part->call->result,
-                               .tile = part->call->kernel.size};
+                               .tile = part->call->kernel.size,
+                               .multiprocessors = part->device->multiprocessors};
 
     read_strides(a, element, args.a_strides);
     read_strides(b, element, args.b_strides);

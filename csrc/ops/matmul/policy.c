@@ -14,18 +14,22 @@ struct candidate {
     int max_m, max_n;  /* 0: any */
     npy_intp max_k;    /* 0: any; longer sums would lose accuracy, because the kernel adds them up in one float */
     double one,
-        several;    /* TFLOP/s of a multiprocessor in float32 that has one block, and several; 0: not on a GPU */
-    int threads;    /* of a block */
-    int depth;      /* products of an element per step of the executor: from one barrier to the next */
-    double step_ns; /* of one thread in the executor */
+        several;      /* TFLOP/s of a multiprocessor in float32 that has one block, and several; 0: not on a GPU */
+    int threads;      /* of a block */
+    int depth;        /* products of an element per step of the executor: from one barrier to the next */
+    double step_ns;   /* of one thread in the executor; 0: not on the CPU device */
+    int shared_bytes; /* of a block, if it is more than every GPU has */
 };
 
+enum { LARGE_BYTES = 66 << 10, SMALL_BYTES = 54 << 10 }; /* of shared memory, of `pipelined_large` and `_small` */
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
 /* GPU: measured on an H200 (132 multiprocessors) in float32, at n = 256 to 8192. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
     {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73},
     {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265},
+    {ROW_matmul_pipelined_large, 128, 128, 0, 0, 0, 0.326, 0.395, 256, 32, 0, LARGE_BYTES},
+    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, SMALL_BYTES},
     {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190},
     {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120},
     {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50},
@@ -177,7 +181,8 @@ static bool supports(const struct candidate *candidate, const struct device *dev
            (!candidate->max_m || size.m <= candidate->max_m) &&
            (!candidate->max_n || size.n <= candidate->max_n) &&
            (!candidate->max_k || size.k <= candidate->max_k || !(dtype & (FLOATING | COMPLEX))) &&
-           (device_is_host(device) || candidate->one > 0);
+           (device_is_host(device) ? candidate->step_ns > 0 : candidate->one > 0) &&
+           (size_t)candidate->shared_bytes <= device->shared_per_block_optin;
 }
 
 struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtype dtype, struct matmul_size size)

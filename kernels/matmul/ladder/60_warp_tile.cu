@@ -1,22 +1,23 @@
 // C = A @ B, a tile of WM x WN elements of C per warp.
 //
-// The idea: what a warp reads from shared memory is shared by its lanes. A warp of 8 x 4 lanes has a nearly square
-// tile of C, so that every request for A or B serves as many lanes as possible: 128 bytes of A and 64 of B.
+// The idea: what a warp reads from shared memory is shared by its lanes. A warp of 4 x 8 lanes has a nearly square
+// tile of C, so that every request for A or B serves as many lanes as possible: 64 bytes of A and 128 of B.
 // What the rung below wasted: a warp of 2 x 16 lanes read 32 bytes of A and 256 of B, in two wavefronts.
 // Launch: blocks of 256 threads, one block per BM x BN tile of each C.
 #include <cuda_runtime.h>
 
 #include "../../common/grid.cuh"
+#include "../lanes.cuh"
 #include "kernels.h"
 #include "vectors.cuh"
 
 constexpr int BM = 128, BN = 128, BK = 8; // of a block's tiles: rows of A, columns of B, and both along k
-constexpr int WM = 64, WN = 32;           // of a warp's tile of C
+constexpr int WM = 32, WN = 64;           // of a warp's tile of C
 constexpr int TM = 8, TN = 8, V = 4;      // of a thread's tile of C; elements of a vector
 constexpr int DOWN = WM / TM, ACROSS = WN / TN, LANES = 32; // lanes of a warp
 constexpr int PAD = 4; // of A's tile: its columns are stored without bank conflicts
 constexpr int BLOCK = BM / WM * (BN / WN) * LANES;
-static_assert(DOWN * ACROSS == LANES, "the lanes cover the warp's tile");
+static_assert(DOWN == LANES_DOWN && ACROSS == LANES_ACROSS, "the lanes cover the warp's tile");
 static_assert(BLOCK == BM * BK / V && BLOCK == BK * BN / V, "a thread loads one vector of each tile");
 
 __global__ void __launch_bounds__(BLOCK)
@@ -28,8 +29,8 @@ __global__ void __launch_bounds__(BLOCK)
 
     const corner at = block_tile_origin(first, BM, BN);
     const int warp = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    const int row = warp / (BN / WN) * WM + lane / ACROSS * V; // of the thread's first piece of 4 x 4
-    const int column = warp % (BN / WN) * WN + lane % ACROSS * V;
+    const int row = warp / (BN / WN) * WM + lane_row(lane) * V; // of the thread's first piece of 4 x 4
+    const int column = warp % (BN / WN) * WN + lane_column(lane) * V;
     const int a_row = threadIdx.x / (BK / V), a_column = threadIdx.x % (BK / V) * V; // of the vectors it loads
     const int b_row = threadIdx.x / (BN / V), b_column = threadIdx.x % (BN / V) * V;
     float sum[TM][TN] = {};

@@ -5,18 +5,19 @@
 // barrier per pair is enough: the stage that is filled next is the one that all threads have finished before it.
 // Rows and columns beyond the edges repeat the last ones, because what is computed from them is not stored.
 // What the rung below wasted: the multiplications of a block waited for its loads, and its loads for them.
-// Launch: blocks of 128 threads, one block per BM x BN tile of each C.
+// Launch: blocks of 256 threads, one block per BM x BN tile of each C.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
 #include "../../common/grid.cuh"
+#include "../lanes.cuh"
 #include "kernels.h"
 #include "vectors.cuh"
 
-constexpr int BM = 64, BN = 128, BK = 16; // of a block's tiles: rows of A, columns of B, and both along k
-constexpr int WM = 64, WN = 32;           // of a warp's tile of C
-constexpr int TM = 8, TN = 8, V = 4;      // of a thread's tile of C; elements of a vector
-constexpr int STAGES = 3;
+constexpr int BM = 128, BN = 128, BK = 32; // of a block's tiles: rows of A, columns of B, and both along k
+constexpr int WM = 32, WN = 64;            // of a warp's tile of C
+constexpr int TM = 8, TN = 8, V = 4;       // of a thread's tile of C; elements of a vector
+constexpr int STAGES = 2;
 constexpr int DOWN = WM / TM, ACROSS = WN / TN, LANES = 32; // lanes of a warp
 constexpr int BLOCK = BM / WM * (BN / WN) * LANES;
 // threads that load a row of a tile together; elements for A's, which is transposed, and vectors for B's
@@ -59,16 +60,17 @@ static __device__ void load_stage(stage &to, const float *const *a, const float 
 }
 
 template <bool ALIGNED>
-__global__ void __launch_bounds__(BLOCK, 4)
+__global__ void __launch_bounds__(BLOCK, 2)
     matmul_pipelined(const float *a, const float *b, float *c, int64_t m, int64_t n, int64_t k,
                      int64_t a_batch_stride, int64_t b_batch_stride, corner first)
 {
-    __shared__ stage stages[STAGES];
+    extern __shared__ __align__(16) unsigned char shared[];
+    stage *stages = (stage *)shared; // 65 KB, more than a static array may have
 
     const corner at = block_tile_origin(first, BM, BN);
     const int warp = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    const int row = warp / (BN / WN) * WM + lane / ACROSS * V; // of the thread's first piece of 4 x 4
-    const int column = warp % (BN / WN) * WN + lane % ACROSS * V;
+    const int row = warp / (BN / WN) * WM + lane_row(lane) * V; // of the thread's first piece of 4 x 4
+    const int column = warp % (BN / WN) * WN + lane_column(lane) * V;
     const float *a_rows[BM / A_ROWS];
     int columns[V], now = 0;
     float sum[TM][TN] = {};
@@ -110,8 +112,11 @@ __global__ void __launch_bounds__(BLOCK, 4)
             for (int j = 0; j < TN; j += V)
                 *(float4 *)&b_values[j] = *(const float4 *)&stages[now].b[p][column + j * ACROSS];
             for (int i = 0; i < TM; i++)
-                for (int j = 0; j < TN; j++)
+                for (int s = 0; s < TN; s++) {
+                    const int j =
+                        i % 2 ? TN - 1 - s : s; // there and back: b_values[j] is read from its register once
                     sum[i][j] += a_values[i] * b_values[j];
+                }
         }
         now = now + 1 < STAGES ? now + 1 : 0;
     }
@@ -128,12 +133,15 @@ cudaError_t launch_matmul_pipelined(const matmul_args *args, cudaStream_t stream
 {
     const auto kernel = rows_are_aligned(args->a, args->b, args->c, args->k, args->n) ? matmul_pipelined<true>
                                                                                       : matmul_pipelined<false>;
+    constexpr int BYTES = STAGES * sizeof(stage);
 
+    if (cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES))
+        return error;
     return cover(args->batches, args->m, args->n, BM, BN, [&](dim3 grid, int64_t batch, corner first) {
-        kernel<<<grid, BLOCK, 0, stream>>>((const float *)args->a + batch * args->a_batch_stride,
-                                           (const float *)args->b + batch * args->b_batch_stride,
-                                           (float *)args->c + batch * args->m * args->n, args->m, args->n, args->k,
-                                           args->a_batch_stride, args->b_batch_stride, first);
+        kernel<<<grid, BLOCK, BYTES, stream>>>((const float *)args->a + batch * args->a_batch_stride,
+                                               (const float *)args->b + batch * args->b_batch_stride,
+                                               (float *)args->c + batch * args->m * args->n, args->m, args->n,
+                                               args->k, args->a_batch_stride, args->b_batch_stride, first);
         return cudaGetLastError();
     });
 }

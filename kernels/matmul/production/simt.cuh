@@ -5,15 +5,14 @@
 // operands are loaded by the same code: along k, where k is contiguous, and transposed on the way; or across it. A
 // thread's addresses are computed once. Rows and columns beyond the edges repeat the last ones, because what is
 // computed from them is not stored; only the end of k is filled with zeros.
-// The lanes of a warp are arranged so that lanes t and t ^ 1 read the same elements of A, and t and t ^ 2 the same
-// of B: then a load of 16 bytes takes two wavefronts, not four (measured with Nsight Compute; smemkit.wavefronts
-// knows). A sum of more than FLUSH products is several partial sums, which c holds: so rounding errors grow more
+// A sum of more than FLUSH products is several partial sums, which c holds: so rounding errors grow more
 // slowly. (c would round those of 16-bit floats, whose results have larger errors anyway.)
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include "product.cuh"
+#include "register_tile.cuh"
 
 // The tiles of a block: ROWS x COLUMNS elements of C, TM_ x TN_ of them per thread, BK along k. V elements are
 // read from shared memory together, 16 bytes if possible.
@@ -21,28 +20,13 @@ template <class Sum, int ROWS, int COLUMNS, int TM_, int TN_, int MIN_BLOCKS_PER
 struct block_tile {
     static constexpr int BM = ROWS, BN = COLUMNS, BK = sizeof(Sum) == 16 ? 8 : 16, TM = TM_, TN = TN_;
     static constexpr int V = sizeof(Sum) <= 4 ? 4 : 16 / sizeof(Sum), PAD = V; // of rows, for fewer bank conflicts
-    static constexpr int DOWN = 4, ACROSS = 8;                                 // lanes of a warp
-    static constexpr int WM = DOWN * TM, WN = ACROSS * TN;
+    static constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN;
     static constexpr int BLOCK = BM / WM * (BN / WN) * 32, MIN_BLOCKS = MIN_BLOCKS_PER_SM;
     static_assert(BM % WM == 0 && BN % WN == 0 && TM % V == 0 && TN % V == 0, "whole warps, whole vectors");
 
     alignas(16) Sum a[BK][BM + PAD];
     alignas(16) Sum b[BK][BN + PAD];
 };
-
-// Hides from the compiler how x was computed, so that it does not compute what depends on it before a loop, for
-// which it has no registers.
-template <class X>
-static __device__ inline X opaque(X x)
-{
-#ifdef __CUDA_ARCH_LIST__
-    if constexpr (sizeof x == 8)
-        asm volatile("" : "+l"(x));
-    else
-        asm volatile("" : "+r"(x));
-#endif
-    return x;
-}
 
 // Whether the elements of a row are closer to each other than those of a column. Their distance fits an int.
 template <class T>
@@ -146,77 +130,6 @@ struct tile_loader {
     }
 };
 
-// The row and the column of a lane in its warp: bit 1 of the lane is one of the row, bit 0 one of the column.
-static __device__ inline int lane_row(int lane)
-{
-    return (lane >> 1 & 1) | (lane >> 4 & 1) << 1;
-}
-
-static __device__ inline int lane_column(int lane)
-{
-    return (lane & 1) | (lane >> 2 & 3) << 1;
-}
-
-// Adds the products of a pair of tiles to a thread's sums; (row, column) is its first element in the tile.
-template <class Tile, class Sum, int TM, int TN>
-static __device__ void multiply_tiles(const Tile &tile, int row, int column, Sum (&sum)[TM][TN])
-{
-    constexpr int V = Tile::V;
-
-#pragma unroll
-    for (int q = 0; q < Tile::BK; q++) {
-        alignas(16) Sum a[TM], b[TN];
-
-        for (int i = 0; i < TM; i += V)
-            *(pack<Sum, V> *)&a[i] = *(const pack<Sum, V> *)&tile.a[q][row + i * Tile::DOWN];
-        for (int j = 0; j < TN; j += V)
-            *(pack<Sum, V> *)&b[j] = *(const pack<Sum, V> *)&tile.b[q][column + j * Tile::ACROSS];
-        for (int i = 0; i < TM; i++)
-            for (int j = 0; j < TN; j++)
-                sum[i][j] += a[i] * b[j];
-    }
-}
-
-// Adds a thread's sums to c (m, n); or stores them, if they are the `first` ones. The tile begins at `at`, and the
-// thread's first element is (row, column) in it.
-template <class Tile, bool PACKS, class Out, class Sum, int TM, int TN>
-static __device__ void add_tile(Out *c, int64_t m, int64_t n, corner at, int row, int column,
-                                const Sum (&sum)[TM][TN], bool first)
-{
-    constexpr int V = Tile::V;
-
-#pragma unroll
-    for (int i = 0; i < TM; i++)
-#pragma unroll
-        for (int j = 0; j < TN; j += V) {
-            const int64_t y = at.row + opaque(row) + i / V * (V * Tile::DOWN) + i % V;
-            const int64_t x = at.column + opaque(column) + j * Tile::ACROSS;
-            Out *to = &c[y * n + x];
-            pack<Out, V> values = {};
-
-            if (y >= m || x >= n)
-                continue;
-#pragma unroll
-            for (int e = 0; e < V && !first; e++)
-                if (!PACKS && x + e < n)
-                    values.element[e] = to[e];
-            if (PACKS && !first)
-                values = *(pack<Out, V> *)to;
-#pragma unroll
-            for (int e = 0; e < V; e++) {
-                Sum all = sum[i][j + e];
-
-                if (!first)
-                    all += Sum(values.element[e]);
-                values.element[e] = Out(all);
-                if (!PACKS && x + e < n)
-                    to[e] = values.element[e];
-            }
-            if (PACKS)
-                *(pack<Out, V> *)to = values;
-        }
-}
-
 // PACKS: of A, B and C, all rows begin and end with whole vectors.
 template <class T, class Tile, bool PACKS>
 __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
@@ -249,7 +162,7 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
 
             a.template begin<WHOLE>();
             b.template begin<WHOLE>();
-            multiply_tiles(tiles[now], row, column, sum);
+            multiply_tiles<Tile, BK>(tiles[now].a, tiles[now].b, row, column, sum);
             now ^= 1;
             a.end(tiles[now].a);
             b.end(tiles[now].b);
@@ -270,13 +183,13 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
             load_and_multiply(std::true_type());
         if (whole > 0 && cut > 0)
             load_and_multiply(std::false_type());
-        multiply_tiles(tiles[now], row, column, sum);
+        multiply_tiles<Tile, BK>(tiles[now].a, tiles[now].b, row, column, sum);
         __syncthreads(); // all threads have read the last pair before the next one overwrites it
 
         if (p.slices > 1)
-            add_tile<Tile, PACKS>(p.partial + z * p.m * p.n, p.m, p.n, at, row, column, sum, done == begin);
+            add_tile<Tile, PACKS>(p.partial + z * p.m * p.n, p.m, p.n, at, row, column, 0, sum, done == begin);
         else
-            add_tile<Tile, PACKS>(p.c + batch * p.m * p.n, p.m, p.n, at, row, column, sum, done == begin);
+            add_tile<Tile, PACKS>(p.c + batch * p.m * p.n, p.m, p.n, at, row, column, 0, sum, done == begin);
     }
 }
 

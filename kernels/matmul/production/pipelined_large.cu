@@ -1,0 +1,12 @@
+// C = A @ B in float32 where there is enough of C to fill a GPU with large tiles: see pipelined.cuh. Launch:
+// blocks of 256 threads, one block per 128 x 128 tile of each C and slice of k; then the sums of the slices.
+#include "pipelined.cuh"
+
+using large_tile = pipelined_tile<128, 128, 32, 8, 1, 2, 2>;
+
+cudaError_t launch_matmul_pipelined_large(const matmul_args *args, cudaStream_t stream)
+{
+    const product<float> p = product_of<float>(args);
+
+    return multiply_and_add_slices(p, stream, [&] { return launch_pipelined<large_tile>(p, stream); });
+}
