@@ -83,7 +83,7 @@ static NOINLINE void undefined_shuffle(struct worker *w, unsigned warp, unsigned
     if (!(reader->mask >> source & 1))
         append_text(what, "mask 0x%08x does not name", (unsigned)reader->mask);
     else if (warp * 32 + source >= w->count)
-        append_text(what, "is none of the %u threads of the block", w->count);
+        append_text(what, "is beyond the %u threads of the block", w->count);
     else
         append_text(what, "has exited");
     w->current = warp * 32 + lane; /* report the reading lane; the last one to arrive is running */
