@@ -398,7 +398,7 @@ class Build(build_ext):
         yield Path("csrc/launchers.cpp"), self.temp / folder / "launchers.o", command
 
     def cuda_jobs(self, toolkit, archs):
-        """The kernels for GPUs, and their launchers' table; macros tell it which rows have no object."""
+        """The kernels for GPUs, and their launchers' table; macros name the rows without an object."""
         command = [toolkit.nvcc, "-std=c++17", "-O3", "-Xfatbin=-compress-all", "-Ikernels"]
         command += ["-Xcompiler=-fPIC,-fvisibility=hidden", *NVCC_UNUSED_RESULT]
         if words("CXX"):
@@ -436,7 +436,7 @@ class Build(build_ext):
         if done.stdout:
             print(done.stdout, end="", flush=True)
         if done.returncode:
-            raise SystemExit(f"smemkit: this command failed, and its messages stand above:\n{line}")
+            raise SystemExit(f"smemkit: this command failed, and its messages are above:\n{line}")
 
 
 def main():
