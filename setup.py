@@ -131,14 +131,14 @@ def find_driver() -> Driver | None:
 
 def nvcc_candidates(environ=os.environ) -> list[Path]:
     """Paths at which nvcc may be, best first."""
-    places = [Path(environ["CUDA_HOME"], "bin")] if environ.get("CUDA_HOME") else []
+    candidates = [Path(environ["CUDA_HOME"], "bin")] if environ.get("CUDA_HOME") else []
     if on_path := shutil.which("nvcc", path=environ.get("PATH", "")):
-        places.append(Path(on_path).parent)
-    places.append(Path("/usr/local/cuda/bin"))
+        candidates.append(Path(on_path).parent)
+    candidates.append(Path("/usr/local/cuda/bin"))
     if wheels := importlib.util.find_spec("nvidia"):
         for folder in wheels.submodule_search_locations or ():
-            places += sorted(Path(folder).glob("cu*/bin"), reverse=True)
-    return [place / "nvcc" for place in places if (place / "nvcc").is_file()]
+            candidates += sorted(Path(folder).glob("cu*/bin"), reverse=True)
+    return [folder / "nvcc" for folder in candidates if (folder / "nvcc").is_file()]
 
 
 def ask_nvcc(nvcc: Path) -> Toolkit:

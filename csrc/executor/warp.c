@@ -70,8 +70,8 @@ static NOINLINE void exchange(struct waiting *warp, uint32_t lanes, enum smemkit
     }
 }
 
-/* A lane shuffles from a lane that gives no value: undefined on a GPU. That aborts the launch; in a check it is a
- * fault, and the lane gets its own value. */
+/* A lane shuffles from a lane without a value, which is undefined on a GPU: that aborts the launch; in a check it
+ * is a fault, and the lane gets its own value. */
 static NOINLINE void undefined_shuffle(struct worker *w, unsigned warp, unsigned lane)
 {
     const struct waiting *reader = &w->waiting[warp * 32 + lane];

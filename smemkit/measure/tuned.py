@@ -34,7 +34,7 @@ def path_of(key: str) -> Path:
 
 def load(name: str) -> None:
     """Makes a device use the thresholds in the cache, if there are any; called before its first transpose. A file
-    that cannot be used is as good as none: tuning is never needed."""
+    that cannot be used is ignored, because tuning is optional."""
     try:
         key = key_of(Device(name))
         content = json.loads(path_of(key).read_text(encoding="utf-8"))

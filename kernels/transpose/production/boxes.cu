@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
             parts[threadIdx.x] = {begin * axis.x_stride, begin * axis.out_stride,
                                   (int)min((int64_t)axis.extent, axis.length - begin)};
         }
-        __syncthreads(); // the parts are there, and nobody reads the tile of the box before any more
+        __syncthreads(); // `parts` is written, and no thread still reads the previous box's tile
 
         int64_t x_at = 0, out_at = 0;
         bool whole = true;

@@ -371,15 +371,16 @@ static cudaError_t launch_elements(const transpose_args *args, cudaStream_t stre
 template <class T>
 static tile_layout choose_tile_layout(const transpose_args *args, int vectors)
 {
-    constexpr int V = vector_traits<T>::V, OCTET = GROUPS_PER_REQUEST * V, QUAD = ACROSS * vector_traits<T>::E;
-    constexpr int MIN_ACROSS = QUAD > V ? QUAD / V : 1;                    // vectors per row
+    constexpr int V = vector_traits<T>::V, TASK_ROWS = GROUPS_PER_REQUEST * V,
+                  TASK_COLUMNS = ACROSS * vector_traits<T>::E;
+    constexpr int MIN_ACROSS = TASK_COLUMNS > V ? TASK_COLUMNS / V : 1;    // vectors per row
     constexpr int BALANCED = sizeof(T) == 1 ? 8 : sizeof(T) < 8 ? 16 : 32; // vectors per row
-    int across = std::min(vectors < MAX_TILE_VECTORS ? BALANCED / 2 : BALANCED, vectors / OCTET), rows;
+    int across = std::min(vectors < MAX_TILE_VECTORS ? BALANCED / 2 : BALANCED, vectors / TASK_ROWS), rows;
 
     while (across > MIN_ACROSS && across / 2 * V >= args->columns)
         across /= 2;
     rows = vectors / across;
-    while (rows > OCTET && rows / 2 >= args->rows)
+    while (rows > TASK_ROWS && rows / 2 >= args->rows)
         rows /= 2;
     while (std::min<int64_t>(rows, args->rows) * across < vectors && rows * across < 2 * vectors &&
            across * V < args->columns)
