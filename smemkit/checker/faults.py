@@ -184,8 +184,8 @@ _FAULT_TEXTS = {
     ),
     "hang": (
         "The launch never ends: it waits for something that does not happen.",
-        "Look at what the loop waits for: a flag that no thread sets, a lock that a thread of the same warp holds, "
-        "a block that is not resident; read flags with atomics or volatile.",
+        "Look at what the loop waits for: a flag that no thread sets, a lock that a thread of the same warp "
+        "holds, a block that is not resident; read flags with atomics or volatile.",
     ),
     "trap": (
         "The kernel stopped itself: a failed assert, __trap(), or a division by zero.",
