@@ -131,14 +131,14 @@ def find_driver() -> Driver | None:
 
 def nvcc_candidates(environ=os.environ) -> list[Path]:
     """Paths at which nvcc may be, best first."""
-    places = [Path(environ["CUDA_HOME"], "bin")] if environ.get("CUDA_HOME") else []
+    candidates = [Path(environ["CUDA_HOME"], "bin")] if environ.get("CUDA_HOME") else []
     if on_path := shutil.which("nvcc", path=environ.get("PATH", "")):
-        places.append(Path(on_path).parent)
-    places.append(Path("/usr/local/cuda/bin"))
+        candidates.append(Path(on_path).parent)
+    candidates.append(Path("/usr/local/cuda/bin"))
     if wheels := importlib.util.find_spec("nvidia"):
         for folder in wheels.submodule_search_locations or ():
-            places += sorted(Path(folder).glob("cu*/bin"), reverse=True)
-    return [place / "nvcc" for place in places if (place / "nvcc").is_file()]
+            candidates += sorted(Path(folder).glob("cu*/bin"), reverse=True)
+    return [folder / "nvcc" for folder in candidates if (folder / "nvcc").is_file()]
 
 
 def ask_nvcc(nvcc: Path) -> Toolkit:
@@ -398,7 +398,7 @@ class Build(build_ext):
         yield Path("csrc/launchers.cpp"), self.temp / folder / "launchers.o", command
 
     def cuda_jobs(self, toolkit, archs):
-        """The kernels for GPUs, and their launchers' table; macros tell it which rows have no object."""
+        """The kernels for GPUs, and their launchers' table; macros name the rows without an object."""
         command = [toolkit.nvcc, "-std=c++17", "-O3", "-Xfatbin=-compress-all", "-Ikernels"]
         command += ["-Xcompiler=-fPIC,-fvisibility=hidden", *NVCC_UNUSED_RESULT]
         if words("CXX"):
@@ -436,7 +436,7 @@ class Build(build_ext):
         if done.stdout:
             print(done.stdout, end="", flush=True)
         if done.returncode:
-            raise SystemExit(f"smemkit: this command failed, and its messages stand above:\n{line}")
+            raise SystemExit(f"smemkit: this command failed, and its messages are above:\n{line}")
 
 
 def main():

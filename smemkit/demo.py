@@ -1,4 +1,4 @@
-"""``smemkit demo``: ten seconds that show what this is, on whatever device there is."""
+"""``smemkit demo``: shows in ten seconds what smemkit does, on any device."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from smemkit.table.kernel_table import KernelInfo, kernels, ladder_of
 from smemkit.user_kernel.kernel import Kernel
 
 U = 2.0**-24  # the unit roundoff of float32
-# a barrier is missing, and a column of padding
-MISTAKEN = """\
+# without a barrier and without padding
+FAULTY_KERNEL = """\
 __global__ void transpose(const float *x, float *y, int n)
 {
     __shared__ float tile[32][32];
@@ -45,12 +45,12 @@ __global__ void transpose(const float *x, float *y, int n)
 
 @dataclass(frozen=True)
 class Rung:
-    """One bar: a kernel and its speed, in 10⁹ bytes or floating-point operations a second."""
+    """A bar: a kernel and its speed, in 10⁹ bytes or floating-point operations per second."""
 
     info: KernelInfo
     speed: float
     note: str = ""
-    options: str = ""  # that are not the default ones: "tile 16"
+    options: str = ""  # if they are not the default ones: "tile 16"
 
     @property
     def label(self) -> str:
@@ -88,7 +88,7 @@ class Ladder:
 
 
 def bar(fraction: float, width: int = 36) -> str:
-    """A bar to the eighth of a character, and never nothing."""
+    """A bar, exact to an eighth of a character and never empty."""
     eighths = max(1, round(8 * width * fraction))
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
@@ -111,7 +111,7 @@ def size(op: str, shape: tuple[int, ...]) -> str:
 
 
 def operations(device: Device) -> tuple[Table, bool]:
-    """Each operation once, checked against NumPy; and whether all of them are right."""
+    """A table of each operation, checked against NumPy; and whether all results are correct."""
     n, count, side = (1024, BIG["reduce"][0], 4096) if device.is_cuda else (256, 1_000_000, 1024)
     a, b = problem("matmul", (n, n, n))
     (x,), (y,) = problem("reduce", (count,)), problem("transpose", (side, side))
@@ -154,7 +154,7 @@ def operations(device: Device) -> tuple[Table, bool]:
         result, _ = timed(ours)
         verdict, fits = compare(result, expected, bound)
         right &= fits
-        _, timing = timed(ours)  # the first call paid for the device's start
+        _, timing = timed(ours)  # the first call included the device's initialisation
         start = time.perf_counter()
         numpys()
         seconds = format_seconds(time.perf_counter() - start)
@@ -163,7 +163,7 @@ def operations(device: Device) -> tuple[Table, bool]:
 
 
 def compare(result: Any, expected: Any, bound: float) -> tuple[str, bool]:
-    """What to say of a result, and whether it is right: NaN is not."""
+    """The verdict on a result in words, and whether it is correct; NaN is not."""
     result, expected = np.asarray(result), np.asarray(expected)
     if result.shape == expected.shape and np.array_equal(result, expected.astype(result.dtype)):
         return "[green]✓ equal", True
@@ -177,7 +177,7 @@ def compare(result: Any, expected: Any, bound: float) -> tuple[str, bool]:
 
 
 def ladder(op: str, device: Device) -> Ladder:
-    """Every rung that this device can launch; on a GPU the host's rungs too, at a size fit for them."""
+    """Every rung that this device can launch; on a GPU also the host's rungs, on a smaller problem."""
     kind, shape = ("cuda", BIG[op]) if device.is_cuda else ("cpu", SMALL[op])
     arrays = [asarray(x, device=device.name) for x in problem(op, shape)]
     rungs = []
@@ -198,13 +198,13 @@ def shown(op: str) -> list[KernelInfo]:
 
 
 def speed_of(result: Any) -> float:
-    """10⁹ bytes or floating-point operations a second."""
+    """The speed in 10⁹ bytes or floating-point operations per second."""
     return result.gbps or 1e3 * result.tflops
 
 
 def recorded() -> list[Ladder]:
-    """The ladders in the reference files: float32, L2 warm, each rung with its default options, and with others
-    too where these are much faster."""
+    """The ladders in the reference files: float32, L2 warm, each rung with its default options, and also with
+    others if these are much faster."""
     return [
         Ladder(
             records.op,
@@ -217,7 +217,7 @@ def recorded() -> list[Ladder]:
 
 
 def recorded_rungs(records: Records, info: KernelInfo) -> Iterator[Rung]:
-    """A kernel with its default options, if it was measured, and with much faster ones, if there are some."""
+    """A kernel with its default options, if measured, and with much faster options, if there are any."""
     scale = 1000 if records.op == "matmul" else 1
     if row := records.row(info.name):
         yield Rung(info, row["value"] * scale)
@@ -228,7 +228,7 @@ def recorded_rungs(records: Records, info: KernelInfo) -> Iterator[Rung]:
 
 def checked() -> tuple[str, bool]:
     """The report on a kernel with a mistake, and whether it was found."""
-    kernel = Kernel(MISTAKEN)
+    kernel = Kernel(FAULTY_KERNEL)
     x = np.ones((64, 64), np.float32)
     report = check(kernel[(2, 2), (32, 32)], x, np.zeros_like(x), 64)
     found = [(fault.kind, fault.line, fault.other_line) for fault in report.faults]
@@ -236,7 +236,7 @@ def checked() -> tuple[str, bool]:
 
 
 def save_png(ladders: list[Ladder], path: str) -> None:
-    """The charts as a picture."""
+    """Saves the charts as a picture."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -278,18 +278,20 @@ def main(arguments: Namespace) -> int:
             ladders.append(ladder(op, device))
             console.print(ladders[-1])
     if not device.is_cuda:
-        console.print("\nThe CPU device runs the kernels' own source, to explain it. It is no measure of a GPU.")
+        console.print(
+            "\nThe CPU device runs the kernels' own source, to explain it. Its times say nothing about a GPU."
+        )
         for chart in recorded():
             console.print(chart)
             ladders.append(chart)
     report, found = checked()
-    console.print("\nA kernel with a mistake, and what smemkit.check says of it:\n", style="bold")
+    console.print("\nA kernel with mistakes, and the report of smemkit.check:\n", style="bold")
     console.print(report, markup=False, soft_wrap=True)
     if arguments.png:
         save_png(ladders, arguments.png)
         console.print(f"\nwrote {arguments.png}", markup=False)
     console.print("\nThe rungs, and the source of one:  [bold]python -m smemkit kernels[/]")
     console.print('                                   [bold]print(smemkit.source("matmul", "tiled"))[/]')
-    console.print("All of them beside their peers:    [bold]python -m smemkit bench --quick[/]")
-    console.print("A kernel of your own, checked:     [bold]python -m smemkit check --help[/]")
+    console.print("All of them compared with peers:   [bold]python -m smemkit bench --quick[/]")
+    console.print("Check a kernel of your own:        [bold]python -m smemkit check --help[/]")
     return 0 if right and found else 1

@@ -1,4 +1,4 @@
-"""Measures a ladder: each rung's time, and what the checker counts of its memory accesses."""
+"""Measures a ladder: each rung's time, and the checker's counts of its memory accesses."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Counts:
-    """What the checker counts in all launches of a call, for the accesses as written in the source.
+    """The checker's counts over all launches of a call, for the accesses as written in the source.
 
     Attributes
     ----------
@@ -274,7 +274,7 @@ def ladder(
 
     On a GPU, rungs are timed by the device's clock with warm caches, and compared with `smemkit.ceilings`. Rungs
     in plain C run on the host, on a smaller problem. The CPU device's times say nothing about a GPU; if a
-    reference file has times recorded on a GPU, they stand beside them.
+    reference file has times recorded on a GPU, they are shown as well.
 
     Parameters
     ----------
@@ -324,8 +324,8 @@ def ladder(
     production = [climb.rung(row) for row in kernels(op) if row.default and row.role == "production"]
     without = [row.name for row in rows if dtype not in row.dtypes]
     absent = [rung.name for rung in rungs if not rung.here]
-    notes = [f"without {', '.join(without)}, which take no {dtype}."] if without else []
-    notes += [f"{', '.join(absent)}: this build cannot launch that on {on.name}."] if absent else []
+    notes = [f"without {', '.join(without)}, which do not support {dtype}."] if without else []
+    notes += [f"{', '.join(absent)}: this build cannot launch it on {on.name}."] if absent else []
     notes += [
         f"{rung.name} is measured on {size(op, rung.here.shape)}." for rung in rungs if _is_other(rung, shape)
     ]
@@ -338,7 +338,7 @@ def ladder(
         shape,
         unit,
         on.description,
-        "device clock, warm caches" if on.is_cuda else "the executor's own times, no measure of a GPU",
+        "device clock, warm caches" if on.is_cuda else "the executor's times, which say nothing about a GPU",
         _limit(limits, work["ceiling"]),
         records and f"{records.where}, {size(op, records.shape)}",
         records and _limit(records.limits, work["ceiling"]),

@@ -67,7 +67,7 @@ def matmul(
         promote.
     precision : {"highest", "high", "medium"}
         The lowest precision in which float32 operands may be multiplied: float32, TF32, bfloat16. All kernels so
-        far multiply them in float32, so "high" and "medium" are no faster. `smemkit.plan` tells the precision in
+        far multiply them in float32, so "high" and "medium" are no faster. `smemkit.plan` shows the precision in
         use.
     kernel : str, optional
         A kernel's name, as `smemkit.kernels("matmul")` lists them; None: the one that suits the problem best.

@@ -69,7 +69,7 @@ def test_kernels_as_markdown(capsys):
 @pytest.mark.slow
 def test_demo(device, capsys):
     assert main(["demo", "--device", device]) == 0
-    out, _, report = printed(capsys).partition("A kernel with a mistake")
+    out, _, report = printed(capsys).partition("A kernel with mistakes")
     assert "✗" not in out
     assert out.count("✓") == 4
     assert "race (RAW)" in report and "pad the row to 33" in report
@@ -84,11 +84,13 @@ def test_demo_finds_a_wrong_result(capsys, monkeypatch, op, fault):
     monkeypatch.setattr(ops, op, lambda *args, **kw: right(*args, **kw) * fault)
     monkeypatch.setattr("smemkit.demo.BIG", {})  # no ladders
     assert main(["demo", "--device", "cpu"]) == 1
-    assert printed(capsys).partition("A kernel with a mistake")[0].count("✗") == 1
+    assert printed(capsys).partition("A kernel with mistakes")[0].count("✗") == 1
 
 
 def test_demo_fails_if_the_checker_finds_nothing(capsys, monkeypatch):
-    monkeypatch.setattr("smemkit.demo.MISTAKEN", demo.MISTAKEN.replace("    y[", "    __syncthreads();\n    y["))
+    monkeypatch.setattr(
+        "smemkit.demo.FAULTY_KERNEL", demo.FAULTY_KERNEL.replace("    y[", "    __syncthreads();\n    y[")
+    )
     monkeypatch.setattr("smemkit.demo.BIG", {})
     assert main(["demo", "--device", "cpu"]) == 1
 
@@ -189,8 +191,8 @@ def test_runtime_errors_exit_with_2(capsys, arguments, message):
         ([], "the following arguments are required: command"),
         (["nope"], "invalid choice: 'nope'"),
         (["bench", "nope"], "suite: expected some of matmul, "),
-        (["bench", "--save", "--device", "cpu"], "--save: a reference file is the whole benchmark of a GPU"),
-        (["bench", "--save", "--quick"], "--save: a reference file is the whole benchmark of a GPU"),
+        (["bench", "--save", "--device", "cpu"], "--save: expected all suites, on a GPU, without --quick"),
+        (["bench", "--save", "--quick"], "--save: expected all suites, on a GPU, without --quick"),
     ],
     ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
 )

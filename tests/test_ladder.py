@@ -103,7 +103,7 @@ def test_recorded_and_measured_times_are_shown(reference):
     assert [rung.recorded.speedup for rung in rungs] == [None] + [2.0] * (len(rungs) - 1)
     assert rungs[2].recorded.fraction == 4 / 5e3
     assert "not measured here, but recorded on NVIDIA H200, 2026-11-22, n = 16,777,216." in str(measured)
-    assert "recorded" in measured.columns and "executor's own times, no measure of a GPU" in measured.title
+    assert "recorded" in measured.columns and "executor's times, which say nothing about a GPU" in measured.title
 
 
 @pytest.mark.slow
@@ -180,7 +180,7 @@ def test_rungs_without_the_dtype_are_skipped_and_reported(monkeypatch):
     monkeypatch.setattr(module, "kernels", lambda op: rows)
     measured = ladder("reduce", 100, dtype="int8", device="cpu")
     assert "tree" not in [rung.name for rung in measured.rungs]
-    assert "without tree, which take no int8." in str(measured)
+    assert "without tree, which do not support int8." in str(measured)
 
 
 def test_ladder_str(cpu_ladders):

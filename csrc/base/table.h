@@ -60,8 +60,8 @@ struct kernel_row {
 
 extern const struct kernel_row kernel_rows[ROW_COUNT];
 
-/* Whether a kernel has run on a GPU and was right, as kernels/recorded.def says. Of operations that the benchmark
- * does not measure, and of kernels that run on the host, nothing is recorded: they count as right. */
+/* Whether a kernel has run on a GPU with correct results, according to kernels/recorded.def. Also true for
+ * operations that the benchmark does not measure, and for kernels that run on the host. */
 bool kernel_is_recorded(enum kernel_index);
 
 /* A kernel's name in an earlier version, which still works, with a DeprecationWarning. */

@@ -56,7 +56,7 @@ static void copy_bytes(struct part *part)
     struct interval *interval = part->call->timing ? (out->device ? &part->up[0] : &part->down) : NULL;
     struct transfer *transfer;
 
-    if (!record_stage(part, UPLOAD_BEGIN))
+    if (!record_part_event(part, UPLOAD_BEGIN))
         return;
     part->out_written = true;
     if (in->device && out->device) {
@@ -66,11 +66,11 @@ static void copy_bytes(struct part *part)
                                &part->failure) &&
             transfer)
             type->upload_end(part->device, transfer, part->stream, interval, &part->failure);
-        (void)(part->failure.kind == FAILURE_NONE && record_stage(part, UPLOAD_END));
-    } else if (record_stage(part, COMPUTED) &&
+        (void)(part->failure.kind == FAILURE_NONE && record_part_event(part, UPLOAD_END));
+    } else if (record_part_event(part, COMPUTED) &&
                type->download_begin(part->device, &segments, in->data, part->stream, &transfer, &part->failure)) {
         type->download_end(part->device, transfer, interval, &part->failure);
-        (void)(part->failure.kind == FAILURE_NONE && record_stage(part, DOWNLOAD_END));
+        (void)(part->failure.kind == FAILURE_NONE && record_part_event(part, DOWNLOAD_END));
     }
 }
 

@@ -13,7 +13,7 @@
 enum { MAX_TEMPORARIES = 10 };
 
 /* Events of a part on its stream, recorded for timed(). */
-enum stage { UPLOAD_BEGIN, UPLOAD_END, KERNEL_BEGIN, COMPUTED, DOWNLOAD_END, STAGES };
+enum part_event { UPLOAD_BEGIN, UPLOAD_END, KERNEL_BEGIN, COMPUTED, DOWNLOAD_END, PART_EVENTS };
 
 /* Device memory of a part, or of what all parts of the inner loop share. */
 struct buffers {
@@ -44,7 +44,7 @@ struct part {
     struct transfers transfers;
     struct layout uploaded[MAX_INPUTS];    /* the operands' layouts on the device, before a conversion */
     struct convert_operand native_operand; /* for `convert`, which takes any layout */
-    device_event stages[STAGES];
+    device_event events[PART_EVENTS];
     struct interval up[MAX_INPUTS], down; /* the times of copies that do not go through the stream */
     bool ran;                             /* a kernel was launched since this was cleared */
     bool out_written;                     /* out has been written to, or may have been */

@@ -75,10 +75,10 @@ bool call_prepare(struct call *call)
     return true;
 }
 
-bool record_stage(struct part *part, enum stage stage)
+bool record_part_event(struct part *part, enum part_event event)
 {
     return !part->call->timing ||
-           part->device->type->record_new_event(part->device, part->stream, &part->stages[stage], &part->failure);
+           part->device->type->record_new_event(part->device, part->stream, &part->events[event], &part->failure);
 }
 
 void *allocate_temporary(struct buffers *buffers, size_t bytes, struct failure *failure)

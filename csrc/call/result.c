@@ -81,7 +81,7 @@ bool part_write_out(struct part *part)
     struct destination to;
 
     if (out->device && part->buffers.out == part->out)
-        return record_stage(part, COMPUTED);
+        return record_part_event(part, COMPUTED);
     if (!locate_result(part, &result))
         return false;
     to = destination_of(part);
@@ -89,14 +89,14 @@ bool part_write_out(struct part *part)
          result.swapped != out->swapped || !layout_is_contiguous(&to.layout, dtype_bytes(out->dtype))) &&
         !convert_result(part, &result, &to))
         return false;
-    if (!record_stage(part, COMPUTED))
+    if (!record_part_event(part, COMPUTED))
         return false;
     if (out->device)
         return true;
     part->out_written = true;
     part->transfers.download_started = part->device->type->download_begin(
         part->device, &to.segments, to.memory, part->stream, &part->transfers.download, &part->failure);
-    return part->transfers.download_started && record_stage(part, DOWNLOAD_END);
+    return part->transfers.download_started && record_part_event(part, DOWNLOAD_END);
 }
 
 static void add_interval(double *seconds, double *until, const struct interval *interval)
@@ -120,9 +120,9 @@ static double seconds_between(struct part *part, device_event earlier, device_ev
     return seconds;
 }
 
-static double seconds_after(struct part *part, enum stage stage)
+static double seconds_after(struct part *part, enum part_event event)
 {
-    return seconds_between(part, part->stages[stage], part->stages[stage + 1]);
+    return seconds_between(part, part->events[event], part->events[event + 1]);
 }
 
 /* The kernel time of a part, without the time in which earlier parts were still running. `before` is the event at
@@ -130,38 +130,38 @@ static double seconds_after(struct part *part, enum stage stage)
 static double kernel_seconds(struct part *part, device_event *before)
 {
     const double seconds = seconds_after(part, KERNEL_BEGIN);
-    const double since = *before ? seconds_between(part, *before, part->stages[COMPUTED]) : seconds;
+    const double since = *before ? seconds_between(part, *before, part->events[COMPUTED]) : seconds;
 
     if (since < 0)
         return 0;
     part->device->type->destroy_event(part->device, *before);
-    *before = part->stages[COMPUTED];
-    part->stages[COMPUTED] = NULL;
+    *before = part->events[COMPUTED];
+    part->events[COMPUTED] = NULL;
     return since < seconds ? since : seconds;
 }
 
 void part_add_times(struct part *part, device_event *before)
 {
     struct timing *timing = part->call->timing;
-    bool second_stream = false;
+    bool by_copy_pool = false;
 
     if (!timing)
         return;
     for (int i = 0; i < part->call->inputs; i++) {
-        second_stream = second_stream || part->up[i].to > 0;
+        by_copy_pool = by_copy_pool || part->up[i].to > 0;
         add_interval(&timing->upload, &timing->uploaded, &part->up[i]);
     }
-    if (!second_stream)
+    if (!by_copy_pool)
         timing->upload += seconds_after(part, UPLOAD_BEGIN);
     if (part->down.to > 0)
         add_interval(&timing->download, &timing->downloaded, &part->down);
     else
         timing->download += seconds_after(part, COMPUTED);
     timing->kernel += before ? kernel_seconds(part, before) : seconds_after(part, KERNEL_BEGIN);
-    for (int i = 0; i < STAGES; i++)
-        if (part->stages[i])
-            part->device->type->destroy_event(part->device, part->stages[i]);
-    memset(part->stages, 0, sizeof part->stages);
+    for (int i = 0; i < PART_EVENTS; i++)
+        if (part->events[i])
+            part->device->type->destroy_event(part->device, part->events[i]);
+    memset(part->events, 0, sizeof part->events);
 }
 
 bool part_complete(struct part *part, device_event *before)

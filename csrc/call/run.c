@@ -32,7 +32,7 @@ struct execution {
 static bool begin_uploads(struct execution *execution, struct part *part, bool first,
                           const struct staging_buffer *staging)
 {
-    bool ok = record_stage(part, UPLOAD_BEGIN);
+    bool ok = record_part_event(part, UPLOAD_BEGIN);
 
     for (int i = 0; ok && i < part->call->inputs; i++) {
         if (is_invariant(part->call, i))
@@ -40,7 +40,7 @@ static bool begin_uploads(struct execution *execution, struct part *part, bool f
         else
             ok = begin_operand_upload(part, &part->buffers, i, staging ? &staging[i] : NULL);
     }
-    return ok && record_stage(part, UPLOAD_END);
+    return ok && record_part_event(part, UPLOAD_END);
 }
 
 /* Gives the invariants' memory, with the accumulated result, to the last part, which downloads it. */
@@ -74,8 +74,8 @@ static bool compute_part(struct execution *execution, struct part *part, bool fi
 {
     const bool accumulates = accumulates_parts(part->call);
     struct buffers *invariants = &execution->invariants, *buffers = &part->buffers;
-    bool ok =
-        wait_for_uploads(part) && record_stage(part, KERNEL_BEGIN) && convert_operands(execution, part, first);
+    bool ok = wait_for_uploads(part) && record_part_event(part, KERNEL_BEGIN) &&
+              convert_operands(execution, part, first);
 
     if (first) /* the second stream needs everything enqueued so far */
         ok = ok && part->device->type->stream_wait_stream(part->device, execution->second_stream, part->stream,
@@ -92,7 +92,7 @@ static bool compute_part(struct execution *execution, struct part *part, bool fi
     ok = ok && (!execution->launch || execution->launch(part, execution->context));
     update_out_written(part, buffers->out);
     if (accumulates && !is_last_part(part))
-        return ok && record_stage(part, COMPUTED);
+        return ok && record_part_event(part, COMPUTED);
     if (accumulates)
         move_invariants_to_part(invariants, buffers);
     return ok && part_write_out(part);

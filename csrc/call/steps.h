@@ -29,7 +29,7 @@ bool out_overlaps_operand(const struct call *call);
  * still to be read: it goes to a bounce buffer first. */
 bool call_prepare(struct call *call);
 
-bool record_stage(struct part *part, enum stage stage);
+bool record_part_event(struct part *part, enum part_event event);
 
 /* Memory that is released with the other temporaries of `buffers`; NULL with a failure. */
 void *allocate_temporary(struct buffers *buffers, size_t bytes, struct failure *failure);

@@ -50,7 +50,7 @@ INLINE void log_access(struct tracer *t, uintptr_t address, uint64_t space, unsi
     note(t, item_of(t, code, ITEM_ACCESS));
 }
 
-/* Slow path: an access to other memory than the last ones, a misaligned access, or one before which other threads
+/* Slow path: an access outside the recently used arrays, a misaligned access, or one before which other threads
  * may run. */
 static __attribute__((noinline)) void touch_other(struct tracer *t, uintptr_t address, unsigned bytes,
                                                   enum access_kind kind, const void *code)

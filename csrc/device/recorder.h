@@ -36,7 +36,7 @@ struct recorded_device {
 /* The recorder in place of a real device. */
 struct device *recorder_device(struct recorder *, struct device *real);
 
-/* The thresholds of a dry run; NULL if it has none for the op, or if the device is no recorder. */
+/* The thresholds of a dry run; NULL if it has none for the op, or if the device is not a recorder. */
 const int64_t *recorder_thresholds(const struct device *, enum op);
 
 #endif

@@ -120,12 +120,12 @@ void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zer
                  zeros, file, line);
     else if ((uintptr_t)to % bytes)
         snprintf(what, sizeof what,
-                 "asynchronous copy of %u bytes to an address that is no multiple of it at %.120s:%d", bytes, file,
-                 line);
+                 "asynchronous copy of %u bytes to an address that is not a multiple of %u at %.120s:%d", bytes,
+                 bytes, file, line);
     else if ((uintptr_t)from % bytes)
         snprintf(what, sizeof what,
-                 "asynchronous copy of %u bytes from an address that is no multiple of it at %.120s:%d", bytes,
-                 file, line);
+                 "asynchronous copy of %u bytes from an address that is not a multiple of %u at %.120s:%d", bytes,
+                 bytes, file, line);
     if (what[0])
         worker_fail(w, KIND_MISALIGNED, what, file, line);
     if (w->tracer)
@@ -137,7 +137,7 @@ void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zer
         number = take_slot(all);
     }
     if (!number)
-        worker_fail(w, KIND_TRAP, "too many asynchronous copies that nobody waits for", file, line);
+        worker_fail(w, KIND_TRAP, "too many asynchronous copies without a wait", file, line);
     all->copies[number] = (struct copy){.to = to,
                                         .from = from,
                                         .file = file,

@@ -65,8 +65,8 @@ static struct named_barrier *named_barrier(struct worker *w, int id, unsigned la
         snprintf(what, sizeof what, "no barrier %d (a block has 0 to %d) at %.200s:%d", id, NAMED_BARRIERS - 1,
                  file, line);
     else if (lanes % 32)
-        snprintf(what, sizeof what, "barrier %d for %u threads, which are no whole warps of 32, at %.200s:%d", id,
-                 lanes, file, line);
+        snprintf(what, sizeof what, "barrier %d for %u threads, not a multiple of 32, at %.200s:%d", id, lanes,
+                 file, line);
     else if (lanes > (w->count + 31) / 32 * 32)
         snprintf(what, sizeof what, "barrier %d for %u threads of a block that has %u at %.200s:%d", id, lanes,
                  w->count, file, line);
@@ -78,10 +78,10 @@ static struct named_barrier *named_barrier(struct worker *w, int id, unsigned la
         snprintf(what, sizeof what, "barrier %d for %u threads at %.200s:%d, but for %u threads at %.200s:%d", id,
                  lanes, file, line, b->expected, b->file, b->line);
     else if (bit(b->arrivals, w->current))
-        snprintf(
-            what, sizeof what,
-            "a second arrival at barrier %d at %.200s:%d, before the first has been answered: %u of %u have come",
-            id, file, line, b->arrived, b->expected);
+        snprintf(what, sizeof what,
+                 "a second arrival at barrier %d at %.200s:%d, before its phase is complete: %u of %u threads "
+                 "have arrived",
+                 id, file, line, b->arrived, b->expected);
     else
         return b;
     worker_fail(w, KIND_BARRIER, what, file, line);

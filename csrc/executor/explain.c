@@ -85,7 +85,7 @@ static void append_waiters(const struct worker *w, char *text)
         if (site.reason == WAIT_WARP)
             append_text(text, " for lanes of mask 0x%08x", (unsigned)site.mask);
         if (site.reason == WAIT_NAMED)
-            append_text(text, " for barrier %d, to which %u of %u have come", site.source,
+            append_text(text, " for barrier %d, at which %u of %u have arrived", site.source,
                         w->named[site.source].arrived, w->named[site.source].expected);
         separator = ", ";
         counted += here;
@@ -176,17 +176,18 @@ void explain_abort(struct worker *w)
 {
     if (*w->abort == ABORT_HANG || *w->abort == ABORT_DEADLOCK) {
         w->fault.error = ERROR_LAUNCH_TIMEOUT;
-        snprintf(w->fault.message, MESSAGE_BYTES, *w->abort == ABORT_HANG ? "no end in sight" : "endless wait");
+        snprintf(w->fault.message, MESSAGE_BYTES,
+                 *w->abort == ABORT_HANG ? "time limit exceeded" : "endless wait");
         append_location(w, w->fault.message, true);
         if (*w->abort == ABORT_HANG)
             append_text(
                 w->fault.message,
-                ": the watchdog ended the block while this thread ran; if the kernel is right and only slow, give "
-                "it more seconds by SMEMKIT_WATCHDOG, or 0 for no limit");
+                ": the watchdog ended the block while this thread ran; if the kernel is correct and only slow, "
+                "set SMEMKIT_WATCHDOG to more seconds, or to 0 for no limit");
         else
-            append_text(w->fault.message, ": all threads that can run only read the same values again");
+            append_text(w->fault.message, ": the threads that can run repeat the same reads forever");
         if (*w->abort == ABORT_DEADLOCK && w->unstarted)
-            append_text(w->fault.message, "; %llu blocks have not begun, since this device runs %d at once",
+            append_text(w->fault.message, "; %llu blocks have not begun, because this device runs %d at once",
                         (unsigned long long)w->unstarted, smemkit_workers());
         append_waiters(w, w->fault.message);
         if (w->tracer)

@@ -65,10 +65,10 @@ static void forward_signal(int number, siginfo_t *info, void *context)
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     struct worker *w = smemkit_worker;
-    bool kicked = w && number == SIGSEGV && info->si_code == SI_TKILL && info->si_pid == getpid();
+    bool interrupting = w && number == SIGSEGV && info->si_code == SI_TKILL && info->si_pid == getpid();
 
     if (w && atomic_load(&w->in_block)) {
-        if (!kicked) {
+        if (!interrupting) {
             w->fault_signal = number;
             w->fault_address = info->si_addr;
             w->fault_code = code_of(context);
@@ -77,7 +77,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
         }
         worker_leave(w);
     }
-    if (!kicked) /* a kick that arrives too late is ignored */
+    if (!interrupting) /* an interrupting signal that arrives too late is ignored */
         forward_signal(number, info, context);
 }
 

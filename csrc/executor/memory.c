@@ -24,12 +24,12 @@ struct buffer {
     char *base; /* start of the mapping */
     size_t mapped;
     char *page, *start, *end, *limit; /* page <= start < end <= limit; [page, limit) is accessible */
-    bool lent;                        /* another owner's memory, without guards */
+    bool foreign;                     /* another owner's memory, without guards */
 };
 
 /* All live buffers of the process. It is global because the signal handler must find the buffer of an address. */
 static struct buffer *buffers;
-static size_t used, peak; /* bytes, without lent buffers */
+static size_t used, peak; /* bytes, without foreign buffers */
 static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void add(struct buffer *buffer)
@@ -37,7 +37,7 @@ static void add(struct buffer *buffer)
     pthread_mutex_lock(&buffers_lock);
     buffer->next = buffers;
     buffers = buffer;
-    if (!buffer->lent)
+    if (!buffer->foreign)
         used += (size_t)(buffer->end - buffer->start);
     if (peak < used)
         peak = used;
@@ -92,7 +92,7 @@ void memory_release(void *memory)
 
     pthread_mutex_lock(&buffers_lock);
     for (struct buffer **link = &buffers; *link; link = &(*link)->next) {
-        if ((*link)->start == memory && !(*link)->lent) {
+        if ((*link)->start == memory && !(*link)->foreign) {
             buffer = unlink_buffer(link);
             used -= (size_t)(buffer->end - buffer->start);
             break;
@@ -113,16 +113,16 @@ void memory_usage(size_t *now, size_t *most)
     pthread_mutex_unlock(&buffers_lock);
 }
 
-bool memory_register(void *start, size_t bytes, void **loan)
+bool memory_register(void *start, size_t bytes, void **registration)
 {
     struct buffer *buffer = NULL;
     char *const from = start;
     bool ours = false;
 
-    *loan = NULL;
+    *registration = NULL;
     pthread_mutex_lock(&buffers_lock);
     for (buffer = buffers; buffer && !ours; buffer = buffer->next)
-        ours = !buffer->lent && from >= buffer->start && from < buffer->end;
+        ours = !buffer->foreign && from >= buffer->start && from < buffer->end;
     pthread_mutex_unlock(&buffers_lock);
     if (ours)
         return true;
@@ -135,23 +135,23 @@ bool memory_register(void *start, size_t bytes, void **loan)
                               .start = from,
                               .end = from + bytes,
                               .limit = from + bytes,
-                              .lent = true};
+                              .foreign = true};
     add(buffer);
-    *loan = buffer;
+    *registration = buffer;
     return true;
 }
 
-void memory_unregister(void *loan)
+void memory_unregister(void *registration)
 {
     pthread_mutex_lock(&buffers_lock);
-    for (struct buffer **link = &buffers; loan && *link; link = &(*link)->next) {
-        if (*link == loan) {
+    for (struct buffer **link = &buffers; registration && *link; link = &(*link)->next) {
+        if (*link == registration) {
             unlink_buffer(link);
             break;
         }
     }
     pthread_mutex_unlock(&buffers_lock);
-    free(loan);
+    free(registration);
 }
 
 bool memory_find(const void *address, uintptr_t *start, uintptr_t *end)

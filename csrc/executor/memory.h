@@ -13,10 +13,10 @@ void memory_release(void *memory);
 /* Bytes of all live buffers: now, and at the peak. */
 void memory_usage(size_t *now, size_t *most);
 
-/* Registers memory that another owner lends, so that kernels may use it: it has no guards, and must outlive the
- * loan. The loan is NULL if the memory is part of a buffer. False if there is no memory for the registration. */
-bool memory_register(void *start, size_t bytes, void **loan);
-void memory_unregister(void *loan);
+/* Registers memory of another owner, so that kernels may use it: it has no guards, and must live until it is
+ * unregistered. *registration is NULL if the memory is part of a buffer. False if out of memory. */
+bool memory_register(void *start, size_t bytes, void **registration);
+void memory_unregister(void *registration);
 
 /* Finds the buffer whose memory or guards contain `address`. False if there is none. */
 bool memory_find(const void *address, uintptr_t *start, uintptr_t *end);

@@ -165,11 +165,12 @@ void *shared_allocate(struct worker *w, const struct smemkit_shared *variable)
 
     s->static_bytes += variable->bytes;
     if (s->static_bytes > STATIC_BYTES)
-        snprintf(what, sizeof what,
-                 "too much static shared memory: %zu bytes with %s, and %d are the most; more has to be dynamic",
-                 s->static_bytes, variable->name, STATIC_BYTES);
+        snprintf(
+            what, sizeof what,
+            "too much static shared memory: %zu bytes with %s, at most %d are allowed; use dynamic shared memory",
+            s->static_bytes, variable->name, STATIC_BYTES);
     else if (i == SHARED_SLOTS)
-        snprintf(what, sizeof what, "too many shared variables: %s is one more than %d", variable->name,
+        snprintf(what, sizeof what, "too many shared variables: %s exceeds the limit of %d", variable->name,
                  SHARED_SLOTS);
     else if (!place_before_guard(&s->slots[i], variable->bytes, variable->alignment, w->page))
         snprintf(what, sizeof what, "no memory for the shared variable %s", variable->name);

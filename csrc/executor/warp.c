@@ -70,8 +70,8 @@ static NOINLINE void exchange(struct waiting *warp, uint32_t lanes, enum smemkit
     }
 }
 
-/* A lane shuffles from a lane that gives no value: undefined on a GPU. That aborts the launch; in a check it is a
- * fault, and the lane gets its own value. */
+/* A lane shuffles from a lane without a value, which is undefined on a GPU: that aborts the launch; in a check it
+ * is a fault, and the lane gets its own value. */
 static NOINLINE void undefined_shuffle(struct worker *w, unsigned warp, unsigned lane)
 {
     const struct waiting *reader = &w->waiting[warp * 32 + lane];
@@ -83,7 +83,7 @@ static NOINLINE void undefined_shuffle(struct worker *w, unsigned warp, unsigned
     if (!(reader->mask >> source & 1))
         append_text(what, "mask 0x%08x does not name", (unsigned)reader->mask);
     else if (warp * 32 + source >= w->count)
-        append_text(what, "is none of the %u threads of the block", w->count);
+        append_text(what, "is beyond the %u threads of the block", w->count);
     else
         append_text(what, "has exited");
     w->current = warp * 32 + lane; /* report the reading lane; the last one to arrive is running */

@@ -160,7 +160,7 @@ static PyGetSetDef attributes[] = {
     {"device", get_device, NULL, "The device's name: 'cuda:0', 'cpu'.", NULL},
     {"address", get_address, NULL, "The address of element 0, …, 0 on the device; may be 0 for an empty array.",
      NULL},
-    {"_base", get_base, NULL, "The Array that it is a view of; the array itself if it is no view.", NULL},
+    {"_base", get_base, NULL, "The Array that it is a view of; the array itself if it is not a view.", NULL},
     {"_owning_stream", get_owning_stream, NULL, "The handle of the stream in whose order its memory is used.",
      NULL},
     {"readonly", get_readonly, NULL, "Whether the elements may not be changed.", NULL},

@@ -220,7 +220,7 @@ PyObject *array_ufunc(PyObject *self, PyObject *args, PyObject *keywords)
     if (result == Py_NotImplemented && !other_operand_has_ufunc(args)) {
         Py_DECREF(result);
         result = PyErr_Format(PyExc_TypeError,
-                              "numpy.%S: takes no smemkit.Array here; asarray() and .numpy() convert", name);
+                              "numpy.%S: does not accept a smemkit.Array; asarray() and .numpy() convert", name);
     }
     Py_DECREF(name);
     return result;

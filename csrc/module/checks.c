@@ -124,7 +124,7 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
         "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:N,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
         "s:N,s:K,s:N,s:K,s:N}",
         "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
-        PyBool_FromLong(fault->warp_synchronous), "place", location_tuple(trace, &fault->location), "other",
+        PyBool_FromLong(fault->warp_synchronous), "location", location_tuple(trace, &fault->location), "other",
         location_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
         TRIPLE(fault->other_block), "threads", fault->threads, "thread", TRIPLE(fault->thread[0]), "other_thread",
         TRIPLE(fault->thread[1]), "access", accesses[fault->access], "other_access", accesses[fault->other_access],

@@ -68,7 +68,7 @@ static int graph_init(PyObject *self, PyObject *args, PyObject *kwargs)
     bool ok = true;
 
     if (graph->device) {
-        PyErr_SetString(PyExc_RuntimeError, "a Graph is captured once");
+        PyErr_SetString(PyExc_RuntimeError, "a Graph can be captured only once");
         return -1;
     }
     graph->inner = 1;

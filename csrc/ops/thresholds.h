@@ -1,4 +1,4 @@
-/* The thresholds of a policy: numbers that fit a GPU, in a table with units. A table is a thresholds.def in the
+/* The thresholds of a policy, fitted to GPUs, in a table with units. A table is a thresholds.def in the
  * op's folder, with a row per threshold:
  *
  *   CHOICE(name, scale, unit, columns, why)   it decides which kernel a problem takes

@@ -194,7 +194,7 @@ struct Running<ArgExtremum<Order>, In> {
     __device__ State result() const
     {
         constexpr int COUNT = 16 / sizeof(In);
-        int place = 0;
+        int position = 0;
 
         if (begin < 0)
             return state;
@@ -202,9 +202,9 @@ struct Running<ArgExtremum<Order>, In> {
         for (int i = COUNT - 1; i >= 0; i--) {
             const Value value = convert<Value>(element<In>(kept, i));
             if (is_nan(first) ? is_nan(value) : !Order::before(first, value))
-                place = i;
+                position = i;
         }
-        return Operation::combine(state, {first, begin + place});
+        return Operation::combine(state, {first, begin + position});
     }
 
   private:

@@ -1,13 +1,13 @@
 """The project's one benchmark: ``python -m smemkit bench [suite …]``.
 
-It measures every kernel of the table and the planner's choice, beside torch, CuPy, NumPy, cuBLAS and CUB where
-they are here: in the same run, on the same operands, with the same clock. Every result is checked against NumPy in
-double precision before it counts, NaN never passes. Operands are random: a GPU multiplies zeros faster.
+It measures every kernel of the table and kernel=None, and compares them with torch, CuPy, NumPy, cuBLAS and CUB if
+these are installed: in the same run, on the same operands, with the same clock. A result counts only if it agrees
+with NumPy in double precision. Operands are random, because a GPU multiplies zeros faster.
 
 Device suites use the clock of `smemkit.measure.benchmarks.measure`: a captured graph between two events. A row is
-`cold` where L2 was overwritten before each sample; others are measured warm, many calls a sample. A peer that
-refuses to be captured (CuPy's matmul) is timed between events around eager calls, and the row says so. The other
-suites use the host's clock, which is what a caller waits for.
+`cold` if L2 was overwritten before each sample; otherwise it is warm, and a sample is many calls. A peer that
+cannot be captured (CuPy's matmul) is timed between events around eager calls, and the row says so. The other
+suites use the host's clock: the time that a caller waits.
 """
 
 from __future__ import annotations
@@ -33,13 +33,21 @@ __all__ = ["add_arguments", "main"]
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The command line of ``smemkit bench``."""
-    parser.add_argument("suite", nargs="*", help=f"{', '.join(SUITES)}; all that the device has if none is given")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write environment and rows")
-    parser.add_argument("--save", action="store_true", help="write them as this GPU's reference file")
-    parser.add_argument("--quick", action="store_true", help="few sizes, few samples")
+    parser.add_argument("suite", nargs="*", help=f"{', '.join(SUITES)}; default: all that the device supports")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the environment and the rows to a file")
+    parser.add_argument("--save", action="store_true", help="store them as this GPU's reference file")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and samples")
     parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
-    parser.add_argument("--readme", action="store_true", help="measure nothing: print the README's tables")
-    parser.add_argument("--recorded", action="store_true", help="measure nothing: print kernels/recorded.def")
+    parser.add_argument(
+        "--readme",
+        action="store_true",
+        help="print the README's tables from the reference files, without measuring",
+    )
+    parser.add_argument(
+        "--recorded",
+        action="store_true",
+        help="print kernels/recorded.def from the reference files, without measuring",
+    )
     fit.add_arguments(parser)
     parser.set_defaults(command=main, parser=parser)
 
@@ -50,7 +58,7 @@ def main(arguments: Namespace) -> int:
         arguments.parser.error(f"suite: expected some of {', '.join(SUITES)}; got {name}")
     if arguments.fit or arguments.data:
         if arguments.suite not in ([], ["planner"]) or not arguments.fit:
-            arguments.parser.error("--fit, --data: the form is `bench planner --fit [--data FILE]`")
+            arguments.parser.error("--fit, --data: expected `bench planner --fit [--data FILE]`")
         return fit.main(arguments)
     if arguments.readme:
         whole = json.loads((REFERENCE / "nvidia-h200.json").read_text(encoding="utf-8"))
@@ -62,7 +70,7 @@ def main(arguments: Namespace) -> int:
     console = Console(stderr=True)
     device = Device(arguments.device)
     if arguments.save and (arguments.suite or arguments.quick or not device.is_cuda):
-        arguments.parser.error("--save: a reference file is the whole benchmark of a GPU, all suites, not --quick")
+        arguments.parser.error("--save: expected all suites, on a GPU, without --quick")
     run = Run(device, arguments.quick, console)
     names = list(dict.fromkeys(arguments.suite)) or list(run.suites())
     missing = [name for name in names if name not in run.suites()]

@@ -28,8 +28,8 @@ from smemkit.bench import planner
 from smemkit.devices import Device
 
 OPS = ("transpose", "reduce")
-WITHIN = 1.15  # of the fastest kernel's time: what a good choice may take
-UNKNOWN = 20.0  # times the fastest kernel's time: what counts for a choice that was not measured
+WITHIN = 1.15  # times the fastest kernel's time: the limit for a good choice
+UNKNOWN = 20.0  # times the fastest kernel's time: assumed for a choice that was not measured
 HELD_OUT = 4  # one of so many problems is left out of the fit
 FACTORS = (
     0.01,
@@ -46,14 +46,14 @@ FACTORS = (
     4.0,
     16.0,
     100.0,
-)  # of a threshold: what is tried
+)  # by which a threshold is multiplied
 PASSES = 8  # over all thresholds, at most
-SEED = 1  # of the problems that are measured; the graded ones have another
-GAIN = 0.05  # of the sum of logarithms, 5 % of one problem's time: a smaller one is noise
+SEED = 1  # of the measured problems; the reference file's have another one
+MIN_GAIN = 0.05  # the least improvement of the sum of logarithms: 5 % of one problem's time; less is noise
 
 
 class Attributes(NamedTuple):
-    """What a policy knows of a device."""
+    """The attributes of a device that a policy uses."""
 
     capability: int  # 90 for sm_90
     multiprocessors: int
@@ -69,8 +69,8 @@ class Threshold(NamedTuple):
     name: str
     value: int
     unit: str
-    per_gpu: bool  # it grows with the number of multiprocessors
-    choice: bool  # it decides nothing but the choice of a kernel
+    per_gpu: bool  # grows with the number of multiprocessors
+    choice: bool  # decides only the choice of a kernel
     why: str
 
 
@@ -91,7 +91,7 @@ class Grade(NamedTuple):
 
 
 def thresholds(op: str, attributes: Attributes = H200) -> list[Threshold]:
-    """The thresholds of an op's policy on a device, as they are built in."""
+    """The built-in thresholds of an op's policy for a device."""
     rows = _core.thresholds(op, attributes.capability, attributes.multiprocessors)
     return [Threshold(*row) for row in rows]
 
@@ -124,22 +124,22 @@ class Measured:
 
     @cached_property
     def held_out(self) -> bool:
-        """Whether it grades the fit, and is not seen by it: one of HELD_OUT, the same ones on every run."""
+        """Whether it is excluded from the fit and grades it: one problem in HELD_OUT, the same on every run."""
         return hashlib.sha256(f"{self.op} {self.case}".encode()).digest()[0] % HELD_OUT == 0
 
     def choice(self, attributes: Attributes, values: Sequence[int] | None = None) -> str | None:
-        """The kernel that the policy takes; None if the call takes several launches."""
+        """The kernel that the policy chooses; None if the call has several launches."""
         call = (_operand(self.shape, self.dtype), *self.arguments)
         launches = _core.dry_run_as(*attributes, self.op, values, self.function, call, {"device": "cpu"})
         return launches[0][1] if len(launches) == 1 and launches[0][0] == self.op else None
 
     def ratio(self, kernel: str | None) -> float:
-        """The kernel's time by that of the fastest one."""
+        """The kernel's time divided by the fastest kernel's."""
         best = min(self.times.values())
         return self.times[kernel] / best if kernel in self.times else UNKNOWN
 
 
-_memory = np.empty(0, np.uint8)  # of all operands, whose elements no dry run reads
+_memory = np.empty(0, np.uint8)  # shared by all operands, because a dry run reads no elements
 
 
 def _operand(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -152,14 +152,14 @@ def _operand(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def read_rows(rows: Iterable[Mapping[str, Any]], attributes: Attributes = H200) -> list[Measured]:
-    """The measured problems in rows of the suite `planner`, as a reference file or ``bench --json`` has them.
+    """The measured problems in rows of the suite `planner`, from a reference file or ``bench --json``.
 
-    The suite measures what is far behind once and no more; the policy's own time is the better one for its choice.
+    The suite measures much slower kernels only once, so for the policy's choice its own time is more accurate.
 
     Raises
     ------
     ValueError
-        A row is not one of the suite, or a time is no positive number; the message says which.
+        A row is not one of the suite, or a time is not positive; the message says which row.
     """
     problems = []
     for index, row in enumerate(rows):
@@ -194,7 +194,7 @@ def _read_row(index: int, row: Mapping[str, Any]) -> Measured:
 
 
 def grade(problems: Sequence[Measured], attributes: Attributes, values: Sequence[int] | None = None) -> Grade:
-    """The policy's choices on these problems; `values`: its thresholds, None for those that are built in."""
+    """The policy's choices on these problems; `values`: its thresholds; the built-in ones if None."""
     ratios = [problem.ratio(problem.choice(attributes, values)) for problem in problems]
     cost = sum(map(math.log, ratios)) / len(ratios) if ratios else 0.0
     return Grade(len(ratios), sum(ratio <= WITHIN for ratio in ratios), max(ratios, default=1.0), cost)
@@ -202,7 +202,7 @@ def grade(problems: Sequence[Measured], attributes: Attributes, values: Sequence
 
 @dataclass(frozen=True)
 class Fit:
-    """The thresholds of an op before and after, and the grade of both on the problems that were held out."""
+    """The thresholds of an op before and after the fit, and the grades of both on the held-out problems."""
 
     op: str
     before: list[Threshold]
@@ -219,12 +219,12 @@ class Fit:
 
     @property
     def is_better(self) -> bool:
-        """Whether there is a change, and the problems that were held out do not speak against it."""
+        """Whether something has changed, and the grade on the held-out problems is no worse."""
         return bool(self.changed) and self.graded_after.cost <= self.graded_before.cost
 
     def __str__(self) -> str:
         lines = [
-            f"{self.op}: {self.seen} problems in the fit; on the others",
+            f"{self.op}: fitted to {self.seen} problems; on the others",
             f"  before: {self.graded_before}",
             f"  after:  {self.graded_after}",
         ]
@@ -244,14 +244,14 @@ class Fit:
 
 
 def fit(op: str, problems: Sequence[Measured], attributes: Attributes = H200) -> Fit:
-    """The thresholds of an op's policy with which its choices are fastest, on average of logarithms, on the
-    problems that are not held out."""
+    """The thresholds of an op's policy with the least mean logarithm of its choices' times relative to the fastest
+    kernel's, on the problems that are not held out."""
     own = [problem for problem in problems if problem.op == op]
     seen, held_out = [p for p in own if not p.held_out], [p for p in own if p.held_out]
     before = thresholds(op, attributes)
     values = [row.value for row in before]
     cost = grade(seen, attributes, values).cost
-    gain = GAIN / max(1, len(seen))
+    gain = MIN_GAIN / max(1, len(seen))
     for _ in range(PASSES if seen else 0):
         improved = False
         for index, row in enumerate(before):
@@ -271,7 +271,7 @@ def fit(op: str, problems: Sequence[Measured], attributes: Attributes = H200) ->
 
 
 def fitted_gpus(csrc: Path) -> dict[int, tuple[str, int]]:
-    """Of fitted_gpus.def: capability → column and multiprocessors."""
+    """The rows of fitted_gpus.def: capability → column and multiprocessors."""
     text = (csrc / "ops" / "fitted_gpus.def").read_text(encoding="utf-8")
     rows = re.findall(r"^FITTED_GPU\((\w+), (\d+), (\d+), ", text, re.MULTILINE)
     return {int(capability): (column, int(count)) for column, capability, count in rows}
@@ -308,12 +308,12 @@ def write(result: Fit, csrc: Path, attributes: Attributes) -> Path:
 
 
 def load(path: Path) -> tuple[list[dict[str, Any]], Attributes]:
-    """The rows of a file that ``bench --json`` or ``--fit`` has written, and the attributes of its device.
+    """The rows of a file written by ``bench --json`` or ``--fit``, and the attributes of its device.
 
     Raises
     ------
     ValueError
-        It is no such file, or the device is unknown.
+        The file has another format, or the device is unknown.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -342,18 +342,22 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="measure random problems, fit the thresholds to three of four, and grade them on the others",
     )
-    group.add_argument("--problems", metavar="N", type=int, default=400, help="how many (default 400)")
-    group.add_argument("--data", metavar="FILE", type=Path, help="measure nothing: fit to the rows of a JSON file")
+    group.add_argument(
+        "--problems", metavar="N", type=int, default=400, help="number of problems to measure (default 400)"
+    )
+    group.add_argument(
+        "--data", metavar="FILE", type=Path, help="fit to the rows of a JSON file, without measuring"
+    )
     group.add_argument(
         "--source",
         metavar="FOLDER",
         type=Path,
-        help="smemkit's source, in which the tables are written",
+        help="smemkit's source folder, whose tables are updated",
     )
 
 
 def attributes_of(device: Device) -> Attributes:
-    """What the policies know of a GPU."""
+    """The attributes of a GPU that the policies use."""
     major, minor = device.capability
     return Attributes(10 * major + minor, device.multiprocessors, device.l2_bytes)
 
@@ -377,7 +381,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _measure(arguments: Namespace) -> tuple[list[dict[str, Any]], Attributes]:
-    """The rows of random problems, others than the graded ones, measured and written to a file."""
+    """Measures random problems, which are not those of the reference file, and writes the rows to a file."""
     device = Device(arguments.device)
     if not device.is_cuda:
         why = _core.cuda_unavailable() or f"this run is on {device.name}"
@@ -385,7 +389,7 @@ def _measure(arguments: Namespace) -> tuple[list[dict[str, Any]], Attributes]:
     if arguments.problems < HELD_OUT:
         raise ValueError(f"--problems: expected at least {HELD_OUT}, got {arguments.problems}")
     attributes, rows = attributes_of(device), []
-    problems = list(planner.random_problems(arguments.problems, planner.MOST, SEED))
+    problems = list(planner.random_problems(arguments.problems, planner.MAX_BYTES, SEED))
     for row in track(problems, "problems", console=Console(stderr=True), transient=True):
         rows.append(asdict(planner.grade(row, device)))
     path = arguments.json or Path(f"fit-{device.description.lower().replace(' ', '-')}.json")

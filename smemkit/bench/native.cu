@@ -64,7 +64,7 @@ extern "C" int blas_matmul(const blas *blas, int type, int64_t m, int64_t n, int
                         data, (int)k, &zero, c, data, (int)n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
 }
 
-// out (columns, rows) = x (rows, columns) turned, of 4, 8 or 16 bytes an element
+// out (columns, rows) = the transpose of x (rows, columns), for elements of 4, 8 or 16 bytes
 extern "C" int blas_transpose(const blas *blas, int bytes, int64_t rows, int64_t columns, const void *x, void *out,
                               cudaStream_t stream)
 {
@@ -85,7 +85,7 @@ extern "C" int blas_transpose(const blas *blas, int bytes, int64_t rows, int64_t
                        (const double *)out, m, (double *)out, m);
 }
 
-// where row i begins
+// the offset of row i
 struct row_begin {
     int64_t length;
 
@@ -95,7 +95,7 @@ struct row_begin {
     }
 };
 
-// temporary == NULL: says in *bytes how much is needed
+// If temporary is NULL, sets *bytes to the number of bytes that it needs.
 template <class In, class Out>
 static int sum(const In *x, Out *out, int64_t rows, int64_t length, void *temporary, size_t *bytes,
                cudaStream_t stream)
@@ -106,8 +106,8 @@ static int sum(const In *x, Out *out, int64_t rows, int64_t length, void *tempor
     return cub::DeviceSegmentedReduce::Sum(temporary, *bytes, x, out, rows, begin, begin + 1, stream);
 }
 
-// out (rows) = sums ('u'), least ('i') or greatest elements ('a') of x (rows, length). Sums are of type 'f', 'd',
-// 'i' for int32 in and int64 out, or 'b' for int8 in and int64 out; the others of float32, in one row.
+// out (rows) = sums (op 'u'), minima ('i') or maxima ('a') of the rows of x (rows, length). The type of a sum is 'f',
+// 'd', 'i' (int32 in, int64 out) or 'b' (int8 in, int64 out); minima and maxima are of one row of float32.
 extern "C" int cub_reduce(int op, int type, const void *x, void *out, int64_t rows, int64_t length,
                           void *temporary, size_t *bytes, cudaStream_t stream)
 {

@@ -1,4 +1,4 @@
-"""NVIDIA's libraries as peers: native.cu, compiled where it is wanted, and kept in the cache."""
+"""NVIDIA's libraries as peers: native.cu, compiled at its first use and cached."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from smemkit.user_kernel.cache import cache_folder
 
 DATA_TYPES = {"float32": 0, "float16": 2}  # cudaDataType
 GEAM_TYPES = ("float32", "float64", "complex128")
-SUM_TYPES = {"float32": "f", "float64": "d", "int8": "b", "int32": "i"}  # as native.cu has them
+SUM_TYPES = {"float32": "f", "float64": "d", "int8": "b", "int32": "i"}  # as in native.cu
 
 
 def find_nvcc() -> Path:
-    """nvcc: $CUDA_HOME's, the PATH's, or where CUDA is usually installed."""
+    """nvcc from $CUDA_HOME, from PATH or from CUDA's usual folder."""
     home = os.environ.get("CUDA_HOME")
-    for place in (home and Path(home, "bin/nvcc"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc"):
-        if place and Path(place).is_file():
-            return Path(place).resolve()
-    raise Error("there is no nvcc here; CUDA_HOME names a toolkit that has cuBLAS and CUB")
+    for path in (home and Path(home, "bin/nvcc"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc"):
+        if path and Path(path).is_file():
+            return Path(path).resolve()
+    raise Error("nvcc was not found; set CUDA_HOME to a toolkit with cuBLAS and CUB")
 
 
 def build(capability: tuple[int, int]) -> Path:
@@ -56,7 +56,7 @@ def build(capability: tuple[int, int]) -> Path:
             done = subprocess.run([*command, source, "-o", made, "-lcublas"], capture_output=True, text=True)
             if done.returncode:
                 said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-                raise Error(f"nvcc cannot compile it: {said[0]}")
+                raise Error(f"nvcc cannot compile native.cu: {said[0]}")
             made.replace(library)
     return library
 
@@ -75,12 +75,12 @@ _ARGUMENTS = {
 
 
 def address(array: Array) -> int:
-    """Where the device has it."""
+    """The array's address on the device."""
     return array.__cuda_array_interface__["data"][0]
 
 
 class Native:
-    """The library, loaded for a device; its methods enqueue on a stream, and return when that is done."""
+    """The library, loaded for a device; its methods enqueue on a stream, and return once it is enqueued."""
 
     def __init__(self, device: Device) -> None:
         try:
@@ -114,7 +114,8 @@ class Native:
         return lambda stream: self.call("blas_transpose", self.blas, *fixed, stream)
 
     def reduce(self, op: str, x: Array, out: Array) -> Callable[[int], None]:
-        """By CUB: "sum" of all of x where `out` is one value, else of its rows; "min" or "max" of all float32."""
+        """By CUB: "sum" of all of x if `out` is one value, otherwise of its rows; "min" or "max" of all of a
+        float32 x."""
         rows, size = out.size, ctypes.c_size_t()
         kind = ord(SUM_TYPES[x.dtype.name]) if op == "sum" else 0
         fixed = ord(op[1]), kind, address(x), address(out), rows, x.size // rows
@@ -123,7 +124,7 @@ class Native:
         return lambda stream: self.call("cub_reduce", *fixed, address(memory), size, stream)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """A function of the library; Error where it fails."""
+        """Calls a function of the library; Error if it fails."""
         if status := getattr(self.library, name)(*arguments):
             raise Error(f"{name} failed with {status}")
 

@@ -1,8 +1,8 @@
-"""The peers: what the same problem costs in torch, CuPy, NumPy, cuBLAS and CUB.
+"""The peers: the same problems in torch, CuPy, NumPy, cuBLAS and CUB.
 
-A peer answers what it can, and None where it has no such operation: `on_device`, a call on our own buffers that
-enqueues on a stream; `direct`, the same on its own stream, as its user would write it; `on_host`, from NumPy to
-NumPy; `to_float`; `upload` and `download`.
+A method of a peer returns a function to be timed, or None if the peer has no such operation. `on_device`: a call
+on our own buffers that enqueues on a stream; `direct`: the same on its own stream, as its user would write it;
+`on_host`: from NumPy to NumPy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Call = Callable[[], Any]
 
 
 class Peer:
-    """A peer that can do nothing."""
+    """The base of all peers, which supports nothing."""
 
     name = ""
     version = ""
@@ -33,7 +33,7 @@ class Peer:
         """call(stream): our operands into our `out`."""
 
     def direct(self, problem: Problem, out: Array) -> Call | None:
-        """The same on its own stream, with everything prepared that can be."""
+        """The same on the peer's own stream, with as much as possible prepared beforehand."""
 
     def to_float(self, x: Array) -> Call | None:
         """The sum of our `x` as a Python float."""
@@ -45,10 +45,10 @@ class Peer:
         """A NumPy array to the device."""
 
     def download(self, x: np.ndarray) -> Call | None:
-        """From a device that has `x` already, into fresh memory."""
+        """`x`, which is on the device already, into new host memory."""
 
     def fetch(self, x: Any) -> np.ndarray:
-        """What `upload` or `download` gave, as a NumPy array."""
+        """The result of `upload` or `download` as a NumPy array."""
         return np.asarray(x)
 
 
@@ -77,8 +77,8 @@ class Torch(Peer):
             return lambda: torch.matmul(a, b, out=c)
         x, y = tensors
         if problem.op == "transpose":
-            turned = x.permute(problem.axes) if problem.axes else x.t()
-            return lambda: y.copy_(turned)
+            view = x.permute(problem.axes) if problem.axes else x.t()
+            return lambda: y.copy_(view)
         call = {"min": torch.amin, "max": torch.amax}.get(problem.op) or getattr(torch, problem.reduction)
         options = {"correction": 0} if problem.op == "var" else {}
         axis = problem.axis or 0
@@ -165,7 +165,7 @@ class Cupy(Peer):
 
 
 class Numpy(Peer):
-    """NumPy, which has no way to go."""
+    """NumPy, which works on the host."""
 
     name, version = "numpy", np.__version__
 
@@ -208,7 +208,7 @@ class Cub(Peer):
 
 
 def find_peers(device: Device, say: Callable[[str], None]) -> dict[str, Peer]:
-    """Those that are here, by name; `say` is told of each that is not, and why."""
+    """The installed peers, by name. `say` receives a message for each missing one, with the reason."""
     peers: dict[str, Peer] = {"numpy": Numpy()}
     os.environ.setdefault("CUPY_ACCELERATORS", "cub")
     for kind in (Torch, Cupy) if device.is_cuda else ():

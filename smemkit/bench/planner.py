@@ -1,4 +1,4 @@
-"""The planner's grade: random problems, and beside its choice every rung of the ladder that takes them."""
+"""The suite `planner`: on random problems, the policy's choice compared with every kernel that takes them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from smemkit.measure.benchmarks import measure
 from smemkit.table.kernel_table import kernels
 
 COUNT, QUICK_COUNT = 200, 20  # problems
-LEAST, MOST = 1 << 10, 1 << 28  # bytes of x
-WITHIN = 1.15  # of the best rung's time: what the planner's choice may take
-SMALL = 1 << 16  # elements of the problem on which hopeless rungs are found
-HOPELESS = 20  # times the best rung's time there
-FAR = 4  # times the planner's time: measured once and no more,
-ONCE = 2e-5  # if it is more than these seconds, to which the start of a graph adds little
-SECONDS = 0.02  # for each rung
+MIN_BYTES, MAX_BYTES = 1 << 10, 1 << 28  # bytes of x
+WITHIN = 1.15  # times the fastest kernel's time: the limit for a good choice
+SMALL = 1 << 16  # elements of the small problem on which much slower kernels are found
+HOPELESS = 20  # times the fastest kernel's time there
+FAR = 4  # times the time of the policy's choice: such a kernel is measured only once,
+ONCE = 2e-5  # if it also takes more seconds than this, so that the start of a graph adds little
+SECONDS = 0.02  # for each kernel
 
 REDUCTIONS = ("reduce", "reduce", "reduce", "min", "max", "argmax", "var")  # "reduce" is a sum
 DTYPES = {
@@ -34,7 +34,7 @@ DTYPES = {
 
 
 def random_problems(count: int, most: int, seed: int = 0) -> Iterator[Row]:
-    """Rows to be filled in, always the same ones: reductions and transposes in turns, sizes of every magnitude."""
+    """Rows to be filled in, reproducible: reductions and transposes alternately, with sizes of every magnitude."""
     rng = np.random.default_rng(seed)
     for index in range(count):
         op = "transpose" if index % 2 else str(rng.choice(REDUCTIONS))
@@ -42,21 +42,21 @@ def random_problems(count: int, most: int, seed: int = 0) -> Iterator[Row]:
         shape = random_shape(rng, int(rng.integers(2 if index % 2 else 1, 5)), np.dtype(dtype).itemsize, most)
         words, axis, axes = [" x ".join(map(str, shape)), dtype], None, None
         if op == "transpose":
-            while axes is None or axes == sorted(axes):  # in which nothing moves
+            while axes is None or axes == sorted(axes):  # the identity
                 axes = rng.permutation(len(shape)).tolist()
             words.append(f"axes {' '.join(map(str, axes))}")
         elif len(shape) > 1 and rng.random() < 0.8:
             axis = int(rng.integers(len(shape)))
             words.append(f"axis {axis}")
         if op == "var" and ("int" in dtype or (shape[axis] if axis is not None else math.prod(shape)) == 1):
-            op = "max"  # the other is 0, or no float
+            op = "max"  # the variance would be 0, or not a float
         text = ", ".join(words)
         yield Row("planner", op, text, dtype=dtype, shape=list(shape), axis=axis, axes=axes, cold=False)
 
 
 def random_shape(rng: np.random.Generator, ndim: int, itemsize: int, most: int) -> tuple[int, ...]:
     """Lengths of every magnitude, some of them powers of two."""
-    elements = 2 ** rng.uniform(math.log2(LEAST), math.log2(most)) / itemsize
+    elements = 2 ** rng.uniform(math.log2(MIN_BYTES), math.log2(most)) / itemsize
     shares = rng.dirichlet([1.0] * ndim) * math.log2(max(2.0, elements))
     lengths = [round(share) if rng.random() < 0.3 else share for share in shares]
     shape = [max(1, int(2**length)) for length in lengths]
@@ -66,36 +66,38 @@ def random_shape(rng: np.random.Generator, ndim: int, itemsize: int, most: int) 
 
 
 def cases(device: Device, quick: bool) -> Iterator[tuple[str, Callable[[], Row]]]:
-    """The suite: a label and what measures the row, for each problem."""
-    for row in random_problems(QUICK_COUNT if quick else COUNT, MOST):
+    """The cases of the suite: for each problem, a label and a function that measures the row."""
+    for row in random_problems(QUICK_COUNT if quick else COUNT, MAX_BYTES):
         yield f"planner {row.op} {row.case}", partial(grade, row, device)
 
 
 def grade(row: Row, device: Device) -> Row:
-    """The planner's time, its result checked, and each rung's as those of peers."""
+    """The time of the policy's choice, with its result checked, and as `peers` the times of all kernels."""
     problem = problem_of(row, tuple(row.shape), device)
     out = problem.out()
     ours = measured_time(problem, out, None, device)
     error = problem.error(asnumpy(out), None)
     _core.synchronize(device.name)
-    rungs = {}
+    measured_seconds = {}
     for name in hopeful(row, device):
         seconds = once(problem.call(out=out, kernel=name), device)
-        rungs[name] = seconds if seconds > max(FAR * ours, ONCE) else measured_time(problem, out, name, device)
-    times = {name: 1e6 * seconds for name, seconds in rungs.items()}
+        if seconds <= max(FAR * ours, ONCE):
+            seconds = measured_time(problem, out, name, device)
+        measured_seconds[name] = seconds
+    times = {name: 1e6 * seconds for name, seconds in measured_seconds.items()}
     ratio = min(times.values()) / (1e6 * ours) if times else None
     value = problem.work["bytes"] / ours / 1e9
     return replace(row, us=1e6 * ours, unit="GB/s", value=value, peers=times, ratio=ratio, error=error)
 
 
 def problem_of(row: Row, shape: tuple[int, ...], device: Device) -> Problem:
-    """The operands of a row, in this shape."""
+    """The row's problem, with operands of this shape."""
     return Problem(row.op, shape, device.name, row.dtype, row.axis, row.axes and tuple(row.axes))
 
 
 def hopeful(row: Row, device: Device) -> list[str]:
-    """The rungs that take the problem, but for those that are hopeless: a serial loop over all of it takes
-    seconds. That shows on a small problem like it.
+    """The kernels that take the problem, without those that would take seconds, such as a serial loop. A small
+    problem of the same kind shows which these are.
     """
     op = "transpose" if row.op == "transpose" else "reduce"
     candidates = [info for info in kernels(op) if info.role != "ceiling"]
@@ -106,13 +108,13 @@ def hopeful(row: Row, device: Device) -> list[str]:
             call = problem.call(out=out, kernel=info.name)
             try:
                 times[info.name] = min(once(call, device) for _ in range(2))
-            except (ValueError, TypeError, NotImplementedError):  # this kernel has no such case
+            except (ValueError, TypeError, NotImplementedError):  # the kernel does not take this problem
                 continue
     return [name for name, seconds in times.items() if seconds <= HOPELESS * min(times.values())]
 
 
 def shrunk(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape, its longest length halved until there are few elements."""
+    """The shape, with its longest length halved repeatedly until there are few elements."""
     lengths = list(shape)
     while math.prod(lengths) > SMALL:
         longest = int(np.argmax(lengths))
@@ -121,19 +123,19 @@ def shrunk(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def once(call: Callable[..., Any], device: Device) -> float:
-    """Seconds of one call, captured in a graph, which is replayed once."""
+    """Seconds of one call, captured in a graph that is replayed once."""
     return _core.Graph(lambda stream: call(stream=stream), device.name, 1, 0, 0).replay()
 
 
 def measured_time(problem: Problem, out: Any, kernel: str | None, device: Device) -> float:
-    """Seconds at the median, by the device's clock."""
+    """The median time in seconds, by the device's clock."""
     call = problem.call(out=out, kernel=kernel)
     return measure(lambda stream: call(stream=stream), device.name, cold=False, max_seconds=SECONDS).median
 
 
 def summary(rows: list[Row], worst: int = 5) -> tuple[str, list[Row]]:
-    """The grade in words, and the rows that are farthest from the best rung."""
+    """The grade in words, and the rows whose choice is slowest compared with the fastest kernel."""
     graded = sorted((row for row in rows if row.ratio), key=lambda row: row.ratio)
     good = sum(row.ratio >= 1 / WITHIN for row in graded)
-    text = f"{good} of {len(graded)} within {WITHIN - 1:.0%} of the best rung"
+    text = f"{good} of {len(graded)} within {WITHIN - 1:.0%} of the fastest kernel"
     return text, graded[:worst]

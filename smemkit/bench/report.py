@@ -1,4 +1,4 @@
-"""What was measured, in tables: for the terminal, for the reference file, for the README."""
+"""The measured rows as tables for the terminal and the README, and the environment for the reference file."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from smemkit.table.kernel_table import ladder_of
 NAMES = {"torch": "PyTorch", "cupy": "CuPy", "cublas": "cuBLAS", "cub": "CUB", "numpy": "NumPy"}
 
 
-# ---- where and with what it was measured ------------------------------------------------------------------------
+# ---- the environment --------------------------------------------------------------------------------------------
 
 
 def environment(run: Run) -> dict[str, Any]:
-    """Where and with what it was measured."""
+    """The hardware and software of the run."""
     build, device = _core.build_info(), run.device
     return {
         "gpu": device.description if device.is_cuda else None,
@@ -53,7 +53,7 @@ def environment(run: Run) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the source tree that this is, with "-dirty" where it was changed; None elsewhere."""
+    """The commit of the source tree, with "-dirty" if files have changed; None for an installed package."""
     tree = Path(__file__).parents[2]
     if not (tree / ".git").exists():
         return None
@@ -61,12 +61,12 @@ def commit() -> str | None:
 
 
 def driver() -> str | None:
-    """The driver's version, "580.159.04"; None where there is none."""
+    """The driver's version, "580.159.04"; None without a driver."""
     return output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "-i", "0")
 
 
 def output_of(*command: str) -> str | None:
-    """What a command prints; None where it is missing or fails."""
+    """The output of a command; None if it is missing or fails."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
@@ -74,7 +74,7 @@ def output_of(*command: str) -> str | None:
 
 
 def reference_path(device: Device) -> Path:
-    """Where --save writes: smemkit/reference/nvidia-h200.json."""
+    """The file that --save writes: smemkit/reference/nvidia-h200.json."""
     return REFERENCE / (re.sub(r"[^a-z0-9]+", "-", device.description.lower()).strip("-") + ".json")
 
 
@@ -82,22 +82,22 @@ def reference_path(device: Device) -> Path:
 
 
 def rate(row: Row) -> str:
-    """The value of a row with its unit; what is slow in GFLOP/s."""
+    """The value of a row with its unit; less than 1 TFLOP/s in GFLOP/s."""
     if row.unit == "TFLOP/s" and row.value < 1:
         return f"{format_number(1000 * row.value)} GFLOP/s"
     return f"{format_number(row.value)} {row.unit}" if row.unit else ""
 
 
 def table(suite: str, rows: list[Row]) -> Table:
-    """The rows of a suite, for the terminal; of the planner's grade those that are worst."""
+    """The rows of a suite, for the terminal; of the suite `planner` only the worst ones."""
     title = suite.replace("_", " ")
     if suite == "planner":
         grade, rows = planner.summary(rows)
-        title = f"{title}: {grade}; the worst of them"
+        title = f"{title}: {grade}; the worst ones"
     shown = Table(title=title, title_justify="left", title_style="bold")
     for name in ("op", "case", "kernel", "L2"):
         shown.add_column(name)
-    for name in ("µs", "rate", "of ceiling", "best peer", "ours is", "error", "its error"):
+    for name in ("µs", "rate", "of ceiling", "best peer", "speed-up", "error", "peer's error"):
         shown.add_column(name, justify="right")
     for row in rows:
         peer = min(row.peers, key=row.peers.get, default=None)
@@ -118,8 +118,8 @@ def table(suite: str, rows: list[Row]) -> Table:
 
 
 def results(report: dict[str, Any], *others: dict[str, Any]) -> str:
-    """The README's tables, in Markdown, of a reference file's content. `others`: of further files, which may have
-    newer rows of the same GPU's ladders."""
+    """The README's tables, in Markdown, from a reference file's content. `others`: the contents of further files,
+    which may have newer rows of the same GPU's ladders."""
     environment, rows = report["environment"], report["rows"]
     runs = "each row from one run" if others else "one run"
     when = f"{environment['date'][:10]}, {runs} of `python -m smemkit bench`"
@@ -129,17 +129,17 @@ def results(report: dict[str, Any], *others: dict[str, Any]) -> str:
 
 
 def peers_of(rows: list[dict[str, Any]]) -> list[str]:
-    """The peers that any of the rows has, in one order."""
+    """The peers in any of the rows, in the order of NAMES."""
     return [name for name in NAMES if any(name in row["peers"] for row in rows)]
 
 
 def ladders(reports: list[dict[str, Any]]) -> list[str]:
-    """The table of the ladders: the rungs up to the fastest, the planner's choice, and the peers beside them."""
+    """The table of the ladders: the rungs up to the fastest one, kernel=None, and the peers."""
     cases = [records for op in ("transpose", "reduce", "matmul") for records in newest(reports, op, BIG[op])]
     peers = peers_of([row for records in cases for row in records.rows])
-    names = " | ".join(["the ladder, up to its fastest rung here", "smemkit", *(NAMES[peer] for peer in peers)])
+    names = " | ".join(["the ladder, up to its fastest rung", "smemkit", *(NAMES[peer] for peer in peers)])
     lines = [
-        f"| | {names} | ours is |",
+        f"| | {names} | speed-up |",
         "|---|---|---|" + "---|" * len(peers) + "---|",
     ]
     for records in cases:
@@ -147,7 +147,7 @@ def ladders(reports: list[dict[str, Any]]) -> list[str]:
         rows = [(info, records.row(info.name)) for info in ladder_of(op)]
         ceilings = [row for info, row in rows if row and info.role == "ceiling"]
         climbed = [row for info, row in rows if row and info.role == "rung"]
-        del climbed[climbed.index(max(climbed, key=itemgetter("value"))) + 1 :]  # those are for other shapes
+        del climbed[climbed.index(max(climbed, key=itemgetter("value"))) + 1 :]  # other rungs are for other shapes
         ladder = " → ".join(speed(row) + faster(records, row["kernel"]) for row in climbed)
         ladder += "".join(f"; {speed(row)} is the ceiling" for row in ceilings)
         work = ours["value"] * ours["us"]
@@ -164,7 +164,7 @@ def speed(row: dict[str, Any]) -> str:
 
 
 def faster(records: Records, kernel: str) -> str:
-    """What other options than the default ones make of a rung, where that is much: (tile 16: 2,987)."""
+    """The rate with other options than the default ones, if they make a rung much faster: (tile 16: 2,987)."""
     found = records.faster(kernel)
     if not found:
         return ""
@@ -173,7 +173,7 @@ def faster(records: Records, kernel: str) -> str:
 
 
 def host_table(rows: list[dict[str, Any]]) -> list[str]:
-    """The table of what a caller waits for; nothing where there are no such rows."""
+    """The table of times by the host's clock; empty without such rows."""
     shown = [(label, row) for row in rows if (label := host_label(row))]
     if not shown:
         return []
@@ -182,7 +182,7 @@ def host_table(rows: list[dict[str, Any]]) -> list[str]:
         "",
         "By the host's clock, NumPy in and NumPy out, and what a call costs on device arrays:",
         "",
-        f"| | smemkit | {' | '.join(NAMES[peer] for peer in peers)} | ours is |",
+        f"| | smemkit | {' | '.join(NAMES[peer] for peer in peers)} | speed-up |",
         "|---|---|" + "---|" * len(peers) + "---|",
     ]
     for label, row in shown:
@@ -200,7 +200,7 @@ def host_table(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def host_label(row: dict[str, Any]) -> str | None:
-    """What the README calls a row of the host's clock; None where it does not show it."""
+    """The README's label for a row by the host's clock; None if the README leaves it out."""
     suite, op, case = row["suite"], row["op"], row["case"]
     if suite == "transfer":
         return case if case.endswith("512 MiB") else None
@@ -208,5 +208,5 @@ def host_label(row: dict[str, Any]) -> str | None:
         return case if case.startswith(op) or op == "reduce" else f"{op} {case}"
     if suite == "call":
         call = case if case.startswith("sum") else "sum" if op == "reduce" else f"{op}, 16 × 16"
-        return f"a call: {call}"
+        return f"a call of {call}"
     return None

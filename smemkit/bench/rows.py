@@ -1,4 +1,4 @@
-"""What is measured: the problems, with what is right about their results, and the rows of the reference file."""
+"""The measured problems with their expected results, and the rows of the reference file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ U = 2.0**-24  # the unit roundoff of float32
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the reference file; what does not apply is None. Times are medians in microseconds."""
+    """A row of the reference file; fields that do not apply are None. Times are medians in microseconds."""
 
     suite: str
     op: str
@@ -44,31 +44,31 @@ class Row:
 
 
 def measured(row: Row, ours: Benchmark, peers: dict[str, Benchmark], **facts: Any) -> Row:
-    """`row` with what was measured filled in."""
+    """`row` with the measured values filled in."""
     unit, value = ours.unit_and_value
     times = {name: 1e6 * peer.median for name, peer in peers.items()}
     ratio = min(times.values()) / (1e6 * ours.median) if times else None
     return replace(row, us=1e6 * ours.median, unit=unit, value=value, peers=times, ratio=ratio, **facts)
 
 
-def turned(x: np.ndarray, axes: tuple[int, ...] | None = None) -> np.ndarray:
-    """The transpose in C order, by all cores."""
+def transposed(x: np.ndarray, axes: tuple[int, ...] | None = None) -> np.ndarray:
+    """The transpose in C order, computed on all cores."""
     view = x.transpose(axes)
     out = np.empty(view.shape, x.dtype)
-    longest = int(np.argmax(view.shape))  # the axis along which it is cut
+    longest = int(np.argmax(view.shape))  # the axis that is divided among the cores
     step = max(1, min(64, out.shape[longest] // 64))
 
-    def turn(i: int) -> None:
+    def copy_part(i: int) -> None:
         part = (slice(None),) * longest + (slice(i, i + step),)
         out[part] = view[part]
 
     with ThreadPoolExecutor() as pool:
-        list(pool.map(turn, range(0, out.shape[longest], step)))
+        list(pool.map(copy_part, range(0, out.shape[longest], step)))
     return out
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays are alike in shape, dtype and every bit, by all cores."""
+    """Whether two arrays have equal shapes, dtypes and bits; compared on all cores."""
     if (a.shape, a.dtype) != (b.shape, b.dtype):
         return False
     a, b = (np.ascontiguousarray(x).reshape(-1).view(f"u{min(x.itemsize, 8)}") for x in (a, b))
@@ -78,33 +78,34 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def reduced(x: np.ndarray, name: str, axis: int | None, wide: Any) -> np.ndarray:
-    """NumPy's reduction, computed in the dtype `wide` where it rounds, by all cores: of everything in chunks of
-    which each gives one number, along an axis for some of the rows at a time."""
+    """NumPy's reduction, computed on all cores: each reduces a chunk of the whole array or, along an axis, some of
+    the rows. Sums, means and variances are computed in the dtype `wide`."""
     keywords = {"dtype": wide} if name in ("sum", "var", "mean") else {}
 
-    def of(part: np.ndarray, **more: Any) -> np.ndarray:
+    def reduce_part(part: np.ndarray, **more: Any) -> np.ndarray:
         return getattr(np, name)(part, **keywords, **more)
 
     with ThreadPoolExecutor() as pool:
         if axis is not None:
-            rest = [length if d != axis else 0 for d, length in enumerate(x.shape)]
-            cut = int(np.argmax(rest))
-            pieces = np.array_split(x, min(256, max(1, rest[cut])), cut)
-            return np.concatenate(list(pool.map(lambda part: of(part, axis=axis), pieces)), cut - (axis < cut))
+            kept = [length if d != axis else 0 for d, length in enumerate(x.shape)]
+            split_axis = int(np.argmax(kept))
+            parts = np.array_split(x, min(256, max(1, kept[split_axis])), split_axis)
+            results = list(pool.map(lambda part: reduce_part(part, axis=axis), parts))
+            return np.concatenate(results, split_axis - (axis < split_axis))
         chunks = np.array_split(x.reshape(-1), -(-x.size // CHUNK))
         if name in ("mean", "var"):
             mean = np.sum(list(pool.map(lambda chunk: chunk.sum(dtype=wide), chunks))) / x.size
             squares = pool.map(lambda chunk: ((chunk - mean) ** 2).sum(), chunks)
             return np.asarray(mean if name == "mean" else np.sum(list(squares)) / x.size)
-        found = np.array(list(pool.map(of, chunks)))
+        found = np.array(list(pool.map(reduce_part, chunks)))
     if name not in ("argmin", "argmax"):
         return np.asarray(getattr(np, name)(found))
-    best = of(np.array([chunk[i] for chunk, i in zip(chunks, found, strict=True)]))
+    best = reduce_part(np.array([chunk[i] for chunk, i in zip(chunks, found, strict=True)]))
     return np.asarray(sum(chunk.size for chunk in chunks[:best]) + found[best])
 
 
 class Problem:
-    """Operands of one operation, shape and dtype, on the host and on a device, and how wrong a result is."""
+    """An operation's operands on the host and on a device, the expected result, and the check of a result."""
 
     def __init__(
         self,
@@ -121,7 +122,7 @@ class Problem:
             *batch, m, n, k = shape
             shapes = (*batch, m, k), (*batch, k, n)
             self.host = [random(s, dtype, "normal", seed) for seed, s in enumerate(shapes)]
-            self.rows = np.unique(np.linspace(0, m - 1, 64, dtype=int))  # NumPy takes long for all of them
+            self.rows = np.unique(np.linspace(0, m - 1, 64, dtype=int))  # checked, because all would take too long
             self.out_shape, self.out_dtype = (*batch, m, n), dtype
         else:
             if like and (like.operand, like.device) == (self.operand, device):
@@ -141,30 +142,31 @@ class Problem:
         self._poison: np.ndarray | None = None
         self.work = operation_work(op, *self.host)
         if self.reduction:
-            self.work["bytes"] = sum(self.nbytes)  # a narrow axis leaves nearly as much as it takes
+            # along a short axis the result is nearly as large as the operand
+            self.work["bytes"] = sum(self.nbytes)
 
     @property
     def reduction(self) -> str | None:
-        """What `smemkit.reduce` calls it: "sum", "min", …; None of what is no reduction."""
+        """The reduction's name for `smemkit.reduce`: "sum", "min", …; None for other operations."""
         return None if self.op in ("matmul", "transpose") else "sum" if self.op == "reduce" else self.op
 
     @property
     def operand(self) -> tuple[Any, ...]:
-        """What tells operands from others."""
+        """Equal for problems with the same operands."""
         return self.op == "matmul", self.is_scaled, self.shape, self.dtype
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the elements are so small that their sum is a float16."""
+        """Whether the elements are scaled down so that their sum fits float16."""
         return self.reduction == "sum" and self.dtype == "float16"
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells it from others."""
+        """Identifies the problem."""
         return self.op, self.shape, self.dtype, self.axis, self.axes
 
     def call(self, *operands: Any, **options: Any) -> Callable[..., Any]:
-        """The operation on operands, its own if none are given; further keywords may come with the call."""
+        """The operation as a function of further keywords; on the problem's own operands if none are given."""
         operands = operands or tuple(self.arrays)
         if self.op == "matmul":
             return partial(ops.matmul, *operands, **options)
@@ -179,27 +181,29 @@ class Problem:
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """What is right: in double precision; of a matmul the `rows`."""
+        """The correct result, in double precision; for matmul only the `rows`."""
         if self.op == "matmul":
             return self._product(np.asarray)
         (x,) = self.host
         if self.op == "transpose":
-            return turned(x, self.axes)
+            return transposed(x, self.axes)
         wide = np.int64 if "int" in self.dtype else np.longdouble if self.dtype == "float64" else np.float64
         return reduced(x, self.reduction, self.axis, wide)
 
     @cached_property
     def _magnitude(self) -> float:
-        """The norm of |a| @ |b| by that of a @ b: what rounding each product once may cost."""
+        """The norm of |a| @ |b| divided by that of a @ b: how much the rounding errors of the products are
+        amplified."""
         return float(np.linalg.norm(self._product(np.abs)) / np.linalg.norm(self.expected))
 
-    def _product(self, of: Any) -> np.ndarray:
-        """The `rows` of of(a) @ of(b) in float64, by blocks of columns: all of b would be twice its size."""
+    def _product(self, f: Any) -> np.ndarray:
+        """The `rows` of f(a) @ f(b) in float64, by blocks of columns: converting all of b would double its
+        size."""
         a, b = self.host
-        some = of(a[..., self.rows, :].astype(np.float64))
+        some = f(a[..., self.rows, :].astype(np.float64))
 
         def block(j: int) -> np.ndarray:
-            return some @ of(b[..., j : j + 1024].astype(np.float64))
+            return some @ f(b[..., j : j + 1024].astype(np.float64))
 
         with ThreadPoolExecutor() as pool:
             return np.concatenate(list(pool.map(block, range(0, b.shape[-1], 1024))), axis=-1)
@@ -209,16 +213,16 @@ class Problem:
         """The operands on the device."""
         return [asarray(x, device=self.device) for x in self.host]
 
-    def out(self, turned: bool = True) -> Array:
-        """A new output on the device, full of what is no result."""
-        shape = self.out_shape if turned else self.shape
+    def out(self, transposed: bool = True) -> Array:
+        """A new output on the device, filled with a value that no result has."""
+        shape = self.out_shape if transposed else self.shape
         if self._poison is None:
             poison = np.nan if np.dtype(self.out_dtype).kind in "fc" else 91
             self._poison = np.full(self.out_shape, poison, self.out_dtype)
         return asarray(self._poison.reshape(shape), device=self.device)
 
-    def bound(self, exact: bool, peer: bool) -> float:
-        """The relative error that is allowed. `exact`: what is promised of the sums that the planner makes."""
+    def bound(self, promised: bool, peer: bool) -> float:
+        """The allowed relative error. `promised`: the bound that smemkit promises for kernel=None."""
         rounding = 2.0**-11 if self.out_dtype == "float16" else 0.0
         if self.is_exact:
             return 0.0
@@ -226,56 +230,55 @@ class Problem:
             return (self.shape[-1] + 2) * U * self._magnitude + rounding * (4 if peer else 1)
         n = self.host[0].size // max(1, math.prod(self.out_shape))
         log = math.ceil(math.log2(n))
-        if not exact:
+        if not promised:
             return n * (2.0**-53 if self.dtype == "float64" else U) + 2 * rounding
-        promised = {"float64": 2 * (log + 8) * 2.0**-53, "float16": rounding + 2 * log * U}
-        bound = promised.get(self.dtype, U + n * 2.0**-53)
-        return 4 * bound if self.reduction == "var" else bound  # of which nothing is promised
+        bounds = {"float64": 2 * (log + 8) * 2.0**-53, "float16": rounding + 2 * log * U}
+        bound = bounds.get(self.dtype, U + n * 2.0**-53)
+        return 4 * bound if self.reduction == "var" else bound  # nothing is promised for variances
 
-    def error(self, result: np.ndarray, kernel: str | None, peer: bool = False, turned: bool = True) -> float:
-        """The relative error; ArithmeticError where it is larger than the bound, or no number."""
+    def error(self, result: np.ndarray, kernel: str | None, peer: bool = False, transposed: bool = True) -> float:
+        """The relative error; ArithmeticError if it exceeds the bound or is NaN."""
         if self.op == "matmul":
             difference = np.linalg.norm(result[..., self.rows, :].astype(np.float64) - self.expected)
             error = difference / np.linalg.norm(self.expected)
         elif not self.is_exact:
-            with np.errstate(over="ignore", invalid="ignore"):  # float16 may have no room for a result
-                full = np.isinf(result) & (result == self.expected.astype(result.dtype))
-                difference = np.where(full, 0.0, np.abs(result - self.expected))
-            scale = (
-                np.max(self.expected) if self.reduction == "var" else self.expected
-            )  # of two it may be next to 0
-            shares = np.divide(difference, scale, out=np.zeros_like(difference), where=difference != 0)
-            error = float(np.max(shares))
+            with np.errstate(over="ignore", invalid="ignore"):  # a result may overflow float16
+                overflowed = np.isinf(result) & (result == self.expected.astype(result.dtype))
+                difference = np.where(overflowed, 0.0, np.abs(result - self.expected))
+            # the variance of two elements may be close to 0
+            scale = np.max(self.expected) if self.reduction == "var" else self.expected
+            relative = np.divide(difference, scale, out=np.zeros_like(difference), where=difference != 0)
+            error = float(np.max(relative))
         else:
-            expected = self.expected if turned else self.host[0]
+            expected = self.expected if transposed else self.host[0]
             if self.op == "transpose" and same_bits(result, expected):
                 return 0.0
-            if peer and self.reduction in ("argmin", "argmax"):  # of equals they may take any
-                result, expected = (self._elements(np.asarray(places)) for places in (result, expected))
+            if peer and self.reduction in ("argmin", "argmax"):  # a peer may return any of several equal elements
+                result, expected = (self._elements(np.asarray(indices)) for indices in (result, expected))
             error = 0.0 if np.array_equal(result, expected) else self._distance(result, expected)
-        bound = self.bound(exact=not (kernel or peer), peer=peer)
+        bound = self.bound(promised=not (kernel or peer), peer=peer)
         if not error <= bound:
-            raise ArithmeticError(f"relative error {error:.3g}, allowed is {bound:.3g}")
+            raise ArithmeticError(f"relative error {error:.3g} exceeds the bound {bound:.3g}")
         return float(error)
 
     @property
     def is_exact(self) -> bool:
-        """Whether nothing is rounded."""
+        """Whether the result is exact, without rounding."""
         if self.reduction in ("sum", "mean", "var"):
             return self.reduction == "sum" and "int" in self.dtype
         return self.op != "matmul"
 
-    def _elements(self, places: np.ndarray) -> np.ndarray:
-        """What stands at the places that an argmin or argmax names; none where one is out of range."""
+    def _elements(self, indices: np.ndarray) -> np.ndarray:
+        """The elements at the indices that argmin or argmax returned; none if an index is out of range."""
         (x,) = self.host
         x, axis = (x.reshape(-1), 0) if self.axis is None else (x, self.axis)
-        if np.any((places < 0) | (places >= x.shape[axis])):
+        if np.any((indices < 0) | (indices >= x.shape[axis])):
             return x[:0]
-        return np.take_along_axis(x, np.expand_dims(places, axis), axis)
+        return np.take_along_axis(x, np.expand_dims(indices, axis), axis)
 
     @staticmethod
     def _distance(result: np.ndarray, expected: np.ndarray) -> float:
-        """The largest difference; endless where the shapes differ."""
+        """The largest difference; infinite if the shapes differ."""
         if np.shape(result) != np.shape(expected):
             return math.inf
         wide = np.complex128 if np.dtype(expected.dtype).kind == "c" else np.float64

@@ -1,4 +1,4 @@
-"""The suites: which problems are measured, how, and beside whom."""
+"""The suites: which problems are measured, how, and compared with which peers."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from smemkit.measure.sampling import collect
 from smemkit.measure.timing import timed
 from smemkit.table.kernel_table import KernelInfo, kernels
 
-Case = tuple[str, Callable[[], Row]]  # a label for the progress bar, and what measures the row
+Case = tuple[str, Callable[[], Row]]  # a label for the progress bar, and a function that measures the row
 
 SIZES = {
     "matmul": [(n, n, n) for n in (256, 512, 1000, 1024, 2048, 4095, 4096, 8192)],  # m, n, k
     "reduce": [(1000,), (65_536,), (1_000_000,), (16_777_216,), (268_435_456,), (1_073_741_824,)],
     "transpose": [(1024, 1024), (8191, 8191), (8192, 8192), (16_384, 16_384)],
 }
-LADDERS = {  # where every rung is measured, the first with all of its options
+LADDERS = {  # on which every rung is measured; on the first shape with all of its options
     "matmul": [(1024, 1024, 1024), (4096, 4096, 4096)],
     "reduce": [(16_777_216,), (1_000_000,)],
     "transpose": [(8192, 8192), (1024, 1024)],
 }
-PRODUCTION = {  # where a kernel of matmul is measured by name: (m, n, k), or (batch, m, n, k)
+PRODUCTION = {  # on which a production kernel of matmul is measured by name: (m, n, k), or (batch, m, n, k)
     "simt": [(256, 256, 256), (1000, 1000, 1000)],
     "simt_large": [(4095, 4095, 4095), (4096, 4096, 4096)],
     "matvec": [(16_384, 1, 16_384), (1, 16_384, 16_384)],
@@ -52,21 +52,21 @@ QUICK = {"matmul": [(1024, 1024, 1024)], "reduce": [(16_777_216,)], "transpose":
 
 
 class Extra(NamedTuple):
-    """A problem that the planner's choice alone is measured on."""
+    """A problem on which only kernel=None is measured."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     axis: int | None = None
     axes: tuple[int, ...] | None = None
-    op: str | None = None  # where it is not the suite's
+    op: str | None = None  # if it is not the suite's
 
 
 _AXES = [(16_384, 16_384), (4096, 65_536), (2**24, 16), (16, 2**24), (10**8, 2), (2, 10**8), (1000, 1000, 300)]
 _BYTES = ("uint8", "float16", "float32", "float64", "complex128")  # 1, 2, 4, 8, 16
 _GIB = {"int8": 1 << 30, "float16": 1 << 29, "float32": 1 << 28, "float64": 1 << 27}  # elements
-_TURNED = [(8191, 8193), (1_000_000, 33), (33, 1_000_000)]
+_ODD_MATRICES = [(8191, 8193), (1_000_000, 33), (33, 1_000_000)]
 _PERMUTED = [(3, 2, 1, 0), (0, 1, 3, 2), (0, 2, 1, 3), (2, 3, 0, 1), (3, 0, 1, 2), (1, 3, 0, 2)]
-MORE = {  # along an axis, in other dtypes, odd shapes and more dimensions
+EXTRAS = {  # along an axis, in other dtypes, odd shapes and more dimensions
     "matmul": [
         *(Extra((n, n, n), "float16") for n in (1024, 4096)),
         Extra((2048, 2048, 2048), "float64"),
@@ -83,35 +83,35 @@ MORE = {  # along an axis, in other dtypes, odd shapes and more dimensions
             Extra((n,), dtype, op=op)
             for dtype, n in _GIB.items()
             for op in ("reduce", "min", "max", "argmax", "var")
-            if (dtype, op) not in (("float32", "reduce"), ("int8", "var"))  # that is n = 268,435,456; no float
+            if (dtype, op) not in (("float32", "reduce"), ("int8", "var"))  # one is in SIZES, one is not a float
         ),
     ],
     "transpose": [
         *(Extra((n, n), dtype) for n in (8192, 16_384) for dtype in _BYTES if dtype != "float32"),
-        *(Extra(shape, dtype) for shape in _TURNED for dtype in _BYTES[:4]),
+        *(Extra(shape, dtype) for shape in _ODD_MATRICES for dtype in _BYTES[:4]),
         *(Extra((64, 1000, 1000), axes=axes) for axes in ((0, 2, 1), (2, 1, 0))),
         *(Extra((256, 64, 128, 32), axes=axes) for axes in _PERMUTED),
     ],
 }
 TRANSFERS = [512 << 20, 64 << 20, 4 << 20, 64 << 10]  # bytes
 SPARE = 1 << 28  # bytes of a device's memory that libraries and scratch may take
-HUGE, HUGE_MEMORY = 40_000, 8 << 30  # a matmul that the device has not enough memory for at once
-UP, DOWN = 44e9, 35e9  # bytes a second over PCIe, which the bound of an end-to-end row is reckoned with
+HUGE, HUGE_MEMORY = 40_000, 8 << 30  # a matmul that does not fit the device memory at once
+UPLOAD_RATE, DOWNLOAD_RATE = 44e9, 35e9  # bytes per second over PCIe, for the bound of an end-to-end row
 SUITES = (*SIZES, "planner", "transfer", "end_to_end", "call", "executor")
 
 
 class Run:
-    """One run of the benchmark: on which device, beside whom, how long, and what failed."""
+    """One run of the benchmark: its device, its peers, its time per kernel, and its failures."""
 
     def __init__(self, device: Device, quick: bool, console: Console) -> None:
         self.device, self.quick, self.console = device, quick, console
         self.seconds = 0.05 if quick else 0.15
         self.failures: list[str] = []
-        self.interrupted = False  # by Ctrl-C: not all has been measured
+        self.interrupted = False  # by Ctrl-C: some rows are missing
         self.peers = find_peers(device, lambda text: self.say(text, style="yellow"))
         self.ceilings: Ceilings | None = None
         if device.is_cuda:
-            with self.survive("ceilings"):
+            with self.recording_failures("ceilings"):
                 self.ceilings = ceilings(device)
         self._problem: Problem | None = None
 
@@ -120,18 +120,18 @@ class Run:
         self.console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
     def problem(self, row: Row) -> Problem:
-        """The operands, kept for the next case, which mostly has the same ones."""
+        """The row's problem, kept for the next case, which usually has the same operands."""
         key = row.op, tuple(row.shape), row.dtype, row.axis, row.axes and tuple(row.axes)
         if self._problem is None or self._problem.key != key:
             like, self._problem = self._problem, None
             self._problem = Problem(*key[:2], self.device.name, *key[2:], like=like)
-            del like  # its memory is free before the next one's is taken
-            self._contests: dict[bool, tuple[dict[str, Benchmark], float | None, str]] = {}  # by cold
+            del like  # releases its memory before the next operands are allocated
+            self._peer_results: dict[bool, tuple[dict[str, Benchmark], float | None, str]] = {}  # by cold
             self._ceiling: float | None = None  # seconds of the kernel that is this problem's ceiling
         return self._problem
 
     def sizes(self, table: dict[str, list[tuple[int, ...]]], op: str) -> list[tuple[int, ...]]:
-        """The sizes of `op`, or the few of a quick run."""
+        """The sizes of `op`; in a quick run only a few."""
         return [shape for shape in table[op] if not self.quick or shape in QUICK[op]]
 
     def fits(
@@ -141,9 +141,9 @@ class Run:
         dtype: str = "float32",
         axis: int | None = None,
     ) -> bool:
-        """Whether device and host have the memory for a problem; says what it needs where they have not. Beside
-        the operands there are two results on the device, ours and a peer's; on the host what is expected, what has
-        come and what is in `out` before."""
+        """Whether a problem fits the memory of device and host; if not, logs how much it needs. Besides the
+        operands there are two results on the device, ours and a peer's; on the host the expected result, the
+        actual one and the initial content of `out`."""
         operands, result = problem_bytes(op, shape, dtype, axis)
         device, host = operands + 2 * result + SPARE, operands + 3 * result + SPARE
         for what, needed, free in (
@@ -151,39 +151,37 @@ class Run:
             ("the host", host, Device("cpu").free_bytes),
         ):
             if needed > free:
-                text = (
-                    f"{op} {' x '.join(map(str, shape))} {dtype}: left out, as it needs {format_bytes(needed)} of"
-                )
-                self.say(f"{text} {what}'s memory, where {format_bytes(free)} are free", style="yellow")
+                text = f"{op} {' x '.join(map(str, shape))} {dtype}: left out: it needs {format_bytes(needed)} of"
+                self.say(f"{text} {what}'s memory, and only {format_bytes(free)} are free", style="yellow")
                 return False
         return True
 
     # ---- device suites: matmul, reduce, transpose ----
 
     def ladder(self, op: str) -> Iterator[Case]:
-        """Per shape: the ceiling, the planner's choice warm and cold, and the rungs; then what there is more."""
-        here = [row for row in kernels(op) if "cuda" in row.devices]
+        """Per shape: the ceiling, kernel=None warm and cold, and the rungs; then the extra problems."""
+        gpu_kernels = [row for row in kernels(op) if "cuda" in row.devices]
         for shape in self.sizes(SIZES, op):
             if not self.fits(op, shape):
                 continue
-            for info in here:
+            for info in gpu_kernels:
                 if info.role == "ceiling":
                     yield self.case(op, shape, info)
             yield self.case(op, shape)
             if operation_bytes(op, shape) <= 2 * self.device.l2_bytes:
                 yield self.case(op, shape, cold=True)
             if shape in self.sizes(LADDERS, op):
-                every = shape == LADDERS[op][0] and not self.quick
-                for info in (row for row in here if row.role == "rung"):
-                    for options in neighbours(info) if every else info.variants[:1]:
+                all_options = shape == LADDERS[op][0] and not self.quick
+                for info in (row for row in gpu_kernels if row.role == "rung"):
+                    for options in single_option_variants(info) if all_options else info.variants[:1]:
                         yield self.case(op, shape, info, options)
-        for info in here if op == "matmul" and not self.quick else ():
+        for info in gpu_kernels if op == "matmul" and not self.quick else ():
             for shape in PRODUCTION.get(info.name, ()):
                 if self.fits(op, shape):
                     yield self.case(op, shape, info)
-        for shape, dtype, axis, axes, other in () if self.quick else starmap(Extra, MORE[op]):
+        for shape, dtype, axis, axes, other in () if self.quick else starmap(Extra, EXTRAS[op]):
             if self.fits(other or op, shape, dtype, axis):
-                for info in here:
+                for info in gpu_kernels:
                     if info.role == "ceiling":
                         yield self.case(op, shape, info, dtype=dtype, axis=axis, axes=axes)
                 yield self.case(op, shape, dtype=dtype, axis=axis, axes=axes, other=other)
@@ -201,7 +199,7 @@ class Run:
         axes: tuple[int, ...] | None = None,
         other: str | None = None,
     ) -> Case:
-        """One kernel on one problem; of the suite's operation, or of another."""
+        """One kernel on one problem, of the suite's operation or of `other`."""
         options = options or {}
         square = op == "matmul" and len(set(shape)) == 1
         name = f"n = {shape[0]:,}" if square or len(shape) == 1 else " x ".join(map(str, shape))
@@ -220,9 +218,9 @@ class Run:
     def kernel_row(self, row: Row, options: dict[str, int], ceiling: bool) -> Row:
         """Measures and checks one kernel on the device's clock."""
         problem = self.problem(row)
-        out = problem.out(turned=not ceiling)
+        out = problem.out(transposed=not ceiling)
         operation = problem.call(out=out, kernel=row.kernel, **options)
-        if ceiling:  # which turns nothing, whatever the axes
+        if ceiling:  # it does not transpose, so it takes no axes
             operation = partial(getattr(ops, row.op), *problem.arrays, out=out, kernel=row.kernel)
         ours = measure(
             lambda stream: operation(stream=stream),
@@ -231,41 +229,44 @@ class Run:
             max_seconds=self.seconds,
             **problem.work,
         )
-        error = problem.error(asnumpy(out), row.kernel, turned=not ceiling)
+        error = problem.error(asnumpy(out), row.kernel, transposed=not ceiling)
         if ceiling:
             self._ceiling = ours.median
             return measured(row, ours, {}, error=error)
-        peers, peer_error, note = self.contest(problem, row.cold)
+        peers, peer_error, note = self.measure_peers(problem, row.cold)
         row = replace(row, case=row.case + note, ceiling_fraction=self.fraction(row, ours))
         return measured(row, ours, peers, error=error, peer_error=peer_error)
 
     def fraction(self, row: Row, ours: Benchmark) -> float | None:
-        """Of the ceiling that was measured beside it, else of the machine's; None where operands stay in L2."""
+        """The fraction of the problem's ceiling, if one was measured, otherwise of the machine's; None if operands
+        stay in L2."""
         if self._ceiling:
             return None if row.cold else self._ceiling / ours.median
         if ours.bytes and not row.cold and ours.bytes <= self.device.l2_bytes:
             return None
         return ours.fraction_of(self.ceilings) if self.ceilings else None
 
-    def contest(self, problem: Problem, cold: bool) -> tuple[dict[str, Benchmark], float | None, str]:
-        """The peers on the same operands, once a problem; the error of the fastest; and what there is to say."""
-        if cold not in self._contests:
+    def measure_peers(self, problem: Problem, cold: bool) -> tuple[dict[str, Benchmark], float | None, str]:
+        """The peers' times on the same operands, measured once per problem; the fastest peer's error; and
+        remarks."""
+        if cold not in self._peer_results:
             results, errors, note = {}, {}, ""
             for name, peer in self.peers.items():
-                with self.survive(f"{name} {problem.op} {problem.shape} {problem.dtype}"):
-                    contestant = self.contestant(peer, problem, cold)
-                    if not contestant:
+                with self.recording_failures(f"{name} {problem.op} {problem.shape} {problem.dtype}"):
+                    measured_peer = self.measure_peer(peer, problem, cold)
+                    if not measured_peer:
                         continue
-                    result, errors[name], captured = contestant
+                    result, errors[name], captured = measured_peer
                     note += "" if captured else f"; without {name}" if cold else f"; {name} eager"
-                    if captured or not cold:  # a warm time is no match for our cold one
+                    if captured or not cold:  # a warm time cannot be compared with our cold one
                         results[name] = result
             best = min(results, key=lambda name: results[name].median, default=None)
-            self._contests[cold] = results, errors.get(best), note
-        return self._contests[cold]
+            self._peer_results[cold] = results, errors.get(best), note
+        return self._peer_results[cold]
 
-    def contestant(self, peer: Peer, problem: Problem, cold: bool) -> tuple[Benchmark, float, bool] | None:
-        """One peer: its time, its error, and whether it let itself be captured; else it is warm and eager."""
+    def measure_peer(self, peer: Peer, problem: Problem, cold: bool) -> tuple[Benchmark, float, bool] | None:
+        """A peer's time, its error, and whether its call could be captured in a graph; if not, eager calls with
+        warm caches were timed. None if it has no such operation."""
         out = problem.out()
         call = peer.on_device(problem, out)
         if call is None:
@@ -283,37 +284,37 @@ class Run:
     # ---- suites on the host's clock ----
 
     def transfer(self) -> Iterator[Case]:
-        """NumPy arrays to the device and back, from and to memory that is not pinned."""
+        """NumPy arrays to the device and back, from and to pageable memory."""
         for nbytes in TRANSFERS[1:] if self.quick else TRANSFERS:
-            for way in ("upload", "download"):
-                text = f"{way}, pageable, {format_bytes(nbytes)}"
-                row = Row("transfer", way, text, shape=[nbytes // 4])
+            for direction in ("upload", "download"):
+                text = f"{direction}, pageable, {format_bytes(nbytes)}"
+                row = Row("transfer", direction, text, shape=[nbytes // 4])
                 yield f"transfer {text}", partial(self.transfer_row, row)
 
     def transfer_row(self, row: Row) -> Row:
-        """One way, one size."""
+        """One direction, one size."""
         x, device, up = random(tuple(row.shape), "float32"), self.device.name, row.op == "upload"
         limit = getattr(self.ceilings, "h2d" if up else "d2h", None)
 
-        def contend(call: Callable[[], Any], fetch: Callable[[Any], Any]) -> Benchmark:
+        def measure_and_check(call: Callable[[], Any], fetch: Callable[[Any], Any]) -> Benchmark:
             result = measure_host(call, device, max_seconds=3 * self.seconds, bytes=x.nbytes)
             if not np.array_equal(fetch(call()), x):
-                raise ArithmeticError("what arrives is not what was sent")
+                raise ArithmeticError("the received bytes differ from those sent")
             return result
 
         array = None if up else asarray(x, device=device)
-        ours = contend(partial(asarray, x, device=device) if up else array.numpy, asnumpy)
+        ours = measure_and_check(partial(asarray, x, device=device) if up else array.numpy, asnumpy)
         peers = {}
         for name, peer in self.peers.items():
             call = peer.upload(x) if up else peer.download(x)
             if call:
-                with self.survive(f"{name} {row.case}"):
-                    peers[name] = contend(call, peer.fetch)
+                with self.recording_failures(f"{name} {row.case}"):
+                    peers[name] = measure_and_check(call, peer.fetch)
         fraction = x.nbytes / ours.median / limit if limit else None
         return measured(row, ours, peers, error=0.0, peer_error=0.0 if peers else None, ceiling_fraction=fraction)
 
     def end_to_end(self) -> Iterator[Case]:
-        """NumPy in, NumPy out: what most callers feel."""
+        """NumPy in, NumPy out: the time that most callers notice."""
         if self.quick:
             jobs = [("matmul", (1024,) * 3, "n = 1,024"), ("reduce", (16_777_216,), "sum of 64 MiB")]
         else:
@@ -335,22 +336,22 @@ class Run:
         on_device = partial(operation, *problem.arrays, out=problem.out())
         kernel = measure(lambda stream: on_device(stream=stream), device, cold=False, max_seconds=self.seconds)
 
-        def contend(call: Callable[[], Any], peer: bool) -> tuple[Benchmark, float]:
+        def measure_and_check(call: Callable[[], Any], peer: bool) -> tuple[Benchmark, float]:
             error = problem.error(np.asarray(call()), None, peer)
             return measure_host(call, device, max_seconds=5 * self.seconds, **problem.work), error
 
-        ours, error = contend(partial(operation, *problem.host, device=device), peer=False)
+        ours, error = measure_and_check(partial(operation, *problem.host, device=device), peer=False)
         results, errors = {}, {}
         for name, peer in self.peers.items():
             if call := peer.on_host(problem):
-                with self.survive(f"{name} end to end {row.op} {row.case}"):
-                    results[name], errors[name] = contend(call, peer=True)
+                with self.recording_failures(f"{name} end to end {row.op} {row.case}"):
+                    results[name], errors[name] = measure_and_check(call, peer=True)
         best = min(results, key=lambda name: results[name].median, default=None)
-        self.say_bound(row, ours.median, problem, kernel.median)
+        self.log_bound(row, ours.median, problem, kernel.median)
         return measured(row, ours, results, error=error, peer_error=errors.get(best))
 
     def huge_row(self, row: Row) -> Row:
-        """A matmul in pieces, once: all but 8 GiB of the device is taken. No peer can do it."""
+        """A matmul in parts, once, while all but 8 GiB of the device memory are occupied. No peer can do it."""
         self._problem = None
         problem = self.problem(row)
         ballast = self.fill_memory(HUGE_MEMORY)
@@ -358,16 +359,16 @@ class Run:
             result, timing = timed(ops.matmul, *problem.host, device=self.device.name)
         finally:
             del ballast
-            _core.empty_cache(self.device.name)  # others want memory, too
+            _core.empty_cache(self.device.name)  # so that other libraries can use it
         error = problem.error(result, None)
         ours = Benchmark((timing.total,), "host", None, 1, self.device.name, **problem.work | {"ceiling": None})
-        self.say_bound(row, timing.total, problem, timing.kernel)
+        self.log_bound(row, timing.total, problem, timing.kernel)
         self.say(f"  {timing}")
         self._problem = None
         return measured(row, ours, {}, error=error)
 
     def fill_memory(self, free: int) -> list[Array]:
-        """Blocks, while which live no more than `free` bytes of the device are free."""
+        """Allocates blocks until at most `free` bytes of the device memory are free. Returns the blocks."""
         _core.empty_cache(self.device.name)
         blocks = []
         for size in (1 << 30, 1 << 26):
@@ -375,16 +376,17 @@ class Run:
                 blocks.append(empty(size, np.uint8, device=self.device.name))
         return blocks
 
-    def say_bound(self, row: Row, seconds: float, problem: Problem, kernel: float) -> None:
-        """The time, and beside it the one that it may take: a fifth more than the ways, or than the kernel."""
+    def log_bound(self, row: Row, seconds: float, problem: Problem, kernel: float) -> None:
+        """Logs the time and its bound: 1.2 times the copies or the kernel, whichever takes longer."""
         up, down = problem.nbytes
-        bound = 1.2 * max(up / UP + down / DOWN, kernel)
+        copies = up / UPLOAD_RATE + down / DOWNLOAD_RATE
+        bound = 1.2 * max(copies, kernel)
         text = f"end to end {row.op} {row.case}: {format_seconds(seconds)}, bound {format_seconds(bound)}"
-        ways = f"there and back {format_seconds(up / UP + down / DOWN)}, kernel {format_seconds(kernel)}"
-        self.say(f"{text} (1.2 x the larger of {ways})", style="green" if seconds <= bound else "yellow")
+        limits = f"copies {format_seconds(copies)}, kernel {format_seconds(kernel)}"
+        self.say(f"{text} (1.2 x the larger of {limits})", style="green" if seconds <= bound else "yellow")
 
     def call(self) -> Iterator[Case]:
-        """What a call costs the host, on operands so small that nothing else does."""
+        """The host's overhead of a call, on operands so small that it is all that counts."""
         for op, shape in (("matmul", (16, 16, 16)), ("reduce", (16,)), ("transpose", (16, 16))):
             row = Row("call", op, "the host's share of a call", shape=list(shape))
             yield f"call {op}", partial(self.call_row, row)
@@ -407,7 +409,7 @@ class Run:
         return measured(row, *timed, error=problem.error(asnumpy(out), None))
 
     def to_float_row(self, row: Row) -> Row:
-        """A tiny sum, waited for."""
+        """A tiny sum, until its value is on the host."""
         problem = self.problem(row)
         (x,) = problem.arrays
         peers = {name: peer.to_float(x) for name, peer in self.peers.items() if self.device.is_cuda}
@@ -417,16 +419,16 @@ class Run:
     def calls(
         self, ours: Callable[[], Any], peers: dict[str, Callable[[], Any] | None], inner: int = 200
     ) -> tuple[Benchmark, dict[str, Benchmark]]:
-        """What one of `inner` calls costs the host; the device is drained between samples, not in them. Ours and
-        the peers take turns, and each turn has the next of the process's cores: on one that runs somebody else's
-        threads too, all takes half as long again, for seconds or minutes."""
-        device, contestants = self.device.name, {"ours": ours} | {name: c for name, c in peers.items() if c}
+        """The host's time per call, over `inner` calls; the device is synchronised between samples. smemkit and
+        the peers are measured alternately, each round on the next of the process's cores, because a core that is
+        shared with another process may be 1.5 times slower for seconds or minutes."""
+        device, measured_calls = self.device.name, {"ours": ours} | {name: c for name, c in peers.items() if c}
         pins = self.device.is_cuda and hasattr(os, "sched_setaffinity")  # the CPU device wants all cores
         cores = os.sched_getaffinity(0) if pins else set()
-        places = cycle(sorted(cores))
+        next_core = cycle(sorted(cores))
 
         def sample(call: Callable[[], Any]) -> float:
-            for _ in range(inner // 10):  # a core's caches fill
+            for _ in range(inner // 10):  # warms up the core's caches
                 call()
             start = time.perf_counter()
             for _ in range(inner):
@@ -435,26 +437,26 @@ class Run:
             _core.synchronize(device)
             return seconds / inner
 
-        def turn() -> list[float]:
+        def round_of_samples() -> list[float]:
             if pins:
-                os.sched_setaffinity(0, {next(places)})
-            return [sample(call) for call in contestants.values()]
+                os.sched_setaffinity(0, {next(next_core)})
+            return [sample(call) for call in measured_calls.values()]
 
-        for call in contestants.values():  # the threads that a first one starts have all cores
+        for call in measured_calls.values():  # the first call starts threads, which may use all cores
             call()
         try:
-            samples = zip(*collect(turn, None, len(contestants) * self.seconds), strict=True)
+            samples = zip(*collect(round_of_samples, None, len(measured_calls) * self.seconds), strict=True)
         finally:
             if pins:
                 os.sched_setaffinity(0, cores)
         timed = {
             name: Benchmark(own, "host", None, inner, device)
-            for name, own in zip(contestants, samples, strict=True)
+            for name, own in zip(measured_calls, samples, strict=True)
         }
         return timed.pop("ours"), timed
 
     def executor(self) -> Iterator[Case]:
-        """The CPU device beside plain C on one core, its `sequential`."""
+        """The CPU device, compared with plain C on one core, the kernel `sequential`."""
         for op, shape, kernel, options in (
             ("matmul", (256 if self.quick else 512,) * 3, "tiled", {"tile": 16}),
             ("reduce", (1_000_000,), "tree", {"block_size": 256}),
@@ -479,15 +481,15 @@ class Run:
     # ---- all of it ----
 
     def suites(self) -> dict[str, Callable[[], Iterator[Case]]]:
-        """The suites that this device has, in their order."""
+        """The suites that this device supports, in order."""
         device = {op: partial(self.ladder, op) for op in SIZES}
         device |= {"planner": partial(planner.cases, self.device, self.quick)}
         device |= {"transfer": self.transfer, "end_to_end": self.end_to_end}
         return (device if self.device.is_cuda else {}) | {"call": self.call, "executor": self.executor}
 
     def measure(self, names: list[str]) -> list[Row]:
-        """The rows of the suites, with a progress bar; a case that fails is put down in `failures`. Ctrl-C ends it
-        with the rows so far."""
+        """The rows of the suites, with a progress bar. Cases that fail are listed in `failures`. Ctrl-C stops it,
+        and returns the rows so far."""
         rows: list[Row] = []
         cases = {name: list(self.suites()[name]()) for name in names}
         columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
@@ -498,7 +500,7 @@ class Run:
                 try:
                     for label, case in cases[name]:
                         progress.update(task, description=label)
-                        with self.survive(label):
+                        with self.recording_failures(label):
                             rows.append(case())
                         progress.advance(task)
                 except KeyboardInterrupt:
@@ -509,8 +511,8 @@ class Run:
         return rows
 
     @contextmanager
-    def survive(self, what: str) -> Iterator[None]:
-        """Notes and shows a failure, which must not lose what else is measured."""
+    def recording_failures(self, what: str) -> Iterator[None]:
+        """Records and logs an exception of the block, so that the other cases are still measured."""
         try:
             yield
         except Exception as error:
@@ -519,14 +521,14 @@ class Run:
 
 
 def eager(call: Callable[[int], Any], device: str, inner: int = 20) -> float:
-    """Seconds a call between two events on the default stream: what is left where a capture fails."""
+    """Seconds per call between two events on the default stream, for calls that cannot be captured."""
     begin = _core.mark(device)
     for _ in range(inner):
         call(0)
     return _core.mark(device).seconds_since(begin) / inner
 
 
-def neighbours(info: KernelInfo) -> list[dict[str, int]]:
+def single_option_variants(info: KernelInfo) -> list[dict[str, int]]:
     """The variants that differ from the default in one option at most."""
     default = info.variants[0]
     return [v for v in info.variants if sum(v[name] != default[name] for name in v) <= 1]

@@ -1,4 +1,4 @@
-"""``smemkit tune``: the transposes' thresholds that fit this machine's GPU."""
+"""``smemkit tune``: fits the transposes' thresholds to this machine's GPU."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from smemkit.devices import Device
 from smemkit.measure import tuned
 from smemkit.table.kernel_table import kernels
 
-PROBLEMS, MOST, SEED = 160, 1 << 26, 2  # how many; bytes of x; another seed than that of the graded problems
+PROBLEMS, MAX_BYTES, SEED = 160, 1 << 26, 2  # number; bytes of x; not the seed of the reference file
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The command line of ``smemkit tune``."""
     parser.description = (
-        "Measures transposes on this machine's GPU and keeps the thresholds by which their kernel is chosen, for "
-        "later processes. It is never needed, and changes no bit of any result: only which kernel moves the bits. "
-        "Reductions and products are not tuned, because their bits depend on the choice."
+        "Measures transposes on this machine's GPU, and stores the thresholds by which their kernels are chosen "
+        "in the user's cache. Tuning is optional and changes no result, only which kernel computes it. "
+        "Reductions and products are not tuned, because the bits of their results depend on the kernel."
     )
     parser.add_argument("--device", help='"cuda:0", …; the default device if not given')
     parser.add_argument("--forget", action="store_true", help="go back to the built-in thresholds")
@@ -36,8 +36,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def transposes(count: int) -> Iterator[Row]:
-    """Random transposes, always the same ones."""
-    for row in planner.random_problems(2 * count, MOST, SEED):
+    """Random transposes, reproducible."""
+    for row in planner.random_problems(2 * count, MAX_BYTES, SEED):
         if row.op == "transpose":
             yield row
 
@@ -51,16 +51,16 @@ def measure(row: Row, device: Device) -> Row:
         if info.role == "production" and row.dtype in info.dtypes:
             try:
                 times[info.name] = 1e6 * planner.measured_time(problem, out, info.name, device)
-            except ValueError:  # this kernel does not take it
+            except ValueError:  # the kernel does not take this problem
                 continue
     ours = 1e6 * planner.measured_time(problem, out, None, device)
-    problem.error(asnumpy(out), None)  # raises where a bit is wrong
+    problem.error(asnumpy(out), None)  # raises if a bit is wrong
     return replace(row, us=ours, peers=times, ratio=min(times.values()) / ours)
 
 
 def tune(device: Device, console: Console) -> fit.Fit:
-    """Measures, fits and stores; what grades no better than the built-in thresholds is not stored."""
-    tuned.forget(device)  # the times are those of the built-in choice
+    """Measures, fits, and stores the thresholds if they are better than the built-in ones."""
+    tuned.forget(device)  # so that the built-in choices are measured
     attributes = fit.attributes_of(device)
     problems = track(list(transposes(PROBLEMS)), "transposes", console=console, transient=True)
     rows = [asdict(measure(row, device)) for row in problems]
@@ -75,7 +75,7 @@ def main(arguments: Namespace) -> int:
     """Runs ``smemkit tune``."""
     device = Device(arguments.device)
     if not device.is_cuda:
-        why = _core.cuda_unavailable() or f"this run is on {device.name}, whose kernels are not chosen for speed"
+        why = _core.cuda_unavailable() or f"this run is on {device.name}, whose kernels are not tuned"
         raise _core.NoDeviceError(f"tune: it needs a CUDA device: {why}")
     if arguments.forget:
         found = tuned.forget(device)

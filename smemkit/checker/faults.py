@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 __all__ = ["FAULT_TITLES", "Fault", "Index", "between_blocks", "explain"]
@@ -69,7 +70,7 @@ class Fault:
         return FAULT_TITLES.get(self.kind, self.kind) + (f" ({', '.join(words)})" if words else "")
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """File and line: "kernel.cu:14"."""
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
@@ -79,16 +80,28 @@ class Fault:
         return explain(self)[0]
 
     @property
-    def remedy(self) -> str:
+    def fix(self) -> str:
         """How to fix it."""
         return explain(self)[1]
+
+    @property
+    def place(self) -> str:
+        """The former name of `location`."""
+        warnings.warn("Fault.place: it is now called location", DeprecationWarning, stacklevel=2)
+        return self.location
+
+    @property
+    def remedy(self) -> str:
+        """The former name of `fix`."""
+        warnings.warn("Fault.remedy: it is now called fix", DeprecationWarning, stacklevel=2)
+        return self.fix
 
 
 # ---- meaning and fix ----
 
 
 def explain(fault: Fault) -> tuple[str, str]:
-    """What a fault means, and how to fix it: a sentence each."""
+    """What a fault means, and how to fix it, in one sentence each."""
     if fault.kind == "race":
         return _RACE_MEANINGS.get(fault.hazard, _RACE_MEANINGS[""]), _race_fix(fault)
     return _FAULT_TEXTS.get(fault.kind, ("", ""))
@@ -171,8 +184,8 @@ _FAULT_TEXTS = {
     ),
     "hang": (
         "The launch never ends: it waits for something that does not happen.",
-        "Look at what the loop waits for: a flag that nobody sets, a lock that a thread of the same warp holds, a "
-        "block that is not resident; read flags with atomics or volatile.",
+        "Look at what the loop waits for: a flag that no thread sets, a lock that a thread of the same warp "
+        "holds, a block that is not resident; read flags with atomics or volatile.",
     ),
     "trap": (
         "The kernel stopped itself: a failed assert, __trap(), or a division by zero.",

@@ -75,11 +75,14 @@ def _fault_reports(faults: Sequence[Mapping[str, Any]], source: LaunchSource) ->
         (*source.location(fault[key]), fault["variable"])
         for fault in faults
         if fault["kind"] == "race"
-        for key in ("place", "other")
+        for key in ("location", "other")
     }
     reports = []
     for fault in faults:
-        (file, line), (other_file, other_line) = source.location(fault["place"]), source.location(fault["other"])
+        (file, line), (other_file, other_line) = (
+            source.location(fault["location"]),
+            source.location(fault["other"]),
+        )
         if fault["kind"] == "uninitialised" and (file, line, fault["variable"]) in racy:
             continue  # part of a race: the other thread has not written it yet
         between_blocks = fault["kind"] == "race" and fault["block"] != fault["other_block"]

@@ -88,7 +88,7 @@ def _html(launches: Sequence[LaunchReport], seconds: float, sources: SourceFiles
 
 
 def _html_fault(fault: Fault, launch: LaunchReport | None, sources: SourceFiles) -> Iterator[str]:
-    facts = [f"<b>{escape(fault.title)}</b>" + (f" at {_html_code(fault.place)}" if fault.file else "")]
+    facts = [f"<b>{escape(fault.title)}</b>" + (f" at {_html_code(fault.location)}" if fault.file else "")]
     facts += [_html_code(fault.variable)] if fault.variable else []
     facts.append(f"block {escape(str(tuple(fault.block)))}")
     if launch:

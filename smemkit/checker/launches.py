@@ -69,7 +69,7 @@ def headline(launches: Sequence[LaunchReport]) -> str:
     faults = [fault for launch in launches for fault in launch.faults]
     lines = [line for launch in launches for line in launch.lines]
     if faults:
-        locations = list(dict.fromkeys(f"{fault.title} at {fault.place}" for fault in faults))
+        locations = list(dict.fromkeys(f"{fault.title} at {fault.location}" for fault in faults))
         more = f" and {len(locations) - 2} more" if len(locations) > 2 else ""
         words = [f"{pluralize(len(faults), 'fault')}: {', '.join(locations[:2])}{more}"]
     else:

@@ -105,7 +105,8 @@ class Report(str):
             entry = _plain(launch)
             entry["lines"] = [_plain(line) | {"advice": line.advice} for line in launch.lines]
             entry["faults"] = [
-                _plain(fault) | {"meaning": fault.meaning, "remedy": fault.remedy} for fault in launch.faults
+                _plain(fault) | {"meaning": fault.meaning, "fix": fault.fix, "remedy": fault.fix}
+                for fault in launch.faults
             ]
             launches.append(entry)
         head = {"schema": "smemkit.report", "version": 1, "ok": self.ok, "headline": self.headline}

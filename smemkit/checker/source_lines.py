@@ -97,7 +97,7 @@ class LaunchSource:
 
     def __init__(self, launch: Mapping[str, Any], kernel: Any, sources: Mapping[str, str]) -> None:
         chains = [site["chain"] for site in launch["sites"]]
-        chains += [fault[key][0] for fault in launch["faults"] for key in ("place", "other")]
+        chains += [fault[key][0] for fault in launch["faults"] for key in ("location", "other")]
         self.lines = _line_table(launch["library"]).look_up({address for chain in chains for address in chain})
         self.texts = dict(sources)
         self.kernel = kernel

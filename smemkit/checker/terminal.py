@@ -77,7 +77,7 @@ def _wrap(text: str, first: str = "", rest: str = "") -> list[str]:
 def _fault_lines(
     fault: Fault, launch: LaunchReport | None, sources: SourceFiles, explained: set[str]
 ) -> Iterator[str]:
-    where = f"{fault.title} at {fault.place}" if fault.file else fault.title
+    where = f"{fault.title} at {fault.location}" if fault.file else fault.title
     facts = [where, *([fault.variable] if fault.variable else []), f"block {format_index(fault.block)}"]
     if launch:
         facts.append(f"in {shorten(launch.kernel, 40)}")

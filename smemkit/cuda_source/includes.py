@@ -50,8 +50,8 @@ def expand_includes(
 
 
 def _find_header(quoted: str, home: Path | None, folders: list[Path]) -> Path | None:
-    places = [home, *folders] if home and quoted[0] == '"' else folders
-    return next((folder / quoted[1:-1] for folder in places if (folder / quoted[1:-1]).is_file()), None)
+    searched = [home, *folders] if home and quoted[0] == '"' else folders
+    return next((folder / quoted[1:-1] for folder in searched if (folder / quoted[1:-1]).is_file()), None)
 
 
 def line_marker(line: int, filename: str) -> str:

@@ -1,7 +1,7 @@
 """Rewrites __shared__ variables as references to memory of the executor.
 
 CUDA's shared variables belong to a block and are visible where C++ allows no reference: at file scope, after
-labels, in lambdas. Each such place gets references of its own.
+labels, in lambdas. Each such scope gets references of its own.
 """
 
 import re

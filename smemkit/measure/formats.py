@@ -32,8 +32,8 @@ def time_unit(seconds: float) -> tuple[float, str]:
 
 def format_number(value: float) -> str:
     """`value` with three significant digits, and at most three decimals: "3,986", "18.4", "0.002"."""
-    places = 0 if value <= 0 else max(0, 2 - math.floor(math.log10(value)))
-    return f"{value:,.{min(places, 3)}f}"
+    decimals = 0 if value <= 0 else max(0, 2 - math.floor(math.log10(value)))
+    return f"{value:,.{min(decimals, 3)}f}"
 
 
 def pluralize(number: int, noun: str) -> str:

@@ -224,8 +224,9 @@ def occupancy(
     Parameters
     ----------
     target : Kernel, optional
-        On a GPU, the compiler tells its registers, static shared memory and launch bounds, and the driver the
-        number of blocks. Without a GPU, `registers` is required, and `shared_bytes` must include static arrays.
+        On a GPU, its registers, static shared memory and launch bounds are those of the compiled kernel, and the
+        number of blocks is the driver's. Without a GPU, `registers` is required, and `shared_bytes` must include
+        static arrays.
         None: a kernel with the given numbers.
     block_size : int
         Threads per block, 1 … 1024.
@@ -254,7 +255,7 @@ def occupancy(
 
     Notes
     -----
-    Shared memory is assumed to get as much of its memory in common with L1 as it needs, unless `target` has a
+    Shared memory is assumed to get as much of the memory that it shares with L1 as it needs, unless `target` has a
     carve-out. Clusters, named barriers and tensor memory are ignored, except for a `target` on a GPU, where the
     driver counts them.
 
@@ -278,7 +279,7 @@ def occupancy(
     if gpu is None:
         if target is not None and registers is None:
             raise ValueError(
-                "registers: required without a GPU, where the kernel's are not known; nvcc -Xptxas -v prints them"
+                "registers: required without a GPU, where the kernel's are unknown; nvcc -Xptxas -v prints them"
             )
         limits = _Multiprocessor.of_capability(_read_capability(capability))
         return _summary(limits, block_size, limits.resources(block_size, shared_bytes, registers, carveout))
@@ -292,7 +293,7 @@ def occupancy(
     if block_size > function.max_threads and all(row.blocks for row in rows):
         rows.append(Resource("launch bounds", block_size, function.max_threads, 0))
     if registers is not None or not all(row.blocks for row in rows):
-        return _summary(limits, block_size, rows)  # the driver cannot be asked, or need not be
+        return _summary(limits, block_size, rows)  # the driver has no answer for these numbers, or is not needed
     return _summary(limits, block_size, rows, function.resident_blocks(block_size, shared_bytes, carveout))
 
 

@@ -1,4 +1,4 @@
-"""Random operands of measurements: a GPU multiplies zeros faster."""
+"""Random operands for measurements, because a GPU multiplies zeros faster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHUNK = 1 << 22  # elements that one thread makes at a time
 
 
 def random(shape: tuple[int, ...], dtype: str, kind: str = "uniform", seed: int = 0) -> np.ndarray:
-    """Random values, by all cores: "uniform" in [0, 1), or any of an integer type; or "normal"."""
+    """Random values, made on all cores: "uniform" in [0, 1) or over the range of an integer type; or "normal"."""
     x = np.empty(shape, dtype)
     flat = x.reshape(-1)
 

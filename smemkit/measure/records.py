@@ -1,7 +1,7 @@
-"""What was recorded on GPUs: the reference files of ``smemkit bench --save``, and the one way to look them up.
+"""Results recorded on GPUs: the reference files of ``smemkit bench --save``, and their only lookup.
 
-A number is that of a problem: an operation, a shape, a dtype, and a temperature of L2. Of a kernel it is that of
-its default options, unless others are named.
+A recorded number belongs to a problem (operation, shape, dtype, warm or cold L2) and a kernel, with the kernel's
+default options unless others are named.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from smemkit.table.kernel_table import kernels
 __all__ = ["REFERENCE", "Records", "newest", "recorded", "reference_reports", "select"]
 
 REFERENCE = Path(__file__).parents[1] / "reference"
-NOTABLE_SPEEDUP = 1.1  # options that are so much faster than the defaults are shown beside them
+NOTABLE_SPEEDUP = 1.1  # options that are this much faster than the defaults are shown, too
 
 
 @dataclass(frozen=True)
 class Records:
-    """The rows of a reference file that are of one problem.
+    """The rows of one problem in a reference file.
 
     Attributes
     ----------
     environment : dict
-        Of the file: where, when and with what it was measured.
+        The hardware, software and date of the measurements.
     op : str
         "matmul", "reduce" or "transpose".
     shape : tuple of int
-        Of the problem, as the rows have it.
+        The problem's shape, as in the rows.
     rows : tuple of dict
-        As `smemkit.bench.rows.Row` has them: one for each kernel and its options, and one for kernel=None.
+        The fields of `smemkit.bench.rows.Row`: a row per kernel and options, and one for kernel=None.
     """
 
     environment: dict[str, Any]
@@ -46,28 +46,29 @@ class Records:
 
     @property
     def where(self) -> str:
-        """The GPU and the day."""
+        """The GPU and the date."""
         return f"{self.environment['gpu']}, {self.environment['date'][:10]}"
 
     @property
     def date(self) -> str:
-        """When it was measured, as ISO 8601 writes it."""
+        """The time of the measurement in ISO 8601."""
         return self.environment["date"]
 
     @property
     def limits(self) -> Ceilings | None:
-        """What that GPU can do, if it was measured."""
+        """The GPU's ceilings, if they were measured."""
         limits = self.environment.get("ceilings")
         return Ceilings(**limits) if limits else None
 
     def row(self, kernel: str | None, **options: int) -> dict[str, Any] | None:
-        """That of a kernel, or of kernel=None; None where it was not measured."""
+        """The row of a kernel, or of kernel=None; None if it was not measured."""
         wanted = default_options(self.op, kernel) | options
         rows = (row for row in self._of(kernel) if default_options(self.op, kernel) | options_of(row) == wanted)
         return next(rows, None)
 
     def faster(self, kernel: str) -> tuple[str, dict[str, Any]] | None:
-        """The options, "tile 16", that make it much faster than its default ones do, and their row; else None."""
+        """The options, such as "tile 16", with which the kernel is much faster than with the default ones, and
+        their row; None if there are none."""
         default, best = self.row(kernel), max(self._of(kernel), key=lambda row: row["value"], default=None)
         if not default or best["value"] <= NOTABLE_SPEEDUP * default["value"]:
             return None
@@ -78,21 +79,21 @@ class Records:
 
 
 def options_of(row: dict[str, Any]) -> dict[str, int]:
-    """The options that a row's case names: "8192 x 8192, tile 32, pad 1"."""
+    """The options in a row's case, such as "8192 x 8192, tile 32, pad 1"."""
     named = re.findall(r"\b(tile|pad|block_size) (\d+)", row.get("case", ""))
     return {name: int(value) for name, value in named}
 
 
 def default_options(op: str, kernel: str | None) -> dict[str, int]:
-    """What a kernel's options are where none are named; none for kernel=None."""
+    """A kernel's default options; {} for kernel=None."""
     return next((dict(info.variants[0]) for info in kernels(op) if info.name == kernel), {})
 
 
 def select(
     report: dict[str, Any], op: str, shape: tuple[int, ...], *, dtype: str = "float32", cold: bool = False
 ) -> Records:
-    """What a reference file's content has of a problem: all its rows of that temperature of L2 (`cold`: emptied
-    before each launch), of products those in full precision.
+    """The rows of a problem in a reference file's content, with warm L2, or `cold` (overwritten before each
+    launch); for matmul only those in full precision.
     """
     wanted = (op, op, dtype, list(shape), None, cold)
     fields = ("suite", "op", "dtype", "shape", "axis", "cold")
@@ -106,8 +107,8 @@ def select(
 
 
 def newest(reports: Iterable[dict[str, Any]], op: str, shape: tuple[int, ...], **problem: Any) -> list[Records]:
-    """What the contents of reference files have of a problem: for each GPU the newest run that measured kernels of
-    it by name and with kernel=None. `problem`: as for `select`."""
+    """The records of a problem in reference files' contents: for each GPU the newest run that measured kernels by
+    name and kernel=None. `problem`: as for `select`."""
     found: dict[str, Records] = {}
     for report in reports:
         records = select(report, op, shape, **problem)
@@ -121,12 +122,12 @@ def newest(reports: Iterable[dict[str, Any]], op: str, shape: tuple[int, ...], *
 
 
 def reference_reports() -> list[dict[str, Any]]:
-    """The contents of all reference files, in the order of their names."""
+    """The contents of all reference files, sorted by name."""
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(REFERENCE.glob("*.json"))]
 
 
 def recorded(op: str, shape: tuple[int, ...], *, dtype: str = "float32", cold: bool = False) -> list[Records]:
-    """What there is of a problem, for each GPU of which it was measured: of its newest run.
+    """The records of a problem: for each GPU on which it was measured, those of the newest run.
 
     Examples
     --------

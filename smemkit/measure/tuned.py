@@ -1,4 +1,4 @@
-"""The cache of transposes' thresholds that `smemkit tune` has found, and how a device comes to use them."""
+"""The cache of transposes' thresholds found by `smemkit tune`, and their use by a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["forget", "in_use", "load", "store"]
 
 
 def key_of(device: Device) -> str:
-    """What tuned thresholds depend on: the GPU, its driver, this machine, and the build's own thresholds."""
+    """The key of tuned thresholds: the GPU, its driver, this machine, and the built-in thresholds."""
     build = _core.build_info()
     own = [row[:2] for row in _core.thresholds("transpose", 0, 1)]
     parts = [device.description, device.memory_bytes, platform.node(), version("smemkit"), build["cuda"], own]
@@ -34,7 +34,7 @@ def path_of(key: str) -> Path:
 
 def load(name: str) -> None:
     """Makes a device use the thresholds in the cache, if there are any; called before its first transpose. A file
-    that cannot be used is as good as none: tuning is never needed."""
+    that cannot be used is ignored, because tuning is optional."""
     try:
         key = key_of(Device(name))
         content = json.loads(path_of(key).read_text(encoding="utf-8"))
@@ -60,7 +60,8 @@ def store(device: Device, values: Mapping[str, int]) -> Path:
 
 
 def forget(device: Device) -> bool:
-    """Removes a device's thresholds from the cache, and makes it use the build's own. Whether there were any."""
+    """Removes a device's thresholds from the cache, and makes it use the build's own. Returns whether there were
+    any."""
     path = path_of(key_of(device))
     found = path.exists()
     path.unlink(missing_ok=True)

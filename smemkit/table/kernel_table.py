@@ -37,10 +37,11 @@ class KernelInfo:
         "rung" (a lesson of the ladder), "production" (among what ``kernel=None`` takes), or "ceiling" (not the op,
         but an upper bound on its speed).
     default : bool
-        ``kernel=None`` takes it, unless the op's policy prefers a production kernel.
+        Whether ``kernel=None`` takes it unless the op's policy prefers another kernel.
     recorded : bool
-        It has run on a GPU and was right, as a reference file of smemkit shows; on a GPU, ``kernel=None`` takes no
-        others. True of what the benchmark does not measure: "sequential" and small operations such as ``convert``.
+        Whether it has run on a GPU with correct results, according to smemkit's reference files; on a GPU,
+        ``kernel=None`` takes only such kernels. Also True for kernels that the benchmark does not measure:
+        "sequential" and small operations such as ``convert``.
     order : int
         The rung's position in the ladder; 0 for production kernels.
     summary, file : str
@@ -75,7 +76,7 @@ class KernelInfo:
 
     @property
     def label(self) -> str:
-        """What lists put before the summary: "default", "production", "ceiling" or ""."""
+        """A prefix of the summary in lists: "default", "production", "ceiling" or ""."""
         return "default" if self.default else "" if self.role == "rung" else self.role
 
     @property

@@ -29,7 +29,7 @@ class PlannedLaunch:
     precision : str or None
         The precision in which float32 is multiplied, a value of matmul's `precision`; None for other kernels.
     recorded : bool
-        The kernel has run on a GPU and was right: see `KernelInfo`.
+        Whether the kernel has run on a GPU with correct results: see `KernelInfo`.
     """
 
     op: str

@@ -285,13 +285,13 @@ def _options(options: tuple[str, ...], filename: str, device: Any) -> Any:
 
 def _toolkit_includes() -> list[str]:
     """The folders of CUDA's headers: in CUDA_HOME, in NVIDIA's wheels, in /usr/local/cuda."""
-    places = [Path(os.environ["CUDA_HOME"])] if os.environ.get("CUDA_HOME") else []
+    roots = [Path(os.environ["CUDA_HOME"])] if os.environ.get("CUDA_HOME") else []
     wheels = importlib.util.find_spec("nvidia")
     for folder in (wheels.submodule_search_locations or ()) if wheels else ():
-        places += [*sorted(Path(folder).glob("cu[0-9]*"), reverse=True), Path(folder, "cuda_runtime")]
-        places += [Path(folder, "cuda_cccl")]
-    places.append(Path("/usr/local/cuda"))
-    folders = [folder for place in places for folder in (place / "include", place / "include" / "cccl")]
+        roots += [*sorted(Path(folder).glob("cu[0-9]*"), reverse=True), Path(folder, "cuda_runtime")]
+        roots += [Path(folder, "cuda_cccl")]
+    roots.append(Path("/usr/local/cuda"))
+    folders = [folder for root in roots for folder in (root / "include", root / "include" / "cccl")]
     return [str(folder) for folder in folders if folder.is_dir()]
 
 

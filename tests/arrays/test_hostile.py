@@ -280,11 +280,11 @@ def test_malformed_exchanged_array(what, use):
 
 
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("place", [(10, 1), (99, 7), (-1, -1), (0, 0), (2, 9999), (2, -1), (13, 2**31 - 1)])
-def test_array_on_an_unknown_device(place, use):
-    exporter = exchanging_class()(versioned=True, device_type=place[0], device_id=place[1])
-    error, message = (BufferError, f"got DLPack's device ({place[0]}, {place[1]})")
-    if place[0] in (2, 13):
+@pytest.mark.parametrize("dl_device", [(10, 1), (99, 7), (-1, -1), (0, 0), (2, 9999), (2, -1), (13, 2**31 - 1)])
+def test_array_on_an_unknown_device(dl_device, use):
+    exporter = exchanging_class()(versioned=True, device_type=dl_device[0], device_id=dl_device[1])
+    error, message = (BufferError, f"got DLPack's device ({dl_device[0]}, {dl_device[1]})")
+    if dl_device[0] in (2, 13):
         error, message = smemkit.NoDeviceError, "its memory is on"
     with launching(0), pytest.raises(error, match=re.escape(message)):
         USES[use](exporter)

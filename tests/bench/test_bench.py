@@ -16,7 +16,7 @@ import smemkit
 from smemkit import _core
 from smemkit.bench import native, peers, planner, report, suites
 from smemkit.bench import rows as rows_module
-from smemkit.bench.rows import Problem, Row, measured, reduced, turned
+from smemkit.bench.rows import Problem, Row, measured, reduced, transposed
 from smemkit.measure.benchmarks import Benchmark, measure_host
 from smemkit.measure.operands import random
 
@@ -66,7 +66,7 @@ def test_correct_results_pass(op, shape, dtype, axis):
     assert result.shape == problem.out().shape == problem.out_shape
     assert result.dtype == problem.out().dtype == problem.out_dtype
     assert problem.nbytes == (sum(x.nbytes for x in problem.host), result.nbytes)
-    assert problem.error(result, None) <= problem.bound(exact=True, peer=False)
+    assert problem.error(result, None) <= problem.bound(promised=True, peer=False)
     assert problem.error(solve(problem, problem.arrays), None) == problem.error(result, None)
 
 
@@ -76,7 +76,7 @@ def test_wrong_results_fail(op, shape, dtype, axis):
     right = solve(problem)
     wrong = right.copy()
     wrong[(0,) * wrong.ndim] += wrong.dtype.type(3 if shape[0] < 1000 or op == "reduce" else 1)
-    with pytest.raises(ArithmeticError, match=r"relative error .*, allowed is "):
+    with pytest.raises(ArithmeticError, match=r"relative error .* exceeds the bound "):
         problem.error(wrong, None)
     for kernel, peer in ((None, False), ("any", False), (None, True)):  # an output that was never written
         with pytest.raises(ArithmeticError):
@@ -120,8 +120,8 @@ def test_normal_values_are_normal():
 )
 def test_parallel_transpose(shape, axes):
     x = random(shape, "uint8")
-    assert np.array_equal(turned(x, axes), x.transpose(axes))
-    assert turned(x, axes).flags.c_contiguous
+    assert np.array_equal(transposed(x, axes), x.transpose(axes))
+    assert transposed(x, axes).flags.c_contiguous
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "complex128"])
@@ -219,7 +219,7 @@ def run(monkeypatch):
         "SIZES": small,
         "LADDERS": small,
         "PRODUCTION": {"simt": [(70, 20, 30)], "tiny": [(5, 16, 16, 16)]},
-        "MORE": {
+        "EXTRAS": {
             "matmul": [((20,) * 3, "float16"), ((6, 4, 5, 3),)],
             "reduce": [((30, 40), "float32", 0), ((1000,), "int8", None, None, "argmax")],
             "transpose": [((3, 20, 30), "uint8", None, (2, 0, 1))],
@@ -276,16 +276,16 @@ def test_rows_of_other_dtypes_and_axes(run):
     assert along_axis.ceiling_fraction == pytest.approx(1e9 * along_axis.value / LIMITS.read_bandwidth)
     assert along_axis.value == pytest.approx(4 * (30 * 40 + 40) / along_axis.us / 1e3)  # written bytes count too
     assert (argmax.op, argmax.case, argmax.dtype) == ("argmax", "argmax of n = 1,000, int8", "int8")
-    copied, turned = (row for row in measure_rows(run, "transpose") if row.axes)
-    assert (copied.kernel, turned.kernel, turned.axes) == ("copy", None, [2, 0, 1])
-    assert turned.case == "3 x 20 x 30, uint8, axes 2 0 1"
-    assert turned.ceiling_fraction == pytest.approx(copied.us / turned.us)
+    copied, permuted = (row for row in measure_rows(run, "transpose") if row.axes)
+    assert (copied.kernel, permuted.kernel, permuted.axes) == ("copy", None, [2, 0, 1])
+    assert permuted.case == "3 x 20 x 30, uint8, axes 2 0 1"
+    assert permuted.ceiling_fraction == pytest.approx(copied.us / permuted.us)
 
 
 def test_cases_beyond_device_memory_are_skipped_and_reported(run, monkeypatch, capsys):
     monkeypatch.setattr(suites, "SPARE", 1 << 42)
     assert run.measure(["reduce"]) == run.failures == []
-    assert "reduce 30 x 40 float32: left out, as it needs 4 TiB of cpu's memory, where " in capsys.readouterr().err
+    assert "reduce 30 x 40 float32: left out: it needs 4 TiB of cpu's memory, and only " in capsys.readouterr().err
 
 
 def test_cases_within_l2_have_no_ceiling(run, monkeypatch):
@@ -311,7 +311,7 @@ def test_corrupted_transfer_is_found(run, monkeypatch):
     monkeypatch.setattr(suites, "asarray", lambda x, device: smemkit.asarray(x * 0, device=device))
     assert run.measure(["transfer"]) == []
     assert len(run.failures) == 4
-    assert all("ArithmeticError: what arrives is not what was sent" in failure for failure in run.failures)
+    assert all("ArithmeticError: the received bytes differ from those sent" in failure for failure in run.failures)
 
 
 def test_end_to_end(run, monkeypatch, capsys):
@@ -334,7 +334,7 @@ def test_the_bound_of_an_end_to_end_row(run, capsys):
     row = Row("end_to_end", "matmul", "n = 1")
     up, down = 4 * (100 * 300 + 300 * 200), 4 * 100 * 200
     for kernel, bound in ((1e-9, 1.2 * (up / 44e9 + down / 35e9)), (2.0, 2.4)):
-        run.say_bound(row, 1.0, problem, kernel)
+        run.log_bound(row, 1.0, problem, kernel)
         assert f"end to end matmul n = 1: 1.00 s, bound {report.format_seconds(bound)} " in capsys.readouterr().err
 
 
@@ -399,7 +399,7 @@ def test_suite_durations_are_reported(run, capsys):
     assert "call: 4 rows in " in capsys.readouterr().err
 
 
-# ---- the policy compared with every rung ------------------------------------------------------------------------
+# ---- the policy compared with every kernel ----------------------------------------------------------------------
 
 
 def test_random_problems_are_reproducible_and_cover_all_kinds():
@@ -447,7 +447,7 @@ def graded(run, monkeypatch):
 
     for name, value in {
         "COUNT": 14,
-        "MOST": 1 << 14,
+        "MAX_BYTES": 1 << 14,
         "SMALL": 64,
         "once": once,
         "measured_time": seconds,
@@ -517,12 +517,12 @@ def test_policy_summary_and_worst_cases():
         for i, ratio in enumerate([1.3, 0.88, 0.86, 0.5, 1.0, 0.9, 2.0])
     ]
     text, worst = planner.summary(rows)
-    assert text == "5 of 7 within 15% of the best rung"
+    assert text == "5 of 7 within 15% of the fastest kernel"
     assert [row.ratio for row in worst] == [0.5, 0.86, 0.88, 0.9, 1.0]
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     console.print(report.table("planner", rows))
     shown = console.export_text()
-    assert shown.startswith("planner: 5 of 7 within 15% of the best rung; the worst of them")
+    assert shown.startswith("planner: 5 of 7 within 15% of the fastest kernel; the worst ones")
     assert "case 3" in shown and "case 6" not in shown
 
 
@@ -588,16 +588,16 @@ def test_the_readme_has_all_tables():
     text = report.results(full_report())
     for line in (
         "Device time on an NVIDIA H200, float32, warm; 2026-11-22, one run of `python -m smemkit bench`:",
-        "| | the ladder, up to its fastest rung here | smemkit | PyTorch | CUB | ours is |",
+        "| | the ladder, up to its fastest rung | smemkit | PyTorch | CUB | speed-up |",
         "| reduce 16777216, GB/s | `atomic` 10.0 → `divergent` 10.0 → `conflicting` 20.0 "
         "| 10.0 | 5.00 | 2.50 | 2.00 × |",
         "| transpose 8192 × 8192, GB/s | `naive` 10.0; `copy` 10.0 is the ceiling | 10.0 | 5.00 | 2.50 | 2.00 × |",
-        "| | smemkit | PyTorch | CUB | ours is |",
+        "| | smemkit | PyTorch | CUB | speed-up |",
         "| upload, pageable, 512 MiB | 50.0 GB/s | 25.0 GB/s | 12.5 GB/s | 2.00 × |",
         "| matmul n = 4,096 | 5.00 ms | 10.0 ms | 20.0 ms | 2.00 × |",
         "| sum of 512 MiB | 11.0 ms | 22.0 ms | 44.0 ms | 2.00 × |",
-        "| a call: sum | 2.00 µs | 4.00 µs | 8.00 µs | 2.00 × |",
-        "| a call: sum, to a Python float | 9.00 µs | 18.0 µs | 36.0 µs | 2.00 × |",
+        "| a call of sum | 2.00 µs | 4.00 µs | 8.00 µs | 2.00 × |",
+        "| a call of sum, to a Python float | 9.00 µs | 18.0 µs | 36.0 µs | 2.00 × |",
     ):
         assert line in text.splitlines()
     assert "4 MiB" not in text
@@ -643,7 +643,7 @@ def test_an_nvcc_that_fails_is_quoted(monkeypatch, tmp_path):
     nvcc.chmod(0o755)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     monkeypatch.setenv("SMEMKIT_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(_core.Error, match=r"nvcc cannot compile it: fatal error: cublas_v2\.h"):
+    with pytest.raises(_core.Error, match=r"nvcc cannot compile native\.cu: fatal error: cublas_v2\.h"):
         native.build((9, 0))
     assert [path.name for path in (tmp_path / "cache").iterdir()] == []
 

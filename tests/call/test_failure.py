@@ -107,7 +107,7 @@ CALLS = {
 REFUSED = {
     "shapes": lambda t: smemkit.matmul(t.x, t.x[:3], device=t.device),
     "out of another shape": lambda t: smemkit.matmul(t.array, t.other.T, out=t.out_array),
-    "out of another place": lambda t: smemkit.add_one(t.x, out=t.out_array, device=t.device),
+    "out on another device": lambda t: smemkit.add_one(t.x, out=t.out_array, device=t.device),
     "out of another dtype": lambda t: smemkit.add_one(t.wide, out=t.x.astype(np.int8), device=t.device),
     "two devices": lambda t: smemkit.matmul(t.array, t.x.T),
     "axis": lambda t: smemkit.sum(t.array, 2),

@@ -13,6 +13,7 @@ from cases import ROOT, run_python
 from reports import FAULTS, KERNEL, LANES, RACE, UNPADDED, fault, halo, number_of, report, unpadded
 from rich.cells import cell_len
 
+from smemkit.checker.faults import Fault
 from smemkit.checker.launches import COUNTS_NOTE, LaunchReport
 from smemkit.checker.lines import LineReport
 from smemkit.checker.report import Report
@@ -96,7 +97,7 @@ def test_every_fault_has_a_meaning_and_a_fix(fault, words):
     for word in words:
         assert word in text
     assert fault.meaning in text
-    assert fault.remedy in text
+    assert fault.fix in text
     if fault.line:
         assert f"▸ {fault.line}" in text or f"▸  {fault.line}" in text
 
@@ -105,12 +106,12 @@ def test_a_race_of_a_line_with_itself():
     one = fault("race", 13, other_line=13, hazard="WAW", threads=((1, 0, 0), (0, 0, 0)))
     text = flat(report(halo([one])))
     assert "◂ thread (1, 0, 0) writes, thread (0, 0, 0) wrote" in text
-    assert "if (threadIdx.x == 0)" in one.remedy
+    assert "if (threadIdx.x == 0)" in one.fix
     assert (
         "Line 13 reads and writes: read into a register, put __syncthreads() there"
-        in replace(one, hazard="RAW").remedy
+        in replace(one, hazard="RAW").fix
     )
-    assert "put __syncwarp() there" in replace(one, hazard="WAR", warp_synchronous=True).remedy
+    assert "put __syncwarp() there" in replace(one, hazard="WAR", warp_synchronous=True).fix
 
 
 def test_a_race_between_blocks_names_both():
@@ -118,7 +119,7 @@ def test_a_race_between_blocks_names_both():
     text = flat(report(halo([one])))
     assert " thread (3, 0, 0) of block (1, 0, 0) wrote" in text
     assert " thread (4, 0, 0) of block (0, 0, 0) reads" in text
-    assert "__syncthreads" not in one.remedy
+    assert "__syncthreads" not in one.fix
 
 
 def test_advice_for_a_line_is_printed_once():
@@ -277,6 +278,13 @@ def test_pytest_shows_the_whole_report(tmp_path):
         assert line.strip() in done.stdout
 
 
+def test_former_names_of_a_fault_warn():
+    one = Fault("race", 3, file="k.cu", hazard="RAW")
+    for name, former, text in (("location", "place", "k.cu:3"), ("fix", "remedy", one.fix)):
+        with pytest.warns(DeprecationWarning, match=f"Fault.{former}: it is now called {name}"):
+            assert getattr(one, former) == getattr(one, name) == text
+
+
 # ---- JSON ----
 
 
@@ -300,7 +308,7 @@ def test_to_dict_is_json_and_keeps_its_keys():
     one = found["launches"][1]["faults"][0]
     assert list(one) == [
         *("kind", "line", "other_line", "block", "threads", "variable", "message", "file", "other_file", "text"),
-        *("hazard", "warp_synchronous", "count", "other_block", "meaning", "remedy"),
+        *("hazard", "warp_synchronous", "count", "other_block", "meaning", "fix", "remedy"),
     ]
     assert one["threads"] == [[4, 0, 0], [3, 0, 0]]
 
@@ -371,7 +379,7 @@ def test_html_has_the_faults():
     text = flat("".join(read(report(halo())._repr_html_()).text))
     for one in FAULTS:
         assert one.meaning in text
-        assert one.remedy in text
+        assert one.fix in text
     assert "◂ thread (3, 0, 0) wrote" in text
 
 

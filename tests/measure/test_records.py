@@ -121,6 +121,6 @@ def test_padding_speeds_in_the_notebook_are_the_recorded_ones():
         f"`unpadded` moves {format_number(unpadded)} GB/s with tile 32",
         f"and {format_number(narrow)} with tile 16",
         f"`padded` moves {format_number(padded)}. So padding gains",
-        f"{padded / unpadded:.1f} times beside the one and {padded / narrow:.1f} beside the other",
+        f"{padded / unpadded:.1f} times over the one and {padded / narrow:.1f} times over the other",
     ):
         assert words in text

@@ -329,7 +329,7 @@ def test_tune_measures_fits_and_stores(cache, monkeypatch):
     """On the CPU device, as on a GPU on which `small` is faster than any other kernel."""
     device = smemkit.Device("cpu")
     monkeypatch.setattr(tune, "PROBLEMS", 60)
-    monkeypatch.setattr(tune, "MOST", 1 << 16)
+    monkeypatch.setattr(tune, "MAX_BYTES", 1 << 16)
     monkeypatch.setattr(fit, "attributes_of", lambda _: fit.H200)
 
     def seconds(problem, out, kernel, _):

@@ -6,14 +6,14 @@
 // arg ticket: int[1] = zeros
 __global__ void scan(int *x, int *prefix, int *ready, int *ticket)
 {
-    __shared__ int place, before;
+    __shared__ int number, before;
     const int lane = threadIdx.x;
 
     if (lane == 0)
-        place = atomicAdd(ticket, 1);
+        number = atomicAdd(ticket, 1);
     __syncthreads();
 
-    const int i = place * 32 + lane;
+    const int i = number * 32 + lane;
     int sum = x[i];
     for (int delta = 1; delta < 32; delta *= 2) {
         const int left = __shfl_up_sync(0xffffffff, sum, delta);
@@ -22,15 +22,15 @@ __global__ void scan(int *x, int *prefix, int *ready, int *ticket)
     }
     if (lane == 31) {
         int earlier = 0;
-        if (place > 0) {
-            while (atomicAdd(&ready[place - 1], 0) == 0)
+        if (number > 0) {
+            while (atomicAdd(&ready[number - 1], 0) == 0)
                 __nanosleep(20);
             __threadfence();
-            earlier = prefix[place - 1];
+            earlier = prefix[number - 1];
         }
-        prefix[place] = earlier + sum;
+        prefix[number] = earlier + sum;
         __threadfence();
-        atomicExch(&ready[place], 1);
+        atomicExch(&ready[number], 1);
         before = earlier;
     }
     __syncthreads();

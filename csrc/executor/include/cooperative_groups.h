@@ -315,7 +315,7 @@ template <unsigned Size, unsigned Of, class Parent>
 SMEMKIT_INLINE thread_block_tile<Size, thread_block_tile<Of, Parent>>
 tiled_partition(const thread_block_tile<Of, Parent> &parent)
 {
-    static_assert(Size <= Of, "a tile is no larger than what it is cut from");
+    static_assert(Size <= Of, "a tile cannot be larger than its parent group");
     return thread_block_tile<Size, thread_block_tile<Of, Parent>>((unsigned)parent.thread_rank() / Size,
                                                                   Of / Size);
 }

@@ -1,4 +1,4 @@
-/* Which kernel a matmul takes, and how it divides k: what has the least predicted time. */
+/* The policy of matmul: the kernel, and the number of slices of k, with the least predicted time. */
 #include "python/state.h"
 
 #include "base/table.h"
@@ -7,18 +7,18 @@
 #include "matmul.h"
 #include "python/dtypes.h"
 
-/* A kernel with the elements of C per block, and how fast it is. */
+/* A kernel with its tile of C per block, its limits and its speed. */
 struct candidate {
     enum kernel_index kernel;
     int rows, columns; /* of a block's tile of C; matvec: 1 x 1, tiny: a warp's */
     int max_m, max_n;  /* 0: any */
     npy_intp max_k;    /* 0: any; longer sums would lose accuracy, because the kernel adds them up in one float */
-    double one,
-        several;      /* TFLOP/s of a multiprocessor in float32 that has one block, and several; 0: not on a GPU */
-    int threads;      /* of a block */
-    int depth;        /* products of an element per step of the executor: from one barrier to the next */
-    double step_ns;   /* of one thread in the executor; 0: not on the CPU device */
-    int shared_bytes; /* of a block, if it is more than every GPU has */
+    double one_block, more_blocks; /* TFLOP/s of a multiprocessor in float32 with one resident block, and with
+                                      more; 0: not on a GPU */
+    int threads;                   /* per block */
+    int depth;                     /* products per element between two barriers: a step */
+    double step_ns;                /* the executor's time for a step of one thread; 0: not on the CPU device */
+    int shared_bytes;              /* per block, if it is more than every GPU has */
 };
 
 enum { LARGE_BYTES = 66 << 10, SMALL_BYTES = 54 << 10 }; /* of shared memory, of `pipelined_large` and `_small` */
@@ -39,12 +39,12 @@ static const struct candidate candidates[] = {
 };
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
-/* of a GPU: microseconds of a launch, and of the launch that adds up slices; bytes per microsecond of an H200's
- * memory; products of k that a block's start and end cost */
+/* On a GPU: microseconds of a launch, and of the launch that adds up slices; bytes per microsecond from an H200's
+ * memory; the start and end of a block, in steps along k. */
 static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6, START_K = 40;
 
-/* of the executor: to start a block, and one of its threads, which is a fiber; a pack of matvec, and what a
- * thread's shuffles or barriers cost */
+/* On the executor: nanoseconds to start a block and a fiber, for a pack of matvec, and for the shuffles or
+ * barriers of a thread. */
 static const double CPU_BLOCK_NS = 300, CPU_THREAD_NS = 60, CPU_PACK_NS = 13, CPU_EXCHANGE_NS = 250;
 
 static npy_intp divide_up(npy_intp n, npy_intp d)
@@ -52,7 +52,7 @@ static npy_intp divide_up(npy_intp n, npy_intp d)
     return (n + d - 1) / d;
 }
 
-/* The time of a product in this dtype, in units of float32's. */
+/* The time of a multiplication in this dtype, relative to float32. */
 static double cost_of_dtype(enum dtype dtype)
 {
     switch (dtype) {
@@ -77,7 +77,7 @@ static double bytes_of(enum dtype dtype, struct matmul_size size)
            ((double)size.m * (double)size.k + (double)size.k * (double)size.n + (double)size.m * (double)size.n);
 }
 
-/* Microseconds on a GPU, with k in `slices`: the multiprocessor with the most blocks, or memory. */
+/* Microseconds on a GPU with k in `slices`, limited by the multiprocessor with the most blocks or by memory. */
 static double gpu_time(const struct candidate *candidate, const struct device *device, enum dtype dtype,
                        struct matmul_size size, npy_intp slices)
 {
@@ -88,7 +88,7 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
     const double products =
         (double)most * candidate->rows * candidate->columns * ((double)divide_up(size.k, slices) + START_K);
     const double compute =
-        products * 2e-6 * cost_of_dtype(dtype) / (most > 1 ? candidate->several : candidate->one);
+        products * 2e-6 * cost_of_dtype(dtype) / (most > 1 ? candidate->more_blocks : candidate->one_block);
     const double memory = bytes_of(dtype, size) / BYTES_PER_US;
     const double partials =
         (double)size.batches * (double)size.m * (double)size.n * (double)slices * dtype_bytes(dtype);
@@ -97,8 +97,8 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
            (slices > 1 ? ADD_US + 2 * partials / BYTES_PER_US : 0);
 }
 
-/* Microseconds of matvec with operands in C order: memory, if there are enough blocks to ask for it. Several
- * vectors take several times as long, because their elements are loaded one by one. */
+/* Microseconds of matvec with operands in C order, limited by memory if there are enough blocks to saturate it.
+ * Several vectors take several times as long, because their elements are loaded one by one. */
 static double gpu_matvec_time(const struct device *device, enum dtype dtype, struct matmul_size size,
                               npy_intp slices)
 {
@@ -112,8 +112,8 @@ static double gpu_matvec_time(const struct device *device, enum dtype dtype, str
     return LAUNCH_US + bytes / (BYTES_PER_US * (share < 1 ? share : 1)) + (slices > 1 ? ADD_US : 0);
 }
 
-/* The executor's time for all blocks, in nanoseconds: a thread is a fiber, which costs its start and a step for
- * each pair of tiles, whether or not the tile has elements for it. */
+/* The executor's time for all blocks, in nanoseconds. Each thread is a fiber that is started and takes a step for
+ * each pair of tiles, even if its element is outside C. */
 static double cpu_time(const struct candidate *candidate, struct matmul_size size)
 {
     const double blocks = (double)size.batches * (double)divide_up(size.m, candidate->rows) *
@@ -136,7 +136,7 @@ static double cpu_matvec_time(struct matmul_size size)
     return packs + groups * (size.k <= SHORT_K && by_rows ? GROUP : LARGE_GROUP) * CPU_EXCHANGE_NS;
 }
 
-/* The least predicted time, and with how many slices. */
+/* The least predicted time; *slices is the number of slices that gives it. */
 static double best_time(const struct candidate *candidate, const struct device *device, enum dtype dtype,
                         struct matmul_size size, npy_intp *slices)
 {
@@ -145,7 +145,7 @@ static double best_time(const struct candidate *candidate, const struct device *
     double least;
 
     *slices = 1;
-    if (device_is_host(device)) { /* slices give work to all workers */
+    if (device_is_host(device)) { /* slices occupy all workers */
         if (row->traits & SLICES)
             *slices = divide_up(size.k, MAX_K_OF_ONE_SUM) < MAX_SLICES ? divide_up(size.k, MAX_K_OF_ONE_SUM)
                                                                        : MAX_SLICES;
@@ -181,7 +181,7 @@ static bool supports(const struct candidate *candidate, const struct device *dev
            (!candidate->max_m || size.m <= candidate->max_m) &&
            (!candidate->max_n || size.n <= candidate->max_n) &&
            (!candidate->max_k || size.k <= candidate->max_k || !(dtype & (FLOATING | COMPLEX))) &&
-           (device_is_host(device) ? candidate->step_ns > 0 : candidate->one > 0) &&
+           (device_is_host(device) ? candidate->step_ns > 0 : candidate->one_block > 0) &&
            (size_t)candidate->shared_bytes <= device->shared_per_block_optin;
 }
 

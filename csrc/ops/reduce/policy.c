@@ -1,5 +1,5 @@
 /* Which kernel a reduction takes: the first of a ranking that supports the problem and is wanted for it. The
- * thresholds stand in thresholds.def. */
+ * thresholds are in thresholds.def. */
 #include "python/state.h"
 
 #include <math.h>
@@ -66,9 +66,9 @@ static bool is_rows_in_registers(const struct problem *problem)
     return prefers_registers(problem->gpu, problem->extent, problem->args);
 }
 
-/* Whether rows should be read one element per thread, since a row problem is a column problem with one column:
- * very short rows, if there are not too many, and longer unaligned ones, which take two loads by vectors: if they
- * are small, or words in a warp's threads, unless combining takes long. */
+/* Whether rows should be read one element per thread, by `small_columns`: a row is a matrix of one column. That
+ * pays for very short rows, if there are not too many, and for longer unaligned rows, whose vectors would take two
+ * loads: if the array is small, or if elements are words in rows of medium length; but not if states are large. */
 static bool prefers_element_loads(const struct problem *problem)
 {
     const struct reduce_thresholds *limits = &problem->gpu->limits;

@@ -220,7 +220,7 @@ static PyObject *reduce(const struct module_state *state, const struct reduce_ar
     return result;
 }
 
-/* The options as part of the launch cache's key; 0 where it does not cover them. */
+/* The options as part of the launch cache's key; 0 if such calls are not cached. */
 static unsigned encode_reduce_options(const struct reduce_arguments *args)
 {
     int overflow = 0;

@@ -1,4 +1,4 @@
-/* How a reduction is divided among threads and blocks. The thresholds stand in thresholds.def. */
+/* How a reduction is divided among threads and blocks. The thresholds are in thresholds.def. */
 #include "python/state.h"
 
 #include <string.h>

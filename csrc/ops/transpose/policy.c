@@ -1,5 +1,5 @@
 /* Which kernel a transpose takes: the first of a ranking that supports the problem and is wanted for it. The
- * thresholds stand in thresholds.def. */
+ * thresholds are in thresholds.def. */
 #include "python/state.h"
 
 #include "call/choice.h"

@@ -66,7 +66,7 @@ void set_tuned_thresholds(const struct device *, const int64_t *values);
 bool get_tuned_thresholds(const struct device *, int64_t *values);
 
 /* Loads them from the user's cache, once per device and process, but not while the stream is captured. False with
- * an exception; a cache file that cannot be used is none. */
+ * an exception; a cache file that cannot be used is ignored. */
 bool load_tuned_thresholds(struct device *, device_stream);
 
 #endif

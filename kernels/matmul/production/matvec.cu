@@ -1,4 +1,4 @@
-// C = A @ B where B has few columns, or A few rows: at the speed of memory, since each element of the larger
+// C = A @ B where B has few columns, or A few rows: at memory bandwidth, since each element of the larger
 // operand is used for few products.
 //
 // The idea: the larger operand is a matrix of many rows along k, the other one FEW vectors (more of them take

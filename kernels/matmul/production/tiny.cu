@@ -1,14 +1,15 @@
 // C = A @ B for many tiny matrices, of up to 16 x 16 elements of C.
 //
-// The idea: a warp per product (per 16 x 16 tile of larger ones), so that warps need not wait for each other. It
-// brings 16 of k at a time into its own part of shared memory, and each lane has 2 x 4 elements of C. What `simt`
-// wastes on it: all but a 16th of its tile, and a block per product. Launch: blocks of up to 8 warps, one warp per
-// product or tile.
+// The idea: one warp per product, or per 16 x 16 tile of C if C is larger, so that warps need not wait for each
+// other. The warp loads tiles of A and B, 16 elements along k, into its own part of shared memory, and each lane
+// computes 2 x 4 elements of C. What `simt` wastes on it: 15 sixteenths of its tile, and a block per product.
+// Launch: blocks of up to 8 warps, one warp per product or tile.
 #include "../../common/dispatch.cuh"
 #include "product.cuh"
 
-constexpr int SIDE = 16, TM = 2, TN = 4,
-              ACROSS = SIDE / TN; // of the tiles; a lane's elements; lanes of a row of C
+constexpr int SIDE = 16;          // of the square tiles of A, B and C
+constexpr int TM = 2, TN = 4;     // a lane's tile of C
+constexpr int ACROSS = SIDE / TN; // lanes per row of C
 
 template <class T, int WARPS>
 __global__ void __launch_bounds__(WARPS * 32) matmul_tiny(const product<T> p, int64_t first)
@@ -17,20 +18,20 @@ __global__ void __launch_bounds__(WARPS * 32) matmul_tiny(const product<T> p, in
     struct tiles {
         Sum a[SIDE][SIDE + 1], b[SIDE][SIDE]; // (m, k), (k, n); A is padded, because lanes read columns of it
     };
-    __shared__ alignas(16) tiles of_warp[WARPS];
+    __shared__ alignas(16) tiles warp_tiles[WARPS];
 
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int row = lane / ACROSS * TM, column = lane % ACROSS * TN;                // of the lane's elements
     const int64_t down = (p.m + SIDE - 1) / SIDE, across = (p.n + SIDE - 1) / SIDE; // tiles of a product
     const int64_t index = first + (int64_t)blockIdx.x * WARPS + warp, batch = index / (down * across);
     const int64_t top = index % (down * across) / across * SIDE, left = index % across * SIDE; // of the tile
-    tiles &tile = of_warp[warp];
+    tiles &tile = warp_tiles[warp];
     Sum sum[TM][TN] = {};
 
     pdl_wait();
-    if (batch >= p.batches) // in all lanes of a warp alike
+    if (batch >= p.batches) // the same in all lanes of a warp
         return;
-    const int64_t rows = p.m - top, columns = p.n - left; // from the tile on
+    const int64_t rows = p.m - top, columns = p.n - left; // that are left from the tile on
     const T *a = p.a.data + batch * p.a.batch_stride + top * p.a.row_stride;
     const T *b = p.b.data + batch * p.b.batch_stride + left * p.b.column_stride;
     for (int64_t t = 0; t < p.k; t += SIDE) {

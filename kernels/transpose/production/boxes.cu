@@ -24,31 +24,31 @@
 #include "words.cuh"
 
 constexpr int BOX_AXES = MAX_BATCH_DIMENSIONS + 2;
-constexpr int BOX_BYTES = 16384, LEAST_BOX = 1024, MAX_TILE_ELEMENTS = 8192;
-constexpr int64_t MANY_BOXES = 256; // the least number for small arrays
+constexpr int BOX_BYTES = 16384, MIN_BOX_BYTES = 1024, MAX_TILE_ELEMENTS = 8192;
+constexpr int64_t MANY_BOXES = 256; // small arrays get smaller boxes, so that there are at least this many
 constexpr int WORDS_IN_FLIGHT = 4;
 constexpr int64_t MAX_EXTENT = INT32_MAX / BOX_AXES; // elements along an axis of a box: entries add these up
 
 struct box_axis {
     int64_t length, x_stride, out_stride;
-    int64_t boxes, stride_in_boxes; // along it, and along all that are faster in out
-    int extent, tile_offset;        // of a box; from one to the next in shared memory
+    int64_t boxes, stride_in_boxes; // boxes along this axis, and along all axes that are faster in out
+    int extent, tile_offset;        // elements of a box; distance between two elements in shared memory
 };
 
 // The axes, also sorted by stride in x and by stride in out. The first of each order form a segment.
 struct box_shape {
     box_axis axis[BOX_AXES];
     int ndim, x_order[BOX_AXES], out_order[BOX_AXES];
-    int x_segment_axes, out_segment_axes; // so many
-    int rows, segments, positions;        // segments of x, of out, and elements of one of these
-    int64_t boxes, count;                 // in all; see count_contiguous
+    int x_segment_axes, out_segment_axes; // how many form a segment
+    int rows, segments, positions;        // segments of x, segments of out, and elements per segment of out
+    int64_t boxes, count;                 // number of boxes; see count_contiguous
     int64_t reach;                        // from the first element of a whole box in x to its last
     bool aligned;                         // every segment of x begins at a word
-    bool own_tables; // rows, or segments, have own_tables axes along which a box may be shorter than others: then
-                     // it has tables of its own, and is not the first part of what these say
+    bool own_tables; // boxes may be shorter along several axes: such a box needs its own tables, because its
+                     // entries are not the first ones of a whole box's tables
 };
 
-// of a box: where it begins, and how far it goes along an axis
+// along an axis: the offsets of a box in x and in out, and its elements
 struct box_part {
     int64_t x, out;
     int extent;
@@ -120,7 +120,7 @@ static __device__ void load_segments(const box_shape &box, const T *x, int64_t f
         for (int t0 = threadIdx.x; t0 < all; t0 += BLOCK * WORDS_IN_FLIGHT) {
             const T *from[WORDS_IN_FLIGHT];
             uint32_t low[WORDS_IN_FLIGHT], high[WORDS_IN_FLIGHT];
-            int places[WORDS_IN_FLIGHT];
+            int tile_offsets[WORDS_IN_FLIGHT];
             bool whole[WORDS_IN_FLIGHT];
 
 #pragma unroll
@@ -130,7 +130,7 @@ static __device__ void load_segments(const box_shape &box, const T *x, int64_t f
                 whole[l] = t < all && (inside || (p >= V && p + 2 * V <= length));
                 if (t < all) {
                     from[l] = x + first + rows[r].offset + p;
-                    places[l] = rows[r].tile_offset + p;
+                    tile_offsets[l] = rows[r].tile_offset + p;
                 }
                 if (whole[l]) {
                     const uint32_t *word = (const uint32_t *)(from[l] - word_misalignment(from[l]));
@@ -141,15 +141,15 @@ static __device__ void load_segments(const box_shape &box, const T *x, int64_t f
             }
 #pragma unroll
             for (int l = 0; l < WORDS_IN_FLIGHT; l++) {
-                if (whole[l]) { // behind the end of a segment there is fitting
-                    *(uint32_t *)(tile + places[l]) =
+                if (whole[l]) { // may write past the end of a segment: rows have space for it
+                    *(uint32_t *)(tile + tile_offsets[l]) =
                         __funnelshift_r(low[l], high[l], word_misalignment(from[l]) * (32 / V));
                 } else if (t0 + l * BLOCK < all) {
                     const int left = length - (t0 + l * BLOCK) % words * V;
 
 #pragma unroll 1
                     for (int e = 0; e < min(V, left); e++)
-                        tile[places[l] + e] = from[l][e];
+                        tile[tile_offsets[l] + e] = from[l][e];
                 }
             }
         }
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
             parts[threadIdx.x] = {begin * axis.x_stride, begin * axis.out_stride,
                                   (int)min((int64_t)axis.extent, axis.length - begin)};
         }
-        __syncthreads(); // the parts are there, and nobody reads the tile of the box before any more
+        __syncthreads(); // `parts` is written, and no thread still reads the previous box's tile
 
         int64_t x_at = 0, out_at = 0;
         bool whole = true;
@@ -298,7 +298,7 @@ static bool grow(box_shape *box, const int *order, int64_t most)
     return false;
 }
 
-// as long as the others along the axis, or whole words and sectors
+// the extent of boxes that are equally long along the axis, or a multiple of whole sectors
 static int balanced(const box_axis &axis)
 {
     const int64_t extent = ceil_div(axis.length, axis.boxes);
@@ -353,7 +353,7 @@ static box_shape make_box(const transpose_args *args, int64_t most)
     return box;
 }
 
-// brings axes along which boxes are of two lengths behind the others, from `begin` on; returns how many these are
+// moves axes whose last box is shorter behind the others, from `begin` on; returns their number
 static int move_uneven_axes_last(const box_shape &box, int *order, int begin)
 {
     int *const end = order + box.ndim;
@@ -363,7 +363,7 @@ static int move_uneven_axes_last(const box_shape &box, int *order, int begin)
     return (int)(end - split);
 }
 
-// how the box lies in shared memory; returns its elements there
+// sets the layout of a box in shared memory; returns its number of elements there
 static int choose_layout(box_shape *box, int size)
 {
     const int out_first = box->ndim ? box->out_order[0] : 0, unit = std::max(1, 4 / size);
@@ -375,7 +375,7 @@ static int choose_layout(box_shape *box, int size)
         const int d = box->x_order[k];
 
         if (k > 0 && k < box->x_segment_axes && d == out_first && tile_offset * size % 8 == 0)
-            box->x_segment_axes = k; // for rows to lie an odd number of words apart
+            box->x_segment_axes = k; // so that rows are an odd number of words apart
         if (k == box->x_segment_axes)
             tile_offset = ((tile_offset + unit - 1) / unit | 1) * unit;
         box->axis[d].tile_offset = tile_offset;
@@ -394,7 +394,7 @@ static cudaError_t launch_boxes(const transpose_args *args, cudaStream_t stream)
 {
     constexpr int V = word_traits<T>::V;
     const int64_t bytes = args->batches * args->rows * args->columns * (int)sizeof(T);
-    const int64_t fitting = std::max<int64_t>(LEAST_BOX, std::min<int64_t>(BOX_BYTES, bytes / MANY_BOXES));
+    const int64_t fitting = std::max<int64_t>(MIN_BOX_BYTES, std::min<int64_t>(BOX_BYTES, bytes / MANY_BOXES));
     box_shape box;
     size_t shared;
 

@@ -23,9 +23,9 @@
 #include "vectors.cuh"
 #include "words.cuh"
 
-constexpr int NARROW = 64;         // at most this many columns or rows are few
-constexpr int CHUNK_BYTES = 24576; // unless 32 groups, the minimum, are larger
-constexpr int LEAST_CHUNK = 1024;  // bytes, for small arrays
+constexpr int NARROW = 64;            // at most this many columns or rows are few
+constexpr int CHUNK_BYTES = 24576;    // unless 32 groups, the minimum, are larger
+constexpr int MIN_CHUNK_BYTES = 1024; // bytes, for small arrays
 constexpr int64_t MANY_CHUNKS = 256;
 
 // for few rows
@@ -395,7 +395,7 @@ static chunk_shape gathered_shape(int64_t batches, int64_t many, int few, bool f
     constexpr int V = word_traits<T>::V, WARP_LOG2 = 5;
     const int group = few * word_traits<T>::W; // bytes
     const int64_t share = batches * many * few * (int)sizeof(T) / MANY_CHUNKS;
-    const int fitting = (int)std::max<int64_t>(LEAST_CHUNK, std::min<int64_t>(CHUNK_BYTES, share));
+    const int fitting = (int)std::max<int64_t>(MIN_CHUNK_BYTES, std::min<int64_t>(CHUNK_BYTES, share));
     int parallel_groups_log2 = WARP_LOG2;
 
     while (BLOCK >> (parallel_groups_log2 + 1) >= std::min(V, few) &&

@@ -37,7 +37,7 @@ struct sector_tile {
     }
 
     // the address of a row in shared memory; row 0 is the first of those above the tile
-    static __device__ char *place(uint4 *memory, int row)
+    static __device__ char *row_address(uint4 *memory, int row)
     {
         return (char *)memory + offset(row);
     }
@@ -71,7 +71,7 @@ static __device__ void load_sectors(const transpose_args &args, int64_t dense, c
 #pragma unroll
         for (int i = 0; i < tile::ROWS + tile::HALO_ROWS; i += STEP) {
             if (first + i >= above && first + i < below)
-                __pipeline_memcpy_async(tile::place(memory, first) + tile::offset(i) + v * VECTOR,
+                __pipeline_memcpy_async(tile::row_address(memory, first) + tile::offset(i) + v * VECTOR,
                                         sector_begin(x) + v * VECTOR, VECTOR);
             x += STEP * args.x_row_stride;
         }
@@ -79,7 +79,7 @@ static __device__ void load_sectors(const transpose_args &args, int64_t dense, c
 #pragma unroll 1
         for (int i = first; i < below; i += STEP) {
             const char *from = sector_begin(x + i * args.x_row_stride) + v * VECTOR;
-            char *to = tile::place(memory, i) + v * VECTOR;
+            char *to = tile::row_address(memory, i) + v * VECTOR;
 
             if (i >= above && from >= begin && from + VECTOR <= end)
                 __pipeline_memcpy_async(to, from, VECTOR);
@@ -111,7 +111,7 @@ static __device__ void store_sectors(const transpose_args &args, const T *x, T *
     for (int q = 0; q < V; q++) {
         const int row = (q + past < V ? lane : lane - 1) * V + q; // otherwise of the group above
 
-        own[q] = (const T *)(tile::place(memory, tile::HALO_ROWS + row) +
+        own[q] = (const T *)(tile::row_address(memory, tile::HALO_ROWS + row) +
                              (uintptr_t)(x + row * args.x_row_stride) % SECTOR);
     }
 #pragma unroll

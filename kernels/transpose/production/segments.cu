@@ -18,8 +18,8 @@
 constexpr int SEGMENT_VECTORS = 2; // per thread; more, with their addresses, do not fit into registers
 constexpr int SEGMENT_DIMENSIONS = MAX_BATCH_DIMENSIONS + 2;
 
-// Runs of `length` elements, each of which falls into up to `vectors.by` vectors of out; `count` of these in all,
-// fewer than 2^31.
+// Segments of `length` elements, each of which is covered by up to `vectors.by` vectors of out; `count` vectors in
+// all, fewer than 2^31.
 struct segments_shape {
     int64_t length, count;
     divisor vectors;
@@ -28,10 +28,10 @@ struct segments_shape {
     divisor counts[SEGMENT_DIMENSIONS];            // of the dimensions
 };
 
-// A vector of out: `shift` elements behind the begin of a segment, or before it.
+// A vector of out that begins `shift` elements after the start of a segment (before it if negative).
 template <class T>
 struct segment_vector {
-    const T *x; // as many elements behind the segment's begin in x
+    const T *x; // the element `shift` of the segment in x
     T *out;
     int64_t shift;
 };
@@ -62,7 +62,7 @@ static __device__ segment_vector<T> find_vector(const segments_shape &segments, 
     return {x + shift, out + shift, shift};
 }
 
-// blocks of a multiprocessor, for the registers that hold the elements of what is no whole vector
+// blocks per multiprocessor, as many as the registers for the elements of partial vectors allow
 template <class T>
 constexpr int SEGMENT_BLOCKS = sizeof(T) == VECTOR ? BLOCKS_PER_SM
                                : sizeof(T) > 1     ? BLOCKS_PER_SM - 1

@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(BLOCK)
 {
     const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
     uint32_t rest = i;
-    matrix_origin place = {0, 0};
+    matrix_origin offset = {0, 0};
 
 #pragma unroll
     for (int d = 0; d < MAX_BATCH_DIMENSIONS + 2; d++) // computed before pdl_wait()
@@ -137,12 +137,12 @@ __global__ void __launch_bounds__(BLOCK)
             const uint32_t at = rest - above * count;
 
             rest = above;
-            place.x += at * axes.axis[d].x_stride;
-            place.out += at * axes.axis[d].out_stride;
+            offset.x += at * axes.axis[d].x_stride;
+            offset.out += at * axes.axis[d].out_stride;
         }
     pdl_wait();
     if (i < elements)
-        out[place.out] = x[place.x];
+        out[offset.out] = x[offset.x];
 }
 
 static element_axes axes_of(const transpose_args *args)

@@ -267,16 +267,16 @@ template <class T>
 static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
 {
     constexpr int V = word_traits<T>::V, W = word_traits<T>::W,
-                  MOST_PAST = windows<T>::ALIGNED / (int)sizeof(T) - 1;
+                  MAX_PAST = windows<T>::ALIGNED / (int)sizeof(T) - 1;
     constexpr int ACROSS_LOG2 = sizeof(T) == 1 ? 5 : 6, DOWN_LOG2 = ACROSS_LOG2;
-    constexpr int LEAST_DOWN_LOG2 = BLOCK_LOG2 - windows<T>::PERIOD_LOG2; // one row of a period per thread
+    constexpr int MIN_DOWN_LOG2 = BLOCK_LOG2 - windows<T>::PERIOD_LOG2; // one row of a period per thread
     word_tile tile = {ACROSS_LOG2, DOWN_LOG2, 0, 0, count_contiguous(args)};
 
     while (tile.across_log2 > 3 && V << (tile.across_log2 - 1) >= args->columns)
         tile.across_log2--;
-    while (tile.groups_log2 > LEAST_DOWN_LOG2 && V << (tile.groups_log2 - 1) >= args->rows + MOST_PAST)
+    while (tile.groups_log2 > MIN_DOWN_LOG2 && V << (tile.groups_log2 - 1) >= args->rows + MAX_PAST)
         tile.groups_log2--;
-    if (tile.groups_log2 > std::max(5, LEAST_DOWN_LOG2) &&
+    if (tile.groups_log2 > std::max(5, MIN_DOWN_LOG2) &&
         count_tiles(args, V << tile.groups_log2, V << tile.across_log2) < SMALL_WORD_TILE_MAX_TILES)
         tile.groups_log2--;
     if (tile.across_log2 > 4 &&
@@ -286,7 +286,7 @@ static cudaError_t launch_words(const transpose_args *args, cudaStream_t stream)
     tile.group = (V << tile.across_log2) + (tile.groups_log2 < 5 ? 32 >> tile.groups_log2 : 1);
     const int bytes = ((1 << tile.groups_log2) + windows<T>::UP) * tile.group * W;
 
-    return cover(args->batches, args->columns, args->rows + MOST_PAST, tile.columns, V << tile.groups_log2,
+    return cover(args->batches, args->columns, args->rows + MAX_PAST, tile.columns, V << tile.groups_log2,
                  [&](dim3 grid, int64_t batch, corner first) {
                      return launch<transpose_words<T>>(grid, BLOCK, bytes, stream, *args, tile, batch, first);
                  });
@@ -371,15 +371,16 @@ static cudaError_t launch_elements(const transpose_args *args, cudaStream_t stre
 template <class T>
 static tile_layout choose_tile_layout(const transpose_args *args, int vectors)
 {
-    constexpr int V = vector_traits<T>::V, OCTET = GROUPS_PER_REQUEST * V, QUAD = ACROSS * vector_traits<T>::E;
-    constexpr int LEAST = QUAD > V ? QUAD / V : 1;                         // vectors per row
+    constexpr int V = vector_traits<T>::V, TASK_ROWS = GROUPS_PER_REQUEST * V,
+                  TASK_COLUMNS = ACROSS * vector_traits<T>::E;
+    constexpr int MIN_ACROSS = TASK_COLUMNS > V ? TASK_COLUMNS / V : 1;    // vectors per row
     constexpr int BALANCED = sizeof(T) == 1 ? 8 : sizeof(T) < 8 ? 16 : 32; // vectors per row
-    int across = std::min(vectors < MAX_TILE_VECTORS ? BALANCED / 2 : BALANCED, vectors / OCTET), rows;
+    int across = std::min(vectors < MAX_TILE_VECTORS ? BALANCED / 2 : BALANCED, vectors / TASK_ROWS), rows;
 
-    while (across > LEAST && across / 2 * V >= args->columns)
+    while (across > MIN_ACROSS && across / 2 * V >= args->columns)
         across /= 2;
     rows = vectors / across;
-    while (rows > OCTET && rows / 2 >= args->rows)
+    while (rows > TASK_ROWS && rows / 2 >= args->rows)
         rows /= 2;
     while (std::min<int64_t>(rows, args->rows) * across < vectors && rows * across < 2 * vectors &&
            across * V < args->columns)

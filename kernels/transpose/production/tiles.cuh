@@ -113,12 +113,13 @@ static __device__ void store_tile(const transpose_args &args, const tile_layout 
 template <class T>
 static constexpr tile_layout make_tile_layout(int rows, int across)
 {
-    constexpr int V = vector_traits<T>::V, OCTET = GROUPS_PER_REQUEST * V, QUAD = ACROSS * vector_traits<T>::E;
+    constexpr int V = vector_traits<T>::V, TASK_ROWS = GROUPS_PER_REQUEST * V,
+                  TASK_COLUMNS = ACROSS * vector_traits<T>::E;
 
     return {rows,
             across * V,
             log2_of(across),
             V * across | 1,
-            log2_of(rows / OCTET),
-            across * V / QUAD * (rows / OCTET)};
+            log2_of(rows / TASK_ROWS),
+            across * V / TASK_COLUMNS * (rows / TASK_ROWS)};
 }

@@ -11,7 +11,7 @@ __global__ void too_small(const short *in)
     __pipeline_memcpy_async(&items[threadIdx.x], &in[threadIdx.x], sizeof(short)); // A
 }
 
-// EXPECT cudaErrorLaunchFailure: asynchronous copy of 16 bytes to an address that is no multiple of it at @B in
+// EXPECT cudaErrorLaunchFailure: asynchronous copy of 16 bytes to an address that is not a multiple of 16 at @B in
 // kernel askew*
 __global__ void askew(const float *in)
 {
@@ -19,7 +19,7 @@ __global__ void askew(const float *in)
     __pipeline_memcpy_async(&items[1], &in[4], 16); // B
 }
 
-// EXPECT cudaErrorLaunchFailure: asynchronous copy of 8 bytes from an address that is no multiple of it at @C in
+// EXPECT cudaErrorLaunchFailure: asynchronous copy of 8 bytes from an address that is not a multiple of 8 at @C in
 // kernel askew_source*
 __global__ void askew_source(const float *in)
 {

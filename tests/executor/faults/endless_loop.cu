@@ -1,7 +1,7 @@
 // An endless loop without an operation that would switch to another thread.
 #include "fault.h"
 
-// EXPECT cudaErrorLaunchTimeout: no end in sight in kernel wait_for, block (1, 0, 0), thread (4, 0, 0)*watchdog*
+// EXPECT cudaErrorLaunchTimeout: time limit exceeded in kernel wait_for, block (1, 0, 0), thread (4, 0, 0)*watchdog*
 __global__ void wait_for(volatile int *flag)
 {
     if (blockIdx.x == 1 && threadIdx.x == 4)

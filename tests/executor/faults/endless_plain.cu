@@ -14,7 +14,7 @@ int main()
     for (int i = 0; i < 32; ++i)
         x[i] = 2;
     x.upload();
-    // EXPECT cudaErrorLaunchTimeout: no end in sight in kernel never_one, block (0, 0, 0), thread (0, 0, 0): the
+    // EXPECT cudaErrorLaunchTimeout: time limit exceeded in kernel never_one, block (0, 0, 0), thread (0, 0, 0): the
     // watchdog ended the block while this thread ran*
     never_one<<<1, 32>>>(x.device);
     report();

@@ -1,8 +1,8 @@
 // A lock that is never released: a warp spins on it, and each of its threads switches to the others in vain.
 #include "fault.h"
 
-// EXPECT cudaErrorLaunchTimeout: no end in sight in kernel spin, block (0, 0, 0), thread (*): the watchdog ended
-// the block while this thread ran; * SMEMKIT_WATCHDOG, or 0 for no limit: 96 of 128 threads wait at @HERE
+// EXPECT cudaErrorLaunchTimeout: time limit exceeded in kernel spin, block (0, 0, 0), thread (*): the watchdog ended
+// the block while this thread ran; *SMEMKIT_WATCHDOG to more seconds, or to 0 for no limit: 96 of 128 threads wait at @HERE
 __global__ void spin(int *lock)
 {
     if (threadIdx.x < 32)

@@ -2,7 +2,7 @@
 #include "fault.h"
 
 // EXPECT cudaErrorLaunchFailure: barrier divergence in kernel forgotten, block (0, 0, 0): 64 of 128 threads wait
-// at @A for barrier 3, to which 64 of 128 have come, the rest have exited
+// at @A for barrier 3, at which 64 of 128 have arrived, the rest have exited
 __global__ void forgotten()
 {
     if (threadIdx.x < 64)
@@ -10,7 +10,7 @@ __global__ void forgotten()
 }
 
 // EXPECT cudaErrorLaunchFailure: barrier 1 for 96 threads at @C, but for 64 threads at @B in kernel mismatched,
-// block (0, 0, 0), thread (64, 0, 0): 32 of 128 threads wait at @B for barrier 1, to which 32 of 64 have come*
+// block (0, 0, 0), thread (64, 0, 0): 32 of 128 threads wait at @B for barrier 1, at which 32 of 64 have arrived*
 __global__ void mismatched()
 {
     if (threadIdx.x < 32)
@@ -19,8 +19,8 @@ __global__ void mismatched()
         asm volatile("bar.sync 1, 96;" ::: "memory"); // C
 }
 
-// EXPECT cudaErrorLaunchFailure: a second arrival at barrier 2 at @D, before the first has been answered: 1 of 64
-// have come in kernel twice, block (0, 0, 0), thread (0, 0, 0)*
+// EXPECT cudaErrorLaunchFailure: a second arrival at barrier 2 at @D, before its phase is complete: 1 of 64
+// threads have arrived in kernel twice, block (0, 0, 0), thread (0, 0, 0)*
 __global__ void twice()
 {
     for (int i = 0; i < 2; ++i)
@@ -33,7 +33,7 @@ __global__ void seventeenth()
     asm volatile("bar.sync 16, 64;" ::: "memory"); // E
 }
 
-// EXPECT cudaErrorLaunchFailure: barrier 1 for 48 threads, which are no whole warps of 32, at @F in kernel
+// EXPECT cudaErrorLaunchFailure: barrier 1 for 48 threads, not a multiple of 32, at @F in kernel
 // half_a_warp*
 __global__ void half_a_warp()
 {

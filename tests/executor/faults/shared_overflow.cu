@@ -62,8 +62,8 @@ __global__ void past(int n)
     items[threadIdx.x + n] = threadIdx.x;
 }
 
-// EXPECT cudaErrorLaunchFailure: too much static shared memory: 65536 bytes with second, and 49152 are the most;
-// more has to be dynamic in kernel too_much, block (0, 0, 0), thread (0, 0, 0)
+// EXPECT cudaErrorLaunchFailure: too much static shared memory: 65536 bytes with second, at most 49152
+// are allowed; use dynamic shared memory in kernel too_much, block (0, 0, 0), thread (0, 0, 0)
 __global__ void too_much(int *out)
 {
     __shared__ float first[8192];

@@ -18,7 +18,7 @@ __global__ void exited(int *out)
     out[threadIdx.x] = __shfl_xor_sync(0xffffffffu, threadIdx.x, 16); // THERE
 }
 
-// EXPECT cudaErrorLaunchFailure: undefined shuffle at @LAST: lane 15 reads lane 31, which is none of the 48
+// EXPECT cudaErrorLaunchFailure: undefined shuffle at @LAST: lane 15 reads lane 31, which is beyond the 48
 // threads of the block in kernel half_a_warp, block (0, 0, 0), thread (47, 0, 0)*
 __global__ void half_a_warp(int *out)
 {

@@ -25,7 +25,7 @@ SMEMKIT_UNSEEN T reduce(const smemkit_lanes &group, T value, Operator &&combine,
 
 template <class T, class Operator>
 std::decay_t<T> reduce(const thread_block &, T &&, Operator &&)
-    SMEMKIT_UNAVAILABLE("a reduction is of a tile or of lanes that are together, not of a block");
+    SMEMKIT_UNAVAILABLE("reduce takes a tile or a coalesced group, not a block");
 
 template <class Group, class Atomic, class T, class Operator>
 void reduce_update_async(const Group &, Atomic &, T &&, Operator &&)
