@@ -110,6 +110,11 @@ class Kernel:
         return self._program.text
 
     @property
+    def sources(self) -> Mapping[str, str]:
+        """The source and the headers of the user's that it includes: their names in messages, and their texts."""
+        return self._program.sources
+
+    @property
     def filename(self) -> str:
         """The name of the source in messages: its path, or "kernel.cu"."""
         return self._program.filename
