@@ -20,7 +20,7 @@ from smemkit import _core, demo
 from smemkit.bench import command, fit, tune
 from smemkit.ci import command as check
 from smemkit.devices import devices, get_num_threads
-from smemkit.measure import tuned
+from smemkit.measure import occupancy, tuned
 from smemkit.table.kernel_table import kernels, reading_order
 from smemkit.user_kernel import launch_text
 
@@ -155,6 +155,9 @@ def main(argv: list[str] | None = None) -> int:
     listing.add_argument("--markdown", action="store_true", help="print kernels/README.md")
     listing.add_argument("--thresholds", action="store_true", help="the thresholds by which kernel=None chooses")
     listing.set_defaults(command=list_kernels)
+    occupancy.add_arguments(
+        commands.add_parser("occupancy", help="blocks of a kernel that fit on a multiprocessor; needs no GPU")
+    )
     add_ladder(commands.add_parser("ladder", help="measure a ladder: each rung's idea, time and memory accesses"))
     check.add_arguments(
         commands.add_parser("check", help="check kernels: faults, bank conflicts, coalescing; needs no GPU")

@@ -106,9 +106,9 @@ class Report(str):
             entry = _plain(launch)
             entry["lines"] = [_plain(line) | {"advice": line.advice} for line in launch.lines]
             for name in "faults", "allowed":
-                entry[name] = [_fault_entry(fault) for fault in getattr(launch, name)]
+                entry[name] = [_plain_fault(fault) for fault in getattr(launch, name)]
             launches.append(entry)
-        faults = [_fault_entry(fault) for fault in self.faults]
+        faults = [_plain_fault(fault) for fault in self.faults]
         head = {"schema": "smemkit.report", "version": 1, "ok": self.ok, "headline": self.headline}
         return {
             **head,
@@ -119,7 +119,7 @@ class Report(str):
         }
 
 
-def _fault_entry(fault: Fault) -> dict[str, Any]:
+def _plain_fault(fault: Fault) -> dict[str, Any]:
     return _plain(fault) | {"meaning": fault.meaning, "remedy": fault.remedy}
 
 

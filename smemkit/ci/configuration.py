@@ -71,7 +71,7 @@ def read_configuration(path: str | Path) -> Configuration:
     baseline = defaults.get("baseline")
     if baseline is not None:
         baseline = str(path.parent / _string(baseline, f"{path}: defaults: baseline"))
-    _refuse_unknown(defaults, (*_DEFAULT_KEYS, "baseline"), f"{path}: defaults")
+    _refuse_unknown(defaults, (*_KEYS, "baseline"), f"{path}: defaults")
     shared = {key: value for key, value in defaults.items() if key != "baseline"}
     found = [one for number, check in enumerate(checks, 1) for one in _checks(shared | check, path, number)]
     return Configuration(tuple(found), baseline)
@@ -188,7 +188,9 @@ _COMPILER_KEYS: dict[str, Callable[[Any, str], Any]] = {
     "std": _string,
     "options": _strings,
 }
-_DEFAULT_KEYS: dict[str, Callable[[Any, str], Any]] = {
+_KEYS: dict[str, Callable[[Any, str], Any]] = {
+    "kernel": _string,
+    "args": _arguments,
     "grid": _dimensions,
     "block": _dimensions,
     "shared": _integer,
@@ -199,4 +201,3 @@ _DEFAULT_KEYS: dict[str, Callable[[Any, str], Any]] = {
     "fail_on": _list,
     **_COMPILER_KEYS,
 }
-_KEYS = {"kernel": _string, "args": _arguments, **_DEFAULT_KEYS}

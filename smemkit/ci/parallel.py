@@ -54,6 +54,6 @@ def _run_alone(one: Check) -> Outcome:
     """The outcome of a check in a process of its own, which may die."""
     try:
         with _pool(1) as pool:
-            return pool.submit(run_check, one).result()
+            return pool.submit(_run_group, [one]).result()[0]
     except BrokenProcessPool:
         return Outcome(one, None, f"{one.file}: the process that checked {one.title} died")

@@ -14,8 +14,10 @@ import numpy as np
 
 from smemkit import _core
 from smemkit._core import Array
+from smemkit.cuda_source.reach import reached_names
 from smemkit.user_kernel.parameters import Arguments, Parameter, describe_value
 from smemkit.user_kernel.program import Program
+from smemkit.user_kernel.static_shared import shared_variables
 
 __all__ = ["Kernel", "Launch"]
 
@@ -118,6 +120,27 @@ class Kernel:
     def filename(self) -> str:
         """The name of the source in messages: its path, or "kernel.cu"."""
         return self._program.filename
+
+    @property
+    def static_shared(self) -> Mapping[str, int]:
+        """The bytes of the static ``__shared__`` variables of the selected kernel and of the functions it calls.
+
+        Examples
+        --------
+        >>> import smemkit
+        >>> kernel = smemkit.Kernel("__global__ void k(int *x) { __shared__ int s[64]; s[0] = 1; *x = s[0]; }")
+        >>> kernel.static_shared
+        {'s': 256}
+        """
+        if self.name is None:
+            raise ValueError(f'name: expected kernel["name"] with one of {", ".join(self.names)}')
+        base = self.name.partition("<")[0].rpartition("::")[2].strip()
+        reached = reached_names(self._program.code.text, base)
+        found: dict[str, int] = {}
+        for function, variable, size in shared_variables(self._program.module("cpu", self.name).path):
+            if (function or variable) in reached:
+                found[variable] = found.get(variable, 0) + size
+        return found
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 
 __all__ = [
     "add_arguments",
+    "add_compiler_options",
     "compiler_options",
     "join_values",
     "parse_argument",
@@ -312,7 +313,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ARG",
         help="the kernel's next argument: " + GRAMMAR,
     )
-    _add_compiler_options(parser)
+    add_compiler_options(parser)
     parser.add_argument(
         "--schedule",
         choices=("serial", "lockstep", "random"),
@@ -323,7 +324,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--blocks", default="auto", metavar="auto|all|N", help="the blocks to check")
 
 
-def _add_compiler_options(parser: argparse.ArgumentParser) -> None:
+def add_compiler_options(parser: argparse.ArgumentParser) -> None:
     """Adds -I, -D, -U and --std, spelt as compilers take them."""
     group = parser.add_argument_group("compiling, as for nvcc")
     for letter, value, what in (

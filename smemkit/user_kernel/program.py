@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,6 @@ class Program:
     Attributes
     ----------
     text, filename : str
-    sources : dict
-        The text by filename, of the source and of the headers of the user's that it includes.
     code : DeviceCode
     options : tuple of str
     names : tuple of str
@@ -56,10 +54,10 @@ class Program:
             )
         self.filename = str(source) if is_path else "kernel.cu"
         self.text = Path(source).read_text(encoding="utf-8-sig", errors="replace") if is_path else source
-        self.sources: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
         folders = [Path(option[2:]) for option in self.options if option.startswith("-I")]
         home = Path(source).parent if is_path else None
-        self._expanded = expand_includes(self.text, self.filename, home, folders, self.sources)
+        self._expanded = expand_includes(self.text, self.filename, home, folders, self._sources)
         self.code = scan(self._expanded)
         if not self.code.functions and not self.code.has_macro_kernels:
             raise ValueError(f"source: expected a __global__ function, got none in {self.filename}")
@@ -67,6 +65,11 @@ class Program:
         self.constants: dict[str, bytes] = {}
         self._modules: dict[tuple[str, tuple[str, ...], bool], Any] = {}
         self._lock = threading.RLock()
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The text by filename, of the source and of the headers of the user's that it includes."""
+        return self._sources
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -124,7 +127,7 @@ class Program:
     def _compile(self, device: str, kernels: tuple[str, ...], checked: bool) -> Any:
         # a name that only the template arguments mention would be left out as host code: add<float, Functor>
         code = scan(self._expanded, kernels[0]) if len(kernels) == 1 and "<" in kernels[0] else self.code
-        explain = partial(compile_error, sources=self.sources, host=self.code.host)
+        explain = partial(compile_error, sources=self._sources, host=self.code.host)
         if device == "cpu":
             module = CpuModule(code, self.filename, kernels, self.options, explain, checked=checked)
         else:
