@@ -19,6 +19,7 @@ import smemkit
 from smemkit import _core, demo
 from smemkit.bench import command, fit, tune
 from smemkit.ci import command as check
+from smemkit.ci import support
 from smemkit.devices import devices, get_num_threads
 from smemkit.measure import occupancy, tuned
 from smemkit.table.kernel_table import kernels, reading_order
@@ -147,6 +148,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"smemkit {smemkit.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     commands.add_parser("info", help="versions and devices").set_defaults(command=info)
+    support.add_arguments(commands.add_parser("support", help="what kernels may use on the CPU device"))
     demo.add_arguments(commands.add_parser("demo", help="a demonstration of ten seconds"))
     command.add_arguments(commands.add_parser("bench", help="measure every kernel beside torch, CuPy and NumPy"))
     tune.add_arguments(commands.add_parser("tune", help="fit the choice of transposes to this GPU; never needed"))

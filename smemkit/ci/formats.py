@@ -171,7 +171,7 @@ def _junit(verdict: Verdict) -> str:
         for tag, message, content in _junit_content(one):
             ElementTree.SubElement(case, tag, message=_xml(message)).text = _xml(content)
     ElementTree.indent(suites, " ")
-    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True)
+    return ElementTree.tostring(suites, encoding="us-ascii", xml_declaration=True).decode()  # for any terminal
 
 
 def _junit_content(one: Judged) -> Iterator[tuple[str, str, str]]:

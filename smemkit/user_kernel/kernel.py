@@ -7,7 +7,6 @@ import operator
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,9 @@ class Kernel:
     Parameters
     ----------
     source : str or path
-        CUDA C++, or the path of a file; a str that ends in ".cu" is a path.
+        The path of a file, or CUDA C++; a str that ends in ".cu" or ".cuh" is a path. Reports and messages name
+        the file by it, its folder is searched for the headers that it includes, and its libraries are cached by it
+        and its content.
     name : str, optional
         The ``__global__`` function: "scale", "outer::scale"; for a template an instantiation: "scale<float, 16>".
         Not needed if the source has only one. If it has several, ``kernel["scale"]`` can select one later.
@@ -77,7 +78,7 @@ class Kernel:
     array([0., 2., 4., 6., 8.], dtype=float32)
     """
 
-    def __init__(self, source: str | Path, name: str | None = None, *, options: Sequence[str] = ()):
+    def __init__(self, source: str | os.PathLike[str], name: str | None = None, *, options: Sequence[str] = ()):
         self._program = Program(source, options)
         self._kernels_by_name: dict[str, Kernel] = {}
         self._select(self._program.default() if name is None else name)

@@ -197,6 +197,12 @@ def test_junit_has_the_report():
     assert suite[1][0].get("message").startswith("race (RAW) at kernel.cu:10; race (RAW, warp-synchronous) at")
 
 
+def test_what_programs_read_is_ascii():
+    """Whatever the terminal's encoding: the text of reports is not."""
+    assert not write("text", ALL).isascii()
+    assert all(write(form, ALL).isascii() for form in ("json", "sarif", "junit"))
+
+
 def test_junit_takes_any_character():
     strange = replace(MISUSED, problem="\x1b[31m \udc80 <&>")
     (suite,) = ElementTree.fromstring(write("junit", judge([strange])))
