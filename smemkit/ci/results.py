@@ -151,7 +151,10 @@ def _report(asked: Check) -> Report:
     source = _source_file(asked.file)
     blocks = launch_text.parse_blocks(asked.blocks)
     arguments = launch_text.kernel_arguments(asked)
-    launch = launch_text.configured_launch(Kernel(source, asked.kernel, options=asked.option), asked)
+    kernel = Kernel._to_check(source, asked.kernel, options=asked.option)
+    if kernel.name is None:
+        raise ValueError(f"--kernel: expected one of {asked.file}'s kernels, {', '.join(kernel.names)}")
+    launch = launch_text.configured_launch(kernel, asked)
     return check(launch, *arguments, schedule=asked.schedule, seed=asked.seed, blocks=blocks)
 
 

@@ -79,12 +79,22 @@ class Kernel:
     """
 
     def __init__(self, source: str | os.PathLike[str], name: str | None = None, *, options: Sequence[str] = ()):
-        self._program = Program(source, options)
-        self._kernels_by_name: dict[str, Kernel] = {}
-        self._select(self._program.default() if name is None else name)
+        self._read(source, name, options)
         device = _core.default_device()
         if self._program.can_compile(device):  # otherwise only check() works, and a launch raises
             self._program.module(device, self._name)
+
+    def _read(self, source: str | os.PathLike[str], name: str | None, options: Sequence[str]) -> None:
+        self._program = Program(source, options)
+        self._kernels_by_name: dict[str, Kernel] = {}
+        self._select(self._program.default() if name is None else name)
+
+    @classmethod
+    def _to_check(cls, source: str | os.PathLike[str], name: str | None, *, options: Sequence[str]) -> Kernel:
+        """A kernel that is not compiled yet, because a check compiles another build."""
+        new = object.__new__(cls)
+        new._read(source, name, options)
+        return new
 
     def _select(self, name: str | None) -> None:
         self._function, self._name = (None, None) if name is None else self._program.find(name)

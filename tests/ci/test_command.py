@@ -257,3 +257,26 @@ def test_the_action(program, tmp_path):
     done = subprocess.run(["bash", "-e", "-c", step["run"]], env=environment, capture_output=True, text=True)
     words = ["check", "--config", "smemkit.toml", "--fail-on", "conflict>=8", "-DNAME=a b"]
     assert (done.returncode, done.stdout) == (1, f"ran {[*words, '--format', 'github']}\n"), done.stderr
+
+
+def test_a_file_of_several_kernels_needs_a_name(project, capsys):
+    (project / "two.cu").write_text(
+        "__global__ void a(int *x) {}\ntemplate <class T> __global__ void b(T *x) {}\n"
+    )
+    assert main(["check", "two.cu", "--grid", "1", "--block", "1", "--arg", "int[1]"]) == 2
+    assert capsys.readouterr().err == "smemkit: --kernel: expected one of two.cu's kernels, a, b\n"
+
+
+def test_only_the_checked_build_is_compiled(project, monkeypatch, tmp_path):
+    """A check in a shell takes half the time: a kernel's plain build is for launches."""
+    from smemkit.user_kernel import cpu_module
+
+    built, compile_library = [], cpu_module.compile_library
+
+    def recorded(*arguments, checked, **keywords):
+        built.append(checked)
+        return compile_library(*arguments, checked=checked, **keywords)
+
+    monkeypatch.setattr(cpu_module, "compile_library", recorded)
+    assert main(["check", "src/fine.cu", "--config", "smemkit.toml"]) == 0
+    assert built == [True]
