@@ -53,7 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Runs launches of CUDA kernels on the CPU, and reports faults, bank conflicts and wasted sectors."
     )
     parser.epilog = _EPILOG
-    parser.add_argument("files", nargs="*", metavar="FILE.cu", help="CUDA C or C++, as for nvcc")
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE.cu",
+        help="CUDA C or C++, as for nvcc; several files are spread over the cores",
+    )
     parser.add_argument("--kernel", metavar="NAME", help="the kernel of FILE.cu (optional if it has only one)")
     launch_text.add_arguments(parser)
     _add_ci_arguments(parser.add_argument_group("in CI"))
@@ -76,7 +81,7 @@ def _add_ci_arguments(group: Any) -> None:
     group.add_argument(
         "--config",
         metavar=FILENAME,
-        help=f"check the launches in it; default: ./{FILENAME}, if no FILE.cu is given",
+        help=f"check the launches in it: all, or those of each FILE.cu; ./{FILENAME} if neither is given",
     )
     group.add_argument(
         "--fail-on",

@@ -341,7 +341,7 @@ def add_compiler_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="OPTION",
-        help="one of these in one word: --option -DTILE=16",
+        help="one of the options above in one word, such as --option -DTILE=16",
     )
 
 
