@@ -90,33 +90,6 @@ def _dialect_fingerprint() -> str:
     return digest.hexdigest() + file_fingerprint(flags.__file__)
 
 
-def expanded_headers(headers: Sequence[str]) -> dict[str, str]:
-    """The text of the dialect's headers after preprocessing, by file: "smemkit/sync.h" → text.
-
-    Parameters
-    ----------
-    headers : sequence of str
-        "cuda_fp16.h"; headers that they include are in the result, too.
-
-    Raises
-    ------
-    Error
-        There is no compiler.
-    """
-    source = CPU_PRELUDE + "".join(f"#include <{name}>\n" for name in headers)
-    command = [*_command(find_compiler(), checked=False), "-E", "-x", "c++", "-"]
-    done = subprocess.run(command, input=source.encode(), capture_output=True, check=True)
-    texts: dict[str, list[str]] = {}
-    file = None
-    for line in done.stdout.decode(errors="replace").split("\n"):
-        if marker := _LINE_MARKER.match(line):
-            path = Path(os.path.normpath(marker["file"]))
-            file = str(path.relative_to(INCLUDE)) if path.is_relative_to(INCLUDE) else None
-        elif file and not line.startswith("#"):
-            texts.setdefault(file, []).append(line)
-    return {name: "\n".join(lines) for name, lines in texts.items()}
-
-
 # ---- libraries, from the cache or from the compiler -------------------------------------------------------------
 
 
@@ -216,6 +189,33 @@ def compile_library(
         library.replace(entry)
     evict(folder)
     return entry
+
+
+def expanded_headers(headers: Sequence[str]) -> dict[str, str]:
+    """The text of the dialect's headers after preprocessing, by file: "smemkit/sync.h" → text.
+
+    Parameters
+    ----------
+    headers : sequence of str
+        "cuda_fp16.h"; headers that they include are in the result, too.
+
+    Raises
+    ------
+    Error
+        There is no compiler.
+    """
+    source = CPU_PRELUDE + "".join(f"#include <{name}>\n" for name in headers)
+    command = [*_command(find_compiler(), checked=False), "-E", "-x", "c++", "-"]
+    done = subprocess.run(command, input=source.encode(), capture_output=True, check=True)
+    texts: dict[str, list[str]] = {}
+    file = None
+    for line in done.stdout.decode(errors="replace").split("\n"):
+        if marker := _LINE_MARKER.match(line):
+            path = Path(os.path.normpath(marker["file"]))
+            file = str(path.relative_to(INCLUDE)) if path.is_relative_to(INCLUDE) else None
+        elif file and not line.startswith("#"):
+            texts.setdefault(file, []).append(line)
+    return {name: "\n".join(lines) for name, lines in texts.items()}
 
 
 # ---- compiler messages ------------------------------------------------------------------------------------------

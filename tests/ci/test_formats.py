@@ -160,7 +160,7 @@ def test_annotations():
     assert lines[0].startswith(
         "::error file=kernel.cu,line=10,title=smemkit%3A race (RAW)::thread (4, 0, 0) reads s[3]"
     )
-    assert lines[1].startswith("✗ 1 fault: race (RAW)")
+    assert lines[1].startswith("✗ 1 fault")
 
 
 def test_annotations_of_what_does_not_fail_are_warnings():
