@@ -66,6 +66,11 @@ class Report(str):
         return tuple(fault for launch in self.launches for fault in launch.faults)
 
     @property
+    def allowed(self) -> tuple[Fault, ...]:
+        """The faults of all launches that comments in the source allow."""
+        return tuple(fault for launch in self.launches for fault in launch.allowed)
+
+    @property
     def headline(self) -> str:
         """The report in one line."""
         return headline(self.launches)

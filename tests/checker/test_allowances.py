@@ -52,7 +52,7 @@ def test_other_lines_and_kinds_are_not_accepted(allowances):
 def test_the_report_counts_them():
     line = line_of("kernel.cu", "y", 13, space="global", access="store", requests=1, sectors=4, ideal_sectors=4)
     report = Report([accept(halo([RACE], [line]), {("kernel.cu", 10): {"race": "known"}})], 0.1)
-    assert report.ok
+    assert (report.ok, report.faults, len(report.allowed)) == (True, (), 1)
     assert "; 1 fault allowed by comments; no bank conflicts" in report.headline
     assert "allowed: race (RAW) at kernel.cu:10 (known)" in " ".join(report.split())
     assert report.to_dict()["launches"][0]["allowed"][0]["allowed"] == "known"
