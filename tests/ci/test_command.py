@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import entry_points
 
 import pytest
 from cases import ROOT, run_python
@@ -198,8 +199,14 @@ def test_a_process_that_dies_is_told(monkeypatch):
 # ---- pytest, pre-commit, GitHub Actions ----
 
 
+def run_pytest(*arguments):
+    """Runs pytest with the plugin and no others, which would take a second to import."""
+    words = ["-m", "pytest", "-p", "pytest_smemkit", "-p", "no:cacheprovider", *arguments]
+    return run_python(*words, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", timeout=120)
+
+
 def test_the_pytest_plugin(project):
-    done = run_python("-m", "pytest", "-rA", "-p", "no:cacheprovider", str(project), "-m", "smemkit")
+    done = run_pytest("-rA", "-m", "smemkit", str(project))
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(r"PASSED .*smemkit.toml::fine.cu: fine\[1, 64\]", done.stdout)
     assert re.search(r"FAILED .*smemkit.toml::racy.cu: racy\[1, 64\]", done.stdout)
@@ -210,16 +217,20 @@ def test_the_pytest_plugin(project):
 
 def test_the_pytest_plugin_names_mistakes(project):
     (project / "smemkit.toml").write_text(TOML + "gird = 4\n")
-    done = run_python("-m", "pytest", "-p", "no:cacheprovider", str(project / "smemkit.toml"))
+    done = run_pytest(str(project / "smemkit.toml"))
     assert done.returncode == 2
     assert "check 2: unknown key 'gird'; did you mean grid?" in done.stdout
 
 
-def test_pytest_does_not_import_smemkit_without_need():
-    code = "import sys, pytest; pytest.main(['--co', '-q', '-p', 'no:cacheprovider', sys.argv[1]]); "
-    code += "print('imported' if 'smemkit' in sys.modules else 'untouched')"
-    done = run_python("-c", code, str(ROOT / "tests" / "tools" / "no_such_test.py"))
-    assert done.stdout.rstrip().endswith("untouched"), done.stdout + done.stderr
+def test_pytest_finds_the_plugin():
+    (point,) = {point for point in entry_points(group="pytest11") if point.name == "smemkit"}
+    assert point.value == "pytest_smemkit"
+
+
+def test_the_plugin_imports_smemkit_only_where_it_is_needed():
+    """pytest loads it at the start of every run."""
+    done = run_python("-c", "import sys, pytest_smemkit; print('smemkit' in sys.modules)")
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_the_pre_commit_hook(fakes, monkeypatch):
