@@ -136,6 +136,8 @@ class Kernel:
     def static_shared(self) -> Mapping[str, int]:
         """The bytes of the static ``__shared__`` variables of the selected kernel and of the functions it calls.
 
+        nvcc may add a few bytes between variables, and lets those of separate scopes share memory.
+
         Examples
         --------
         >>> import smemkit
