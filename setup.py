@@ -452,6 +452,7 @@ def main():
     files = sorted({str(file) for file in found if (ROOT / file).is_file() and "__pycache__" not in file.parts})
     setup(
         packages=[*find_packages(include=["smemkit*"]), *DATA_FOLDERS],
+        py_modules=["pytest_smemkit"],
         package_dir=DATA_FOLDERS,
         package_data={
             "smemkit": ["py.typed", "*.pyi", "reference/*.json", "bench/*.cu"],

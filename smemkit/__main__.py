@@ -1,4 +1,4 @@
-"""``python -m smemkit``: info, demo, bench, tune, kernels, ladder, check."""
+"""``python -m smemkit``: info, support, demo, bench, tune, kernels, ladder, check, occupancy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import platform
 import sys
 import textwrap
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 import smemkit
-from smemkit import _core, demo, ops
+from smemkit import _core, demo
 from smemkit.bench import command, fit, tune
+from smemkit.ci import command as check
+from smemkit.ci import support
 from smemkit.devices import devices, get_num_threads
-from smemkit.measure import tuned
+from smemkit.measure import occupancy, tuned
 from smemkit.table.kernel_table import kernels, reading_order
 from smemkit.user_kernel import launch_text
 
@@ -91,52 +92,6 @@ def list_thresholds(op: str | None) -> int:
     return 0
 
 
-def add_check(parser: argparse.ArgumentParser) -> None:
-    """The command line of ``smemkit check``."""
-    parser.add_argument("file", nargs="?", metavar="FILE.cu", help="CUDA C or C++, as for nvcc")
-    parser.add_argument(
-        "--kernel", metavar="NAME", help="the kernel of FILE.cu (optional if it has only one) or of --op"
-    )
-    launch_text.add_arguments(parser)
-    parser.add_argument(
-        "--json", metavar="FILE", help="write the report as JSON; -: to standard output, and nothing else"
-    )
-    own = parser.add_argument_group("the kernels of smemkit")
-    own.add_argument(
-        "--op",
-        choices=("matmul", "reduce", "transpose", "reverse"),
-        help="check a kernel of this operation instead of a file",
-    )
-    own.add_argument(
-        "--shape", action="append", default=[], metavar="M[,N…]", help="the shape of an operand; matmul takes two"
-    )
-    own.add_argument("--dtype", default="float32", help="the operands' dtype (default float32)")
-    for name in ("tile", "pad", "block-size"):
-        own.add_argument(f"--{name}", type=int, metavar="N", help="the operation's keyword")
-    parser.set_defaults(command=check)
-
-
-def check(options: argparse.Namespace) -> int:
-    """Checks a launch and prints the report; the exit status is 1 if it has a fault."""
-    if (options.file is None) == (options.op is None):
-        raise ValueError("check: expected either a FILE.cu or --op")
-    how = {"schedule": options.schedule, "seed": options.seed, "blocks": launch_text.parse_blocks(options.blocks)}
-    if options.op:
-        target, arguments, keywords = _own_launch(options)
-    else:
-        if options.shape:
-            raise ValueError("--shape: goes with --op; a kernel of a file takes --arg 'float[64,64]'")
-        arguments, keywords = launch_text.kernel_arguments(options), {}
-        kernel = smemkit.Kernel(_source_file(options.file), options.kernel, options=tuple(options.option))
-        target = launch_text.configured_launch(kernel, options)
-    try:
-        report = smemkit.check(target, *arguments, **how, **keywords)
-    except TypeError as error:  # an argument that the kernel rejects
-        raise ValueError(str(error)) from error
-    _write_text(options.json, str(report), report.to_dict())
-    return 0 if report.ok else 1
-
-
 def _write_text(file: str | None, text: str, content: dict[str, Any]) -> None:
     """Prints the text and writes the content as JSON to a file; for "-", prints the JSON only."""
     if file != "-":
@@ -149,29 +104,6 @@ def _write_text(file: str | None, text: str, content: dict[str, Any]) -> None:
             sys.stdout.write(written)
         else:
             Path(file).write_text(written, encoding="utf-8")
-
-
-def _source_file(name: str) -> Path:
-    path = Path(name)
-    if not path.is_file():
-        raise ValueError(f"{name}: no such file" if not path.exists() else f"{name}: expected a file")
-    return path
-
-
-def _own_launch(options: argparse.Namespace) -> tuple[Any, Sequence[np.ndarray], dict[str, Any]]:
-    """An operation of smemkit, random operands of the given shapes, and its keywords."""
-    for name, value in (("--grid", options.grid), ("--block", options.block), ("--arg", options.arg)):
-        if value:
-            raise ValueError(f"{name}: goes with a FILE.cu; --op takes --shape and chooses its own launch")
-    operands = 2 if options.op == "matmul" else 1
-    if len(options.shape) != operands:
-        raise ValueError(f"--shape: expected {operands} for {options.op}, got {len(options.shape)}")
-    arguments = [
-        launch_text.parse_argument(f"{options.dtype}[{shape}]", index, options.seed)
-        for index, shape in enumerate(options.shape)
-    ]
-    given = {name: getattr(options, name) for name in ("kernel", "tile", "pad", "block_size")}
-    return getattr(ops, options.op), arguments, {name: value for name, value in given.items() if value is not None}
 
 
 def add_ladder(parser: argparse.ArgumentParser) -> None:
@@ -213,8 +145,10 @@ def climb(options: argparse.Namespace) -> int:
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser("smemkit", description="GPU shared memory: operations, ladders, benchmarks.")
+    parser.add_argument("--version", action="version", version=f"smemkit {smemkit.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     commands.add_parser("info", help="versions and devices").set_defaults(command=info)
+    support.add_arguments(commands.add_parser("support", help="what kernels may use on the CPU device"))
     demo.add_arguments(commands.add_parser("demo", help="a demonstration of ten seconds"))
     command.add_arguments(commands.add_parser("bench", help="measure every kernel beside torch, CuPy and NumPy"))
     tune.add_arguments(commands.add_parser("tune", help="fit the choice of transposes to this GPU; never needed"))
@@ -223,9 +157,12 @@ def main(argv: list[str] | None = None) -> int:
     listing.add_argument("--markdown", action="store_true", help="print kernels/README.md")
     listing.add_argument("--thresholds", action="store_true", help="the thresholds by which kernel=None chooses")
     listing.set_defaults(command=list_kernels)
+    occupancy.add_arguments(
+        commands.add_parser("occupancy", help="blocks of a kernel that fit on a multiprocessor; needs no GPU")
+    )
     add_ladder(commands.add_parser("ladder", help="measure a ladder: each rung's idea, time and memory accesses"))
-    add_check(
-        commands.add_parser("check", help="check a kernel: faults, bank conflicts, coalescing; needs no GPU")
+    check.add_arguments(
+        commands.add_parser("check", help="check kernels: faults, bank conflicts, coalescing; needs no GPU")
     )
     arguments = parser.parse_args(launch_text.join_values(sys.argv[1:] if argv is None else argv))
     try:

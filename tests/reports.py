@@ -129,5 +129,9 @@ class Kernel:
         self.source, self.name, self.options = source, name or "halo", options
         Kernel.made.append(self)
 
+    @classmethod
+    def _to_check(cls, source, name, *, options):
+        return cls(source, name, options=options)
+
     def __getitem__(self, launch):
         return self, launch

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from smemkit import _core, ops
+from smemkit.checker.allowances import accept, read_allowances
 from smemkit.checker.findings import launch_report
 from smemkit.checker.report import Report
 from smemkit.cuda_source.lexer import mask
@@ -91,8 +92,8 @@ def check(
         if keywords:
             raise TypeError(f"{next(iter(keywords))}: a launch of a kernel takes no options of an operation")
         kernel = target.kernel
-        sources = {kernel.filename: kernel.source}
-        if blocks == "auto" and _INTER_BLOCK_SYNC.search(mask(kernel.source)):
+        sources = dict(kernel.sources)
+        if blocks == "auto" and any(_INTER_BLOCK_SYNC.search(mask(text)) for text in sources.values()):
             block_count = 0
 
         def run() -> None:
@@ -108,10 +109,11 @@ def check(
         raise TypeError(
             f"target: expected an operation of smemkit or kernel[grid, block], got {_describe(target)}"
         )
+    allowances = read_allowances(sources)
     begin = time.perf_counter()
     _load_checked_kernels()
     launches = _core.checked(run, block_count, _SCHEDULES.index(schedule), int(seed), all_blocks_rows)
-    reports = tuple(launch_report(launch, kernel, sources) for launch in launches)
+    reports = tuple(accept(launch_report(launch, kernel, sources), allowances) for launch in launches)
     return Report(reports, time.perf_counter() - begin, sources)
 
 

@@ -46,6 +46,9 @@ class Fault:
         How many times it was seen.
     other_block : tuple of int or None
         The other thread's block, if it is not `block`.
+    severity : {"error", "warning"}
+    allowed : str or None
+        The reason that a comment ``// smemkit: allow(race) reason`` at one of its lines gives for accepting it.
     """
 
     kind: str
@@ -62,6 +65,8 @@ class Fault:
     warp_synchronous: bool = False
     count: int = 1
     other_block: Index | None = None
+    severity: str = "error"
+    allowed: str | None = None
 
     @property
     def title(self) -> str:

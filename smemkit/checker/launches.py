@@ -40,6 +40,8 @@ class LaunchReport:
     faults : tuple of Fault
     notes : tuple of str
         Further remarks, such as which blocks were checked.
+    allowed : tuple of Fault
+        Faults that comments in the source accept; `faults` is without them.
     """
 
     kernel: str
@@ -51,6 +53,7 @@ class LaunchReport:
     lines: tuple[LineReport, ...] = ()
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+    allowed: tuple[Fault, ...] = ()
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -58,10 +61,17 @@ class LaunchReport:
         if self.blocks_checked >= self.blocks:
             checked = "all blocks checked" if self.blocks > 1 else "its one block checked"
         elif any("blocks were checked" in note for note in self.notes):
-            return self.notes
+            return (*self.notes, *self._allowed_notes())
         else:
             checked = f"{self.blocks_checked:,} of {pluralize(self.blocks, 'block')} checked, and counted below"
-        return (checked, *self.notes)
+        return (checked, *self.notes, *self._allowed_notes())
+
+    def _allowed_notes(self) -> list[str]:
+        """The allowed faults, with their reasons."""
+        reasons = [
+            f"{fault.title} at {fault.place} ({fault.allowed or 'no reason given'})" for fault in self.allowed
+        ]
+        return [f"allowed: {', '.join(dict.fromkeys(reasons))}"] if reasons else []
 
 
 def headline(launches: Sequence[LaunchReport]) -> str:
@@ -74,6 +84,8 @@ def headline(launches: Sequence[LaunchReport]) -> str:
         words = [f"{pluralize(len(faults), 'fault')}: {', '.join(locations[:2])}{more}"]
     else:
         words = ["no faults"]
+    if allowed := sum(len(launch.allowed) for launch in launches):
+        words.append(f"{pluralize(allowed, 'fault')} allowed by comments")
     conflicts = [line for line in lines if line.conflicts]
     wasted = [line for line in lines if line.space == "global" and line.excess >= 2]
     if conflicts:

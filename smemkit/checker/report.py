@@ -51,8 +51,9 @@ class Report(str):
 
     @property
     def ok(self) -> bool:
-        """Whether there is no fault. Bank conflicts and wasted sectors are no faults: they cost time."""
-        return not self.faults
+        """Whether there is no error. Warnings and faults that a comment in the source allows leave it True, as do
+        bank conflicts and wasted sectors, which cost time."""
+        return all(fault.severity != "error" for fault in self.faults)
 
     @property
     def lines(self) -> tuple[LineReport, ...]:
@@ -63,6 +64,11 @@ class Report(str):
     def faults(self) -> tuple[Fault, ...]:
         """The faults of all launches."""
         return tuple(fault for launch in self.launches for fault in launch.faults)
+
+    @property
+    def allowed(self) -> tuple[Fault, ...]:
+        """The faults of all launches that comments in the source allow."""
+        return tuple(fault for launch in self.launches for fault in launch.allowed)
 
     @property
     def headline(self) -> str:
@@ -104,13 +110,22 @@ class Report(str):
         for launch in self.launches:
             entry = _plain(launch)
             entry["lines"] = [_plain(line) | {"advice": line.advice} for line in launch.lines]
-            entry["faults"] = [
-                _plain(fault) | {"meaning": fault.meaning, "fix": fault.fix, "remedy": fault.fix}
-                for fault in launch.faults
-            ]
+            for name in "faults", "allowed":
+                entry[name] = [_plain_fault(fault) for fault in getattr(launch, name)]
             launches.append(entry)
+        faults = [_plain_fault(fault) for fault in self.faults]
         head = {"schema": "smemkit.report", "version": 1, "ok": self.ok, "headline": self.headline}
-        return {**head, "as_written": COUNTS_NOTE, "seconds": float(self.seconds), "launches": launches}
+        return {
+            **head,
+            "as_written": COUNTS_NOTE,
+            "seconds": float(self.seconds),
+            "faults": faults,
+            "launches": launches,
+        }
+
+
+def _plain_fault(fault: Fault) -> dict[str, Any]:
+    return _plain(fault) | {"meaning": fault.meaning, "fix": fault.fix, "remedy": fault.fix}
 
 
 def _plain(data: Any) -> dict[str, Any]:

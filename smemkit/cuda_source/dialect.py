@@ -23,7 +23,7 @@ from .errors import error_pragma
 from .lexer import DEFINE, find_at_top_level, mask, matching_bracket, matching_open_bracket
 from .shared_variables import rewrite_extern_shared, rewrite_shared
 
-__all__ = ["isolate_from_macros", "rewrite"]
+__all__ = ["isolate_from_macros", "refused_features", "rewrite"]
 
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__)\b)?\s*\(")
 _BARRIER = re.compile(
@@ -43,6 +43,14 @@ _UNSUPPORTED = {
     r"\bcub\s*::": "CUB",
     r"\bthrust\s*::": "Thrust",
 }
+
+
+def refused_features() -> dict[str, tuple[str, ...]]:
+    """What device code may not use, by the reason."""
+    return {
+        "needs hardware that the CPU device does not have": tuple(_NEEDS_HARDWARE.values()),
+        "is not supported on the CPU device": tuple(_UNSUPPORTED.values()),
+    }
 
 
 def rewrite(source: str, filename: str, *, host: bool = True) -> str:

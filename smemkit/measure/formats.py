@@ -36,9 +36,9 @@ def format_number(value: float) -> str:
     return f"{value:,.{min(decimals, 3)}f}"
 
 
-def pluralize(number: int, noun: str) -> str:
-    """A number and its noun, in the singular or the plural."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def pluralize(number: int, noun: str, plural: str = "") -> str:
+    """A number and its noun, in the singular or the plural, which is the noun with an s if it is not given."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def format_count(number: int) -> str:

@@ -14,14 +14,18 @@ from __future__ import annotations
 import operator
 import re
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from smemkit import _core
+from smemkit.measure.ptxas import find_resources
+from smemkit.user_kernel import launch_text
+from smemkit.user_kernel.kernel import Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,6 +106,8 @@ class Occupancy:
         The most warps that can be resident.
     resources : tuple of Resource
         The limit that each resource sets; without those that a block does not use.
+    notes : tuple of str
+        Where the numbers of a kernel come from, without a GPU, and what was assumed.
     """
 
     blocks: int
@@ -111,8 +117,12 @@ class Occupancy:
     block_size: int = field(repr=False, compare=False)
     max_warps: int = field(repr=False, compare=False)
     resources: tuple[Resource, ...] = field(repr=False, compare=False)
+    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __str__(self) -> str:
+        return "; ".join([self._summary(), *self.notes])
+
+    def _summary(self) -> str:
         of = f"{self.block_size} thread{'s' * (self.block_size != 1)}"
         if not self.blocks:
             return f"no block of {of} fits: it needs {', '.join(self._too_much())}; limited by {self.limited_by}"
@@ -218,16 +228,17 @@ def occupancy(
     registers: int | None = None,
     device: str | None = None,
     capability: tuple[int, int] | str | None = None,
+    log: str | Path | None = None,
 ) -> Occupancy:
     """How many blocks of a kernel are resident on a multiprocessor, and which resource limits them.
 
     Parameters
     ----------
     target : Kernel, optional
-        On a GPU, its registers, static shared memory and launch bounds are those of the compiled kernel, and the
-        number of blocks is the driver's. Without a GPU, `registers` is required, and `shared_bytes` must include
-        static arrays.
-        None: a kernel with the given numbers.
+        On a GPU, the compiler tells its registers, static shared memory and launch bounds, and the driver the
+        number of blocks. Without a GPU, its static shared memory is that of its source; its registers are those
+        of `registers` or of the `log`. Otherwise they are assumed not to limit: the result says so, and is an
+        upper bound. None: a kernel with the given numbers.
     block_size : int
         Threads per block, 1 … 1024.
     shared_bytes : int
@@ -240,6 +251,9 @@ def occupancy(
     capability : (int, int) or str, optional
         (9, 0), "9.0" or "sm_90": any GPU of this compute capability. Required on the CPU device; not allowed
         together with a GPU as `device`.
+    log : str or path, optional
+        The output of ``nvcc -Xptxas -v``, or a file with it: registers and static shared memory of `target` are
+        read from it. Only without a GPU.
 
     Returns
     -------
@@ -276,13 +290,14 @@ def occupancy(
     carveout = getattr(target, "carveout", None)
 
     gpu = _gpu(device, capability)
+    if log is not None and (gpu is not None or target is None):
+        raise ValueError("log: goes with a target, and without a GPU, which knows the kernel's registers")
     if gpu is None:
-        if target is not None and registers is None:
-            raise ValueError(
-                "registers: required without a GPU, where the kernel's are unknown; nvcc -Xptxas -v prints them"
-            )
-        limits = _Multiprocessor.of_capability(_read_capability(capability))
-        return _summary(limits, block_size, limits.resources(block_size, shared_bytes, registers, carveout))
+        capability = _read_capability(capability)
+        known = _Known(0, registers) if target is None else _known_of(target, registers, capability, log)
+        limits = _Multiprocessor.of_capability(capability)
+        rows = limits.resources(block_size, known.static_bytes + shared_bytes, known.registers, carveout)
+        return replace(_summary(limits, block_size, rows), notes=known.notes)
 
     limits = _Multiprocessor.of_device(gpu)
     if target is None:
@@ -295,6 +310,33 @@ def occupancy(
     if registers is not None or not all(row.blocks for row in rows):
         return _summary(limits, block_size, rows)  # the driver has no answer for these numbers, or is not needed
     return _summary(limits, block_size, rows, function.resident_blocks(block_size, shared_bytes, carveout))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a kernel without a GPU: static shared memory, registers if known, and their sources."""
+
+    static_bytes: int
+    registers: int | None
+    notes: tuple[str, ...] = ()
+
+
+def _known_of(target: Any, registers: int | None, capability: tuple[int, int], log: str | Path | None) -> _Known:
+    if log is not None:
+        found = find_resources(log, target.name or "", f"{capability[0]}{capability[1]}")
+        note = f"{found.registers} registers and {found.shared_bytes:,} bytes by nvcc for sm_{found.architecture}"
+        return _Known(found.shared_bytes, found.registers if registers is None else registers, (note,))
+    if not hasattr(target, "static_shared"):
+        if registers is None:
+            raise ValueError(
+                "registers: required without a GPU, where the kernel's are not known; nvcc -Xptxas -v prints them"
+            )
+        return _Known(0, registers)
+    static = target.static_shared
+    notes = [f"{sum(static.values()):,} bytes of static shared memory by the source"] if static else []
+    if registers is None:
+        notes.append("registers are assumed not to limit, as up to 32 never do; nvcc -Xptxas -v prints them")
+    return _Known(sum(static.values()), registers, tuple(notes))
 
 
 def _gpu(device: str | None, capability: object) -> str | None:
@@ -408,9 +450,18 @@ class _Function:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The command line of ``smemkit occupancy``."""
+    parser.description = "How many blocks of a kernel fit on a multiprocessor, and what limits them; needs no GPU."
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE.cu", help="a kernel, whose static shared memory is counted"
+    )
+    parser.add_argument("--kernel", metavar="NAME", help="the kernel of FILE.cu (optional if it has only one)")
+    parser.add_argument("--log", metavar="FILE", help="the output of nvcc -Xptxas -v, with the kernel's registers")
     parser.add_argument("--block-size", type=int, required=True, metavar="THREADS", help="threads per block")
     parser.add_argument("--registers", type=int, metavar="N", help="per thread, as nvcc -Xptxas -v prints them")
-    parser.add_argument("--shared-bytes", type=int, default=0, metavar="N", help="per block, static and dynamic")
+    parser.add_argument(
+        "--shared-bytes", type=int, default=0, metavar="N", help="per block: dynamic; without FILE.cu static, too"
+    )
+    launch_text.add_compiler_options(parser)
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--capability", metavar="X.Y", help='a GPU of this compute capability: "9.0", "sm_90"')
     where.add_argument("--device", help='"cuda:0"; the default device if neither is given')
@@ -419,12 +470,20 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> int:
     """Runs ``smemkit occupancy``; the exit status is 1 if no block fits."""
+    if arguments.file is None and (arguments.kernel or arguments.log):
+        raise ValueError(f"--{'kernel' if arguments.kernel else 'log'}: goes with a FILE.cu")
+    target = None
+    if arguments.file is not None:
+        options = launch_text.compiler_options(arguments)
+        target = Kernel(Path(arguments.file), arguments.kernel, options=options)
     found = occupancy(
+        target,
         block_size=arguments.block_size,
         shared_bytes=arguments.shared_bytes,
         registers=arguments.registers,
         device=arguments.device,
         capability=arguments.capability,
+        log=arguments.log and Path(arguments.log),
     )
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("")

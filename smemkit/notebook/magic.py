@@ -22,7 +22,8 @@ __all__ = ["register_magic"]
 HELP_EPILOG = """
 An argument is the name of a variable of the notebook, or a description such as float[1024]. Nothing is evaluated.
 The Kernel is assigned to a variable with the kernel's name, or to --name. If the cell has several kernels, each is
-assigned. Without --grid the cell is only compiled.
+assigned. Without --grid the cell is only compiled. Line numbers in messages are those of the cell in the editor:
+line 1 is the one of %%smemkit.
 """
 
 
@@ -39,7 +40,7 @@ def make_parser() -> argparse.ArgumentParser:
         "%%smemkit", add_help=False, description="Compile a cell of CUDA C++ and check a launch of it."
     )
     parser.epilog = HELP_EPILOG
-    parser.add_argument("--help", action="store_true", help="show this")
+    parser.add_argument("-h", "--help", action="store_true", help="show this")
     parser.add_argument("--kernel", metavar="NAME", help="the kernel, if the cell has several")
     launch_text.add_arguments(parser)
     parser.add_argument("--name", help="the variable that receives the Kernel (default: the kernel's name)")
@@ -50,6 +51,9 @@ def make_parser() -> argparse.ArgumentParser:
 
 def register_magic(shell: Any) -> None:
     """Registers the magic; ``%load_ext smemkit`` calls this."""
+    editor = _Editor()
+    shell.events.register("pre_run_cell", editor.remember)
+    shell.input_transformers_cleanup.insert(0, _help_alone)
 
     def magic(line: str, cell: str) -> Any:
         """Compile a cell of CUDA C++, check a launch of it, and show the report.
@@ -62,11 +66,37 @@ def register_magic(shell: Any) -> None:
         from IPython.core.error import UsageError  # shown without a traceback
 
         try:
-            return run_cell(line, cell, shell.user_ns)
+            return run_cell(line, editor.numbered(cell), shell.user_ns)
         except (ValueError, TypeError, OSError, _core.Error) as error:
             raise UsageError(f"%%smemkit: {error}") from error
 
     shell.register_magic_function(magic, "cell", "smemkit")
+    shell.register_magic_function(lambda line: magic(line, ""), "line", "smemkit")
+
+
+def _help_alone(lines: list[str]) -> list[str]:
+    """A transformation of IPython's input: `%%smemkit --help` without a cell becomes a line magic, because IPython
+    refuses a cell magic without a cell."""
+    text = "".join(lines).strip()
+    asked = re.fullmatch(r"%%smemkit[ \t][^\n]*(?<!\S)(?:-h|--help)(?!\S)[^\n]*", text)
+    return [f"{text[1:]}\n"] if asked else lines
+
+
+class _Editor:
+    """The cell as its editor shows it. A magic gets the lines below its own, without those above."""
+
+    def __init__(self) -> None:
+        self.cell = ""
+
+    def remember(self, info: Any) -> None:
+        """IPython calls this before it runs a cell."""
+        self.cell = info.raw_cell or ""
+
+    def numbered(self, cell: str) -> str:
+        """The magic's cell with an empty line for each line above it in the editor, that of %%smemkit at least."""
+        whole, cell = self.cell.rstrip(), cell.rstrip() + "\n"
+        above = len(whole.split("\n")) - cell.count("\n") if whole.endswith(cell.rstrip()) else 1
+        return "\n" * max(1, above) + cell
 
 
 def run_cell(line: str, cell: str, names: dict[str, Any]) -> Any:
@@ -87,13 +117,15 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Any:
     if options.help:
         print(parser.format_help())
         return None
+    if not cell.strip():
+        raise ValueError("expected CUDA C++ below %%smemkit; %%smemkit --help lists the options")
     if options.grid is None:
         for option, value in (("--block", options.block), ("--arg", options.arg), ("--run", options.run)):
             if value:
                 raise ValueError(f"{option}: a launch needs --grid as well")
     elif options.device and not options.run:
         raise ValueError("--device: says where --run launches the kernel; a check needs no device")
-    kernel = Kernel(cell, options.kernel, options=tuple(options.option))
+    kernel = Kernel(cell, options.kernel, options=launch_text.compiler_options(options))
     if options.name or kernel.name:
         names[_variable_name(options.name or kernel.name)] = kernel
     else:  # several kernels, none of them selected

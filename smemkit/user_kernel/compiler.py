@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -28,6 +28,7 @@ __all__ = [
     "INCLUDE",
     "compile_error",
     "compile_library",
+    "expanded_headers",
     "find_compiler",
 ]
 
@@ -41,6 +42,7 @@ _DIAGNOSTIC = re.compile(
     r"^(?P<file>[^\n:(]+)(?::(?P<line>\d+)(?::\d+)?:|\((?P<nvrtc_line>\d+)\):)\s*"
     r"(?:(?P<kind>(?:fatal |catastrophic )?error|note|warning)(?: #[\w-]+)?:\s)?(?P<text>.*)$"
 )
+_LINE_MARKER = re.compile(r'# \d+ "(?P<file>[^"]*)"')
 _NVRTC_CONTEXT = re.compile(r"\bat line (?P<line>\d+) of \"?(?P<file>[^\"]+?)\"?$")
 
 
@@ -187,6 +189,33 @@ def compile_library(
         library.replace(entry)
     evict(folder)
     return entry
+
+
+def expanded_headers(headers: Sequence[str]) -> dict[str, str]:
+    """The text of the dialect's headers after preprocessing, by file: "smemkit/sync.h" → text.
+
+    Parameters
+    ----------
+    headers : sequence of str
+        "cuda_fp16.h"; headers that they include are in the result, too.
+
+    Raises
+    ------
+    Error
+        There is no compiler.
+    """
+    source = CPU_PRELUDE + "".join(f"#include <{name}>\n" for name in headers)
+    command = [*_command(find_compiler(), checked=False), "-E", "-x", "c++", "-"]
+    done = subprocess.run(command, input=source.encode(), capture_output=True, check=True)
+    texts: dict[str, list[str]] = {}
+    file = None
+    for line in done.stdout.decode(errors="replace").split("\n"):
+        if marker := _LINE_MARKER.match(line):
+            path = Path(os.path.normpath(marker["file"]))
+            file = str(path.relative_to(INCLUDE)) if path.is_relative_to(INCLUDE) else None
+        elif file and not line.startswith("#"):
+            texts.setdefault(file, []).append(line)
+    return {name: "\n".join(lines) for name, lines in texts.items()}
 
 
 # ---- compiler messages ------------------------------------------------------------------------------------------

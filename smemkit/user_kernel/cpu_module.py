@@ -53,6 +53,8 @@ class CpuModule:
     ----------
     variables : dict
         Name → `Parameter`: its type.
+    path : Path
+        The library in the cache.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class CpuModule:
         except OSError as error:  # probably a broken file in the cache: the next call compiles it again
             path.unlink(missing_ok=True)
             raise CompileError(f"the compiled library cannot be loaded, try again: {error}") from None
+        self.path = path
         self._kernel_numbers = {kernel: number for number, kernel in enumerate(kernels)}
         self._addresses: dict[str, int] = {}
         self.variables: dict[str, Parameter] = {}

@@ -7,15 +7,16 @@ import operator
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from smemkit import _core
 from smemkit._core import Array
+from smemkit.cuda_source.reach import reached_names
 from smemkit.user_kernel.parameters import Arguments, Parameter, describe_value
 from smemkit.user_kernel.program import Program
+from smemkit.user_kernel.static_shared import shared_variables
 
 __all__ = ["Kernel", "Launch"]
 
@@ -36,7 +37,9 @@ class Kernel:
     Parameters
     ----------
     source : str or path
-        CUDA C++, or the path of a file; a str that ends in ".cu" is a path.
+        The path of a file, or CUDA C++; a str that ends in ".cu" or ".cuh" is a path. Reports and messages name
+        the file by it, its folder is searched for the headers that it includes, and its libraries are cached by it
+        and its content.
     name : str, optional
         The ``__global__`` function: "scale", "outer::scale"; for a template an instantiation: "scale<float, 16>".
         Not needed if the source has only one. If it has several, ``kernel["scale"]`` can select one later.
@@ -75,13 +78,23 @@ class Kernel:
     array([0., 2., 4., 6., 8.], dtype=float32)
     """
 
-    def __init__(self, source: str | Path, name: str | None = None, *, options: Sequence[str] = ()):
-        self._program = Program(source, options)
-        self._kernels_by_name: dict[str, Kernel] = {}
-        self._select(self._program.default() if name is None else name)
+    def __init__(self, source: str | os.PathLike[str], name: str | None = None, *, options: Sequence[str] = ()):
+        self._read(source, name, options)
         device = _core.default_device()
         if self._program.can_compile(device):  # otherwise only check() works, and a launch raises
             self._program.module(device, self._name)
+
+    def _read(self, source: str | os.PathLike[str], name: str | None, options: Sequence[str]) -> None:
+        self._program = Program(source, options)
+        self._kernels_by_name: dict[str, Kernel] = {}
+        self._select(self._program.default() if name is None else name)
+
+    @classmethod
+    def _to_check(cls, source: str | os.PathLike[str], name: str | None, *, options: Sequence[str]) -> Kernel:
+        """A kernel that is not compiled yet, because a check compiles another build."""
+        new = object.__new__(cls)
+        new._read(source, name, options)
+        return new
 
     def _select(self, name: str | None) -> None:
         self._function, self._name = (None, None) if name is None else self._program.find(name)
@@ -110,9 +123,37 @@ class Kernel:
         return self._program.text
 
     @property
+    def sources(self) -> Mapping[str, str]:
+        """The source and the headers of the user's that it includes: their names in messages, and their texts."""
+        return self._program.sources
+
+    @property
     def filename(self) -> str:
         """The name of the source in messages: its path, or "kernel.cu"."""
         return self._program.filename
+
+    @property
+    def static_shared(self) -> Mapping[str, int]:
+        """The bytes of the static ``__shared__`` variables of the selected kernel and of the functions it calls.
+
+        nvcc may add a few bytes between variables, and lets those of separate scopes share memory.
+
+        Examples
+        --------
+        >>> import smemkit
+        >>> kernel = smemkit.Kernel("__global__ void k(int *x) { __shared__ int s[64]; s[0] = 1; *x = s[0]; }")
+        >>> kernel.static_shared
+        {'s': 256}
+        """
+        if self.name is None:
+            raise ValueError(f'name: expected kernel["name"] with one of {", ".join(self.names)}')
+        base = self.name.partition("<")[0].rpartition("::")[2].strip()
+        reached = reached_names(self._program.code.text, base)
+        found: dict[str, int] = {}
+        for function, variable, size in shared_variables(self._program.module("cpu", self.name).path):
+            if (function or variable) in reached:
+                found[variable] = found.get(variable, 0) + size
+        return found
 
     @property
     def notes(self) -> tuple[str, ...]:

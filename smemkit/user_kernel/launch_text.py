@@ -1,4 +1,4 @@
-"""A launch as text, as `smemkit check` and `%%smemkit` take it: ``--grid 4,2 --block 256 --arg 'float[1024]' …``.
+"""A launch as text, as `smemkit check`, smemkit.toml and `%%smemkit` take it: ``--grid 4 --arg 'float[1024]' …``.
 
 Nothing is evaluated: `parse_argument` accepts a small grammar, and its error says what was expected.
 """
@@ -10,39 +10,47 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["add_arguments", "join_values", "parse_argument", "parse_blocks", "parse_dimensions", "split"]
+__all__ = [
+    "add_arguments",
+    "add_compiler_options",
+    "compiler_options",
+    "join_values",
+    "parse_argument",
+    "parse_blocks",
+    "parse_dimensions",
+    "split",
+]
 
 GRAMMAR = (
-    "an array TYPE[SHAPE] or TYPE[SHAPE]=FILL (FILL: random, zeros, ones, iota, a number, @FILE.npy), an array "
-    "from a file @FILE.npy, or a scalar such as 3, 0.5, true or float=0.5, or nullptr"
+    "an array TYPE[SHAPE] or TYPE[SHAPE]=FILL (FILL: random, zeros, ones, iota, a number, FILE.npy), an array "
+    "from a file FILE.npy, or a scalar such as 3, 0.5, true or float=0.5, or nullptr"
 )
-# C's names; NumPy's (float32, uint8, …) are accepted, too
+# C's and CUDA's names; NumPy's (float32, uint8, …) are accepted, too. The words of a type come in any order.
 C_TYPES = {
     "bool": "bool",
     "char": "int8",
-    "signed char": "int8",
-    "unsigned char": "uint8",
     "short": "int16",
-    "unsigned short": "uint16",
     "int": "int32",
+    "signed": "int32",
     "unsigned": "uint32",
-    "unsigned int": "uint32",
     "long": "int64",
-    "unsigned long": "uint64",
     "long long": "int64",
-    "unsigned long long": "uint64",
-    "size_t": "uint64",
-    "half": "float16",
-    "__half": "float16",
+    **dict.fromkeys(("longlong", "ptrdiff_t", "ssize_t", "intptr_t", "clock_t"), "int64"),
+    **{"uchar": "uint8", "ushort": "uint16", "uint": "uint32", "ulong": "uint64", "ulonglong": "uint64"},
+    **dict.fromkeys(("size_t", "uintptr_t"), "uint64"),
+    **dict.fromkeys(("half", "__half"), "float16"),
     "float": "float32",
     "double": "float64",
+    **{"cuComplex": "complex64", "cuFloatComplex": "complex64", "cuDoubleComplex": "complex128"},
     **{f"{kind}{bits}_t": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
 }
 BFLOAT16 = ("bfloat16", "__nv_bfloat16", "nv_bfloat16")
+PAIRS = {"half2": "half", "__half2": "half"} | {name.replace("16", "162"): name for name in BFLOAT16}
 NUMPY_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 NUMPY_TYPES += ("float16", "float32", "float64", "complex64", "complex128")
 STRUCT = re.compile(r"struct(\d{1,4})")  # a structure of the user's: only its size is known
@@ -55,16 +63,18 @@ FLOAT = re.compile(r"([+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)[fF]?|([+-]?(
 # ---- arguments of a kernel ----
 
 
-def parse_argument(text: str, index: int = 0, seed: int = 0) -> Any:
+def parse_argument(text: str, index: int = 0, seed: int = 0, *, folder: str | Path = "") -> Any:
     """An argument of a kernel from its description.
 
     Parameters
     ----------
     text : str
-        ``float[1024]``, ``int[64,64]=iota``, ``double[16]=0.5``, ``float[8]=@x.npy``, ``@x.npy``, ``3``, ``-0.5``,
-        ``true``, ``unsigned char=7``.
+        ``float[1024]``, ``uint[64,64]=iota``, ``double[16]=0.5``, ``float[8]=x.npy``, ``x.npy``, ``3``, ``-0.5``,
+        ``true``, ``unsigned char=7``. ``@x`` is a file of any name.
     index, seed : int
         The argument's position, which with `seed` determines random fills.
+    folder : path
+        The folder that relative paths of files start in; the working directory if not given.
 
     Returns
     -------
@@ -86,8 +96,8 @@ def parse_argument(text: str, index: int = 0, seed: int = 0) -> Any:
     """
     text = text.strip()
     where = f"--arg {shlex.quote(text)}"
-    if text.startswith("@"):
-        return _load(text[1:], where)
+    if file := _file_name(text):
+        return _load(Path(folder, file), where)
     if text in ("nullptr", "NULL"):
         return None
     scalar = _scalar(text)
@@ -103,7 +113,11 @@ def parse_argument(text: str, index: int = 0, seed: int = 0) -> Any:
         raise ValueError(f"{where}: expected {GRAMMAR}")
     dtype, lanes = _dtype(name, where)
     if bracket:
-        return _array(dtype, (*_shape(rest, where), *lanes), fill or "random", where, [seed, index])
+        shape = (*_shape(rest, where), *lanes)
+        file = _file_name(fill)
+        if file:
+            return _load_as(dtype, shape, Path(folder, file), where)
+        return _array(dtype, shape, fill or "random", where, [seed, index])
     if lanes or dtype.name.startswith("void"):
         raise ValueError(f"{where}: a vector or structure by value is not supported; {name}[1] is an array of one")
     value = _scalar(fill)
@@ -112,6 +126,11 @@ def parse_argument(text: str, index: int = 0, seed: int = 0) -> Any:
             f"{where}: expected a number after the equals sign, got {fill!r}; an array is {name}[1024]"
         )
     return _cast(value, dtype, where)
+
+
+def _file_name(text: str) -> str:
+    """The file that an argument or a fill names: x.npy, or @x for any name; "" if it names none."""
+    return text[1:] if text.startswith("@") else text if text.endswith(".npy") and "=" not in text else ""
 
 
 def _scalar(text: str) -> int | float | bool | None:
@@ -127,18 +146,34 @@ def _scalar(text: str) -> int | float | bool | None:
 
 
 def _is_type(name: str) -> bool:
-    name = " ".join(name.split())
+    name = _canonical(name)
     return (
         name in C_TYPES
         or name in NUMPY_TYPES
         or name in BFLOAT16
+        or name in PAIRS
         or bool(VECTOR.fullmatch(name) or STRUCT.fullmatch(name))
     )
 
 
+def _canonical(name: str) -> str:
+    """A type's name as `C_TYPES` has it: "long unsigned int" and "const unsigned long" are both "ulong"."""
+    words = [word for word in name.split() if word not in ("const", "volatile")]
+    sizes = [word for word in words if word in ("char", "short", "long")]
+    signs = [word for word in words if word in ("signed", "unsigned")]
+    other = [word for word in words if word not in (*sizes, *signs, "int")]
+    plain = " ".join(sizes)
+    several = other or len(signs) > 1 or words.count("int") > 1 or ("int" in words and plain == "char")
+    if not words or several or plain not in ("", "char", "short", "long", "long long"):
+        return " ".join(words)
+    return ("u" if signs == ["unsigned"] else "") + (plain or "int").replace(" ", "")
+
+
 def _dtype(name: str, where: str) -> tuple[np.dtype, tuple[int, ...]]:
     """The dtype of a type's name, and the trailing shape of a vector type such as float4."""
-    name = " ".join(name.split())
+    name = _canonical(name)
+    if name in PAIRS:
+        return _dtype(PAIRS[name], where)[0], (2,)
     if name in BFLOAT16:
         try:
             from ml_dtypes import bfloat16
@@ -146,14 +181,12 @@ def _dtype(name: str, where: str) -> tuple[np.dtype, tuple[int, ...]]:
             raise ValueError(f"{where}: bfloat16 needs ml_dtypes: pip install ml_dtypes") from error
         return np.dtype(bfloat16), ()
     if vector := VECTOR.fullmatch(name):
-        element = vector[1].replace("longlong", "long long")
-        element = re.sub(r"^u", "unsigned ", element)
-        return np.dtype(C_TYPES[element]), (int(vector[2]),)
+        return np.dtype(C_TYPES[vector[1]]), (int(vector[2]),)
     if (struct := STRUCT.fullmatch(name)) and int(struct[1]):
         return np.dtype(f"V{struct[1]}"), ()
     if name in C_TYPES or name in NUMPY_TYPES:
         return np.dtype(C_TYPES.get(name, name)), ()
-    known = "float, double, half, bfloat16, int, unsigned char, size_t, float4, …, or NumPy's float32, uint8, …"
+    known = "float, double, half, bfloat16, int, uint, unsigned char, size_t, float4, …, or NumPy's float32, uint8"
     structs = "a structure of 16 bytes is struct16"
     raise ValueError(f"{where}: unknown type {name!r}; expected one of C's, {known}; {structs}")
 
@@ -168,13 +201,6 @@ def _shape(rest: str, where: str) -> tuple[int, ...]:
 
 def _array(dtype: np.dtype, shape: tuple[int, ...], fill: str, where: str, seed: list[int]) -> np.ndarray:
     try:
-        if fill.startswith("@"):
-            array = _load(fill[1:], where)
-            if array.dtype != dtype or array.shape != shape:
-                raise ValueError(
-                    f"{where}: {fill[1:]} holds {array.dtype} of shape {array.shape}, not {dtype} of shape {shape}"
-                )
-            return array
         if fill == "random":
             return _random(dtype, shape, np.random.default_rng(seed))
         if dtype.kind == "V" and dtype.name.startswith("void") and fill != "zeros":
@@ -231,7 +257,18 @@ def _cast(value: float, dtype: np.dtype, where: str) -> Any:
     return cast
 
 
-def _load(name: str, where: str) -> np.ndarray:
+def _load_as(dtype: np.dtype, shape: tuple[int, ...], path: Path, where: str) -> np.ndarray:
+    """The array of a file, which must have this dtype and shape."""
+    array = _load(path, where)
+    if array.dtype != dtype or array.shape != shape:
+        raise ValueError(
+            f"{where}: {path} holds {array.dtype} of shape {array.shape}, not {dtype} of shape {shape}"
+        )
+    return array
+
+
+def _load(path: Path, where: str) -> np.ndarray:
+    name = str(path)
     try:
         loaded = np.load(name, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -268,6 +305,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks of the grid")
     parser.add_argument("--block", metavar="X[,Y[,Z]]", help="threads per block")
     parser.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory per block")
+    parser.add_argument("--cluster", metavar="X[,Y[,Z]]", help="blocks of a cluster; the CPU device takes 1 only")
     parser.add_argument(
         "--arg",
         action="append",
@@ -275,9 +313,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ARG",
         help="the kernel's next argument: " + GRAMMAR,
     )
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="OPTION", help="a compiler option: --option -DTILE=16"
-    )
+    add_compiler_options(parser)
     parser.add_argument(
         "--schedule",
         choices=("serial", "lockstep", "random"),
@@ -286,6 +322,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="for random data and --schedule random (default 0)")
     parser.add_argument("--blocks", default="auto", metavar="auto|all|N", help="the blocks to check")
+
+
+def add_compiler_options(parser: argparse.ArgumentParser) -> None:
+    """Adds -I, -D, -U and --std, spelt as compilers take them."""
+    group = parser.add_argument_group("compiling, as for nvcc")
+    for letter, value, what in (
+        ("I", "FOLDER", "search this folder for headers"),
+        ("D", "NAME[=VALUE]", "define a macro"),
+        ("U", "NAME", "undefine a macro"),
+    ):
+        group.add_argument(
+            f"-{letter}", action="append", default=[], dest=f"flag_{letter}", metavar=value, help=what
+        )
+    group.add_argument("--std", "-std", metavar="VERSION", help="the C++ version: c++17 (default), c++20 or c++23")
+    group.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="one of the options above in one word, such as --option -DTILE=16",
+    )
+
+
+def compiler_options(options: argparse.Namespace) -> tuple[str, ...]:
+    """The options of `smemkit.Kernel` from -I, -D, -U, --std and --option."""
+    flags = [f"-{letter}{value}" for letter in "IDU" for value in getattr(options, f"flag_{letter}")]
+    return (*flags, *([f"-std={options.std}"] if options.std else []), *options.option)
 
 
 def join_values(arguments: Sequence[str], options: Sequence[str] = ("--option", "--arg")) -> list[str]:
@@ -312,6 +375,10 @@ def configured_launch(kernel: Any, options: argparse.Namespace) -> Any:
     if options.shared < 0:
         raise ValueError(f"--shared: expected a number of bytes, 0 or more, got {options.shared}")
     grid, block = (parse_dimensions(getattr(options, name), f"--{name}") for name in ("grid", "block"))
+    if options.cluster is not None and math.prod(parse_dimensions(options.cluster, "--cluster")) != 1:
+        raise ValueError(
+            f"--cluster: the CPU device runs no clusters of blocks; expected 1, got {options.cluster}"
+        )
     return kernel[grid, block, options.shared]
 
 
@@ -320,8 +387,10 @@ _WORDS = {"grid": "number of blocks", "block": "number of threads in a block"}
 
 def kernel_arguments(options: argparse.Namespace, names: Mapping[str, Any] | None = None) -> list[Any]:
     """The kernel's arguments: the value of a name in `names`, or what `parse_argument` reads."""
-    found = names or {}
+    found, folder = names or {}, getattr(options, "folder", "")
     return [
-        found[text] if text.isidentifier() and text in found else parse_argument(text, index, options.seed)
+        found[text]
+        if text.isidentifier() and text in found
+        else parse_argument(text, index, options.seed, folder=folder)
         for index, text in enumerate(options.arg)
     ]

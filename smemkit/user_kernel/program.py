@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,16 +44,10 @@ class Program:
         The bytes to which variables were set, by name. Modules compiled later start with them.
     """
 
-    def __init__(self, source: str | Path, options: Sequence[str]):
+    def __init__(self, source: str | os.PathLike[str], options: Sequence[str]):
         self.options = _read_options(options)
-        is_path = isinstance(source, Path) or (
-            isinstance(source, str) and source.endswith(".cu") and "\n" not in source
-        )
-        if not is_path and not isinstance(source, str):
-            raise TypeError(
-                f"source: expected CUDA C++ as str, or the path of a file, got {type(source).__name__}"
-            )
-        self.filename = str(source) if is_path else "kernel.cu"
+        is_path = _is_path(source)
+        self.filename = os.fspath(source) if is_path else "kernel.cu"
         self.text = Path(source).read_text(encoding="utf-8-sig", errors="replace") if is_path else source
         self._sources: dict[str, str] = {}
         folders = [Path(option[2:]) for option in self.options if option.startswith("-I")]
@@ -60,11 +55,17 @@ class Program:
         self._expanded = expand_includes(self.text, self.filename, home, folders, self._sources)
         self.code = scan(self._expanded)
         if not self.code.functions and not self.code.has_macro_kernels:
-            raise ValueError(f"source: expected a __global__ function, got none in {self.filename}")
+            hint = "" if is_path or "\n" in source.strip() else "; a str ending in .cu or .cuh is a path"
+            raise ValueError(f"source: expected a __global__ function, got none in {self.filename}{hint}")
         self.names = tuple(function.name for function in self.code.functions)
         self.constants: dict[str, bytes] = {}
         self._modules: dict[tuple[str, tuple[str, ...], bool], Any] = {}
         self._lock = threading.RLock()
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The text by filename, of the source and of the headers of the user's that it includes."""
+        return self._sources
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -155,6 +156,15 @@ class Program:
             for (_, _, checked), module in self._modules.items():
                 if not checked and name in module.variables:
                     module.write(name, content)
+
+
+def _is_path(source: Any) -> bool:
+    """Whether a source is the path of a file: a path object, or a str of one line that ends in .cu or .cuh."""
+    if isinstance(source, os.PathLike):
+        return True
+    if not isinstance(source, str):
+        raise TypeError(f"source: expected CUDA C++ as str, or the path of a file, got {type(source).__name__}")
+    return source.endswith((".cu", ".cuh")) and "\n" not in source
 
 
 def _gpu_module() -> Any:

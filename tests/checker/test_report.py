@@ -292,10 +292,12 @@ def test_to_dict_is_json_and_keeps_its_keys():
     text = json.dumps(report(unpadded(), halo()).to_dict())
     found = json.loads(text)
     assert (found["schema"], found["version"], found["ok"]) == ("smemkit.report", 1, False)
-    assert list(found) == ["schema", "version", "ok", "headline", "as_written", "seconds", "launches"]
+    assert list(found) == ["schema", "version", "ok", "headline", "as_written", "seconds", "faults", "launches"]
+    assert found["faults"] == found["launches"][1]["faults"]
     launch = found["launches"][0]
     assert list(launch) == [
-        *("kernel", "grid", "block", "shared_bytes", "blocks_checked", "blocks", "lines", "faults", "notes")
+        *("kernel", "grid", "block", "shared_bytes", "blocks_checked", "blocks", "lines", "faults", "notes"),
+        "allowed",
     ]
     assert launch["grid"] == [32, 32, 1]
     line = launch["lines"][2]
@@ -308,7 +310,7 @@ def test_to_dict_is_json_and_keeps_its_keys():
     one = found["launches"][1]["faults"][0]
     assert list(one) == [
         *("kind", "line", "other_line", "block", "threads", "variable", "message", "file", "other_file", "text"),
-        *("hazard", "warp_synchronous", "count", "other_block", "meaning", "fix", "remedy"),
+        *("hazard", "warp_synchronous", "count", "other_block", "severity", "allowed", "meaning", "fix", "remedy"),
     ]
     assert one["threads"] == [[4, 0, 0], [3, 0, 0]]
 

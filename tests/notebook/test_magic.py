@@ -154,3 +154,43 @@ def test_errors_have_no_traceback(checks, shell, capsys):
     captured = capsys.readouterr()
     assert "UsageError: %%smemkit: --arg y: expected an array" in captured.out + captured.err
     assert "Traceback" not in captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    "cell", ["%%smemkit --help", "%%smemkit --help\n", "\n%%smemkit -h\n\n", "%smemkit --help"]
+)
+def test_help_needs_no_cell(shell, capsys, cell):
+    result = shell.run_cell(cell)
+    assert result.success
+    assert "usage: %%smemkit" in (out := capsys.readouterr().out)
+    assert "--arg ARG" in out and "-I FOLDER" in out
+
+
+@pytest.mark.parametrize("cell", ["%%smemkit\n", "%%smemkit --grid 4 --block 256", "%smemkit --grid 4"])
+def test_a_magic_without_a_cell_says_so(checks, shell, capsys, cell):
+    assert not shell.run_cell(cell).success
+    captured = capsys.readouterr()
+    assert "UsageError" in captured.out + captured.err
+    assert Kernel.made == []
+
+
+@pytest.mark.parametrize("above", ["", "\n", "\n\n\n"])
+@pytest.mark.parametrize("below", ["", "\n\n"])
+def test_line_numbers_are_the_editors(checks, shell, above, below):
+    """Line 1 of the editor is that of %%smemkit, or above it: the source has as many empty lines."""
+    cell = f"{above}%%smemkit --name k\n{CELL}{below}"
+    assert shell.run_cell(cell).success
+    (kernel,) = Kernel.made
+    at = {text: number for number, text in enumerate(kernel.source.split("\n"), 1) if text.strip()}
+    assert at == {text: number for number, text in enumerate(cell.split("\n"), 1) if text.startswith("__global__")}
+
+
+def test_a_compile_error_names_the_editors_line(shell, capsys):
+    shell.run_cell("\n%%smemkit\n__global__ void k(float *x)\n{\n    *x = zz;\n}\n")
+    captured = capsys.readouterr()
+    assert "kernel.cu:5: 'zz' was not declared" in captured.out + captured.err
+
+
+def test_compiler_options_are_spelt_as_compilers_take_them(checks):
+    magic.run_cell("-I inc -DTILE=16 --std c++20", CELL, {})
+    assert Kernel.made[0].options == ("-Iinc", "-DTILE=16", "-std=c++20")

@@ -23,7 +23,7 @@ LAYERS = [
     ["measure"],
     ["checker"],
     ["ladder"],
-    ["bench", "demo", "notebook"],
+    ["bench", "ci", "demo", "notebook"],
     ["__init__"],
     ["__main__"],
 ]

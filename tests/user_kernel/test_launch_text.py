@@ -12,6 +12,7 @@ from reports import RACE, Kernel, halo, report, unpadded
 import smemkit
 from smemkit import ops
 from smemkit.__main__ import main
+from smemkit.ci import command, results
 from smemkit.user_kernel.launch_text import join_values, parse_argument, parse_dimensions
 
 # ---- the grammar of --arg ----
@@ -82,6 +83,20 @@ def test_scalars_with_a_type(text, dtype, value):
         ("unsigned  long long [4]", "uint64", (4,)),
         ("char[4]", "int8", (4,)),
         ("uint8_t[1_000]", "uint8", (1000,)),
+        ("uint[256]", "uint32", (256,)),
+        ("uchar[4]", "uint8", (4,)),
+        ("ushort[4]", "uint16", (4,)),
+        ("ulonglong[4]", "uint64", (4,)),
+        ("half[64]", "float16", (64,)),
+        ("half2[8]", "float16", (8, 2)),
+        ("__nv_bfloat162[8]", "bfloat16", (8, 2)),
+        ("long long int[4]", "int64", (4,)),
+        ("long unsigned[4]", "uint64", (4,)),
+        ("short int[4]", "int16", (4,)),
+        ("signed char[4]", "int8", (4,)),
+        ("const unsigned short[4]", "uint16", (4,)),
+        ("cuComplex[4]", "complex64", (4,)),
+        ("ptrdiff_t[4]", "int64", (4,)),
         ("uint8[4]", "uint8", (4,)),
         ("float64[4]", "float64", (4,)),
         ("complex64[4]", "complex64", (4,)),
@@ -130,8 +145,13 @@ def test_random_data_depends_on_seed_and_argument():
 def test_files(tmp_path):
     path = tmp_path / "x.npy"
     np.save(path, np.arange(6, dtype=np.int16).reshape(2, 3))
-    for text in (f"@{path}", f"short[2,3]=@{path}"):
+    for text in (f"@{path}", str(path), f"short[2,3]=@{path}", f"short[2,3]={path}"):
         np.testing.assert_array_equal(parse_argument(text), np.arange(6, dtype=np.int16).reshape(2, 3))
+
+
+def test_files_are_looked_for_in_the_folder(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(3))
+    assert parse_argument("x.npy", folder=tmp_path).size == 3
 
 
 @pytest.mark.parametrize(
@@ -164,6 +184,10 @@ def test_files(tmp_path):
         ("float4=1", "a vector or structure by value is not supported; float4[1] is an array of one"),
         ("float[1000000000000000000]", "an array of that size does not fit in memory"),
         ("float[99999999999999999999999]", "--arg "),
+        ("char int[4]", "unknown type 'char int'"),
+        ("long long long[4]", "unknown type 'long long long'"),
+        ("unsigned float[4]", "unknown type 'unsigned float'"),
+        ("nowhere.npy", "cannot read 'nowhere.npy' as a .npy file: No such file or directory"),
         ("float[4]=@nowhere.npy", "cannot read 'nowhere.npy' as a .npy file: No such file or directory"),
     ],
 )
@@ -235,8 +259,9 @@ def checks(monkeypatch):
         return check.report
 
     check.report, check.calls = report(), calls
-    monkeypatch.setattr(smemkit, "check", check, raising=False)
-    monkeypatch.setattr(smemkit, "Kernel", Kernel, raising=False)
+    monkeypatch.setattr(results, "check", check)
+    monkeypatch.setattr(command, "check", check)
+    monkeypatch.setattr(results, "Kernel", Kernel)
     Kernel.made.clear()
     return check
 
@@ -261,6 +286,15 @@ def test_check_prints_the_report(checks, file, capsys):
     np.testing.assert_array_equal(arguments[0], np.arange(64, dtype=np.float32))
     assert arguments[1:] == (64, -0.5)
     assert keywords == {"schedule": "random", "seed": 3, "blocks": 7}
+
+
+def test_options_are_spelt_as_compilers_take_them(checks, file):
+    line = ["-I", "inc", "-Ilib", "-D", "TILE=16", "-DFAST", "-UDEBUG", "--std=c++20"]
+    assert main(["check", file, *LAUNCH, *line]) == 0
+    assert Kernel.made[0].options == ("-Iinc", "-Ilib", "-DTILE=16", "-DFAST", "-UDEBUG", "-std=c++20")
+    for spelling in (["-std=c++20"], ["--std", "c++20"]):
+        assert main(["check", file, *LAUNCH, *spelling]) == 0
+        assert Kernel.made[-1].options == ("-std=c++20",)
 
 
 def test_check_exits_with_1_on_a_fault(checks, file, capsys):
@@ -307,6 +341,11 @@ def test_ascii_terminals_get_replacement_characters(checks, file, monkeypatch):
         (["{}", "--grid", "4", "--block", "0"], "smemkit: --block: expected one to three numbers above 0"),
         (["{}", *LAUNCH, "--shared", "-1"], "smemkit: --shared: expected a number of bytes, 0 or more, got -1"),
         (["{}", *LAUNCH, "--blocks", "some"], "smemkit: --blocks: expected auto, all or a number above 0"),
+        (["{}", *LAUNCH, "--cluster", "2"], "--cluster: the CPU device runs no clusters of blocks; expected 1"),
+        (["{}", *LAUNCH, "--fail-on", "rase"], "smemkit: --fail-on: expected a list of errors, warnings,"),
+        (["{}", *LAUNCH, "--jobs", "0"], "smemkit: --jobs: expected a number above 0, got 0"),
+        (["{}", *LAUNCH, "--update-baseline"], "smemkit: --update-baseline: expected --baseline FILE"),
+        (["{}", *LAUNCH, "--baseline", "/no/file"], "/no/file: no such file; --update-baseline writes it"),
         (["{}", *LAUNCH, "--arg", "x"], "smemkit: --arg x: expected an array TYPE[SHAPE]"),
         (["{}", *LAUNCH, "--shape", "4"], "smemkit: --shape: goes with --op"),
         (["{}", *LAUNCH, "--op", "transpose"], "smemkit: check: expected either a FILE.cu or --op"),
@@ -340,6 +379,6 @@ def test_launch_errors_exit_with_2(checks, file, capsys, monkeypatch, error):
     def check(*_, **__):
         raise error
 
-    monkeypatch.setattr(smemkit, "check", check, raising=False)
+    monkeypatch.setattr(results, "check", check)
     assert main(["check", file, *LAUNCH]) == 2
     assert capsys.readouterr().err == f"smemkit: {error}\n"

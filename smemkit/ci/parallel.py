@@ -1,0 +1,59 @@
+"""Runs checks on the cores of this machine: those of one file in one process, which compiles it once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+
+from smemkit.ci.results import Check, Outcome, run_check
+from smemkit.devices import set_num_threads
+
+__all__ = ["cores", "run_checks"]
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_checks(checks: Sequence[Check], jobs: int) -> Iterator[Outcome]:
+    """The outcomes in the order of the checks. One job runs in this process."""
+    groups: dict[tuple[object, ...], list[Check]] = {}
+    for one in checks:
+        groups.setdefault((one.file, one.option), []).append(one)
+    jobs = min(jobs, len(groups))
+    if jobs <= 1:
+        yield from map(run_check, checks)
+        return
+    done: dict[Check, Outcome] = {}
+    with _pool(jobs) as pool:
+        futures = [(group, pool.submit(_run_group, group)) for group in groups.values()]
+        for group, future in futures:
+            try:
+                outcomes = future.result()
+            except BrokenProcessPool:  # one of the processes died; which one is not known
+                outcomes = map(_run_alone, group)
+            done |= zip(group, outcomes, strict=True)
+    yield from (done[one] for one in checks)
+
+
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    threads = partial(set_num_threads, max(1, cores() // jobs))
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), threads)
+
+
+def _run_group(group: Sequence[Check]) -> list[Outcome]:
+    return [run_check(one) for one in group]
+
+
+def _run_alone(one: Check) -> Outcome:
+    """The outcome of a check in a process of its own, which may die."""
+    try:
+        with _pool(1) as pool:
+            return pool.submit(_run_group, [one]).result()[0]
+    except BrokenProcessPool:
+        return Outcome(one, None, f"{one.file}: the process that checked {one.title} died")
