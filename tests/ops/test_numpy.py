@@ -77,6 +77,7 @@ EDGE_CASES = {
     "complex mean of nothing": Call(problem("mean", (0, 3), dtype="complex64", axis=0)),
     "prod of nothing, byte-swapped": Call(problem("prod", (3, 0), dtype="bfloat16", axis=1), SWAPPED),
     "mean of nothing, byte-swapped": Call(problem("mean", (3, 0), dtype="bfloat16", axis=1), SWAPPED),
+    "a rung along the last axis of a 0-d array": Call(problem("max", (), axis=-1, kernel="conflicting")),
 }
 for op, keywords in {"sum": {"initial": True}, "prod": {"initial": False}, "mean": {}}.items():
     x = (Operand("int8", (5, 7), "few"),)
