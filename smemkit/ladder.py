@@ -228,9 +228,9 @@ class Ladder:
         if self.op == "matmul":
             yield "FMA/byte: multiply-adds per byte that lanes load from shared memory or store to it."
         if any(rung.predicted for rung in self.rows):
-            yield f"predicted: what an {H200.name} could reach, and what limits it, if nothing waited for latencies and"
-            yield "barriers and the compiler merged no accesses: FP32 units (FMA), issue slots of FMAs and requests,"
-            yield "shared memory with L1, L2, or memory."
+            yield f"predicted: what an {H200.name} could reach, and what limits it, if nothing waited for"
+            yield "latencies and barriers and the compiler merged no accesses: FP32 units (FMA), issue slots of"
+            yield "FMAs and requests, shared memory with L1, L2, or memory."
         if self.recorded_on:
             yield f"recorded, × below and of ceiling: not measured here, but recorded on {self.recorded_on}."
         yield from self.notes
@@ -536,7 +536,9 @@ def product_work(report: Report, counted: tuple[int, ...], shape: tuple[int, ...
     for line, times in _lines(report):
         stored = (line.space, line.access) == ("global", "store")
         times *= math.prod(shape[: 2 if stored else 3]) / math.prod(counted[: 2 if stored else 3])
-        passes = line.wavefronts if line.space == "shared" else max(line.requests, line.sectors * SECTOR_BYTES / 128)
+        passes = (
+            line.wavefronts if line.space == "shared" else max(line.requests, line.sectors * SECTOR_BYTES / 128)
+        )
         requests += line.requests * times
         wavefronts += passes * times
     tile = counted[0] * counted[1] / report.launches[0].blocks

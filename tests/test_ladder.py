@@ -114,8 +114,8 @@ def test_prediction_of_products(products):
     rungs = {rung.name: rung for rung in products.rungs}
     tiled, clock = rungs["tiled"], 132 * 1.98e9
     assert tiled.predicted.shape == tiled.recorded.shape == (4096, 4096, 4096)
-    # passes of a warp for 32 multiplications of its threads: 66 of shared memory, and two loads of 128 bytes; and a
-    # store for 4096
+    # passes of a warp for 32 multiplications of its threads: 66 of shared memory, and two loads of 128 bytes; and
+    # a store for 4096
     passes = (66 + 2) / 32 + 1 / 4096
     assert tiled.predicted.seconds == pytest.approx(passes * 4096**3 / 32 / clock)
     assert tiled.predicted.value == pytest.approx(2 * 4096**3 / tiled.predicted.seconds / 1e12)

@@ -1,10 +1,11 @@
 """The least time of a matrix product on a GPU: of each limit alone, from what the checker counts.
 
-A multiprocessor has four schedulers, each of which starts one instruction of a warp per clock; a multiply-add of 32
-lanes is one of these, and so is a request for memory. Its shared memory, which is also the L1 cache, has one pass of
-128 bytes per clock for both. What a block reads of the operands comes from L2 at least once. A kernel takes at least
-as long as the slowest of these takes alone; it takes longer where it waits for latencies and barriers, or computes
-addresses, and shorter only where the compiler merges accesses, because they are counted as written in the source.
+A multiprocessor has four schedulers, each of which starts one instruction of a warp per clock; a multiply-add of
+32 lanes is one of these, and so is a request for memory. Its shared memory, which is also the L1 cache, has one
+pass of 128 bytes per clock for both. What a block reads of the operands comes from L2 at least once. A kernel
+takes at least as long as the slowest of these takes alone; it takes longer where it waits for latencies and
+barriers, or computes addresses, and shorter only where the compiler merges accesses, because they are counted as
+written in the source.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ class Prediction:
     Attributes
     ----------
     times : dict of str to float
-        Seconds by limit: "FMA" (multiply-adds of FP32), "issue" (these and the requests for memory), "shared" (shared
-        memory and L1), "L2", "memory".
+        Seconds by limit: "FMA" (multiply-adds of FP32), "issue" (these and the requests for memory), "shared"
+        (shared memory and L1), "L2", "memory".
     """
 
     times: dict[str, float]
