@@ -4,8 +4,8 @@
     python tests/tools/resources.py pipelined simt     some of them
 
 nvcc compiles each kernel's file for sm_90a, which takes minutes where it has many dtypes, and reports registers,
-spills and shared memory. The rest comes from the checker's counts and smemkit/measure/prediction.py. Needs nvcc and
-an importable smemkit.
+spills and shared memory. The rest comes from the checker's counts and smemkit/measure/prediction.py. Needs nvcc
+and an importable smemkit.
 """
 
 import argparse
@@ -48,11 +48,8 @@ class Resources:
 def parse(text, tile=None):
     """The most that an instance in float32 of a matmul kernel uses, from the output of ``-Xptxas -v``; of a kernel
     with several tiles, the instance with this one."""
-    kernel = (
-        rf"_Z\d+matmul_(?!add_slices)\w*?(?:If(?:Li{tile}E|(?!Li))|ILb|PKf)"
-        if tile
-        else (r"_Z\d+matmul_(?!add_slices)\w*?(?:If|ILb|PKf)")
-    )
+    instance = f"IfLi{tile}E" if tile else "If"
+    kernel = rf"_Z\d+matmul_(?!add_slices)[a-z_]+(?:{instance}|ILb|PKf)"  # of no template: pointers to float
     found = [
         Resources(
             int(re.search(r"Used (\d+) registers", entry)[1]),

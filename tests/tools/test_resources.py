@@ -18,6 +18,9 @@ ptxas info    : Used 40 registers, used 1 barriers, 2048 bytes smem
 ptxas info    : Compiling entry function '_Z12matmul_tiledIdLi32EEvPKT_S2_PS0_lllll6corner' for 'sm_90a'
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 99 registers, used 1 barriers, 16384 bytes smem
+ptxas info    : Compiling entry function '_Z12matmul_tiledI7complexIfELi32EEvPKT_S4_PS2_lllll6corner' for 'sm_90a'
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 97 registers, used 1 barriers, 16384 bytes smem
 ptxas info    : Compiling entry function '_Z17matmul_add_slicesIfEvPKfPfll' for 'sm_90a'
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 98 registers, used 1 barriers, 99 bytes smem
@@ -33,6 +36,7 @@ def test_the_instances_in_float32_are_read():
         resources.parse(REPORT.replace("If", "Id"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")
 @pytest.mark.parametrize("name", ["thread_row", "thread_tile", "vectorized", "warp_tile", "pipelined"])
 def test_rungs_do_not_spill(name):
