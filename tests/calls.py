@@ -740,6 +740,15 @@ def _mean_in_out(problem, out):
     return ExpectedResult((), values, 3 * half_ulp(values, dtype), dtype, warnings=problem.answer.warnings)
 
 
+def _holds_initial(problem, out, dtype):
+    """Whether `out` holds `initial` as an element of `dtype`. NumPy keeps partial sums in `out`: a float that is
+    rounded to more than the largest integer gives a result that C does not define."""
+    if problem["initial"] is None or kind(dtype) not in "ui" or kind(out.dtype) not in "fc":
+        return True
+    element = np.asarray(_as_element(problem["initial"], dtype))
+    return bool(cast(element, DTYPES[out.dtype]).astype(wide(DTYPES[out.dtype])) == element)
+
+
 @dataclass(frozen=True)
 class Call:
     """A call of smemkit."""
@@ -771,6 +780,7 @@ class Call:
         initial_for_out = problem.op in ("min", "max") and problem["initial"] is not None
         initial_for_out &= common is not None and kind(common) in (kind(answer.dtype), kind(out.dtype))
         warned = answer.warnings
+        exact = exact and (problem.op not in ("sum", "prod") or _holds_initial(problem, out, answer.dtype))
         if exact and (initial_for_out or common == DTYPES[out.dtype]):  # NumPy too casts to a narrower one
             try:
                 into.values, heard = _numpy_into_out(problem, out)
