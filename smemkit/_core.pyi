@@ -164,7 +164,7 @@ def set_num_threads(n: int) -> None: ...
 def get_num_threads() -> int: ...
 def dry_run(
     fn: Callable[..., Any], args: tuple, kwargs: dict
-) -> list[tuple[str, str, int, int, str | None, int]]: ...
+) -> list[tuple[str, str, int, int, str | None, int, bool]]: ...
 def dry_run_as(
     capability: int,
     multiprocessors: int,
@@ -174,7 +174,7 @@ def dry_run_as(
     fn: Callable[..., Any],
     args: tuple,
     kwargs: dict,
-) -> list[tuple[str, str, int, int, str | None, int]]:
+) -> list[tuple[str, str, int, int, str | None, int, bool]]:
     """A dry run as on a device with these attributes, and with these thresholds of an op's policy."""
 
 def thresholds(op: str, capability: int, multiprocessors: int) -> list[tuple[str, int, str, bool, bool, str]]:

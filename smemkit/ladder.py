@@ -17,11 +17,14 @@ from smemkit import ops
 from smemkit.arrays import asarray, empty
 from smemkit.checker.check import check
 from smemkit.checker.figures import new_figure
+from smemkit.checker.lines import SECTOR_BYTES, LineReport
+from smemkit.checker.report import Report
 from smemkit.devices import Device
 from smemkit.measure.benchmarks import Benchmark, measure, measure_host, operation_work
 from smemkit.measure.ceilings import Ceilings, ceilings
 from smemkit.measure.formats import format_number, format_seconds
 from smemkit.measure.operands import random
+from smemkit.measure.prediction import H200, ProductWork, predict
 from smemkit.measure.records import Records, recorded
 from smemkit.table.kernel_table import KernelInfo, kernels
 
@@ -77,6 +80,10 @@ class Counts:
         Sectors of global memory in requests, and the fewest that could hold their bytes, per 32 elements.
     lanes : float
         Active lanes per request, on average.
+    global_bytes, shared_bytes : float
+        Bytes of those sectors, and bytes that lanes load from shared memory and store to it, per 32 elements.
+    fmas_per_shared_byte : float or None
+        Multiply-adds of a matmul per byte of `shared_bytes`; None if there are none.
     """
 
     shape: tuple[int, ...]
@@ -85,6 +92,17 @@ class Counts:
     sectors: float
     ideal_sectors: float
     lanes: float
+    global_bytes: float
+    shared_bytes: float
+    fmas_per_shared_byte: float | None = None
+
+    def cells(self, op: str) -> dict[str, str]:
+        """The cells of a table by heading: of a matmul bytes instead of sectors."""
+        unit, size = ("bytes", SECTOR_BYTES) if op == "matmul" else ("sectors", 1)
+        numbers = {"wavefronts": self.wavefronts, "conflicts": self.conflicts}
+        numbers |= {unit: self.sectors * size, "ideal": self.ideal_sectors * size, "lanes": self.lanes}
+        numbers |= {"FMA/byte": self.fmas_per_shared_byte} if op == "matmul" else {}
+        return {name: "" if number is None else f"{number:.3g}" for name, number in numbers.items()}
 
 
 @dataclass(frozen=True)
@@ -103,6 +121,11 @@ class Rung:
         From the reference file.
     counts : Counts or None
         None if the executor cannot run it.
+    predicted : Speed or None
+        The most that an H200 could reach in a matmul of float32 with these counts: see
+        `smemkit.measure.prediction`. None of other operations and dtypes, and if the counted problem is small.
+    limited_by : str or None
+        What limits it: "FMA", "issue", "shared", "L2" or "memory".
     """
 
     name: str
@@ -112,6 +135,8 @@ class Rung:
     here: Speed | None = None
     recorded: Speed | None = None
     counts: Counts | None = None
+    predicted: Speed | None = None
+    limited_by: str | None = None
 
     @property
     def choice(self) -> bool:
@@ -186,16 +211,26 @@ class Ladder:
         speeds = [rung.recorded if self.recorded_on else rung.here for rung in self.rows]
         columns["× below"] = [speed and speed.speedup and format_number(speed.speedup) for speed in speeds]
         columns["of ceiling"] = [speed and speed.fraction and f"{speed.fraction:.1%}" for speed in speeds]
-        for name in ("wavefronts", "conflicts", "sectors", "ideal_sectors", "lanes"):
-            heading = name.partition("_")[0]
-            columns[heading] = [rung.counts and f"{getattr(rung.counts, name):.3g}" for rung in self.rows]
+        if any(rung.predicted for rung in self.rows):
+            columns["predicted"] = [rung.predicted and format_number(rung.predicted.value) for rung in self.rows]
+            columns["limit"] = [rung.limited_by for rung in self.rows]
+        counts = [rung.counts and rung.counts.cells(self.op) for rung in self.rows]
+        for name in next(filter(None, counts), ()):
+            columns[name] = [cells and cells[name] for cells in counts]
         return {name: [cell or "" for cell in cells] for name, cells in columns.items()}
 
     @property
     def remarks(self) -> Iterator[str]:
         """Explanations of the columns."""
-        yield "* is what kernel=None takes. Wavefronts, conflicts, sectors and ideal sectors: counted by the"
+        unit = "bytes and ideal bytes of global memory" if self.op == "matmul" else "sectors and ideal sectors"
+        yield f"* is what kernel=None takes. Wavefronts, conflicts, {unit}: counted by the"
         yield f"checker, per 32 {self.units}, for the accesses as written. Lanes: active ones of 32, on average."
+        if self.op == "matmul":
+            yield "FMA/byte: multiply-adds per byte that lanes load from shared memory or store to it."
+        if any(rung.predicted for rung in self.rows):
+            yield f"predicted: what an {H200.name} could reach, and what limits it, if nothing waited for"
+            yield "latencies and barriers and the compiler merged no accesses: FP32 units (FMA), issue slots of"
+            yield "FMAs and requests, shared memory with L1, L2, or memory."
         if self.recorded_on:
             yield f"recorded, × below and of ceiling: not measured here, but recorded on {self.recorded_on}."
         yield from self.notes
@@ -423,14 +458,15 @@ class _Climb:
 
     def rung(self, row: KernelInfo) -> Rung:
         """A kernel's times and counts."""
-        here, there, counts = None, _recorded_speed(self.records, row.name), None
+        here, there, report = None, _recorded_speed(self.records, row.name), None
         if ("cuda" if self.device.is_cuda else "cpu") in row.devices:
             here = self.measure(row)
         elif row.needs == "host":
             here = self.measure_on_host(row)
         if "cpu" in row.devices and row.needs != "host":
-            counts = self.count(row)
-        return Rung(row.name, row.summary, row.default, row.role == "ceiling", here, there, counts)
+            report = check(self.operation, *_operands(self.op, self.counted, self.dtype), kernel=row.name)
+        rung = Rung(row.name, row.summary, row.default, row.role == "ceiling", here, there)
+        return replace(rung, counts=self.count(report), **self.predict(report)) if report else rung
 
     def measure(self, row: KernelInfo) -> Speed:
         """Measured on the device."""
@@ -462,17 +498,58 @@ class _Climb:
             fraction=result.fraction_of(self.limits) if self.limits and not in_l2 else None,
         )
 
-    def count(self, row: KernelInfo) -> Counts:
+    def count(self, report: Report) -> Counts:
         """What the checker counts, extrapolated from the checked blocks to all."""
-        report = check(self.operation, *_operands(self.op, self.counted, self.dtype), kernel=row.name)
         per = math.prod(self.counted) / 32
         of = dict.fromkeys(("wavefronts", "conflicts", "sectors", "ideal_sectors", "requests", "lanes"), 0.0)
-        for launch in report.launches:
-            for line in launch.lines:
-                for name in of:
-                    of[name] += getattr(line, name) * launch.blocks / launch.blocks_checked
+        shared_bytes = 0.0
+        for line, times in _lines(report):
+            for name in of:
+                of[name] += getattr(line, name) * times
+            shared_bytes += line.lanes * line.size * times if line.space == "shared" else 0
         lanes = of.pop("lanes") / max(1, of.pop("requests"))
-        return Counts(self.counted, lanes=lanes, **{name: total / per for name, total in of.items()})
+        return Counts(
+            self.counted,
+            lanes=lanes,
+            global_bytes=of["sectors"] * SECTOR_BYTES / per,
+            shared_bytes=shared_bytes / per,
+            fmas_per_shared_byte=32 * per / shared_bytes if self.op == "matmul" and shared_bytes else None,
+            **{name: total / per for name, total in of.items()},
+        )
+
+    def predict(self, report: Report) -> dict[str, Any]:
+        """The members of a Rung with what an H200 could reach on the recorded problem, or else on this one."""
+        if (self.op, self.dtype, self.counted) != ("matmul", "float32", COUNTED["matmul"]):
+            return {}
+        shape = self.records.shape if self.records else self.shape
+        prediction = predict(product_work(report, self.counted, shape))
+        speed = Speed(shape, prediction.seconds, 2 * math.prod(shape) / prediction.seconds / 1e12)
+        return {"predicted": speed, "limited_by": prediction.limit}
+
+
+def product_work(report: Report, counted: tuple[int, ...], shape: tuple[int, ...]) -> ProductWork:
+    """What a kernel does in a product of float32, from the report of a smaller one, `counted`.
+
+    Stores to global memory grow with the elements of the result, everything else with the multiplications.
+    """
+    requests = wavefronts = 0.0
+    for line, times in _lines(report):
+        stored = (line.space, line.access) == ("global", "store")
+        times *= math.prod(shape[: 2 if stored else 3]) / math.prod(counted[: 2 if stored else 3])
+        passes = (
+            line.wavefronts if line.space == "shared" else max(line.requests, line.sectors * SECTOR_BYTES / 128)
+        )
+        requests += line.requests * times
+        wavefronts += passes * times
+    tile = counted[0] * counted[1] / report.launches[0].blocks
+    return ProductWork(shape, 4, tile, requests, wavefronts)
+
+
+def _lines(report: Report) -> Iterator[tuple[LineReport, float]]:
+    """The lines of all launches, each with the number of blocks per checked one."""
+    for launch in report.launches:
+        for line in launch.lines:
+            yield line, launch.blocks / launch.blocks_checked
 
 
 def _records(op: str, dtype: str, wanted: tuple[int, ...] | None) -> Records | None:

@@ -51,6 +51,7 @@ SIGNIFICAND_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53} 
 MIN_EXPONENT = {"float16": -14, "bfloat16": -126, "float32": -126, "float64": -1022}  # exponents of normal numbers
 PARTS = {"complex64": "float32", "complex128": "float64"}
 LENGTHS = (2, 3, 1, 5, 7, 31, 32, 33, 65, 0)
+LONG_PRODUCTS = ((129, 3, 131), (1, 257, 130), (130, 257, 2), (257, 5, 7), (65, 31, 129), (3, 600, 3))  # m, k, n
 LIMIT = 2000  # elements per operand
 LIST_DTYPES = ("float64", "int64", "bool", "complex128")  # the dtypes of lists of Python numbers
 
@@ -561,7 +562,8 @@ def _rung_refuses(problem, x):
     if not problem.named or problem["kernel"] in PRODUCTION_REDUCTIONS:
         return False
     dtype, axis = DTYPES[problem["dtype"]] if problem["dtype"] else x.dtype, problem["axis"]
-    axes = range(x.ndim) if axis is None else sorted(a % x.ndim for a in np.atleast_1d(np.array(axis, int)))
+    every = axis is None or x.ndim == 0  # the axes 0 and -1 that NumPy accepts of a 0-d array are none
+    axes = range(x.ndim) if every else sorted(a % x.ndim for a in np.atleast_1d(np.array(axis, int)))
     takes_op = problem.op in OPS_WITH_KERNEL and not (problem.op == "sum" and problem["dtype"] == "bool")
     return not takes_op or kind(dtype) == "c" or list(axes) != list(range(x.ndim - len(axes), x.ndim))
 
@@ -738,6 +740,15 @@ def _mean_in_out(problem, out):
     return ExpectedResult((), values, 3 * half_ulp(values, dtype), dtype, warnings=problem.answer.warnings)
 
 
+def _holds_initial(problem, out, dtype):
+    """Whether `out` holds `initial` as an element of `dtype`. NumPy keeps partial sums in `out`: a float that is
+    rounded to more than the largest integer gives a result that C does not define."""
+    if problem["initial"] is None or kind(dtype) not in "ui" or kind(out.dtype) not in "fc":
+        return True
+    element = np.asarray(_as_element(problem["initial"], dtype))
+    return bool(cast(element, DTYPES[out.dtype]).astype(wide(DTYPES[out.dtype])) == element)
+
+
 @dataclass(frozen=True)
 class Call:
     """A call of smemkit."""
@@ -769,6 +780,7 @@ class Call:
         initial_for_out = problem.op in ("min", "max") and problem["initial"] is not None
         initial_for_out &= common is not None and kind(common) in (kind(answer.dtype), kind(out.dtype))
         warned = answer.warnings
+        exact = exact and (problem.op not in ("sum", "prod") or _holds_initial(problem, out, answer.dtype))
         if exact and (initial_for_out or common == DTYPES[out.dtype]):  # NumPy too casts to a narrower one
             try:
                 into.values, heard = _numpy_into_out(problem, out)
@@ -1069,6 +1081,8 @@ def _draw_matmul(choose, rows, function):
     m, k, n = (choose(LENGTHS) for _ in range(3))
     if m * k > LIMIT or k * n > LIMIT or m * n > LIMIT:
         k, n = choose((1, 2, 3, 5)), choose((3, 7, 31))
+    if chance(choose, 8):  # more than one tile of every kernel
+        m, k, n = choose(LONG_PRODUCTS)
     first, second = [m, k], [k, n]
     form = choose(("matrices", "batches", "vector", "column", "matrices", "batches", "vectors", "wrong"))
     if form in ("vector", "vectors"):

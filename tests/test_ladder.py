@@ -83,6 +83,66 @@ def test_checker_counts_of_rungs():
     assert counts["conflicting"].conflicts > counts["divergent"].conflicts == counts["tree"].conflicts == 0
 
 
+@pytest.fixture(scope="module")
+def products():
+    """The first rungs of matmul, counted in products of 64 x 64 x 64."""
+    names = ("sequential", "naive", "tiled", "thread_row", "pipelined")
+    rows = [row for row in smemkit.kernels("matmul") if row.name in names]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SECONDS", 0.001)
+        patch.setattr(module, "kernels", lambda op: rows)
+        patch.setitem(module.COUNTED, "matmul", (64, 64, 64))
+        return ladder("matmul", 64, device="cpu")
+
+
+def test_counts_of_products(products):
+    counts = {rung.name: rung.counts for rung in products.rungs}
+    naive, tiled, row = counts["naive"], counts["tiled"], counts["thread_row"]
+    # bytes per 32 multiplications: an element of a's row, in one sector, and 32 of b's; 4096 of c, after 64 each
+    assert naive.global_bytes == 32 + 128 + 128 / 64
+    assert (naive.shared_bytes, naive.fmas_per_shared_byte, naive.wavefronts) == (0, None, 0)
+    # a thread of `tiled` loads 2 elements for each of 32 multiplications, after it has stored one in each tile
+    assert (tiled.wavefronts, tiled.conflicts, tiled.lanes) == (2 + 2 / 32, 0, 32)
+    assert tiled.fmas_per_shared_byte == 1 / (2 * 4 + 2 * 4 / 32)
+    assert tiled.global_bytes == 2 * 128 / 32 + 128 / 64
+    # a thread of `thread_row` loads 1 + 8 elements for 8 multiplications, and stores 2 for 8 times as many
+    assert row.fmas_per_shared_byte == 8 * 8 / (8 * (1 + 8) * 4 + 2 * 4)
+    assert counts["pipelined"].fmas_per_shared_byte == pytest.approx(8 * 8 / ((8 + 8) * 4) / 2)  # half its tile
+
+
+def test_prediction_of_products(products):
+    rungs = {rung.name: rung for rung in products.rungs}
+    tiled, clock = rungs["tiled"], 132 * 1.98e9
+    assert tiled.predicted.shape == tiled.recorded.shape == (4096, 4096, 4096)
+    # passes of a warp for 32 multiplications of its threads: 66 of shared memory, and two loads of 128 bytes; and
+    # a store for 4096
+    passes = (66 + 2) / 32 + 1 / 4096
+    assert tiled.predicted.seconds == pytest.approx(passes * 4096**3 / 32 / clock)
+    assert tiled.predicted.value == pytest.approx(2 * 4096**3 / tiled.predicted.seconds / 1e12)
+    assert [rungs[name].limited_by for name in ("sequential", "naive", "tiled")] == [None, "shared", "shared"]
+    assert rungs["sequential"].predicted is None
+    content = products.to_dict()["rungs"][2]
+    assert content["predicted"]["seconds"] == tiled.predicted.seconds
+    assert content["counts"]["fmas_per_shared_byte"] == tiled.counts.fmas_per_shared_byte
+
+
+def test_columns_of_products(products):
+    columns = products.columns
+    assert list(columns)[6:] == [
+        *("predicted", "limit", "wavefronts", "conflicts", "bytes", "ideal", "lanes", "FMA/byte")
+    ]
+    assert (columns["bytes"][2], columns["FMA/byte"][:3]) == ("10", ["", "", "0.121"])
+    assert "predicted: what an NVIDIA H200 could reach" in str(products)
+    assert max(map(len, str(products).splitlines())) <= 140
+
+
+def test_other_dtypes_and_operations_are_not_predicted(cpu_ladders):
+    for op in SHAPES:  # that of matmul is small
+        assert all(rung.predicted is rung.limited_by is None for rung in cpu_ladders[op].rungs)
+        assert "predicted" not in cpu_ladders[op].columns
+    assert "FMA/byte" not in cpu_ladders["reduce"].columns
+
+
 def test_sampled_counts_are_extrapolated(monkeypatch):
     whole = {rung.name: rung.counts for rung in ladder("transpose", (512, 512), device="cpu").rungs}
     monkeypatch.setattr(module, "check", lambda *args, **kw: smemkit.check(*args, **kw, blocks=3))

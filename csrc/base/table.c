@@ -23,18 +23,44 @@ const struct kernel_row kernel_rows[ROW_COUNT] = {
 #include "kernels.def"
 };
 
-static const bool recorded[ROW_COUNT] = {
-#define RECORDED(op, name) [ROW_##op##_##name] = true,
+static const unsigned recorded[ROW_COUNT] = {
+#define RECORDED(op, name, dtypes) [ROW_##op##_##name] = dtypes,
 #include "recorded.def"
 #undef RECORDED
 };
 
-bool kernel_is_recorded(enum kernel_index kernel)
+unsigned kernel_recorded_dtypes(enum kernel_index kernel)
 {
     const struct kernel_row *row = &kernel_rows[kernel];
     const bool measured = row->op == OP_matmul || row->op == OP_reduce || row->op == OP_transpose;
 
-    return recorded[kernel] || !measured || row->needs == HOST;
+    return measured && row->needs != HOST ? recorded[kernel] : row->dtypes;
+}
+
+bool kernel_is_recorded(enum kernel_index kernel)
+{
+    return kernel_recorded_dtypes(kernel) != 0;
+}
+
+/* The dtypes in which a production kernel of the op is recorded. */
+static unsigned recorded_dtypes_of(enum op op)
+{
+    unsigned dtypes = 0;
+
+    for (int i = 0; i < ROW_COUNT; i++)
+        if (kernel_rows[i].op == op && kernel_rows[i].role == PRODUCTION)
+            dtypes |= recorded[i];
+    return dtypes;
+}
+
+bool kernel_may_be_taken(enum kernel_index kernel, unsigned dtypes)
+{
+    const struct kernel_row *row = &kernel_rows[kernel];
+    const unsigned right = kernel_recorded_dtypes(kernel);
+
+    if (row->traits & DEFAULT || right & dtypes)
+        return true;
+    return right ? !(recorded_dtypes_of(row->op) & dtypes) : (row->traits & SOLE) != 0;
 }
 
 const struct kernel_rename kernel_renames[] = {

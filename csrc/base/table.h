@@ -31,7 +31,8 @@ enum traits {
     WORK_SPLIT = 1 << 2,
     ROWS_ONLY = 1 << 3,
     COUNTERS = 1 << 4,
-    SLICES = 1 << 5
+    SLICES = 1 << 5,
+    SOLE = 1 << 6
 };
 
 /* The rows by name, as indices of kernel_rows: ROW_transpose_tiles */
@@ -60,9 +61,17 @@ struct kernel_row {
 
 extern const struct kernel_row kernel_rows[ROW_COUNT];
 
-/* Whether a kernel has run on a GPU with correct results, according to kernels/recorded.def. Also true for
- * operations that the benchmark does not measure, and for kernels that run on the host. */
-bool kernel_is_recorded(enum kernel_index);
+/* The dtypes in which a kernel has run on a GPU with correct results, as kernels/recorded.def says. Of operations that
+ * the benchmark does not measure, and of kernels that run on the host, nothing is recorded: they count as right.
+ */
+unsigned kernel_recorded_dtypes(enum kernel_index);
+bool kernel_is_recorded(enum kernel_index); /* in any */
+
+/* Whether kernel=None may take a kernel on a GPU for an operand of one of these dtypes, which the kernel treats
+ * alike: it is recorded in one of them. In a dtype in which no production kernel of the op is recorded, nothing is
+ * known of any: there it may be taken if it is recorded in another one. DEFAULT kernels always may, and those of
+ * the trait SOLE as long as they are not recorded at all. */
+bool kernel_may_be_taken(enum kernel_index, unsigned dtypes);
 
 /* A kernel's name in an earlier version, which still works, with a DeprecationWarning. */
 struct kernel_rename {

@@ -70,17 +70,19 @@ static bool fill(struct device *device, void *to, int byte, size_t bytes, device
     return true;
 }
 
-/* `tile` or `block_size`, and `pad`, of a launch of a kernel that has them; 0 otherwise. */
+/* `tile` or `block_size`, and `pad`, of a launch of a kernel that has them, 0 otherwise; and the dtype. */
 static void read_sizes(const struct kernel_row *row, const void *args, struct recorded_launch *launch)
 {
     switch (row->op) {
     case OP_matmul:
         launch->size = ((const struct matmul_args *)args)->tile;
+        launch->dtypes = ((const struct matmul_args *)args)->dtype;
         if (((const struct matmul_args *)args)->dtype == FLOAT32)
             launch->precision = "highest"; /* all matmul kernels compute in float32 or better */
         break;
     case OP_reduce:
         launch->size = ((const struct reduce_args *)args)->block_size;
+        launch->dtypes = ((const struct reduce_args *)args)->dtype;
         break;
     case OP_transpose:
         launch->size = ((const struct transpose_args *)args)->tile;

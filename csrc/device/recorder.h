@@ -13,6 +13,7 @@ struct recorded_launch {
     const struct kernel_row *row;
     int size, pad;         /* `tile` or `block_size`, and `pad`; 0 for a kernel that has none */
     const char *precision; /* of a float32 product; NULL for others */
+    unsigned dtypes;       /* of which it is one for the kernel: set of enum dtype; 0: not known */
     long long times;
 };
 

@@ -38,8 +38,10 @@ static PyObject *launches_list(const struct recorder *recorder)
 
     for (size_t i = 0; list && i < recorder->count; i++) {
         const struct recorded_launch *launch = &recorder->launches[i];
-        PyObject *item = Py_BuildValue("(ssiizL)", op_names[launch->row->op], launch->row->name, launch->size,
-                                       launch->pad, launch->precision, launch->times);
+        const unsigned recorded = kernel_recorded_dtypes(launch->row->index);
+        const bool right = recorded & launch->dtypes || (recorded && !launch->dtypes);
+        PyObject *item = Py_BuildValue("(ssiizLO)", op_names[launch->row->op], launch->row->name, launch->size,
+                                       launch->pad, launch->precision, launch->times, right ? Py_True : Py_False);
 
         if (!item)
             Py_CLEAR(list);

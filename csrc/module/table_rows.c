@@ -51,14 +51,14 @@ static PyObject *row_devices(const struct kernel_row *row)
     return tuple_of_names(names, holds, 2);
 }
 
-static PyObject *row_dtypes(const struct kernel_row *row)
+static PyObject *dtype_names(unsigned set)
 {
     const char *names[DTYPES];
     bool holds[DTYPES];
 
     for (int i = 0; i < DTYPES; i++) {
         names[i] = dtype_name((enum dtype)(1 << i));
-        holds[i] = row->dtypes & (1u << i);
+        holds[i] = set & (1u << i);
     }
     return tuple_of_names(names, holds, DTYPES);
 }
@@ -87,12 +87,12 @@ static PyObject *row_dict(const struct kernel_row *row)
     else
         PyOS_snprintf(file, sizeof file, "%s/ladder/%02d_%s.%s", op_names[row->op], row->order, row->name,
                       row->needs == HOST ? "c" : "cu");
-    return Py_BuildValue(
-        "{s:s,s:s,s:i,s:s,s:N,s:N,s:N,s:N,s:s,s:O,s:O,s:s,s:s}", "op", op_names[row->op], "name", row->name,
-        "order", row->order, "needs", needs_name(row->needs), "devices", row_devices(row), "dtypes",
-        row_dtypes(row), "sizes", tuple_of_ints(row->sizes), "pads", tuple_of_ints(row->pads), "role",
-        roles[row->role], "default", row->traits & DEFAULT ? Py_True : Py_False, "recorded",
-        kernel_is_recorded(row->index) ? Py_True : Py_False, "summary", row->summary, "file", file);
+    return Py_BuildValue("{s:s,s:s,s:i,s:s,s:N,s:N,s:N,s:N,s:s,s:O,s:N,s:s,s:s}", "op", op_names[row->op], "name",
+                         row->name, "order", row->order, "needs", needs_name(row->needs), "devices",
+                         row_devices(row), "dtypes", dtype_names(row->dtypes), "sizes", tuple_of_ints(row->sizes),
+                         "pads", tuple_of_ints(row->pads), "role", roles[row->role], "default",
+                         row->traits & DEFAULT ? Py_True : Py_False, "recorded_dtypes",
+                         dtype_names(kernel_recorded_dtypes(row->index)), "summary", row->summary, "file", file);
 }
 
 PyObject *core_kernel_rows(PyObject *module, PyObject *unused)

@@ -39,6 +39,16 @@ int dtype_bytes(enum dtype dtype)
     return dtypes[dtype_index(dtype)].bytes;
 }
 
+unsigned dtypes_of_size(int bytes)
+{
+    unsigned set = 0;
+
+    for (int i = 0; i < DTYPES; i++)
+        if (dtypes[i].bytes == bytes)
+            set |= dtypes[i].dtype;
+    return set;
+}
+
 const char *dtype_name(enum dtype dtype)
 {
     return dtypes[dtype_index(dtype)].name;

@@ -9,6 +9,7 @@
 enum { DTYPES = 15 };
 
 int dtype_bytes(enum dtype);
+unsigned dtypes_of_size(int bytes); /* set */
 const char *dtype_name(enum dtype);
 PyObject *dtype_list(unsigned set);         /* "int8, int16 or int32" */
 enum dtype dtype_of(const PyArray_Descr *); /* 0 if unsupported; ignores the byte order */

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from smemkit import _core, ops
 from smemkit.arrays import Array, asarray, asnumpy, empty
-from smemkit.bench import planner
+from smemkit.bench import by_name, planner
 from smemkit.bench.peers import Peer, find_peers
 from smemkit.bench.rows import Problem, Row, measured
 from smemkit.devices import Device, format_bytes
@@ -185,6 +185,8 @@ class Run:
                     if info.role == "ceiling":
                         yield self.case(op, shape, info, dtype=dtype, axis=axis, axes=axes)
                 yield self.case(op, shape, dtype=dtype, axis=axis, axes=axes, other=other)
+        if not self.quick:
+            yield from by_name.cases(self.device, here)
 
     def case(
         self,

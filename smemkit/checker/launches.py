@@ -69,7 +69,7 @@ class LaunchReport:
     def _allowed_notes(self) -> list[str]:
         """The allowed faults, with their reasons."""
         reasons = [
-            f"{fault.title} at {fault.place} ({fault.allowed or 'no reason given'})" for fault in self.allowed
+            f"{fault.title} at {fault.location} ({fault.allowed or 'no reason given'})" for fault in self.allowed
         ]
         return [f"allowed: {', '.join(dict.fromkeys(reasons))}"] if reasons else []
 

@@ -196,7 +196,7 @@ def _fault_finding(kernel: str, fault: Fault) -> Finding:
         fault.line,
         fault.message or fault.meaning,
         fault.text,
-        fault.remedy,
+        fault.fix,
         title=fault.title,
         variable=fault.variable,
         other_file=fault.other_file,

@@ -37,11 +37,11 @@ class KernelInfo:
         "rung" (a lesson of the ladder), "production" (among what ``kernel=None`` takes), or "ceiling" (not the op,
         but an upper bound on its speed).
     default : bool
-        Whether ``kernel=None`` takes it unless the op's policy prefers another kernel.
-    recorded : bool
-        Whether it has run on a GPU with correct results, according to smemkit's reference files; on a GPU,
-        ``kernel=None`` takes only such kernels. Also True for kernels that the benchmark does not measure:
-        "sequential" and small operations such as ``convert``.
+        ``kernel=None`` takes it, unless the op's policy prefers a production kernel.
+    recorded_dtypes : tuple of str
+        The dtypes in which it has run on a GPU with correct results, as a reference file of smemkit shows; on a GPU,
+        ``kernel=None`` takes no others, unless nothing of the op is recorded in the dtype. Every one of what the
+        benchmark does not measure: "sequential" and small operations such as ``convert``.
     order : int
         The rung's position in the ladder; 0 for production kernels.
     summary, file : str
@@ -57,10 +57,15 @@ class KernelInfo:
     dtypes: tuple[str, ...] = field(repr=False)
     role: str = field(repr=False)
     default: bool = field(repr=False)
-    recorded: bool = field(repr=False)
+    recorded_dtypes: tuple[str, ...] = field(repr=False)
     order: int = field(repr=False)
     summary: str = field(repr=False)
     file: str = field(repr=False)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it has run on a GPU with correct results, in any dtype."""
+        return bool(self.recorded_dtypes)
 
     @property
     def choice(self) -> bool:

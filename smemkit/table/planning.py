@@ -29,7 +29,7 @@ class PlannedLaunch:
     precision : str or None
         The precision in which float32 is multiplied, a value of matmul's `precision`; None for other kernels.
     recorded : bool
-        Whether the kernel has run on a GPU with correct results: see `KernelInfo`.
+        The kernel has run on a GPU with correct results, in this dtype (transpose: in any): see `KernelInfo`.
     """
 
     op: str
@@ -76,13 +76,15 @@ def _row(op: str, name: str) -> KernelInfo:
     return next(row for row in kernels(op) if row.name == name)
 
 
-def _launch(op: str, name: str, size: int, pad: int, precision: str | None, times: int) -> PlannedLaunch:
+def _launch(
+    op: str, name: str, size: int, pad: int, precision: str | None, times: int, recorded: bool
+) -> PlannedLaunch:
     row, options = _row(op, name), {}
     if row.sizes:
         options[row.size_name] = size
     if row.pads:
         options["pad"] = pad
-    return PlannedLaunch(op, name, options, times, precision, row.recorded)
+    return PlannedLaunch(op, name, options, times, precision, recorded)
 
 
 def plan(op: Callable[..., Any] | str, *args: Any, **kw: Any) -> Plan:

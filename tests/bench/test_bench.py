@@ -14,7 +14,7 @@ from rich.console import Console
 
 import smemkit
 from smemkit import _core
-from smemkit.bench import native, peers, planner, report, suites
+from smemkit.bench import by_name, native, peers, planner, report, suites
 from smemkit.bench import rows as rows_module
 from smemkit.bench.rows import Problem, Row, measured, reduced, transposed
 from smemkit.measure.benchmarks import Benchmark, measure_host
@@ -215,6 +215,7 @@ def run(monkeypatch):
     """A benchmark run with small suites."""
     small = {"matmul": [(20, 20, 20)], "reduce": [(1000,)], "transpose": [(20, 30)]}
     rows = [replace(row, devices=("cuda",)) for row in smemkit.kernels() if "cpu" in row.devices]
+    monkeypatch.setattr(by_name, "PROBLEMS", {})
     for name, value in {
         "SIZES": small,
         "LADDERS": small,
@@ -265,6 +266,46 @@ def test_ladder_has_every_rung_and_the_default(run, op):
         )
     if op == "transpose":
         assert all(row.ceiling_fraction for row in rows if row.kernel != "copy")
+
+
+@pytest.mark.parametrize("op", ["matmul", "reduce", "transpose"])
+def test_every_production_kernel_is_measured_in_every_dtype(run, monkeypatch, op):
+    monkeypatch.undo()
+    monkeypatch.setattr(by_name, "measure", measure_with_host_clock)
+    monkeypatch.setattr(by_name, "SECONDS", 1e-4)
+    production = [row for row in smemkit.kernels(op) if row.role == "production"]
+    assert list(by_name.PROBLEMS[op]) == [row.name for row in production]
+    rows = [case() for _, case in by_name.cases(smemkit.Device("cpu"), production)]
+    dtypes = planner.DTYPES["transpose"] if op == "transpose" else production[0].dtypes
+    for info in production:
+        measured_dtypes = [row.dtype for row in rows if row.kernel == info.name]
+        assert measured_dtypes == [dtype for dtype in info.dtypes if dtype in dtypes]
+    for row in rows:
+        assert (row.suite, row.op, row.error, row.peers, row.cold) == (op, op, 0.0, {}, False)
+        assert row.us > 0
+
+
+def test_a_wrong_production_kernel_has_no_row(run, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(by_name, "measure", measure_with_host_clock)
+    rows = [row for row in smemkit.kernels("transpose") if row.name in ("tiles", "in_place")]
+    for name in ("transpose", "asnumpy"):  # nothing is written; the last element is lost
+        with monkeypatch.context() as patch:
+            if name == "transpose":
+                patch.setattr(by_name.ops, "transpose", lambda *args, **keywords: None)
+            else:
+                patch.setattr(by_name, "asnumpy", lambda x: np.where(np.arange(x.shape[-1]) == 3, 7, x.numpy()))
+            for _, case in by_name.cases(smemkit.Device("cpu"), rows):
+                with pytest.raises(ArithmeticError, match="elements are wrong"):
+                    case()
+
+
+def test_the_ladders_suite_ends_with_the_production_kernels(run, monkeypatch):
+    monkeypatch.setattr(by_name, "PROBLEMS", {"transpose": {"in_place": by_name.Exact((8, 8))}})
+    labels = [label for label, _ in run.ladder("transpose")]
+    assert labels[-5:] == [
+        f"transpose 8 x 8, {dtype} in_place" for dtype in ("uint8", "float16", "float32", "float64", "complex128")
+    ]
 
 
 def test_rows_of_other_dtypes_and_axes(run):

@@ -77,7 +77,12 @@ EDGE_CASES = {
     "complex mean of nothing": Call(problem("mean", (0, 3), dtype="complex64", axis=0)),
     "prod of nothing, byte-swapped": Call(problem("prod", (3, 0), dtype="bfloat16", axis=1), SWAPPED),
     "mean of nothing, byte-swapped": Call(problem("mean", (3, 0), dtype="bfloat16", axis=1), SWAPPED),
+    "a rung along the last axis of a 0-d array": Call(problem("max", (), axis=-1, kernel="conflicting")),
 }
+EDGE_CASES["initial that wraps around, and that out does not hold"] = Call(
+    Problem("sum", (Operand("float32", (7,), "natural"),), {"dtype": "uint32", "initial": np.int8(-1)}),
+    Out("float32", ()),
+)
 for op, keywords in {"sum": {"initial": True}, "prod": {"initial": False}, "mean": {}}.items():
     x = (Operand("int8", (5, 7), "few"),)
     EDGE_CASES[f"{op} as bool"] = Call(Problem(op, x, {"dtype": "bool", "axis": 1, **keywords}))

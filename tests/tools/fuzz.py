@@ -2,6 +2,7 @@
 
     python tests/tools/fuzz.py                                  100 000 calls on the CPU device
     python tests/tools/fuzz.py --device cuda:0 --minutes 20     on a GPU, for at most 20 minutes
+    python tests/tools/fuzz.py --family matmul                  products only
     python tests/tools/fuzz.py --alarms 200                     also 200 larger calls, interrupted at random times
     python tests/tools/fuzz.py --seed 12345 --calls 1           one of them again: every failure prints its seed
 
@@ -36,12 +37,12 @@ import smemkit
 MAX_PRINTED_FAILURES = 20  # the other failures are only counted
 
 
-def attempt(seed, rows, device):
+def attempt(seed, rows, device, family):
     """Draws and runs one call; returns the call, or None if drawing it failed, and an error text or None."""
     call = None
     choose = random.Random(seed).choice
     try:
-        call = calls.draw(choose, rows)
+        call = calls.draw(choose, rows, family)
         call.verify(smemkit, device, calls.draw_fault(choose))
     except calls.MismatchError as error:
         return call, str(error)
@@ -115,6 +116,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--family", choices=calls.FAMILIES, help="draw calls of this family only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this many minutes")
     parser.add_argument(
@@ -131,7 +133,7 @@ def main():
     with Progress(*columns, console=console, redirect_stdout=False) as progress:
         task = progress.add_task("", total=arguments.calls, failed=0)
         for seed in range(arguments.seed, arguments.seed + arguments.calls):
-            call, wrong = attempt(seed, rows, arguments.device)
+            call, wrong = attempt(seed, rows, arguments.device, arguments.family)
             op, dtype = (call.problem.op, call.problem.operands[0].dtype) if call else ("not drawn", "not drawn")
             ops[op] += 1
             dtypes[dtype] += 1

@@ -133,8 +133,6 @@ struct rule {
 };
 
 static const struct rule ranking[] = {
-    {ROW_reduce_rowwise, takes_all, needs_initial_first},
-
     {ROW_reduce_rows, is_rows, is_rows_in_registers},
     {ROW_reduce_small_columns, is_rows, prefers_element_loads},
     {ROW_reduce_rowwise, is_rows, prefers_thread_per_row},
@@ -144,11 +142,14 @@ static const struct rule ranking[] = {
     {ROW_reduce_columns, takes_all, takes_all},
 };
 
-static enum kernel_index choose_by_rank(const struct problem *problem)
+static enum kernel_index choose_by_rank(const struct device *device, const struct problem *problem)
 {
-    const struct rule *rule = ranking;
+    const struct rule *rule = ranking, *last = ranking + sizeof ranking / sizeof *ranking - 1;
 
-    while (!rule->supports(problem) || !rule->wants(problem))
+    if (needs_initial_first(problem))
+        return ROW_reduce_rowwise;
+    while (rule < last && (!rule->supports(problem) || !rule->wants(problem) ||
+                           !kernel_may_be_chosen(device, rule->kernel, problem->args->dtype)))
         rule++; /* the last one takes everything */
     return rule->kernel;
 }
@@ -160,7 +161,8 @@ void choose_kernel(struct call *call, const struct reduce_target *gpu, const str
     const int element = dtype_bytes(args->dtype), vector = columns_per_thread(args);
     const struct problem problem = {gpu,     extent, args,
                                     element, vector, layout_is_contiguous(&call->in_view[0], element)};
-    const enum kernel_index kernel = choice->automatic ? choose_by_rank(&problem) : choice->row->index;
+    const enum kernel_index kernel =
+        choice->automatic ? choose_by_rank(call_target(call), &problem) : choice->row->index;
 
     choice->row = &kernel_rows[kernel];
     args->begins_with_initial = kernel == ROW_reduce_rowwise && args->op == REDUCE_PROD && args->has_initial;

@@ -113,6 +113,14 @@ static bool fits_in_place(const struct transpose_args *args, const void *array)
                       (!args->batch_ndim || args->batch[0].x_stride == args->rows * args->columns)));
 }
 
+/* Whether the call asks for `in_place`, or leaves the choice to smemkit. */
+static bool wants_in_place(const struct call *call, int element)
+{
+    if (!call->kernel.automatic)
+        return call->kernel.row->index == ROW_transpose_in_place;
+    return kernel_may_be_chosen(call_target(call), ROW_transpose_in_place, dtypes_of_size(element));
+}
+
 static bool accepts_whole_element_strides(const struct layout *device_layout, const void *call)
 {
     return layout_strides_are_whole_elements(device_layout, dtype_bytes(((const struct call *)call)->in[0].dtype));
@@ -142,8 +150,7 @@ bool choose_layout(struct call *call, const int *axes)
     call->accepts_context = call;
     call->in_place = call->strided_out && call->in[0].device && call->in[0].data == call->out.data &&
                      view_as_matrices(axes_of(in_view, out_view), element, &args) &&
-                     fits_in_place(&args, call->out.data) &&
-                     (call->kernel.automatic || call->kernel.row->index == ROW_transpose_in_place);
+                     fits_in_place(&args, call->out.data) && wants_in_place(call, element);
     if (call->kernel.row->index == ROW_transpose_in_place && !call->in_place) {
         PyErr_SetString(PyExc_ValueError,
                         "kernel: 'in_place' takes square matrices on a device with out=x, aligned to "

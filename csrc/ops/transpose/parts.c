@@ -67,7 +67,7 @@ static bool launch_strided_transpose(struct part *part)
     if (args.x == args.out)
         return part_launch(part, &kernel_rows[ROW_transpose_in_place], &args);
     return part_launch(part,
-                       part->call->kernel.automatic ? choose_transpose_kernel(&axes, &args, &limits)
+                       part->call->kernel.automatic ? choose_transpose_kernel(part->device, &axes, &args, &limits)
                                                     : part->call->kernel.row,
                        &args);
 }

@@ -5,6 +5,7 @@
 #include "call/choice.h"
 #include "call/part.h"
 #include "kernels.h"
+#include "python/dtypes.h"
 #include "transpose.h"
 
 enum { HALF = 2, WORD = 4, LARGE = 8, VECTOR = 16 }; /* bytes of elements, and of one load */
@@ -233,7 +234,8 @@ static bool is_narrow_matrix(npy_intp few, npy_intp many, npy_intp pitch, int el
            pitch == few && few * many * element >= limits->narrow_bytes;
 }
 
-const struct kernel_row *choose_transpose_kernel(const struct axes *axes, const struct transpose_args *args,
+const struct kernel_row *choose_transpose_kernel(const struct device *device, const struct axes *axes,
+                                                 const struct transpose_args *args,
                                                  const struct transpose_thresholds *limits)
 {
     const npy_intp rows = args->rows, columns = args->columns;
@@ -252,7 +254,8 @@ const struct kernel_row *choose_transpose_kernel(const struct axes *axes, const 
     problem.fill = (rows < VECTOR_TILE ? rows : VECTOR_TILE) * (columns < VECTOR_TILE ? columns : VECTOR_TILE);
     problem.narrow = problem.few_rows || is_narrow_matrix(columns, rows, args->x_row_stride, element, limits);
     problem.odd = problem.segment_bytes <= limits->short_segment_bytes && problem.segment_bytes % VECTOR != 0;
-    while (!rule->supports(&problem) || !rule->wants(&problem))
-        rule++; /* the last one takes everything */
+    while (!rule->supports(&problem) || !rule->wants(&problem) ||
+           !kernel_may_be_chosen(device, rule->kernel, dtypes_of_size(element)))
+        rule++; /* the last one takes everything, by the default kernel */
     return &kernel_rows[rule->kernel];
 }

@@ -54,7 +54,8 @@ extern const struct threshold_table transpose_threshold_table;
 struct transpose_thresholds transpose_thresholds(const struct device *);
 
 /* The kernel for matrices with kernel=None. No choice changes the bits of the result. */
-const struct kernel_row *choose_transpose_kernel(const struct axes *axes, const struct transpose_args *args,
+const struct kernel_row *choose_transpose_kernel(const struct device *, const struct axes *axes,
+                                                 const struct transpose_args *args,
                                                  const struct transpose_thresholds *limits);
 
 /* ---- thresholds that `python -m smemkit tune` has found on this machine's GPU ---- */

@@ -1,0 +1,47 @@
+"""resources.py reads what ptxas reports."""
+
+import shutil
+
+import pytest
+import resources
+
+import smemkit
+
+REPORT = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function '_Z12matmul_tiledIfLi32EEvPKT_S2_PS0_lllll6corner' for 'sm_90a'
+ptxas info    : Function properties for _Z12matmul_tiledIfLi32EEvPKT_S2_PS0_lllll6corner
+    8 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads
+ptxas info    : Used 31 registers, used 1 barriers, 8 bytes cumulative stack size, 8192 bytes smem
+ptxas info    : Compiling entry function '_Z12matmul_tiledIfLi16EEvPKT_S2_PS0_lllll6corner' for 'sm_90a'
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 2048 bytes smem
+ptxas info    : Compiling entry function '_Z12matmul_tiledIdLi32EEvPKT_S2_PS0_lllll6corner' for 'sm_90a'
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 99 registers, used 1 barriers, 16384 bytes smem
+ptxas info    : Compiling entry function '_Z12matmul_tiledI7complexIfELi32EEvPKT_S4_PS2_lllll6corner' for 'sm_90a'
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 97 registers, used 1 barriers, 16384 bytes smem
+ptxas info    : Compiling entry function '_Z17matmul_add_slicesIfEvPKfPfll' for 'sm_90a'
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 98 registers, used 1 barriers, 99 bytes smem
+"""
+
+
+def test_the_instances_in_float32_are_read():
+    assert resources.parse(REPORT, 32) == resources.Resources(registers=31, shared=8192, spilled=12)
+    assert resources.parse(REPORT) == resources.Resources(registers=40, shared=8192, spilled=12)
+    without_shared = REPORT.replace("Used 40 registers, used 1 barriers, 2048 bytes smem", "Used 7 registers")
+    assert resources.parse(without_shared, 16) == resources.Resources(registers=7, shared=0, spilled=0)
+    with pytest.raises(ValueError, match="no kernel in float32"):
+        resources.parse(REPORT.replace("If", "Id"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")
+@pytest.mark.parametrize("name", ["thread_row", "thread_tile", "vectorized", "warp_tile", "pipelined"])
+def test_rungs_do_not_spill(name):
+    (row,) = (row for row in smemkit.kernels("matmul") if row.name == name)
+    used = resources.compiled(row)
+    assert used.spilled == 0
+    assert 32 <= used.registers <= 128  # two blocks of 256 threads per multiprocessor
+    assert 4096 <= used.shared <= 48 << 10
