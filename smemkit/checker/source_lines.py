@@ -16,6 +16,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from smemkit._core import Error
+from smemkit.checker.line_program import line_rows
 from smemkit.cuda_source.lexer import mask
 from smemkit.table import kernel_table
 from smemkit.user_kernel.cache import cache_folder, file_fingerprint
@@ -74,8 +75,9 @@ class _LineTable:
     @staticmethod
     def _read_line_program(debug: Any, offset: int) -> tuple[np.ndarray, list[str]]:
         program = debug.line_program_for_CU(debug.get_CU_at(offset))
-        states = [entry.state for entry in program.get_entries() if entry.state]
-        rows = np.array([(state.address, state.line, state.file, state.end_sequence) for state in states])
+        debug.debug_line_sec.stream.seek(program.program_start_offset)
+        size = program.program_end_offset - program.program_start_offset
+        rows = line_rows(debug.debug_line_sec.stream.read(size), program.header)
         # a function may begin where another ends: the row of the one that begins comes last and counts
         rows = rows[np.lexsort((-rows[:, 3], rows[:, 0]))]
         files = [entry.name.decode() for entry in program.header.file_entry]
