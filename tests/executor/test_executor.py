@@ -180,7 +180,7 @@ def _skip_without_tools(toolchain):
 
 
 @pytest.mark.parametrize(("toolchain", "program"), _program_params(TOPICS))
-@pytest.mark.covering(most=2)
+@pytest.mark.covering(most=1)
 def test_correct_program_passes(toolchain, program, builder):
     _skip_without_tools(toolchain)
     done = builder.run(toolchain, program)
@@ -208,7 +208,7 @@ def _expected_reports(source):
 
 
 @pytest.mark.parametrize(("toolchain", "program"), _program_params(FAULTS))
-@pytest.mark.covering(most=3)
+@pytest.mark.covering(most=2)
 def test_faulty_program_is_reported(toolchain, program, builder):
     _skip_without_tools(toolchain)
     done = builder.run(toolchain, program, SMEMKIT_WATCHDOG="1")
