@@ -117,6 +117,8 @@ class Builder:
             (name, program): self.pool.submit(self._program, name, program, objects[name])
             for name, program in wanted
         }
+        for job, _ in (compiled for each in objects.values() for compiled in each):
+            job.exception()  # waits, so that no test pays for the executor
 
     def _executor(self, name):
         toolchain = TOOLCHAINS[name]
