@@ -1,14 +1,16 @@
-"""Runs the line programs of DWARF 2 to 5 (section 6.2 of the standards): their rows map addresses to lines.
+"""Decodes what DWARF 2 to 5 say about addresses: line programs (section 6.2 of the standards), whose rows map them
+to lines, and address ranges (6.1.2), which map them to compilation units.
 
-pyelftools makes objects of each row, which takes seconds for a large compilation unit.
+pyelftools makes objects of each row and range, which takes seconds for the package's own library.
 """
 
+import struct
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-__all__ = ["line_rows"]
+__all__ = ["line_rows", "unit_ranges"]
 
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = 1, 2, 3, 4
 _ADD_CONSTANT_PC, _FIXED_ADVANCE_PC = 8, 9
@@ -83,3 +85,19 @@ def line_rows(code: bytes, header: Mapping[str, Any]) -> np.ndarray:
             for _ in range(lengths[op - 1]):
                 _, at = _unsigned(code, at)
     return np.array(rows, np.int64).reshape(-1, 4)
+
+
+def unit_ranges(section: bytes) -> np.ndarray:
+    """The sorted ranges (first address, end, offset of the compilation unit) of .debug_aranges, for 64-bit
+    addresses."""
+    sets, at = [np.empty((0, 3), np.int64)], 0
+    while at < len(section):
+        length, _version, offset = struct.unpack_from("<IHI", section, at)
+        end = at + 4 + length
+        first = at + 16  # the header, padded to a multiple of a range
+        pairs = np.frombuffer(section, np.int64, (end - first) // 8, first).reshape(-1, 2)
+        pairs = pairs[pairs[:, 1] > 0]  # without the pair of zeros at the end
+        sets.append(np.column_stack([pairs[:, 0], pairs.sum(1), np.full(len(pairs), offset)]))
+        at = end
+    ranges = np.concatenate(sets)
+    return ranges[np.argsort(ranges[:, 0], kind="stable")]

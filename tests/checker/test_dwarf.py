@@ -1,4 +1,4 @@
-"""Line programs: every opcode by itself, and the package's own library against pyelftools."""
+"""Line programs opcode by opcode; those and the address ranges of the package's own library against pyelftools."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import smemkit
-from smemkit.checker.line_program import line_rows
+from smemkit.checker.dwarf import line_rows, unit_ranges
 
 HEADER = {
     "opcode_base": 14,  # one more than the standard's: opcode 13 is unknown, and has two arguments
@@ -47,20 +47,36 @@ def test_no_code_has_no_rows():
     assert line_rows(b"", HEADER).shape == (0, 4)
 
 
-def test_rows_of_the_package_are_those_of_pyelftools():
+@pytest.fixture
+def debug():
+    """pyelftools' view of the package's checked library."""
     from elftools.elf.elffile import ELFFile
 
     (library,) = Path(smemkit.__file__).parent.glob("*checked*.so")
-    compared = 0
     with library.open("rb") as file:
-        debug = ELFFile(file).get_dwarf_info()
-        for unit in debug.iter_CUs():
-            program = debug.line_program_for_CU(unit)
-            stream, begin = debug.debug_line_sec.stream, program.program_start_offset
-            if not program.program_end_offset - begin < 10_000:
-                continue
-            stream.seek(begin)
-            rows = line_rows(stream.read(program.program_end_offset - begin), program.header)
+        yield ELFFile(file).get_dwarf_info()
+
+
+def test_no_ranges():
+    assert unit_ranges(b"").shape == (0, 3)
+
+
+def test_ranges_of_the_package_are_those_of_pyelftools(debug):
+    entries = sorted(debug.get_aranges().entries, key=lambda entry: (entry.begin_addr, entry.info_offset))
+    expected = [(entry.begin_addr, entry.begin_addr + entry.length, entry.info_offset) for entry in entries]
+    ranges = unit_ranges(debug.debug_aranges_sec.stream.getvalue())
+    assert len(expected) > 1000
+    assert_array_equal(ranges, np.array([entry for entry in expected if entry[1] > entry[0]]))
+
+
+def test_rows_of_the_package_are_those_of_pyelftools(debug):
+    compared, stream = 0, debug.debug_line_sec.stream
+    for unit in debug.iter_CUs():
+        program = debug.line_program_for_CU(unit)
+        size = program.program_end_offset - program.program_start_offset
+        if size < 10_000:
+            stream.seek(program.program_start_offset)
+            rows = line_rows(stream.read(size), program.header)
             states = [entry.state for entry in program.get_entries() if entry.state]
             expected = [(state.address, state.line, state.file, state.end_sequence) for state in states]
             assert_array_equal(rows, np.array(expected))
