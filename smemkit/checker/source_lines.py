@@ -16,6 +16,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from smemkit._core import Error
+from smemkit.checker.dwarf import line_rows, unit_ranges
 from smemkit.cuda_source.lexer import mask
 from smemkit.table import kernel_table
 from smemkit.user_kernel.cache import cache_folder, file_fingerprint
@@ -31,6 +32,7 @@ class _LineTable:
     def __init__(self, library: str) -> None:
         self.library = library
         self.known: dict[int, tuple[str, int]] = {}
+        self.ranges: np.ndarray | None = None  # the compilation units' ranges of addresses, once they are read
         self.units: dict[int, tuple[np.ndarray, list[str]]] = {}  # offset of a compilation unit → rows and files
 
     def look_up(self, addresses: set[int]) -> dict[int, tuple[str, int]]:
@@ -41,17 +43,23 @@ class _LineTable:
 
             with open(self.library, "rb") as file:  # noqa: PTH123
                 debug = ELFFile(file).get_dwarf_info()
-                ranges = debug.get_aranges()
-                units: dict[int, list[int]] = {}
-                for address in missing:
-                    units.setdefault(ranges.cu_offset_at_addr(address - 1), []).append(address)
-                for offset, inside in units.items():
-                    if offset is None:
-                        continue
+                if self.ranges is None:
+                    self.ranges = unit_ranges(debug.debug_aranges_sec.stream.getvalue())
+                for offset, inside in self._by_unit(missing).items():
                     if offset not in self.units:
                         self.units[offset] = self._read_cached(debug, offset)
                     self._resolve(*self.units[offset], inside)
         return {address: self.known.get(address, ("", 0)) for address in addresses}
+
+    def _by_unit(self, addresses: list[int]) -> dict[int, list[int]]:
+        """The addresses by the offset of the compilation unit that they belong to, without those of no unit."""
+        assert self.ranges is not None
+        units: dict[int, list[int]] = {}
+        found = np.searchsorted(self.ranges[:, 0], np.array(addresses) - 1, side="right") - 1
+        for address, at in zip(addresses, found.tolist(), strict=True):
+            if at >= 0 and address - 1 < self.ranges[at, 1]:
+                units.setdefault(int(self.ranges[at, 2]), []).append(address)
+        return units
 
     def _read_cached(self, debug: Any, offset: int) -> tuple[np.ndarray, list[str]]:
         """The line table of a compilation unit, from the user's cache: decoding a large one takes seconds."""
@@ -74,8 +82,9 @@ class _LineTable:
     @staticmethod
     def _read_line_program(debug: Any, offset: int) -> tuple[np.ndarray, list[str]]:
         program = debug.line_program_for_CU(debug.get_CU_at(offset))
-        states = [entry.state for entry in program.get_entries() if entry.state]
-        rows = np.array([(state.address, state.line, state.file, state.end_sequence) for state in states])
+        debug.debug_line_sec.stream.seek(program.program_start_offset)
+        size = program.program_end_offset - program.program_start_offset
+        rows = line_rows(debug.debug_line_sec.stream.read(size), program.header)
         # a function may begin where another ends: the row of the one that begins comes last and counts
         rows = rows[np.lexsort((-rows[:, 3], rows[:, 0]))]
         files = [entry.name.decode() for entry in program.header.file_entry]
@@ -141,6 +150,8 @@ class LaunchSource:
 
 def _parameter_names(text: str, function: str) -> tuple[str, ...]:
     """The names of a __global__ function's parameters, from its text."""
+    if function not in text:
+        return ()
     masked = mask(text)
     head = re.search(rf"__global__[^;{{}}()]*\b{re.escape(function)}\s*\(([^)]*)\)", masked)
     if not head:

@@ -37,7 +37,7 @@ each_faulty = pytest.mark.parametrize("case", [pytest.param(case, id=case.path.s
 
 @pytest.mark.parametrize("order", ["as declared", "random"])
 @each_faulty
-@pytest.mark.covering(1, most=60)
+@pytest.mark.covering(1, most=45)
 def test_fault_is_found_at_its_line(case, order, monkeypatch):
     kind, *details = case.fault
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "1" if kind == "hang" else "20")
@@ -64,6 +64,7 @@ def test_fault_is_found_at_its_line(case, order, monkeypatch):
 
 
 @each("faulty", "*.fixed.cu")
+@pytest.mark.covering(most=40)
 def test_fixed_kernels_have_no_fault(case, monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "20")
     report = case.check()

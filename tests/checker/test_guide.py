@@ -71,6 +71,7 @@ def test_guide_notebook_cells(capsys):
 
 
 @pytest.mark.parametrize(("source", "status"), [(RACING, 1), (RIGHT, 0)])
+@pytest.mark.covering(most=1)
 def test_guide_pytest_example(halo, tmp_path, source, status):
     halo(source)
     (tmp_path / "test_kernels.py").write_text(f"import os\nos.chdir({str(tmp_path)!r})\n" + PYTHON[1])

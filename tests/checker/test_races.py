@@ -61,6 +61,7 @@ def hazards(source, grid, block, schedule):
 
 
 @pytest.mark.parametrize("name", RACES)
+@pytest.mark.covering(most=5)
 def test_a_race_is_found_under_each_schedule(name):
     body, expected = RACES[name]
     for schedule in SCHEDULES:

@@ -126,6 +126,7 @@ def hangs(launch, schedule):
     ["serial", pytest.param("lockstep", marks=pytest.mark.slow), pytest.param("random", marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("name", ENDLESS_WAITS)
+@pytest.mark.covering(most=1)
 def test_check_reports_endless_wait(name, schedule):
     grid, block, body = ENDLESS_WAITS[name]
     messages = hangs(wait(body)[grid, block], schedule)

@@ -114,7 +114,7 @@ def kernel(source):
 
 
 @pytest.mark.parametrize("name", RIGHT)
-@pytest.mark.covering(most=8)
+@pytest.mark.covering(most=4)
 def test_shared_variables_work_as_in_cuda(name):
     before, body = RIGHT[name]
     k, x = kernel(before + KERNEL.format(body)), np.zeros(33, np.int32)
@@ -234,6 +234,7 @@ with smemkit.Device("cpu"):
     ],
     ids=["the array", "the dynamic shadow", "the static shadow"],
 )
+@pytest.mark.covering(most=1)
 def test_check_without_memory_raises(call, least, most, message, tmp_path):
     (tmp_path / "refuses.c").write_text(FAILING_MMAP_SOURCE)
     library = tmp_path / "refuses.so"

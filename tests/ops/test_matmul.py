@@ -259,6 +259,7 @@ def test_the_same_bits_however_memory_is_aligned(device, name, shape):
     "shape", [(36, 6000, 8), (300, 1100, 1), (1, 700, 260), (33, 40, 7), (257, 9000, 2)], ids=str
 )
 @pytest.mark.parametrize("name", [None, "simt", "matvec"])
+@pytest.mark.covering(1, most=5)
 def test_the_same_bits_in_parts_and_whole(device, name, shape, order):
     m, k, n = shape
     rng = np.random.default_rng(m)

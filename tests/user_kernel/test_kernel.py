@@ -6,6 +6,7 @@ textbook/*.cu are files as printed in books and blogs, with main() and launches.
 import ctypes
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -188,7 +189,7 @@ def test_every_textbook_file_is_run():
 
 
 @pytest.mark.parametrize("name", sorted(TEXTBOOK.keys() - {"python"}))
-@pytest.mark.covering(1)
+@pytest.mark.covering(1, most=5)
 def test_textbook(name, device):
     TEXTBOOK[name](kernel_on(device, TEXTBOOK_FOLDER / f"{name}.cu"))
 
@@ -989,6 +990,22 @@ def fresh_cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+@pytest.fixture(scope="module")
+def cache_of_one(tmp_path_factory):
+    """A cache with TINY % 1 and the dialect's precompiled header, not to be changed."""
+    folder = tmp_path_factory.mktemp("one") / "cache"
+    with pytest.MonkeyPatch.context() as patch, smemkit.Device("cpu"):
+        patch.setenv("SMEMKIT_CACHE", str(folder))
+        smemkit.Kernel(TINY % 1)
+    return folder
+
+
+@pytest.fixture
+def used_cache(cache_of_one, fresh_cache):
+    """A copy of it."""
+    return shutil.copytree(cache_of_one, fresh_cache)
+
+
 def test_cache_is_private(fresh_cache):
     smemkit.Kernel(TINY % 1)
     assert fresh_cache.stat().st_mode & 0o777 == 0o700
@@ -999,9 +1016,9 @@ def test_cache_is_private(fresh_cache):
 
 
 @pytest.mark.parametrize("what", ["folder", "so", "h", "gch"])
-def test_cache_that_others_may_write_is_refused(fresh_cache, what):
+def test_cache_that_others_may_write_is_refused(used_cache, what):
     smemkit.Kernel(TINY % 1)
-    path = fresh_cache if what == "folder" else next(fresh_cache.glob(f"*.{what}"))
+    path = used_cache if what == "folder" else next(used_cache.glob(f"*.{what}"))
     path.chmod(path.stat().st_mode | 0o020)
     message = rf"{path} would be loaded as code, and others may write to it \(mode 0\d+\); `chmod go-w` fixes"
     with pytest.raises(smemkit.Error, match=message):
@@ -1009,11 +1026,11 @@ def test_cache_that_others_may_write_is_refused(fresh_cache, what):
 
 
 @pytest.mark.parametrize("what", ["folder", "so", "h", "gch"])
-def test_cache_of_another_user_is_refused(fresh_cache, what):
+def test_cache_of_another_user_is_refused(used_cache, what):
     if os.geteuid() != 0:
         pytest.skip("only root can give a file to another user")
     smemkit.Kernel(TINY % 1)
-    path = fresh_cache if what == "folder" else next(fresh_cache.glob(f"*.{what}"))
+    path = used_cache if what == "folder" else next(used_cache.glob(f"*.{what}"))
     os.chown(path, 12345, -1)
     with pytest.raises(smemkit.Error, match="it belongs to user 12345, not to user 0 who runs this"):
         smemkit.Kernel(TINY % (1 if what in ("folder", "so") else 2))
@@ -1062,17 +1079,17 @@ def test_cached_kernel_is_quick_and_not_compiled(monkeypatch):
     assert time.perf_counter() - start < 0.5  # 0.02 s on an idle machine
 
 
-def test_what_the_cache_key_depends_on(fresh_cache, monkeypatch):
+def test_what_the_cache_key_depends_on(used_cache, monkeypatch):
     smemkit.Kernel(TINY % 1)
     smemkit.Kernel(TINY % 1)
-    assert len(entries(fresh_cache)) == 1
+    assert len(entries(used_cache)) == 1
     smemkit.Kernel(TINY % 1, options=["-DX"])
-    assert len(entries(fresh_cache)) == 2
+    assert len(entries(used_cache)) == 2
     smemkit.Kernel("// a comment counts, because it changes line numbers\n" + TINY % 1)
-    assert len(entries(fresh_cache)) == 3
+    assert len(entries(used_cache)) == 3
     monkeypatch.setattr(compiler, "_dialect_fingerprint", lambda: "newer headers")
     smemkit.Kernel(TINY % 1)
-    assert len(entries(fresh_cache)) == 4
+    assert len(entries(used_cache)) == 4
 
 
 def test_cache_eviction(fresh_cache, monkeypatch):
