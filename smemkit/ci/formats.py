@@ -68,7 +68,7 @@ def _failing_lines(one: Judged) -> list[str]:
     limits = one.outcome.check.fail_on
     if limits == DEFAULT and not one.known:
         return []
-    found = dict.fromkeys(f"✗ fails by --fail-on {limits}: {f.title} at {f.place}" for f in one.failing)
+    found = dict.fromkeys(f"✗ fails by --fail-on {limits}: {f.title} at {f.location}" for f in one.failing)
     return ["", *(map(printable, found) if found else [f"✓ nothing fails by --fail-on {limits}"])]
 
 
@@ -182,7 +182,7 @@ def _junit_content(one: Judged) -> Iterator[tuple[str, str, str]]:
     elif one.failing:
         yield (
             "failure",
-            "; ".join(dict.fromkeys(f"{f.title} at {f.place}" for f in one.failing)),
+            "; ".join(dict.fromkeys(f"{f.title} at {f.location}" for f in one.failing)),
             failure_text(one),
         )
 

@@ -103,7 +103,7 @@ class Finding:
     allowed: str | None = None
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """File and line: "kernel.cu:14"."""
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
