@@ -35,7 +35,7 @@ _BARRIER = re.compile(
 _NEEDS_HARDWARE = {
     r"\b(?:nvcuda\b(?!\s*;)|wmma\s*::)": "nvcuda::wmma (tensor cores)",
     r"\b(?:cp_async_bulk\w*|CUtensorMap\b|cuda\s*::\s*ptx\b)": "cp.async.bulk (the tensor memory accelerator)",
-    r"\b(?:tex[123]D\w*|texCubemap\w*|surf[123]D\w*|cuda(?:Texture|Surface)Object_t)\b|\btexture\s*<": "a texture",
+    r"\btexture\s*<": "a texture reference, which CUDA 12 has removed, unlike texture objects,",
 }
 _UNSUPPORTED = {
     r"<<<": "a launch from device code (dynamic parallelism)",

@@ -52,6 +52,14 @@ SMEMKIT_INLINE void __brkpt(SMEMKIT_HERE)
     smemkit_trap("__brkpt", file, line);
 }
 
+/* Programmatic dependent launch: every launch has ended when the next one begins. */
+SMEMKIT_INLINE void cudaGridDependencySynchronize()
+{
+}
+SMEMKIT_INLINE void cudaTriggerProgrammaticLaunchCompletion()
+{
+}
+
 namespace smemkit
 {
 
