@@ -33,7 +33,6 @@ _BARRIER = re.compile(
 
 # What device code may use and the CPU device cannot run
 _NEEDS_HARDWARE = {
-    r"\b(?:nvcuda\b(?!\s*;)|wmma\s*::)": "nvcuda::wmma (tensor cores)",
     r"\b(?:cp_async_bulk\w*|CUtensorMap\b|cuda\s*::\s*ptx\b)": "cp.async.bulk (the tensor memory accelerator)",
     r"\btexture\s*<": "a texture reference, which CUDA 12 has removed, unlike texture objects,",
 }

@@ -909,10 +909,6 @@ def test_compile_error_in_a_template():
             'asm volatile("{ .reg .pred p; @p mbarrier.try_wait.b64 p, [%0]; }" :: "l"(x));',
             "does not support inline PTX `mbarrier.try",
         ),
-        (
-            "nvcuda::wmma::fill_fragment(f, 0);",
-            "nvcuda::wmma (tensor cores) needs hardware that the CPU device does not have",
-        ),
         ("texture<float, 2> t;", "a texture reference, which CUDA 12 has removed"),
         ("cuda::ptx::cp_async_bulk(x, x, 1);", "cp.async.bulk (the tensor memory accelerator) needs hardware"),
         ("k<<<1, 1>>>(x);", "a launch from device code (dynamic parallelism) is not supported on the CPU device"),
