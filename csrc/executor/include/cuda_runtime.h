@@ -107,6 +107,7 @@
 #include "smemkit/math.h"
 #include "smemkit/sync.h"
 #include "smemkit/atomics.h"
+#include "smemkit/nv_atomic.h"
 #include "smemkit/texture.h"
 
 /* Called by gcc's check for writes past the end of local arrays */

@@ -1,7 +1,7 @@
-/* nvcuda::wmma: products of small matrices by a warp. Element i of lane l of a fragment is the element i + l * n of
- * the matrix in row-major order, n being the elements per lane; CUDA leaves that open. Products are exact, and a sum
- * is rounded once, to the accumulator's type; tensor cores truncate sums in between, each generation in its own
- * way. */
+/* nvcuda::wmma: products of small matrices by a warp. Element i of lane l of a fragment is the element i + l * n
+ * of the matrix in row-major order, n being the elements per lane; CUDA leaves that open. Products are exact, and
+ * a sum is rounded once, to the accumulator's type; tensor cores truncate sums in between, each generation in its
+ * own way. */
 #ifndef SMEMKIT_MMA_H
 #define SMEMKIT_MMA_H
 
@@ -77,7 +77,7 @@ struct fragment : smemkit::fragment_shape<Use, M, N, K> {
     using element_type = T;
     using storage_element_type = typename smemkit::fragment_element<T>::type;
     static constexpr int num_elements = shape::rows * shape::columns / 32, num_storage_elements = num_elements;
-    static_assert(shape::rows *shape::columns % 32 == 0, "a fragment is spread over 32 lanes");
+    static_assert(shape::rows * shape::columns % 32 == 0, "a fragment is spread over 32 lanes");
     storage_element_type x[num_elements];
 };
 
@@ -173,7 +173,8 @@ SMEMKIT_INLINE void store_matrix_sync(Memory *to, const fragment<accumulator, M,
 }
 
 template <int M, int N, int K, class D, class A, class LayoutA, class B, class LayoutB, class C>
-SMEMKIT_INLINE void mma_sync(fragment<accumulator, M, N, K, D> &d, const fragment<matrix_a, M, N, K, A, LayoutA> &a,
+SMEMKIT_INLINE void mma_sync(fragment<accumulator, M, N, K, D> &d,
+                             const fragment<matrix_a, M, N, K, A, LayoutA> &a,
                              const fragment<matrix_b, M, N, K, B, LayoutB> &b,
                              const fragment<accumulator, M, N, K, C> &c, bool saturate = false, SMEMKIT_HERE)
 {
