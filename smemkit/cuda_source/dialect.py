@@ -7,7 +7,7 @@ are the author's:
                                            file scope, a reference in each function that uses it
     extern __shared__ T name[];            a pointer to the block's dynamic shared memory
     kernel<T><<<grid, block, …>>>(args)    a call of smemkit::configure(…)(args)
-    asm("bar.sync %0, %1;" :: …)           a call of smemkit::named_barrier(…)
+    asm("bar.sync %0, %1;" :: …)           an expression, such as smemkit::named_barrier(…)
 
 Code that needs hardware that the CPU device does not have gets an error pragma in front of it. The compiler
 reports it with its line, unless an #if excludes it.
@@ -21,15 +21,12 @@ from itertools import pairwise
 
 from .errors import error_pragma
 from .lexer import DEFINE, find_at_top_level, mask, matching_bracket, matching_open_bracket
+from .ptx import SUPPORTED, expression
 from .shared_variables import rewrite_extern_shared, rewrite_shared
 
 __all__ = ["isolate_from_macros", "rewrite"]
 
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__)\b)?\s*\(")
-_BARRIER = re.compile(
-    r"(?:bar|barrier)(?:\.cta)?\.(?P<does>sync|arrive)(?:\.aligned)?\s+"
-    r"(?P<id>%?\w+)(?:\s*,\s*(?P<threads>%?\w+))?"
-)
 
 # What device code may use and the CPU device cannot run
 _NEEDS_HARDWARE = {
@@ -38,7 +35,6 @@ _NEEDS_HARDWARE = {
 }
 _UNSUPPORTED = {
     r"<<<": "a launch from device code (dynamic parallelism)",
-    r"\bcurand\w*": "cuRAND",
     r"\bcub\s*::": "CUB",
     r"\bthrust\s*::": "Thrust",
 }
@@ -108,7 +104,7 @@ def _mark_unsupported(source: str) -> str:
 
 
 def _rewrite_asm(source: str) -> str:
-    """Replaces inline PTX: barriers by calls, the rest by errors. Line ends stay, and in macros their
+    """Replaces inline PTX: what ptx.py knows by expressions, the rest by errors. Line ends stay, and in macros their
     backslashes."""
     masked = mask(source)
     for match in reversed(list(_ASM.finditer(masked))):
@@ -122,7 +118,7 @@ def _rewrite_asm(source: str) -> str:
         if not statements:
             continue  # a compiler fence, which the host compiler accepts unchanged
         values = [value for start, stop in operands[:2] for value in _asm_operands(source, masked, start, stop)]
-        calls = [_named_barrier(statement, values) for statement in statements]
+        calls = [expression(statement, values) for statement in statements]
         new = f"({', '.join(map(str, calls))})"
         if None in calls:
             new = error_pragma(_unsupported_ptx(statements[calls.index(None)]))
@@ -131,23 +127,9 @@ def _rewrite_asm(source: str) -> str:
     return source
 
 
-def _named_barrier(statement: str, operands: list[str]) -> str | None:
-    """The call that replaces a PTX statement; None if it is not a named barrier."""
-    match = _BARRIER.fullmatch(statement)
-    if not match:
-        return None
-    numbers = [match["id"], match["threads"] or "0"]
-    try:
-        numbers = [operands[int(word[1:])] if word[0] == "%" else str(int(word, 0)) for word in numbers]
-    except (ValueError, IndexError):
-        return None
-    wait = "true" if match["does"] == "sync" else "false"
-    return f"smemkit::named_barrier({', '.join(numbers)}, {wait}, __FILE__, __LINE__)"
-
-
 def _unsupported_ptx(statement: str) -> str:
     instruction = re.sub(r"^@!?%?\w+\s+", "", statement).split()[0].replace('"', "").replace("\\", "")
-    return f"the CPU device does not support inline PTX `{instruction}`, only bar.sync and bar.arrive"
+    return f"the CPU device does not support inline PTX `{instruction}`, only {SUPPORTED}"
 
 
 def _asm_operands(source: str, masked: str, start: int, end: int) -> list[str]:

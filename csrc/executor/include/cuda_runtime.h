@@ -105,6 +105,7 @@
 #include "smemkit/host.h"
 #include "smemkit/print.h"
 #include "smemkit/math.h"
+#include "smemkit/simd.h"
 #include "smemkit/sync.h"
 #include "smemkit/atomics.h"
 #include "smemkit/nv_atomic.h"

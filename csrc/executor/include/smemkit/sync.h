@@ -74,6 +74,30 @@ SMEMKIT_INLINE int lane()
     return (int)(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31;
 }
 
+SMEMKIT_INLINE int warp()
+{
+    return (int)(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) >> 5;
+}
+
+/* PTX's %globaltimer */
+SMEMKIT_INLINE unsigned long long nanoseconds()
+{
+    struct timespec now;
+    smemkit_tick(1);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (unsigned long long)now.tv_sec * 1000000000u + (unsigned long long)now.tv_nsec;
+}
+
+/* PTX's lop3: bit i of the result is the bit of `table` that the bits i of a, b and c select */
+SMEMKIT_INLINE unsigned lop3(unsigned a, unsigned b, unsigned c, unsigned table)
+{
+    unsigned result = 0;
+    for (int i = 0; i < 8; i++)
+        if (table >> i & 1)
+            result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
+    return result;
+}
+
 template <class T>
 SMEMKIT_INLINE T shuffle(unsigned mask, T value, int source, const char *file, int line)
 {
