@@ -17,14 +17,15 @@ this folder, by relative imports.
 """
 
 import re
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from .errors import error_pragma
 from .lexer import DEFINE, find_at_top_level, mask, matching_bracket, matching_open_bracket
-from .ptx import SUPPORTED, expression
+from .ptx import SUPPORTED, translated
 from .shared_variables import rewrite_extern_shared, rewrite_shared
 
-__all__ = ["isolate_from_macros", "rewrite"]
+__all__ = ["isolate_from_macros", "rewrite", "rewrite_asm"]
 
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__)\b)?\s*\(")
 
@@ -35,12 +36,12 @@ _NEEDS_HARDWARE = {
 }
 _UNSUPPORTED = {
     r"<<<": "a launch from device code (dynamic parallelism)",
-    r"\bcub\s*::": "CUB",
     r"\bthrust\s*::": "Thrust",
 }
+_NOTHING: Mapping[str, str] = {}
 
 
-def rewrite(source: str, filename: str, *, host: bool = True) -> str:
+def rewrite(source: str, filename: str, *, host: bool = True, unsupported: Mapping[str, str] = _NOTHING) -> str:
     """Rewrites a CUDA source as C++.
 
     Parameters
@@ -51,6 +52,8 @@ def rewrite(source: str, filename: str, *, host: bool = True) -> str:
         The file's name in messages and debug information.
     host : bool
         Whether the source also has host code, with launches.
+    unsupported : mapping
+        Further patterns of device code, and the errors that they get.
 
     Returns
     -------
@@ -62,8 +65,8 @@ def rewrite(source: str, filename: str, *, host: bool = True) -> str:
     >>> print(rewrite("__global__ void k(int); void run() { k<<<1, 32>>>(7); }", "k.cu").splitlines()[-1])
     __global__ void k(int); void run() { smemkit::configure("k", k, 1, 32)(7); }
     """
-    source = _rewrite_asm(rewrite_extern_shared(rewrite_shared(source)))
-    source = _rewrite_launches(source) if host else _rewrite_malloc(_mark_unsupported(source))
+    source = rewrite_asm(rewrite_extern_shared(rewrite_shared(source)))
+    source = _rewrite_launches(source) if host else _rewrite_malloc(_mark_unsupported(source, unsupported))
     return f'#include <cuda_runtime.h>\n#line 1 "{filename}"\n{source}'
 
 
@@ -83,7 +86,7 @@ def _rewrite_malloc(source: str) -> str:
     return source
 
 
-def _mark_unsupported(source: str) -> str:
+def _mark_unsupported(source: str, unsupported: Mapping[str, str]) -> str:
     masked = mask(source)
     found = [
         (match.start(), f"{what} needs hardware that the CPU device does not have")
@@ -95,6 +98,11 @@ def _mark_unsupported(source: str) -> str:
         for pattern, what in _UNSUPPORTED.items()
         for match in re.finditer(pattern, masked)
     ]
+    found += [
+        (match.start(), message)
+        for pattern, message in unsupported.items()
+        for match in re.finditer(pattern, masked)
+    ]
     for at, message in sorted(found, reverse=True):
         source = f"{source[:at]}{error_pragma(message)}{source[at:]}"
     return source
@@ -103,9 +111,9 @@ def _mark_unsupported(source: str) -> str:
 # ---- inline PTX ----
 
 
-def _rewrite_asm(source: str) -> str:
-    """Replaces inline PTX: what ptx.py knows by expressions, the rest by errors. Line ends stay, and in macros their
-    backslashes."""
+def rewrite_asm(source: str, refuse: Callable[[str], str] = error_pragma) -> str:
+    """Replaces inline PTX: what ptx.py knows by expressions, the rest by errors. Line ends stay, and in macros
+    their backslashes."""
     masked = mask(source)
     for match in reversed(list(_ASM.finditer(masked))):
         opening = match.end() - 1
@@ -113,15 +121,15 @@ def _rewrite_asm(source: str) -> str:
         separators = [opening, *find_at_top_level(masked, opening + 1, end, ":"), end]
         template, *operands = [(start + 1, stop) for start, stop in pairwise(separators)]
         ptx = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', source[slice(*template)])).replace(r"\t", " ")
-        statements = [one.strip() for one in re.split(r";|\\n|[{}]", ptx)]
-        statements = [one for one in statements if one and not one.startswith(".")]  # without declarations
+        statements = [" ".join(one.split()) for one in re.split(r";|\\n|^\s*\{|\}\s*$|(?<=;)\s*[{}]", ptx)]
+        statements = [
+            one for one in (one.strip("{ ") if "}" not in one else one for one in statements if one) if one
+        ]
         if not statements:
             continue  # a compiler fence, which the host compiler accepts unchanged
         values = [value for start, stop in operands[:2] for value in _asm_operands(source, masked, start, stop)]
-        calls = [expression(statement, values) for statement in statements]
-        new = f"({', '.join(map(str, calls))})"
-        if None in calls:
-            new = error_pragma(_unsupported_ptx(statements[calls.index(None)]))
+        new, unsupported = translated(statements, values)
+        new = new or refuse(_unsupported_ptx(unsupported))
         line_ends = "".join(re.findall(r"\\?\n", source[match.start() : end]))
         source = source[: match.start()] + new + line_ends + source[end + 1 :]
     return source

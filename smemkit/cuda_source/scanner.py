@@ -121,6 +121,18 @@ class DeviceCode:
     def includes(self) -> tuple[tuple[int, str], ...]:
         return tuple((start, name) for start, _, name in self._includes)
 
+    def reaches(self, kernel: str, wanted: frozenset[str]) -> bool:
+        """Whether a kernel mentions one of these identifiers, itself or by what it mentions."""
+        seen: set[Outline] = set()
+        todo = [outline for outline in self.outlines if outline.kernel == kernel]
+        while todo:
+            outline = todo.pop()
+            if outline.words & wanted:
+                return True
+            seen.add(outline)
+            todo += [other for other in self.outlines if other not in seen and other.names & outline.words]
+        return False
+
     def mentions(self, word: str) -> bool:
         """Whether it uses an identifier, other than in `using namespace`."""
         return bool(re.search(rf"\b{word}\b", re.sub(r"using\s+namespace\s+\w+", "", mask(self.text))))

@@ -28,9 +28,7 @@ _EXTERN_SHARED = re.compile(
     r"\b(?:extern\b(?P<before>[^;{}()]*?)\b__shared__|__shared__\b(?P<between>[^;{}()]*?)\bextern)\b"
     r"(?P<after>[^;{}]*?)\b(?P<name>[A-Za-z_]\w*)\s*\[\s*\](?P<rows>(?:\s*\[[^][;{}]*\])*)\s*;"
 )
-_ALIGNMENT_SPECIFIER = re.compile(
-    r"(?:__align__|alignas)\s*\((?:[^()]|\([^()]*\))*\)|__attribute__\s*\(\(.*?\)\)"
-)
+_ALIGNMENT_SPECIFIER = re.compile(r"(?:__align__|alignas)\s*\((?:[^()]|\([^()]*\))*\)|__attribute__\s*\(\(.*?\)\)")
 _LABEL = re.compile(r"\b(?:case\b[^:;{}]*(?:::[^:;{}]*)*|([A-Za-z_]\w*)\s*):(?!:)")
 _TYPE_HEAD = re.compile(r"\b(namespace|extern|struct|class|union)\b[^;{}()]*$")
 _SPECIFIERS = re.compile(rf"(?:(?:\b(?:static|volatile|const)\b|{_ALIGNMENT_SPECIFIER.pattern})\s*)*$")
@@ -150,7 +148,9 @@ def rewrite_extern_shared(source: str) -> str:
             before, element = f"typedef {element} {row}{match['rows']}; ", row
         whole_file = masked.count("{", 0, match.start()) == masked.count("}", 0, match.start())
         if whole_file:
-            text = before + f'static const smemkit::dynamic_shared<{element}> {match["name"]}{{"{match["name"]}"}};'
+            text = (
+                before + f'static const smemkit::dynamic_shared<{element}> {match["name"]}{{"{match["name"]}"}};'
+            )
         else:
             text = f"{before}{element} *const {match['name']} = ({element} *)smemkit_dynamic_shared();"
             text += f' smemkit::declare_dynamic_shared<{element}>("{match["name"]}");'

@@ -44,6 +44,29 @@ __global__ void instructions(unsigned *out, const unsigned *in)
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(mine + 6), "r"(loaded) : "memory");
 }
 
+// the sum of each lane's number and that of the lane 4 above, within segments of 16 lanes; CUB writes it like this
+__global__ void shuffled(unsigned *out)
+{
+    unsigned input = threadIdx.x * 10, sum;
+    unsigned long long wide = (unsigned long long)threadIdx.x << 32 | 7, both;
+    asm volatile("{"
+                 "  .reg .u32 r0;"
+                 "  .reg .pred p;"
+                 "  shfl.sync.down.b32 r0|p, %1, %2, %3, %5;"
+                 "  @p add.u32 r0, r0, %4;"
+                 "  mov.u32 %0, r0;"
+                 "}"
+                 : "=r"(sum)
+                 : "r"(input), "r"(4), "r"(0x100f), "r"(input), "r"(~0u));
+    asm volatile("{ .reg .u32 lo; .reg .u32 hi; .reg .pred p; mov.b64 {lo, hi}, %1;"
+                 "  shfl.sync.up.b32 lo|p, lo, %2, %3, %4; shfl.sync.up.b32 hi|p, hi, %2, %3, %4;"
+                 "  mov.b64 %0, {lo, hi}; @p add.u64 %0, %0, %1; }"
+                 : "=l"(both)
+                 : "l"(wide), "r"(1), "r"(0), "r"(~0u));
+    out[2 * threadIdx.x] = sum;
+    out[2 * threadIdx.x + 1] = (unsigned)(both >> 32) + (unsigned)both;
+}
+
 int main()
 {
     Array<unsigned> out(16), in(32), results(7 * 40);
@@ -66,6 +89,13 @@ int main()
                                  100u + lane};
         for (int i = 0; i < 7; i++)
             EQUAL_AT(7 * t + i, results[7 * t + i], want[i]);
+    }
+    shuffled<<<1, 32>>>(results.device);
+    RUNS();
+    results.download();
+    for (int t = 0; t < 32; t++) {
+        EQUAL_AT(t, results[2 * t], t % 16 + 4 < 16 ? 20 * t + 40 : 10 * t);
+        EQUAL_AT(t, results[2 * t + 1], t ? 2 * t - 1 + 14 : 7);
     }
     return verdict();
 }

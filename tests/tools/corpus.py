@@ -33,7 +33,9 @@ from rich.console import Console
 from rich.table import Table
 
 FLAG = re.compile(r"-(?:I\s*\S+|D\w\S*|U\w+|std=\S+)")
-LITERAL = r"\s*(?:-?\d\w*|true|false|(?:(?:unsigned|int|long|short|char|float|double|half|bool|u?int\d+_t)\s*)+)\s*"
+LITERAL = (
+    r"\s*(?:-?\d\w*|true|false|(?:(?:unsigned|int|long|short|char|float|double|half|bool|u?int\d+_t)\s*)+)\s*"
+)
 LAUNCH = re.compile(rf"\b(?P<name>\w+)\s*(?P<arguments><{LITERAL}(?:,{LITERAL})*>)\s*<<<")
 NVCC = ("nvcc", "-arch=sm_90a", "-c", "-o", os.devnull, "-w", "-O0", "-Xptxas", "-O0")
 NVCC += ("--expt-relaxed-constexpr", "--extended-lambda")

@@ -21,7 +21,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import smemkit
 from smemkit.user_kernel import cache as cache_module
-from smemkit.user_kernel import compiler, program
+from smemkit.user_kernel import cccl, compiler, program
 
 TEXTBOOK_FOLDER = ROOT / "tests" / "textbook"
 
@@ -912,7 +912,6 @@ def test_compile_error_in_a_template():
         ("texture<float, 2> t;", "a texture reference, which CUDA 12 has removed"),
         ("cuda::ptx::cp_async_bulk(x, x, 1);", "cp.async.bulk (the tensor memory accelerator) needs hardware"),
         ("k<<<1, 1>>>(x);", "a launch from device code (dynamic parallelism) is not supported on the CPU device"),
-        ("typedef cub::BlockReduce<int, 32> R;", "CUB is not supported"),
     ],
 )
 def test_unsupported_features_are_named(line, what):
@@ -939,6 +938,75 @@ __global__ void k(int *x) { x[threadIdx.x] = lane(); }
     x = np.zeros(40, np.int32)
     smemkit.Kernel(source)[1, 40](x)
     assert_array_equal(x, np.arange(40) % 32)
+
+
+CUB = """#include <cub/cub.cuh>
+__global__ void k(int *x, float *y)
+{
+    typedef cub::BlockReduce<int, 128> BlockReduce;
+    using BlockScan = cub::BlockScan<float, 128>;
+    __shared__ typename BlockReduce::TempStorage reduce;
+    __shared__ typename BlockScan::TempStorage scan;
+    int sum = BlockReduce(reduce).Sum(x[threadIdx.x]);
+    float before;
+    BlockScan(scan).ExclusiveSum(y[threadIdx.x], before);
+    y[threadIdx.x] = before;
+    if (threadIdx.x == 0)
+        x[0] = sum;
+}"""
+
+
+@pytest.mark.slow
+def test_cub():
+    """CUB's own headers, from the extra's package."""
+    if not cccl.find_headers():
+        pytest.skip("smemkit[cccl] is not installed")
+    x, y = np.arange(128, dtype=np.int32), np.ones(128, np.float32)
+    smemkit.Kernel(CUB)[1, 128](x, y)
+    assert x[0] == 127 * 64
+    assert_array_equal(y, np.arange(128))
+
+
+def test_cub_without_the_extra(monkeypatch):
+    monkeypatch.setattr(cccl, "find_headers", lambda: None)
+    with pytest.raises(smemkit.CompileError, match=r"kernel\.cu:4: .*pip install 'smemkit\[cccl\]'"):
+        smemkit.Kernel(CUB)
+
+
+GRID = """#include <cooperative_groups.h>
+__device__ void barrier() { cooperative_groups::this_grid().sync(); }
+__global__ void turn(int *x, int *y)
+{
+    x[blockIdx.x] = blockIdx.x + 1;
+    barrier();
+    if (threadIdx.x == 0)
+        y[blockIdx.x] = x[(blockIdx.x + 1) % gridDim.x];
+}
+__global__ void one_leaves(int *x)
+{
+    if (blockIdx.x == 0)
+        return;
+    barrier();
+    x[blockIdx.x] = 1;
+}"""
+
+
+def test_grid_barrier():
+    """A kernel that mentions a grid's group is launched with all of its blocks at once."""
+    kernel = smemkit.Kernel(GRID, "turn")
+    x, y = np.zeros(9, np.int32), np.zeros(9, np.int32)
+    kernel[9, 64](x, y)
+    assert_array_equal(y, np.roll(np.arange(1, 10), -1))
+    with pytest.raises(smemkit.Error, match="at most 256 together"):
+        kernel[257, 1](np.zeros(257, np.int32), np.zeros(257, np.int32))
+
+
+def test_grid_barrier_that_one_block_misses():
+    """The wait can never end, which is told at once and not by the watchdog after a minute."""
+    began = time.monotonic()
+    with pytest.raises(smemkit.Error):
+        smemkit.Kernel(GRID, "one_leaves")[3, 32](np.zeros(3, np.int32))
+    assert time.monotonic() - began < 30
 
 
 STANDS_ALONE = """#include "helpers.cuh"

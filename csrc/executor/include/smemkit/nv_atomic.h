@@ -46,6 +46,25 @@ SMEMKIT_INLINE void nv_store(T *address, const void *pc, T value, int order)
     smemkit_tick(1);
 }
 
+/* A barrier of all blocks, which must run together. Thread 0 of each arrives and waits for the others. */
+SMEMKIT_INLINE void grid_barrier(const void *pc, const char *file, int line)
+{
+    const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
+    if (blocks > 1 && !smemkit_runs_together())
+        smemkit_trap("a grid-wide barrier in a launch that is not cooperative", file, line);
+    const unsigned arrived = __atomic_load_n(&grid_arrivals, __ATOMIC_SEQ_CST),
+                   target = arrived - arrived % blocks + blocks;
+
+    smemkit_barrier(0, file, line);
+    if (lane() == 0 && warp() == 0) {
+        atomic_update(
+            &grid_arrivals, pc, [](unsigned old) SMEMKIT_UNSEEN { return old + 1; }, ACQUIRE_RELEASE);
+        while (nv_load(&grid_arrivals, pc, __NV_ATOMIC_SEQ_CST) < target)
+            ;
+    }
+    smemkit_barrier(0, file, line);
+}
+
 template <class T>
 using same = std::enable_if_t<true, T>; /* not deduced from this argument */
 

@@ -137,6 +137,52 @@ SMEMKIT_INLINE T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 3
     return smemkit::shuffle(mask, value, source > (lane | (width - 1)) ? lane : source, file, line);
 }
 
+/* PTX's shfl.sync, by its mode's first letter: `clamp` has the last lane of a segment, and the segment's mask from
+ * bit 8 on; `valid` tells whether the source is in range. (PTX ISA, shfl.sync) */
+namespace smemkit
+{
+template <class T>
+SMEMKIT_INLINE T ptx_shuffle(char mode, T value, unsigned by, unsigned clamp, unsigned mask, bool *valid,
+                             SMEMKIT_HERE)
+{
+    static_assert(sizeof(T) == 4, "a register of 32 bits");
+    const int lane = smemkit::lane(), segment = (int)(clamp >> 8 & 31), first = lane & segment;
+    const int last = first | ((int)(clamp & 31) & ~segment), step = (int)(by & 31);
+    const int source = mode == 'u'   ? lane - step
+                       : mode == 'd' ? lane + step
+                       : mode == 'b' ? lane ^ step
+                                     : first | (step & ~segment);
+    const bool inside = mode == 'u' ? source >= last : source <= last;
+    if (valid)
+        *valid = inside;
+    return shuffle(mask, value, inside ? source : lane, file, line);
+}
+
+/* mov.b64 {low, high}, value; and the reverse: bits of any type */
+template <class T>
+SMEMKIT_INLINE void unpack(const T &value, uint32_t &low, uint32_t &high)
+{
+    static_assert(sizeof(T) == 8, "a register of 64 bits");
+    memcpy(&low, &value, 4);
+    memcpy(&high, (const char *)&value + 4, 4);
+}
+template <class T>
+SMEMKIT_INLINE void pack(T &value, uint32_t low, uint32_t high)
+{
+    static_assert(sizeof(T) == 8, "a register of 64 bits");
+    memcpy(&value, &low, 4);
+    memcpy((char *)&value + 4, &high, 4);
+}
+
+/* PTX's bfe.u32 */
+SMEMKIT_INLINE unsigned bit_field(unsigned value, unsigned start, unsigned length)
+{
+    start &= 255, length &= 255;
+    const uint64_t wide = start < 32 ? (uint64_t)value >> start : 0;
+    return (unsigned)(length < 32 ? wide & ((1ull << length) - 1) : wide);
+}
+} // namespace smemkit
+
 SMEMKIT_INLINE unsigned __ballot_sync(unsigned mask, int predicate, SMEMKIT_HERE)
 {
     return (unsigned)smemkit_warp(SMEMKIT_BALLOT, mask, predicate != 0, 0, file, line);
