@@ -55,7 +55,8 @@ def rewrite_shared(source: str) -> str:
         start, end = _shared_declaration(masked, match, directive)
         scope = "function" if directive else _scope_kind(masked, match.start())
         found = _declarators(masked[start:end]) if end > 0 else []
-        if scope == "class" or not found or re.search(r"\bextern\b", masked[start:end]):
+        is_extern = re.search(r"\bextern\b", masked[start:end]) or re.search(r"\bextern\s*$", masked[:start])
+        if scope == "class" or not found or is_extern:
             continue
         names = [name for name, _ in found]
         macro = "SMEMKIT_SHARED"

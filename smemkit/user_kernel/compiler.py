@@ -89,9 +89,13 @@ def _dialect_fingerprint() -> str:
     return digest.hexdigest() + file_fingerprint(flags.__file__)
 
 
+# of the compiler itself, and of another system, which sources include behind an #if
+_COMPILER_HEADERS = {"float.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "windows.h", "io.h"}
+
+
 def is_system_header(name: str) -> bool:
     """Whether a header is the dialect's or is where compilers look first."""
-    return any((folder / name).is_file() for folder in (INCLUDE, *_system_folders()))
+    return name in _COMPILER_HEADERS or any((folder / name).is_file() for folder in (INCLUDE, *_system_folders()))
 
 
 @functools.cache

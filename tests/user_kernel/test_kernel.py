@@ -973,6 +973,29 @@ def test_cub_without_the_extra(monkeypatch):
         smemkit.Kernel(CUB)
 
 
+EXTERN_IN_MACRO = """
+template <class T> struct Shared { __device__ T *pointer() { return nullptr; } };
+#define OF_TYPE(t, n) \\
+    template <> struct Shared<t> { __device__ t *pointer() { \\
+        extern __shared__ t n[]; \\
+        return n; } };
+OF_TYPE(int, s_int)
+OF_TYPE(float, s_float)
+extern __shared__ int rows[][4];
+__global__ void k(int *x)
+{
+    Shared<int>().pointer()[7] = 5;
+    x[0] = rows[1][3];
+    x[1] = sizeof rows[0];
+}"""
+
+
+def test_extern_shared_in_a_macro_and_with_rows():
+    x = np.zeros(2, np.int32)
+    smemkit.Kernel(EXTERN_IN_MACRO)[1, 1, 64](x)
+    assert x.tolist() == [5, 16]
+
+
 GRID = """#include <cooperative_groups.h>
 __device__ void barrier() { cooperative_groups::this_grid().sync(); }
 __global__ void turn(int *x, int *y)
