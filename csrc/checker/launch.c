@@ -108,7 +108,8 @@ struct trace *trace_begin(struct checking *check, const struct smemkit_launch *l
     trace->faults = calloc(MAX_FAULTS, sizeof *trace->faults);
     trace->contexts = calloc(MAX_CONTEXTS, sizeof *trace->contexts);
     trace->context_count = 1;
-    if (!trace->faults || !trace->contexts || !choose_blocks(trace, check->all_blocks ? 0 : check->blocks)) {
+    if (!trace->faults || !trace->contexts ||
+        !choose_blocks(trace, check->all_blocks || launch->cooperative ? 0 : check->blocks)) {
         trace_free(trace);
         return NULL;
     }

@@ -155,6 +155,11 @@ void smemkit_trap(const char *what, const char *file, int line)
     worker_terminate_thread(w);
 }
 
+int smemkit_runs_together(void)
+{
+    return smemkit_worker && smemkit_worker->launch->cooperative;
+}
+
 void smemkit_overrun(const void *code)
 {
     struct worker *w = smemkit_worker;

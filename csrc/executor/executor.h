@@ -33,7 +33,8 @@ struct smemkit_launch {
     unsigned argument_count;
     const void *const *arguments; /* addresses of the arguments' values */
     const size_t *argument_bytes;
-    int closed; /* the host cannot write the kernel's memory meanwhile: a wait for the host never ends */
+    int cooperative; /* its blocks wait for each other: they run together, each on a worker of its own */
+    int closed;      /* the host cannot write the kernel's memory meanwhile: a wait for the host never ends */
 };
 
 /* Runs the grid and waits for it. Returns a cudaError_t, which smemkit_last_message() explains. Call it without
@@ -100,6 +101,9 @@ void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zer
                         const char *file, int line);
 void smemkit_async_commit(void);
 void smemkit_async_wait(unsigned groups); /* until at most this many groups are outstanding */
+
+/* Whether the blocks of the running launch run together, so that they may wait for each other. */
+int smemkit_runs_together(void);
 
 /* Reports that the function around `code` has written past the end of a local array. Does not return. */
 void smemkit_overrun(const void *code) __attribute__((noreturn));

@@ -228,11 +228,16 @@ static void stop_workers(void)
     pool.stop = false;
 }
 
-/* Starts the missing workers, as many as there is memory for. False if there is none. Call it with the lock held.
- */
-static bool start_workers(void)
+static uint64_t blocks_of(const struct smemkit_launch *launch)
 {
-    int wanted = smemkit_workers();
+    return (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+}
+
+/* Starts the missing workers, as many as there is memory for: at least one, and for a cooperative launch one per
+ * block. Call it with the lock held. */
+static bool start_workers(const struct smemkit_launch *launch)
+{
+    int wanted = launch->cooperative ? (int)blocks_of(launch) : smemkit_workers();
 
     if (pool.size > wanted)
         stop_workers();
@@ -243,7 +248,7 @@ static bool start_workers(void)
             break;
         pool.workers[pool.size++] = w;
     }
-    return pool.size > 0;
+    return launch->cooperative ? pool.size == wanted : pool.size > 0;
 }
 
 void smemkit_set_workers(int count)
@@ -404,6 +409,10 @@ static int check_configuration(const struct smemkit_launch *launch)
         launch->block[2] > MAX_BLOCK_Z)
         return refuse(ERROR_INVALID_CONFIGURATION, "a block has at most %d threads, and z at most %d", MAX_THREADS,
                       MAX_BLOCK_Z);
+    if (launch->cooperative && blocks_of(launch) > MAX_WORKERS)
+        return refuse(ERROR_COOPERATIVE_TOO_LARGE,
+                      "%llu blocks that wait for each other: the CPU device runs at most %d together",
+                      (unsigned long long)blocks_of(launch), MAX_WORKERS);
     if (launch->shared_bytes > launch->shared_limit || launch->shared_bytes > MAX_SHARED_BYTES)
         return refuse(ERROR_INVALID_VALUE, "%zu bytes of dynamic shared memory; this kernel may have %zu",
                       launch->shared_bytes,
@@ -436,13 +445,13 @@ int smemkit_launch_failure(const char *kernel)
 }
 
 /* Waits until no other launch has the pool, and starts its workers. Call it with the lock held. */
-static int reserve_pool(void)
+static int reserve_pool(const struct smemkit_launch *launch)
 {
     while (pool.busy)
         if (wait_interrupted())
             return refuse(ERROR_UNKNOWN, "interrupted");
     pool.busy = true;
-    if (start_workers())
+    if (start_workers(launch))
         return ERROR_NONE;
     pool.busy = false;
     pthread_cond_broadcast(&pool.idle);
@@ -454,8 +463,7 @@ static void run_launch(const struct smemkit_launch *launch, struct observation *
 {
     pool.launch = launch;
     pool.observation = observation;
-    pool.blocks =
-        observation ? observation->blocks : (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    pool.blocks = observation ? observation->blocks : blocks_of(launch);
     pool.next_block = 0;
     pool.abort = ABORT_NOT;
     pool.fault = (struct fault){0};
@@ -499,7 +507,7 @@ static int run_in_pool(const struct smemkit_launch *launch, struct observation *
     int error;
 
     pthread_mutex_lock(&pool.lock);
-    error = reserve_pool();
+    error = reserve_pool(launch);
     if (!error) {
         run_launch(launch, observation);
         fault = launch_fault(launch, observation);

@@ -7,7 +7,7 @@ are the author's:
                                            file scope, a reference in each function that uses it
     extern __shared__ T name[];            a pointer to the block's dynamic shared memory
     kernel<T><<<grid, block, …>>>(args)    a call of smemkit::configure(…)(args)
-    asm("bar.sync %0, %1;" :: …)           a call of smemkit::named_barrier(…)
+    asm("bar.sync %0, %1;" :: …)           an expression, such as smemkit::named_barrier(…)
 
 Code that needs hardware that the CPU device does not have gets an error pragma in front of it. The compiler
 reports it with its line, unless an #if excludes it.
@@ -17,32 +17,28 @@ this folder, by relative imports.
 """
 
 import re
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from .errors import error_pragma
 from .lexer import DEFINE, find_at_top_level, mask, matching_bracket, matching_open_bracket
+from .ptx import SUPPORTED, translated
 from .shared_variables import rewrite_extern_shared, rewrite_shared
 
-__all__ = ["isolate_from_macros", "refused_features", "rewrite"]
+__all__ = ["isolate_from_macros", "refused_features", "rewrite", "rewrite_asm"]
 
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__)\b)?\s*\(")
-_BARRIER = re.compile(
-    r"(?:bar|barrier)(?:\.cta)?\.(?P<does>sync|arrive)(?:\.aligned)?\s+"
-    r"(?P<id>%?\w+)(?:\s*,\s*(?P<threads>%?\w+))?"
-)
 
 # What device code may use and the CPU device cannot run
 _NEEDS_HARDWARE = {
-    r"\b(?:nvcuda\b(?!\s*;)|wmma\s*::)": "nvcuda::wmma (tensor cores)",
     r"\b(?:cp_async_bulk\w*|CUtensorMap\b|cuda\s*::\s*ptx\b)": "cp.async.bulk (the tensor memory accelerator)",
-    r"\b(?:tex[123]D\w*|texCubemap\w*|surf[123]D\w*|cuda(?:Texture|Surface)Object_t)\b|\btexture\s*<": "a texture",
+    r"\btexture\s*<": "a texture reference, which CUDA 12 has removed, unlike texture objects,",
 }
 _UNSUPPORTED = {
     r"<<<": "a launch from device code (dynamic parallelism)",
-    r"\bcurand\w*": "cuRAND",
-    r"\bcub\s*::": "CUB",
     r"\bthrust\s*::": "Thrust",
 }
+_NOTHING: Mapping[str, str] = {}
 
 
 def refused_features() -> dict[str, tuple[str, ...]]:
@@ -53,7 +49,7 @@ def refused_features() -> dict[str, tuple[str, ...]]:
     }
 
 
-def rewrite(source: str, filename: str, *, host: bool = True) -> str:
+def rewrite(source: str, filename: str, *, host: bool = True, unsupported: Mapping[str, str] = _NOTHING) -> str:
     """Rewrites a CUDA source as C++.
 
     Parameters
@@ -64,6 +60,8 @@ def rewrite(source: str, filename: str, *, host: bool = True) -> str:
         The file's name in messages and debug information.
     host : bool
         Whether the source also has host code, with launches.
+    unsupported : mapping
+        Further patterns of device code, and the errors that they get.
 
     Returns
     -------
@@ -75,8 +73,8 @@ def rewrite(source: str, filename: str, *, host: bool = True) -> str:
     >>> print(rewrite("__global__ void k(int); void run() { k<<<1, 32>>>(7); }", "k.cu").splitlines()[-1])
     __global__ void k(int); void run() { smemkit::configure("k", k, 1, 32)(7); }
     """
-    source = _rewrite_asm(rewrite_extern_shared(rewrite_shared(source)))
-    source = _rewrite_launches(source) if host else _rewrite_malloc(_mark_unsupported(source))
+    source = rewrite_asm(rewrite_extern_shared(rewrite_shared(source)))
+    source = _rewrite_launches(source) if host else _rewrite_malloc(_mark_unsupported(source, unsupported))
     return f'#include <cuda_runtime.h>\n#line 1 "{filename}"\n{source}'
 
 
@@ -96,7 +94,7 @@ def _rewrite_malloc(source: str) -> str:
     return source
 
 
-def _mark_unsupported(source: str) -> str:
+def _mark_unsupported(source: str, unsupported: Mapping[str, str]) -> str:
     masked = mask(source)
     found = [
         (match.start(), f"{what} needs hardware that the CPU device does not have")
@@ -108,6 +106,11 @@ def _mark_unsupported(source: str) -> str:
         for pattern, what in _UNSUPPORTED.items()
         for match in re.finditer(pattern, masked)
     ]
+    found += [
+        (match.start(), message)
+        for pattern, message in unsupported.items()
+        for match in re.finditer(pattern, masked)
+    ]
     for at, message in sorted(found, reverse=True):
         source = f"{source[:at]}{error_pragma(message)}{source[at:]}"
     return source
@@ -116,9 +119,9 @@ def _mark_unsupported(source: str) -> str:
 # ---- inline PTX ----
 
 
-def _rewrite_asm(source: str) -> str:
-    """Replaces inline PTX: barriers by calls, the rest by errors. Line ends stay, and in macros their
-    backslashes."""
+def rewrite_asm(source: str, refuse: Callable[[str], str] = error_pragma) -> str:
+    """Replaces inline PTX: what ptx.py knows by expressions, the rest by errors. Line ends stay, and in macros
+    their backslashes."""
     masked = mask(source)
     for match in reversed(list(_ASM.finditer(masked))):
         opening = match.end() - 1
@@ -126,37 +129,23 @@ def _rewrite_asm(source: str) -> str:
         separators = [opening, *find_at_top_level(masked, opening + 1, end, ":"), end]
         template, *operands = [(start + 1, stop) for start, stop in pairwise(separators)]
         ptx = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', source[slice(*template)])).replace(r"\t", " ")
-        statements = [one.strip() for one in re.split(r";|\\n|[{}]", ptx)]
-        statements = [one for one in statements if one and not one.startswith(".")]  # without declarations
+        statements = [" ".join(one.split()) for one in re.split(r";|\\n|^\s*\{|\}\s*$|(?<=;)\s*[{}]", ptx)]
+        statements = [
+            one for one in (one.strip("{ ") if "}" not in one else one for one in statements if one) if one
+        ]
         if not statements:
             continue  # a compiler fence, which the host compiler accepts unchanged
         values = [value for start, stop in operands[:2] for value in _asm_operands(source, masked, start, stop)]
-        calls = [_named_barrier(statement, values) for statement in statements]
-        new = f"({', '.join(map(str, calls))})"
-        if None in calls:
-            new = error_pragma(_unsupported_ptx(statements[calls.index(None)]))
+        new, unsupported = translated(statements, values)
+        new = new or refuse(_unsupported_ptx(unsupported))
         line_ends = "".join(re.findall(r"\\?\n", source[match.start() : end]))
         source = source[: match.start()] + new + line_ends + source[end + 1 :]
     return source
 
 
-def _named_barrier(statement: str, operands: list[str]) -> str | None:
-    """The call that replaces a PTX statement; None if it is not a named barrier."""
-    match = _BARRIER.fullmatch(statement)
-    if not match:
-        return None
-    numbers = [match["id"], match["threads"] or "0"]
-    try:
-        numbers = [operands[int(word[1:])] if word[0] == "%" else str(int(word, 0)) for word in numbers]
-    except (ValueError, IndexError):
-        return None
-    wait = "true" if match["does"] == "sync" else "false"
-    return f"smemkit::named_barrier({', '.join(numbers)}, {wait}, __FILE__, __LINE__)"
-
-
 def _unsupported_ptx(statement: str) -> str:
     instruction = re.sub(r"^@!?%?\w+\s+", "", statement).split()[0].replace('"', "").replace("\\", "")
-    return f"the CPU device does not support inline PTX `{instruction}`, only bar.sync and bar.arrive"
+    return f"the CPU device does not support inline PTX `{instruction}`, only {SUPPORTED}"
 
 
 def _asm_operands(source: str, masked: str, start: int, end: int) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from smemkit.cuda_source.lexer import DIRECTIVE, mask
 
-__all__ = ["INCLUDE", "expand_includes", "line_marker", "source_location"]
+__all__ = ["INCLUDE", "expand_includes", "line_marker", "line_markers", "source_location"]
 
 INCLUDE = re.compile(r"""[ \t]*#[ \t]*include[ \t]*(?P<file><[^>\n]+>|"[^"\n]+")""")
 _LINE_MARKER = re.compile(r'^#line (\d+) "((?:[^"\\]|\\.)*)"$', re.MULTILINE)
@@ -58,6 +59,13 @@ def line_marker(line: int, filename: str) -> str:
     """The directive that gives the next line its number and its file."""
     escaped = filename.replace("\\", "\\\\").replace('"', '\\"')
     return f'#line {line} "{escaped}"\n'
+
+
+def line_markers(text: str) -> Iterator[tuple[int, int, str, int]]:
+    """The sections of expanded text: the start of each, the number and the file of its first line, its end."""
+    markers = list(_LINE_MARKER.finditer(text))
+    for marker, end in zip(markers, [*(m.start() for m in markers[1:]), len(text)], strict=True):
+        yield marker.end() + 1, int(marker[1]), re.sub(r"\\(.)", r"\1", marker[2]), end
 
 
 def source_location(text: str, at: int) -> tuple[int, str]:

@@ -67,6 +67,27 @@ class Variable:
 
 
 @dataclass(frozen=True)
+class Outline:
+    """A declaration of the device code.
+
+    Attributes
+    ----------
+    start, end : int
+        Its positions in the scanned text.
+    names, words : frozenset of str
+        The names that it declares, and the identifiers that it mentions, by its macros too.
+    kernel : str
+        The kernel that it declares, or "".
+    """
+
+    start: int
+    end: int
+    names: frozenset[str]
+    words: frozenset[str]
+    kernel: str
+
+
+@dataclass(frozen=True)
 class DeviceCode:
     """The result of `scan`.
 
@@ -81,6 +102,10 @@ class DeviceCode:
         The host code that was left out: name → "kernel.cu:12"; a member is called "Lock::Lock".
     has_macro_kernels : bool
         Whether a macro call may define kernels that are not in `functions`.
+    outlines : tuple of Outline
+        Its declarations.
+    includes : tuple of (int, str)
+        The #include lines that are left: the position of each and its "<file>".
     """
 
     text: str
@@ -88,8 +113,25 @@ class DeviceCode:
     variables: tuple[Variable, ...]
     host: dict[str, str]
     has_macro_kernels: bool
+    outlines: tuple[Outline, ...] = field(repr=False)
     _includes: tuple[tuple[int, int, str], ...] = field(repr=False)
     _definition_ends: tuple[tuple[int, str], ...] = field(repr=False)
+
+    @property
+    def includes(self) -> tuple[tuple[int, str], ...]:
+        return tuple((start, name) for start, _, name in self._includes)
+
+    def reaches(self, kernel: str, wanted: frozenset[str]) -> bool:
+        """Whether a kernel mentions one of these identifiers, itself or by what it mentions."""
+        seen: set[Outline] = set()
+        todo = [outline for outline in self.outlines if outline.kernel == kernel]
+        while todo:
+            outline = todo.pop()
+            if outline.words & wanted:
+                return True
+            seen.add(outline)
+            todo += [other for other in self.outlines if other not in seen and other.names & outline.words]
+        return False
 
     def mentions(self, word: str) -> bool:
         """Whether it uses an identifier, other than in `using namespace`."""
@@ -123,8 +165,10 @@ def have_macro(name: str) -> str:
     return f"SMEMKIT_HAVE_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
 
 
-def scan(text: str, wanted: str = "") -> DeviceCode:
+def scan(text: str, wanted: str = "", without: frozenset[int] = frozenset()) -> DeviceCode:
     """Extracts the device code of an expanded source, and what the identifiers in `wanted` need as well.
+
+    `without`: the starts of declarations that are left out.
 
     Examples
     --------
@@ -142,11 +186,15 @@ def scan(text: str, wanted: str = "") -> DeviceCode:
     code = _drop_unbalanced_branches(code, directives)
     declarations = list(declarations_in(code, 0, len(code), "", macros))
     blank_host_members(declarations, code, macros)
+    for declaration in declarations:
+        if declaration.start in without:
+            text = blank(text, declaration.start, declaration.end, directives)
+    declarations = [declaration for declaration in declarations if declaration.start not in without]
     kept = _needed_declarations(declarations, identifiers(wanted), macros)
     host: dict[str, str] = {}
     functions: dict[str, Function] = {}
     variables: dict[str, Variable] = {}
-    ends = []
+    ends, outlines = [], []
     for declaration in declarations:
         if declaration not in kept:
             line, file = source_location(text, declaration.start)
@@ -164,6 +212,15 @@ def scan(text: str, wanted: str = "") -> DeviceCode:
         function = _kernel_function(declaration, macros, source_location(text, declaration.start))
         if function and ("{" in declaration.code or function.name not in functions):
             functions[function.name] = function
+        outlines.append(
+            Outline(
+                declaration.start,
+                declaration.end,
+                declaration.names,
+                frozenset(with_macro_identifiers(declaration.words, macros)),
+                function.name if function else "",
+            )
+        )
         new = {variable.name: variable for variable in _variables(declaration)}
         variables |= new
         ends += [(declaration.end, name) for name in ([function.name] if function else []) + list(new)]
@@ -171,7 +228,14 @@ def scan(text: str, wanted: str = "") -> DeviceCode:
     includes = tuple((d.start(), d.end(), match["file"]) for d, match in found if match)
     has_macro_kernels = any(declaration.kind == "call" for declaration in kept)
     return DeviceCode(
-        text, tuple(functions.values()), tuple(variables.values()), host, has_macro_kernels, includes, tuple(ends)
+        text,
+        tuple(functions.values()),
+        tuple(variables.values()),
+        host,
+        has_macro_kernels,
+        tuple(outlines),
+        includes,
+        tuple(ends),
     )
 
 

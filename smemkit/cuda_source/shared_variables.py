@@ -26,9 +26,9 @@ __all__ = ["rewrite_extern_shared", "rewrite_shared"]
 
 _EXTERN_SHARED = re.compile(
     r"\b(?:extern\b(?P<before>[^;{}()]*?)\b__shared__|__shared__\b(?P<between>[^;{}()]*?)\bextern)\b"
-    r"(?P<after>[^;{}]*?)\b(?P<name>[A-Za-z_]\w*)\s*\[\s*\]\s*;"
+    r"(?P<after>[^;{}]*?)\b(?P<name>[A-Za-z_]\w*)\s*\[\s*\](?P<rows>(?:\s*\[[^][;{}]*\])*)\s*;"
 )
-_ALIGNMENT_SPECIFIER = re.compile(r"(?:__align__|alignas)\s*\([^()]*\)|__attribute__\s*\(\(.*?\)\)")
+_ALIGNMENT_SPECIFIER = re.compile(r"(?:__align__|alignas)\s*\((?:[^()]|\([^()]*\))*\)|__attribute__\s*\(\(.*?\)\)")
 _LABEL = re.compile(r"\b(?:case\b[^:;{}]*(?:::[^:;{}]*)*|([A-Za-z_]\w*)\s*):(?!:)")
 _TYPE_HEAD = re.compile(r"\b(namespace|extern|struct|class|union)\b[^;{}()]*$")
 _SPECIFIERS = re.compile(rf"(?:(?:\b(?:static|volatile|const)\b|{_ALIGNMENT_SPECIFIER.pattern})\s*)*$")
@@ -55,7 +55,8 @@ def rewrite_shared(source: str) -> str:
         start, end = _shared_declaration(masked, match, directive)
         scope = "function" if directive else _scope_kind(masked, match.start())
         found = _declarators(masked[start:end]) if end > 0 else []
-        if scope == "class" or not found or re.search(r"\bextern\b", masked[start:end]):
+        is_extern = re.search(r"\bextern\b", masked[start:end]) or re.search(r"\bextern\s*$", masked[:start])
+        if scope == "class" or not found or is_extern:
             continue
         names = [name for name, _ in found]
         macro = "SMEMKIT_SHARED"
@@ -142,11 +143,17 @@ def rewrite_extern_shared(source: str) -> str:
     for match in reversed(list(_EXTERN_SHARED.finditer(masked))):
         words = f"{match['before'] or ''} {match['between'] or ''} {match['after']}"
         element = " ".join(_ALIGNMENT_SPECIFIER.sub("", words).split())
+        before = ""
+        if match["rows"]:
+            row = f"smemkit_row_of_{match['name']}"
+            before, element = f"typedef {element} {row}{match['rows']}; ", row
         whole_file = masked.count("{", 0, match.start()) == masked.count("}", 0, match.start())
         if whole_file:
-            text = f'static const smemkit::dynamic_shared<{element}> {match["name"]}{{"{match["name"]}"}};'
+            text = (
+                before + f'static const smemkit::dynamic_shared<{element}> {match["name"]}{{"{match["name"]}"}};'
+            )
         else:
-            text = f"{element} *const {match['name']} = ({element} *)smemkit_dynamic_shared();"
+            text = f"{before}{element} *const {match['name']} = ({element} *)smemkit_dynamic_shared();"
             text += f' smemkit::declare_dynamic_shared<{element}>("{match["name"]}");'
         source = source[: match.start()] + text + "\n" * match[0].count("\n") + source[match.end() :]
         if whole_file:  # then an object, which only C-style casts convert

@@ -30,6 +30,7 @@ __all__ = [
     "compile_library",
     "expanded_headers",
     "find_compiler",
+    "is_system_header",
 ]
 
 INCLUDE = Path(str(files("smemkit._dialect").joinpath("include")))
@@ -88,6 +89,21 @@ def _dialect_fingerprint() -> str:
     for header in sorted(header for header in headers if header.is_file()):
         digest.update(f"{header.name}\n".encode() + header.read_bytes())
     return digest.hexdigest() + file_fingerprint(flags.__file__)
+
+
+# of the compiler itself, and of another system, which sources include behind an #if
+_COMPILER_HEADERS = {"float.h", "limits.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "windows.h", "io.h"}
+
+
+def is_system_header(name: str) -> bool:
+    """Whether a header is the dialect's or is where compilers look first."""
+    return name in _COMPILER_HEADERS or any((folder / name).is_file() for folder in (INCLUDE, *_system_folders()))
+
+
+@functools.cache
+def _system_folders() -> tuple[Path, ...]:
+    usual = [Path("/usr/include"), Path("/usr/local/include")]
+    return (*usual, *usual[0].glob("*-linux-gnu*"))
 
 
 # ---- libraries, from the cache or from the compiler -------------------------------------------------------------
@@ -221,7 +237,9 @@ def expanded_headers(headers: Sequence[str]) -> dict[str, str]:
 # ---- compiler messages ------------------------------------------------------------------------------------------
 
 
-def compile_error(output: str, sources: Mapping[str, str], host: Mapping[str, str]) -> CompileError:
+def compile_error(
+    output: str, sources: Mapping[str, str], host: Mapping[str, str], missing: Sequence[str] = ()
+) -> CompileError:
     """An exception from a compiler's output, with errors located in the user's source.
 
     Parameters
@@ -232,30 +250,44 @@ def compile_error(output: str, sources: Mapping[str, str], host: Mapping[str, st
         The user's files: filename → text.
     host : mapping
         The host code that was left out: name → location.
+    missing : sequence of str
+        What is to be said about headers that were not found.
 
     Returns
     -------
     CompileError
-        With `file`, `line` (int or None) and `text` (the source line) of the first error.
+        With `file`, `line` (int or None) and `text` (the source line) of the first error; `errors`, an exception
+        for each; and `undefined`, what is declared but not defined.
     """
     errors = _errors_in_user_files(output, sources)
-    refused = [
-        (file, line, text.removeprefix(ERROR_PREFIX)) for file, line, text in errors if ERROR_PREFIX in text
-    ]
-    shown = []
-    for file, line, message in refused or errors:
-        text = _source_line(sources, file, line).strip()
-        shown.append(f"{file}:{line}: {message}\n    {text}" if text else f"{file}: {message}")
-        shown += [
-            f"    {name} is host code ({host[name]}), which is left out; mark it __device__ to keep it"
-            for name in _host_names_in(message, host)
-        ]
-    for name in dict.fromkeys(re.findall(r"undefined (?:reference to `|symbol: )([^'\n]+)", output)):
-        shown.append(f"{name} is declared but not defined")
-    error = CompileError("\n".join(shown) or f"the compiler's output:\n{output.strip()}")
-    file, line, _ = errors[0] if errors else ("", 0, "")
-    error.file, error.line, error.text = file, line if file in sources else None, _source_line(sources, file, line)
+    refused = [error for error in errors if ERROR_PREFIX in error[2]]
+    located = [_located_error(*error, sources, host, missing) for error in refused or errors]
+    undefined = tuple(dict.fromkeys(re.findall(r"undefined (?:reference to `|symbol: )([^'\n]+)", output)))
+    shown = [one.shown for one in located] + [f"{name} is declared but not defined" for name in undefined]
+    error = CompileError("\n".join([*shown, *missing]) if shown else f"the compiler's output:\n{output.strip()}")
+    _set_location(error, *(errors[0][:2] if errors else ("", 0)), sources)
+    error.errors, error.undefined = located, undefined
     return error
+
+
+def _located_error(
+    file: str, line: int, text: str, sources: Mapping, host: Mapping, missing: Sequence[str]
+) -> CompileError:
+    """One error of a compiler's output; `shown` is its message without the missing headers."""
+    message, source = text.removeprefix(ERROR_PREFIX), _source_line(sources, file, line).strip()
+    shown = [f"{file}:{line}: {message}\n    {source}" if source else f"{file}: {message}"]
+    shown += [
+        f"    {name} is host code ({host[name]}), which is left out; mark it __device__ to keep it"
+        for name in _host_names_in(message, host)
+    ]
+    error = CompileError("\n".join([*shown, *missing]))
+    error.shown = "\n".join(shown)
+    _set_location(error, file, line, sources)
+    return error
+
+
+def _set_location(error: CompileError, file: str, line: int, sources: Mapping[str, str]) -> None:
+    error.file, error.line, error.text = file, line if file in sources else None, _source_line(sources, file, line)
 
 
 def _host_names_in(message: str, host: Mapping[str, str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import tempfile
 import threading
@@ -14,6 +15,7 @@ from smemkit._core import CompileError, Error, OutOfMemoryError
 from smemkit.cuda_source import dialect
 from smemkit.cuda_source.includes import line_marker
 from smemkit.cuda_source.scanner import DeviceCode, have_macro
+from smemkit.user_kernel import cccl
 from smemkit.user_kernel.compiler import CPU_PRELUDE, INCLUDE, compile_library
 from smemkit.user_kernel.parameters import DESCRIPTION_FIELDS, Parameter
 
@@ -22,6 +24,11 @@ __all__ = ["CpuModule"]
 _executor = ctypes.CDLL(_core.__file__)
 _executor.smemkit_last_message.restype = ctypes.c_char_p
 _CUDA_ERROR_MEMORY_ALLOCATION, _CUDA_ERROR_UNKNOWN = 2, 999  # values of cudaError_t
+
+# headers of the C library that are quick to compile
+_C_HEADERS = {"cassert", "fenv.h", "cfenv", "float.h", "limits.h", "inttypes.h", "stdbool.h", "sys/types.h"}
+_USES_CCCL = r"\bcub\s*::"
+_GRID_WORDS = frozenset({"this_grid", "grid_group"})  # its blocks may wait for each other
 
 _Fields = ctypes.c_longlong * DESCRIPTION_FIELDS
 _EntryPoint = ctypes.CFUNCTYPE(
@@ -67,7 +74,10 @@ class CpuModule:
         *,
         checked: bool = False,
     ):
-        text = _translation_unit(code, filename, kernels)
+        self._code = code
+        uses_cccl = code.mentions("cub") or bool(re.search(r"\bcuda\s*::\s*std\b", code.text))
+        text = _translation_unit(code, filename, kernels, with_cccl=uses_cccl)
+        options = (*options, *cccl.compile_options()) if uses_cccl else options
         path = compile_library(text, options, checked=checked, explain=explain)
         try:
             self._library = _load_library(path, own_variables=not checked)
@@ -112,7 +122,8 @@ class CpuModule:
         """Runs the kernel and waits. `arguments` is a ctypes array with the address of each argument's value.
         `host_cannot_write`: the host cannot write the kernel's memory during the launch."""
         enter = _EntryPoint((f"smemkit_enter_{self._kernel_numbers[kernel]}", self._library))
-        shape = (ctypes.c_uint * 7)(*grid, *block, host_cannot_write)
+        cooperative = self._code.reaches(kernel.partition("<")[0], _GRID_WORDS)
+        shape = (ctypes.c_uint * 8)(*grid, *block, host_cannot_write, cooperative)
         try:
             error = enter(kernel.encode(), shape, shared_bytes, arguments)
         except SystemError as wrapper:  # Ctrl-C inside the launch; ctypes wraps its exception
@@ -132,7 +143,7 @@ class CpuModule:
         ctypes.memmove(self._addresses[variable], content, len(content))
 
 
-def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str]) -> str:
+def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *, with_cccl: bool) -> str:
     uses_std = code.mentions("std")
 
     def keep(include: str) -> bool | str:
@@ -140,11 +151,14 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str]) -
         name = include[1:-1]
         return (
             (INCLUDE / name).is_file()
-            or name == "cassert"
+            or name in _C_HEADERS
+            or (with_cccl and name.startswith("cuda/std/") and "if available")
             or (uses_std and "." not in name and "/" not in name and "if available")
         )
 
-    text = dialect.rewrite(code.assemble(keep), filename, host=False)
+    missing = with_cccl and cccl.find_headers() is None
+    unsupported = {_USES_CCCL: cccl.INSTALL_HINT} if missing else {}
+    text = dialect.rewrite(code.assemble(keep), filename, host=False, unsupported=unsupported)
     known = {function.name: function for function in code.functions}
     entries = [dialect.isolate_from_macros('#include "smemkit/entry.h"', text)]
     for number, kernel in enumerate(kernels):
@@ -155,7 +169,9 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str]) -
     for number, variable in enumerate(code.variables):
         entries.append(f"#ifdef {have_macro(variable.name)}\nSMEMKIT_VARIABLE({number}, {variable.name})\n#endif")
     # nvcc needs no header for assert, and accepts `using namespace nvcuda;` without any other use of nvcuda
-    before = f"{CPU_PRELUDE}namespace nvcuda {{}}"
+    headers = cccl.needed_headers(code.text) if with_cccl and not missing else ()
+    included = "".join(f"#include <{header}>\n" for header in headers)
+    before = f"{CPU_PRELUDE}{included}namespace nvcuda {{}}"
     return "\n".join([before, text, *entries, ""])
 
 

@@ -161,6 +161,19 @@ class Kernel:
         return self._program.notes
 
     @property
+    def skipped(self) -> dict[str, str]:
+        """The kernels of the source that do not compile for the CPU device, each with the reason. The others work.
+
+        Examples
+        --------
+        >>> import smemkit
+        >>> kernel = smemkit.Kernel("__global__ void a(int *x) { *x = 1; } __global__ void b(int *x) { *x = y; }")
+        >>> list(kernel.skipped)
+        ['b']
+        """
+        return {name: str(error) for name, error in self._program.skipped.items()}
+
+    @property
     def constants(self) -> Constants:
         """The source's ``__constant__`` and ``__device__`` variables, to read and to set.
 

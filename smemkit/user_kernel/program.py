@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from smemkit._core import CompileError
-from smemkit.cuda_source.includes import expand_includes
-from smemkit.cuda_source.scanner import Function, scan
-from smemkit.user_kernel.compiler import compile_error
+from smemkit.cuda_source.includes import expand_includes, source_location
+from smemkit.cuda_source.scanner import DeviceCode, Function, scan
+from smemkit.user_kernel.compiler import compile_error, is_system_header
 from smemkit.user_kernel.cpu_module import CpuModule
+from smemkit.user_kernel.isolation import declarations_to_leave_out
 from smemkit.user_kernel.parameters import Parameter
 
 __all__ = ["Program"]
+
+_MAX_ROUNDS = 12  # compilations, each without what the one before could not compile
 
 _OPTION = re.compile(
     r"-D[A-Za-z_]\w*(\([\w, .]*\))?(=[^\n]*)?|-U[A-Za-z_]\w*|-I[^\n]+|-std=(c|gnu)\+\+(17|20|23|2a|2b)"
@@ -40,6 +43,8 @@ class Program:
     options : tuple of str
     names : tuple of str
         The kernels.
+    skipped : dict
+        The kernels that do not compile for the CPU device, so far as is known: name → reason.
     constants : dict
         The bytes to which variables were set, by name. Modules compiled later start with them.
     """
@@ -59,6 +64,10 @@ class Program:
             raise ValueError(f"source: expected a __global__ function, got none in {self.filename}{hint}")
         self.names = tuple(function.name for function in self.code.functions)
         self.constants: dict[str, bytes] = {}
+        self.skipped: dict[str, CompileError] = {}
+        self._left_out: frozenset[int] = (
+            frozenset()
+        )  # the starts of declarations that the CPU device's compiler refuses
         self._modules: dict[tuple[str, tuple[str, ...], bool], Any] = {}
         self._lock = threading.RLock()
 
@@ -71,7 +80,21 @@ class Program:
     def notes(self) -> tuple[str, ...]:
         """Notes about code that was left out of the source."""
         left = ", ".join(f"{name} ({location})" for name, location in self.code.host.items())
-        return (f"host code was left out: {left}",) if left else ()
+        notes = [f"host code was left out: {left}"] if left else []
+        skipped = [
+            f"{name} does not compile: {str(error).splitlines()[0]}" for name, error in self.skipped.items()
+        ]
+        return (*notes, *self._missing_headers(quoted_only=True), *skipped)
+
+    def _missing_headers(self, *, quoted_only: bool) -> tuple[str, ...]:
+        """What is to be said about headers that are neither the user's nor the dialect's nor the system's. Host
+        libraries' headers, in angle brackets, matter only if device code does not compile without them."""
+        said = []
+        for at, name in self.code.includes:
+            if (name[0] == '"' or not quoted_only) and "." in name and not is_system_header(name[1:-1]):
+                line, file = source_location(self._expanded, at)
+                said.append(f"{file}:{line}: {name[1:-1]} not found; add -I with its folder")
+        return tuple(dict.fromkeys(said))
 
     # ---- names ----
 
@@ -118,20 +141,48 @@ class Program:
             key = device, kernels, checked
             if key not in self._modules:
                 self._modules[key] = self._compile(device, kernels, checked)
+            self._raise_if_skipped(expression)
             return self._modules[key]
 
-    def _compile(self, device: str, kernels: tuple[str, ...], checked: bool) -> Any:
+    def _raise_if_skipped(self, expression: str | None) -> None:
+        error = self.skipped.get((expression or "").partition("<")[0])
+        if error:
+            raise error.with_traceback(None)
+
+    def _code(self, kernels: tuple[str, ...], without: frozenset[int] = frozenset()) -> DeviceCode:
         # a name that only the template arguments mention would be left out as host code: add<float, Functor>
-        code = scan(self._expanded, kernels[0]) if len(kernels) == 1 and "<" in kernels[0] else self.code
-        explain = partial(compile_error, sources=self._sources, host=self.code.host)
+        wanted = kernels[0] if len(kernels) == 1 and "<" in kernels[0] else ""
+        return scan(self._expanded, wanted, without) if wanted or without else self.code
+
+    def _compile(self, device: str, kernels: tuple[str, ...], checked: bool) -> Any:
+        missing = self._missing_headers(quoted_only=False)
+        explain = partial(compile_error, sources=self._sources, host=self.code.host, missing=missing)
         if device == "cpu":
-            module = CpuModule(code, self.filename, kernels, self.options, explain, checked=checked)
+            module = self._compile_separately(kernels, explain, checked)
         else:
+            code = self._code(kernels)
             module = _gpu_module().GpuModule(code, self.filename, kernels, self.options, explain, device)
         for name, content in self.constants.items():
             if name in module.variables:
                 module.write(name, content)
         return module
+
+    def _compile_separately(self, kernels: tuple[str, ...], explain: Any, checked: bool) -> CpuModule:
+        """The module of those kernels that compile; the others are `skipped`. Raises if none compiles."""
+        for _ in range(_MAX_ROUNDS):
+            code = self._code(kernels, self._left_out)
+            wanted = tuple(name for name in kernels if name.partition("<")[0] not in self.skipped)
+            try:
+                return CpuModule(code, self.filename, wanted, self.options, explain, checked=checked)
+            except CompileError as error:
+                new = declarations_to_leave_out(code, error)
+                refused = {outline.kernel: reason for outline, reason in new.items() if outline.kernel}
+                bases = {name.partition("<")[0] for name in wanted}
+                if not new or bases <= refused.keys() or not kernels:
+                    raise
+                self.skipped |= refused
+                self._left_out |= {outline.start for outline in new}
+        raise explain(f"{self.filename}:1: error: smemkit: more than {_MAX_ROUNDS} compilations fail")
 
     def parameters(self, module: Any, function: Function | None, expression: str) -> list[Parameter]:
         """A kernel's parameters, as this module's compiler sees them."""

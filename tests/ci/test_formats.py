@@ -44,7 +44,7 @@ def test_what_fails_beside_faults_is_told():
     text = write("text", judge([CLEAN]))
     assert (
         text
-        == f"{CLEAN.report}\n\n✗ fails by --fail-on conflict: 32-way bank conflict at {CLEAN.findings[0].place}"
+        == f"{CLEAN.report}\n\n✗ fails by --fail-on conflict: 32-way bank conflict at {CLEAN.findings[0].location}"
     )
     passed = write("text", judge([replace(FAULTY, check=replace(FAULTY.check, fail_on="conflict"))]))
     assert passed.endswith("✓ nothing fails by --fail-on conflict")

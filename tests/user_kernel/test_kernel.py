@@ -22,7 +22,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import smemkit
 from smemkit.user_kernel import cache as cache_module
-from smemkit.user_kernel import compiler, program
+from smemkit.user_kernel import cccl, compiler, program
 
 TEXTBOOK_FOLDER = ROOT / "tests" / "textbook"
 
@@ -832,7 +832,7 @@ MEMBERS = "struct pair { int a; pair(int a) : a(a) {} void set() {} __device__ i
     ("source", "line", "message"),
     [
         ("__global__ void k(int *x)\n{\n    x[0] = y;\n}", 3, "'y' was not declared"),
-        ("__device__ int f(int x) { return x }\n__global__ void k() {}", 1, "expected ';'"),
+        ("__device__ int f(int x) { return x }\n__global__ void k() { f(1); }", 1, "expected ';'"),
         (
             "int f() { return 1; }\n__global__ void k(int *x)\n{\n    *x = f();\n}",
             4,
@@ -905,20 +905,14 @@ def test_compile_error_in_a_template():
     ("line", "what"),
     [
         ('asm volatile("wgmma.fence.sync.aligned;");', "does not support inline PTX `wgmma.fence.sync.aligned`"),
-        ('asm("mov.u32 %0, %%smid;" : "=r"(*x));', "does not support inline PTX `mov.u32`"),
+        ('asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(*x));', "does not support inline PTX `mov.u32`"),
         (
             'asm volatile("{ .reg .pred p; @p mbarrier.try_wait.b64 p, [%0]; }" :: "l"(x));',
             "does not support inline PTX `mbarrier.try",
         ),
-        (
-            "nvcuda::wmma::fill_fragment(f, 0);",
-            "nvcuda::wmma (tensor cores) needs hardware that the CPU device does not have",
-        ),
-        ("float f = tex2D<float>(0, 1, 1);", "a texture needs hardware"),
+        ("texture<float, 2> t;", "a texture reference, which CUDA 12 has removed"),
         ("cuda::ptx::cp_async_bulk(x, x, 1);", "cp.async.bulk (the tensor memory accelerator) needs hardware"),
         ("k<<<1, 1>>>(x);", "a launch from device code (dynamic parallelism) is not supported on the CPU device"),
-        ("curandState s;", "cuRAND is not supported"),
-        ("typedef cub::BlockReduce<int, 32> R;", "CUB is not supported"),
     ],
 )
 def test_unsupported_features_are_named(line, what):
@@ -934,7 +928,7 @@ def test_unsupported_features_are_named(line, what):
 def test_ptx_excluded_by_preprocessor():
     source = """
 __device__ int lane() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
     int i; asm("mov.u32 %0, %%laneid;" : "=r"(i)); return i;
 #else
     return threadIdx.x % 32;
@@ -945,6 +939,177 @@ __global__ void k(int *x) { x[threadIdx.x] = lane(); }
     x = np.zeros(40, np.int32)
     smemkit.Kernel(source)[1, 40](x)
     assert_array_equal(x, np.arange(40) % 32)
+
+
+CUB = """#include <cub/cub.cuh>
+__global__ void k(int *x, float *y)
+{
+    typedef cub::BlockReduce<int, 128> BlockReduce;
+    using BlockScan = cub::BlockScan<float, 128>;
+    __shared__ typename BlockReduce::TempStorage reduce;
+    __shared__ typename BlockScan::TempStorage scan;
+    int sum = BlockReduce(reduce).Sum(x[threadIdx.x]);
+    float before;
+    BlockScan(scan).ExclusiveSum(y[threadIdx.x], before);
+    y[threadIdx.x] = before;
+    if (threadIdx.x == 0)
+        x[0] = sum;
+}"""
+
+
+@pytest.mark.slow
+def test_cub():
+    """CUB's own headers, from the extra's package."""
+    if not cccl.find_headers():
+        pytest.skip("smemkit[cccl] is not installed")
+    x, y = np.arange(128, dtype=np.int32), np.ones(128, np.float32)
+    smemkit.Kernel(CUB)[1, 128](x, y)
+    assert x[0] == 127 * 64
+    assert_array_equal(y, np.arange(128))
+
+
+def test_cub_without_the_extra(monkeypatch):
+    monkeypatch.setattr(cccl, "find_headers", lambda: None)
+    with pytest.raises(smemkit.CompileError, match=r"kernel\.cu:4: .*pip install 'smemkit\[cccl\]'"):
+        smemkit.Kernel(CUB)
+
+
+EXTERN_IN_MACRO = """
+template <class T> struct Shared { __device__ T *pointer() { return nullptr; } };
+#define OF_TYPE(t, n) \\
+    template <> struct Shared<t> { __device__ t *pointer() { \\
+        extern __shared__ t n[]; \\
+        return n; } };
+OF_TYPE(int, s_int)
+OF_TYPE(float, s_float)
+extern __shared__ int rows[][4];
+__global__ void k(int *x)
+{
+    Shared<int>().pointer()[7] = 5;
+    x[0] = rows[1][3];
+    x[1] = sizeof rows[0];
+}"""
+
+
+def test_extern_shared_in_a_macro_and_with_rows():
+    x = np.zeros(2, np.int32)
+    smemkit.Kernel(EXTERN_IN_MACRO)[1, 1, 64](x)
+    assert x.tolist() == [5, 16]
+
+
+GRID = """#include <cooperative_groups.h>
+__device__ void barrier() { cooperative_groups::this_grid().sync(); }
+__global__ void turn(int *x, int *y)
+{
+    x[blockIdx.x] = blockIdx.x + 1;
+    barrier();
+    if (threadIdx.x == 0)
+        y[blockIdx.x] = x[(blockIdx.x + 1) % gridDim.x];
+}
+__global__ void one_leaves(int *x)
+{
+    if (blockIdx.x == 0)
+        return;
+    barrier();
+    x[blockIdx.x] = 1;
+}"""
+
+
+def test_grid_barrier():
+    """A kernel that mentions a grid's group is launched with all of its blocks at once."""
+    kernel = smemkit.Kernel(GRID, "turn")
+    x, y = np.zeros(9, np.int32), np.zeros(9, np.int32)
+    kernel[9, 64](x, y)
+    assert_array_equal(y, np.roll(np.arange(1, 10), -1))
+    with pytest.raises(smemkit.Error, match="at most 256 together"):
+        kernel[257, 1](np.zeros(257, np.int32), np.zeros(257, np.int32))
+
+
+def test_grid_barrier_that_one_block_misses():
+    """The wait can never end, which is told at once and not by the watchdog after a minute."""
+    began = time.monotonic()
+    with pytest.raises(smemkit.Error):
+        smemkit.Kernel(GRID, "one_leaves")[3, 32](np.zeros(3, np.int32))
+    assert time.monotonic() - began < 30
+
+
+STANDS_ALONE = """#include "helpers.cuh"
+__device__ int twice(int x) { return doubled(x); }
+__device__ int twice(float x) { return 2; }
+__global__ void needs_header(int *x) { *x = twice(1); }
+__global__ void works(int *x) { *x = 1; }
+__global__ void declared(int *x);
+template <class T> __global__ void any(T *x) { *x = 3; }
+template <class T> __global__ void any_twice(T *x) { *x = twice(3.0f); }
+static int host_only() { return 3; }
+__global__ void calls_host(int *x) { *x = host_only(); }
+"""
+
+
+def test_kernels_stand_alone(tmp_path):
+    """A kernel that does not compile is skipped with its reason. No overload takes the place of one that does not
+    compile."""
+    (tmp_path / "x.cu").write_text(STANDS_ALONE)
+    kernel = smemkit.Kernel(tmp_path / "x.cu")
+    assert sorted(kernel.skipped) == ["any_twice", "calls_host", "declared", "needs_header"]
+    x = np.zeros(1, np.int32)
+    kernel["works"][1, 1](x)
+    assert x == 1
+    kernel["any<int>"][1, 1](x)
+    assert x == 3
+    for name, line, reason in [
+        ("needs_header", 2, "'doubled' was not declared"),
+        ("any_twice<int>", 2, "'doubled' was not declared"),
+        ("calls_host", 10, f"host_only is host code ({tmp_path}/x.cu:9)"),
+        ("declared", None, "declared(int*) is declared but not defined"),
+    ]:
+        with pytest.raises(smemkit.CompileError, match=re.escape(reason)) as caught:
+            kernel[name][1, 1](x)
+        assert getattr(caught.value, "line", None) == line
+    assert any(note.startswith("needs_header does not compile: ") for note in kernel.notes)
+    assert "works" not in "".join(kernel.notes)
+
+
+def test_missing_header_is_named(tmp_path):
+    (tmp_path / "x.cu").write_text(STANDS_ALONE)
+    said = f"{tmp_path}/x.cu:1: helpers.cuh not found; add -I with its folder"
+    assert said in smemkit.Kernel(tmp_path / "x.cu").notes
+    with pytest.raises(smemkit.CompileError, match=re.escape(said)):
+        smemkit.Kernel(tmp_path / "x.cu", "needs_header")
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "helpers.cuh").write_text("__device__ int doubled(int x) { return 2 * x; }")
+    kernel = smemkit.Kernel(tmp_path / "x.cu", "needs_header", options=[f"-I{tmp_path}/include"])
+    assert said not in kernel.notes
+    x = np.zeros(1, np.int32)
+    kernel[1, 1](x)
+    assert x == 2
+
+
+def test_no_kernel_compiles():
+    """Then the constructor raises, with all errors; host headers do not matter as long as no kernel needs them."""
+    with pytest.raises(smemkit.CompileError) as caught:
+        smemkit.Kernel("#include <mpi.h>\n__global__ void a() { p(); }\n__global__ void b() { q(); }")
+    assert re.findall(r"kernel\.cu:(\d+): ", str(caught.value)) == ["2", "3", "1"]
+    assert "mpi.h not found; add -I" in str(caught.value)
+    assert smemkit.Kernel("#include <mpi.h>\n__global__ void a() { }").notes == ()
+
+
+def test_architecture_and_versions():
+    """What a source sees of the compiler: sm_90 and CUDA 13, unless -D says otherwise."""
+    source = """#include <cuda.h>
+__global__ void k(int *x)
+{
+    x[0] = __CUDA_ARCH__;
+    x[1] = CUDART_VERSION / 1000 + (CUDA_VERSION / 1000 - __CUDACC_VER_MAJOR__);
+#if defined(__NVCC__) && defined(__CUDACC__)
+    x[2] = 1;
+#endif
+}"""
+    x = np.zeros(3, np.int32)
+    smemkit.Kernel(source)[1, 1](x)
+    assert x.tolist() == [900, 13, 1]
+    smemkit.Kernel(source, options=["-D__CUDA_ARCH__=800", "-DCUDART_VERSION=12040"])[1, 1](x)
+    assert x.tolist() == [800, 12, 1]
 
 
 def test_named_barriers(device):

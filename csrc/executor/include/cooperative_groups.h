@@ -125,6 +125,16 @@ class thread_block : public thread_group
         SMEMKIT_UNAVAILABLE("thread_block::barrier_arrive does not run on the CPU device; use sync()");
 };
 
+/* the memory that tiles of several warps need on a GPU */
+template <unsigned Threads = 1024>
+struct block_tile_memory {
+    char unused;
+};
+template <unsigned Threads>
+SMEMKIT_INLINE thread_block this_thread_block(block_tile_memory<Threads> &)
+{
+    return thread_block();
+}
 SMEMKIT_INLINE thread_block this_thread_block()
 {
     return thread_block();
@@ -403,9 +413,10 @@ class grid_group
     {
         return true;
     }
-    void sync() const
-        SMEMKIT_UNAVAILABLE("a grid-wide barrier does not run on the CPU device, where blocks run one after "
-                            "another; end the kernel and launch a second one");
+    SMEMKIT_UNSEEN void sync(SMEMKIT_HERE) const
+    {
+        smemkit::grid_barrier(SMEMKIT_PC, file, line);
+    }
 };
 
 SMEMKIT_INLINE grid_group this_grid()
@@ -414,10 +425,6 @@ SMEMKIT_INLINE grid_group this_grid()
 }
 thread_block this_cluster() SMEMKIT_UNAVAILABLE("clusters do not run on the CPU device");
 thread_block this_multi_grid() SMEMKIT_UNAVAILABLE("grids on several devices do not run on the CPU device");
-void sync(const grid_group &)
-    SMEMKIT_UNAVAILABLE("a grid-wide barrier does not run on the CPU device, where blocks run "
-                        "one after another; end the kernel and launch a second one");
-
 template <class Group>
 SMEMKIT_INLINE void sync(const Group &group, SMEMKIT_HERE)
 {

@@ -4,3 +4,10 @@
 #ifndef CUDA_VERSION
 #define CUDA_VERSION 13000
 #endif
+
+#ifndef SMEMKIT_CUDA_H
+#define SMEMKIT_CUDA_H
+typedef cudaTextureObject_t CUtexObject;
+typedef cudaSurfaceObject_t CUsurfObject;
+typedef unsigned long long CUdeviceptr;
+#endif

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <ctime>
 #include <limits>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -42,10 +43,25 @@
 #ifndef __CUDACC__
 #define __CUDACC__ 1
 #endif
-/* The architecture that kernels see: the oldest one supported. Code for newer ones is mostly inline PTX, with an
- * alternative for older ones. */
+/* The architecture that kernels see; -D__CUDA_ARCH__=800 selects another one. smemkit's own kernels take the path
+ * of the oldest one, without inline PTX. The versions are those of the newest toolkit supported. */
 #ifndef __CUDA_ARCH__
+#ifdef SMEMKIT_UNWATCHED
 #define __CUDA_ARCH__ 750
+#else
+#define __CUDA_ARCH__ 900
+#endif
+#endif
+#ifndef __NVCC__
+#define __NVCC__ 1
+#endif
+#ifndef __CUDACC_VER_MAJOR__
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDACC_VER_BUILD__ 0
+#endif
+#ifndef CUDART_VERSION
+#define CUDART_VERSION 13000
 #endif
 
 /* so that NULL can be passed as a kernel's pointer argument */
@@ -89,8 +105,11 @@
 #include "smemkit/host.h"
 #include "smemkit/print.h"
 #include "smemkit/math.h"
+#include "smemkit/simd.h"
 #include "smemkit/sync.h"
 #include "smemkit/atomics.h"
+#include "smemkit/nv_atomic.h"
+#include "smemkit/texture.h"
 
 /* Called by gcc's check for writes past the end of local arrays */
 extern "C" SMEMKIT_UNSEEN __attribute__((weak, used, visibility("hidden"), noreturn)) void __stack_chk_fail()

@@ -50,6 +50,31 @@ SMEMKIT_VECTORS(ulonglong, unsigned long long, 16, 16)
 SMEMKIT_VECTORS(float, float, 8, 16)
 SMEMKIT_VECTORS(double, double, 16, 16)
 
+/* CUDA 13 names the alignment of vectors of 32 bytes. */
+#define SMEMKIT_ALIGNED_VECTORS(name, type)                                                 \
+    struct alignas(16) name##4_16a                                                          \
+    {                                                                                       \
+        type x, y, z, w;                                                                    \
+    };                                                                                      \
+    struct alignas(32) name##4_32a                                                          \
+    {                                                                                       \
+        type x, y, z, w;                                                                    \
+    };                                                                                      \
+    SMEMKIT_INLINE constexpr name##4_16a make_##name##4_16a(type x, type y, type z, type w) \
+    {                                                                                       \
+        return {x, y, z, w};                                                                \
+    }                                                                                       \
+    SMEMKIT_INLINE constexpr name##4_32a make_##name##4_32a(type x, type y, type z, type w) \
+    {                                                                                       \
+        return {x, y, z, w};                                                                \
+    }
+SMEMKIT_ALIGNED_VECTORS(long, long)
+SMEMKIT_ALIGNED_VECTORS(ulong, unsigned long)
+SMEMKIT_ALIGNED_VECTORS(longlong, long long)
+SMEMKIT_ALIGNED_VECTORS(ulonglong, unsigned long long)
+SMEMKIT_ALIGNED_VECTORS(double, double)
+#undef SMEMKIT_ALIGNED_VECTORS
+
 struct dim3 {
     unsigned int x, y, z;
     SMEMKIT_UNSEEN constexpr dim3(unsigned int x = 1, unsigned int y = 1, unsigned int z = 1) : x(x), y(y), z(z)

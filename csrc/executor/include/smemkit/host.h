@@ -12,6 +12,7 @@ enum [[nodiscard]] cudaError{cudaSuccess = 0,
                              cudaErrorIllegalAddress = 700,
                              cudaErrorLaunchTimeout = 702,
                              cudaErrorLaunchFailure = 719,
+                             cudaErrorCooperativeLaunchTooLarge = 720,
                              cudaErrorNotSupported = 801,
                              cudaErrorUnknown = 999};
 typedef enum cudaError cudaError_t;
@@ -133,6 +134,10 @@ static inline cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t
 namespace smemkit
 {
 
+/* Arrivals of blocks at grid-wide barriers: a multiple of their number when all have passed one. One launch at a
+ * time runs. */
+inline unsigned grid_arrivals;
+
 /* The limit of dynamic shared memory. cudaFuncSetAttribute raises it above 48 KB, here for all kernels. */
 SMEMKIT_UNSEEN inline size_t &shared_limit()
 {
@@ -197,6 +202,7 @@ SMEMKIT_UNSEEN inline smemkit_launch configuration(const char *kernel, dim3 grid
             0,
             nullptr,
             nullptr,
+            0,
             0};
 }
 template <class Call>
@@ -216,7 +222,28 @@ SMEMKIT_UNSEEN auto configure(const char *kernel, void (*call)(Parameters...), d
     };
 }
 
+template <class... P, size_t... I>
+SMEMKIT_UNSEEN cudaError_t launch_cooperative(void (*kernel)(P...), smemkit_launch launched, void **arguments,
+                                              std::index_sequence<I...>)
+{
+    (void)arguments;
+    launched.cooperative = 1;
+    grid_arrivals = 0;
+    launch(launched, kernel, *(std::remove_reference_t<P> *)arguments[I]...);
+    return (cudaError_t)smemkit_last_error(0);
+}
+
 } // namespace smemkit
+
+/* Its blocks run together, so that they may wait for each other. */
+template <class... P>
+static inline cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block,
+                                                      void **arguments, size_t shared_bytes = 0,
+                                                      cudaStream_t stream = nullptr)
+{
+    const smemkit_launch launched = smemkit::configuration("cooperative", grid, block, shared_bytes, stream);
+    return smemkit::launch_cooperative(kernel, launched, arguments, std::index_sequence_for<P...>());
+}
 
 template <class Kernel>
 static inline cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute attribute, int value)

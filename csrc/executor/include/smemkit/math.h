@@ -171,6 +171,98 @@ SMEMKIT_FUNCTION_2(double, __ddiv_rn, double, x / y)
 SMEMKIT_FUNCTION_1(double, __drcp_rn, double, 1 / x)
 SMEMKIT_FUNCTION_1(double, __dsqrt_rn, double, std::sqrt(x))
 
+/* float64 with a given rounding: from the sign of the error of the result to nearest, which fma and two-sum give
+ * exactly unless the result is subnormal or overflows (Muller et al., Handbook of Floating-Point Arithmetic). */
+namespace smemkit
+{
+
+/* The result to nearest `near`, moved to its neighbour if its error, exact - near, has the wrong sign */
+SMEMKIT_INLINE double directed(double near, double error, char mode)
+{
+    const double up = std::numeric_limits<double>::infinity();
+    if (!std::isfinite(near) || error == 0 || error != error)
+        return near;
+    if ((mode == 'u' || (mode == 'z' && near < 0)) && error > 0)
+        return std::nextafter(near, up);
+    if ((mode == 'd' || (mode == 'z' && near > 0)) && error < 0)
+        return std::nextafter(near, -up);
+    return near;
+}
+SMEMKIT_INLINE double directed_sum(double x, double y, char mode)
+{
+    const double sum = __dadd_rn(x, y), y_part = sum - x, x_part = sum - y_part;
+    return directed(sum, (x - x_part) + (y - y_part), mode);
+}
+SMEMKIT_INLINE double directed_quotient(double x, double y, char mode)
+{
+    const double near = x / y, rest = std::fma(-near, y, x); /* has the sign of the error, but for y's */
+    return directed(near, y < 0 ? -rest : rest, mode);
+}
+SMEMKIT_INLINE double directed_root(double x, char mode)
+{
+    const double near = std::sqrt(x);
+    return directed(near, std::fma(-near, near, x), mode);
+}
+
+} // namespace smemkit
+
+#define SMEMKIT_DIRECTED(mode, letter)                                                                           \
+    SMEMKIT_FUNCTION_2(double, __dadd_##mode, double, smemkit::directed_sum(x, y, letter))                       \
+    SMEMKIT_FUNCTION_2(double, __dsub_##mode, double, smemkit::directed_sum(x, -y, letter))                      \
+    SMEMKIT_FUNCTION_2(double, __dmul_##mode, double, smemkit::directed(x *y, std::fma(x, y, -(x * y)), letter)) \
+    SMEMKIT_FUNCTION_2(double, __ddiv_##mode, double, smemkit::directed_quotient(x, y, letter))                  \
+    SMEMKIT_FUNCTION_1(double, __drcp_##mode, double, smemkit::directed_quotient(1, x, letter))                  \
+    SMEMKIT_FUNCTION_1(double, __dsqrt_##mode, double, smemkit::directed_root(x, letter))
+SMEMKIT_DIRECTED(ru, 'u')
+SMEMKIT_DIRECTED(rd, 'd')
+SMEMKIT_DIRECTED(rz, 'z')
+#undef SMEMKIT_DIRECTED
+
+/* The inverses of erf and erfc: Newton's method on the C library's functions, from Winitzki's approximation
+ * (2008). Where the probability's rounding limits it, the step is in the logarithm of erfc. */
+SMEMKIT_INLINE double erfcinv(double y)
+{
+    if (!(y > 0 && y < 2))
+        return y == 0 ? (double)INFINITY : y == 2 ? -(double)INFINITY : (double)NAN;
+    const double p = y < 1 ? y : 2 - y; /* the smaller tail */
+    const double log_part = std::log(p * (2 - p)), a = 4.33 + log_part / 2;
+    double x = std::sqrt(std::sqrt(a * a - log_part / 0.147) - a);
+    for (int i = 0; i < 8 && x < 27; i++) {
+        const double tail = std::erfc(x), slope = M_2_SQRTPI * std::exp(-x * x);
+        x += tail * std::log(tail / p) / slope;
+    }
+    return y < 1 ? x : -x;
+}
+SMEMKIT_INLINE double erfinv(double y)
+{
+    if (std::abs(y) > 0.5)
+        return y > 0 ? erfcinv(1 - y) : -erfcinv(1 + y);
+    double x = y / M_2_SQRTPI;
+    for (int i = 0; i < 6; i++)
+        x -= (std::erf(x) - y) / (M_2_SQRTPI * std::exp(-x * x));
+    return x;
+}
+SMEMKIT_FUNCTION_1(double, normcdfinv, double, -M_SQRT2 *erfcinv(2 * x))
+SMEMKIT_FUNCTION_1(float, erfinvf, float, (float)erfinv((double)x))
+SMEMKIT_FUNCTION_1(float, erfcinvf, float, (float)erfcinv((double)x))
+SMEMKIT_FUNCTION_1(float, normcdfinvf, float, (float)normcdfinv((double)x))
+SMEMKIT_INLINE double norm4d(double a, double b, double c, double d)
+{
+    return std::hypot(std::hypot(a, b, c), d);
+}
+SMEMKIT_INLINE float norm4df(float a, float b, float c, float d)
+{
+    return (float)norm4d(a, b, c, d);
+}
+SMEMKIT_INLINE double rnorm4d(double a, double b, double c, double d)
+{
+    return 1 / norm4d(a, b, c, d);
+}
+SMEMKIT_INLINE float rnorm4df(float a, float b, float c, float d)
+{
+    return (float)rnorm4d(a, b, c, d);
+}
+
 SMEMKIT_INLINE int __popc(unsigned x)
 {
     return __builtin_popcount(x);

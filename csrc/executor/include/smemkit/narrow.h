@@ -33,7 +33,10 @@ constexpr bool fits_float = std::numeric_limits<T>::digits <= std::numeric_limit
  * accesses to the checker. */
 template <class Format>
 struct narrow {
-    uint16_t bits;
+    union {
+        uint16_t bits;
+        uint16_t __x; /* its name in CUDA, which CCCL uses */
+    };
 
     narrow() = default;
     template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>

@@ -52,6 +52,14 @@ SMEMKIT_INLINE void __brkpt(SMEMKIT_HERE)
     smemkit_trap("__brkpt", file, line);
 }
 
+/* Programmatic dependent launch: every launch has ended when the next one begins. */
+SMEMKIT_INLINE void cudaGridDependencySynchronize()
+{
+}
+SMEMKIT_INLINE void cudaTriggerProgrammaticLaunchCompletion()
+{
+}
+
 namespace smemkit
 {
 
@@ -64,6 +72,30 @@ SMEMKIT_INLINE void named_barrier(int id, int threads, bool wait, SMEMKIT_HERE)
 SMEMKIT_INLINE int lane()
 {
     return (int)(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31;
+}
+
+SMEMKIT_INLINE int warp()
+{
+    return (int)(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) >> 5;
+}
+
+/* PTX's %globaltimer */
+SMEMKIT_INLINE unsigned long long nanoseconds()
+{
+    struct timespec now;
+    smemkit_tick(1);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (unsigned long long)now.tv_sec * 1000000000u + (unsigned long long)now.tv_nsec;
+}
+
+/* PTX's lop3: bit i of the result is the bit of `table` that the bits i of a, b and c select */
+SMEMKIT_INLINE unsigned lop3(unsigned a, unsigned b, unsigned c, unsigned table)
+{
+    unsigned result = 0;
+    for (int i = 0; i < 8; i++)
+        if (table >> i & 1)
+            result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
+    return result;
 }
 
 template <class T>
@@ -104,6 +136,52 @@ SMEMKIT_INLINE T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 3
     int lane = smemkit::lane(), source = lane ^ (bits & 31);
     return smemkit::shuffle(mask, value, source > (lane | (width - 1)) ? lane : source, file, line);
 }
+
+/* PTX's shfl.sync, by its mode's first letter: `clamp` has the last lane of a segment, and the segment's mask from
+ * bit 8 on; `valid` tells whether the source is in range. (PTX ISA, shfl.sync) */
+namespace smemkit
+{
+template <class T>
+SMEMKIT_INLINE T ptx_shuffle(char mode, T value, unsigned by, unsigned clamp, unsigned mask, bool *valid,
+                             SMEMKIT_HERE)
+{
+    static_assert(sizeof(T) == 4, "a register of 32 bits");
+    const int lane = smemkit::lane(), segment = (int)(clamp >> 8 & 31), first = lane & segment;
+    const int last = first | ((int)(clamp & 31) & ~segment), step = (int)(by & 31);
+    const int source = mode == 'u'   ? lane - step
+                       : mode == 'd' ? lane + step
+                       : mode == 'b' ? lane ^ step
+                                     : first | (step & ~segment);
+    const bool inside = mode == 'u' ? source >= last : source <= last;
+    if (valid)
+        *valid = inside;
+    return shuffle(mask, value, inside ? source : lane, file, line);
+}
+
+/* mov.b64 {low, high}, value; and the reverse: bits of any type */
+template <class T>
+SMEMKIT_INLINE void unpack(const T &value, uint32_t &low, uint32_t &high)
+{
+    static_assert(sizeof(T) == 8, "a register of 64 bits");
+    memcpy(&low, &value, 4);
+    memcpy(&high, (const char *)&value + 4, 4);
+}
+template <class T>
+SMEMKIT_INLINE void pack(T &value, uint32_t low, uint32_t high)
+{
+    static_assert(sizeof(T) == 8, "a register of 64 bits");
+    memcpy(&value, &low, 4);
+    memcpy((char *)&value + 4, &high, 4);
+}
+
+/* PTX's bfe.u32 */
+SMEMKIT_INLINE unsigned bit_field(unsigned value, unsigned start, unsigned length)
+{
+    start &= 255, length &= 255;
+    const uint64_t wide = start < 32 ? (uint64_t)value >> start : 0;
+    return (unsigned)(length < 32 ? wide & ((1ull << length) - 1) : wide);
+}
+} // namespace smemkit
 
 SMEMKIT_INLINE unsigned __ballot_sync(unsigned mask, int predicate, SMEMKIT_HERE)
 {
