@@ -282,7 +282,7 @@ def _is_device_using(head: str, own: set[str]) -> bool:
     """Whether it is `using namespace` with a namespace that device code knows, such as std, unlike a host
     library's."""
     match = re.match(r"\s*using\s+namespace\s+(?:::)?\s*(\w+)\s*(::)?", head)
-    known = {"cooperative_groups", "nvcuda", "cuda", *own}
+    known = {"cooperative_groups", "nvcuda", "cuda", "cub", *own}
     return bool(match) and (match[1] in known or (match[1] == "std" and not match[2]))
 
 

@@ -24,7 +24,7 @@ __all__ = ["INSTALL_HINT", "compile_options", "find_headers", "needed_headers"]
 
 INSTALL_HINT = "CUB and cuda::std come with an extra: pip install 'smemkit[cccl]'"
 _FOLDERS = ("cu13/include/cccl", "cu12/include/cccl", "cuda_cccl/include")
-_PRIMITIVE = re.compile(r"\bcub\s*::\s*(?P<kind>Block|Warp)(?P<name>[A-Z]\w*)")
+_PRIMITIVE = re.compile(r"(?<!\w)(?P<kind>Block|Warp)(?P<name>[A-Z]\w*)")
 _CHANGED = re.compile(r"\b(?:asm|__asm__)\b|\b__shared__\b")
 # one header of cuda::ptx declares __half as a struct; types of 8 bits and less are not needed
 _DEFINES = ("_CUDA_PTX_CP_REDUCE_ASYNC_BULK_H_", "__CUDA_ARCH_LIST__=900", "CCCL_DISABLE_NVFP8_SUPPORT")
@@ -42,7 +42,7 @@ def find_headers() -> Path | None:
 
 
 def needed_headers(code: str) -> list[str]:
-    """The headers of the primitives that device code names.
+    """The headers of the primitives that device code names, qualified or after `using namespace cub`.
 
     Examples
     --------

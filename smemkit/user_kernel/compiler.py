@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import os
 import re
 import shlex
@@ -37,7 +38,8 @@ INCLUDE = Path(str(files("smemkit._dialect").joinpath("include")))
 _LINK_FLAGS = ("-Wl,--no-undefined",) if sys.platform == "linux" else ()
 CPU_PRELUDE = "#include <cuda_runtime.h>\n#include <assert.h>\n"  # begins every kernel for the CPU device
 _INSTALL_HINT = (
-    "install g++ or clang (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX"
+    "install g++ or clang (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX, or "
+    "pip install 'smemkit[compiler]'"
 )
 _DIAGNOSTIC = re.compile(
     r"^(?P<file>[^\n:(]+)(?::(?P<line>\d+)(?::\d+)?:|\((?P<nvrtc_line>\d+)\):)\s*"
@@ -51,7 +53,8 @@ _NVRTC_CONTEXT = re.compile(r"\bat line (?P<line>\d+) of \"?(?P<file>[^\"]+?)\"?
 
 
 def find_compiler() -> list[str]:
-    """The command of the C++ compiler: $CXX, otherwise c++, g++ or clang++.
+    """The command of the C++ compiler: $CXX, otherwise c++, g++ or clang++, otherwise the clang of the package
+    ziglang (smemkit[compiler]).
 
     Raises
     ------
@@ -66,6 +69,8 @@ def find_compiler() -> list[str]:
     for command in [shlex.split(os.environ["CXX"])] if os.environ.get("CXX") else [["c++"], ["g++"], ["clang++"]]:
         if path := shutil.which(command[0]):
             return [path, *command[1:]]
+    if not os.environ.get("CXX") and importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "c++"]
     wanted = f"CXX={os.environ['CXX']!r} was not found" if os.environ.get("CXX") else "none was found"
     raise Error(f"a kernel needs a C++ compiler to run on the CPU device, and {wanted}: {_INSTALL_HINT}")
 

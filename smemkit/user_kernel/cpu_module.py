@@ -27,7 +27,8 @@ _CUDA_ERROR_MEMORY_ALLOCATION, _CUDA_ERROR_UNKNOWN = 2, 999  # values of cudaErr
 
 # headers of the C library that are quick to compile
 _C_HEADERS = {"cassert", "fenv.h", "cfenv", "float.h", "limits.h", "inttypes.h", "stdbool.h", "sys/types.h"}
-_USES_CCCL = r"\bcub\s*::"
+_USES_CUB, _USES_CUDA_STD = r"\bcub\s*::", r"\bcuda\s*::\s*std\s*::"
+_MENTIONS_CUB = re.compile(r"\bcub\s*::|\busing\s+namespace\s+cub\b")
 _GRID_WORDS = frozenset({"this_grid", "grid_group"})  # its blocks may wait for each other
 
 _Fields = ctypes.c_longlong * DESCRIPTION_FIELDS
@@ -75,7 +76,7 @@ class CpuModule:
         checked: bool = False,
     ):
         self._code = code
-        uses_cccl = code.mentions("cub") or bool(re.search(r"\bcuda\s*::\s*std\b", code.text))
+        uses_cccl = bool(_MENTIONS_CUB.search(code.text)) or _includes_cuda_std(code)
         text = _translation_unit(code, filename, kernels, with_cccl=uses_cccl)
         options = (*options, *cccl.compile_options()) if uses_cccl else options
         path = compile_library(text, options, checked=checked, explain=explain)
@@ -143,6 +144,12 @@ class CpuModule:
         ctypes.memmove(self._addresses[variable], content, len(content))
 
 
+def _includes_cuda_std(code: DeviceCode) -> bool:
+    """Whether it includes a header of cuda::std that the dialect lacks, and uses cuda::std."""
+    names = [name[1:-1] for _, name in code.includes if name[1:].startswith("cuda/std/")]
+    return bool(re.search(_USES_CUDA_STD, code.text)) and not all((INCLUDE / name).is_file() for name in names)
+
+
 def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *, with_cccl: bool) -> str:
     uses_std = code.mentions("std")
 
@@ -157,7 +164,7 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *
         )
 
     missing = with_cccl and cccl.find_headers() is None
-    unsupported = {_USES_CCCL: cccl.INSTALL_HINT} if missing else {}
+    unsupported = dict.fromkeys((_USES_CUB, _USES_CUDA_STD), cccl.INSTALL_HINT) if missing else {}
     text = dialect.rewrite(code.assemble(keep), filename, host=False, unsupported=unsupported)
     known = {function.name: function for function in code.functions}
     entries = [dialect.isolate_from_macros('#include "smemkit/entry.h"', text)]
@@ -171,7 +178,7 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *
     # nvcc needs no header for assert, and accepts `using namespace nvcuda;` without any other use of nvcuda
     headers = cccl.needed_headers(code.text) if with_cccl and not missing else ()
     included = "".join(f"#include <{header}>\n" for header in headers)
-    before = f"{CPU_PRELUDE}{included}namespace nvcuda {{}}"
+    before = f"{CPU_PRELUDE}{included}namespace nvcuda {{}} namespace cub {{}}"
     return "\n".join([before, text, *entries, ""])
 
 

@@ -974,6 +974,17 @@ def test_cub_without_the_extra(monkeypatch):
         smemkit.Kernel(CUB)
 
 
+def test_compiler_from_the_package(monkeypatch):
+    """Without a compiler on the machine, the package ziglang's is taken, but not instead of what CXX names."""
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(compiler.shutil, "which", lambda name: None)
+    monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda name: name == "ziglang" or None)
+    assert compiler.find_compiler() == [sys.executable, "-m", "ziglang", "c++"]
+    monkeypatch.setenv("CXX", "missing++")
+    with pytest.raises(smemkit.Error, match=r"CXX='missing\+\+' was not found.*smemkit\[compiler\]"):
+        compiler.find_compiler()
+
+
 EXTERN_IN_MACRO = """
 template <class T> struct Shared { __device__ T *pointer() { return nullptr; } };
 #define OF_TYPE(t, n) \\
@@ -993,7 +1004,7 @@ __global__ void k(int *x)
 
 def test_extern_shared_in_a_macro_and_with_rows():
     x = np.zeros(2, np.int32)
-    smemkit.Kernel(EXTERN_IN_MACRO)[1, 1, 64](x)
+    smemkit.Kernel(EXTERN_IN_MACRO, "k")[1, 1, 64](x)
     assert x.tolist() == [5, 16]
 
 
