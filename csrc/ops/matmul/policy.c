@@ -2,6 +2,7 @@
 #include "python/state.h"
 
 #include "base/table.h"
+#include "call/choice.h"
 #include "device/device.h"
 #include "kernels.h"
 #include "matmul.h"
@@ -18,24 +19,23 @@ struct candidate {
     int threads;                   /* per block */
     int depth;                     /* products per element between two barriers: a step */
     double step_ns;                /* the executor's time for a step of one thread; 0: not on the CPU device */
-    int shared_bytes;              /* per block, if it is more than every GPU has */
+    int capability;                /* that it needs: 80 for asynchronous copies */
 };
 
-enum { LARGE_BYTES = 66 << 10, SMALL_BYTES = 54 << 10 }; /* of shared memory, of `pipelined_large` and `_small` */
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
 /* GPU: measured on an H200 (132 multiprocessors) in float32, at n = 256 to 8192. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
-    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265},
-    {ROW_matmul_pipelined_large, 128, 128, 0, 0, 0, 0.326, 0.395, 256, 32, 0, LARGE_BYTES},
-    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, SMALL_BYTES},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190},
-    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120},
-    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50},
-    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39},
-    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34},
-    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31},
+    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0},
+    {ROW_matmul_pipelined_large, 128, 128, 0, 0, 0, 0.326, 0.395, 256, 32, 0, 80},
+    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0},
+    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0},
+    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0},
+    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0},
+    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34, 0},
+    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31, 0},
 };
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
@@ -169,20 +169,16 @@ static npy_intp slice_length(npy_intp k, npy_intp slices)
     return slices == 1 ? k : divide_up(divide_up(k, slices), SLICE_MULTIPLE) * SLICE_MULTIPLE;
 }
 
-static bool runs_on(const struct device *device, enum kernel_index kernel)
-{
-    return device_is_host(device) || kernel_is_recorded(kernel) || kernel_rows[kernel].traits & DEFAULT;
-}
-
 static bool supports(const struct candidate *candidate, const struct device *device, enum dtype dtype,
                      struct matmul_size size)
 {
-    return kernel_rows[candidate->kernel].dtypes & dtype && runs_on(device, candidate->kernel) &&
+    return kernel_rows[candidate->kernel].dtypes & dtype &&
+           kernel_may_be_chosen(device, candidate->kernel, dtype) &&
            (!candidate->max_m || size.m <= candidate->max_m) &&
            (!candidate->max_n || size.n <= candidate->max_n) &&
            (!candidate->max_k || size.k <= candidate->max_k || !(dtype & (FLOATING | COMPLEX))) &&
            (device_is_host(device) ? candidate->step_ns > 0 : candidate->one_block > 0) &&
-           (size_t)candidate->shared_bytes <= device->shared_per_block_optin;
+           candidate->capability <= device->capability;
 }
 
 struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtype dtype, struct matmul_size size)
@@ -191,7 +187,8 @@ struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtyp
     double least = 0;
     npy_intp slices;
 
-    if ((size.m < size.n ? size.m : size.n) <= MAX_VECTORS && runs_on(device, ROW_matmul_matvec)) {
+    if ((size.m < size.n ? size.m : size.n) <= MAX_VECTORS &&
+        kernel_may_be_chosen(device, ROW_matmul_matvec, dtype)) {
         least = best_time(NULL, device, dtype, size, &slices);
         choice = (struct matmul_choice){&kernel_rows[ROW_matmul_matvec], 0, slice_length(size.k, slices)};
     }
