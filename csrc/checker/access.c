@@ -72,6 +72,17 @@ static const struct span *span_at(const struct tracer *t, uintptr_t address)
     return NULL;
 }
 
+/* Notes how far past the end of its shared array an access goes. */
+static void note_reach(struct tracer *t, struct checked_fault *fault, uintptr_t address, unsigned bytes)
+{
+    const struct shared_array *array = shared_near(t->worker, (const void *)address);
+    const uint64_t reach =
+        array && address >= (uintptr_t)array->start ? address + bytes - (uintptr_t)array->start : 0;
+
+    if (fault->reach < reach)
+        fault->reach = reach;
+}
+
 uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned bytes, enum access_kind kind,
                                uint32_t item)
 {
@@ -112,6 +123,8 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
         if (constant)
             snprintf(fault->message, sizeof fault->message, "writes constant memory");
     }
+    if (fault)
+        note_reach(t, fault, address, bytes);
     trace_fault_done();
     worker_terminate_thread(t->worker);
 }

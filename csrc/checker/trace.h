@@ -95,6 +95,7 @@ struct checked_fault {
     enum space space;
     uint64_t offset; /* in bytes, in the variable or from the argument's address */
     int size;
+    uint64_t reach;    /* bytes that the variable would need for all accesses past its end */
     uint64_t extent;   /* bytes of the variable, or from the argument's address to the buffer's end */
     char variable[64]; /* in shared memory */
     unsigned element, dims[3], rank;

@@ -51,8 +51,9 @@ class Report(str):
 
     @property
     def ok(self) -> bool:
-        """Whether there is no fault. Bank conflicts and wasted sectors are no faults: they cost time."""
-        return not self.faults
+        """Whether there are no errors. Warnings are faults that do not change results; bank conflicts and wasted
+        sectors are no faults: they cost time."""
+        return all(fault.severity != "error" for fault in self.faults)
 
     @property
     def lines(self) -> tuple[LineReport, ...]:
@@ -104,12 +105,17 @@ class Report(str):
         for launch in self.launches:
             entry = _plain(launch)
             entry["lines"] = [_plain(line) | {"advice": line.advice} for line in launch.lines]
-            entry["faults"] = [
-                _plain(fault) | {"meaning": fault.meaning, "remedy": fault.remedy} for fault in launch.faults
-            ]
+            entry["faults"] = [_plain_fault(fault) for fault in launch.faults]
             launches.append(entry)
         head = {"schema": "smemkit.report", "version": 1, "ok": self.ok, "headline": self.headline}
         return {**head, "as_written": COUNTS_NOTE, "seconds": float(self.seconds), "launches": launches}
+
+
+def _plain_fault(fault: Fault) -> dict[str, Any]:
+    """A fault, its fix and the faults folded under it as JSON's types."""
+    fix = fault.fix and {**_plain(fault.fix), "edits": [_plain(edit) for edit in fault.fix.edits]}
+    words = {"meaning": fault.meaning, "remedy": fault.remedy, "rule": fault.rule}
+    return _plain(fault) | words | {"fix": fix, "knock_on": [_plain_fault(one) for one in fault.knock_on]}
 
 
 def _plain(data: Any) -> dict[str, Any]:
