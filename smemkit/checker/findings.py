@@ -186,7 +186,7 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
         "a word of global memory" if fault["space"] == "global" else "memory"
     )
     kind = fault["kind"]
-    if fault["message"] and kind != "out_of_bounds":
+    if fault["message"] and (kind != "out_of_bounds" or fault["message"].startswith("illegal ")):
         return fault["message"]
     if kind == "race":
         between_blocks = fault["block"] != fault["other_block"]

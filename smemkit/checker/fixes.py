@@ -81,6 +81,8 @@ def _fix_bounds(launch: Launch, evidence: Evidence) -> Fix:
     dynamic = raw["space"] == "shared" and (raw["rank"] == 1 and raw["dims"][0] == 0) and not raw["before"]
     if dynamic and raw["size"] and raw["reach"] <= MAX_SHARED_BYTES:
         return _fix_dynamic_size(launch, raw["reach"])
+    if raw["message"].startswith("illegal "):
+        return Fix("Check the pointer and the index: the address is far outside of every array.")
     if raw["message"]:
         return Fix(_index_text(evidence))
     if raw["space"] == "shared":

@@ -261,3 +261,53 @@ def test_edits_of_several_fixes_are_applied_together():
         "k.cu": "a\nb\nC\ne",
         "other.cu": "x",
     }
+
+
+# ---- reads out of bounds ----
+
+
+def bounds_faults(body, *arguments, parameters="const unsigned *x, float *y"):
+    source = f"__global__ void k({parameters})\n{{\n{body}\n}}\n"
+    report = check(source, block=32, arguments=arguments)
+    return report, [fault for fault in report.faults if fault.kind == "out_of_bounds"]
+
+
+@pytest.mark.parametrize("length", [64, 4, 1])
+def test_a_thread_goes_on_after_a_read_out_of_bounds(length):
+    """Beside the array, and in the guard pages around it."""
+    body = "int j = x[threadIdx.x + 4096];\ny[j] = 1;"
+    report, faults = bounds_faults(body, np.zeros(length, np.uint32), np.zeros(64, np.float32))
+    assert [fault.line for fault in faults] == [3, 4], report
+    assert "reads" in faults[0].message
+    assert "writes" in faults[1].message
+
+
+def test_a_read_of_shared_memory_out_of_bounds_gives_poison():
+    body = "__shared__ int s[32];\ns[threadIdx.x] = 0;\nint j = *(s + 32 + threadIdx.x * 512);\ny[j] = 1;"
+    report, faults = bounds_faults(body, np.zeros(4, np.uint32), np.zeros(64, np.float32))
+    assert {5, 6} <= {fault.line for fault in faults}, report
+
+
+def test_poison_as_the_bound_of_a_loop_ends(monkeypatch):
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "20")
+    body = "unsigned n = x[4096 + threadIdx.x];\nfor (unsigned i = 0; i < n; i++)\n    y[threadIdx.x] += 1;"
+    report, faults = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))
+    assert [fault.kind for fault in report.faults] == ["out_of_bounds"], report
+    assert faults[0].line == 3
+
+
+def test_a_loop_that_only_reads_out_of_bounds_ends():
+    body = "int i = 0;\nwhile (x[i] != 7u)\n    i++;\ny[0] = i;"
+    report, _ = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))
+    assert [fault.kind for fault in report.faults] == ["out_of_bounds"], report
+
+
+def test_guards_are_back_after_a_check():
+    source = "__global__ void k(const unsigned *x, float *y) { y[threadIdx.x] = x[4096 + threadIdx.x]; }"
+    kernel = smemkit.Kernel(source)[1, 32]
+    for _ in range(2):
+        assert not smemkit.check(kernel, np.zeros(64, np.uint32), np.zeros(64, np.float32)).ok
+        x, y = (smemkit.zeros(64, dtype=dtype, device="cpu") for dtype in (np.uint32, np.float32))
+        smemkit.check(kernel, x, y)
+        with pytest.raises(smemkit.Error, match="past the end"):
+            kernel(x, y)
