@@ -11,7 +11,17 @@ from smemkit.checker.edits import Insertion, indentation
 from smemkit.checker.statements import LOOPS, Sequence, SourceText, Statement
 from smemkit.checker.uniformity import Guards
 
-__all__ = ["Gap", "common_loop", "describe", "gaps_between", "insertions", "is_reached", "split_if"]
+__all__ = [
+    "Gap",
+    "common_loops",
+    "describe",
+    "gaps_between",
+    "insertions",
+    "is_before",
+    "is_reached",
+    "passes",
+    "split_if",
+]
 
 _LEAVES = re.compile(r"\b(return|break|continue)\b")
 
@@ -44,27 +54,31 @@ def _positions(statement: Statement) -> list[tuple[Sequence, int]]:
     return [(one.within, one.index) for one in statement.ancestors()]
 
 
-def common_loop(first: Statement, second: Statement) -> Statement | None:
-    """The innermost loop around both statements."""
+def common_loops(first: Statement, second: Statement) -> list[Statement]:
+    """The loops around both statements, innermost first."""
     around = list(second.ancestors())
-    loops = (one for one in first.ancestors() if one.kind in LOOPS and one in around)
-    return next(loops, None)
+    return [one for one in first.ancestors() if one.kind in LOOPS and one in around]
 
 
-def gaps_between(first: Statement, second: Statement, *, next_pass: bool = False) -> list[Gap]:
-    """The gaps on every way from one statement to another, those preferred first: outer ones, soon after the
-    first statement. `next_pass`: the way leads through the next pass of the loop around both."""
+def passes(first: Statement, second: Statement, loop: Statement) -> list[Gap]:
+    """The gaps on every way from one statement to another in the next pass of a loop around both."""
+    body = loop.parts[0]
+    return [*_gaps_after(first, body, False), *_gaps_before(second, body, False)]
+
+
+def is_before(first: Statement, second: Statement) -> bool:
+    """Whether a statement comes before another in the sequence where their ways part."""
+    others = {id(sequence): index for sequence, index in _positions(second)}
+    return next(index < others[id(sequence)] for sequence, index in _positions(first) if id(sequence) in others)
+
+
+def gaps_between(first: Statement, second: Statement) -> list[Gap]:
+    """The gaps on every way from a statement to a later one, those preferred first: outer ones, soon after the
+    first statement."""
     ways, others = _positions(first), {id(sequence): index for sequence, index in _positions(second)}
-    shared = next(number for number, (sequence, _) in enumerate(ways) if id(sequence) in others)
-    sequence, here = ways[shared]
-    there = others[id(sequence)]
-    if here < there and not next_pass:
-        gaps = [Gap(sequence, index) for index in range(here + 1, there + 1)]
-        return [*gaps, *_gaps_after(first, sequence, True), *_gaps_before(second, sequence, True)]
-    loop = common_loop(first, second)
-    if loop is None:
-        return []
-    return [*_gaps_after(first, loop.parts[0], False), *_gaps_before(second, loop.parts[0], False)]
+    sequence, here = next(one for one in ways if id(one[0]) in others)
+    gaps = [Gap(sequence, index) for index in range(here + 1, others[id(sequence)] + 1)]
+    return [*gaps, *_gaps_after(first, sequence, True), *_gaps_before(second, sequence, True)] if gaps else []
 
 
 def _inner(statement: Statement, limit: Sequence, only_inside: bool) -> list[tuple[Sequence, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from smemkit.checker.barriers import common_loop
+from smemkit.checker.barriers import common_loops
 from smemkit.checker.faults import Fault
 from smemkit.checker.statements import Function, SourceText, Statement
 from smemkit.checker.uniformity import Guards
@@ -87,10 +87,22 @@ class Places:
 
 def find_places(launch: Launch, evidence: Evidence) -> Places | None:
     """The statements of the two accesses of a race; None if they are not in one function of a known file."""
+    return next(iter(all_places(launch, evidence)), None)
+
+
+def all_places(launch: Launch, evidence: Evidence) -> list[Places]:
+    """The same for each function that both calls went through, innermost first."""
     here, there = evidence.frames[::-1], evidence.other_frames[::-1]
     level = 0
     while level + 1 < min(len(here), len(there)) and here[level] == there[level]:
         level += 1
+    found = (_places_at(launch, evidence, number) for number in range(level, -1, -1))
+    return [one for one in found if one]
+
+
+def _places_at(launch: Launch, evidence: Evidence, level: int) -> Places | None:
+    """The statements of the two accesses in the function that is `level` calls below the kernel."""
+    here, there = evidence.frames[::-1], evidence.other_frames[::-1]
     if level >= min(len(here), len(there)) or here[level][0] != there[level][0]:
         return None
     file = here[level][0]
@@ -105,7 +117,7 @@ def find_places(launch: Launch, evidence: Evidence) -> Places | None:
     first = statement_on(source, function, there[level][1], name, raw["other_access"])
     if first is None or second is None:
         return None
-    if first.start > second.start and common_loop(first, second) is None:
+    if level == 0 and first.start > second.start and not common_loops(first, second):
         first, second = second, first  # branches have shifted the order in which the two were counted
     callers = _callers(launch, here[:level])
     return Places(file, source, function, launch.guards(source, function), first, second, callers, leaf)

@@ -7,9 +7,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from smemkit.checker.barriers import Gap, common_loop, describe, gaps_between, insertions, is_reached, split_if
+from smemkit.checker.barriers import (
+    Gap,
+    common_loops,
+    describe,
+    gaps_between,
+    insertions,
+    is_before,
+    is_reached,
+    passes,
+    split_if,
+)
 from smemkit.checker.edits import Fix, Insertion, indentation, line_edits
-from smemkit.checker.evidence import Evidence, Launch, Places, find_places
+from smemkit.checker.evidence import Evidence, Launch, Places, all_places
 from smemkit.checker.faults import Fault, between_blocks, race_advice
 from smemkit.checker.statements import Statement
 
@@ -34,19 +44,26 @@ _FENCE = re.compile(r"\b__threadfence\s*\(\s*\)")
 
 def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
     """The races with their fixes. Those that one barrier orders are one fault, with the others folded under it."""
-    placed = [(one, find_places(launch, one)) for one in races]
-    same = [one for one, places in placed if places and _stores_same_value(one, places)]
-    placed = [(one, places) for one, places in placed if one not in same]
     found: list[Fault] = []
+    same: list[Evidence] = []
     rest: list[tuple[Evidence, Places | None]] = []
     options: list[tuple[Evidence, Places, list[tuple[Gap, str]]]] = []
-    for evidence, places in placed:
-        advised = places and (_overlap(evidence, places) or _is_legacy_warp_code(evidence, places))
-        gaps = _barrier_gaps(launch, evidence, places) if places and not advised else []
+    for evidence in sorted(races, key=lambda one: (one.fault.file, one.fault.line or 0)):
+        levels = all_places(launch, evidence)
+        leaf = levels[0] if levels else None
+        if leaf and _stores_same_value(evidence, leaf):
+            same.append(evidence)
+            continue
+        advised = leaf and (_overlap(evidence, leaf) or _is_legacy_warp_code(evidence, leaf))
+        ways = [(places, _barrier_gaps(launch, evidence, places)) for places in ([] if advised else levels)]
+        places, gaps = next((one for one in ways if one[1]), (leaf, []))
         if gaps:
             options.append((evidence, places, gaps))
         else:
-            rest.append((evidence, places))
+            rest.append((evidence, leaf))
+    harmless = [one for one in options if _reads_same_value(one[0], one[1], same)]
+    same += [one[0] for one in harmless]
+    options = [one for one in options if one not in harmless]
     while options:
         fault, options = _cover(options)
         found.append(fault)
@@ -74,6 +91,18 @@ def _stores_same_value(evidence: Evidence, places: Places) -> bool:
     )
 
 
+def _reads_same_value(evidence: Evidence, places: Places, same: list[Evidence]) -> bool:
+    """Whether a thread reads a variable after its own store, while others store the same value there by the same
+    statement, the only one that stores to the variable."""
+    fault, first = evidence.fault, places.first
+    stored = any((one.fault.file, one.fault.line) == (fault.other_file, fault.other_line) for one in same)
+    if fault.hazard != "RAW" or not stored or not places.is_leaf or not is_before(first, places.second):
+        return False
+    code = places.source.code[places.function.body.start : places.function.body.end]
+    stores = re.findall(rf"\b{evidence.name}\b\s*(?:\[[^\]]*\]\s*)*(?:[-+*/%&|^]|<<|>>)?=(?!=)", code)
+    return len(stores) == 1 and is_reached(places.guards, Gap(first.within, first.index))
+
+
 def _fold_same_edits(faults: list[Fault]) -> list[Fault]:
     """Folds faults whose fixes are the same edits under the first of them."""
     kept: list[Fault] = []
@@ -97,42 +126,50 @@ def _barrier_gaps(launch: Launch, evidence: Evidence, places: Places) -> list[tu
     """The gaps where a barrier would order a race, with the barrier; those preferred first."""
     if between_blocks(evidence.fault) or evidence.raw["async"]:
         return []
-    if places.first is places.second and (
-        evidence.fault.hazard != "RAW" or _as_update(places.text(places.first), evidence.name)
-    ):
-        return []  # a barrier between passes of the statement would not order one pass
-    gaps = _all_gaps(evidence, places)
+    one_pass = evidence.fault.hazard != "RAW" or _as_update(places.text(places.first), evidence.name)
+    if places.first is places.second and places.is_leaf and one_pass:
+        return []  # a barrier between passes of the statement would not order it
     one_warp = launch.threads <= 32 and evidence.fault.warp_synchronous
-    if places.called_by_all() and not one_warp:
-        reached = [gap for gap in gaps if is_reached(places.guards, gap)]
-        if reached:
-            return [(gap, _BLOCK) for gap in _between_passes_too(places, reached)]
-    if evidence.fault.warp_synchronous and places.called_by_all(by_warps=True):
-        reached = [gap for gap in gaps if is_reached(places.guards, gap, by_warps=True)]
-        return [(gap, _WARP) for gap in _between_passes_too(places, reached)]
+    for barrier, by_warps in ((_BLOCK, False), (_WARP, True)):
+        allowed = evidence.fault.warp_synchronous if by_warps else not one_warp
+        if not allowed or not places.called_by_all(by_warps=by_warps):
+            continue
+        for gaps in _ways(evidence, places):
+            reached = [gap for gap in gaps if is_reached(places.guards, gap, by_warps=by_warps)]
+            if reached:
+                return [(gap, barrier) for gap in _between_passes_too(evidence, places, reached)]
     return []
 
 
-def _between_passes_too(places: Places, gaps: list[Gap]) -> list[Gap]:
+def _ways(evidence: Evidence, places: Places) -> list[list[Gap]]:
+    """The gaps of each way that may lead from the first access to the second: in one pass of all loops, or in the
+    next pass of one of them."""
+    first, second = places.first, places.second
+    next_passes = [passes(first, second, loop) for loop in common_loops(first, second)]
+    if first is second or not is_before(first, second):
+        return next_passes
+    gaps = gaps_between(first, second)
+    if "memcpy_async" in places.text(first):  # the barrier comes after the wait for the copy
+        gaps.reverse()
+    if next_passes and _is_double_buffer(evidence, places):
+        return [next_passes[0] + gaps]
+    return [gaps]
+
+
+def _between_passes_too(evidence: Evidence, places: Places, gaps: list[Gap]) -> list[Gap]:
     """Those gaps that also order the passes of a step like `s[t] += s[t + stride]` in a loop without barriers: its
     passes race as well, which shows only once the first race is gone."""
     for step in dict.fromkeys((places.second, places.first)):
-        loop = common_loop(step, step)
-        name = _stored_name(places, step)
-        if not loop or not name or "sync" in places.source.code[loop.start : loop.end]:
+        if len(re.findall(rf"\b{evidence.name}\s*\[", places.text(step))) < 2 or not evidence.name:
             continue
-        if len(re.findall(rf"\b{name}\s*\[", places.text(step))) > 1:
-            gaps = [gap for gap in gaps_between(step, step) if gap in gaps] or gaps
+        if not (_stored_name(places, step) == evidence.name or "(" in places.text(step)):
+            continue
+        for loop in common_loops(step, step):
+            if "sync" not in places.source.code[loop.start : loop.end]:
+                both = [gap for gap in passes(step, step, loop) if gap in gaps]
+                if both:
+                    return both
     return gaps
-
-
-def _all_gaps(evidence: Evidence, places: Places) -> list[Gap]:
-    first, second = places.first, places.second
-    if first is not second and _is_double_buffer(evidence, places) and common_loop(first, second):
-        return gaps_between(first, second, next_pass=True) + gaps_between(first, second)
-    if "memcpy_async" in places.text(first):  # the barrier comes after the wait for the copy
-        return gaps_between(first, second)[::-1]
-    return gaps_between(first, second)
 
 
 def _is_double_buffer(evidence: Evidence, places: Places) -> bool:
@@ -349,7 +386,7 @@ def _halves(evidence, places: Places, found: re.Match[str], type_: str, around, 
         lines.append(f"    {element} = {name};")
     else:
         lines = [f"const {type_} {name} = {value};", barrier, f"{element} = {name};"]
-    again = common_loop(statement, statement) or places.callers or not places.is_leaf
+    again = common_loops(statement, statement) or places.callers or not places.is_leaf
     if again and not _ends_in_barrier(places, whole):
         lines.append(barrier)
     if not whole.within.braced or not around:

@@ -221,6 +221,35 @@ def test_same_value_stores_by_one_instruction_are_warnings(value, severity):
     assert {fault.severity for fault in between.faults} <= {expected, "error"}
 
 
+def test_reading_a_value_that_all_store_is_a_warning():
+    source = "__global__ void k(float *x) {\n __shared__ int s;\n s = 1;\n x[threadIdx.x] = s;\n}"
+    report = check(source)
+    assert report.ok, report
+    assert {fault.severity for fault in report.faults} == {"warning"}
+    other = check(source.replace("s = 1;", "if (threadIdx.x < 7) s = 1;"))
+    assert not other.ok
+
+
+def test_step_in_two_loops_gets_its_barrier_in_the_loop_that_all_run():
+    source = """__global__ void k(float *x)
+{
+    __shared__ float s[128];
+    for (int i = threadIdx.x; i < 128; i += 64)
+        s[i] = x[i];
+    for (int stride = 64; stride > 0; stride /= 2) {
+        for (int i = threadIdx.x; i < stride; i += 64)
+            s[i] += s[stride + i];
+    }
+    if (threadIdx.x == 0)
+        x[0] = s[0];
+}
+"""
+    report = check(source)
+    (fault,) = report.faults
+    assert "before line 7, at the start of the loop body" in fault.remedy
+    assert check_fixed(source, report).ok
+
+
 def test_interleaved_branches_are_divergent_and_not_misaligned():
     source = """__global__ void k(float *x)
 {
