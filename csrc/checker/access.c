@@ -72,6 +72,30 @@ static const struct span *span_at(const struct tracer *t, uintptr_t address)
     return NULL;
 }
 
+/* Notes how far past the end of its shared array an access goes. */
+static void note_reach(struct tracer *t, struct checked_fault *fault, uintptr_t address, unsigned bytes)
+{
+    const struct shared_array *array = shared_near(t->worker, (const void *)address);
+    const uint64_t reach =
+        array && address >= (uintptr_t)array->start ? address + bytes - (uintptr_t)array->start : 0;
+
+    if (fault->reach < reach)
+        fault->reach = reach;
+}
+
+/* Lets the running thread go on after a read out of bounds, which yields poison: later faults count too. */
+static bool go_on(struct tracer *t, uintptr_t address, unsigned bytes)
+{
+    const void *memory = (const void *)address;
+
+    if (t->poisoned[t->worker->current] >= MAX_POISONED)
+        return false;
+    if (!memory_poison_guard(memory, bytes) && !shared_poison_guard(t->worker, memory, bytes))
+        return false;
+    t->poisoned[t->worker->current]++;
+    return true;
+}
+
 uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned bytes, enum access_kind kind,
                                uint32_t item)
 {
@@ -112,7 +136,11 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
         if (constant)
             snprintf(fault->message, sizeof fault->message, "writes constant memory");
     }
+    if (fault)
+        note_reach(t, fault, address, bytes);
     trace_fault_done();
+    if (!misaligned && kind == ACCESS_LOAD && go_on(t, address, bytes))
+        return SPACE_UNKNOWN;
     worker_terminate_thread(t->worker);
 }
 
@@ -131,7 +159,11 @@ void smemkit_trace_bounds(struct tracer *t, const char *file, int line, const ch
 
 void smemkit_trace_full(struct tracer *t)
 {
+    const unsigned thread = t->worker->current;
+
     worker_suspend(t->worker);
+    if (t->poisoned[thread] && ++t->poisoned_logs[thread] >= MAX_POISONED_LOGS)
+        worker_terminate_thread(t->worker);
 }
 
 void smemkit_trace_yield(struct tracer *t)

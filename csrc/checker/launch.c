@@ -132,6 +132,7 @@ struct trace *trace_begin(struct checking *check, const struct smemkit_launch *l
 
 void trace_end(struct trace *trace)
 {
+    memory_restore_guards();
     shadow_free_all(trace);
     clocks_free_objects(trace);
     free(trace->observed.order);
@@ -198,6 +199,7 @@ void trace_leave(struct worker *w)
     struct tracer *t = w->tracer;
 
     ((struct stack_region *)w->stacks)->tracer = NULL;
+    shared_restore_guards(w);
     w->tracer = NULL;
     if (!t)
         return;
@@ -229,6 +231,7 @@ void trace_block_begin(struct worker *w)
         t->address_of[i] = addresses_of(t, i);
         t->checked[i] = t->checked_addresses[i] = 0;
         t->position[i] = 0;
+        t->poisoned[i] = t->poisoned_logs[i] = 0;
         t->merged_context[i] = t->context[i] = 0;
         t->last[i] = 0;
     }

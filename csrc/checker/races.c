@@ -49,9 +49,11 @@ static void report_race(struct tracer *t, const struct access *now, const struct
     const struct code_location other = {.item = first->item, .context = first->context};
     struct checked_fault *fault = trace_fault(t, KIND_RACE, here, other, hazard);
     const bool same_warp = first->block == second->block && first->thread / 32 == second->thread / 32;
+    const bool within = fault && memcmp(fault->block, fault->other_block, sizeof fault->block) == 0;
 
-    if (fault && (fault->count == 1 ||
-                  (fault->warp_synchronous && !same_warp))) { /* a pair of different warps is the better example */
+    /* a pair of different warps, or of different blocks, is the better example */
+    if (fault && (fault->count == 1 || (fault->warp_synchronous && !same_warp) ||
+                  (within && first->block != second->block))) {
         const struct index3 *a = &t->worker->indices[second->thread], *b = &t->worker->indices[first->thread];
 
         fault->threads = 2;

@@ -19,8 +19,10 @@
 #include "executor/stacks.h"
 
 enum {
-    LOG_ITEMS = 2048, /* per thread; when it is full, the warp's logs are merged */
-    MAX_FAULTS = 256, /* different ones per launch */
+    MAX_POISONED = 16,     /* reads out of bounds after which a thread goes on */
+    MAX_POISONED_LOGS = 8, /* full logs after which it is terminated: poison may be a loop's bound */
+    LOG_ITEMS = 2048,      /* per thread; when it is full, the warp's logs are merged */
+    MAX_FAULTS = 256,      /* different ones per launch */
     MAX_CONTEXTS = 16384,
     CONTEXT_CACHE = 64,
     MESSAGE_MAX = 768,
@@ -95,6 +97,7 @@ struct checked_fault {
     enum space space;
     uint64_t offset; /* in bytes, in the variable or from the argument's address */
     int size;
+    uint64_t reach;    /* bytes that the variable would need for all accesses past its end */
     uint64_t extent;   /* bytes of the variable, or from the argument's address to the buffer's end */
     char variable[64]; /* in shared memory */
     unsigned element, dims[3], rank;
@@ -182,6 +185,9 @@ struct tracer {
     bool known_used, fences_used, seen_used, in_atomic;
     uint32_t published;     /* all threads' accesses before this epoch were fenced before the last barrier */
     struct clock_list seen; /* what the whole block is ordered after since its last barrier */
+
+    uint16_t poisoned[1024]; /* reads out of bounds of a thread, after which it goes on with poison */
+    uint16_t poisoned_logs[1024];
 
     uint64_t round; /* number of barrier intervals so far */
     uint64_t random;

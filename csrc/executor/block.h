@@ -10,6 +10,7 @@
 #include "executor.h"
 #include "fiber.h"
 #include "library.h"
+#include "memory.h"
 #include "observer.h"
 #include "stacks.h"
 
@@ -101,6 +102,7 @@ struct shared_memory {
     unsigned shift, count; /* slots [0, count) are in use */
     size_t static_bytes;   /* sum over the launch's variables */
     struct shared_array slots[SHARED_SLOTS], dynamic;
+    struct poisoned_pages poisoned; /* guard pages that a check may read */
 };
 
 struct worker {
@@ -208,6 +210,9 @@ void *shared_allocate(struct worker *, const struct smemkit_shared *);
  * shared variable tile of 1024 bytes" or the like; false if there is no such array. */
 const struct shared_array *shared_near(const struct worker *, const void *address);
 bool shared_describe(const struct worker *, const void *address, char *text, size_t length);
+/* As memory_poison_guard and memory_restore_guards, for a worker's shared memory. */
+bool shared_poison_guard(struct worker *, const void *address, size_t bytes);
+void shared_restore_guards(struct worker *);
 /* False, with a description, if the block has written outside its arrays. */
 bool shared_intact(struct worker *, char *text, size_t length);
 uint64_t shared_hash(const struct worker *); /* of its contents */

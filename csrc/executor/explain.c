@@ -169,7 +169,9 @@ void explain_signal(struct worker *w)
     }
     append_location(w, w->fault.message, true);
     if (w->tracer) /* a checked build reports wild addresses before the access */
-        smemkit_observer->fault_at_code(w, KIND_TRAP, w->fault.message, w->fault_code);
+        smemkit_observer->fault_at_code(w,
+                                        strncmp(w->fault.message, "illegal ", 8) ? KIND_TRAP : KIND_OUT_OF_BOUNDS,
+                                        w->fault.message, w->fault_code);
 }
 
 void explain_abort(struct worker *w)

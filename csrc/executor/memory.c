@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 256, SLACK_BYTE = 0xA5 };
+enum { ALIGNMENT = 256, SLACK_BYTE = 0xFE };
 static const size_t GUARD = (size_t)1 << 24; /* address space only; large, so that wild indices hit it too */
 
 struct buffer {
@@ -25,6 +25,7 @@ struct buffer {
     size_t mapped;
     char *page, *start, *end, *limit; /* page <= start < end <= limit; [page, limit) is accessible */
     bool foreign;                     /* another owner's memory, without guards */
+    struct poisoned_pages poisoned;   /* guard pages that a check may read */
 };
 
 /* All live buffers of the process. It is global because the signal handler must find the buffer of an address. */
@@ -169,6 +170,74 @@ bool memory_find(const void *address, uintptr_t *start, uintptr_t *end)
     }
     pthread_mutex_unlock(&buffers_lock);
     return buffer != NULL;
+}
+
+/* ---- guards that may be read ---- */
+
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Maps one page of ones, unless it is in the list already. */
+static bool poison_page(struct poisoned_pages *pages, char *page)
+{
+    for (unsigned i = 0; i < pages->count; i++)
+        if (pages->page[i] == page)
+            return true;
+    if (pages->count == POISONED || mmap(page, page_size(), PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        return false;
+    memset(page, 0xFF, page_size());
+    pages->page[pages->count++] = page;
+    return mprotect(page, page_size(), PROT_READ) == 0;
+}
+
+bool poison_pages(struct poisoned_pages *pages, const char *first, const char *last)
+{
+    const uintptr_t size = page_size();
+
+    for (uintptr_t at = (uintptr_t)first & ~(size - 1); at <= (uintptr_t)last; at += size)
+        if (!poison_page(pages, (char *)at))
+            return false;
+    return true;
+}
+
+void unpoison_page(char *page)
+{
+    mmap(page, page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+/* Poisons what is in a buffer's guards of the bytes from `first` to `last`. */
+static bool poison_guard(struct buffer *buffer, const char *first, const char *last)
+{
+    if (buffer->foreign || first < buffer->base || last >= buffer->base + buffer->mapped)
+        return false;
+    if (last < buffer->page || first >= buffer->limit)
+        return poison_pages(&buffer->poisoned, first, last);
+    return (first >= buffer->page || poison_pages(&buffer->poisoned, first, first)) &&
+           (last < buffer->limit || poison_pages(&buffer->poisoned, last, last));
+}
+
+bool memory_poison_guard(const void *address, size_t bytes)
+{
+    const char *first = address, *last = first + bytes - 1;
+    bool done = false;
+
+    pthread_mutex_lock(&buffers_lock);
+    for (struct buffer *buffer = buffers; buffer && !done; buffer = buffer->next)
+        done = poison_guard(buffer, first, last);
+    pthread_mutex_unlock(&buffers_lock);
+    return done;
+}
+
+void memory_restore_guards(void)
+{
+    pthread_mutex_lock(&buffers_lock);
+    for (struct buffer *buffer = buffers; buffer; buffer = buffer->next)
+        while (buffer->poisoned.count)
+            unpoison_page(buffer->poisoned.page[--buffer->poisoned.count]);
+    pthread_mutex_unlock(&buffers_lock);
 }
 
 /* Not sanitized, because it also hashes threads' stacks. */

@@ -19,7 +19,7 @@
 enum {
     STATIC_BYTES = 48 * 1024, /* nvcc's limit for all static variables of a kernel */
     DYNAMIC_ALIGNMENT = 128,
-    SLACK_BYTE = 0xA5,
+    SLACK_BYTE = 0xFE,
 };
 
 static const size_t GUARD = (size_t)1 << 24; /* around all slots; address space only, as in memory.c */
@@ -153,6 +153,38 @@ bool shared_describe(const struct worker *w, const void *address, char *text, si
     if (a)
         describe(a, address, text, length);
     return a != NULL;
+}
+
+/* Whether an address is in the accessible pages around an array. */
+static bool is_accessible(const struct shared_memory *s, const char *at)
+{
+    for (unsigned i = 0; i < SHARED_SLOTS; i++)
+        if (at >= s->slots[i].first && at < s->slots[i].limit)
+            return true;
+    return at >= s->dynamic.first && at < s->dynamic.limit;
+}
+
+bool shared_poison_guard(struct worker *w, const void *address, size_t bytes)
+{
+    struct shared_memory *s = &w->shared;
+    const char *first = address, *last = first + bytes - 1;
+
+    if (!s->base || first < s->base - GUARD || last >= s->base + s->bytes + GUARD)
+        return false;
+    return (is_accessible(s, first) || poison_pages(&s->poisoned, first, first)) &&
+           (is_accessible(s, last) || poison_pages(&s->poisoned, last, last));
+}
+
+void shared_restore_guards(struct worker *w)
+{
+    struct shared_memory *s = &w->shared;
+
+    while (s->poisoned.count) {
+        char *page = s->poisoned.page[--s->poisoned.count];
+
+        if (!is_accessible(s, page)) /* a variable may have been allocated there since */
+            unpoison_page(page);
+    }
 }
 
 /* ---- called by kernels ---- */

@@ -122,7 +122,7 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
 
     return Py_BuildValue(
         "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:N,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
-        "s:N,s:K,s:N,s:K,s:N}",
+        "s:N,s:K,s:K,s:N,s:K,s:N}",
         "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
         PyBool_FromLong(fault->warp_synchronous), "location", location_tuple(trace, &fault->location), "other",
         location_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
@@ -131,8 +131,9 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
         "space", spaces[fault->space], "variable", text(fault->variable), "offset",
         (unsigned long long)fault->offset, "extent", (unsigned long long)fault->extent, "element", fault->element,
         "dims", TRIPLE(fault->dims), "rank", fault->rank, "argument", fault->argument, "size", fault->size,
-        "before", PyBool_FromLong(fault->before), "lead", (unsigned long long)fault->bytes_before, "async",
-        PyBool_FromLong(fault->async), "count", (unsigned long long)fault->count, "message", text(fault->message));
+        "before", PyBool_FromLong(fault->before), "lead", (unsigned long long)fault->bytes_before, "reach",
+        (unsigned long long)fault->reach, "async", PyBool_FromLong(fault->async), "count",
+        (unsigned long long)fault->count, "message", text(fault->message));
 }
 
 static PyObject *example_tuple(const struct site *site)

@@ -113,8 +113,17 @@ def check(
     begin = time.perf_counter()
     _load_checked_kernels()
     launches = _core.checked(run, block_count, _SCHEDULES.index(schedule), int(seed), all_blocks_rows)
-    reports = tuple(accept(launch_report(launch, kernel, sources), allowances) for launch in launches)
+    scalars = _scalars(kernel, args)
+    reports = tuple(accept(launch_report(launch, kernel, sources, scalars), allowances) for launch in launches)
     return Report(reports, time.perf_counter() - begin, sources)
+
+
+def _scalars(kernel: Any, args: Sequence[Any]) -> dict[str, int]:
+    """The integer arguments of a kernel, by its parameters' names."""
+    names = kernel.parameters if kernel is not None else ()
+    return {
+        name: int(value) for name, value in zip(names, args, strict=False) if isinstance(value, (int, np.integer))
+    }
 
 
 def _blocks_to_check(blocks: str | int) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-__all__ = ["FAULT_TITLES", "Fault", "Index", "between_blocks", "explain"]
+from smemkit.checker.edits import NO_FIX, Fix
+
+__all__ = ["FAULT_TITLES", "Fault", "Index", "between_blocks", "explain", "race_advice"]
 
 FAULT_TITLES = {
     "race": "race",
@@ -17,6 +19,7 @@ FAULT_TITLES = {
     "hang": "endless wait",
     "trap": "trap",
 }
+_CAUSE_TITLES = {"exited": "early return before a barrier", "warp": "warp divergence", "named": "named barrier"}
 Index = tuple[int, int, int]
 
 
@@ -47,6 +50,14 @@ class Fault:
     other_block : tuple of int or None
         The other thread's block, if it is not `block`.
     severity : {"error", "warning"}
+        "warning" for stores of the same value by one instruction, which do not change results.
+    fix : Fix
+        How to fix it: a string, with edits of the source.
+    knock_on : tuple of Fault
+        Faults that have the same cause: the fix removes them as well.
+    cause : str
+        Of a barrier fault: "exited" if threads returned before the barrier, "warp" if lanes of a warp's collective
+        are missing, "named" for a named barrier; otherwise "".
     allowed : str or None
         The reason that a comment ``// smemkit: allow(race) reason`` at one of its lines gives for accepting it.
     """
@@ -66,13 +77,30 @@ class Fault:
     count: int = 1
     other_block: Index | None = None
     severity: str = "error"
+    fix: Fix = NO_FIX
+    knock_on: tuple[Fault, ...] = ()
+    cause: str = ""
     allowed: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.fix:
+            object.__setattr__(self, "fix", Fix(_advice(self)))
 
     @property
     def title(self) -> str:
         """Its kind in words: "race (RAW, warp-synchronous)"."""
-        words = [word for word in (self.hazard, "warp-synchronous" if self.warp_synchronous else "") if word]
+        if self.kind == "barrier" and self.cause in _CAUSE_TITLES:
+            return _CAUSE_TITLES[self.cause]
+        words = [self.hazard, "warp-synchronous" if self.warp_synchronous else ""]
+        words = [word for word in (*words, "same value" if self.severity == "warning" else "") if word]
         return FAULT_TITLES.get(self.kind, self.kind) + (f" ({', '.join(words)})" if words else "")
+
+    @property
+    def rule(self) -> str:
+        """A short name of what it violates: "race-raw", "barrier-early-return", "out-of-bounds"."""
+        rules = {"exited": "early-return", "warp": "warp", "named": "named"}
+        detail = "same-value" if self.severity == "warning" else self.hazard.lower() or rules.get(self.cause, "")
+        return "-".join(filter(None, (self.kind.replace("_", "-"), detail)))
 
     @property
     def location(self) -> str:
@@ -82,12 +110,7 @@ class Fault:
     @property
     def meaning(self) -> str:
         """What such a fault means."""
-        return explain(self)[0]
-
-    @property
-    def fix(self) -> str:
-        """How to fix it."""
-        return explain(self)[1]
+        return _meaning(self)
 
     @property
     def place(self) -> str:
@@ -99,17 +122,27 @@ class Fault:
     def remedy(self) -> str:
         """The former name of `fix`."""
         warnings.warn("Fault.remedy: it is now called fix", DeprecationWarning, stacklevel=2)
-        return self.fix
+        return str(self.fix)
 
 
 # ---- meaning and fix ----
 
 
 def explain(fault: Fault) -> tuple[str, str]:
-    """What a fault means, and how to fix it, in one sentence each."""
+    """What a fault means, and how to fix it: a sentence each."""
+    return _meaning(fault), str(fault.fix)
+
+
+def _meaning(fault: Fault) -> str:
     if fault.kind == "race":
-        return _RACE_MEANINGS.get(fault.hazard, _RACE_MEANINGS[""]), _race_fix(fault)
-    return _FAULT_TEXTS.get(fault.kind, ("", ""))
+        return _RACE_MEANINGS["same value" if fault.severity == "warning" else fault.hazard]
+    meaning = _FAULT_TEXTS.get(fault.kind, ("", ""))[0]
+    return _BARRIER_MEANINGS.get(fault.cause, meaning) if fault.kind == "barrier" else meaning
+
+
+def _advice(fault: Fault) -> str:
+    """How to fix a fault of this kind, if nothing more is known."""
+    return race_advice(fault) if fault.kind == "race" else _FAULT_TEXTS.get(fault.kind, ("", ""))[1]
 
 
 _RACE_MEANINGS = {
@@ -117,6 +150,11 @@ _RACE_MEANINGS = {
     "WAR": "WAR, write after read: nothing makes the writer wait for the reader, which may get the new value.",
     "WAW": "WAW, write after write: nothing orders the two writes, so either value may stay.",
     "": "Nothing orders the two accesses, so the result depends on which thread comes first.",
+    "same value": (
+        "Several threads store the same value by one instruction: the result is the same whichever "
+        "comes last, but CUDA "
+        "promises it only for atomics."
+    ),
 }
 
 
@@ -125,42 +163,56 @@ def between_blocks(fault: Fault) -> bool:
     return fault.other_block is not None and fault.other_block != fault.block
 
 
-def _race_fix(fault: Fault) -> str:
-    here, other, other_file = fault.line, fault.other_line, fault.other_file or fault.file
+def race_advice(fault: Fault) -> str:
+    """Advice on a race of which no place for a barrier is known."""
+    if fault.severity == "warning":
+        return "Let one thread store the value (`if (threadIdx.x == 0)`), or accept it."
     if between_blocks(fault):
-        return (
-            "No barrier inside a kernel orders blocks: split the kernel into two launches, use atomics, or "
-            "publish with __threadfence() and an atomic flag or counter."
-        )
-    if fault.hazard == "WAW" and here == other and fault.file == other_file:
+        return _BETWEEN_BLOCKS[fault.hazard]
+    if fault.hazard == "WAW" and fault.line == fault.other_line:
         return (
             "Let one thread write (`if (threadIdx.x == 0)`), give each thread its own element, or use an atomic."
         )
-    if here is None or other is None:
-        where = "between the two accesses"
-    elif fault.file != other_file:
-        where = f"between {other_file}:{other} and {fault.file}:{here}"
-    else:
-        where = f"between lines {other} and {here}"
-    barrier = "__syncwarp()" if fault.warp_synchronous else "__syncthreads()"
-    if here is not None and here == other and fault.file == other_file:
-        fix = (
-            f"Line {here} reads and writes: read into a register, put {barrier} there, then write; in a loop, one "
-            "more before the next pass"
-        )
-    else:
-        fix = f"Put {barrier} {where}"
-    if fault.warp_synchronous:
-        return (
-            f"{fix}, or __syncthreads() if other warps touch the same data. The two threads are of one warp, but "
-            "warps have not run in lock step since Volta; shuffles do not order memory either."
-        )
-    if here == other:
-        return f"{fix}."
-    if fault.hazard == "WAR":
-        return f"{fix}, so that all have read before anyone writes again."
-    return f"{fix}, where every thread of the block reaches it; or use atomics for both."
+    return (
+        "Put __syncthreads() between the two accesses, where every thread of the block reaches it: "
+        "outside of branches "
+        "and loops that some threads do not enter, or leave early; or use atomics for both."
+    )
 
+
+_BETWEEN_BLOCKS = {
+    "RAW": (
+        "No barrier inside a kernel orders blocks: split the kernel into two launches, or publish "
+        "with __threadfence() "
+        "and an atomic flag or counter, which the other block reads with an atomic before its own "
+        "__threadfence(); "
+        "volatile orders nothing."
+    ),
+    "WAR": (
+        "Blocks run in any order, and no barrier inside a kernel orders them: write the results to "
+        "another array, split "
+        "the kernel into two launches, or use atomics for all accesses."
+    ),
+    "WAW": (
+        "Blocks run in any order: give each block its own elements (does the index lack blockIdx?), let one block "
+        "write, set initial values before the launch, or use atomics for all."
+    ),
+}
+
+_BARRIER_MEANINGS = {
+    "exited": (
+        "The programming guide promises __syncthreads() only if all threads of the block reach it; "
+        "this report is strict "
+        "about that. GPUs since Volta wait for the threads that have not exited, so that the kernel "
+        "runs there; older "
+        "ones count warps."
+    ),
+    "warp": (
+        "A collective of a warp waits for the lanes that its mask names: a GPU hangs here, or "
+        "returns undefined values."
+    ),
+    "named": "A named barrier opens when as many threads have come as it is told: a GPU hangs, or opens it early.",
+}
 
 _FAULT_TEXTS = {
     "barrier": (

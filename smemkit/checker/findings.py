@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from smemkit.checker.evidence import Evidence, Launch
 from smemkit.checker.faults import Fault
+from smemkit.checker.fixes import fixed
 from smemkit.checker.launches import LaunchReport
 from smemkit.checker.lines import LineReport
 from smemkit.checker.source_lines import LaunchSource
@@ -18,8 +20,11 @@ _VERB_PRESENT = {"load": "reads", "store": "writes", "atomic": "updates atomical
 _VERB_PAST = {"load": "read", "store": "wrote", "atomic": "updated atomically"}
 
 
-def launch_report(launch: Mapping[str, Any], kernel: Any, sources: Mapping[str, str]) -> LaunchReport:
-    """The report of one launch; `kernel` is the `smemkit.Kernel`, or None for an operation's launch."""
+def launch_report(
+    launch: Mapping[str, Any], kernel: Any, sources: Mapping[str, str], scalars: Mapping[str, int] | None = None
+) -> LaunchReport:
+    """The report of one launch; `kernel` is the `smemkit.Kernel`, or None for an operation's launch. `scalars` are
+    the kernel's integer arguments by name."""
     source = LaunchSource(launch, kernel, sources)
     checked, blocks = launch["blocks_checked"], launch["blocks"]
     notes = []
@@ -37,7 +42,7 @@ def launch_report(launch: Mapping[str, Any], kernel: Any, sources: Mapping[str, 
         checked,
         blocks,
         _line_reports(launch, source),
-        _fault_reports(launch["faults"], source),
+        _fault_reports(launch, source, scalars or {}),
         tuple(notes),
     )
 
@@ -70,57 +75,79 @@ def _line_reports(launch: Mapping[str, Any], source: LaunchSource) -> tuple[Line
     return tuple(reports)
 
 
-def _fault_reports(faults: Sequence[Mapping[str, Any]], source: LaunchSource) -> tuple[Fault, ...]:
+def _fault_reports(
+    launch: Mapping[str, Any], source: LaunchSource, scalars: Mapping[str, int]
+) -> tuple[Fault, ...]:
+    faults = launch["faults"]
     racy = {
         (*source.location(fault[key]), fault["variable"])
         for fault in faults
         if fault["kind"] == "race"
         for key in ("location", "other")
     }
-    reports = []
-    for fault in faults:
-        (file, line), (other_file, other_line) = (
-            source.location(fault["location"]),
-            source.location(fault["other"]),
-        )
-        if fault["kind"] == "uninitialised" and (file, line, fault["variable"]) in racy:
-            continue  # part of a race: the other thread has not written it yet
-        between_blocks = fault["kind"] == "race" and fault["block"] != fault["other_block"]
-        threads = (fault["thread"], fault["other_thread"])[: fault["threads"]]
-        reports.append(
-            Fault(
-                kind=fault["kind"],
-                line=line or None,
-                other_line=other_line or None,
-                block=fault["block"],
-                threads=threads,
-                variable=_format_variable(fault, source),
-                message=_fault_message(fault, source, other_line),
-                file=file,
-                other_file=other_file,
-                text=source.text(file, line),
-                hazard=fault["hazard"],
-                warp_synchronous=fault["warp_synchronous"],
-                count=fault["count"],
-                other_block=fault["other_block"] if between_blocks else None,
-            )
-        )
+    found = [_evidence(fault, source) for fault in faults]
+    found = [  # an uninitialised read that is part of a race: the other thread has not written it yet
+        one
+        for one in found
+        if one.fault.kind != "uninitialised" or (one.fault.file, one.fault.line, one.raw["variable"]) not in racy
+    ]
     order = ["out_of_bounds", "misaligned", "trap", "barrier", "shuffle", "race", "uninitialised", "hang"]
+    setting = Launch(source.texts, launch["block"], launch["shared_bytes"], scalars)
     return tuple(
-        sorted(_merge_faults(reports), key=lambda fault: (order.index(fault.kind), fault.file, fault.line or 0))
+        sorted(
+            fixed(setting, _merge_faults(found)),
+            key=lambda fault: (fault.severity, order.index(fault.kind), fault.file, fault.line or 0),
+        )
     )
 
 
-def _merge_faults(faults: Sequence[Fault]) -> list[Fault]:
-    """Combines faults of the same kind at the same lines."""
-    found: dict[tuple[Any, ...], Fault] = {}
-    for fault in faults:
+def _evidence(fault: Mapping[str, Any], source: LaunchSource) -> Evidence:
+    """A fault of the extension in the words of a report."""
+    (file, line), (other_file, other_line) = source.location(fault["location"]), source.location(fault["other"])
+    between_blocks = fault["kind"] == "race" and fault["block"] != fault["other_block"]
+    report = Fault(
+        kind=fault["kind"],
+        line=line or None,
+        other_line=other_line or None,
+        block=fault["block"],
+        threads=(fault["thread"], fault["other_thread"])[: fault["threads"]],
+        variable=_format_variable(fault, source),
+        message=_fault_message(fault, source, other_line),
+        file=file,
+        other_file=other_file,
+        text=source.text(file, line),
+        hazard=fault["hazard"],
+        warp_synchronous=fault["warp_synchronous"],
+        count=fault["count"],
+        other_block=fault["other_block"] if between_blocks else None,
+    )
+    return Evidence(report, fault, source.frames(fault["location"]), source.frames(fault["other"]))
+
+
+def _merge_faults(found: Sequence[Evidence]) -> list[Evidence]:
+    """Combines faults of the same kind at the same lines. Of out-of-bounds accesses, a read and a "
+    "write are two."""
+    kept: dict[tuple[Any, ...], Evidence] = {}
+    named = {(one.fault.file, one.fault.line) for one in found if _is_named_access(one)}
+    for one in found:
+        fault = one.fault
+        bounds = fault.kind == "out_of_bounds"
+        if bounds and not _is_named_access(one) and (fault.file, fault.line) in named:
+            continue  # the index of the same access
         key = (fault.kind, fault.hazard, fault.file, fault.line, fault.other_file, fault.other_line)
-        first = found.setdefault(key, fault)
-        if first is not fault:  # a race between warps or between blocks says more
-            kept = fault if first.warp_synchronous or (fault.other_block and not first.other_block) else first
-            found[key] = replace(kept, count=first.count + fault.count)
-    return list(found.values())
+        key += (one.name, one.raw["access"] == "load") if bounds else ()
+        first = kept.setdefault(key, one)
+        if first is not one:  # a race between warps or between blocks says more
+            more = fault.other_block and not first.fault.other_block
+            best = one if first.fault.warp_synchronous or more else first
+            count, reach = first.fault.count + fault.count, max(first.raw["reach"], one.raw["reach"])
+            kept[key] = replace(best, fault=replace(best.fault, count=count), raw={**best.raw, "reach": reach})
+    return list(kept.values())
+
+
+def _is_named_access(one: Evidence) -> bool:
+    """Whether it is an access whose address is known, not the compiler's check of an index."""
+    return one.fault.kind == "out_of_bounds" and one.raw["size"] > 0
 
 
 def _format_variable(fault: Mapping[str, Any], source: LaunchSource) -> str:
@@ -159,7 +186,7 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
         "a word of global memory" if fault["space"] == "global" else "memory"
     )
     kind = fault["kind"]
-    if fault["message"] and kind != "out_of_bounds":
+    if fault["message"] and (kind != "out_of_bounds" or fault["message"].startswith("illegal ")):
         return fault["message"]
     if kind == "race":
         between_blocks = fault["block"] != fault["other_block"]

@@ -17,6 +17,7 @@ from smemkit.checker.launches import (
     as_sentence,
     group_by_line,
     headline,
+    knock_on_text,
     launch_facts,
     table_cells,
 )
@@ -70,7 +71,8 @@ def html(launches: Sequence[LaunchReport], seconds: float, sources: Mapping[str,
 def _html(launches: Sequence[LaunchReport], seconds: float, sources: SourceFiles) -> Iterator[str]:
     lines = [line for launch in launches for line in launch.lines]
     yield f'<div class="smk"><style>{_STYLE}</style>'
-    mark, state = ("✗", "smk-bad") if any(launch.faults for launch in launches) else ("✓", "smk-good")
+    errors = any(fault.severity == "error" for launch in launches for fault in launch.faults)
+    mark, state = ("✗", "smk-bad") if errors else ("✓", "smk-good")
     yield f'<div class="smk-head {state}">{mark} {escape(headline(launches))}</div>'
     for launch in launches:
         for fault in launch.faults[:MAX_HTML_FAULTS]:
@@ -110,8 +112,9 @@ def _html_fault(fault: Fault, launch: LaunchReport | None, sources: SourceFiles)
             yield f'<tr{hit}><td class="smk-no">{number}</td><td class="smk-code">{escape(text)}</td>'
             yield f'<td class="smk-left">{note}</td></tr>'
         yield "</table></div>"
-    meaning, remedy = explain(fault)
-    yield f'<p class="smk-dim">{escape(meaning)}</p><p><b>Fix:</b> {escape(remedy)}</p></div>'
+    meaning, fix = explain(fault)
+    fix = escape(" ".join(filter(None, (fix, knock_on_text(fault)))))
+    yield f'<p class="smk-dim">{escape(meaning)}</p><p><b>Fix:</b> {fix}</p></div>'
 
 
 def _html_code(text: str) -> str:
@@ -127,11 +130,12 @@ def _html_launch(launch: LaunchReport, which: str, sources: SourceFiles) -> Iter
         return
     yield '<div class="smk-scroll"><table><tr><th></th>'
     yield '<th class="smk-left">source</th><th class="smk-left">access</th>'
-    yield "".join(f"<th>{name}</th>" for name in ("requests", "wavefronts", "conflicts", "n-way", "sectors/req"))
+    names = ("requests", "lanes", "wavefronts", "conflicts", "n-way", "sectors/req")
+    yield "".join(f"<th>{name}</th>" for name in names)
     yield "<th>ideal</th></tr>"
     faulty = {(fault.file, fault.line): fault.title for fault in launch.faults}
     for file in dict.fromkeys(name for name, _ in groups):
-        yield f'<tr class="smk-file"><th colspan="9">{_html_code(file)}</th></tr>'
+        yield f'<tr class="smk-file"><th colspan="10">{_html_code(file)}</th></tr>'
         numbers = [number for name, number in groups if name == file]
         numbers += [number for name, number in faulty if name == file and number is not None]
         rows = sources.excerpt(file, numbers, context=2)
@@ -153,7 +157,7 @@ def _html_line(row: tuple[int, str], lines: Sequence[LineReport], fault: str) ->
     hit = f' smk-hit" title="{escape(fault)}' if fault else ""
     span = f' rowspan="{len(lines)}"' if len(lines) > 1 else ""
     yield f'<tr><td class="smk-no{hit}"{span}>{"✗ " if fault else ""}{number}</td>'
-    yield f'<td class="smk-code"{span if lines else " colspan=8"}>{escape(text)}</td>'
+    yield f'<td class="smk-code"{span if lines else " colspan=9"}>{escape(text)}</td>'
     for index, line in enumerate(lines):
         heat = f' style="background:rgba(217,64,58,{_heat_opacity(line):.2f})"' if line.wasteful else ""
         yield "</tr><tr>" if index else ""
@@ -166,7 +170,7 @@ def _html_line(row: tuple[int, str], lines: Sequence[LineReport], fault: str) ->
     for note, accesses in notes.items():
         if note:
             note = f"<b>{', '.join(accesses)}</b> {escape(note)}"
-            yield f'<tr><td></td><td colspan="8" class="smk-advice">{note}</td></tr>'
+            yield f'<tr><td></td><td colspan="9" class="smk-advice">{note}</td></tr>'
 
 
 def _heat_opacity(line: LineReport) -> float:

@@ -16,6 +16,7 @@ __all__ = [
     "as_sentence",
     "group_by_line",
     "headline",
+    "knock_on_text",
     "launch_facts",
     "table_cells",
 ]
@@ -78,16 +79,11 @@ def headline(launches: Sequence[LaunchReport]) -> str:
     """A report in one line: the faults, or that there are none, and the worst conflict and waste."""
     faults = [fault for launch in launches for fault in launch.faults]
     lines = [line for launch in launches for line in launch.lines]
-    if faults:
-        locations = list(dict.fromkeys(f"{fault.title} at {fault.location}" for fault in faults))
-        more = f" and {len(locations) - 2} more" if len(locations) > 2 else ""
-        words = [f"{pluralize(len(faults), 'fault')}: {', '.join(locations[:2])}{more}"]
-    else:
-        words = ["no faults"]
+    words = _verdict(faults, _extent(launches))
     if allowed := sum(len(launch.allowed) for launch in launches):
         words.append(f"{pluralize(allowed, 'fault')} allowed by comments")
     conflicts = [line for line in lines if line.conflicts]
-    wasted = [line for line in lines if line.space == "global" and line.excess >= 2]
+    wasted = [line for line in lines if line.space == "global" and line.excess >= 2 and not line.wastes_idle_lanes]
     if conflicts:
         worst = max(conflicts, key=lambda line: (line.degree, line.conflicts))
         at = f"{worst.degree}-way bank conflict at {worst.file}:{worst.line}"
@@ -105,6 +101,41 @@ def headline(launches: Sequence[LaunchReport]) -> str:
     if not faults and not conflicts and not wasted and not divergent and lines:
         words.append("no bank conflicts, no wasted sectors to speak of")
     return printable("; ".join(words))
+
+
+def _extent(launches: Sequence[LaunchReport]) -> str:
+    """What a verdict rests on: " in 16 of 4,000 blocks"."""
+    checked, blocks = (sum(getattr(one, name) for one in launches) for name in ("blocks_checked", "blocks"))
+    if not blocks:
+        return ""
+    return f" in {checked:,} of {blocks:,} blocks" if checked < blocks else f" in {pluralize(blocks, 'block')}"
+
+
+def _verdict(faults: Sequence[Fault], extent: str) -> list[str]:
+    """Errors with their locations, or that there are none; and the warnings."""
+    words = []
+    for severity, noun in (("error", "fault"), ("warning", "warning")):
+        found = [fault for fault in faults if fault.severity == severity]
+        locations = list(dict.fromkeys(f"{fault.title} at {fault.location}" for fault in found))
+        more = f" and {len(locations) - 2} more" if len(locations) > 2 else ""
+        if found:
+            where = "" if words else extent
+            words.append(f"{pluralize(len(found), noun)}{where}: {', '.join(locations[:2])}{more}")
+        elif severity == "error":
+            words.append(f"no {'errors' if faults else 'faults'}{extent}")
+    return words
+
+
+def knock_on_text(fault: Fault) -> str:
+    """The faults that a fix removes as well, in one sentence; "" if there are none."""
+    if not fault.knock_on:
+        return ""
+    names = [
+        f"{one.title} at {one.location}" + (f" ({one.variable})" if one.variable else "")
+        for one in fault.knock_on[:4]
+    ]
+    more = f" and {len(fault.knock_on) - 4} more" if len(fault.knock_on) > 4 else ""
+    return f"The same fix removes {', '.join(names)}{more}."
 
 
 def launch_facts(launch: LaunchReport) -> str:
@@ -126,11 +157,12 @@ def group_by_line(lines: Iterable[LineReport]) -> dict[tuple[str, int], list[Lin
 
 def table_cells(line: LineReport) -> tuple[str, ...]:
     """A line's numbers, in the columns of the table."""
+    lanes = format_average(line.lanes, line.requests) if line.lanes else ""
     if line.space == "shared":
-        numbers = map(format_count, (line.requests, line.wavefronts, line.conflicts, line.degree))
-        return (*numbers, "", "")
+        numbers = map(format_count, (line.wavefronts, line.conflicts, line.degree))
+        return (format_count(line.requests), lanes, *numbers, "", "")
     per_request = (format_average(n, line.requests) for n in (line.sectors, line.ideal_sectors))
-    return (format_count(line.requests), "", "", "", *per_request)
+    return (format_count(line.requests), lanes, "", "", "", *per_request)
 
 
 def as_sentence(text: str) -> str:

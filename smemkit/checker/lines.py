@@ -83,10 +83,25 @@ class LineReport:
     @property
     def divergent(self) -> bool:
         """Whether its active lanes are spread over mostly idle warps: at least twice the requests of full warps,
-        and at least two more per warp. A line where one lane per warp stores the warp's result is not divergent.
+        and at least two more per warp, or idle lanes between those at work, as in `if (i % 2) … else …`. A line
+        where one lane per warp stores the warp's result is not divergent.
         """
         more = self.requests - self.ideal_requests
-        return 0 < self.ideal_requests <= more and more >= 2 * self.warps
+        return 0 < self.ideal_requests <= more and (more >= 2 * self.warps or self.interleaved)
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether at most every second lane is at work in the example, with idle lanes between them."""
+        active = _active_lanes(self.example)
+        return len(active) > 2 and 2 * len(active) <= active[-1] - active[0] + 2
+
+    @property
+    def wastes_idle_lanes(self) -> bool:
+        """Whether it would be coalesced if the idle lanes between those at work took part."""
+        pattern = find_pattern(self.example) if self.space == "global" and self.divergent else None
+        return bool(
+            pattern and self.interleaved and pattern.period == WARP_SIZE and abs(pattern.stride) == self.size
+        )
 
     @property
     def advice(self) -> str:
@@ -99,7 +114,7 @@ class LineReport:
 
 def advise(line: LineReport) -> str:
     """The problem in a line's use of memory and its fix; "" if there is none."""
-    if not line.wasteful:
+    if not line.wasteful or line.wastes_idle_lanes:
         advice = _advise_contention(line)
     else:
         advice = _advise_shared(line) if line.space == "shared" else _advise_global(line)

@@ -125,7 +125,11 @@ class Report(str):
 
 
 def _plain_fault(fault: Fault) -> dict[str, Any]:
-    return _plain(fault) | {"meaning": fault.meaning, "fix": fault.fix, "remedy": fault.fix}
+    """A fault, its fix and the faults folded under it as JSON's types."""
+    fix = str(fault.fix)
+    words = {"meaning": fault.meaning, "fix": fix, "remedy": fix, "rule": fault.rule}
+    edits = {"edits": [_plain(edit) for edit in fault.fix.edits], "shared_bytes": fault.fix.shared_bytes}
+    return _plain(fault) | words | edits | {"knock_on": [_plain_fault(one) for one in fault.knock_on]}
 
 
 def _plain(data: Any) -> dict[str, Any]:

@@ -132,6 +132,14 @@ class LaunchSource:
             next((at for at in found if at[0] in self.texts), found[0]),
         )
 
+    def frames(self, location: tuple[tuple[int, ...], str | None, int]) -> tuple[tuple[str, int], ...]:
+        """The calls that lead to a location, in the author's files, innermost first."""
+        addresses, file, line = location
+        if not addresses:
+            return ((self._displayed_file(file), line),) if file and line else ()
+        found = [(self._displayed_file(file), line) for file, line in map(self.lines.__getitem__, addresses)]
+        return tuple(at for at in found if at[0] in self.texts and not _TYPE_DEFINITION.match(self.text(*at)))
+
     def _displayed_file(self, file: str) -> str:
         if file in self.texts:
             return file

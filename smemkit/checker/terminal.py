@@ -17,6 +17,7 @@ from smemkit.checker.launches import (
     as_sentence,
     group_by_line,
     headline,
+    knock_on_text,
     launch_facts,
     table_cells,
 )
@@ -37,7 +38,8 @@ def text(launches: Sequence[LaunchReport], seconds: float, sources: Mapping[str,
 def _report_lines(launches: Sequence[LaunchReport], seconds: float, sources: SourceFiles) -> Iterator[str]:
     """The lines of `str(report)`."""
     faults = [(launch, fault) for launch in launches for fault in launch.faults]
-    yield from _wrap(headline(launches), "✗ " if faults else "✓ ", "  ")
+    errors = any(fault.severity == "error" for _, fault in faults)
+    yield from _wrap(headline(launches), "✗ " if errors else "✓ ", "  ")
     explained: set[str] = set()
     for launch, fault in faults[:MAX_TEXT_FAULTS]:
         yield ""
@@ -83,7 +85,7 @@ def _fault_lines(
         facts.append(f"in {shorten(launch.kernel, 40)}")
     if fault.count > 1:
         facts.append(f"seen {fault.count:,} times")
-    yield from _wrap(", ".join(facts), "✗ ", "    ")
+    yield from _wrap(", ".join(facts), "✗ " if fault.severity == "error" else "! ", "    ")
     if fault.message:
         yield from _wrap(as_sentence(fault.message), "    ", "    ")
     excerpts = list(fault_excerpts(fault, sources))
@@ -92,13 +94,15 @@ def _fault_lines(
         if len(excerpts) > 1:
             yield from _wrap(file, "    ", "    ")
         yield from _excerpt_lines(rows)
-    meaning, remedy = explain(fault)
+    meaning, fix = explain(fault)
     yield ""
     if meaning and meaning not in explained:
         explained.add(meaning)
         yield from _wrap(meaning, "    means  ", " " * 11)
-    if remedy:
-        yield from _wrap(remedy, "    fix    ", " " * 11)
+    if fix:
+        yield from _wrap(fix, "    fix    ", " " * 11)
+    if more := knock_on_text(fault):
+        yield from _wrap(more, " " * 11, " " * 11)
 
 
 def _excerpt_lines(rows: Sequence[ExcerptRow | None]) -> Iterator[str]:
@@ -125,12 +129,13 @@ def _excerpt_lines(rows: Sequence[ExcerptRow | None]) -> Iterator[str]:
 
 # the table's columns: heading and width
 _COLUMNS = (
-    ("requests", 11),
-    ("wavefronts", 12),
-    ("conflicts", 11),
-    ("n-way", 7),
-    ("sectors/req", 13),
-    ("ideal", 7),
+    ("requests", 10),
+    ("lanes", 6),
+    ("wavefronts", 11),
+    ("conflicts", 10),
+    ("n-way", 6),
+    ("sectors/req", 12),
+    ("ideal", 6),
 )
 
 

@@ -74,7 +74,7 @@ def test_a_kernel_and_its_header(tmp_path):
         (tmp_path / "left.cuh").write_text(text)
         kernel = smemkit.Kernel(str(tmp_path / "k.cu"))
         report = smemkit.check(kernel[1, 64], smemkit.zeros(64, "float32", device="cpu"))
-        places.append([fault.place for fault in report.faults])
+        places.append([fault.location for fault in report.faults])
     assert places == [[f"{tmp_path / 'left.cuh'}:1"], []]
     assert report.ok
     assert sorted(kernel.sources) == [str(tmp_path / "k.cu"), str(tmp_path / "left.cuh")]

@@ -47,14 +47,15 @@ def test_fault_is_found_at_its_line(case, order, monkeypatch):
         there = there or here
     report = case.check(**({"schedule": "random", "seed": 1} if order == "random" else {}))
     assert not report.ok
-    for fault in report.faults:
+    faults = [one for fault in report.faults for one in (fault, *fault.knock_on)]
+    for fault in faults:
         assert fault.kind == kind, report
         assert fault.line in case.marks, report
         assert fault.other_line is None or fault.other_line in case.marks, report
         assert fault.message, report
     found = [
         fault
-        for fault in report.faults
+        for fault in faults
         if (fault.line == here if there is None else {fault.line, fault.other_line} == {here, there})
         and hazard in (None, fault.hazard)
         and (kind != "race" or order == "random" or fault.warp_synchronous == ("warp-synchronous" in details))

@@ -32,7 +32,7 @@ def flat(text):
 
 def test_a_conflict_is_explained():
     text = str(report())
-    assert text.startswith(f"✓ no faults; 32-way bank conflict at {UNPADDED}:{COLUMN}\n")
+    assert text.startswith(f"✓ no faults in 1,024 blocks; 32-way bank conflict at {UNPADDED}:{COLUMN}\n")
     assert f"  {COLUMN} │ out[(out_row + j) * rows + out_column] = tile[tx][ty + j];\n" in text
     assert "32-way: rows are 32 words apart, so a column lies in one bank; pad the row to 33" in text
     (row,) = (line.split() for line in text.split("\n") if "shared load" in line)
@@ -47,19 +47,19 @@ def test_a_conflict_is_explained():
 def test_numbers_are_aligned_with_their_headings():
     lines = str(report()).split("\n")
     (heading,) = (line for line in lines if line.startswith(UNPADDED) and "requests" in line)
-    (row,) = (line for line in lines if "shared load" in line)
+    (row,) = (line for line in lines if line.lstrip("! ").startswith("shared load"))
     for name, number in (("requests", "32,768"), ("wavefronts", "1,048,576"), ("conflicts", "1,015,808")):
         assert heading.index(name) + len(name) == row.index(number) + len(number)
 
 
 def test_race_shows_both_lines():
     text = str(report(halo([RACE])))
-    assert text.startswith("✗ 1 fault: race (RAW) at kernel.cu:10\n")
+    assert text.startswith("✗ 1 fault in 4 blocks: race (RAW) at kernel.cu:10\n")
     assert "✗ race (RAW) at kernel.cu:10, s[3], block (0, 0, 0), seen 255 times\n" in text
     assert "Thread (4, 0, 0) reads s[3], which thread (3, 0, 0) wrote at line 6" in flat(text)
     assert re.search(r"▸  6 │ s\[threadIdx\.x\] = x\[i\]; +◂ thread \(3, 0, 0\) wrote\n", text)
     assert re.search(r"▸ 10 │ float left = s\[threadIdx\.x - 1\].*◂ thread \(4, 0, 0\) reads\n", text)
-    assert "Put __syncthreads() between lines 6 and 10" in flat(text)
+    assert "Put __syncthreads() between the two accesses" in flat(text)
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,13 @@ def test_race_shows_both_lines():
         zip(
             FAULTS,
             [
-                ["race (RAW)", "RAW, read after write", "Put __syncthreads() between lines 6 and 10"],
+                ["race (RAW)", "RAW, read after write", "Put __syncthreads() between the two accesses"],
                 [
                     "race (RAW, warp-synchronous)",
-                    "Put __syncwarp() between lines 6 and 10",
-                    "lock step since Volta",
+                    "outside of branches and loops that some threads do not enter",
                 ],
                 ["race (WAR)", "WAR, write after read", "thread (4, 0, 0) writes", "thread (3, 0, 0) read"],
-                ["race (WAW)", "WAW, write after write", "two launches, use atomics", "__threadfence()"],
+                ["race (WAW)", "WAW, write after write", "Blocks run in any order", "use atomics for all"],
                 [
                     "barrier divergence at kernel.cu:12, block (3, 0, 0)",
                     "128 of 256 threads wait",
@@ -107,11 +106,6 @@ def test_a_race_of_a_line_with_itself():
     text = flat(report(halo([one])))
     assert "◂ thread (1, 0, 0) writes, thread (0, 0, 0) wrote" in text
     assert "if (threadIdx.x == 0)" in one.fix
-    assert (
-        "Line 13 reads and writes: read into a register, put __syncthreads() there"
-        in replace(one, hazard="RAW").fix
-    )
-    assert "put __syncwarp() there" in replace(one, hazard="WAR", warp_synchronous=True).fix
 
 
 def test_a_race_between_blocks_names_both():
@@ -133,7 +127,6 @@ def test_a_race_between_two_files():
     one = replace(RACE, other_file="tile.h", other_line=3)
     text = flat(Report((halo([one]),), 1.0, {KERNEL: "a\n" * 20, "tile.h": "x\ny\nz = tile[0];\n"}))
     assert "▸ 3 │ z = tile[0]; ◂ thread (3, 0, 0) wrote" in text
-    assert "between tile.h:3 and kernel.cu:10" in text
 
 
 def test_a_fault_without_source_text_shows_its_line():
@@ -143,7 +136,9 @@ def test_a_fault_without_source_text_shows_its_line():
 
 def test_long_fault_lists_are_shortened():
     text = str(report(halo([RACE] * 10 + [FAULTS[4]])))
-    assert text.startswith("✗ 11 faults: race (RAW) at kernel.cu:10, barrier divergence at kernel.cu:12\n")
+    assert text.startswith(
+        "✗ 11 faults in 4 blocks: race (RAW) at kernel.cu:10, barrier divergence at kernel.cu:12\n"
+    )
     assert "✗ and 3 more faults: 2 × race (RAW), 1 × barrier divergence; report.faults has all\n" in text
     assert text.count("means  RAW") == 1
 
@@ -169,11 +164,11 @@ def test_number_of_checked_blocks():
 
 
 def test_headline():
-    assert report(halo([])).headline == "no faults"
+    assert report(halo([])).headline == "no faults in 4 blocks"
     clean = report(unpadded(lines=unpadded().lines[:2]))
-    assert clean.headline == "no faults; no bank conflicts, no wasted sectors to speak of"
+    assert clean.headline == "no faults in 1,024 blocks; no bank conflicts, no wasted sectors to speak of"
     line = LineReport(KERNEL, 6, "", "global", "load", 10, sectors=320, ideal_sectors=40)
-    assert report(halo([], [line])).headline == "no faults; 8 × the ideal sectors at kernel.cu:6"
+    assert report(halo([], [line])).headline == "no faults in 4 blocks; 8 × the ideal sectors at kernel.cu:6"
     both = report(unpadded(), unpadded()).headline
     assert both.endswith(f"; 2 lines with bank conflicts, the worst a 32-way bank conflict at {UNPADDED}:{COLUMN}")
 
@@ -254,7 +249,7 @@ def test_a_report_of_several_launches():
 
 
 def test_repr_is_short():
-    assert repr(report(halo([RACE]))) == "<Report 1 fault: race (RAW) at kernel.cu:10>"
+    assert repr(report(halo([RACE]))) == "<Report 1 fault in 4 blocks: race (RAW) at kernel.cu:10>"
     assert len(repr(hostile_report())) < 250
 
 
@@ -310,7 +305,8 @@ def test_to_dict_is_json_and_keeps_its_keys():
     one = found["launches"][1]["faults"][0]
     assert list(one) == [
         *("kind", "line", "other_line", "block", "threads", "variable", "message", "file", "other_file", "text"),
-        *("hazard", "warp_synchronous", "count", "other_block", "severity", "allowed", "meaning", "fix", "remedy"),
+        *("hazard", "warp_synchronous", "count", "other_block", "severity", "fix", "knock_on", "cause", "allowed"),
+        *("meaning", "remedy", "rule", "edits", "shared_bytes"),
     ]
     assert one["threads"] == [[4, 0, 0], [3, 0, 0]]
 

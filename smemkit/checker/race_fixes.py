@@ -1,0 +1,564 @@
+"""Fixes of races: one barrier for all races that it orders, at a place that all threads reach; otherwise a
+statement in two halves, an atomic, or fences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from smemkit.checker.barriers import (
+    Gap,
+    common_loops,
+    describe,
+    gaps_between,
+    insertions,
+    is_before,
+    is_reached,
+    passes,
+    split_if,
+)
+from smemkit.checker.edits import Fix, Insertion, indentation, line_edits
+from smemkit.checker.evidence import Evidence, Launch, Places, all_places
+from smemkit.checker.faults import Fault, between_blocks, race_advice
+from smemkit.checker.statements import Statement
+
+__all__ = ["fix_races"]
+
+_BLOCK, _WARP = "__syncthreads();", "__syncwarp();"
+_WARP_NOTE = (
+    " The threads are of one warp, but warps have not run in lock step since Volta; shuffles do not order memory."
+)
+_LEGACY = "This code relies on warps running in lock step"
+_UPDATE = re.compile(
+    r"(?P<element>\*?\s*[A-Za-z_]\w*(?:\s*\[.*\])?)\s*(?:(?P<step>\+\+|--)|(?P<op>[-+])=\s*(?P<value>[^;]+));$",
+    re.S,
+)
+_ASSIGNMENT = re.compile(
+    r"(?P<element>\*?\s*[A-Za-z_]\w*(?:\s*\[[^=;]*\])?)\s*(?P<op>[-+*/%&|^]|<<|>>)?=(?!=)\s*(?P<value>[^;]+);$",
+    re.S,
+)
+_ATOMIC = re.compile(r"\batomic\w*\s*\(|\.\s*(?:store|load|fetch_\w+|exchange|compare_exchange\w*)\s*\(")
+_FENCE = re.compile(r"\b__threadfence\s*\(\s*\)")
+
+
+def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
+    """The races with their fixes. Those that one barrier orders are one fault, with the others folded under it."""
+    found: list[Fault] = []
+    same: list[Evidence] = []
+    rest: list[tuple[Evidence, Places | None]] = []
+    options: list[tuple[Evidence, Places, list[tuple[Gap, str]]]] = []
+    for evidence in sorted(races, key=lambda one: (one.fault.file, one.fault.line or 0)):
+        levels = all_places(launch, evidence)
+        leaf = levels[0] if levels else None
+        if leaf and _stores_same_value(evidence, leaf):
+            same.append(evidence)
+            continue
+        advised = leaf and (_overlap(evidence, leaf) or _is_legacy_warp_code(evidence, leaf))
+        ways = [(places, _barrier_gaps(launch, evidence, places)) for places in ([] if advised else levels)]
+        places, gaps = next((one for one in ways if one[1]), (leaf, []))
+        if gaps:
+            options.append((evidence, places, gaps))
+        else:
+            rest.append((evidence, leaf))
+    harmless = [one for one in options if _reads_same_value(one[0], one[1], same)]
+    same += [one[0] for one in harmless]
+    options = [one for one in options if one not in harmless]
+    while options:
+        fault, options = _cover(options)
+        found.append(fault)
+    others = [replace(one.fault, fix=_other_fix(launch, one, places)) for one, places in rest]
+    warnings = [replace(one.fault, severity="warning", fix=Fix(_SAME_VALUE)) for one in same]
+    return found + _fold_same_edits(others) + warnings
+
+
+_SAME_VALUE = "Let one thread store the value (`if (threadIdx.x == 0)`), or accept it: all store the same."
+
+
+def _stores_same_value(evidence: Evidence, places: Places) -> bool:
+    """Whether all threads store the same value by one statement: its right side is made of constants, and of
+    names that are set once and have the same value in all threads."""
+    raw = evidence.raw
+    found = _ASSIGNMENT.fullmatch(places.text(places.first).strip()) if places.first is places.second else None
+    if evidence.fault.hazard != "WAW" or not found or found["op"] or not places.is_leaf:
+        return False
+    if raw["access"] != "store" or raw["other_access"] != "store" or raw["location"] != raw["other"]:
+        return False
+    value = places.source.code[places.first.start : places.first.end].partition("=")[2]
+    blocks = between_blocks(evidence.fault) and re.search(r"\bblockIdx\b", value)
+    return not (blocks or re.search(r"[\[(*]", value) or places.guards.is_varying(value)) and all(
+        places.guards.is_set_once(name) for name in re.findall(r"\b[A-Za-z_]\w*", value)
+    )
+
+
+def _reads_same_value(evidence: Evidence, places: Places, same: list[Evidence]) -> bool:
+    """Whether a thread reads a variable after its own store, while others store the same value there by the same
+    statement, the only one that stores to the variable."""
+    fault, first = evidence.fault, places.first
+    stored = any((one.fault.file, one.fault.line) == (fault.other_file, fault.other_line) for one in same)
+    if fault.hazard != "RAW" or not stored or not places.is_leaf or not is_before(first, places.second):
+        return False
+    code = places.source.code[places.function.body.start : places.function.body.end]
+    stores = re.findall(rf"\b{evidence.name}\b\s*(?:\[[^\]]*\]\s*)*(?:[-+*/%&|^]|<<|>>)?=(?!=)", code)
+    return len(stores) == 1 and is_reached(places.guards, Gap(first.within, first.index))
+
+
+def _fold_same_edits(faults: list[Fault]) -> list[Fault]:
+    """Folds faults whose fixes are the same edits under the first of them."""
+    kept: list[Fault] = []
+    for fault in faults:
+        same = next((one for one in kept if _foldable(fault) and one.fix == fault.fix), None)
+        if same is None:
+            kept.append(fault)
+        else:
+            kept[kept.index(same)] = replace(same, knock_on=(*same.knock_on, fault))
+    return kept
+
+
+def _foldable(fault: Fault) -> bool:
+    return bool(fault.fix.edits) or fault.fix.startswith(_LEGACY)
+
+
+# ---- barriers ----
+
+
+def _barrier_gaps(launch: Launch, evidence: Evidence, places: Places) -> list[tuple[Gap, str]]:
+    """The gaps where a barrier would order a race, with the barrier; those preferred first."""
+    if between_blocks(evidence.fault) or evidence.raw["async"]:
+        return []
+    one_pass = evidence.fault.hazard != "RAW" or _as_update(places.text(places.first), evidence.name)
+    if places.first is places.second and places.is_leaf and one_pass:
+        return []  # a barrier between passes of the statement would not order it
+    one_warp = launch.threads <= 32 and evidence.fault.warp_synchronous
+    for barrier, by_warps in ((_BLOCK, False), (_WARP, True)):
+        allowed = evidence.fault.warp_synchronous if by_warps else not one_warp
+        if not allowed or not places.called_by_all(by_warps=by_warps):
+            continue
+        for gaps in _ways(evidence, places):
+            reached = [gap for gap in gaps if is_reached(places.guards, gap, by_warps=by_warps)]
+            if reached:
+                return [(gap, barrier) for gap in _between_passes_too(evidence, places, reached)]
+    return []
+
+
+def _ways(evidence: Evidence, places: Places) -> list[list[Gap]]:
+    """The gaps of each way that may lead from the first access to the second: in one pass of all loops, or in the
+    next pass of one of them."""
+    first, second = places.first, places.second
+    next_passes = [passes(first, second, loop) for loop in common_loops(first, second)]
+    if first is second or not is_before(first, second):
+        return next_passes
+    gaps = gaps_between(first, second)
+    if "memcpy_async" in places.text(first):  # the barrier comes after the wait for the copy
+        gaps.reverse()
+    if next_passes and _is_double_buffer(evidence, places):
+        return [next_passes[0] + gaps]
+    return [gaps]
+
+
+def _between_passes_too(evidence: Evidence, places: Places, gaps: list[Gap]) -> list[Gap]:
+    """Those gaps that also order the passes of a step like `s[t] += s[t + stride]` in a loop without barriers: its
+    passes race as well, which shows only once the first race is gone."""
+    for step in dict.fromkeys((places.second, places.first)):
+        if len(re.findall(rf"\b{evidence.name}\s*\[", places.text(step))) < 2 or not evidence.name:
+            continue
+        if not (_stored_name(places, step) == evidence.name or "(" in places.text(step)):
+            continue
+        for loop in common_loops(step, step):
+            if "sync" not in places.source.code[loop.start : loop.end]:
+                both = [gap for gap in passes(step, step, loop) if gap in gaps]
+                if both:
+                    return both
+    return gaps
+
+
+def _is_double_buffer(evidence: Evidence, places: Places) -> bool:
+    """Whether the two accesses use different slots of an array of a few buffers."""
+    if evidence.raw["rank"] < 2 or not 1 < evidence.raw["dims"][0] <= 4:
+        return False
+    slots = [
+        re.findall(rf"\b{evidence.name}\s*\[([^\[\]]*)\]", places.text(one))
+        for one in (places.first, places.second)
+    ]
+    return bool(slots[0] and slots[1] and not set(slots[0]) & set(slots[1]))
+
+
+def _cover(options: list[tuple[Evidence, Places, list[tuple[Gap, str]]]]):
+    """The barrier that orders the most races, as the fault of the first of them; and the other races."""
+
+    def key(gap: Gap, barrier: str) -> tuple[int, int, str]:
+        return id(gap.sequence), gap.index, barrier
+
+    ranks: dict[tuple[int, int, str], list[int]] = {}  # for each gap, how much the races prefer it
+    found = {}
+    for _, _, gaps in options:
+        keys = [key(*one) for one in gaps]
+        found |= dict(zip(keys, gaps, strict=True))
+        for one in dict.fromkeys(keys):
+            ranks.setdefault(one, []).append(keys.index(one))
+    gap, barrier = found[min(ranks, key=lambda one: (-len(ranks[one]), sum(ranks[one])))]
+    chosen = [one for one in options if key(gap, barrier) in {key(*other) for other in one[2]}]
+    chosen.sort(key=lambda one: (one[0].fault.warp_synchronous, one[0].fault.line or 0))
+    evidence, places, _ = chosen[0]
+    knock_on = tuple(one.fault for one, _, _ in chosen[1:])
+    fault = replace(evidence.fault, fix=_barrier_fix(evidence, places, gap, barrier, chosen), knock_on=knock_on)
+    return fault, [one for one in options if one not in chosen]
+
+
+def _barrier_fix(evidence: Evidence, places: Places, gap: Gap, barrier: str, chosen) -> Fix:
+    accesses = [one for _, other, _ in chosen for one in (other.first, other.second)]
+    where = describe(places.source, gap, *accesses)
+    narrow = _narrow_barrier(places, gap) if barrier == _BLOCK else None
+    why = {
+        "RAW": "so that everything is written before it is read",
+        "WAR": "so that all have read before anyone writes again",
+        "WAW": "so that the earlier values are written first",
+    }[evidence.fault.hazard]
+    if narrow:
+        line = places.source.line(narrow.start)
+        old = places.text(narrow).rstrip(";")
+        text = f"Make {old} at line {line} __syncthreads(): the threads are of several warps."
+        changes = [(narrow.start, narrow.end, barrier)]
+    else:
+        text = f"Put {barrier[:-1]} {where}, {why}."
+        changes = insertions(places.source, gap, barrier)
+    if all(one.fault.warp_synchronous for one, _, _ in chosen):
+        text += _WARP_NOTE
+    return Fix(text, line_edits(places.file, places.source, changes))
+
+
+def _narrow_barrier(places: Places, gap: Gap) -> Statement | None:
+    """A __syncwarp() beside a gap, which a barrier of the block replaces."""
+    for one in (gap.before, gap.after):
+        if one and re.fullmatch(r"__syncwarp\s*\([^;]*\)\s*;", places.source.code[one.start : one.end]):
+            return one
+    return None
+
+
+# ---- other fixes ----
+
+
+def _stored_name(places: Places, statement: Statement) -> str:
+    found = _ASSIGNMENT.fullmatch(places.text(statement).strip())
+    return re.match(r"\*?\s*(\w+)", found["element"])[1] if found else ""
+
+
+def _overlap(evidence: Evidence, places: Places) -> bool:
+    """Whether two stores to dynamic shared memory meet that go to arrays of different names."""
+    names = {_stored_name(places, places.first), _stored_name(places, places.second)}
+    raw = evidence.raw
+    dynamic = raw["space"] == "shared" and raw["rank"] == 1 and raw["dims"][0] == 0
+    return dynamic and evidence.fault.hazard == "WAW" and len(names) == 2 and "" not in names and places.is_leaf
+
+
+def _is_legacy_warp_code(evidence: Evidence, places: Places) -> bool:
+    """Whether lanes of a warp exchange values through a volatile pointer."""
+    parameters = places.source.code[slice(*places.function.parameters)]
+    local = places.source.code[places.function.body.start : places.first.start]
+    return evidence.fault.warp_synchronous and bool(re.search(r"\bvolatile\b[^;,)]*\*", parameters + local))
+
+
+def _other_fix(launch: Launch, evidence: Evidence, places: Places | None) -> Fix:
+    """The fix of a race that no barrier orders where all threads would reach it."""
+    if evidence.raw["async"]:
+        return _fix_copy(evidence, places)
+    if places and _overlap(evidence, places):
+        return Fix(
+            "The two lines store to different arrays that overlap: begin the second where the first "
+            "ends; all `extern "
+            "__shared__` arrays begin at the same address, so declare one and divide it."
+        )
+    if places and _is_legacy_warp_code(evidence, places):
+        return Fix(
+            f"{_LEGACY}: in each step read into a register, __syncwarp(), write, __syncwarp(); or reduce with "
+            f"__shfl_down_sync.{_WARP_NOTE}"
+        )
+    if places:
+        update = _fix_update(evidence, places)
+        fix = update or (
+            _fix_between_blocks(evidence, places)
+            if between_blocks(evidence.fault)
+            else _fix_in_halves(launch, evidence, places)
+            or _fix_split_if(evidence, places)
+            or _fix_with_atomic(evidence, places)
+        )
+        if fix:
+            return fix
+    return Fix(_branch_advice(evidence.fault) if places else race_advice(evidence.fault))
+
+
+def _branch_advice(fault: Fault) -> str:
+    """Advice where every place for a barrier is one that some threads do not reach."""
+    if between_blocks(fault) or (fault.hazard == "WAW" and fault.line == fault.other_line):
+        return race_advice(fault)
+    return (
+        "A barrier between the two lines would be in a branch or loop that some threads do not enter, or leave "
+        "early: end the branch before the barrier and begin it again after it, or let all threads run the loop "
+        "equally often; or use atomics for both."
+    )
+
+
+def _as_update(text: str, name: str) -> re.Match[str] | None:
+    """A statement that updates one element without reading another of the same array."""
+    found = _UPDATE.fullmatch(text.strip())
+    if not found or (found["value"] and name and re.search(rf"\b{name}\b", found["value"])):
+        return None
+    return found
+
+
+def _fix_update(evidence: Evidence, places: Places) -> Fix | None:
+    """`x += v` by several threads: an atomic."""
+    found = _as_update(places.text(places.first), evidence.name) if places.first is places.second else None
+    if not found or _ATOMIC.search(places.source.code[places.function.body.start : places.first.start]):
+        return None  # inside a lock, the lock lacks its fences
+    value = found["value"] or "1"
+    negative = found["op"] == "-" or found["step"] == "--"
+    element = found["element"].strip()
+    address = element[1:].strip() if element.startswith("*") else f"&{element}"
+    text = (
+        f"atomicAdd({address}, {f'-({value})' if negative and found['value'] else '-1' if negative else value});"
+    )
+    change = (places.first.start, places.first.end, text)
+    line = places.source.line(places.first.start)
+    return Fix(
+        f"Several threads update one element at line {line}, and updates get lost: use {text[:-1]}.",
+        line_edits(places.file, places.source, [change]),
+    )
+
+
+def _element_type(places: Places, name: str) -> str:
+    """The declared type of an array's elements; "" if it is not found."""
+    text = places.source.code
+    for before in (
+        rf"__shared__\s+(?:__align__\s*\([^)]*\)\s*|volatile\s+)*([\w:]+(?:\s+[\w:]+)*?)\s+(?:\w+\s*(?:\[[^\]]*\]\s*)*,\s*)*{name}\s*[\[;,]",
+        rf"(?:const\s+|volatile\s+)*\b((?:unsigned\s+)?[\w:]+)\s*\*\s*(?:__restrict__\s*)?{name}\b",
+    ):
+        found = re.search(before, text)
+        if found:
+            return re.sub(r"\b(?:const|volatile)\s+", "", found[1])
+    return ""
+
+
+def _unused_name(places: Places, wanted: str = "next") -> str:
+    words = set(re.findall(r"\w+", places.source.code))
+    return next(one for one in (wanted, *(f"{wanted}{number}" for number in range(2, 99))) if one not in words)
+
+
+def _fix_in_halves(launch: Launch, evidence: Evidence, places: Places) -> Fix | None:
+    """One statement that reads and writes: read into a register, then a barrier, then write."""
+    if places.first is not places.second or not places.is_leaf or evidence.fault.hazard != "WAR":
+        return None
+    statement = places.first
+    found = _ASSIGNMENT.fullmatch(places.text(statement).strip())
+    element = re.match(r"\*?\s*(\w+)", found["element"])[1] if found else ""
+    type_ = _element_type(places, element) if element else ""
+    if not found or not type_:
+        return None
+    outer = _guarded_whole(places, statement)
+    for barrier, by_warps in ((_BLOCK, False), (_WARP, True)):
+        if by_warps and not evidence.fault.warp_synchronous:
+            continue
+        for around in (None, outer):
+            near = around or statement
+            reached = is_reached(places.guards, Gap(near.within, near.index), by_warps=by_warps)
+            if reached and places.called_by_all(by_warps=by_warps):
+                barrier = _WARP if launch.threads <= 32 else barrier
+                return _halves(evidence, places, found, type_, around, barrier)
+    return None
+
+
+def _guarded_whole(places: Places, statement: Statement) -> Statement | None:
+    """The `if` without else whose only statement this is."""
+    owner = statement.within.owner
+    only = owner and owner.kind == "if" and len(owner.parts) == 1 and len(statement.within.statements) == 1
+    return owner if only else None
+
+
+def _halves(evidence, places: Places, found: re.Match[str], type_: str, around, barrier: str) -> Fix:
+    statement, source = places.first, places.source
+    name, element = _unused_name(places), found["element"].strip()
+    value = f"{element} {found['op']} ({found['value']})" if found["op"] else found["value"]
+    whole = around or statement
+    indent = indentation(source, whole.start)
+    if around:
+        head = source.text[slice(*around.head)]
+        lines = [f"{type_} {name} = {{}};", f"if {head}", f"    {name} = {value};", barrier, f"if {head}"]
+        lines.append(f"    {element} = {name};")
+    else:
+        lines = [f"const {type_} {name} = {value};", barrier, f"{element} = {name};"]
+    again = common_loops(statement, statement) or places.callers or not places.is_leaf
+    if again and not _ends_in_barrier(places, whole):
+        lines.append(barrier)
+    if not whole.within.braced or not around:
+        lines = ["{", *(f"    {line}" for line in lines), "}"]
+    line = source.line(statement.start)
+    text = (
+        f"Line {line} reads what other threads write in the same statement: read into a register, put "
+        f"{barrier[:-1]}{', outside the `if`' if around else ''}, then write."
+    )
+    if evidence.fault.warp_synchronous:
+        text += _WARP_NOTE
+    return Fix(text, line_edits(places.file, source, [(whole.start, whole.end, f"\n{indent}".join(lines))]))
+
+
+def _ends_in_barrier(places: Places, statement: Statement) -> bool:
+    """Whether a barrier follows a statement in its sequence."""
+    rest = statement.within.statements[statement.index + 1 :]
+    return any(re.match(r"__sync(?:threads|warp)", places.source.code[one.start : one.end]) for one in rest)
+
+
+def _fix_split_if(evidence: Evidence, places: Places) -> Fix | None:
+    """Both accesses are inside an `if` that some threads do not enter: end it before the barrier."""
+    if not places.called_by_all() or places.first is places.second:
+        return None
+    for gap in gaps_between(places.first, places.second):
+        owner = gap.sequence.owner
+        if not owner or not is_reached(places.guards, Gap(owner.within, owner.index)):
+            continue
+        changes = split_if(places.guards, gap, _BLOCK)
+        if changes:
+            where = f"after line {places.source.last_line(gap.before)}"
+            text = (
+                f"End the `if` of line {places.source.line(owner.start)} {where}, put __syncthreads() "
+                "there, outside "
+                "of it, and begin it again: some threads do not enter it."
+            )
+            return Fix(text, line_edits(places.file, places.source, changes))
+    return None
+
+
+def _fix_with_atomic(evidence: Evidence, places: Places) -> Fix | None:
+    """One of the two accesses is atomic, and no barrier can stand between: make the other atomic too."""
+    raw = evidence.raw
+    if "atomic" not in (raw["access"], raw["other_access"]) or not evidence.name:
+        return None
+    plain, kind = (
+        (places.first, raw["other_access"]) if raw["access"] == "atomic" else (places.second, raw["access"])
+    )
+    found = _ASSIGNMENT.fullmatch(places.text(plain).strip())
+    if kind != "store" or not found or found["op"]:
+        return None
+    element = found["element"].strip()
+    address = element[1:].strip() if element.startswith("*") else f"&{element}"
+    text = f"atomicExch({address}, {found['value']});"
+    line = places.source.line(plain.start)
+    return Fix(
+        f"Line {line} stores what others update atomically: use {text[:-1]}.",
+        line_edits(places.file, places.source, [(plain.start, plain.end, text)]),
+    )
+
+
+# ---- between blocks ----
+
+
+def _fix_between_blocks(evidence: Evidence, places: Places) -> Fix | None:
+    """Blocks that communicate through an atomic lack a fence before it, or after it."""
+    code, function = places.source.code, places.function
+    before = _ATOMIC.search(code, places.first.end, function.body.end)
+    after = _ATOMIC.search(code, function.body.start, places.second.start)
+    plain = "atomic" not in (evidence.raw["access"], evidence.raw["other_access"])
+    if not (before and after and plain) or not places.is_leaf:
+        return None
+    if places.first is places.second:
+        return _fix_critical_section(places, before, after)
+    if evidence.fault.hazard != "RAW":
+        return None
+    publisher = function.statement_at(before.start())
+    owner = publisher.within.owner
+    if _FENCE.search(code, places.first.end, before.start()) and owner and owner not in places.first.ancestors():
+        return _barrier_before_publishing(places, owner)
+    changes = _fence(places, Gap(places.first.within, places.first.index + 1), places.first.end, before.start())
+    reader = _outermost_after(places.second, after.end())
+    changes += _fence(places, Gap(reader.within, reader.index), after.end(), reader.start)
+    if not changes:
+        return None
+    lines = [places.source.line(one.start) for one in (places.first, reader)]
+    return Fix(
+        f"Put __threadfence() after line {lines[0]}, before the atomic that announces it, and "
+        "__threadfence() before "
+        f"line {lines[1]}, after the atomic that sees it; or use cuda::atomic_ref with release and acquire.",
+        line_edits(places.file, places.source, changes),
+    )
+
+
+def _outermost_after(statement: Statement, position: int) -> Statement:
+    """The outermost loop around a statement that begins after a position, or the statement itself."""
+    around = [one for one in statement.ancestors() if one.start >= position and one.within.braced]
+    return around[-1] if around else statement
+
+
+def _fence(places: Places, gap: Gap, start: int, end: int) -> list[Insertion]:
+    """The changes that put a fence into a gap; none if one is between two positions, a wider scope for one of
+    the block."""
+    code = places.source.code
+    narrow = re.compile(r"__threadfence_block\s*\(\s*\)").search(code, start, end)
+    if narrow:
+        return [(narrow.start(), narrow.end(), "__threadfence()")]
+    return [] if _FENCE.search(code, start, end) else insertions(places.source, gap, "__threadfence();")
+
+
+def _fix_critical_section(places: Places, before: re.Match[str], after: re.Match[str]) -> Fix:
+    """A statement between the atomics of a lock."""
+    statement, line = places.first, places.source.line(places.first.start)
+    changes = _fence(places, Gap(statement.within, statement.index), after.end(), statement.start)
+    changes += _fence(places, Gap(statement.within, statement.index + 1), statement.end, before.start())
+    return Fix(
+        f"Put __threadfence() before line {line}, after the lock is taken, and after it, before the "
+        "lock is released: "
+        "without fences the next owner need not see what the last one wrote.",
+        line_edits(places.file, places.source, changes),
+    )
+
+
+def _barrier_before_publishing(places: Places, owner: Statement) -> Fix | None:
+    """One thread publishes for its block, and does not wait for the others."""
+    gap = Gap(owner.within, owner.index)
+    if not is_reached(places.guards, gap) or not places.called_by_all():
+        return None
+    line = places.source.line(owner.start)
+    return Fix(
+        f"Put __syncthreads() {describe(places.source, gap)}, so that the whole block has written "
+        "before the thread of "
+        f"line {line} announces it: its fence orders only what it has seen.",
+        line_edits(places.file, places.source, insertions(places.source, gap, _BLOCK)),
+    )
+
+
+# ---- asynchronous copies ----
+
+_WAIT = re.compile(r"\b__pipeline_wait_prior\s*\(\s*(\d+)\s*\)")
+
+
+def _fix_copy(evidence: Evidence, places: Places | None) -> Fix:
+    """A copy that has not been waited for."""
+    text = (
+        "Wait for the copy, then put a barrier if other threads read it: __pipeline_wait_prior(0) and "
+        "__syncthreads() between the two lines."
+    )
+    if places is None:
+        return Fix(text)
+    code = places.source.code
+    wait = next(
+        (one for one in _WAIT.finditer(code, places.function.body.start, places.second.start) if int(one[1])), None
+    )
+    if wait:
+        fewer = int(wait[1]) - 1
+        line = places.source.line(wait.start())
+        change = (wait.start(1), wait.end(1), str(fewer))
+        text = f"Line {line} leaves {wait[1]} copies in flight: make it __pipeline_wait_prior({fewer})."
+        return Fix(text, line_edits(places.file, places.source, [change]))
+    barrier = next(
+        (
+            gap
+            for gap in gaps_between(places.first, places.second)
+            if gap.after and code.startswith("__syncthreads", gap.after.start)
+        ),
+        None,
+    )
+    gaps = [barrier] if barrier else gaps_between(places.first, places.second)[-1:]
+    if not gaps:
+        return Fix(text)
+    new = "__pipeline_wait_prior(0);" if barrier else "__pipeline_wait_prior(0);\n    __syncthreads();"
+    where = describe(places.source, gaps[0])
+    text = f"Put __pipeline_wait_prior(0) {where}{'' if barrier else ', and __syncthreads() after it'}."
+    return Fix(text, line_edits(places.file, places.source, insertions(places.source, gaps[0], new)))

@@ -1,0 +1,342 @@
+"""The fixes that a report proposes: applied mechanically, each makes its kernel silent; and what they say."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kernel_files import TESTS, read
+
+import smemkit
+from smemkit.checker.edits import Edit, Fix, apply
+
+# These need the author's judgement: a report says what to do, and proposes no edits.
+BY_HAND = re.findall(
+    r"\w+",
+    """
+    barrier_after_break barrier_in_loop bins_of_signed_chars bytes_before_floats carved_misaligned
+    carved_overlap consumer_only_arrives copy_past_row divided_by_zero failed_assert flag_never_set
+    float4_from_second grid_barrier_count group_sync_in_branch int_from_bytes local_overrun lock_not_released
+    matmul_no_guard named_barrier_count negative_index neighbour_never_done no_return overlapping_outputs
+    reset_by_every_block reverse_in_place row_overrun same_output shuffle_from_exited stale_maximum
+    stencil_in_place swapped_extents syncthreads_for_grid table_never_set tile_edge transpose_in_place
+    transposed_tile two_names_one_memory unknown_code volatile_flag volatile_warp_reduction writes_constant
+    wrong_pitch zeroed_by_neighbour
+    """,
+)
+FAULTY = [read(path) for path in sorted((TESTS / "faulty").glob("*.cu")) if not path.stem.endswith(".fixed")]
+
+
+def fixed_check(case, report, **options):
+    """The report on a kernel after the edits of another report."""
+    fixes = [fault.fix for fault in report.faults if fault.fix]
+    file = next((edit.file for fix in fixes for edit in fix.edits), "")
+    text = case.path.read_text()
+    text = apply({file: text}, fixes)[file] if file else text
+    shared = max([case.shared, *(fix.shared_bytes or 0 for fix in fixes)])
+    launch = smemkit.Kernel(text, case.kernel)[case.grid, case.block, shared]
+    return smemkit.check(launch, *case.operands().values(), **{"schedule": case.schedule, **options})
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.path.stem) for case in FAULTY])
+@pytest.mark.covering(1, most=60)
+def test_proposed_fix_makes_the_kernel_silent(case, monkeypatch):
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "1" if case.fault[0] == "hang" else "20")
+    report = case.check()
+    mechanical = any(fault.fix and (fault.fix.edits or fault.fix.shared_bytes) for fault in report.faults)
+    assert mechanical == (case.path.stem not in BY_HAND), report
+    assert all(fault.fix for fault in report.faults), report
+    if mechanical:
+        after = fixed_check(case, report)
+        assert after.ok, f"{report}\n{after}"
+
+
+FLOATS = (np.zeros(8192, np.float32),)
+
+
+def check(source, grid=1, block=64, shared=0, arguments=FLOATS, **options):
+    return smemkit.check(smemkit.Kernel(source)[grid, block, shared], *arguments, **options)
+
+
+def check_fixed(source, report, grid=1, block=64, arguments=FLOATS):
+    file = report.faults[0].file
+    text = apply({file: source}, [fault.fix for fault in report.faults])[file]
+    return check(text, grid, block, arguments=arguments)
+
+
+TREE = """__global__ void tree(float *x)
+{
+    __shared__ float s[128];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    for (int stride = 64; stride > 0; stride /= 2)
+        if (t < stride)
+            s[t] += s[t + stride];
+    if (t == 0)
+        x[0] = s[0];
+}
+"""
+
+
+def test_tree_without_barriers_gets_them_outside_the_if():
+    report = check(TREE, block=128)
+    (fault,) = report.faults
+    assert "Put __syncthreads() before line 7, at the start of the loop body, outside the `if`" in fault.fix
+    assert check_fixed(TREE, report, block=128).ok
+
+
+MATMUL = """__global__ void matmul(float *a, float *b, float *c, int n)
+{
+    __shared__ float as[16][16], bs[16][16];
+    int tx = threadIdx.x, ty = threadIdx.y;
+    float sum = 0;
+    for (int k = 0; k < n; k += 16) {
+        as[ty][tx] = a[ty * n + k + tx];
+        bs[ty][tx] = b[(k + ty) * n + tx];
+        BARRIER
+        for (int i = 0; i < 16; i++)
+            sum += as[ty][i] * bs[i][tx];
+    }
+    c[ty * n + tx] = sum;
+}
+"""
+MATRICES = (*(np.ones((32, 32), np.float32) for _ in range(3)), 32)
+
+
+def test_forgotten_second_barrier_is_one_fault_with_its_place():
+    source = MATMUL.replace("BARRIER", "__syncthreads();")
+    report = check(source, block=(16, 16), arguments=MATRICES)
+    (fault,) = report.faults
+    assert "Put __syncthreads() after line 11, at the end of the loop body" in fault.fix
+    assert not fault.warp_synchronous
+    assert fault.knock_on
+    assert "The same fix removes race" in str(report)
+    assert check_fixed(source, report, block=(16, 16), arguments=MATRICES).ok
+
+
+def test_matmul_without_barriers_needs_two():
+    source = MATMUL.replace("BARRIER", "")
+    report = check(source, block=(16, 16), arguments=MATRICES)
+    assert len(report.faults) == 2, report
+    assert check_fixed(source, report, block=(16, 16), arguments=MATRICES).ok
+
+
+def test_branch_that_some_threads_do_not_enter_is_ended_before_the_barrier():
+    source = """__global__ void k(float *x)
+{
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    if (t < 50) {
+        s[t] = x[t];
+        x[t] = s[49 - t];
+    }
+}
+"""
+    report = check(source)
+    (fault,) = report.faults
+    assert "End the `if` of line 5 after line 6, put __syncthreads() there" in fault.fix
+    assert check_fixed(source, report).ok
+
+
+def test_return_before_a_missing_barrier_keeps_the_fix_to_words():
+    source = """__global__ void k(float *x)
+{
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    if (t >= 50)
+        return;
+    s[t] = x[t];
+    x[t] = s[49 - t];
+}
+"""
+    (fault,) = check(source).faults
+    assert not fault.fix.edits
+    assert "leave early" in fault.fix
+
+
+def test_divergent_shuffle_is_about_lanes_and_not_barriers_of_the_block():
+    source = """__global__ void k(float *x)
+{
+    float v = x[threadIdx.x];
+    if (threadIdx.x % 32 < 16) {
+        v += __shfl_xor_sync(0xffffffff, v, 8);
+    }
+    __syncthreads();
+    x[threadIdx.x] = v;
+}
+"""
+    report = check(source)
+    (fault,) = report.faults
+    assert fault.title == "warp divergence"
+    assert "__ballot_sync" in fault.fix
+    assert "__syncthreads" not in fault.fix + fault.meaning
+    assert check_fixed(source, report).ok
+
+
+def test_missing_dynamic_shared_memory_is_told_to_be_passed():
+    source = """__global__ void k(float *x)
+{
+    extern __shared__ float s[];
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = s[63 - threadIdx.x];
+}
+"""
+    report = check(source)
+    (fault,) = report.faults
+    assert "no dynamic shared memory" in fault.fix
+    assert "--shared 256" in fault.fix
+    assert "if (" not in fault.fix
+    assert check(source, shared=fault.fix.shared_bytes).ok
+
+
+def test_early_return_is_told_from_a_divergent_barrier():
+    source = """__global__ void k(float *x)
+{
+    if (threadIdx.x >= 50)
+        return;
+    __syncthreads();
+    x[threadIdx.x] = 1;
+}
+"""
+    (fault,) = check(source).faults
+    assert fault.title == "early return before a barrier"
+    for words in ("programming guide", "Volta", "strict"):
+        assert words in fault.meaning
+    (other,) = check(source.replace("return;\n    __syncthreads();", "__syncthreads();")).faults
+    assert other.title == "barrier divergence"
+
+
+@pytest.mark.parametrize(
+    ("value", "severity"), [("1", "warning"), ("n", "warning"), ("t", "error"), ("blockIdx.x", "warning")]
+)
+def test_same_value_stores_by_one_instruction_are_warnings(value, severity):
+    source = f"__global__ void k(float *x, int n) {{\n int t = threadIdx.x;\n x[0] = {value};\n}}"
+    report = check(source, arguments=(np.zeros(64, np.float32), 3))
+    assert {fault.severity for fault in report.faults} == {severity}
+    assert report.ok == (severity == "warning")
+    between = check(source, grid=2, block=1, arguments=(np.zeros(64, np.float32), 3))
+    expected = "error" if value == "blockIdx.x" else severity if value != "t" else "warning"
+    assert {fault.severity for fault in between.faults} <= {expected, "error"}
+
+
+def test_reading_a_value_that_all_store_is_a_warning():
+    source = "__global__ void k(float *x) {\n __shared__ int s;\n s = 1;\n x[threadIdx.x] = s;\n}"
+    report = check(source)
+    assert report.ok, report
+    assert {fault.severity for fault in report.faults} == {"warning"}
+    other = check(source.replace("s = 1;", "if (threadIdx.x < 7) s = 1;"))
+    assert not other.ok
+
+
+def test_step_in_two_loops_gets_its_barrier_in_the_loop_that_all_run():
+    source = """__global__ void k(float *x)
+{
+    __shared__ float s[128];
+    for (int i = threadIdx.x; i < 128; i += 64)
+        s[i] = x[i];
+    for (int stride = 64; stride > 0; stride /= 2) {
+        for (int i = threadIdx.x; i < stride; i += 64)
+            s[i] += s[stride + i];
+    }
+    if (threadIdx.x == 0)
+        x[0] = s[0];
+}
+"""
+    report = check(source)
+    (fault,) = report.faults
+    assert "before line 7, at the start of the loop body" in fault.fix
+    assert check_fixed(source, report).ok
+
+
+def test_interleaved_branches_are_divergent_and_not_misaligned():
+    source = """__global__ void k(float *x)
+{
+    int i = threadIdx.x;
+    if (i % 2)
+        x[i] = 1;
+    else
+        x[i] = 2;
+}
+"""
+    report = check(source)
+    assert "divergent warps at" in report.headline
+    assert "16 of 32 lanes active" in report.headline
+    assert "sectors" not in report.headline
+    for line in report.lines:
+        assert line.divergent
+        assert "past the start of a sector" not in line.advice
+
+
+def test_verdict_says_how_many_blocks_it_rests_on():
+    source = "__global__ void k(float *x) { x[blockIdx.x] = 1; }"
+    assert check(source, grid=4000, block=1).headline.startswith("no faults in 16 of 4,000 blocks")
+    assert check(source, grid=7, block=1).headline.startswith("no faults in 7 blocks")
+
+
+def test_json_has_the_fix():
+    report = check(TREE, block=128)
+    found = json.loads(json.dumps(report.to_dict()))["launches"][0]["faults"]
+    assert found[0]["edits"][0].keys() == {"file", "line", "kind", "text"}
+    assert found[0]["rule"].startswith("race-")
+    assert all(isinstance(one["knock_on"], list) for one in found)
+
+
+def test_edits_of_several_fixes_are_applied_together():
+    first = Fix("", (Edit("k.cu", 1, "insert_after", "b"), Edit("k.cu", 3, "replace", "")))
+    second = Fix("", (Edit("k.cu", 2, "replace", "C"), Edit("k.cu", 1, "insert_after", "b")))
+    assert apply({"k.cu": "a\nc\nd\ne", "other.cu": "x"}, [first, second]) == {
+        "k.cu": "a\nb\nC\ne",
+        "other.cu": "x",
+    }
+
+
+# ---- reads out of bounds ----
+
+
+def bounds_faults(body, *arguments, parameters="const unsigned *x, float *y"):
+    source = f"__global__ void k({parameters})\n{{\n{body}\n}}\n"
+    report = check(source, block=32, arguments=arguments)
+    return report, [fault for fault in report.faults if fault.kind == "out_of_bounds"]
+
+
+@pytest.mark.parametrize("length", [64, 4, 1])
+def test_a_thread_goes_on_after_a_read_out_of_bounds(length):
+    """Beside the array, and in the guard pages around it."""
+    body = "int j = x[threadIdx.x + 4096];\ny[j] = 1;"
+    report, faults = bounds_faults(body, np.zeros(length, np.uint32), np.zeros(64, np.float32))
+    assert [fault.line for fault in faults] == [3, 4], report
+    assert "reads" in faults[0].message
+    assert "writes" in faults[1].message
+
+
+def test_a_read_of_shared_memory_out_of_bounds_gives_poison():
+    body = "__shared__ int s[32];\ns[threadIdx.x] = 0;\nint j = *(s + 32 + threadIdx.x * 512);\ny[j] = 1;"
+    report, faults = bounds_faults(body, np.zeros(4, np.uint32), np.zeros(64, np.float32))
+    assert {5, 6} <= {fault.line for fault in faults}, report
+
+
+def test_poison_as_the_bound_of_a_loop_ends(monkeypatch):
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "20")
+    body = "unsigned n = x[4096 + threadIdx.x];\nfor (unsigned i = 0; i < n; i++)\n    y[threadIdx.x] += 1;"
+    report, faults = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))
+    assert [fault.kind for fault in report.faults] == ["out_of_bounds"], report
+    assert faults[0].line == 3
+
+
+def test_a_loop_that_only_reads_out_of_bounds_ends():
+    body = "int i = 0;\nwhile (x[i] != 7u)\n    i++;\ny[0] = i;"
+    report, _ = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))
+    assert [fault.kind for fault in report.faults] == ["out_of_bounds"], report
+
+
+def test_guards_are_back_after_a_check():
+    source = "__global__ void k(const unsigned *x, float *y) { y[threadIdx.x] = x[4096 + threadIdx.x]; }"
+    kernel = smemkit.Kernel(source)[1, 32]
+    for _ in range(2):
+        assert not smemkit.check(kernel, np.zeros(64, np.uint32), np.zeros(64, np.float32)).ok
+        x, y = (smemkit.zeros(64, dtype=dtype, device="cpu") for dtype in (np.uint32, np.float32))
+        smemkit.check(kernel, x, y)
+        with pytest.raises(smemkit.Error, match="past the end"):
+            kernel(x, y)
