@@ -35,6 +35,12 @@ static __device__ inline void pdl_wait()
 #endif
 }
 
+// a type that is given, not deduced
+template <class T>
+struct exactly {
+    using type = T;
+};
+
 #ifdef __CUDA_ARCH_LIST__
 
 // Whether this binary has native code (SASS) for the device, compiled for sm_90 or above and so with PDL. Other
@@ -88,11 +94,6 @@ template <auto KERNEL>
     allowed |= bit;
     return cudaSuccess;
 }
-
-template <class T>
-struct exactly {
-    using type = T;
-};
 
 template <class... Parameters>
 static cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
@@ -168,14 +169,23 @@ static constexpr kernel_name name_of_kernel(const char *function)
     return name;
 }
 
+// One function per list of parameters, not per kernel: there are hundreds of kernels with the same parameters.
+template <class... Parameters>
+static __attribute__((noinline)) cudaError_t
+launch_kernel(void (*kernel)(Parameters...), const char *name, dim3 grid, dim3 block, size_t shared_bytes,
+              cudaStream_t stream, const typename exactly<Parameters>::type &...parameters)
+{
+    smemkit::configure(name, kernel, grid, block, shared_bytes, stream)(parameters...);
+    return cudaGetLastError();
+}
+
 template <auto KERNEL, class... Arguments>
 [[nodiscard]] static cudaError_t launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
                                         const Arguments &...arguments)
 {
     static constexpr kernel_name NAME = name_of_kernel(__PRETTY_FUNCTION__);
 
-    smemkit::configure(NAME.text, KERNEL, grid, block, shared_bytes, stream)(arguments...);
-    return cudaGetLastError();
+    return launch_kernel(KERNEL, NAME.text, grid, block, shared_bytes, stream, arguments...);
 }
 
 #endif

@@ -316,6 +316,18 @@ constexpr unsigned accumulators()
     return sizeof(In) == 8 ? FLOAT64 : FLOAT32 | FLOAT64;
 }
 
+// An unsigned integer of In's size, if In is an integer or bool: the type for which a kernel is compiled where
+// these give the same bits.
+template <class In>
+using without_sign_of = std::conditional_t<
+    std::is_same_v<In, boolean>, uint8_t,
+    typename std::conditional_t<std::is_integral_v<In>, std::make_unsigned<In>, std::enable_if<true, In>>::type>;
+
+// the type for which a sum or product of elements of type In is compiled: of 64-bit integers the sign is lost
+template <class Total, class In>
+using summand =
+    std::conditional_t<std::is_integral_v<Total> && sizeof(In) == sizeof(Total), without_sign_of<In>, In>;
+
 // f(Operation(), In()) for the operation in args, where In is the type of x, one of DTYPES; g(In(), is_product)
 // for sums and products, which have several accumulators to choose from
 template <unsigned DTYPES, class F, class G>
@@ -343,7 +355,7 @@ template <unsigned DTYPES, class F, class G>
         case REDUCE_ANY:
         case REDUCE_ALL:
         case REDUCE_COUNT_NONZERO:
-            return f(Count(), x);
+            return f(Count(), without_sign_of<In>());
         case REDUCE_VAR:
         case REDUCE_STD:
             return f(Variance<Mean>(), x);
@@ -360,7 +372,7 @@ template <unsigned DTYPES, class F>
     return dispatch_operation<DTYPES>(args, f, [&](auto x, auto is_product) {
         return dispatch_dtype<accumulators<decltype(x)>()>(without_sign(args->accumulator), [&](auto sum) {
             using T = decltype(sum);
-            return f(std::conditional_t<is_product, Prod<T>, Sum<T>>(), x);
+            return f(std::conditional_t<is_product, Prod<T>, Sum<T>>(), summand<T, decltype(x)>());
         });
     });
 }

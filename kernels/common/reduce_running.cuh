@@ -311,20 +311,23 @@ struct Running<Variance<Mean>, In> {
     }
 };
 
-// Calls f(u) for the first `left` of ROWS rows, from FIRST on, fully unrolled; rows beyond `left` are skipped four
-// at a time.
-template <int ROWS, int FIRST = 0, class F>
+// Calls f(u) for the first `left` of ROWS rows, fully unrolled on a GPU; rows beyond `left` are skipped four at a
+// time.
+template <int ROWS, class F>
 static __device__ void each_row(int left, F f)
 {
-    constexpr int END = FIRST + 4 < ROWS ? FIRST + 4 : ROWS;
+    constexpr int STEP = ROWS < 4 ? ROWS : 4;
+    static_assert(ROWS % STEP == 0, "no row is left over");
 
 #pragma unroll
-    for (int u = FIRST; u < END; u++)
-        if (u < left)
-            f(u);
-    if constexpr (END < ROWS)
-        if (END < left)
-            each_row<ROWS, END>(left, f);
+    for (int first = 0; first < ROWS; first += STEP) {
+        if (first > 0 && first >= left)
+            break;
+#pragma unroll
+        for (int u = first; u < first + STEP; u++)
+            if (u < left)
+                f(u);
+    }
 }
 
 // Running for one column: takes element c of each vector.
@@ -392,14 +395,14 @@ template <unsigned DTYPES, class F>
                                         std::conditional_t<is_complex<In>::value, complex<double>, double>>;
 
         if constexpr (is_product)
-            return f(Prod<Wide>(), x);
+            return f(Prod<Wide>(), summand<Wide, In>());
         else if constexpr (std::is_same_v<In, Wide> && !INTEGER)
             return f(Compensated<In>(), x);
         else if constexpr (!INTEGER) // compensated only if the result is a double
             return args->result & (FLOAT64 | COMPLEX128) ? f(Compensated<Wide>(), x) : f(Sum<Wide>(), x);
         else if constexpr (INTEGER && sizeof(In) == 8)
             return args->accumulator == FLOAT64 ? f(Compensated<double>(), x)
-                                                : f(Sum<Wide>(), x); // a mean must not overflow
+                                                : f(Sum<Wide>(), summand<Wide, In>()); // a mean must not overflow
         else
             return f(Sum<Wide>(), x);
     });

@@ -36,6 +36,8 @@ PROBLEMS = {
     "matmul": {
         "simt": Exact((70, 75, 80)),
         "simt_large": Exact((130, 135, 80)),
+        "pipelined_large": Exact((130, 135, 80)),
+        "pipelined_small": Exact((70, 75, 80)),
         "matvec": Exact((300, 1, 100)),
         "tiny": Exact((50, 12, 13, 14)),
     },

@@ -44,7 +44,9 @@ LADDERS = {  # on which every rung is measured; on the first shape with all of i
 }
 PRODUCTION = {  # on which a production kernel of matmul is measured by name: (m, n, k), or (batch, m, n, k)
     "simt": [(256, 256, 256), (1000, 1000, 1000)],
-    "simt_large": [(4095, 4095, 4095), (4096, 4096, 4096)],
+    "simt_large": [(4096, 4096, 4096)],
+    "pipelined_large": [(4095, 4095, 4095), (4096, 4096, 4096)],
+    "pipelined_small": [(256, 256, 256), (512, 512, 512), (1000, 64, 64, 64)],
     "matvec": [(16_384, 1, 16_384), (1, 16_384, 16_384)],
     "tiny": [(4096, 16, 16, 16)],
 }
@@ -186,7 +188,7 @@ class Run:
                         yield self.case(op, shape, info, dtype=dtype, axis=axis, axes=axes)
                 yield self.case(op, shape, dtype=dtype, axis=axis, axes=axes, other=other)
         if not self.quick:
-            yield from by_name.cases(self.device, here)
+            yield from by_name.cases(self.device, gpu_kernels)
 
     def case(
         self,

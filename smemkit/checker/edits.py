@@ -50,8 +50,9 @@ class Fix(str):
         return fix
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Fix) is False or (self.edits, self.shared_bytes) == (other.edits, other.shared_bytes)
-        return str.__eq__(self, other) is True and same
+        if isinstance(other, Fix) and (self.edits, self.shared_bytes) != (other.edits, other.shared_bytes):
+            return False
+        return str.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other

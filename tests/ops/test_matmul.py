@@ -270,9 +270,10 @@ def test_the_same_bits_in_parts_and_whole(device, name, shape, order):
             assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), whole)
 
 
-@pytest.mark.parametrize("name", ["simt", "simt_large"])
-def test_partial_sums_of_2048_products_are_added(device, name):
-    a, b = integers((3, 5000), np.float32), integers((5000, 4), np.float32, seed=1)
+@pytest.mark.parametrize("name", ["simt", "simt_large", "pipelined_large", "pipelined_small"])
+def test_partial_sums_are_added(device, name):
+    k = 17_000 if name == "pipelined_small" else 5000  # more than 2 * FLUSH
+    a, b = integers((3, k), np.float32), integers((k, 4), np.float32, seed=1)
     assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
 
 
@@ -335,7 +336,7 @@ def test_rungs_from_vectorized_on_have_no_bank_conflicts(name):
     assert not any(line.conflicts for line in shared), report
 
 
-@pytest.mark.parametrize("name", ["simt", "simt_large"])
+@pytest.mark.parametrize("name", ["simt", "simt_large", "pipelined_large", "pipelined_small"])
 def test_production_reads_16_bytes_in_two_wavefronts(name):
     a, b = integers((128, 48), np.float32), integers((48, 128), np.float32, seed=1)
     report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
@@ -486,7 +487,11 @@ def test_long_products_are_split_and_exact_on_small_integers(device, dtype, shap
 
 
 @pytest.mark.parametrize(
-    "name", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("simt", "simt_large")), "matvec"]
+    "name",
+    [
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("simt", "simt_large", "pipelined_large")),
+        *("pipelined_small", "matvec"),
+    ],
 )
 def test_slices_of_a_long_k_have_no_fault(name):
     a, b = integers((2, 8200), np.float32), integers((8200, 3), np.float32, seed=1)

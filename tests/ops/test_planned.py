@@ -389,6 +389,7 @@ KERNEL_CHOICES = [  # shape, axis, kernel=, __global__ function, and whether sev
     ((1, 300), 0, None, "reduce_rows_in_registers", False),
     ((2, 205_000), 0, None, "reduce_few_rows", False),
     ((5, 205_000), 0, None, "reduce_whole_columns", False),
+    ((5, 205_001), 0, None, "reduce_columns", False),
     ((40, 4, 5200), 1, None, "reduce_few_rows", False),
     ((40, 11, 5200), 1, None, "reduce_whole_columns", False),
     ((20_000, 3), 0, "columns", "reduce_columns", True),

@@ -134,6 +134,7 @@ def test_bits_do_not_depend_on_the_address(device, kernel):
 
 
 @pytest.mark.parametrize("kernel", RUNGS)
+@pytest.mark.covering(most=2)
 def test_grids_of_many_rows(device, kernel):
     x = integers((65_537, 3), np.int32)
     with launching(1):

@@ -40,7 +40,7 @@ cudaError_t launch_reduce_divergent(const reduce_args *args, cudaStream_t stream
 
     return reduce_in_passes(
         args, [=](int64_t n) { return ceil_div(n, threads); },
-        [=](unsigned blocks, auto x, int64_t n, auto results) {
+        [=](unsigned blocks, auto x, int64_t n, const auto &results) {
             reduce_divergent<<<blocks, threads, threads * sizeof(*results.partials), stream>>>(x, n, results);
             return cudaGetLastError();
         });

@@ -57,7 +57,7 @@ cudaError_t launch_reduce_shuffle(const reduce_args *args, cudaStream_t stream)
 
     return reduce_in_passes(
         args, [=](int64_t n) { return ceil_div(n, 2 * threads); },
-        [=](unsigned blocks, auto x, int64_t n, auto results) {
+        [=](unsigned blocks, auto x, int64_t n, const auto &results) {
             reduce_shuffle<<<blocks, threads, threads / 32 * sizeof(*results.partials), stream>>>(x, n, results);
             return cudaGetLastError();
         });

@@ -84,7 +84,7 @@ cudaError_t launch_reduce_vectorized(const reduce_args *args, cudaStream_t strea
 
     return reduce_in_passes(
         args, [=](int64_t n) { return std::min(ceil_div(n, MIN_ELEMENTS_PER_THREAD * threads), most); },
-        [=](unsigned blocks, auto x, int64_t n, auto results) {
+        [=](unsigned blocks, auto x, int64_t n, const auto &results) {
             reduce_vectorized<<<blocks, threads, threads / 32 * sizeof(*results.partials), stream>>>(x, n,
                                                                                                      results);
             return cudaGetLastError();

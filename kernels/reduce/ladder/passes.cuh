@@ -40,9 +40,9 @@ template <class F>
 
         switch (args->op) {
         case REDUCE_SUM:
-            return f(Sum<Total>(), x);
+            return f(Sum<Total>(), summand<Total, In>());
         case REDUCE_PROD:
-            return f(Prod<Total>(), x);
+            return f(Prod<Total>(), summand<Total, In>());
         case REDUCE_MIN:
             return f(Extremum<MinOrder<wide<In>>>(), x);
         case REDUCE_MAX:
@@ -53,6 +53,16 @@ template <class F>
     });
 }
 
+// One pass: launch(blocks, x, n, results) for rows of n elements, of `blocks` blocks each.
+template <class Operation, class X, class Launch>
+[[nodiscard]] cudaError_t launch_pass(const reduce_args *args, const Launch &launch, const X *x, int64_t n,
+                                      typename Operation::State *partials, int64_t blocks)
+{
+    if (args->outer * blocks > INT32_MAX) // a grid has no more
+        return cudaErrorInvalidConfiguration;
+    return launch((unsigned)(args->outer * blocks), x, n, Results<Operation>{partials, (unsigned)blocks, *args});
+}
+
 // Calls launch(blocks, x, n, results) for rows of n elements until each has one result, or a launch fails. A row
 // gets blocks_for(n) blocks, and `blocks` are those of all rows.
 template <class Blocks, class Launch>
@@ -60,24 +70,20 @@ template <class Blocks, class Launch>
 {
     return dispatch_rung(args, [&](auto operation, auto zero) {
         using Operation = decltype(operation);
-        static_assert(sizeof(typename Operation::State) <= REDUCE_RUNG_STATE_BYTES, "its scratch memory");
-        auto partials = (typename Operation::State *)args->scratch;
+        using State = typename Operation::State;
+        static_assert(sizeof(State) <= REDUCE_RUNG_STATE_BYTES, "its scratch memory");
+        const auto x = (const decltype(zero) *)args->x;
+        auto partials = (State *)args->scratch;
+        int64_t left = blocks_for(args->n);
 
-        const auto pass = [&](auto x, int64_t n) -> cudaError_t {
-            const int64_t blocks = blocks_for(n);
-
-            if (args->outer * blocks > INT32_MAX) // a grid has no more
-                return cudaErrorInvalidConfiguration;
-            return launch((unsigned)(args->outer * blocks), x, n,
-                          Results<Operation>{partials, (unsigned)blocks, *args});
-        };
-
-        cudaError_t error = pass((const decltype(zero) *)args->x, args->n);
-        for (int64_t left = blocks_for(args->n); left > 1 && !error; left = blocks_for(left)) {
-            const auto x = partials;
+        cudaError_t error = launch_pass<Operation>(args, launch, x, args->n, partials, left);
+        while (left > 1 && !error) {
+            const State *made = partials;
+            const int64_t n = left;
 
             partials += args->outer * left;
-            error = pass(x, left);
+            left = blocks_for(n);
+            error = launch_pass<Operation>(args, launch, made, n, partials, left);
         }
         return error;
     });

@@ -4,12 +4,12 @@
 // rows with one state per column in registers and several rows in flight. The states of threads in the same
 // columns are combined in shared memory at the end. Narrow rows are folded: several of them are treated as one row
 // of whole vectors, in which a thread still always reads the same columns, and a warp's loads are contiguous.
-// If there are enough vectors for all threads, each thread has whole columns and nothing is combined. Two to four
-// rows have a kernel for that number of rows, which issues all of a thread's loads at once; it pays even with
-// fewer vectors.
+// If there are enough vectors for all threads, each thread has whole columns and nothing is combined. That has its
+// own kernel where rows are whole, aligned vectors. Two to four such rows have a kernel for that number of rows,
+// which issues all of a thread's loads at once; it pays even with fewer vectors.
 // Launch: blocks of 256 threads, divided into units of `lanes` along the columns by `height` down the rows; each
 // unit has its own tile of columns. Along x are the units, along y the chunks of n, whose partial results the last
-// block combines, as in rows. Whole columns: blocks of 128 threads along x, or 64 for long columns, one
+// block combines, as in rows. Whole, aligned columns: blocks of 128 threads along x, or 64 for long columns, one
 // thread per vector.
 #include <cuda_runtime.h>
 
@@ -298,9 +298,9 @@ static __device__ void accumulate_whole_columns(RunningColumn<Operation, In> *ru
     each_row<ROWS>(rows, add);
 }
 
-// Enough columns that each thread reduces whole columns. ALIGNED: all rows are whole, aligned vectors. Results of
-// x's dtype are stored as vectors; others are exchanged within the warp so that its stores are contiguous.
-template <class Operation, class In, bool ALIGNED>
+// Enough columns that each thread reduces whole columns; all rows are whole, aligned vectors. Results of x's dtype
+// are stored as vectors; others are exchanged within the warp so that its stores are contiguous.
+template <class Operation, class In>
 __global__ void __launch_bounds__(WHOLE_COLUMNS_BLOCK,
                                   whole_columns_min_blocks_per_sm<typename Operation::State, In>)
     reduce_whole_columns(const __grid_constant__ reduce_args args)
@@ -312,27 +312,21 @@ __global__ void __launch_bounds__(WHOLE_COLUMNS_BLOCK,
         16) unsigned char shared[PaddedStates<State>::size(WHOLE_COLUMNS_BLOCK * V) * sizeof(State)];
     const PaddedStates<State> states = {(State *)shared};
     const int t = threadIdx.x, warp = t & ~31, lane = t % 32;
-    const int64_t vectors = (args.inner + V - 1) / V, at = (int64_t)blockIdx.x * blockDim.x + t;
+    const int64_t vectors = args.inner / V, at = (int64_t)blockIdx.x * blockDim.x + t;
     const int64_t o = args.outer > 1 ? at / vectors : 0, column = (at - o * vectors) * V;
-    const int count = o < args.outer ? columns_remaining<V>(args.inner - column) : 0;
+    const bool inside = o < args.outer && column < args.inner;
 
     {
+        constexpr int ROWS =
+            (doubles_loads_in_flight<State, In> ? 2 : 1) * REDUCE_BYTES_IN_FLIGHT / (BYTES > 4 ? BYTES : 8);
         RunningColumn<Operation, In> running[V];
         const auto *x = (const unsigned char *)((const In *)args.x + o * args.work.outer_stride + column);
-        const int rows = count ? (int)args.count : 0;
+        const int rows = inside ? (int)args.count : 0;
         const int64_t pitch = args.work.step * (int64_t)sizeof(In);
 
-        if constexpr (ALIGNED) {
-            constexpr int ROWS =
-                (doubles_loads_in_flight<State, In> ? 2 : 1) * REDUCE_BYTES_IN_FLIGHT / (BYTES > 4 ? BYTES : 8);
-            accumulate_whole_columns<BYTES, ROWS>(running, x, rows, pitch, args.first);
-        } else {
-            const int row_in_fold[V] = {};
-            accumulate_unaligned_columns<BYTES, REDUCE_BYTES_IN_FLIGHT>(
-                running, x, count, rows, pitch, x_byte_range(args, sizeof(In)), args.first, 1, row_in_fold);
-        }
-        if (ALIGNED && can_store_result_vectors(args)) {
-            if (count)
+        accumulate_whole_columns<BYTES, ROWS>(running, x, rows, pitch, args.first);
+        if (can_store_result_vectors(args)) {
+            if (inside)
                 finish_vector<In, V>(Operation(), o * args.inner + column, args,
                                      [&](int c) { return running[c].result(); });
             return;
@@ -342,21 +336,12 @@ __global__ void __launch_bounds__(WHOLE_COLUMNS_BLOCK,
             states[t * V + c] = running[c].result();
     }
     __syncwarp();                          // the warp's states are stored
-    const int64_t first = (at - lane) * V; // index of the warp's first result, if no vector is partial
-    const bool side_by_side = args.outer == 1 || args.inner % V == 0;
+    const int64_t first = (at - lane) * V; // index of the warp's first result
 
 #pragma unroll 1
-    for (int i = lane; i < 32 * V; i += 32) {
-        int64_t out = first + i;
-        bool there = out < args.outer * args.inner;
-
-        if (!side_by_side) {
-            out = __shfl_sync(~0u, o * args.inner + column, i / V) + i % V;
-            there = i % V < __shfl_sync(~0u, count, i / V);
-        }
-        if (there)
-            finish(Operation(), states[warp * V + i], out, args);
-    }
+    for (int i = lane; i < 32 * V; i += 32)
+        if (first + i < args.outer * args.inner)
+            finish(Operation(), states[warp * V + i], first + i, args);
 }
 
 // Columns of ROWS rows, where rows and results are whole vectors.
@@ -393,34 +378,54 @@ static bool columns_are_aligned_vectors(const reduce_args &args, int vector, int
            (args.outer == 1 || args.work.outer_stride % vector == 0);
 }
 
+// Whole columns of any alignment, as tiles of one thread per vector, so that nothing is combined.
+static reduce_args as_tiles(reduce_args args)
+{
+    const int64_t vectors = ceil_div(args.inner, args.work.vector);
+
+    args.work.lanes = (int)ceil_div(vectors, ceil_div(vectors, REDUCE_BLOCK));
+    return args;
+}
+
+static dim3 grid_of_tiles(const reduce_args &args)
+{
+    const reduce_work &work = args.work;
+    const int units = REDUCE_BLOCK / (work.lanes * work.height); // per block
+    const int64_t tiles = ceil_div(args.inner, work.lanes * work.vector / work.fold);
+
+    return dim3((unsigned)ceil_div(args.outer * tiles, units), (unsigned)ceil_div(args.count, work.chunk));
+}
+
+// Whole columns whose rows are whole, aligned vectors.
+template <class Operation, class In>
+static cudaError_t launch_whole_columns(const reduce_args &args, cudaStream_t stream)
+{
+    const int threads = args.count < LONG_COLUMN_ROWS ? WHOLE_COLUMNS_BLOCK : WHOLE_COLUMNS_BLOCK / 2;
+    const auto blocks = (unsigned)ceil_div(args.outer * (args.inner / args.work.vector), threads);
+
+    if constexpr (result_may_have_x_dtype<Operation, In>)
+        if (can_store_result_vectors(args) && 1 < args.count && args.count <= REDUCE_MAX_UNROLLED_ROWS)
+            return dispatch<2, 3, REDUCE_MAX_UNROLLED_ROWS>((int)args.count, [&](auto rows) {
+                return launch<reduce_few_rows<Operation, In, rows>>(blocks, threads, 0, stream, args);
+            });
+    return launch<reduce_whole_columns<Operation, In>>(blocks, threads, 0, stream, args);
+}
+
 cudaError_t launch_reduce_columns(const reduce_args *args, cudaStream_t stream)
 {
-    const reduce_work &work = args->work;
+    const bool whole = args->work.lanes == REDUCE_BLOCK;
+    const reduce_args tiled = whole ? as_tiles(*args) : *args;
+    const dim3 grid = grid_of_tiles(tiled);
 
     return dispatch_reduce_widest<EVERY>(args, [&](auto operation, auto zero) {
         using Operation = decltype(operation);
         using In = decltype(zero);
         constexpr int V = vector_bytes<typename Operation::State, In> / sizeof(In);
 
-        if (work.vector != V) // state_bytes() in csrc/ops/reduce/work_split.c must agree with State
+        if (args->work.vector != V) // state_bytes() in csrc/ops/reduce/work_split.c must agree with State
             return cudaErrorInvalidValue;
-        if (work.lanes == REDUCE_BLOCK) {
-            const int threads = args->count < LONG_COLUMN_ROWS ? WHOLE_COLUMNS_BLOCK : WHOLE_COLUMNS_BLOCK / 2;
-            const auto blocks = (unsigned)ceil_div(args->outer * ceil_div(args->inner, V), threads);
-
-            if (!columns_are_aligned_vectors(*args, V, V * (int)sizeof(In)))
-                return launch<reduce_whole_columns<Operation, In, false>>(blocks, threads, 0, stream, *args);
-            if constexpr (result_may_have_x_dtype<Operation, In>)
-                if (can_store_result_vectors(*args) && 1 < args->count && args->count <= REDUCE_MAX_UNROLLED_ROWS)
-                    return dispatch<2, 3, REDUCE_MAX_UNROLLED_ROWS>((int)args->count, [&](auto rows) {
-                        return launch<reduce_few_rows<Operation, In, rows>>(blocks, threads, 0, stream, *args);
-                    });
-            return launch<reduce_whole_columns<Operation, In, true>>(blocks, threads, 0, stream, *args);
-        }
-        const int units = REDUCE_BLOCK / (work.lanes * work.height); // per block
-        const int64_t tiles = ceil_div(args->inner, work.lanes * V / work.fold);
-        const dim3 grid((unsigned)ceil_div(args->outer * tiles, units),
-                        (unsigned)ceil_div(args->count, work.chunk));
-        return launch<reduce_columns<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, *args);
+        if (whole && columns_are_aligned_vectors(*args, V, V * (int)sizeof(In)))
+            return launch_whole_columns<Operation, In>(*args, stream);
+        return launch<reduce_columns<Operation, In>>(grid, REDUCE_BLOCK, 0, stream, tiled);
     });
 }

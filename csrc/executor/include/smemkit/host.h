@@ -163,20 +163,40 @@ struct dynamic_shared {
     }
 };
 
-template <class Call, class... Arguments>
-SMEMKIT_UNSEEN void launch(smemkit_launch launch, const Call &call, Arguments... arguments)
+/* Runs one CUDA thread: `closure` is the addresses of the call and of the launch's arguments, which it copies. */
+template <class Call, class... Arguments, size_t... I>
+SMEMKIT_UNSEEN void call_with(const void *const *addresses, std::index_sequence<I...>)
 {
-    auto thread = [&]() SMEMKIT_UNSEEN { call(arguments...); };
-    launch.run = [](void *closure) SMEMKIT_UNSEEN { (*(decltype(thread) *)closure)(); };
-    launch.closure = &thread;
+    (*(const Call *)addresses[0])(*(const Arguments *)addresses[I + 1]...);
+}
+template <class Call, class... Arguments>
+SMEMKIT_UNSEEN void run_thread(void *closure)
+{
+    call_with<Call, Arguments...>((const void *const *)closure, std::index_sequence_for<Arguments...>());
+}
+
+/* Does not depend on the kernel: there are hundreds, so what is instantiated for each has to be small. */
+SMEMKIT_UNSEEN inline __attribute__((noinline)) void start(smemkit_launch launch, void (*run)(void *),
+                                                           const void *const *addresses, const size_t *bytes,
+                                                           unsigned count)
+{
+    launch.run = run;
+    launch.closure = (void *)addresses;
 #ifdef SMEMKIT_CHECKED
-    const void *const addresses[] = {nullptr, (const void *)__builtin_addressof(arguments)...};
-    const size_t bytes[] = {0, sizeof arguments...};
-    launch.argument_count = sizeof...(Arguments);
+    launch.argument_count = count;
     launch.arguments = addresses + 1;
     launch.argument_bytes = bytes + 1;
 #endif
+    (void)bytes, (void)count;
     smemkit_run(&launch);
+}
+template <class Call, class... Arguments>
+SMEMKIT_UNSEEN void launch(const smemkit_launch &configured, const Call &call, const Arguments &...arguments)
+{
+    const void *const addresses[] = {__builtin_addressof(call), __builtin_addressof(arguments)...};
+    static constexpr size_t BYTES[] = {0, sizeof arguments...};
+
+    start(configured, run_thread<Call, Arguments...>, addresses, BYTES, sizeof...(Arguments));
 }
 
 /* smemkit's own kernels always end, so they are built without a watchdog (SMEMKIT_UNWATCHED). */
@@ -188,8 +208,8 @@ constexpr int watched = 1;
 
 /* The first half of kernel<<<configuration>>>(arguments); the second half calls the result. `Call` is a function,
  * or a lambda that calls a template, so that the types of the copied arguments select the instance. */
-SMEMKIT_UNSEEN inline smemkit_launch configuration(const char *kernel, dim3 grid, dim3 block,
-                                                   size_t shared_bytes = 0, cudaStream_t = nullptr)
+SMEMKIT_UNSEEN inline __attribute__((noinline)) smemkit_launch
+configuration(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t = nullptr)
 {
     return {kernel,
             {grid.x, grid.y, grid.z},
@@ -209,17 +229,15 @@ template <class Call>
 SMEMKIT_UNSEEN auto configure(const char *kernel, Call call, dim3 grid, dim3 block, size_t shared_bytes = 0,
                               cudaStream_t stream = nullptr)
 {
-    return [=](auto... arguments) SMEMKIT_UNSEEN {
-        launch(configuration(kernel, grid, block, shared_bytes, stream), call, arguments...);
-    };
+    return [configured = configuration(kernel, grid, block, shared_bytes, stream), call](auto... arguments)
+               SMEMKIT_UNSEEN { launch(configured, call, arguments...); };
 }
 template <class... Parameters>
 SMEMKIT_UNSEEN auto configure(const char *kernel, void (*call)(Parameters...), dim3 grid, dim3 block,
                               size_t shared_bytes = 0, cudaStream_t stream = nullptr)
 {
-    return [=](Parameters... arguments) SMEMKIT_UNSEEN {
-        launch(configuration(kernel, grid, block, shared_bytes, stream), call, arguments...);
-    };
+    return [configured = configuration(kernel, grid, block, shared_bytes, stream), call](Parameters... arguments)
+               SMEMKIT_UNSEEN { launch(configured, call, arguments...); };
 }
 
 template <class... P, size_t... I>
