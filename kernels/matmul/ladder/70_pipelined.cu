@@ -8,6 +8,7 @@
 // Launch: blocks of 256 threads, one block per BM x BN tile of each C.
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <type_traits>
 
 #include "../../common/grid.cuh"
 #include "../lanes.cuh"
@@ -17,7 +18,7 @@
 constexpr int BM = 128, BN = 128, BK = 32; // of a block's tiles: rows of A, columns of B, and both along k
 constexpr int WM = 32, WN = 64;            // of a warp's tile of C
 constexpr int TM = 8, TN = 8, V = 4;       // of a thread's tile of C; elements of a vector
-constexpr int STAGES = 2;
+constexpr int STAGES = 2;                  // one is multiplied while the other is filled
 constexpr int DOWN = WM / TM, ACROSS = WN / TN, LANES = 32; // lanes of a warp
 constexpr int BLOCK = BM / WM * (BN / WN) * LANES;
 // threads that load a row of a tile together; elements for A's, which is transposed, and vectors for B's
@@ -29,12 +30,12 @@ struct stage {
     alignas(16) float b[BK][BN];
 };
 
-// Starts the copies of the next pair of tiles, of which `left` columns of A and rows of B are inside the matrices:
+// Starts the copies of the next pair of tiles, of which `depth` columns of A and rows of B are to be multiplied:
 // BK if WHOLE; zeros stand for the others. `a`: the thread's elements of A; `b`: its row of B; `columns`: its
 // vector.
 template <bool ALIGNED, bool WHOLE>
-static __device__ void load_stage(stage &to, const float *const *a, const float *b, const int *columns,
-                                  int64_t left, int64_t n)
+static __device__ void load_stage(stage &to, const float *const *a, const float *b, const int *columns, int depth,
+                                  int64_t n)
 {
     const int i = threadIdx.x / A_LANES, p = threadIdx.x % A_LANES;     // (BM, BK)
     const int q = threadIdx.x / B_LANES, j = threadIdx.x % B_LANES * V; // (BK, BN)
@@ -43,12 +44,12 @@ static __device__ void load_stage(stage &to, const float *const *a, const float 
     for (int e = 0; e < BK; e += A_LANES)
 #pragma unroll
         for (int l = 0; l < BM / A_ROWS; l++) {
-            const bool inside = WHOLE || p + e < left;
+            const bool inside = WHOLE || p + e < depth;
             __pipeline_memcpy_async(&to.a[p + e][i + l * A_ROWS], inside ? a[l] + e : a[l] - p, 4, inside ? 0 : 4);
         }
 #pragma unroll
     for (int e = 0; e < BK; e += B_ROWS) {
-        const bool inside = WHOLE || q + e < left;
+        const bool inside = WHOLE || q + e < depth;
         const float *row = inside ? b + e * n : b - q * n;
 
         if (ALIGNED)
@@ -85,23 +86,22 @@ __global__ void __launch_bounds__(BLOCK, 2)
         columns[x] = (int)(ALIGNED ? min(own, last - 3) + x : min(own + x, last));
     }
 
-    const auto load = [&](stage &to, int64_t left) {
-        if (left >= BK)
-            load_stage<ALIGNED, true>(to, a_rows, b, columns, left, n);
-        else if (left > 0)
-            load_stage<ALIGNED, false>(to, a_rows, b, columns, left, n);
-        __pipeline_commit();
+    const int first_depth = (int)((k - 1) % BK) + 1; // the first pair may be cut off, so that all others are whole
+    const auto load = [&](auto is_whole, stage &to, int depth) {
+        load_stage<ALIGNED, decltype(is_whole)::value>(to, a_rows, b, columns, depth, n);
         for (int l = 0; l < BM / A_ROWS; l++)
-            a_rows[l] += BK;
-        b += BK * n;
+            a_rows[l] += depth;
+        b += depth * n;
     };
 
-    for (int s = 0; s < STAGES - 1; s++)
-        load(stages[s], k - s * BK);
-    for (int64_t t = 0; t < k; t += BK) {
-        __pipeline_wait_prior(STAGES - 2); // this thread's copies of the pair are complete,
-        __syncthreads();                   // and so are all threads'; the stage before this one is free
-        load(stages[now ? now - 1 : STAGES - 1], k - t - (STAGES - 1) * BK);
+    load(std::false_type(), stages[0], first_depth);
+    __pipeline_commit();
+    for (int64_t loaded = first_depth; loaded - first_depth < k; loaded += BK) {
+        __pipeline_wait_prior(0); // this thread's copies of the pair are complete,
+        __syncthreads();          // and so are all threads'; the other stage is free
+        if (loaded < k)
+            load(std::true_type(), stages[1 - now], BK);
+        __pipeline_commit();
 
 #pragma unroll
         for (int p = 0; p < BK; p++) {
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
                     sum[i][j] += a_values[i] * b_values[j];
                 }
         }
-        now = now + 1 < STAGES ? now + 1 : 0;
+        now = 1 - now;
     }
 
     for (int i = 0; i < TM; i++)

@@ -68,13 +68,13 @@ struct tile_copier {
     }
 
     template <bool WHOLE, int PITCH>
-    __device__ void copy(float (&tile)[BK][PITCH], int left)
+    __device__ void copy(float (&tile)[BK][PITCH], int depth)
     {
 #pragma unroll
         for (int q = 0; q < K_STEPS; q++)
 #pragma unroll
             for (int s = 0; s < SIDE_STEPS; s++) {
-                const bool inside = WHOLE || k + q * K_LANES < left;
+                const bool inside = WHOLE || k + q * K_LANES < depth;
 
                 __pipeline_memcpy_async(&tile[k + q * K_LANES][side + s * (SIDE_LANES * V)],
                                         from[s] + (inside ? q * K_LANES * k_stride : -k * k_stride), 4 * V,
@@ -82,16 +82,13 @@ struct tile_copier {
             }
     }
 
-    // Starts the copies of the next tile, if any of k is left.
-    template <int PITCH>
-    __device__ void begin(float (&tile)[BK][PITCH], int left)
+    // Starts the copies of the next tile, which has `depth` of k: BK if it is WHOLE.
+    template <bool WHOLE, int PITCH>
+    __device__ void begin(float (&tile)[BK][PITCH], int depth)
     {
-        if (left >= BK)
-            copy<true>(tile, left);
-        else if (left > 0)
-            copy<false>(tile, left);
+        copy<WHOLE>(tile, depth);
         for (int s = 0; s < SIDE_STEPS; s++)
-            from[s] += BK * k_stride;
+            from[s] += depth * k_stride;
     }
 };
 
@@ -102,14 +99,18 @@ static __device__ void add_parts(float4 *sums, const float (&sum)[Tile::TM][Tile
                                  float (&own)[Tile::ROWS][Tile::TN])
 {
     constexpr int PACKS_ACROSS = Tile::TN / Tile::V;
+    const float zero = opaque(negative_zero<float>()); // see add_tile
     const int part = threadIdx.x / Tile::PART, thread = threadIdx.x % Tile::PART;
     const auto at = [&](int of, int i, int j) -> float4 & {
         return sums[((of * Tile::TM + i) * PACKS_ACROSS + j) * Tile::PART + thread];
     };
 
     for (int i = 0; i < Tile::TM; i++)
-        for (int j = 0; j < PACKS_ACROSS; j++)
-            at(part, i, j) = *(const float4 *)&sum[i][j * Tile::V];
+        for (int j = 0; j < PACKS_ACROSS; j++) {
+            const float *x = &sum[i][j * Tile::V];
+
+            at(part, i, j) = {x[0] + zero, x[1] + zero, x[2] + zero, x[3] + zero};
+        }
     __syncthreads(); // all sums are stored before they are read
     for (int i = 0; i < Tile::ROWS; i++)
         for (int j = 0; j < PACKS_ACROSS; j++) {
@@ -148,18 +149,27 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
         float sum[Tile::TM][Tile::TN] = {};
         int now = 0; // the stage that is multiplied
 
-        const auto load = [&](Tile &stage, int left) {
-            a.begin(stage.a, left);
-            b.begin(stage.b, left);
+        int left = length; // of k to load
+        const auto load = [&](auto is_whole, Tile &stage, int depth) {
+            a.template begin<decltype(is_whole)::value>(stage.a, depth);
+            b.template begin<decltype(is_whole)::value>(stage.b, depth);
+            left -= depth;
+        };
+        const auto load_next = [&](Tile &stage) {
+            if (left > 0)
+                load(std::true_type(), stage, BK);
             __pipeline_commit();
         };
 
-        for (int s = 0; s < STAGES - 1; s++)
-            load(stages[s], length - s * BK);
-        for (int left = length; left > 0; left -= BK) {
+        // the first pair of tiles may be cut off, so that all others are whole
+        load(std::false_type(), stages[0], (length - 1) % BK + 1);
+        __pipeline_commit();
+        for (int s = 1; s < STAGES - 1; s++)
+            load_next(stages[s]);
+        for (int done_pairs = 0; done_pairs * BK < length; done_pairs++) {
             __pipeline_wait_prior(STAGES - 2); // this thread's copies of the pair are complete,
             __syncthreads();                   // and so are all threads'; the stage before this one is free
-            load(stages[now ? now - 1 : STAGES - 1], left - (STAGES - 1) * BK);
+            load_next(stages[now ? now - 1 : STAGES - 1]);
             multiply_tiles<Tile, Tile::DEPTH>(&stages[now].a[part * Tile::DEPTH],
                                               &stages[now].b[part * Tile::DEPTH], row, column, sum);
             now = now + 1 < STAGES ? now + 1 : 0;

@@ -14,7 +14,9 @@ template <class X>
 static __device__ inline X opaque(X x)
 {
 #ifdef __CUDA_ARCH_LIST__
-    if constexpr (sizeof x == 8)
+    if constexpr (std::is_same_v<X, float>)
+        asm volatile("" : "+f"(x));
+    else if constexpr (sizeof x == 8)
         asm volatile("" : "+l"(x));
     else
         asm volatile("" : "+r"(x));
