@@ -125,6 +125,28 @@ static __device__ void add_parts(float4 *sums, const float (&sum)[Tile::TM][Tile
     __syncthreads(); // all sums are read before shared memory is filled again
 }
 
+// What a block computes: the sums of k from `begin` to `end` of a tile of c.
+struct block_work {
+    corner at;
+    int64_t batch, begin, end;
+    float *c;
+};
+
+// Computed anew where it is needed: while a block multiplies, all registers are needed for that.
+template <class Tile>
+static __device__ block_work work_of_block(const product<float> &p, int64_t first_slice, corner first)
+{
+    const int64_t z = first_slice + opaque((int)blockIdx.z);
+    const int64_t batch = p.slices > 1 ? z / p.slices : z, begin = (z - batch * p.slices) * p.chunk;
+
+    return {{first.row + (int64_t)opaque((int)blockIdx.y) * Tile::BM,
+             first.column + (int64_t)opaque((int)blockIdx.x) * Tile::BN},
+            batch,
+            begin,
+            min(begin + p.chunk, p.k),
+            p.slices > 1 ? p.partial + z * p.m * p.n : p.c + batch * p.m * p.n};
+}
+
 template <class Tile, operand_layout A, operand_layout B>
 __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     matmul_pipelined(const product<float> p, bool c_packs, int64_t first_slice, corner first)
@@ -133,23 +155,24 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     extern __shared__ __align__(16) unsigned char shared[];
     Tile *stages = (Tile *)shared;
 
-    const corner at = block_tile_origin(first, Tile::BM, Tile::BN);
     const int part = threadIdx.x / Tile::PART, warp = threadIdx.x % Tile::PART / 32, lane = threadIdx.x % 32;
     const int row = warp / (Tile::BN / Tile::WN) * Tile::WM + lane_row(lane) * Tile::V;
     const int column = warp % (Tile::BN / Tile::WN) * Tile::WN + lane_column(lane) * Tile::V;
-    const int64_t z = first_slice + blockIdx.z, batch = z / p.slices, begin = z % p.slices * p.chunk;
-    const int64_t end = min(begin + p.chunk, p.k);
-    float *c = p.slices > 1 ? p.partial + z * p.m * p.n : p.c + batch * p.m * p.n;
 
     pdl_wait();
-    for (int64_t done = begin; done < end; done += Tile::FLUSH) {
-        const int length = (int)min(end - done, (int64_t)Tile::FLUSH);
-        tile_copier<Tile, Tile::BM, A> a(p.a, batch, at.row, p.m, done);
-        tile_copier<Tile, Tile::BN, B> b(p.b.transposed(), batch, at.column, p.n, done);
-        float sum[Tile::TM][Tile::TN] = {};
-        int now = 0; // the stage that is multiplied
+    for (int chunk = 0;; chunk++) {
+        const block_work work = work_of_block<Tile>(p, first_slice, first);
+        const int64_t begin = work.begin + (int64_t)chunk * Tile::FLUSH;
+        const int length = (int)min(work.end - begin, (int64_t)Tile::FLUSH);
 
+        if (length <= 0)
+            return;
+        tile_copier<Tile, Tile::BM, A> a(p.a, work.batch, work.at.row, p.m, begin);
+        tile_copier<Tile, Tile::BN, B> b(p.b.transposed(), work.batch, work.at.column, p.n, begin);
+        float sum[Tile::TM][Tile::TN] = {};
+        int now = 0;       // the stage that is multiplied
         int left = length; // of k to load
+
         const auto load = [&](auto is_whole, Tile &stage, int depth) {
             a.template begin<decltype(is_whole)::value>(stage.a, depth);
             b.template begin<decltype(is_whole)::value>(stage.b, depth);
@@ -166,7 +189,7 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
         __pipeline_commit();
         for (int s = 1; s < STAGES - 1; s++)
             load_next(stages[s]);
-        for (int done_pairs = 0; done_pairs * BK < length; done_pairs++) {
+        for (int pairs = (length + BK - 1) / BK; pairs > 0; pairs--) {
             __pipeline_wait_prior(STAGES - 2); // this thread's copies of the pair are complete,
             __syncthreads();                   // and so are all threads'; the stage before this one is free
             load_next(stages[now ? now - 1 : STAGES - 1]);
@@ -177,10 +200,12 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
         __syncthreads(); // the last pair is read before shared memory is used again
 
         const auto add_rows = [&](const auto &rows) {
+            const block_work to = work_of_block<Tile>(p, first_slice, first);
+
             if (c_packs)
-                add_tile<Tile, true>(c, p.m, p.n, at, row, column, part * Tile::ROWS, rows, done == begin);
+                add_tile<Tile, true>(to.c, p.m, p.n, to.at, row, column, part * Tile::ROWS, rows, chunk == 0);
             else
-                add_tile<Tile, false>(c, p.m, p.n, at, row, column, part * Tile::ROWS, rows, done == begin);
+                add_tile<Tile, false>(to.c, p.m, p.n, to.at, row, column, part * Tile::ROWS, rows, chunk == 0);
         };
         if constexpr (Tile::K_PARTS > 1) {
             float own[Tile::ROWS][Tile::TN];
