@@ -72,5 +72,5 @@ class LaunchFailedError(Exception):
     """Something was found that fails, or the launch could not be checked."""
 
     def __init__(self, verdict):
-        super().__init__("; ".join(f"{finding.title} at {finding.place}" for finding in verdict.failing))
+        super().__init__("; ".join(f"{finding.title} at {finding.location}" for finding in verdict.failing))
         self.verdict = verdict

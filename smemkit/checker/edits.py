@@ -63,7 +63,13 @@ class Fix(str):
         return Fix, (str(self), self.edits, self.shared_bytes)
 
 
-NO_FIX = Fix("")
+
+
+class Advice(Fix):
+    """What holds for all faults of a kind, if nothing more is known of how to fix one."""
+
+
+NO_FIX = Advice("")
 Insertion = tuple[int, int, str]  # the text that replaces the source between two positions
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-from smemkit.checker.edits import NO_FIX, Fix
+from smemkit.checker.edits import NO_FIX, Advice, Fix
 
 __all__ = ["FAULT_TITLES", "Fault", "Index", "between_blocks", "explain", "race_advice"]
 
@@ -83,8 +83,8 @@ class Fault:
     allowed: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.fix:
-            object.__setattr__(self, "fix", Fix(_advice(self)))
+        if isinstance(self.fix, Advice):
+            object.__setattr__(self, "fix", Advice(_advice(self)))
 
     @property
     def title(self) -> str:

@@ -167,7 +167,9 @@ class Kernel:
         Examples
         --------
         >>> import smemkit
-        >>> kernel = smemkit.Kernel("__global__ void a(int *x) { *x = 1; } __global__ void b(int *x) { *x = y; }")
+        >>> a = "__global__ void a(int *x) { *x = 1; }"
+        >>> b = "__global__ void b(int *x) { *x = y; }"
+        >>> kernel = smemkit.Kernel("\\n".join([a, b]))
         >>> list(kernel.skipped)
         ['b']
         """

@@ -168,7 +168,9 @@ class Program:
         return module
 
     def _compile_separately(self, kernels: tuple[str, ...], explain: Any, checked: bool) -> CpuModule:
-        """The module of those kernels that compile; the others are `skipped`. Raises if none compiles."""
+        """The module of those kernels that compile; the others are `skipped`. Raises if none compiles: the error
+        of a declaration that was left out, if that is why."""
+        first: CompileError | None = None
         for _ in range(_MAX_ROUNDS):
             code = self._code(kernels, self._left_out)
             wanted = tuple(name for name in kernels if name.partition("<")[0] not in self.skipped)
@@ -179,7 +181,9 @@ class Program:
                 refused = {outline.kernel: reason for outline, reason in new.items() if outline.kernel}
                 bases = {name.partition("<")[0] for name in wanted}
                 if not new or bases <= refused.keys() or not kernels:
-                    raise
+                    raise first or error
+                if not refused:
+                    first = first or error
                 self.skipped |= refused
                 self._left_out |= {outline.start for outline in new}
         raise explain(f"{self.filename}:1: error: smemkit: more than {_MAX_ROUNDS} compilations fail")

@@ -43,8 +43,8 @@ MUTANTS = [
     Mutant(
         "failed-launch-counts-as-success",
         "kernels/common/launch.cuh",
-        "(arguments...);\n    return cudaGetLastError();",
-        "(arguments...);\n    (void)cudaGetLastError();\n    return cudaSuccess;",
+        "(parameters...);\n    return cudaGetLastError();",
+        "(parameters...);\n    (void)cudaGetLastError();\n    return cudaSuccess;",
         "tests/call/test_launch_failures.py -k reported",
     ),
     Mutant(
@@ -58,8 +58,9 @@ MUTANTS = [
     Mutant(
         "tree-continues-after-a-failed-launch",
         "kernels/reduce/ladder/passes.cuh",
-        "cudaError_t error = pass((const decltype(zero) *)args->x, args->n);",
-        "cudaError_t error = cudaSuccess;\n        (void)pass((const decltype(zero) *)args->x, args->n);",
+        "cudaError_t error = launch_pass<Operation>(args, launch, x, args->n, partials, left);",
+        "cudaError_t error = cudaSuccess;\n"
+        "        (void)launch_pass<Operation>(args, launch, x, args->n, partials, left);",
         "tests/call/test_launch_failures.py -k reported",
     ),
     Mutant(
@@ -142,9 +143,45 @@ MUTANTS = [
     Mutant(
         "pipelined-reads-a-stage-too-early",
         "kernels/matmul/ladder/70_pipelined.cu",
+        "__pipeline_wait_prior(0);",
+        "__pipeline_wait_prior(1);",
+        "tests/ops/test_matmul.py -k no_fault",
+    ),
+    Mutant(
+        "pipelined-production-reads-a-stage-too-early",
+        "kernels/matmul/production/pipelined.cuh",
         "__pipeline_wait_prior(STAGES - 2);",
         "__pipeline_wait_prior(STAGES - 1);",
         "tests/ops/test_matmul.py -k no_fault",
+    ),
+    Mutant(
+        "pipelined-production-drops-the-cut-off-pair",
+        "kernels/matmul/production/pipelined.cuh",
+        "WHOLE || k + q * K_LANES < depth",
+        "WHOLE",
+        "tests/ops/test_matmul.py -k every_block_tile",
+    ),
+    Mutant(
+        "pipelined-production-overwrites-the-partial-sums",
+        "kernels/matmul/production/pipelined.cuh",
+        "rows, chunk == 0);",
+        "rows, true);",
+        "tests/ops/test_matmul.py -k partial_sums",
+        2,
+    ),
+    Mutant(
+        "pipelined-parts-lack-a-barrier",
+        "kernels/matmul/production/pipelined.cuh",
+        "    __syncthreads(); // all sums are stored before",
+        "    // all sums are stored before",
+        "tests/ops/test_matmul.py -k no_fault",
+    ),
+    Mutant(
+        "pipelined-forgets-a-part",
+        "kernels/matmul/production/pipelined.cuh",
+        "for (int of = 1; of < Tile::K_PARTS; of++)",
+        "for (int of = 1; of < Tile::K_PARTS - 1; of++)",
+        "tests/ops/test_matmul.py -k every_block_tile",
     ),
     Mutant(
         "simt-drops-the-tail-of-k",
@@ -177,7 +214,7 @@ MUTANTS = [
     ),
     Mutant(
         "simt-lanes-read-in-four-wavefronts",
-        "kernels/matmul/production/simt.cuh",
+        "kernels/matmul/lanes.cuh",
         "return (lane >> 1 & 1) | (lane >> 4 & 1) << 1;",
         "return lane >> 3;",
         "tests/ops/test_matmul.py -k wavefronts",

@@ -330,7 +330,7 @@ def test_ascii_terminals_get_replacement_characters(checks, file, monkeypatch):
     monkeypatch.setattr("sys.stdout", out)
     assert main(["check", file, *LAUNCH]) == 0
     out.flush()
-    assert b"? no faults; 32-way bank conflict" in out.buffer.getvalue()
+    assert b"? no faults in 1,024 blocks; 32-way bank conflict" in out.buffer.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_reports_name_the_path_that_was_given(folders):
         kernel = smemkit.Kernel(path)
         report = smemkit.check(kernel[1, 2], np.zeros(1, np.int32))
         assert kernel.filename == path
-        assert [fault.place for fault in report.faults] == [f"{path}:2"]
+        assert [fault.location for fault in report.faults] == [f"{path}:2"]
         assert f" at {path}:2" in report.headline
 
 

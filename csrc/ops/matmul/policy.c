@@ -21,28 +21,30 @@ struct candidate {
     double step_ns;                /* the executor's time for a step of one thread; 0: not on the CPU device */
     int capability;                /* that it needs: 80 for asynchronous copies */
     int few_columns;               /* of a tile, if half of the multiprocessors would have none; 0: the same */
+    int min_side;                  /* the least m and n */
+    int start_k;                   /* what the start and end of a block cost, in steps along k */
 };
 
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
 /* GPU: measured on an H200 (132 multiprocessors) in float32, at n = 256 to 8192. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
-    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0},
-    {ROW_matmul_pipelined_large, 128, 128, 0, 0, 0, 0.326, 0.395, 256, 32, 0, 80, 0},
-    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0},
-    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0},
-    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0},
-    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0, 0},
-    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34, 0, 0},
-    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31, 0, 0},
+    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 40},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 40},
+    {ROW_matmul_pipelined_large, 128, 128, 0, 0, 0, 0.326, 0.395, 256, 32, 0, 80, 0, 64, 40},
+    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 64},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 40},
+    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 40},
+    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 40},
+    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0, 0, 0, 40},
+    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34, 0, 0, 0, 40},
+    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31, 0, 0, 0, 40},
 };
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
 /* On a GPU: microseconds of a launch, and of the launch that adds up slices; bytes per microsecond from an H200's
- * memory; the start and end of a block, in steps along k. */
-static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6, START_K = 40;
+ * memory. */
+static const double LAUNCH_US = 2, ADD_US = 1.5, BYTES_PER_US = 4.2e6;
 
 /* On the executor: nanoseconds to start a block and a fiber, for a pack of matvec, and for the shuffles or
  * barriers of a thread. */
@@ -89,7 +91,7 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
     const int columns = few ? candidate->few_columns : candidate->columns;
     const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, device->multiprocessors); /* blocks of one */
     const double products =
-        (double)most * candidate->rows * columns * ((double)divide_up(size.k, slices) + START_K);
+        (double)most * candidate->rows * columns * ((double)divide_up(size.k, slices) + candidate->start_k);
     const double compute =
         products * 2e-6 * cost_of_dtype(dtype) / (most > 1 ? candidate->more_blocks : candidate->one_block);
     const double memory = bytes_of(dtype, size) / BYTES_PER_US;
@@ -179,6 +181,7 @@ static bool supports(const struct candidate *candidate, const struct device *dev
            kernel_may_be_chosen(device, candidate->kernel, dtype) &&
            (!candidate->max_m || size.m <= candidate->max_m) &&
            (!candidate->max_n || size.n <= candidate->max_n) &&
+           (size.m < size.n ? size.m : size.n) >= candidate->min_side &&
            (!candidate->max_k || size.k <= candidate->max_k || !(dtype & (FLOATING | COMPLEX))) &&
            (device_is_host(device) ? candidate->step_ns > 0 : candidate->one_block > 0) &&
            candidate->capability <= device->capability;
