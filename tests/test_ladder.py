@@ -107,7 +107,9 @@ def test_counts_of_products(products):
     assert tiled.global_bytes == 2 * 128 / 32 + 128 / 64
     # a thread of `thread_row` loads 1 + 8 elements for 8 multiplications, and stores 2 for 8 times as many
     assert row.fmas_per_shared_byte == 8 * 8 / (8 * (1 + 8) * 4 + 2 * 4)
-    assert counts["pipelined"].fmas_per_shared_byte == pytest.approx(8 * 8 / ((8 + 8) * 4) / 4)  # a quarter of its tile
+    assert counts["pipelined"].fmas_per_shared_byte == pytest.approx(
+        8 * 8 / ((8 + 8) * 4) / 4
+    )  # a quarter of its tile
 
 
 def test_prediction_of_products(products):

@@ -61,8 +61,9 @@ struct kernel_row {
 
 extern const struct kernel_row kernel_rows[ROW_COUNT];
 
-/* The dtypes in which a kernel has run on a GPU with correct results, as kernels/recorded.def says. Of operations that
- * the benchmark does not measure, and of kernels that run on the host, nothing is recorded: they count as right.
+/* The dtypes in which a kernel has run on a GPU with correct results, as kernels/recorded.def says. Of operations
+ * that the benchmark does not measure, and of kernels that run on the host, nothing is recorded: they count as
+ * right.
  */
 unsigned kernel_recorded_dtypes(enum kernel_index);
 bool kernel_is_recorded(enum kernel_index); /* in any */

@@ -63,8 +63,6 @@ class Fix(str):
         return Fix, (str(self), self.edits, self.shared_bytes)
 
 
-
-
 class Advice(Fix):
     """What holds for all faults of a kind, if nothing more is known of how to fix one."""
 

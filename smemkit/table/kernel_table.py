@@ -40,8 +40,8 @@ class KernelInfo:
         ``kernel=None`` takes it, unless the op's policy prefers a production kernel.
     recorded_dtypes : tuple of str
         The dtypes in which it has run on a GPU with correct results, as a reference file of smemkit shows; on a
-        GPU, ``kernel=None`` takes no others, unless nothing of the op is recorded in the dtype. All of them for what
-        the benchmark does not measure: "sequential" and small operations such as ``convert``.
+        GPU, ``kernel=None`` takes no others, unless nothing of the op is recorded in the dtype. All of them, for
+        what the benchmark does not measure: "sequential" and small operations such as ``convert``.
     order : int
         The rung's position in the ladder; 0 for production kernels.
     summary, file : str

@@ -181,7 +181,7 @@ class Program:
                 refused = {outline.kernel: reason for outline, reason in new.items() if outline.kernel}
                 bases = {name.partition("<")[0] for name in wanted}
                 if not new or bases <= refused.keys() or not kernels:
-                    raise first or error
+                    raise (first or error) from None
                 if not refused:
                     first = first or error
                 self.skipped |= refused

@@ -210,7 +210,7 @@ def test_the_pytest_plugin(project):
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(r"PASSED .*smemkit.toml::fine.cu: fine\[1, 64\]", done.stdout)
     assert re.search(r"FAILED .*smemkit.toml::racy.cu: racy\[1, 64\]", done.stdout)
-    assert re.search(r"✗ 1 fault.*: race \(RAW\) at ", done.stdout)
+    assert re.search(r"✗ 1 fault.*: race \(RAW\) at\s", done.stdout)
     assert re.search(r"▸ 4 │ +s\[threadIdx.x\] = x\[threadIdx.x\];", done.stdout)
     assert "Traceback" not in done.stdout
 
