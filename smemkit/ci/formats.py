@@ -60,7 +60,13 @@ def _launch_line(one: Judged) -> str:
 
 def failure_text(one: Judged) -> str:
     """The report of a launch, and which of its findings fail."""
-    return "\n".join([str(one.outcome.report), *_failing_lines(one)])
+    return "\n".join([str(one.outcome.report), *_skipped_lines(one), *_failing_lines(one)])
+
+
+def _skipped_lines(one: Judged) -> list[str]:
+    """The file's other kernels that do not compile, if there are any."""
+    lines = [printable(f"not compiled, and not needed: {kernel}") for kernel in one.outcome.skipped]
+    return ["", *lines] if lines else []
 
 
 def _failing_lines(one: Judged) -> list[str]:
@@ -73,7 +79,7 @@ def _failing_lines(one: Judged) -> list[str]:
 
 
 def _verdict_lines(only: Judged, verdict: Verdict) -> list[str]:
-    lines = _failing_lines(only) if only.outcome.report is not None else []
+    lines = [*_skipped_lines(only), *_failing_lines(only)] if only.outcome.report is not None else []
     return [*lines, *_baseline_lines(verdict)]
 
 

@@ -123,6 +123,8 @@ class Outcome:
     place : tuple of str, int or None
         The file and the line of the compile error.
     findings : tuple of Finding
+    skipped : tuple of str
+        The other kernels of the file that do not compile, each with the reason: "b: kernel.cu:2: …".
     """
 
     check: Check
@@ -131,12 +133,13 @@ class Outcome:
     compile_error: bool = False
     place: tuple[str, int | None] = ("", None)
     findings: tuple[Finding, ...] = field(default=(), repr=False)
+    skipped: tuple[str, ...] = ()
 
 
 def run_check(asked: Check) -> Outcome:
     """Checks a launch. What the user can put right is a problem of the outcome, not an exception."""
     try:
-        report = _report(asked)
+        report, skipped = _report(asked)
     except CompileError as error:
         place = (getattr(error, "file", "") or asked.file, getattr(error, "line", None))
         kernel = asked.kernel or ""
@@ -144,10 +147,10 @@ def run_check(asked: Check) -> Outcome:
         return Outcome(asked, None, _prefixed(asked, str(error)), True, place, (found,))
     except (ValueError, TypeError, OSError, Error) as error:
         return Outcome(asked, None, _prefixed(asked, str(error)))
-    return Outcome(asked, report, findings=tuple(findings(report)))
+    return Outcome(asked, report, findings=tuple(findings(report)), skipped=skipped)
 
 
-def _report(asked: Check) -> Report:
+def _report(asked: Check) -> tuple[Report, tuple[str, ...]]:
     source = _source_file(asked.file)
     blocks = launch_text.parse_blocks(asked.blocks)
     arguments = launch_text.kernel_arguments(asked)
@@ -155,7 +158,9 @@ def _report(asked: Check) -> Report:
     if kernel.name is None:
         raise ValueError(f"--kernel: expected one of {asked.file}'s kernels, {', '.join(kernel.names)}")
     launch = launch_text.configured_launch(kernel, asked)
-    return check(launch, *arguments, schedule=asked.schedule, seed=asked.seed, blocks=blocks)
+    report = check(launch, *arguments, schedule=asked.schedule, seed=asked.seed, blocks=blocks)
+    reasons = {name: reason.split("\n")[0] for name, reason in kernel.skipped.items()}
+    return report, tuple(f"{name}: {reason}" for name, reason in reasons.items())
 
 
 def _prefixed(asked: Check, message: str) -> str:

@@ -74,6 +74,15 @@ def test_paths_are_relative_to_smemkit_toml(project, capsys, monkeypatch):
     assert f"race (RAW) at {project.name}/src/racy.cu:5" in capsys.readouterr().out
 
 
+def test_other_kernels_that_do_not_compile_are_named(project, capsys):
+    (project / "two.cu").write_text(FINE + "__global__ void broken(int *x) { *x = unknown; }\n")
+    launch = ["--grid", "1", "--block", "64", "--arg", "float[64]"]
+    assert main(["check", "two.cu", "--kernel", "reverse", *launch]) == 0
+    assert "not compiled, and not needed: broken: two.cu:8: 'unknown'" in capsys.readouterr().out
+    assert main(["check", "two.cu", "--kernel", "broken", *launch[:-1], "int[1]"]) == 2
+    assert "'unknown' was not declared" in capsys.readouterr().err
+
+
 def test_a_comment_allows_the_race(project, capsys):
     text = RACY.replace("63 - threadIdx.x];", "63 - threadIdx.x];  // smemkit: allow(race) for this test")
     (project / "src" / "racy.cu").write_text(text)
