@@ -96,6 +96,18 @@ static bool go_on(struct tracer *t, uintptr_t address, unsigned bytes)
     return true;
 }
 
+/* Whether an address is in the value of one of the launch's arguments, which a thread copies when it begins. */
+static bool is_argument(const struct smemkit_launch *launch, uintptr_t address, unsigned bytes)
+{
+    for (unsigned i = 0; i < launch->argument_count; i++) {
+        const uintptr_t start = (uintptr_t)launch->arguments[i];
+
+        if (address >= start && address + bytes <= start + launch->argument_bytes[i])
+            return true;
+    }
+    return false;
+}
+
 uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned bytes, enum access_kind kind,
                                uint32_t item)
 {
@@ -107,7 +119,8 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
     struct checked_fault *fault;
 
     /* kernel arguments, the compiler's tables, and constants are not checked */
-    if (kind == ACCESS_LOAD && address - trace->frame < LAUNCH_FRAMES)
+    if (kind == ACCESS_LOAD &&
+        (address - trace->frame < LAUNCH_FRAMES || is_argument(trace->launch, address, bytes)))
         return SPACE_UNKNOWN;
     if (library_holds(&trace->library, address) && !library_has_data(&trace->library, address))
         return SPACE_UNKNOWN;

@@ -424,3 +424,17 @@ def test_line_tables_are_kept_in_the_cache(monkeypatch, tmp_path):
         assert written_again["rows"].size
     monkeypatch.setenv("SMEMKIT_CACHE", "/dev/null/nowhere")
     assert lines() == expected
+
+
+# ---- launches ----
+
+
+def test_a_structure_passed_by_value_is_no_access():
+    source = """
+struct corner { long row, column; };
+__global__ void k(float *x, corner first) { x[first.row + threadIdx.x] = first.column; }
+"""
+    first = np.array((1, 2), dtype=[("row", "i8"), ("column", "i8")])[()]
+    report = smemkit.check(smemkit.Kernel(source)[1, 32], np.zeros(64, np.float32), first)
+    assert report.ok, report
+    assert [(line.access, line.requests) for line in report.lines] == [("store", 1)]
