@@ -124,6 +124,7 @@ class Kernel:
     """A fake smemkit.Kernel, which records how it was made."""
 
     made: ClassVar = []
+    skipped: ClassVar = {}
 
     def __init__(self, source, name=None, *, options=()):
         self.source, self.name, self.options = source, name or "halo", options

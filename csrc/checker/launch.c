@@ -132,7 +132,6 @@ struct trace *trace_begin(struct checking *check, const struct smemkit_launch *l
 
 void trace_end(struct trace *trace)
 {
-    memory_restore_guards();
     shadow_free_all(trace);
     clocks_free_objects(trace);
     free(trace->observed.order);

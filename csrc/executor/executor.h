@@ -35,6 +35,7 @@ struct smemkit_launch {
     const size_t *argument_bytes;
     int cooperative; /* its blocks wait for each other: they run together, each on a worker of its own */
     int closed;      /* the host cannot write the kernel's memory meanwhile: a wait for the host never ends */
+    unsigned *grid_arrivals; /* arrivals of blocks at grid-wide barriers; zeroed before blocks run */
 };
 
 /* Runs the grid and waits for it. Returns a cudaError_t, which smemkit_last_message() explains. Call it without

@@ -205,7 +205,10 @@ bool poison_pages(struct poisoned_pages *pages, const char *first, const char *l
 
 void unpoison_page(char *page)
 {
-    mmap(page, page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+
+    if (mmap(page, page_size(), PROT_NONE, flags, -1, 0) == MAP_FAILED) /* which also gives the memory back */
+        mprotect(page, page_size(), PROT_NONE);
 }
 
 /* Poisons what is in a buffer's guards of the bytes from `first` to `last`. */

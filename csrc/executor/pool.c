@@ -509,8 +509,12 @@ static int run_in_pool(const struct smemkit_launch *launch, struct observation *
     pthread_mutex_lock(&pool.lock);
     error = reserve_pool(launch);
     if (!error) {
+        if (launch->grid_arrivals)
+            *launch->grid_arrivals = 0;
         run_launch(launch, observation);
         fault = launch_fault(launch, observation);
+        if (observation)
+            memory_restore_guards(); /* before another launch runs */
         pool.busy = false;
         pool.launch = NULL;
         pool.observation = NULL;

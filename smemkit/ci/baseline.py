@@ -55,7 +55,7 @@ class Baseline:
                 self._left[key].append(float(entry["value"]))  # type: ignore[index]
         except FileNotFoundError:
             raise ValueError(f"{path}: no such file; --update-baseline writes it") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"{path}: expected a baseline that smemkit check has written; {error!r}") from error
 
     def new(self, found: Iterable[Finding]) -> list[Finding]:

@@ -47,7 +47,7 @@ class Verdict:
         misused = any(outcome.problem and not outcome.compile_error for outcome in outcomes)
         if misused or all(outcome.report is None for outcome in outcomes):
             return 2
-        return 1 if self.failing else 0
+        return 1 if self.failing or any(outcome.compile_error for outcome in outcomes) else 0
 
 
 def judge(outcomes: Iterable[Outcome], baseline: Baseline | None = None) -> Verdict:
@@ -55,7 +55,10 @@ def judge(outcomes: Iterable[Outcome], baseline: Baseline | None = None) -> Verd
     judged = []
     for outcome in outcomes:
         found = failing(outcome.findings, parse_limits(outcome.check.fail_on))
-        new = baseline.new(found) if baseline else found
+        # no baseline knows what is wrong in a file that does not compile
+        others = [finding for finding in found if finding.kind != "compile"]
+        new = [finding for finding in found if finding.kind == "compile"]
+        new += baseline.new(others) if baseline else others
         known = tuple(finding for finding in found if not any(finding is other for other in new))
         judged.append(Judged(outcome, tuple(new), known))
     return Verdict(tuple(judged), baseline.gone if baseline else 0)

@@ -9,6 +9,7 @@ import argparse
 import math
 import re
 import shlex
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -250,9 +251,12 @@ def _cast(value: float, dtype: np.dtype, where: str) -> Any:
         if not limits.min <= value <= limits.max:
             raise ValueError(f"{where}: {value} is not in the range of {dtype}, {limits.min} to {limits.max}")
         value = int(value)
-    with np.errstate(over="ignore"):
-        cast = np.asarray(value).astype(dtype)[()]
-    if math.isfinite(value) and not np.isfinite(cast):
+    try:
+        with np.errstate(over="ignore"):
+            cast = np.asarray(value).astype(dtype)[()]
+    except OverflowError:  # an integer that no float holds
+        cast = np.inf
+    if not np.isfinite(cast) and (isinstance(value, int) or math.isfinite(value)):
         raise ValueError(f"{where}: {value} is not in the range of {dtype}")
     return cast
 
@@ -271,7 +275,7 @@ def _load(path: Path, where: str) -> np.ndarray:
     name = str(path)
     try:
         loaded = np.load(name, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ValueError(f"{where}: cannot read {name!r} as a .npy file: {reason}") from error
     if not isinstance(loaded, np.ndarray):

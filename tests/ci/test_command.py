@@ -83,6 +83,26 @@ def test_other_kernels_that_do_not_compile_are_named(project, capsys):
     assert "'unknown' was not declared" in capsys.readouterr().err
 
 
+def test_a_file_that_does_not_compile_always_fails(project, capsys):
+    (project / "src" / "fine.cu").write_text(FINE.replace("x[threadIdx.x];", "unknown;"))
+    command = ["check", "--jobs", "1", "--baseline", "known.json"]
+    assert main([*command, "--update-baseline"]) == 0
+    assert main(command) == 1
+    assert main(["check", "--jobs", "1", "--fail-on", "shuffle"]) == 1
+    assert "'unknown' was not declared" in capsys.readouterr().out
+
+
+def test_wrong_options_of_an_operation_exit_with_2(capsys):
+    assert main(["check", "--op", "reduce", "--shape", "8", "--tile", "4"]) == 2
+    assert "tile" in capsys.readouterr().err
+
+
+def test_a_part_of_the_checks_is_no_baseline(project, capsys):
+    command = ["check", "src/fine.cu", "--config", "smemkit.toml", "--baseline", "known.json", "--update-baseline"]
+    assert main(command) == 2
+    assert "--update-baseline: expected no FILE" in capsys.readouterr().err
+
+
 def test_a_comment_allows_the_race(project, capsys):
     text = RACY.replace("63 - threadIdx.x];", "63 - threadIdx.x];  // smemkit: allow(race) for this test")
     (project / "src" / "racy.cu").write_text(text)

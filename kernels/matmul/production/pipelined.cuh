@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
                 add_tile<Tile, false>(to.c, p.m, p.n, to.at, row, column, part * Tile::ROWS, rows, chunk == 0);
         };
         if constexpr (Tile::K_PARTS > 1) {
-            float own[Tile::ROWS][Tile::TN];
+            alignas(16) float own[Tile::ROWS][Tile::TN];
 
             add_parts<Tile>((float4 *)shared, sum, own);
             add_rows(own);

@@ -29,7 +29,6 @@ int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t sha
     configured.shared_limit = SIZE_MAX; /* the executor has its own limit */
     configured.closed = (int)shape[6];
     configured.cooperative = (int)shape[7];
-    grid_arrivals = 0;
     smemkit_forget();
     launch(configured, kernel, *(std::remove_reference_t<P> *)arguments[I]...);
     return smemkit_last_error(1);

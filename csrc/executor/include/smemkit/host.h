@@ -223,7 +223,8 @@ configuration(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes = 0
             nullptr,
             nullptr,
             0,
-            0};
+            0,
+            &grid_arrivals};
 }
 template <class Call>
 SMEMKIT_UNSEEN auto configure(const char *kernel, Call call, dim3 grid, dim3 block, size_t shared_bytes = 0,
@@ -246,7 +247,6 @@ SMEMKIT_UNSEEN cudaError_t launch_cooperative(void (*kernel)(P...), smemkit_laun
 {
     (void)arguments;
     launched.cooperative = 1;
-    grid_arrivals = 0;
     launch(launched, kernel, *(std::remove_reference_t<P> *)arguments[I]...);
     return (cudaError_t)smemkit_last_error(0);
 }
