@@ -19,7 +19,7 @@ struct candidate {
     int threads;                   /* per block */
     int depth;                     /* products per element between two barriers: a step */
     double step_ns;                /* the executor's time for a step of one thread; 0: not on the CPU device */
-    int capability;                /* that it needs: 80 for asynchronous copies */
+    int capability;                /* the least that pays: 80 has asynchronous copies */
     int few_columns;               /* of a tile, if half of the multiprocessors would have none; 0: the same */
     int min_side;                  /* the least m and n */
     int start_k;                   /* what the start and end of a block cost, in steps along k */
