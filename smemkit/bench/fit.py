@@ -219,8 +219,8 @@ class Fit:
 
     @property
     def is_better(self) -> bool:
-        """Whether something has changed, and the grade on the held-out problems is no worse."""
-        return bool(self.changed) and self.graded_after.cost <= self.graded_before.cost
+        """Whether the grade on the held-out problems is better. If it is the same, the fit has learnt noise."""
+        return self.graded_after.cost < self.graded_before.cost
 
     def __str__(self) -> str:
         lines = [

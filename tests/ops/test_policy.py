@@ -84,6 +84,25 @@ def test_named_thresholds_are_refused():
         _core.dry_run_as(90, 0, 0, "transpose", None, *call)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "chosen"),
+    [
+        ((4096, 16, 16), (4096, 16, 16), "tiny"),
+        ((4096, 8, 8), (4096, 8, 8), "tiny"),
+        ((1000, 64, 64), (1000, 64, 64), "simt"),
+        ((16384, 16384), (16384, 1), "matvec"),
+        ((16384, 16384), (16384, 8), "matvec"),
+        ((16384, 16384), (16384, 12), "simt"),
+        ((8, 1 << 20), (1 << 20, 8), "matvec"),
+    ],
+    ids=str,
+)
+def test_an_h200_takes_the_kernel_that_was_the_fastest_there(a, b, chosen):
+    call = (smemkit.matmul, (np.empty(a, np.float32), np.empty(b, np.float32)), {"device": "cpu"})
+    launches = _core.dry_run_as(*fit.H200, "transpose", None, *call)
+    assert [launch[1] for launch in launches if launch[0] == "matmul"] == [chosen]
+
+
 # ---- the graded problems ----------------------------------------------------------------------------------------
 
 

@@ -235,6 +235,20 @@ MUTANTS = [
         2,
     ),
     Mutant(
+        "matvec-reads-a-part-that-is-not-filled",
+        "kernels/matmul/production/matvec.cu",
+        "        __syncthreads(); // the part is filled",
+        "        // the part is filled",
+        "tests/ops/test_matmul.py -k no_fault",
+    ),
+    Mutant(
+        "matvec-drops-a-part-that-is-cut-off",
+        "kernels/matmul/production/matvec.cu",
+        "if (from + s * LANES * V >= end)",
+        "if (from + (s + 1) * LANES * V > end)",
+        "tests/ops/test_matmul.py -k long",
+    ),
+    Mutant(
         "matvec-of-a-part-is-by-the-part",
         "csrc/ops/matmul/matmul.c",
         ".along_k = method->along_k,",

@@ -3,11 +3,12 @@
 //
 // The idea: the larger operand is a matrix of many rows along k, the other one FEW vectors (more of them take
 // several rounds). Where k is contiguous, a group of threads takes a row, loads neighbouring packs of it, and adds
-// up its sums by shuffles. Where the rows are contiguous (a vector times a row-major matrix), a lane takes a pack
-// of neighbouring rows, and the warps of a block take every 8th element of k. What `simt` wastes on it: 63 of the
-// 64 columns of its tile.
-// Launch: blocks of 256 threads; one group of 32 or 256 threads per row and slice of k, or one block per 32 packs
-// of rows and slice; then the sums of the slices.
+// up its sums by shuffles. Several vectors are put into shared memory, part by part, and a warp multiplies several
+// rows by them, so that it reads a part of a vector once for all of these. Where the rows are contiguous (a vector
+// times a row-major matrix), a lane takes a pack of neighbouring rows, and the warps of a block take every 8th
+// element of k. What `simt` wastes on it: 63 of the 64 columns of its tile.
+// Launch: blocks of 256 threads per slice of k, and per 1, 8, 16 or 32 rows or 32 packs of rows; then the sums of
+// the slices.
 #include "../../common/dispatch.cuh"
 #include "../../common/shuffle.cuh"
 #include "product.cuh"
@@ -51,50 +52,81 @@ static __device__ void store_sum(const product<T> &p, const matvec<T> &v, int64_
         p.partial[z * p.m * p.n + i] = convert<accumulator_type<T>>(sum);
 }
 
-// `group` threads per row: 32 or all of the block. A thread takes whole packs of k, also if it has to load them
-// element by element: which sum an element belongs to does not depend on how memory is aligned.
-template <class T, int COUNT, bool PACKS>
+// A pack of k from element i < end on; beyond the end of k there are zeros. Threads take whole packs of k, also if
+// they have to load them element by element: which sum an element belongs to does not depend on how memory is
+// aligned.
+template <class T, bool PACKS>
+static __device__ pack<T, PACK<T>> load_along_k(const T *from, int64_t stride, int64_t i, int64_t end)
+{
+    constexpr int V = PACK<T>;
+
+    if constexpr (PACKS) {
+        return *(const pack<T, V> *)&from[i];
+    } else {
+        pack<T, V> values;
+
+#pragma unroll
+        for (int e = 0; e < V; e++)
+            values.element[e] = i + e < end ? from[(i + e) * stride] : T(0);
+        return values;
+    }
+}
+
+// The sum of the lanes' values, in lane 0.
+template <class Wide>
+static __device__ Wide sum_of_lanes(Wide value)
+{
+    for (int delta = LANES / 2; delta > 0; delta /= 2)
+        value += shuffle_down(value, delta);
+    return value;
+}
+
+// N such sums, over each N lanes: lane t returns that of value t % N. In each step a lane keeps half of its
+// values, and sends the others to the lane that keeps them, so that it takes N - 1 shuffles, not N log2 N.
+template <int N, class Wide>
+static __device__ Wide sums_of_lanes(const Wide (&values)[N], int lane)
+{
+    if constexpr (N == 1) {
+        return values[0];
+    } else {
+        constexpr int HALF = N / 2;
+        const bool upper = lane & HALF;
+        Wide kept[HALF];
+
+#pragma unroll
+        for (int i = 0; i < HALF; i++) {
+            const Wide sent = upper ? values[i] : values[i + HALF];
+
+            kept[i] = (upper ? values[i + HALF] : values[i]) + shuffle_xor(sent, HALF);
+        }
+        return sums_of_lanes(kept, lane);
+    }
+}
+
+// One vector. `group` threads per row: 32 or all of the block.
+template <class T, bool PACKS>
 __global__ void __launch_bounds__(BLOCK)
-    matmul_rows_by_vectors(const product<T> p, const matvec<T> v, int64_t first_vector, corner first, int group)
+    matmul_rows_by_vector(const product<T> p, const matvec<T> v, corner first, int group)
 {
     using Sum = accumulator_type<T>;
     using Wide = wide_type<T>;
     constexpr int V = PACK<T>, IN_FLIGHT = PACKS ? 4 : 1; // elements one by one are in flight anyway
-    __shared__ alignas(16) Wide of_warp[COUNT][WARPS];
+    __shared__ alignas(16) Wide of_warp[WARPS];
 
     const int lane = threadIdx.x % group, warp = threadIdx.x / LANES;
     const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.chunk;
     const int64_t end = min(begin + p.chunk, p.k), step = (int64_t)group * V;
     const int64_t row = first.column + ((int64_t)blockIdx.x * BLOCK + threadIdx.x) / group;
     const T *x = v.matrix.data + batch * v.matrix.batch_stride + row * v.matrix.row_stride;
-    const int64_t vector = first_vector + (int64_t)blockIdx.z * COUNT; // COUNT of them, or what is left
-    const int count = (int)min(v.count - vector, (int64_t)COUNT);
-    const T *y = v.vectors.data + batch * v.vectors.batch_stride + vector * v.vectors.column_stride;
-    Sum sum[COUNT] = {};
+    const T *y = v.vectors.data + batch * v.vectors.batch_stride;
+    Sum sum = {};
 
     pdl_wait();
-    const auto load = [&](const T *from, int64_t stride, int64_t i) {
-        if constexpr (PACKS) {
-            return *(const pack<T, V> *)&from[i];
-        } else {
-            pack<T, V> values;
-
-#pragma unroll
-            for (int e = 0; e < V; e++) // beyond the end of k there are zeros
-                values.element[e] = i + e < end ? from[(i + e) * stride] : T(0);
-            return values;
-        }
-    };
     const auto multiply = [&](const pack<T, V> &values, int64_t i) {
+        const auto others = load_along_k<T, PACKS>(y, v.vectors.row_stride, i, end);
 #pragma unroll
-        for (int j = 0; j < COUNT; j++) {
-            if (j >= count)
-                break;
-            const auto others = load(y + j * v.vectors.column_stride, v.vectors.row_stride, i);
-#pragma unroll
-            for (int e = 0; e < V; e++)
-                sum[j] += Sum(values.element[e]) * Sum(others.element[e]);
-        }
+        for (int e = 0; e < V; e++)
+            sum += Sum(values.element[e]) * Sum(others.element[e]);
     };
     int64_t i = row < v.rows ? begin + lane * V : end;
     for (; i + (IN_FLIGHT - 1) * step < end; i += IN_FLIGHT * step) {
@@ -102,36 +134,116 @@ __global__ void __launch_bounds__(BLOCK)
 
 #pragma unroll
         for (int l = 0; l < IN_FLIGHT; l++)
-            values[l] = load(x, v.matrix.column_stride, i + l * step);
+            values[l] = load_along_k<T, PACKS>(x, v.matrix.column_stride, i + l * step, end);
 #pragma unroll
         for (int l = 0; l < IN_FLIGHT; l++)
             multiply(values[l], i + l * step);
     }
     for (; i < end; i += step)
-        multiply(load(x, v.matrix.column_stride, i), i);
+        multiply(load_along_k<T, PACKS>(x, v.matrix.column_stride, i, end), i);
+
+    Wide all = sum_of_lanes(Wide(sum));
+    if (group == BLOCK) {
+        if (threadIdx.x % LANES == 0)
+            of_warp[warp] = all;
+        __syncthreads(); // all warps have stored their sums
+        if (threadIdx.x == 0)
+            for (int w = 1; w < WARPS; w++)
+                all += of_warp[w];
+    }
+    if (lane == 0 && row < v.rows)
+        store_sum(p, v, z, row, 0, all);
+}
+
+// Rows of a warp that are multiplied by FEW vectors at once: as many as the registers have room for.
+template <class T>
+constexpr int ROWS = sizeof(accumulator_type<T>) == 16                   ? 1
+                     : sizeof(accumulator_type<T>) == 8 || sizeof(T) < 4 ? 2
+                                                                         : 4;
+
+template <class T, bool PACKS>
+__global__ void __launch_bounds__(BLOCK)
+    matmul_rows_by_vectors(const product<T> p, const matvec<T> v, int64_t first_vector, corner first)
+{
+    using Sum = accumulator_type<T>;
+    using Wide = wide_type<T>;
+    constexpr int V = PACK<T>, STEPS = 2, PART = STEPS * LANES * V; // of k that is in shared memory
+    constexpr int FLUSH = 16, SUMS = ROWS<T> * FEW;                 // parts whose products a lane adds up in `sum`
+    __shared__ alignas(16) T y_parts[2][FEW][PART + V];             // one is filled while the other is read
+
+    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.chunk;
+    const int64_t end = min(begin + p.chunk, p.k);
+    const int64_t row = first.column + ((int64_t)blockIdx.x * WARPS + warp) * ROWS<T>; // ROWS of them
+    const T *x = v.matrix.data + batch * v.matrix.batch_stride;
+    const int64_t vector = first_vector + (int64_t)blockIdx.z * FEW; // FEW of them, or what is left
+    const int count = (int)min(v.count - vector, (int64_t)FEW);
+    const T *y = v.vectors.data + batch * v.vectors.batch_stride + vector * v.vectors.column_stride;
+    const bool across = v.vectors.column_stride == 1; // neighbours in memory belong to different vectors
+    Sum sum[ROWS<T>][FEW] = {};
+
+    const auto fill = [&](T(&part)[FEW][PART + V], int64_t from) { // rows of zeros beyond the last vector
+        for (int i = threadIdx.x; i < FEW * PART; i += BLOCK) {
+            const int j = across ? i % FEW : i / PART, at = across ? i / FEW : i % PART;
+
+            part[j][at] = j < count && from + at < end
+                              ? y[(from + at) * v.vectors.row_stride + j * v.vectors.column_stride]
+                              : T(0);
+        }
+    };
+    const auto load = [&](int r, int64_t i) { // zeros beyond the last row and the end of k
+        return row + r < v.rows && i < end
+                   ? load_along_k<T, PACKS>(&x[(row + r) * v.matrix.row_stride], v.matrix.column_stride, i, end)
+                   : pack<T, V>{};
+    };
+    Wide total = Wide(0); // of row lane / FEW and vector lane % FEW
+    const auto flush = [&] {
+        Wide values[SUMS];
 
 #pragma unroll
-    for (int j = 0; j < COUNT; j++) {
-        Wide all = Wide(sum[j]);
+        for (int i = 0; i < SUMS; i++) {
+            values[i] = Wide(sum[i / FEW][i % FEW]);
+            sum[i / FEW][i % FEW] = Sum(0);
+        }
+        Wide all = sums_of_lanes(values, lane);
 
-        for (int delta = LANES / 2; delta > 0; delta /= 2)
-            all += shuffle_down(all, delta);
-        if (threadIdx.x % LANES == 0)
-            of_warp[j][warp] = all;
+        for (int mask = SUMS; mask < LANES; mask *= 2)
+            all += shuffle_xor(all, mask);
+        total += all;
+    };
+
+    pdl_wait();
+    int parts = 0; // done
+    for (int64_t from = begin; from < end; from += PART, parts++) {
+        pack<T, V> values[STEPS][ROWS<T>];
+
+#pragma unroll
+        for (int s = 0; s < STEPS; s++)
+#pragma unroll
+            for (int r = 0; r < ROWS<T>; r++)
+                values[s][r] = load(r, from + (s * LANES + lane) * V);
+        fill(y_parts[parts % 2], from);
+        __syncthreads(); // the part is filled; and all warps have read the one before it
+#pragma unroll
+        for (int s = 0; s < STEPS; s++) {
+            if (from + s * LANES * V >= end)
+                break;
+#pragma unroll
+            for (int j = 0; j < FEW; j++) {
+                const auto others = *(const pack<T, V> *)&y_parts[parts % 2][j][(s * LANES + lane) * V];
+#pragma unroll
+                for (int r = 0; r < ROWS<T>; r++)
+#pragma unroll
+                    for (int e = 0; e < V; e++)
+                        sum[r][j] += Sum(values[s][r].element[e]) * Sum(others.element[e]);
+            }
+        }
+        if (parts % FLUSH == FLUSH - 1)
+            flush();
     }
-    if (group == BLOCK) {
-        __syncthreads(); // all warps have stored their sums
-        if (threadIdx.x >= COUNT)
-            return;
-        for (int w = 1; w < WARPS; w++)
-            of_warp[threadIdx.x][0] += of_warp[threadIdx.x][w];
-        if ((int)threadIdx.x < count && row < v.rows)
-            store_sum(p, v, z, row, vector + threadIdx.x, of_warp[threadIdx.x][0]);
-        return;
-    }
-    __syncwarp(); // the warp's sums are stored
-    if (lane < count && row < v.rows)
-        store_sum(p, v, z, row, vector + lane, of_warp[lane][warp]);
+    flush();
+    if (lane < SUMS && row + lane / FEW < v.rows && lane % FEW < count)
+        store_sum(p, v, z, row + lane / FEW, vector + lane % FEW, total);
 }
 
 template <class T, int COUNT, bool PACKS>
@@ -200,7 +312,7 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-// Packs of k: of the matrix's rows and of the vectors. Packs of rows: of the matrix alone.
+// Packs of k: of the matrix's rows and, if there is only one, of the vector. Packs of rows: of the matrix alone.
 template <class T>
 static bool has_matvec_packs(const product<T> &p, const matvec<T> &v, bool along_k)
 {
@@ -209,30 +321,39 @@ static bool has_matvec_packs(const product<T> &p, const matvec<T> &v, bool along
     if (!along_k)
         return has_packs<V>(v.matrix.transposed(), v.rows, true);
     return p.chunk % V == 0 && has_packs<V>(v.matrix, p.k, true) &&
-           has_packs<V>(v.vectors.transposed(), p.k, true);
+           (v.count > 1 || has_packs<V>(v.vectors.transposed(), p.k, true));
 }
 
-template <class T, int COUNT>
-static cudaError_t launch_matvec(const matmul_args *args, const product<T> &p, const matvec<T> &v,
-                                 cudaStream_t stream)
+// Calls start(grid, the first group of `few` vectors, the corner of the grid) for all rows and vectors.
+template <class T, class F>
+static cudaError_t cover_rows(const product<T> &p, const matvec<T> &v, int few, int rows, F start)
+{
+    return cover(ceil_div(v.count, few), p.batches * p.slices, v.rows, 1, rows, start);
+}
+
+template <class T, bool PACKS>
+static cudaError_t launch_along_k(const product<T> &p, const matvec<T> &v, cudaStream_t stream)
 {
     constexpr int SHORT = 4 * LANES * PACK<T>; // k: a warp per row keeps enough loads in flight
-    const bool along_k = args->along_k, packs = has_matvec_packs(p, v, along_k);
     const int group = std::min(p.chunk, p.k) <= SHORT ? LANES : BLOCK;
-    const int rows = along_k ? BLOCK / group : LANES * (packs ? PACK<T> : 1); // per block
 
-    return cover(ceil_div(v.count, COUNT), p.batches * p.slices, v.rows, 1, rows,
-                 [&](dim3 grid, int64_t first_group, corner first) {
-                     const auto start = [&](auto any_packs) {
-                         constexpr bool PACKS = decltype(any_packs)::value;
+    if (v.count == 1)
+        return cover_rows(p, v, 1, BLOCK / group, [&](dim3 grid, int64_t, corner first) {
+            return launch<matmul_rows_by_vector<T, PACKS>>(grid, BLOCK, 0, stream, p, v, first, group);
+        });
+    return cover_rows(p, v, FEW, WARPS * ROWS<T>, [&](dim3 grid, int64_t group_of_few, corner first) {
+        return launch<matmul_rows_by_vectors<T, PACKS>>(grid, BLOCK, 0, stream, p, v, group_of_few * FEW, first);
+    });
+}
 
-                         return along_k ? launch<matmul_rows_by_vectors<T, COUNT, PACKS>>(
-                                              grid, BLOCK, 0, stream, p, v, first_group * COUNT, first, group)
-                                        : launch<matmul_columns_by_vectors<T, COUNT, PACKS>>(
-                                              grid, BLOCK, 0, stream, p, v, first_group * COUNT, first);
-                     };
-                     return packs ? start(std::true_type()) : start(std::false_type());
-                 });
+template <class T, int COUNT, bool PACKS>
+static cudaError_t launch_across_k(const product<T> &p, const matvec<T> &v, cudaStream_t stream)
+{
+    return cover_rows(p, v, COUNT, LANES * (PACKS ? PACK<T> : 1),
+                      [&](dim3 grid, int64_t group_of_few, corner first) {
+                          return launch<matmul_columns_by_vectors<T, COUNT, PACKS>>(grid, BLOCK, 0, stream, p, v,
+                                                                                    group_of_few * COUNT, first);
+                      });
 }
 
 cudaError_t launch_matmul_matvec(const matmul_args *args, cudaStream_t stream)
@@ -241,10 +362,16 @@ cudaError_t launch_matmul_matvec(const matmul_args *args, cudaStream_t stream)
         using T = decltype(zero);
         const product<T> p = product_of<T>(args);
         const matvec<T> v = matvec_of(p, args->b_is_larger);
+        const auto start = [&](auto any_packs) {
+            constexpr bool PACKS = decltype(any_packs)::value;
+
+            return args->along_k  ? launch_along_k<T, PACKS>(p, v, stream)
+                   : v.count == 1 ? launch_across_k<T, 1, PACKS>(p, v, stream)
+                                  : launch_across_k<T, FEW, PACKS>(p, v, stream);
+        };
 
         return multiply_and_add_slices(p, stream, [&] {
-            return v.count == 1 ? launch_matvec<T, 1>(args, p, v, stream)
-                                : launch_matvec<T, FEW>(args, p, v, stream);
+            return has_matvec_packs(p, v, args->along_k) ? start(std::true_type()) : start(std::false_type());
         });
     });
 }
