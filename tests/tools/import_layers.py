@@ -23,7 +23,7 @@ LAYERS = [
     ["measure"],
     ["checker"],
     ["ladder"],
-    ["bench", "ci", "demo", "notebook"],
+    ["bench", "ci", "demo", "lab", "notebook"],
     ["__init__"],
     ["__main__"],
 ]
