@@ -407,6 +407,7 @@ def carveout(device: str | None = None) -> Experiment:
     )
 
 
+REUSES, BLOCKS_PER_MULTIPROCESSOR = 64, 8
 TOTAL_KIB = 256  # L1 and shared memory of a multiprocessor of compute capability 9.0
 
 
@@ -415,9 +416,8 @@ def _carveout_row(on: Device, kib: int, percent: int) -> Row:
     which.carveout = percent
     fits = occupancy(which, block_size=256, shared_bytes=kib * KIB, registers=32, capability=CAPABILITY)
     shared = next(part.available for part in fits.resources if part.name == "shared memory") // KIB
-    rounds, n = 64, 16 * KIB // 4
-    blocks = 132 * 8
-    args = [np.zeros(blocks * n, np.float32), np.zeros(blocks * 256, np.float32), n, rounds] if on.is_cuda else []
+    n, blocks = 16 * KIB // 4, BLOCKS_PER_MULTIPROCESSOR * on.multiprocessors
+    args = [np.zeros(blocks * n, np.float32), np.zeros(blocks * 256, np.float32), n, REUSES] if on.is_cuda else []
     seconds = seconds_of(which, (blocks, 256, kib * KIB), on, args)
     which.carveout = None
     row = {"kib": kib, "percent": percent, "shared_kib": shared, "l1_kib": TOTAL_KIB - shared}
