@@ -120,7 +120,8 @@ def _level_row(
         if name == "chase_constant":
             with on:
                 which.constants["constant_ring"] = _ring(1024, 1)
-        row["cycles"] = cycles(which, (1, 1), on, _chase_arguments(name, ints, ROUNDS), ROUNDS, out=1)
+        arguments, launches = _chase_arguments(name, ints, ROUNDS), 1 if level == "global memory" else 2
+        row["cycles"] = cycles(which, (1, 1), on, arguments, ROUNDS, out=1, launches=launches)
     return row
 
 
