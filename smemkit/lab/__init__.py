@@ -11,7 +11,7 @@ from smemkit.lab.claims import speedups
 from smemkit.lab.execution import async_copy, divergence, occupancy, parallelism, precision
 from smemkit.lab.experiment import Column, Experiment
 from smemkit.lab.global_memory import coalescing, hierarchy, transfers
-from smemkit.lab.shared_memory import banks, carveout, padding, reverse
+from smemkit.lab.shared_memory import banks, carveout, padding, persistence, reverse
 from smemkit.lab.synchronisation import barriers
 
 # the exercises' `exercise` is imported here: from smemkit.lab.exercises import exercise
@@ -33,6 +33,7 @@ __all__ = [
     "occupancy",
     "padding",
     "parallelism",
+    "persistence",
     "precision",
     "reduction",
     "reverse",

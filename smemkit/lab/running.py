@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
 from smemkit import ops
 from smemkit.arrays import asarray
@@ -70,6 +68,9 @@ def progress(items: Sequence[Item], what: str) -> Iterator[Item]:
     shown = sys.stderr is not None and sys.stderr.isatty()
     if not shown:
         return iter(items)
+    from rich.console import Console  # only where they are used, because importing them takes long
+    from rich.progress import track
+
     return iter(track(items, what, console=Console(stderr=True), transient=True))
 
 
