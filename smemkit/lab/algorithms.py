@@ -16,6 +16,7 @@ from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.recording import recorded_beside
 from smemkit.lab.running import (
     counted,
     kernel,
@@ -49,6 +50,7 @@ def _global(access: str) -> Any:
 ELEMENTS = 100_000
 
 
+@recorded_beside
 def first_kernels(device: str | None = None) -> Experiment:
     """Add one to 100 000 elements by one thread, one block and many; and a matmul by one block.
 
@@ -151,6 +153,7 @@ SUMMED = (1_000_000,)  # recorded, and measured on a GPU
 CHECKED = 65_536
 
 
+@recorded_beside
 def reduction(device: str | None = None) -> Experiment:
     """The reduction ladder: launches, barriers, lanes at work and conflicts of each rung, and its time.
 
@@ -233,6 +236,7 @@ def conclude_reduction(rows: Sequence[Row]) -> str:
     return as_sentence(text)
 
 
+@recorded_beside
 def tree(device: str | None = None, *, block_size: int = 256) -> Experiment:
     """The steps of a tree reduction in one block: who works, and conflicts, for three ways to divide it.
 
@@ -320,6 +324,7 @@ TILED = (1024, 1024, 1024)  # recorded, and measured on a GPU
 SIDE = 64
 
 
+@recorded_beside
 def tiling(device: str | None = None) -> Experiment:
     """Tiling: global traffic of a matmul for tiles from 2 to 32, counted against 2 n / tile, and its time.
 
@@ -422,6 +427,7 @@ def conclude_tiling(rows: Sequence[Row]) -> str:
 # ---- mistakes in the tiled matmul ----
 
 
+@recorded_beside
 def mistakes(device: str | None = None) -> Experiment:
     """Two mistakes in the tiled matmul: a + for a *, and no guard at the edges.
 
@@ -444,7 +450,7 @@ def mistakes(device: str | None = None) -> Experiment:
         (
             Column("how", "kernel"),
             Column("n", "n", "given", "count"),
-            Column("fault", "found"),
+            Column("fault", "found", "counted"),
             Column("faults", "faults", "counted", "count"),
             Column("wrong", "wrong elements", "computed", "count"),
         ),
@@ -491,6 +497,7 @@ PRODUCT = (4096, 4096, 4096)
 SMALL = (128, 128, 128)
 
 
+@recorded_beside
 def matmul(device: str | None = None) -> Experiment:
     """The ladder of matmul: what each rung moves and what limits it, and the speed that it reaches.
 
@@ -516,7 +523,7 @@ def matmul(device: str | None = None) -> Experiment:
             Column("wavefronts", "wavefronts", "counted", "number"),
             Column("intensity", "FLOP/byte", "counted", "number"),
             Column("predicted", "TFLOP/s", "predicted", "number"),
-            Column("limit", "limit"),
+            Column("limit", "limit", "predicted"),
             Column("tflops", "TFLOP/s", "measured", "number"),
             Column("recorded", "TFLOP/s", "recorded", "number"),
         ),

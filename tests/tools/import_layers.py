@@ -23,7 +23,8 @@ LAYERS = [
     ["measure"],
     ["checker"],
     ["ladder"],
-    ["bench", "ci", "demo", "lab", "notebook"],
+    ["lab"],
+    ["bench", "ci", "demo", "notebook"],
     ["__init__"],
     ["__main__"],
 ]
