@@ -132,10 +132,9 @@ def conclude_first_kernels(rows: Sequence[Row]) -> str:
     """The verdict of `first_kernels`."""
     one, block, many, *products = rows
     text = (
-        f"one thread makes {one['requests']:,} requests with {one['lanes']:.3g} lane at work, one block "
-        f"{block['requests']:,} "
-        f"with {block['lanes']:.3g}, and each of its threads still works {block['steps']:,} times in turn; "
-        f"{many['blocks']:,} blocks work {many['steps']:,} time{'s' * (many['steps'] != 1)} per thread"
+        f"one thread makes {one['requests']:,} requests with {one['lanes']:.3g} lane at work, and one block "
+        f"{block['requests']:,} with {block['lanes']:.3g}, but each of its threads still makes {block['steps']:,} "
+        f"loads in turn; with {many['blocks']:,} blocks a thread makes {many['steps']:,}"
     )
     largest = max(products, key=lambda row: row["threads"])
     text += (
@@ -301,6 +300,11 @@ def _tree_row(block_size: int, steps: int, way: str, step: int) -> Row:
     }
 
 
+def _worst(steps: Sequence[Row]) -> str:
+    degree = max(row["degree"] for row in steps)
+    return f"conflicts of up to {degree}-way" if degree > 1 else "no conflict"
+
+
 def conclude_tree(rows: Sequence[Row]) -> str:
     """The verdict of `tree`."""
     ways: dict[str, list[Row]] = {}
@@ -309,8 +313,7 @@ def conclude_tree(rows: Sequence[Row]) -> str:
     some = next(iter(ways.values()))
     words = [
         f"{way}: {sum(row['warps'] for row in steps)} warps at work, {sum(row['wavefronts'] for row in steps)} "
-        "wavefronts, at "
-        f"worst {max(row['degree'] for row in steps)}-way"
+        f"wavefronts, {_worst(steps)}"
         for way, steps in ways.items()
     ]
     threads = 2 * some[0]["active"]
@@ -441,7 +444,7 @@ def mistakes(device: str | None = None) -> Experiment:
     Experiment
     """
     on = Device(device)
-    cases = [(name, n) for name in ("right", "plus_for_times", "no_guard") for n in (16, 13)]
+    cases = [(name, n) for name in ("right", "plus_for_times", "missing_guard") for n in (16, 13)]
     return Experiment(
         "mistakes",
         "Mistakes in a tiled matmul",
@@ -486,7 +489,7 @@ def conclude_mistakes(rows: Sequence[Row]) -> str:
     silent = [f"{row['how']} at n = {row['n']}" for row in rows if not row["faults"] and row["wrong"]]
     right = [f"{row['how']} at n = {row['n']}" for row in rows if not row["faults"] and row["wrong"] == 0]
     words = [f"the checker finds {', '.join(found)}" if found else "the checker finds nothing"]
-    words += [f"only wrong numbers betray {', '.join(silent)}"] if silent else []
+    words += [f"only wrong results reveal {', '.join(silent)}"] if silent else []
     words += [f"{', '.join(right)} compute the product"] if right else []
     return as_sentence("; ".join(words))
 
@@ -578,8 +581,8 @@ def conclude_matmul(rows: Sequence[Row]) -> str:
     """The verdict of `matmul`."""
     first, last = rows[0], max(rows, key=lambda row: row["intensity"])
     text = (
-        f"from {first['rung']} to {last['rung']} a byte of global memory serves {first['intensity']:.3g} and then "
-        f"{last['intensity']:.3g} operations"
+        f"from {first['rung']} to {last['rung']} the operations per byte of global memory rise from "
+        f"{first['intensity']:.3g} to {last['intensity']:.3g}"
     )
     for key, how in (("tflops", "measured"), ("recorded", "recorded")):
         timed = [row for row in rows if row[key]]

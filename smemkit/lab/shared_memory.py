@@ -230,7 +230,7 @@ def conclude_padding(rows: Sequence[Row]) -> str:
     for tile in (32, 16, 8):
         before, after = at[tile, 0]["load"], at[tile, 1]["load"]
         gain = _gain(at[tile, 0], at[tile, 1])
-        change = f"takes a load from {before:g} to {after:g} wavefronts" if before != after else "changes no load"
+        change = f"takes a load from {before:g} to {after:g} wavefronts" if before != after else "changes nothing"
         words.append(f"with tiles of {tile} one more column {change}{gain}")
     why = ""
     if at[32, 0]["load"] > at[16, 0]["load"]:
@@ -360,12 +360,12 @@ def conclude_reverse(rows: Sequence[Row]) -> str:
     fits = [row for row in rows if row["resident"] and row not in small]
     most, beyond = max(row["bytes"] for row in fits), [row["bytes"] for row in rows if not row["resident"]]
     text = (
-        f"Static and dynamic arrays {same} and all three ways are right; dynamic arrays go on above 48 KB, up to "
-        f"{most // KIB} KB per block, for which {min(row['resident'] for row in fits)} block is resident per "
-        "multiprocessor "
-        f"instead of {max(row['resident'] for row in rows)}"
+        f"Static and dynamic arrays {same}, and all {len(small)} ways are right; a dynamic array may have up to "
+        f"{most // KIB} KB per block, but then a multiprocessor holds {min(row['resident'] for row in fits)} "
+        "instead of "
+        f"{max(row['resident'] for row in rows)} of them"
     )
-    return text + (f"; {min(beyond) // KIB} KB do not fit." if beyond else ".")
+    return text + (f"; {min(beyond) // KIB} KB are refused." if beyond else ".")
 
 
 # ---- what persists ----
@@ -507,9 +507,9 @@ def conclude_carveout(rows: Sequence[Row]) -> str:
         best = max(of, key=lambda row: (row["blocks"], row["l1_kib"]))
         least = min(of, key=lambda row: row["blocks"])
         words.append(
-            f"blocks with {kib} KB fit {least['blocks']} times at {least['percent']} % and {best['blocks']} "
-            "times from "
-            f"{best['percent']} % on, which leaves {best['l1_kib']} KB of L1"
+            f"of blocks with {kib} KB of shared memory a multiprocessor holds {least['blocks']} at a carve-out of "
+            f"{least['percent']} % and {best['blocks']} from {best['percent']} % on, which leaves "
+            f"{best['l1_kib']} KB of L1"
         )
     text = "; ".join(words)
     if rows[0]["seconds"]:
