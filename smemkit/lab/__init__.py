@@ -13,6 +13,7 @@ from smemkit.lab.experiment import Column, Experiment
 from smemkit.lab.global_memory import coalescing, hierarchy, transfers
 from smemkit.lab.shared_memory import banks, carveout, padding, persistence, reverse
 from smemkit.lab.synchronisation import barriers
+from smemkit.lab.widgets import Steps, reduction_steps, tile_steps, wavefront_steps
 
 # the exercises' `exercise` is imported here: from smemkit.lab.exercises import exercise
 
@@ -20,6 +21,7 @@ __all__ = [
     "EXPERIMENTS",
     "Column",
     "Experiment",
+    "Steps",
     "async_copy",
     "banks",
     "barriers",
@@ -36,9 +38,12 @@ __all__ = [
     "persistence",
     "precision",
     "reduction",
+    "reduction_steps",
     "reverse",
     "speedups",
+    "tile_steps",
     "tiling",
     "transfers",
     "tree",
+    "wavefront_steps",
 ]

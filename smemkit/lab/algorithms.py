@@ -15,7 +15,7 @@ from smemkit.checker.check import check
 from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
-from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.experiment import Column, Experiment, Row, known_numbers
 from smemkit.lab.recording import recorded_beside
 from smemkit.lab.running import (
     counted,
@@ -141,8 +141,9 @@ def conclude_first_kernels(rows: Sequence[Row]) -> str:
         f"; a matmul by one block ends at {largest['threads']:,} threads, each of which loads {largest['steps']} "
         "elements"
     )
-    if one["seconds"] and many["seconds"]:
-        text += f"; measured, many blocks are {one['seconds'] / many['seconds']:,.0f} times as fast as one thread"
+    (slow, fast), how = known_numbers((one, many), "seconds")
+    if slow and fast:
+        text += f"; {how}, many blocks are {slow / fast:,.0f} times as fast as one thread"
     return as_sentence(text)
 
 

@@ -12,7 +12,7 @@ from smemkit.checker.check import check
 from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
-from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.experiment import Column, Experiment, Row, known_numbers
 from smemkit.lab.recording import recorded_beside
 from smemkit.lab.running import (
     counted,
@@ -199,11 +199,12 @@ def conclude_parallelism(rows: Sequence[Row]) -> str:
         if enough
         else f"no combination of {LATENCY} chains fills the units"
     )
-    if at[1, 1]["rate"]:
-        best = max(rows, key=lambda row: row["rate"])
-        fewer = at[1, 4]["rate"] / at[1, 1]["rate"], at[4, 1]["rate"] / at[1, 1]["rate"]
+    numbers, how = known_numbers(rows, "rate")
+    if all(numbers):
+        best, rates = rows[numbers.index(max(numbers))], dict(zip(at, numbers, strict=True))
+        fewer = rates[1, 4] / rates[1, 1], rates[4, 1] / rates[1, 1]
         text += (
-            f"; measured, 4 chains in one warp are {fewer[0]:.1f} and 4 warps with one chain {fewer[1]:.1f} "
+            f"; {how}, 4 chains in one warp are {fewer[0]:.1f} and 4 warps with one chain {fewer[1]:.1f} "
             "times as fast "
             f"as one, and {best['warps']} × {best['chains']} is best"
         )
@@ -314,11 +315,11 @@ def conclude_divergence(rows: Sequence[Row]) -> str:
         "requests "
         f"where paths by warp make {warp['requests']}, {lane['requests'] / warp['requests']:.3g} times as many"
     )
-    if branch["seconds"] and branchless["seconds"]:
+    numbers, how = known_numbers(rows, "seconds")
+    if all(numbers):
         text += (
-            f"; measured, the branch takes {branch['seconds'] / branchless['seconds']:.2f} times as long as the "
-            "branchless "
-            f"sum, and paths by lane {lane['seconds'] / warp['seconds']:.2f} times as long as paths by warp"
+            f"; {how}, the branch takes {numbers[0] / numbers[2]:.2f} times as long as the "
+            f"branchless sum, and paths by lane {numbers[3] / numbers[4]:.2f} times as long as paths by warp"
         )
     return as_sentence(text)
 
@@ -421,10 +422,10 @@ def conclude_precision(rows: Sequence[Row]) -> str:
         f"{double['sum']:.10g} in "
         f"FP64: FP16 is off by {100 * half['error']:.2g} %, FP32 by {100 * single['error']:.2g} %"
     )
-    if single["tflops"] and double["tflops"]:
+    (halves, singles, doubles), how = known_numbers((half, single, double), "tflops")
+    if halves and singles and doubles:
         text += (
-            f"; measured, FP64 reaches {double['tflops'] / single['tflops']:.2f} and FP16 "
-            f"{half['tflops'] / single['tflops']:.2f} of the rate of FP32"
+            f"; {how}, FP64 reaches {doubles / singles:.2f} and FP16 {halves / singles:.2f} of the rate of FP32"
         )
     tensor, plain = at["FP16, tensor cores"]["recorded"], single["recorded"]
     if tensor and plain:
@@ -539,8 +540,9 @@ def conclude_async_copy(rows: Sequence[Row]) -> str:
         f"{four['shared_bytes'] / through['shared_bytes']:g} times the "
         "shared memory"
     )
-    if through["seconds"] and four["seconds"]:
-        text += f"; measured, 4 stages take {four['seconds'] / through['seconds']:.2f} of the time"
+    (slow, fast), how = known_numbers((through, four), "seconds")
+    if slow and fast:
+        text += f"; {how}, 4 stages take {fast / slow:.2f} of the time"
     if before["recorded"] and after["recorded"]:
         text += (
             f"; recorded, they take the matmul from {format_seconds(before['recorded'])} to "

@@ -14,7 +14,7 @@ from smemkit.measure.formats import format_number, format_seconds
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["KINDS", "Column", "Experiment", "Row"]
+__all__ = ["KINDS", "Column", "Experiment", "Row", "known_numbers"]
 
 Row = Mapping[str, Any]
 WIDTH = 80
@@ -212,6 +212,14 @@ class Experiment:
         if self.draw is None:
             raise ValueError(f"{self.name}: it has no picture")
         return self.draw(self)
+
+
+def known_numbers(rows: Sequence[Row], key: str) -> tuple[list[float | None], str]:
+    """The rows' measured numbers, or else the recorded ones; and the word for them."""
+    measured = [row[key] for row in rows]
+    if any(number is not None for number in measured):
+        return measured, "measured"
+    return [row.get(f"recorded_{key}", row.get("recorded")) for row in rows], "recorded"
 
 
 def _aligned(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:

@@ -13,7 +13,7 @@ from smemkit.checker.check import check
 from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
-from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.experiment import Column, Experiment, Row, known_numbers
 from smemkit.lab.recording import recorded_beside
 from smemkit.lab.running import (
     counted,
@@ -310,9 +310,9 @@ def conclude_coalescing(rows: Sequence[Row]) -> str:
         "sectors of "
         "an array of its own"
     )
-    timed = [row for row in (base, worst) if row["seconds"]]
-    if len(timed) == 2:
-        text += f"; measured, the worst takes {worst['seconds'] / base['seconds']:.1f} times as long"
+    (fast, slow), how = known_numbers((base, worst), "seconds")
+    if fast and slow:
+        text += f"; {how}, the worst takes {slow / fast:.1f} times as long"
     return as_sentence(text)
 
 

@@ -15,7 +15,7 @@ from smemkit.checker.check import check
 from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
-from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.experiment import Column, Experiment, Row, known_numbers
 from smemkit.lab.recording import recorded_beside
 from smemkit.lab.running import (
     counted,
@@ -156,10 +156,11 @@ def conclude_banks(rows: Sequence[Row]) -> str:
     ]
     if odd and not any(row["conflicts"] for row in odd):
         text += "; odd strides never conflict"
-    timed = [row for row in known if row["cycles"] is not None]
+    numbers, how = known_numbers(known, "cycles")
+    timed = [(number, row["access"]) for row, number in zip(known, numbers, strict=True) if number]
     if timed:
-        fast, slow = (pick(timed, key=lambda row: row["cycles"]) for pick in (min, max))
-        text += f"; measured, {slow['access']} takes {slow['cycles'] / fast['cycles']:.1f} times {fast['access']}"
+        fast, slow = min(timed), max(timed)
+        text += f"; {how}, {slow[1]} takes {slow[0] / fast[0]:.1f} times as long as {fast[1]}"
     return text + "."
 
 
@@ -512,7 +513,8 @@ def conclude_carveout(rows: Sequence[Row]) -> str:
             f"{best['l1_kib']} KB of L1"
         )
     text = "; ".join(words)
-    if rows[0]["seconds"]:
-        fast = min(rows, key=lambda row: row["seconds"])
-        text += f"; measured, {fast['kib']} KB per block at {fast['percent']} % is fastest"
+    numbers, how = known_numbers(rows, "seconds")
+    if all(numbers):
+        fast = rows[numbers.index(min(numbers))]
+        text += f"; {how}, {fast['kib']} KB per block at {fast['percent']} % is fastest"
     return as_sentence(text)

@@ -57,6 +57,31 @@ def test_numbers_with_units_are_recorded(reference):
     assert "recorded, a barrier takes 10.0 ns and a launch 200 times as long" in lab.barriers("cpu").verdict
 
 
+def test_a_verdict_says_what_is_recorded_where_nothing_is_measured(reference, experiment):
+    """The same numbers, measured or recorded, give the same verdict but for that word."""
+    keys = [column.key for column in experiment.columns if column.kind == "measured"]
+    if experiment.name in ("speedups", "reverse", "transfers") or not keys:  # of ratios, of none, of all or none
+        return
+    numbers = [dict.fromkeys(keys, 1.5 + (i * 7 % 5) + 0.25 * i) for i in range(len(experiment.rows))]
+    rows = tuple(row | more for row, more in zip(experiment.rows, numbers, strict=True))
+    measured = replace(experiment, rows=rows)
+    reference(d0102=list(rows_to_record(measured)))
+    reference_free = replace(experiment, rows=tuple(blank_recorded(experiment)), recorded_on=None)
+    again = recording._with_recorded(reference_free)
+    assert "measured" in measured.verdict
+    if experiment.name == "padding":  # it says so in brackets
+        assert again.verdict == measured.verdict.replace("measured", "recorded")
+        return
+    known = measured.verdict.replace("measured", "recorded").split("; recorded, ")[1]
+    assert known.split(";")[0].rstrip(".") in again.verdict.replace("Recorded", "recorded")
+
+
+def blank_recorded(experiment):
+    """The rows without what they have recorded."""
+    recorded = [column.key for column in experiment.columns if column.kind == "recorded"]
+    return [row | dict.fromkeys((*recorded, "fraction")) for row in experiment.rows]
+
+
 def test_every_case_of_an_experiment_has_a_name_of_its_own(experiment):
     cases = [recording.case_of(experiment, row) for row in experiment.rows]
     assert len(set(cases)) == len(cases)
