@@ -78,6 +78,15 @@ __version__ = _version("smemkit")
 _atexit.register(_core.close)  # the threads that copy to and from a GPU end before CUDA does
 
 
+def __getattr__(name: str):
+    """The laboratory, which is imported at its first use."""
+    if name == "lab":
+        from importlib import import_module
+
+        return import_module("smemkit.lab")
+    raise AttributeError(f"module 'smemkit' has no attribute {name!r}")
+
+
 def load_ipython_extension(shell):
     """What ``%load_ext smemkit`` calls: the magic ``%%smemkit``."""
     from smemkit.notebook.magic import register_magic
@@ -138,6 +147,7 @@ __all__ = [
     "get_num_threads",
     "is_available",
     "kernels",
+    "lab",
     "ladder",
     "launches",
     "matmul",

@@ -91,6 +91,8 @@ def rate(row: Row) -> str:
 def table(suite: str, rows: list[Row]) -> Table:
     """The rows of a suite, for the terminal; of the suite `planner` only the worst ones."""
     title = suite.replace("_", " ")
+    if suite == "executor":
+        title = "executor: the times of the CPU device, and no GPU's"
     if suite == "planner":
         grade, rows = planner.summary(rows)
         title = f"{title}: {grade}; the worst ones"
@@ -106,7 +108,7 @@ def table(suite: str, rows: list[Row]) -> Table:
             row.case,
             row.kernel or "[italic]fastest[/]",
             {True: "cold", False: "warm", None: ""}[row.cold],
-            f"{row.us:,.2f}",
+            "" if row.us is None else f"{row.us:,.2f}",
             rate(row),
             f"{row.ceiling_fraction:.0%}" if row.ceiling_fraction else "",
             f"{peer} {row.peers[peer]:,.2f}" if peer else "",
