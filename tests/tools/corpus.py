@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -58,10 +59,8 @@ def guessed_argument(parameter):
 
     kinds = {"f": f"f{parameter.size}", "i": f"i{parameter.size}", "u": f"u{parameter.size}", "b": "?"}
     dtype = np.dtype(kinds.get(parameter.kind, f"V{parameter.size}"))
-    if parameter.kind == "E":
-        import ml_dtypes
-
-        dtype = np.dtype(ml_dtypes.bfloat16)
+    if parameter.kind in "E32":  # types of ml_dtypes
+        dtype = replace(parameter, pointer=False).dtype
     if parameter.pointer:
         content = np.zeros(GUESSED_ELEMENTS * parameter.lanes * dtype.itemsize, np.uint8)
         return content.view(dtype)
