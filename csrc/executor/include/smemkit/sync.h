@@ -227,11 +227,10 @@ SMEMKIT_REDUCE(xor, unsigned, SMEMKIT_XOR)
 #undef SMEMKIT_REDUCE
 
 /* Functions that CUDA 9 replaced and compute capability 7.0 removed */
-#define SMEMKIT_REMOVED(name)                                        \
-    template <class T, class... Rest>                                \
-    T name(T value, Rest...)                                         \
-        SMEMKIT_UNAVAILABLE("CUDA has removed " #name "; use " #name \
-                            "_sync with a mask: 0xffffffff where the whole warp takes part");
+/* an ellipsis, which every function of the user's with this name is preferred to */
+#define SMEMKIT_REMOVED(name)                                                  \
+    int name(...) SMEMKIT_UNAVAILABLE("CUDA has removed " #name "; use " #name \
+                                      "_sync with a mask: 0xffffffff where the whole warp takes part");
 SMEMKIT_REMOVED(__shfl)
 SMEMKIT_REMOVED(__shfl_up)
 SMEMKIT_REMOVED(__shfl_down)

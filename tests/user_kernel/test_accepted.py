@@ -1,0 +1,193 @@
+"""Constructs that nvcc accepts and that real files use: all in one source, with a kernel for each."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+HEAD = """
+#include <cstdio>
+#include <fenv.h>
+#include <functional>
+#include <memory>
+#include <cuComplex.h>
+#include <cublas_v2.h>
+#include <cufft.h>
+#include <cusparse.h>
+#define TYPEDEF(name, type) typedef type name
+#define STRUCT(name) struct name { int a; };
+#define RELAXED __NV_ATOMIC_RELAXED
+#define KERNEL(name) __global__ void name
+TYPEDEF(number, int);
+STRUCT(one_number)
+"""
+
+# kernel: code before it, its body, what it writes to y[0], y[1], ... in a block of 32 threads
+SNIPPETS = {
+    "shuffles_overloaded": (
+        """
+        __device__ float2 __shfl_down_sync(unsigned mask, float2 v, unsigned by, int width = 32)
+        {
+            return make_float2(__shfl_down_sync(mask, v.x, by, width), __shfl_down_sync(mask, v.y, by, width));
+        }
+        __device__ double __shfl_down(double v, unsigned by)
+        {
+            const int low = __double2loint(v), high = __double2hiint(v);
+            return __hiloint2double(__shfl_down_sync(~0u, high, by), __shfl_down_sync(~0u, low, by));
+        }
+        __device__ int __any(int predicate) { return __any_sync(~0u, predicate); }
+        """,
+        """
+        const float2 v = __shfl_down_sync(~0u, make_float2(i, 2 * i), 3);
+        const double d = __shfl_down(i + 0.5, 2); // an int where the user's function takes an unsigned
+        if (i == 1) y[0] = v.x, y[1] = v.y, y[2] = 2 * d;
+        const int any = __any(i == 7);
+        if (i == 0) y[3] = any;
+        """,
+        [4, 8, 7, 1],
+    ),
+    "recursion_forced_inline": (
+        """
+        __forceinline__ __device__ int odd(int n);
+        __forceinline__ __device__ int even(int n) { return n == 0 ? 1 : odd(n - 1); }
+        __forceinline__ __device__ int odd(int n) { return n == 0 ? 0 : even(n - 1); }
+        __forceinline__ __device__ int factorial(int n) { return n < 2 ? 1 : n * factorial(n - 1); }
+        """,
+        "y[0] = factorial(5); y[1] = even(7); y[2] = odd(7);",
+        [120, 0, 1],
+    ),
+    "noinline": (
+        """
+        __noinline__ __device__ int twice(int x) { return 2 * x; }
+        __device__ __noinline__ int thrice(int x) { return 3 * x; }
+        __attribute__((noinline)) __device__ int negative(int x) { return -x; }
+        """,
+        "y[0] = twice(1); y[1] = thrice(1); y[2] = negative(1);",
+        [2, 3, -1],
+    ),
+    "function_pointers": (
+        """
+        typedef int (*function)(int, int);
+        __device__ int add(int a, int b) { return a + b; }
+        __device__ int multiply(int a, int b) { return a * b; }
+        __device__ function table[] = {add, multiply};
+        __constant__ function constant_table[] = {multiply};
+        template <int (*F)(int, int)> __device__ int apply(int a, int b) { return F(a, b); }
+        """,
+        "function f = y ? add : multiply; y[0] = f(2, 3); y[1] = table[1](2, 3); y[2] = constant_table[0](3, 4);\n"
+        "y[3] = apply<add>(4, 5);",
+        [5, 6, 12, 9],
+    ),
+    "variables": (
+        """
+        __constant__ int squares[2][2] = {{1, 4}, {9, 16}};
+        __managed__ int managed = 3;
+        __device__ __managed__ int managed_array[2];
+        __device__ int counter;
+        static __constant__ struct { int a; double b; } pair = {5, 0.5};
+        """,
+        "atomicAdd(&counter, 1); __syncthreads(); managed_array[1] = managed;\n"
+        "y[0] = squares[1][0]; y[1] = managed_array[1]; y[2] = counter; y[3] = pair.a; y[4] = pair.b * 2;",
+        [9, 3, 32, 5, 1],
+    ),
+    "device_heap": (
+        """
+        struct Base { __device__ virtual ~Base() {} __device__ virtual int value() const { return 1; } };
+        struct Derived : Base {
+            int a;
+            __device__ Derived(int a) : a(a) {}
+            __device__ int value() const override { return a; }
+        };
+        """,
+        """
+        int *p = (int *)malloc(4 * sizeof(int)), *q = new int[2];
+        Base *object = new Derived(6);
+        p[3] = 4; q[1] = 5;
+        if (i == 0) y[0] = p[3], y[1] = q[1], y[2] = object->value();
+        free(p); delete[] q; delete object;
+        """,
+        [4, 5, 6],
+    ),
+    "atomics_of_the_compiler": (
+        "__device__ int cell, other;",
+        """
+        if (i == 0) {
+            int expected = 7, wanted = 9, old;
+            __nv_atomic_store_n(&cell, 7, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE);
+            y[0] = __nv_atomic_load_n(&cell, __NV_ATOMIC_ACQUIRE);
+            y[1] = __nv_atomic_compare_exchange(&cell, &expected, &wanted, false, __NV_ATOMIC_SEQ_CST, RELAXED);
+            y[2] = __nv_atomic_compare_exchange_n(&cell, &expected, 1, false, __NV_ATOMIC_SEQ_CST, RELAXED);
+            y[3] = expected;
+            __nv_atomic_exchange(&cell, &wanted, &old, RELAXED);
+            y[4] = old + __nv_atomic_exchange_n(&cell, 20, RELAXED);
+            y[5] = __nv_atomic_fetch_add(&cell, 2, RELAXED) + __nv_atomic_fetch_sub(&cell, 1, RELAXED);
+            y[6] = __nv_atomic_fetch_or(&cell, 8, RELAXED) + __nv_atomic_fetch_and(&cell, 12, RELAXED);
+            y[7] = __nv_atomic_fetch_xor(&cell, 5, RELAXED) + __nv_atomic_fetch_min(&cell, 3, RELAXED);
+            __nv_atomic_max(&cell, 50, RELAXED);
+            __nv_atomic_load(&cell, &y[8], RELAXED);
+            __nv_atomic_store(&other, &y[8], RELAXED);
+            __nv_atomic_thread_fence(__NV_ATOMIC_SEQ_CST, __NV_THREAD_SCOPE_DEVICE);
+            y[9] = other;
+        }
+        """,
+        [7, 1, 0, 9, 18, 42, 50, 21, 50, 50],
+    ),
+    "types_of_macros": ("", "number n = 3; one_number s = {4}; y[0] = n; y[1] = s.a;", [3, 4]),
+    "complex_numbers": (
+        "",
+        "const cuDoubleComplex z = cuCmul(make_cuDoubleComplex(1, 2), make_cuDoubleComplex(3, 4));\n"
+        "const cuComplex w = cuCdivf(make_cuComplex(-5, 10), make_cuComplex(3, 4));\n"
+        "y[0] = cuCreal(z); y[1] = cuCimag(z); y[2] = lrint(w.x); y[3] = lrint(w.y);\n"
+        "y[4] = cuCabs(make_cuDoubleComplex(3, -4)); y[5] = cuCfma(z, z, z).x; y[6] = cuConjf(w).y;",
+        [-5, 10, 1, 2, 5, -80, -2],
+    ),
+    "halves_by_cublas": (
+        "",
+        "const __half2 h = __floats2half2_rn(1.5f, 2); y[0] = 2 * __low2float(h); y[1] = __bfloat162float(3);",
+        [3, 3],
+    ),
+    "rounding_of_fenv": ("", "y[0] = FE_TONEAREST == fegetround(); y[1] = nearbyint(2.5);", [1, 2]),
+}  # fmt: skip
+
+
+def all_snippets():
+    kernels = [
+        f"{before}\n__global__ void {name}(int *y) {{ const int i = threadIdx.x; (void)i;\n{body}\n}}"
+        for name, (before, body, _) in SNIPPETS.items()
+    ]
+    return "\n".join([HEAD, *kernels, "KERNEL(named_by_a_macro)(int *y) { y[0] = 17; }"])
+
+
+@cache
+def source():
+    return smemkit.Kernel(all_snippets())
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_construct_compiles_and_runs(name):
+    expected = SNIPPETS[name][2]
+    y = np.full(12, -99, np.int32)
+    source()[name][1, 32](y)
+    assert_array_equal(y[: len(expected)], expected)
+    assert not source().skipped
+
+
+def test_a_macro_may_name_a_kernel():
+    y = np.zeros(1, np.int32)
+    source()["named_by_a_macro"][1, 1](y)
+    assert y[0] == 17
+
+
+@pytest.mark.slow
+def test_constructs_are_checked_without_errors():
+    for name in SNIPPETS:
+        report = smemkit.check(source()[name][1, 32], np.zeros(12, np.int32))
+        assert {fault.kind for fault in report.faults if fault.severity == "error"} <= {"race"}, name
+
+
+def test_a_removed_shuffle_is_named():
+    with pytest.raises(smemkit.CompileError, match="__shfl_down_sync with a mask"):
+        smemkit.Kernel("__global__ void k(float *x) { *x = __shfl_down(*x, 1); }")
