@@ -27,6 +27,7 @@ _ATTRIBUTE = re.compile(
 )
 _CONSTANT = re.compile(r"\s*(?:typedef|using|namespace|static_assert)\b|[^=]*\b(?:const|constexpr)\b")
 FUNCTION_NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_NEXT_CHARACTER = re.compile(r"\s*(\S?)")
 _ACCESS_LABEL = re.compile(r"(?:public|protected|private)\s*:(?!:)")
 TYPE_WORDS = frozenset(
     re.findall(
@@ -109,17 +110,18 @@ def declarations_in(code: str, at: int, end: int, scope: str, macros) -> Iterato
 
 
 def _end_of_macro_call(code: str, at: int, macros) -> int:
-    """The end of a declaration that is a macro call, INSTANTIATE(float) or KERNEL(scale)(float *x) { … }; 0 if it is
-    none."""
+    """The end of a declaration that is a macro call, INSTANTIATE(float) or KERNEL(scale)(float *x) { … }; 0 if none
+    is there."""
     match = FUNCTION_NAME.match(code, at)
     if not match or not macros.get(match[1], (False,))[0]:
         return 0
     end = matching_bracket(code, match.end() - 1) + 1
-    after = code[end:].lstrip()[:1]
+    after = _NEXT_CHARACTER.match(code, end)[1]
     if after == "(":
         end = matching_bracket(code, code.index("(", end)) + 1
-        body = re.match(r"\s*\{", code[end:])
-        return matching_bracket(code, end + body.end() - 1) + 1 if body else end
+        if _NEXT_CHARACTER.match(code, end)[1] == "{":
+            end = matching_bracket(code, code.index("{", end)) + 1
+        return end
     return 0 if after in ("{", "=", ",") and after else end
 
 
@@ -137,7 +139,9 @@ def end_of_declaration(code: str, start: int, end: int) -> tuple[int, int | None
             if brace is None:
                 brace, kind = at, _declaration_kind(code[start:at])
             at = matching_bracket(code, at)
-            if kind == "block" or (kind == "function" and code[at + 1 : end].lstrip()[:1] not in ("{", ",")):
+            if kind == "block" or (
+                kind == "function" and _NEXT_CHARACTER.match(code, at + 1, end)[1] not in ("{", ",")
+            ):
                 at += 1
                 break
         at += 1

@@ -18,7 +18,7 @@ import numpy as np
 from smemkit import _core
 from smemkit._core import Array
 
-__all__ = ["DESCRIPTION_FIELDS", "Arguments", "Parameter", "describe_value"]
+__all__ = ["DESCRIPTION_FIELDS", "Arguments", "Parameter", "are_accepted", "describe_value"]
 
 _ARGUMENT_ALIGNMENT = 64
 _MAX_ACCESS_BYTES = 16  # bytes of the widest load or store
@@ -274,6 +274,18 @@ def describe_value(value: Any) -> str:
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return f"{type(value).__name__} {value}"
     return type(value).__name__
+
+
+def are_accepted(parameters: Sequence[Parameter], args: Sequence[Any]) -> bool:
+    """Whether a kernel with these parameters takes these arguments."""
+    if len(args) != len(parameters):
+        return False
+    try:
+        for parameter, arg in zip(parameters, args, strict=True):
+            parameter.check_array(arg) if parameter.pointer else parameter.pack(arg)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 class Arguments:

@@ -191,3 +191,70 @@ def test_constructs_are_checked_without_errors():
 def test_a_removed_shuffle_is_named():
     with pytest.raises(smemkit.CompileError, match="__shfl_down_sync with a mask"):
         smemkit.Kernel("__global__ void k(float *x) { *x = __shfl_down(*x, 1); }")
+
+
+# ---- kernels that share a name ----
+
+OVERLOADS = """
+struct point { float x; int id; };
+namespace shapes {
+struct box { double side; };
+__global__ void fill(box *b, double side) { b->side = side; }
+__global__ void fill(float *x, float value, int n) { if (threadIdx.x < n) x[threadIdx.x] = value; }
+}
+__global__ void scale(float *x, const int n);
+__global__ void scale(float *x, const float factor) { x[threadIdx.x] *= factor; }
+__global__ void scale(float x[], int by) { x[threadIdx.x] *= 100 * by; }
+__global__ void scale(int *x, int by) { x[threadIdx.x] *= by; }
+#if 0
+__global__ void scale(double *x, int by) { x[threadIdx.x] *= by; }
+#endif
+template <class T> __global__ void scale(T *x) { x[threadIdx.x] *= 10; }
+"""
+
+
+def test_arguments_choose_among_kernels_of_one_name():
+    kernel = smemkit.Kernel(OVERLOADS)["scale"]
+    x, y = np.ones(4, np.float32), np.ones(4, np.int32)
+    kernel[1, 4](x, 2.5)
+    kernel[1, 4](y, 7)
+    assert x[3] == 2.5
+    assert y[3] == 7
+    report = smemkit.check(kernel[1, 4], np.ones(3, np.int32), 7)
+    assert report.launches[0].kernel == "scale(int *, int)"
+    assert [fault.kind for fault in report.faults][:1] == ["out_of_bounds"]
+
+
+def test_a_signature_names_one_of_several_kernels():
+    kernels = smemkit.Kernel(OVERLOADS)
+    x = np.ones(4, np.float32)
+    kernels["scale( float*,int )"][1, 4](x, 2)
+    assert x[0] == 200
+    kernels["scale<float>"][1, 4](x)
+    assert x[0] == 2000
+    kernels["shapes::fill(float *, float, int)"][1, 4](x, 3, 2)
+    assert_array_equal(x, [3, 3, 2000, 2000])
+    box = np.zeros(1, np.dtype([("side", "f8")]))
+    kernels["fill"][1, 1](box, 1.5)
+    assert box["side"] == 1.5
+    assert "scale(int *, int)" in kernels.names
+    assert kernels["scale(int *, int)"].parameters == ("x", "by")
+
+
+def test_kernels_that_the_arguments_do_not_tell_apart_are_listed():
+    kernel = smemkit.Kernel(OVERLOADS)["scale"]
+    x = np.ones(4, np.float32)
+    with pytest.raises(
+        ValueError, match=r"several kernels of this name take .*\n.*\n    scale\(float \*, float\)"
+    ):
+        kernel[1, 4](x, 3)
+    with pytest.raises(TypeError, match=r"no kernel of this name takes .*float64.*\n.*\n    scale\(float \*, float\)\n    scale"):
+        kernel[1, 4](np.ones(4), 3)  # the one for double is behind an #if
+
+
+def test_the_only_name_needs_no_choice():
+    kernel = smemkit.Kernel("__global__ void k(int *x) { *x = 1; } __global__ void k(float *x) { *x = 2; }")
+    x, y = np.zeros(1, np.int32), np.zeros(1, np.float32)
+    kernel[1, 1](x)
+    kernel[1, 1](y)
+    assert (x[0], y[0]) == (1, 2)

@@ -156,18 +156,21 @@ SMEMKIT_FUNCTION_1(unsigned short, __nv_bswap16, unsigned short, __builtin_bswap
 SMEMKIT_FUNCTION_1(unsigned, __nv_bswap32, unsigned, __builtin_bswap32(x))
 SMEMKIT_FUNCTION_1(unsigned long long, __nv_bswap64, unsigned long long, __builtin_bswap64(x))
 
-/* the sum of `sum` and the products of two 16-bit numbers with two bytes of y, from bit `from` on */
-template <class Wide, class Half, class Byte, class X, class Y>
-SMEMKIT_INLINE Wide smemkit_dp2a(X x, Y y, Wide sum, int from)
+namespace smemkit
+{
+/* the sum of `sum` and the products of the 16-bit numbers of a with two bytes of b, from bit `from` on */
+template <class Sum, class Half, class Byte>
+SMEMKIT_INLINE Sum dot_of_two(Sum a, Sum b, Sum sum, int from)
 {
     for (int i = 0; i < 2; i++)
-        sum += (Wide)(Half)(x >> 16 * i) * (Wide)(Byte)(y >> (from + 8 * i));
+        sum += (Sum)(Half)(a >> 16 * i) * (Sum)(Byte)(b >> (from + 8 * i));
     return sum;
 }
-#define SMEMKIT_DP2A(name, from)                                                               \
-    SMEMKIT_FUNCTION_3(int, name, int, (smemkit_dp2a<int, short, signed char>(x, y, z, from))) \
-    SMEMKIT_FUNCTION_3(unsigned, name, unsigned,                                               \
-                       (smemkit_dp2a<unsigned, unsigned short, unsigned char>(x, y, z, from)))
+} // namespace smemkit
+#define SMEMKIT_DP2A(name, from)                                                                      \
+    SMEMKIT_FUNCTION_3(int, name, int, (smemkit::dot_of_two<int, short, signed char>(x, y, z, from))) \
+    SMEMKIT_FUNCTION_3(unsigned, name, unsigned,                                                      \
+                       (smemkit::dot_of_two<unsigned, unsigned short, unsigned char>(x, y, z, from)))
 SMEMKIT_DP2A(__dp2a_lo, 0)
 SMEMKIT_DP2A(__dp2a_hi, 16)
 #undef SMEMKIT_DP2A
