@@ -110,8 +110,8 @@ def declarations_in(code: str, at: int, end: int, scope: str, macros) -> Iterato
 
 
 def _end_of_macro_call(code: str, at: int, macros) -> int:
-    """The end of a declaration that is a macro call, INSTANTIATE(float) or KERNEL(scale)(float *x) { … }; 0 if none
-    is there."""
+    """The end of a declaration that is a macro call, INSTANTIATE(float) or KERNEL(scale)(float *x) { … }; 0 if
+    there is none."""
     match = FUNCTION_NAME.match(code, at)
     if not match or not macros.get(match[1], (False,))[0]:
         return 0

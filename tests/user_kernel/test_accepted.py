@@ -248,7 +248,9 @@ def test_kernels_that_the_arguments_do_not_tell_apart_are_listed():
         ValueError, match=r"several kernels of this name take .*\n.*\n    scale\(float \*, float\)"
     ):
         kernel[1, 4](x, 3)
-    with pytest.raises(TypeError, match=r"no kernel of this name takes .*float64.*\n.*\n    scale\(float \*, float\)\n    scale"):
+    with pytest.raises(
+        TypeError, match=r"no kernel of this name takes .*float64(.*\n){2}    scale\(float \*, float"
+    ):
         kernel[1, 4](np.ones(4), 3)  # the one for double is behind an #if
 
 
