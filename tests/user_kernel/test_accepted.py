@@ -193,6 +193,43 @@ def test_a_removed_shuffle_is_named():
         smemkit.Kernel("__global__ void k(float *x) { *x = __shfl_down(*x, 1); }")
 
 
+CP_ASYNC = """
+template <int SIZE> __device__ void load(void *to, const void *from, int read)
+{
+    unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(to)); // 32 bits, as a GPU's
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], %2, %3;\\n"
+                 ::"r"(shared), "l"(from), "n"(SIZE), "r"(read));
+}
+__global__ void k(const float4 *x, float *y)
+{
+    __shared__ float4 s[32];
+    extern __shared__ float4 dynamic[];
+    const int i = threadIdx.x;
+    load<16>(&s[i], &x[i], i == 31 ? 8 : 16);
+    asm volatile("cp.async.commit_group;\\n" ::);
+    unsigned address = __cvta_generic_to_shared(&dynamic[i]);
+    asm volatile("{\\n.reg .pred p;\\nsetp.ne.b32 p, %3, 0;\\n@p cp.async.ca.shared.global [%0], [%1], %2;\\n}\\n"
+                 ::"r"(address), "l"(&x[i]), "n"(16), "r"(i != 5));
+    asm volatile("cp.async.wait_all;\\n" ::);
+    WAIT
+    y[i] = s[31 - i].w + dynamic[i].x;
+}
+"""
+
+
+def test_asynchronous_copies_of_inline_ptx():
+    x, y = np.arange(1, 129, dtype=np.float32), np.zeros(32, np.float32)
+    kernel = smemkit.Kernel(CP_ASYNC.replace("WAIT", "__syncthreads();"))
+    kernel[1, 32, 512](x, y)
+    others = [i for i in range(32) if i not in (0, 5)]
+    assert_array_equal(y[others], x[3::4][::-1][others] + x[::4][others])
+    assert y[0] == x[0]  # the last number of s is filled with zeros
+    report = smemkit.check(kernel[1, 32, 512], x, y)
+    assert {fault.kind for fault in report.faults} == {"uninitialised"}  # of dynamic[5]
+    report = smemkit.check(smemkit.Kernel(CP_ASYNC.replace("WAIT", ""))[1, 32, 512], x, y)
+    assert "RAW" in {fault.hazard for fault in report.faults if fault.kind == "race"}
+
+
 # ---- kernels that share a name ----
 
 OVERLOADS = """
