@@ -125,14 +125,18 @@ class DeviceCode:
 
     def reaches(self, kernel: str, wanted: frozenset[str]) -> bool:
         """Whether a kernel mentions one of these identifiers, itself or by what it mentions."""
-        seen: set[Outline] = set()
+        declares: dict[str, list[Outline]] = {}
+        for outline in self.outlines if any(outline.words & wanted for outline in self.outlines) else ():
+            for name in outline.names:
+                declares.setdefault(name, []).append(outline)
         todo = [outline for outline in self.outlines if outline.kernel == kernel]
-        while todo:
-            outline = todo.pop()
-            if outline.words & wanted:
+        seen: set[str] = set()
+        while todo and declares:
+            words = todo.pop().words
+            if words & wanted:
                 return True
-            seen.add(outline)
-            todo += [other for other in self.outlines if other not in seen and other.names & outline.words]
+            todo += [outline for word in words - seen for outline in declares.get(word, ())]
+            seen |= words
         return False
 
     def mentions(self, word: str) -> bool:

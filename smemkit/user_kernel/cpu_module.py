@@ -88,6 +88,7 @@ class CpuModule:
             raise CompileError(f"the compiled library cannot be loaded, try again: {error}") from None
         self.path = path
         self._kernel_numbers = {kernel: number for number, kernel in enumerate(kernels)}
+        self._cooperative: dict[str, bool] = {}
         self._addresses: dict[str, int] = {}
         self.variables: dict[str, Parameter] = {}
         for number, variable in enumerate(code.variables):
@@ -124,7 +125,9 @@ class CpuModule:
         """Runs the kernel and waits. `arguments` is a ctypes array with the address of each argument's value.
         `host_cannot_write`: the host cannot write the kernel's memory during the launch."""
         enter = _EntryPoint((f"smemkit_enter_{self._kernel_numbers[kernel]}", self._library))
-        cooperative = self._code.reaches(template_name(kernel), _GRID_WORDS)
+        if kernel not in self._cooperative:
+            self._cooperative[kernel] = self._code.reaches(template_name(kernel), _GRID_WORDS)
+        cooperative = self._cooperative[kernel]
         shape = (ctypes.c_uint * 8)(*grid, *block, host_cannot_write, cooperative)
         try:
             error = enter(kernel.encode(), shape, shared_bytes, arguments)

@@ -437,3 +437,19 @@ def test_large_headers_are_read_in_time_that_is_proportional_to_their_length():
 )
 def test_kernels_that_share_a_name_are_named_with_their_types(declarations, names):
     assert [function.name for function in scanner.scan(declarations).functions] == names
+
+
+def test_what_a_kernel_reaches_is_found_in_time_that_is_proportional_to_the_code():
+    def seconds(functions):
+        chain = "".join(f"__device__ int f{i}() {{ return f{i - 1}(); }}\n" for i in range(1, functions))
+        kernel = (
+            f"__global__ void k(int *x) {{ *x = f{functions - 1}(); }}\n__global__ void g() {{ this_grid(); }}\n"
+        )
+        code = scanner.scan(chain + kernel)
+        began = time.process_time()
+        assert not code.reaches("k", frozenset({"this_grid"}))
+        assert code.reaches("k", frozenset({"f0"}))
+        assert code.reaches("g", frozenset({"this_grid"}))
+        return time.process_time() - began
+
+    assert seconds(3000) < 30 * max(seconds(300), 1e-4)
