@@ -25,7 +25,7 @@ from smemkit.cuda_source.declarations import (
 from smemkit.cuda_source.host_members import blank_host_members
 from smemkit.cuda_source.includes import INCLUDE, Locations, line_marker, source_location
 from smemkit.cuda_source.lexer import DIRECTIVE, blank, identifiers, mask, matching_bracket, split_commas
-from smemkit.cuda_source.overloads import signature
+from smemkit.cuda_source.overloads import base_name, signature
 
 __all__ = ["DeviceCode", "Function", "Variable", "have_macro", "scan"]
 
@@ -298,15 +298,21 @@ def _kernels(declarations: list[Declaration], macros, locations: Locations) -> d
     found = {d: _kernel_function(d, macros, locations.at(d.start)) for d in declarations}
     kernels = {declaration: function for declaration, function in found.items() if function}
     overloads: dict[str, set[str]] = {}
-    for declaration, function in kernels.items():
-        if "{" in declaration.code:
-            kind = "template" if function.template else _signature(function)
-            overloads.setdefault(function.name, set()).add(kind)
-    return {
+    for function in kernels.values():
+        kind = "template" if function.template else _signature(function)
+        overloads.setdefault(function.name, set()).add(kind)
+    named = {
         declaration: replace(function, name=f"{function.name}({_signature(function)})")
-        if len(overloads.get(function.name, ())) > 1 and not function.template
+        if len(overloads[function.name]) > 1 and not function.template
         else function
         for declaration, function in kernels.items()
+    }
+    defined = {function.name for declaration, function in named.items() if "{" in declaration.code}
+    bases = {base_name(name) for name in defined}
+    return {  # without those that are only declared beside a kernel of the same name
+        declaration: function
+        for declaration, function in named.items()
+        if function.name in defined or base_name(function.name) not in bases
     }
 
 

@@ -432,6 +432,7 @@ def test_large_headers_are_read_in_time_that_is_proportional_to_their_length():
             ["k(const int *)", "k(int *)"],
         ),
         ("template <class T> __global__ void k(T *x) {} __global__ void k(int *x) {}", ["k", "k(int *)"]),
+        ("__global__ void k(int *, int); __global__ void k(int *x) {}", ["k(int *)"]),
         ("namespace a { __global__ void k(int *x) {} } __global__ void k(float *x) {}", ["a::k", "k"]),
     ],
 )
