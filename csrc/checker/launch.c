@@ -198,7 +198,6 @@ void trace_leave(struct worker *w)
     struct tracer *t = w->tracer;
 
     ((struct stack_region *)w->stacks)->tracer = NULL;
-    shared_restore_guards(w);
     w->tracer = NULL;
     if (!t)
         return;

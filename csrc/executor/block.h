@@ -160,8 +160,9 @@ struct worker {
     atomic_bool in_block;
     atomic_ulong blocks_done;
     struct repetition repetition;
-    _Atomic int *abort; /* enum abort of the launch */
-    uint64_t unstarted; /* blocks not started when an endless wait was found */
+    _Atomic int *abort;                            /* enum abort of the launch */
+    uint64_t unstarted;                            /* blocks not started when an endless wait was found */
+    _Atomic(const struct library *) interruptible; /* the kernel's, while the launch is being aborted */
     pthread_t thread;
     int number;
 };
@@ -212,7 +213,7 @@ const struct shared_array *shared_near(const struct worker *, const void *addres
 bool shared_describe(const struct worker *, const void *address, char *text, size_t length);
 /* As memory_poison_guard and memory_restore_guards, for a worker's shared memory. */
 bool shared_poison_guard(struct worker *, const void *address, size_t bytes);
-void shared_restore_guards(struct worker *);
+bool shared_restore_guards(struct worker *);
 /* False, with a description, if the block has written outside its arrays. */
 bool shared_intact(struct worker *, char *text, size_t length);
 uint64_t shared_hash(const struct worker *); /* of its contents */
@@ -230,6 +231,6 @@ void fault_handler_install(void);
 void fault_handler_remove(void);
 void fault_after_fork(void); /* in the child process, where no launch runs */
 /* Interrupts a worker that ignores an abort: the signal handler then leaves the block. */
-void fault_handler_kick(struct worker *);
+void fault_handler_kick(struct worker *, const struct library *kernel);
 
 #endif

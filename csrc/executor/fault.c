@@ -62,11 +62,23 @@ static void forward_signal(int number, siginfo_t *info, void *context)
     }
 }
 
+/* Whether a worker may be taken out of its block: where it runs the kernel, which holds no lock, but not in the
+ * executor, the checker or the C library. It is interrupted again soon. */
+static bool may_interrupt(const struct worker *w, void *context)
+{
+    const void *code = code_of(context);
+    const struct library *kernel = atomic_load(&w->interruptible);
+
+    return !code || !kernel || library_holds(kernel, (uintptr_t)code);
+}
+
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     struct worker *w = smemkit_worker;
     bool interrupting = w && number == SIGSEGV && info->si_code == SI_TKILL && info->si_pid == getpid();
 
+    if (interrupting && !may_interrupt(w, context))
+        return;
     if (w && atomic_load(&w->in_block)) {
         if (!interrupting) {
             w->fault_signal = number;
@@ -111,8 +123,9 @@ void fault_after_fork(void)
         fault_handler_remove();
 }
 
-void fault_handler_kick(struct worker *w)
+void fault_handler_kick(struct worker *w, const struct library *kernel)
 {
+    atomic_store(&w->interruptible, kernel);
     if (atomic_load(&w->in_block))
         pthread_kill(w->thread, SIGSEGV);
 }

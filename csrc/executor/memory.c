@@ -203,12 +203,12 @@ bool poison_pages(struct poisoned_pages *pages, const char *first, const char *l
     return true;
 }
 
-void unpoison_page(char *page)
+bool unpoison_page(char *page)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 
-    if (mmap(page, page_size(), PROT_NONE, flags, -1, 0) == MAP_FAILED) /* which also gives the memory back */
-        mprotect(page, page_size(), PROT_NONE);
+    return mmap(page, page_size(), PROT_NONE, flags, -1, 0) != MAP_FAILED || /* which also gives the memory back */
+           mprotect(page, page_size(), PROT_NONE) == 0;
 }
 
 /* Poisons what is in a buffer's guards of the bytes from `first` to `last`. */
@@ -234,13 +234,16 @@ bool memory_poison_guard(const void *address, size_t bytes)
     return done;
 }
 
-void memory_restore_guards(void)
+bool memory_restore_guards(void)
 {
+    bool restored = true;
+
     pthread_mutex_lock(&buffers_lock);
     for (struct buffer *buffer = buffers; buffer; buffer = buffer->next)
         while (buffer->poisoned.count)
-            unpoison_page(buffer->poisoned.page[--buffer->poisoned.count]);
+            restored &= unpoison_page(buffer->poisoned.page[--buffer->poisoned.count]);
     pthread_mutex_unlock(&buffers_lock);
+    return restored;
 }
 
 /* Not sanitized, because it also hashes threads' stacks. */

@@ -25,7 +25,7 @@ bool memory_find(const void *address, uintptr_t *start, uintptr_t *end);
  * on after a read there. False if they are in no guard, or if there are too many already. memory_restore_guards
  * undoes it for all buffers. */
 bool memory_poison_guard(const void *address, size_t bytes);
-void memory_restore_guards(void);
+bool memory_restore_guards(void); /* false if the system refuses */
 /* The same for guards of others: maps the pages, adds them to a list with space for POISONED, and unmaps them. */
 enum { POISONED = 64 };
 struct poisoned_pages {
@@ -33,7 +33,7 @@ struct poisoned_pages {
     unsigned count;
 };
 bool poison_pages(struct poisoned_pages *, const char *first, const char *last);
-void unpoison_page(char *page);
+bool unpoison_page(char *page);
 
 /* Hashes of a memory range, and of all buffers. */
 uint64_t memory_hash(const void *start, size_t bytes);

@@ -52,7 +52,8 @@ static struct pool {
     atomic_ullong next_block;
     int running; /* workers that have not finished this launch */
     _Atomic int abort;
-    struct fault fault; /* the first one */
+    atomic_bool guards_lost; /* a guard page that a check has read cannot be protected again */
+    struct fault fault;      /* the first one */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
 /* ---- errors ---- */
@@ -137,8 +138,11 @@ static void run_blocks(struct worker *w, const struct smemkit_launch *launch)
         }
         atomic_fetch_add(&w->blocks_done, 1);
     }
-    if (pool.observation)
+    if (pool.observation) {
         smemkit_observer->leave(w);
+        if (!shared_restore_guards(w))
+            pool.guards_lost = true;
+    }
 }
 
 static void *worker_main(void *argument)
@@ -370,6 +374,7 @@ static void watch(void)
     const double limit = pool.launch->watched ? watchdog_seconds() : 0;
     int stuck[MAX_WORKERS] = {0}, aborting = 0;
     struct search search = {0};
+    struct library kernel = {0};
 
     for (int i = 0; i < pool.size; i++)
         done[i] = pool.workers[i]->blocks_done;
@@ -390,10 +395,15 @@ static void watch(void)
                     pool.blocks - (pool.next_block < pool.blocks ? pool.next_block : pool.blocks);
             pool.abort = ABORT_DEADLOCK;
         }
-        if (pool.abort && ++aborting > (pool.observation ? 10 * GRACE_POLLS : GRACE_POLLS))
-            for (int i = 0; i < pool.size; i++)
-                fault_handler_kick(pool.workers[i]);
+        if (!pool.abort || ++aborting <= (pool.observation ? 10 * GRACE_POLLS : GRACE_POLLS))
+            continue;
+        if (!kernel.code)
+            kernel = library_find((uintptr_t)pool.launch->run);
+        for (int i = 0; i < pool.size; i++)
+            fault_handler_kick(pool.workers[i], &kernel);
     }
+    for (int i = 0; i < pool.size; i++)
+        atomic_store(&pool.workers[i]->interruptible, NULL);
 }
 
 static int check_configuration(const struct smemkit_launch *launch)
@@ -466,6 +476,7 @@ static void run_launch(const struct smemkit_launch *launch, struct observation *
     pool.blocks = observation ? observation->blocks : blocks_of(launch);
     pool.next_block = 0;
     pool.abort = ABORT_NOT;
+    pool.guards_lost = false;
     pool.fault = (struct fault){0};
     pool.running = pool.size;
     ran = true;
@@ -513,8 +524,10 @@ static int run_in_pool(const struct smemkit_launch *launch, struct observation *
             *launch->grid_arrivals = 0;
         run_launch(launch, observation);
         fault = launch_fault(launch, observation);
-        if (observation)
-            memory_restore_guards(); /* before another launch runs */
+        if (observation && (!memory_restore_guards() || pool.guards_lost)) /* before another launch runs */
+            fault = (struct fault){ERROR_LAUNCH_FAILURE,
+                                   "the system refuses to protect the guard pages of a buffer again: restart the "
+                                   "process, or later accesses out of bounds may go unnoticed"};
         pool.busy = false;
         pool.launch = NULL;
         pool.observation = NULL;

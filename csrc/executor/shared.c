@@ -175,16 +175,18 @@ bool shared_poison_guard(struct worker *w, const void *address, size_t bytes)
            (is_accessible(s, last) || poison_pages(&s->poisoned, last, last));
 }
 
-void shared_restore_guards(struct worker *w)
+bool shared_restore_guards(struct worker *w)
 {
     struct shared_memory *s = &w->shared;
+    bool restored = true;
 
     while (s->poisoned.count) {
         char *page = s->poisoned.page[--s->poisoned.count];
 
         if (!is_accessible(s, page)) /* a variable may have been allocated there since */
-            unpoison_page(page);
+            restored &= unpoison_page(page);
     }
+    return restored;
 }
 
 /* ---- called by kernels ---- */

@@ -87,9 +87,8 @@ class SourceText:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.code = mask(text)
-        for found in list(DIRECTIVE.finditer(self.code)):
-            self.code = blank(self.code, found.start(), found.end())
+        masked = mask(text)
+        self.code = blank(masked, [found.span() for found in DIRECTIVE.finditer(masked)])
         self.starts = [0, *(found.end() for found in re.finditer("\n", text))]
         self.functions = list(functions(self.code))
 

@@ -27,6 +27,7 @@ _ATTRIBUTE = re.compile(
 )
 _CONSTANT = re.compile(r"\s*(?:typedef|using|namespace|static_assert)\b|[^=]*\b(?:const|constexpr)\b")
 FUNCTION_NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_NEXT_CHARACTER = re.compile(r"\s*(\S?)")
 _ACCESS_LABEL = re.compile(r"(?:public|protected|private)\s*:(?!:)")
 TYPE_WORDS = frozenset(
     re.findall(
@@ -50,6 +51,7 @@ class Declaration:
     scope: str  # "outer::inner::"
     kind: str  # "function", "type", "call" of a macro, "other"
     host_members: tuple[tuple[int, int, str], ...] = ()  # start, end and name
+    macro_words: frozenset[str] = frozenset()  # the identifiers of a macro call, with those of its macros
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -58,6 +60,8 @@ class Declaration:
     @cached_property
     def names(self) -> frozenset[str]:
         """The names that it declares, and perhaps words of its type, which is harmless."""
+        if self._is_type_by_macro:
+            return self.macro_words - TYPE_WORDS
         head, tail = self.head, self.code.rpartition("}")[2]
         if self.kind == "function":
             return frozenset(FUNCTION_NAME.findall(head)[:1])
@@ -74,7 +78,12 @@ class Declaration:
         """Whether device code could use it: a type, a constant, a constexpr function."""
         if self.kind == "function":
             return bool(re.search(r"\bconst(?:expr|eval)\b", self.head))
-        return self.kind == "type" or bool(_CONSTANT.match(self.head))
+        return self._is_type_by_macro or self.kind == "type" or bool(_CONSTANT.match(self.head))
+
+    @property
+    def _is_type_by_macro(self) -> bool:
+        """Whether a macro call may declare a type: any of its identifiers may be the name."""
+        return bool(self.macro_words & {"typedef", "using", "struct", "class", "union", "enum"})
 
 
 def declarations_in(code: str, at: int, end: int, scope: str, macros) -> Iterator[Declaration]:
@@ -87,7 +96,9 @@ def declarations_in(code: str, at: int, end: int, scope: str, macros) -> Iterato
         start, stop = at, _end_of_macro_call(code, at, macros)
         if stop:
             at = min(stop, end)
-            yield Declaration(start, at, code[start:at], code[start:at], "", scope, "call")
+            call = code[start:at]
+            words = frozenset(with_macro_identifiers(identifiers(call), macros))
+            yield Declaration(start, at, call, call, "", scope, "call", macro_words=words)
             continue
         at, brace, kind = end_of_declaration(code, start, end)
         if kind == "block":
@@ -99,12 +110,18 @@ def declarations_in(code: str, at: int, end: int, scope: str, macros) -> Iterato
 
 
 def _end_of_macro_call(code: str, at: int, macros) -> int:
-    """The end of a declaration that is a macro call, such as INSTANTIATE(float); 0 if it is none."""
+    """The end of a declaration that is a macro call, INSTANTIATE(float) or KERNEL(scale)(float *x) { … }; 0 if
+    there is none."""
     match = FUNCTION_NAME.match(code, at)
     if not match or not macros.get(match[1], (False,))[0]:
         return 0
     end = matching_bracket(code, match.end() - 1) + 1
-    after = code[end:].lstrip()[:1]
+    after = _NEXT_CHARACTER.match(code, end)[1]
+    if after == "(":
+        end = matching_bracket(code, code.index("(", end)) + 1
+        if _NEXT_CHARACTER.match(code, end)[1] == "{":
+            end = matching_bracket(code, code.index("{", end)) + 1
+        return end
     return 0 if after in ("{", "=", ",") and after else end
 
 
@@ -122,7 +139,9 @@ def end_of_declaration(code: str, start: int, end: int) -> tuple[int, int | None
             if brace is None:
                 brace, kind = at, _declaration_kind(code[start:at])
             at = matching_bracket(code, at)
-            if kind == "block" or (kind == "function" and code[at + 1 : end].lstrip()[:1] not in ("{", ",")):
+            if kind == "block" or (
+                kind == "function" and _NEXT_CHARACTER.match(code, at + 1, end)[1] not in ("{", ",")
+            ):
                 at += 1
                 break
         at += 1

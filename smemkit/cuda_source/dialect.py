@@ -37,6 +37,8 @@ _NEEDS_HARDWARE = {
 _UNSUPPORTED = {
     r"<<<": "a launch from device code (dynamic parallelism)",
     r"\bthrust\s*::": "Thrust",
+    r"\bcurandStateMtgp32\w*": "MTGP32, whose parameters a host function of cuRAND prepares,",
+    r"\bcurand_discrete4?\b": "curand_discrete, whose table a host function of cuRAND makes,",
 }
 _NOTHING: Mapping[str, str] = {}
 
@@ -130,9 +132,8 @@ def rewrite_asm(source: str, refuse: Callable[[str], str] = error_pragma) -> str
         template, *operands = [(start + 1, stop) for start, stop in pairwise(separators)]
         ptx = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', source[slice(*template)])).replace(r"\t", " ")
         statements = [" ".join(one.split()) for one in re.split(r";|\\n|^\s*\{|\}\s*$|(?<=;)\s*[{}]", ptx)]
-        statements = [
-            one for one in (one.strip("{ ") if "}" not in one else one for one in statements if one) if one
-        ]
+        statements = [one.strip("{ ") if "}" not in one else one for one in statements]
+        statements = [one for one in statements if one not in ("", "}")]
         if not statements:
             continue  # a compiler fence, which the host compiler accepts unchanged
         values = [value for start, stop in operands[:2] for value in _asm_operands(source, masked, start, stop)]

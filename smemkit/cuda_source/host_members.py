@@ -40,7 +40,7 @@ def blank_host_members(declarations: list[Declaration], code: str, macros) -> No
         if declaration.kind == "type" or re.match(r"\s*typedef\s+(?:struct|class|union)\b", declaration.head):
             declaration.host_members = tuple(_host_members(declaration, "", code, macros, defined))
         for start, end, _ in declaration.host_members:
-            declaration.code = blank(declaration.code, start - declaration.start, end - declaration.start)
+            declaration.code = blank(declaration.code, [(start - declaration.start, end - declaration.start)])
 
 
 def _host_members(outer: Declaration, scope: str, code: str, macros, defined) -> Iterator[tuple[int, int, str]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
 from smemkit.cuda_source.lexer import DIRECTIVE, mask
 
-__all__ = ["INCLUDE", "expand_includes", "line_marker", "line_markers", "source_location"]
+__all__ = ["INCLUDE", "Locations", "expand_includes", "line_marker", "line_markers", "source_location"]
 
 INCLUDE = re.compile(r"""[ \t]*#[ \t]*include[ \t]*(?P<file><[^>\n]+>|"[^"\n]+")""")
 _LINE_MARKER = re.compile(r'^#line (\d+) "((?:[^"\\]|\\.)*)"$', re.MULTILINE)
@@ -75,3 +76,22 @@ def source_location(text: str, at: int) -> tuple[int, str]:
         return text.count("\n", 0, at) + 1, ""
     line = int(markers[-1][1]) + text.count("\n", markers[-1].end() + 1, at)
     return line, re.sub(r"\\(.)", r"\1", markers[-1][2])
+
+
+class Locations:
+    """The lines and files of positions in an expanded text: `source_location` of many."""
+
+    def __init__(self, text: str):
+        self._lines = [match.start() for match in re.finditer("\n", text)]
+        self._markers = list(_LINE_MARKER.finditer(text))
+        self._ends = [marker.end() for marker in self._markers]
+
+    def at(self, position: int) -> tuple[int, str]:
+        """The line and the file of a position."""
+        line = bisect_left(self._lines, position)
+        number = bisect_right(self._ends, position) - 1
+        if number < 0:
+            return line + 1, ""
+        marker = self._markers[number]
+        first = bisect_left(self._lines, marker.end() + 1)
+        return int(marker[1]) + line - first, re.sub(r"\\(.)", r"\1", marker[2])

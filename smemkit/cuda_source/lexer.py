@@ -7,6 +7,8 @@ compiler does the rest.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 
 __all__ = [
     "DEFINE",
@@ -63,14 +65,22 @@ def insert(source: str, edits: list[tuple[int, str]]) -> str:
     return source
 
 
-def blank(text: str, start: int, end: int, directives=()) -> str:
-    """`text` with blanks in a range; directives stay, so that each #if keeps its #endif."""
-    pieces, at = [text[:start]], start
-    for d in directives:
-        if start <= d.start() < end:
-            pieces += [re.sub(r"[^\n]", " ", text[at : d.start()]), text[d.start() : d.end()]]
-            at = d.end()
-    return "".join([*pieces, re.sub(r"[^\n]", " ", text[at:end]), text[end:]])
+def blank(text: str, ranges: Iterable[tuple[int, int]], directives: Sequence[re.Match] = ()) -> str:
+    """`text` with blanks in some ranges; directives stay, so that each #if keeps its #endif."""
+    starts = [d.start() for d in directives]
+    pieces, done = [], 0
+    for start, end in sorted(ranges):
+        start = max(start, done)
+        for number in range(bisect_left(starts, start), bisect_left(starts, end)):
+            d = directives[number]
+            pieces += [text[done:start], re.sub(r"[^\n]", " ", text[start : d.start()])]
+            done = start = d.start()
+            pieces.append(text[done : d.end()])
+            done = start = d.end()
+        if end > start:
+            pieces += [text[done:start], re.sub(r"[^\n]", " ", text[start:end])]
+            done = end
+    return "".join([*pieces, text[done:]])
 
 
 # ---- brackets ----

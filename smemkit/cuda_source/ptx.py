@@ -10,7 +10,8 @@ import re
 __all__ = ["SUPPORTED", "translated"]
 
 SUPPORTED = (
-    "barriers, fences, special registers, shuffles, arithmetic on 32 and 64 bits, and plain loads and stores"
+    "barriers, fences, special registers, shuffles, arithmetic on 32 and 64 bits, plain loads and stores, and "
+    "cp.async"
 )
 
 _INSTRUCTION = re.compile(
@@ -86,6 +87,12 @@ _INSTRUCTIONS = {
     r"membar\.gl|fence\.(?:acq_rel|sc)\.gpu": "__threadfence()",
     r"membar\.sys|fence\.(?:acq_rel|sc)\.sys": "__threadfence_system()",
     r"trap": "__trap()",
+    r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\d+B)?": (
+        "smemkit::ptx_async_copy((uint64_t)$0, (const void *)$1, $2, $3)"
+    ),
+    r"cp\.async\.commit_group": "smemkit_async_commit()",
+    r"cp\.async\.wait_group": "smemkit_async_wait((unsigned)$0)",
+    r"cp\.async\.wait_all": "(smemkit_async_commit(), smemkit_async_wait(0))",
     rf"ld\.acquire{_ORDER}\.[bus]\d+": "$0 = __nv_atomic_load_n((const $T *)$1, 2)",
     rf"ld\.relaxed{_ORDER}\.[bus]\d+": "$0 = __nv_atomic_load_n((const $T *)$1, 0)",
     rf"st\.release{_ORDER}\.[bus]\d+": "__nv_atomic_store_n(($T *)$0, ($T)$1, 3)",
@@ -133,6 +140,8 @@ def _instruction(statement: str, values: list[str], registers: dict[str, str]) -
     texts = [one.strip() for one in _OPERAND.findall(match["operands"] or "") if one.strip()]
     if "named_barrier" in (template or "") and len(texts) == 1:
         texts.append("0")
+    if "async_copy" in (template or "") and len(texts) == 3:
+        texts.append(texts[2])  # as many bytes are read as are written
     if match["name"] == "mov.b64" and len(texts) == 2 and "{" in "".join(texts):
         template = _HALVES["unpack" if "{" in texts[0] else "pack"]
         texts = re.findall(r"[^\s,{}]+", ",".join(texts))

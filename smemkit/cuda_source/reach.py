@@ -25,8 +25,7 @@ def reached_names(text: str, name: str) -> frozenset[str]:
     """
     code = mask(text)
     directives = list(DIRECTIVE.finditer(code))
-    for found in directives:
-        code = blank(code, found.start(), found.end())
+    code = blank(code, [found.span() for found in directives])
     macros = collect_macros(directives)
     mentioned_by: dict[str, set[str]] = {}
     for declaration in declarations_in(code, 0, len(code), "", macros):

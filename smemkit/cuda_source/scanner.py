@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from smemkit.cuda_source.declarations import (
     DEVICE_WORDS,
@@ -23,8 +23,9 @@ from smemkit.cuda_source.declarations import (
     with_macro_identifiers,
 )
 from smemkit.cuda_source.host_members import blank_host_members
-from smemkit.cuda_source.includes import INCLUDE, line_marker, source_location
+from smemkit.cuda_source.includes import INCLUDE, Locations, line_marker, source_location
 from smemkit.cuda_source.lexer import DIRECTIVE, blank, identifiers, mask, matching_bracket, split_commas
+from smemkit.cuda_source.overloads import base_name, signature
 
 __all__ = ["DeviceCode", "Function", "Variable", "have_macro", "scan"]
 
@@ -38,7 +39,8 @@ class Function:
     Attributes
     ----------
     name : str
-        With its namespaces: "outer::kernel".
+        With its namespaces: "outer::kernel"; if another kernel has this name, with the types of its parameters:
+        "outer::kernel(float *, int)".
     declarations : tuple of str
         Its parameters: "const float *x".
     template : str
@@ -123,14 +125,18 @@ class DeviceCode:
 
     def reaches(self, kernel: str, wanted: frozenset[str]) -> bool:
         """Whether a kernel mentions one of these identifiers, itself or by what it mentions."""
-        seen: set[Outline] = set()
+        declares: dict[str, list[Outline]] = {}
+        for outline in self.outlines if any(outline.words & wanted for outline in self.outlines) else ():
+            for name in outline.names:
+                declares.setdefault(name, []).append(outline)
         todo = [outline for outline in self.outlines if outline.kernel == kernel]
-        while todo:
-            outline = todo.pop()
-            if outline.words & wanted:
+        seen: set[str] = set()
+        while todo and declares:
+            words = todo.pop().words
+            if words & wanted:
                 return True
-            seen.add(outline)
-            todo += [other for other in self.outlines if other not in seen and other.names & outline.words]
+            todo += [outline for word in words - seen for outline in declares.get(word, ())]
+            seen |= words
         return False
 
     def mentions(self, word: str) -> bool:
@@ -180,63 +186,61 @@ def scan(text: str, wanted: str = "", without: frozenset[int] = frozenset()) -> 
     """
     code = mask(text)
     directives = list(DIRECTIVE.finditer(code))
-    for found in directives:
-        code = blank(code, found.start(), found.end())
+    code = blank(code, [d.span() for d in directives])
     macros = collect_macros(directives)
     code = _drop_unbalanced_branches(code, directives)
     declarations = list(declarations_in(code, 0, len(code), "", macros))
     blank_host_members(declarations, code, macros)
-    for declaration in declarations:
-        if declaration.start in without:
-            text = blank(text, declaration.start, declaration.end, directives)
+    locations = Locations(text)
+    left_out = [(d.start, d.end) for d in declarations if d.start in without]
     declarations = [declaration for declaration in declarations if declaration.start not in without]
     kept = _needed_declarations(declarations, identifiers(wanted), macros)
-    host: dict[str, str] = {}
+    host = _host_code(declarations, kept, locations)
+    left_out += [(d.start, d.end) for d in declarations if d not in kept]
+    declarations = [declaration for declaration in declarations if declaration in kept]
+    left_out += [(start, end) for d in declarations for start, end, _ in d.host_members]
+    kernels = _kernels(declarations, macros, locations)
+    variables = {declaration: list(_variables(declaration)) for declaration in declarations}
     functions: dict[str, Function] = {}
-    variables: dict[str, Variable] = {}
-    ends, outlines = [], []
-    for declaration in declarations:
-        if declaration not in kept:
-            line, file = source_location(text, declaration.start)
-            host |= {
-                name: f"{file}:{line}"
-                for name in declaration.names
-                if not declaration.may_be_used_by_device and name not in host
-            }
-            text = blank(text, declaration.start, declaration.end, directives)
-            continue
-        for start, end, name in declaration.host_members:
-            line, file = source_location(text, start)
-            host.setdefault(name, f"{file}:{line}")
-            text = blank(text, start, end, directives)
-        function = _kernel_function(declaration, macros, source_location(text, declaration.start))
-        if function and ("{" in declaration.code or function.name not in functions):
+    for declaration, function in kernels.items():
+        if "{" in declaration.code or function.name not in functions:
             functions[function.name] = function
-        outlines.append(
-            Outline(
-                declaration.start,
-                declaration.end,
-                declaration.names,
-                frozenset(with_macro_identifiers(declaration.words, macros)),
-                function.name if function else "",
-            )
-        )
-        new = {variable.name: variable for variable in _variables(declaration)}
-        variables |= new
-        ends += [(declaration.end, name) for name in ([function.name] if function else []) + list(new)]
+    text = blank(text, left_out, directives)
     found = [(d, INCLUDE.match(text, d.start())) for d in directives]
-    includes = tuple((d.start(), d.end(), match["file"]) for d, match in found if match)
-    has_macro_kernels = any(declaration.kind == "call" for declaration in kept)
     return DeviceCode(
         text,
         tuple(functions.values()),
-        tuple(variables.values()),
+        tuple({variable.name: variable for some in variables.values() for variable in some}.values()),
         host,
-        has_macro_kernels,
-        tuple(outlines),
-        includes,
-        tuple(ends),
+        any(declaration.kind == "call" for declaration in declarations),
+        tuple(_outline(declaration, kernels.get(declaration), macros) for declaration in declarations),
+        tuple((d.start(), d.end(), match["file"]) for d, match in found if match),
+        tuple(
+            (declaration.end, one.name)
+            for declaration in declarations
+            for one in [*filter(None, [kernels.get(declaration)]), *variables[declaration]]
+        ),
     )
+
+
+def _host_code(declarations: list[Declaration], kept: set[Declaration], locations: Locations) -> dict[str, str]:
+    """What is left out of the source: name → "kernel.cu:12"."""
+    host: dict[str, str] = {}
+    for declaration in declarations:
+        members = [(start, name) for start, _, name in declaration.host_members]
+        if declaration not in kept:
+            used = declaration.may_be_used_by_device
+            members = [] if used else [(declaration.start, name) for name in declaration.names]
+        for start, name in members:
+            line, file = locations.at(start)
+            host.setdefault(name, f"{file}:{line}")
+    return host
+
+
+def _outline(declaration: Declaration, function: Function | None, macros) -> Outline:
+    words = frozenset(with_macro_identifiers(declaration.words, macros))
+    kernel = function.name if function else ""
+    return Outline(declaration.start, declaration.end, declaration.names, words, kernel)
 
 
 def _drop_unbalanced_branches(code: str, directives) -> str:
@@ -287,6 +291,33 @@ def _is_device_using(head: str, own: set[str]) -> bool:
 
 
 # ---- kernels and variables ----
+
+
+def _kernels(declarations: list[Declaration], macros, locations: Locations) -> dict[Declaration, Function]:
+    """The kernels by their declarations; those that share a name are named with their parameters' types."""
+    found = {d: _kernel_function(d, macros, locations.at(d.start)) for d in declarations}
+    kernels = {declaration: function for declaration, function in found.items() if function}
+    overloads: dict[str, set[str]] = {}
+    for function in kernels.values():
+        kind = "template" if function.template else _signature(function)
+        overloads.setdefault(function.name, set()).add(kind)
+    named = {
+        declaration: replace(function, name=f"{function.name}({_signature(function)})")
+        if len(overloads[function.name]) > 1 and not function.template
+        else function
+        for declaration, function in kernels.items()
+    }
+    defined = {function.name for declaration, function in named.items() if "{" in declaration.code}
+    bases = {base_name(name) for name in defined}
+    return {  # without those that are only declared beside a kernel of the same name
+        declaration: function
+        for declaration, function in named.items()
+        if function.name in defined or base_name(function.name) not in bases
+    }
+
+
+def _signature(function: Function) -> str:
+    return signature(function.declarations, function.parameters)
 
 
 def _kernel_function(declaration: Declaration, macros, at: tuple[int, str]) -> Function | None:

@@ -37,6 +37,9 @@ __all__ = [
 INCLUDE = Path(str(files("smemkit._dialect").joinpath("include")))
 _LINK_FLAGS = ("-Wl,--no-undefined",) if sys.platform == "linux" else ()
 CPU_PRELUDE = "#include <cuda_runtime.h>\n#include <assert.h>\n"  # begins every kernel for the CPU device
+# g++ refuses __forceinline__ where it cannot inline, for instance in a recursion; nvcc does not
+_NOT_INLINED = b"inlining failed in call to 'always_inline'"
+_INLINE_IF_POSSIBLE = f"{CPU_PRELUDE}#undef __forceinline__\n#define __forceinline__ inline\n"
 _INSTALL_HINT = (
     "install g++ or clang (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in CXX, or "
     "pip install 'smemkit[compiler]'"
@@ -202,10 +205,13 @@ def compile_library(
         # two steps: with the checked build's flags the linker would add the sanitizer's runtime library
         compile_it = [*command, "-include", str(prelude), "-c", source.name, "-o", "kernel.o"]
         link_it = [*compiler, "-shared", *_LINK_FLAGS, "kernel.o", *map(str, parts), "-o", library.name]
-        for step in compile_it, link_it:
-            done = _run(step, new)
-            if done.returncode:
-                raise explain(done.stdout.decode(errors="replace"))
+        done = _run(compile_it, new)
+        if done.returncode and _NOT_INLINED in done.stdout:
+            source.write_text(_INLINE_IF_POSSIBLE + text, encoding="utf-8")
+            done = _run(compile_it, new)
+        done = done if done.returncode else _run(link_it, new)
+        if done.returncode:
+            raise explain(done.stdout.decode(errors="replace"))
         library.chmod(0o600)
         library.replace(entry)
     evict(folder)

@@ -14,6 +14,7 @@ from smemkit import _core
 from smemkit._core import CompileError, Error, OutOfMemoryError
 from smemkit.cuda_source import dialect
 from smemkit.cuda_source.includes import line_marker
+from smemkit.cuda_source.overloads import alias, template_name
 from smemkit.cuda_source.scanner import DeviceCode, have_macro
 from smemkit.user_kernel import cccl
 from smemkit.user_kernel.compiler import CPU_PRELUDE, INCLUDE, compile_library
@@ -87,6 +88,7 @@ class CpuModule:
             raise CompileError(f"the compiled library cannot be loaded, try again: {error}") from None
         self.path = path
         self._kernel_numbers = {kernel: number for number, kernel in enumerate(kernels)}
+        self._cooperative: dict[str, bool] = {}
         self._addresses: dict[str, int] = {}
         self.variables: dict[str, Parameter] = {}
         for number, variable in enumerate(code.variables):
@@ -123,7 +125,9 @@ class CpuModule:
         """Runs the kernel and waits. `arguments` is a ctypes array with the address of each argument's value.
         `host_cannot_write`: the host cannot write the kernel's memory during the launch."""
         enter = _EntryPoint((f"smemkit_enter_{self._kernel_numbers[kernel]}", self._library))
-        cooperative = self._code.reaches(kernel.partition("<")[0], _GRID_WORDS)
+        if kernel not in self._cooperative:
+            self._cooperative[kernel] = self._code.reaches(template_name(kernel), _GRID_WORDS)
+        cooperative = self._cooperative[kernel]
         shape = (ctypes.c_uint * 8)(*grid, *block, host_cannot_write, cooperative)
         try:
             error = enter(kernel.encode(), shape, shared_bytes, arguments)
@@ -170,8 +174,9 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *
     entries = [dialect.isolate_from_macros('#include "smemkit/entry.h"', text)]
     for number, kernel in enumerate(kernels):
         line = line_marker(*known[kernel].location) if kernel in known else f'#line 1 "name={kernel}"\n'
-        entry = f"{line}SMEMKIT_ENTRY({number}, {kernel})"
-        base = kernel.partition("<")[0]
+        before, expression = alias(kernel, number)
+        entry = f"{line}{before}SMEMKIT_ENTRY({number}, {expression})"
+        base = template_name(kernel)
         entries.append(f"#ifdef {have_macro(base)}\n{entry}\n#endif" if base in known else entry)
     for number, variable in enumerate(code.variables):
         entries.append(f"#ifdef {have_macro(variable.name)}\nSMEMKIT_VARIABLE({number}, {variable.name})\n#endif")

@@ -14,6 +14,7 @@ from typing import Any
 from smemkit import _core
 from smemkit._core import CompileError, CudaError, Error, Stream
 from smemkit.cuda_source.includes import line_marker
+from smemkit.cuda_source.overloads import alias, base_name, template_name
 from smemkit.cuda_source.scanner import DeviceCode, have_macro
 from smemkit.user_kernel.compiler import INCLUDE
 from smemkit.user_kernel.parameters import DESCRIPTION_FIELDS, Parameter
@@ -120,7 +121,9 @@ class GpuModule:
         with self._current_context():
             self._object = _compile(code, filename, kernels, variables, options, explain, self._device)
             self._symbols = self._object.symbol_mapping
-            self._functions = {kernel: self._load_function(kernel) for kernel in kernels}
+            self._functions = {
+                kernel: self._load_function(alias(kernel, i)[1]) for i, kernel in enumerate(kernels)
+            }
             self._signatures = {
                 kernel: self._read_signature(f"smemkit_signature_{i}") for i, kernel in enumerate(kernels)
             }
@@ -226,17 +229,24 @@ class GpuModule:
 def _compile(code, filename, kernels, variables, options, explain, device) -> Any:
     """The cubin, with a symbol for each kernel and variable, also for those that an #if excludes."""
     entries, known = [], {function.name: function for function in code.functions}
+    expressions = [alias(kernel, i)[1] for i, kernel in enumerate(kernels)]
     for i, kernel in enumerate(kernels):
-        value = f"smemkit::signature_of<decltype(&{kernel})>::smemkit_value"
+        before, expression = alias(kernel, i)
+        value = f"smemkit::signature_of<decltype(&{expression})>::smemkit_value"
         line = line_marker(*known[kernel].location) if kernel in known else f'#line 1 "name={kernel}"\n'
-        entry = f'{line}extern "C" {{ __device__ auto smemkit_signature_{i} = {value}; }}'
+        entry = f'{line}{before}extern "C" {{ __device__ auto smemkit_signature_{i} = {value}; }}'
         absent_entry = f'extern "C" {{ __device__ long long smemkit_signature_{i} = -1; }}'
-        entries.append(_guard_with_ifdef(code, kernel, entry, "__global__ void", "() {}", absent_entry))
+        last, after = base_name(template_name(kernel)).rpartition("::")[2], "() {}"
+        if before:
+            last = f"smemkit_absent_{i}"
+            after += f" static constexpr auto smemkit_overload_{i} = &{last};"
+        entries.append(_guard_with_ifdef(code, kernel, entry, f"__global__ void {last}{after}", absent_entry))
     for i, name in enumerate(variables):
         value = f"smemkit::description<decltype({name})>::smemkit_value"
         entry = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {value}; }}'
         absent_entry = f'extern "C" {{ __device__ smemkit::described smemkit_variable_{i} = {{}}; }}'
-        entries.append(_guard_with_ifdef(code, name, entry, "__device__ char", ";", absent_entry))
+        placeholder = f"__device__ char {name.rpartition('::')[2]};"
+        entries.append(_guard_with_ifdef(code, name, entry, placeholder, absent_entry))
     text = code.assemble(lambda include: bool(_DEVICE_HEADERS.fullmatch(include[1:-1])))
     describe, describe_half = (
         (INCLUDE / "smemkit" / name).read_text(encoding="utf-8") for name in ("describe.h", "describe_half.h")
@@ -249,21 +259,19 @@ def _compile(code, filename, kernels, variables, options, explain, device) -> An
     whole = "\n".join([own_line, _NVRTC_PRELUDE, describe, text, own_line, describe_half, *entries])
     program = Program(whole, "c++", _options(options, filename, device))
     try:
-        return program.compile("cubin", name_expressions=(*kernels, *name_expressions))
+        return program.compile("cubin", name_expressions=(*expressions, *name_expressions))
     except Exception as error:  # cuda.core does not export its exception classes
         if "NVRTC_ERROR_COMPILATION" not in str(error):
             raise
         raise explain(str(error).partition("compilation log:")[2]) from None
 
 
-def _guard_with_ifdef(code: DeviceCode, name: str, entry: str, before: str, after: str, absent_entry: str) -> str:
-    base = name.partition("<")[0]
+def _guard_with_ifdef(code: DeviceCode, name: str, entry: str, placeholder: str, absent_entry: str) -> str:
+    base = template_name(name)
     if base not in {thing.name for thing in (*code.functions, *code.variables)}:
         return entry  # a macro defines it
-    *spaces, last = base.split("::")
-    placeholder = (
-        "".join(f"namespace {space} {{ " for space in spaces) + f"{before} {last}{after}" + " }" * len(spaces)
-    )
+    spaces = base_name(base).split("::")[:-1]
+    placeholder = "".join(f"namespace {space} {{ " for space in spaces) + placeholder + " }" * len(spaces)
     return f"#ifdef {have_macro(base)}\n{entry}\n#else\n{placeholder}\n{absent_entry}\n#endif"
 
 

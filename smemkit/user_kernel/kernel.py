@@ -13,8 +13,9 @@ import numpy as np
 
 from smemkit import _core
 from smemkit._core import Array
+from smemkit.cuda_source.overloads import base_name
 from smemkit.cuda_source.reach import reached_names
-from smemkit.user_kernel.parameters import Arguments, Parameter, describe_value
+from smemkit.user_kernel.parameters import Arguments, Parameter, are_accepted, describe_value
 from smemkit.user_kernel.program import Program
 from smemkit.user_kernel.static_shared import shared_variables
 
@@ -42,6 +43,7 @@ class Kernel:
         and its content.
     name : str, optional
         The ``__global__`` function: "scale", "outer::scale"; for a template an instantiation: "scale<float, 16>".
+        Of several with one name, the arguments of a launch choose, or the signature: "scale(float *, int)".
         Not needed if the source has only one. If it has several, ``kernel["scale"]`` can select one later.
     options : sequence of str
         "-DTILE=16", "-UDEBUG", "-Ifolder", "-std=c++20".
@@ -147,7 +149,7 @@ class Kernel:
         """
         if self.name is None:
             raise ValueError(f'name: expected kernel["name"] with one of {", ".join(self.names)}')
-        base = self.name.partition("<")[0].rpartition("::")[2].strip()
+        base = base_name(self.name).partition("<")[0].rpartition("::")[2].strip()
         reached = reached_names(self._program.code.text, base)
         found: dict[str, int] = {}
         for function, variable, size in shared_variables(self._program.module("cpu", self.name).path):
@@ -216,6 +218,24 @@ class Kernel:
 
     def __call__(self, *args: Any) -> None:
         raise TypeError(f"{self!r} is called with a grid and a block: kernel[grid, block](…)")
+
+    def _overload_for(self, args: Sequence[Any], module: Any) -> Kernel:
+        """The kernel that takes these arguments, of those that share this name; itself if it is one alone."""
+        program = self._program
+        names = [one for one in program.overloads(self.name) if module.signature(one) is not None]
+        if not names:
+            return self
+        kernels = [self[one] for one in names]
+        found = [one for one in kernels if are_accepted(program.parameters(module, one._function, one.name), args)]
+        if len(found) == 1:
+            return found[0]
+        choices = "\n".join(f"    {name}" for name in names)
+        given = ", ".join(map(describe_value, args))
+        if found:
+            raise ValueError(
+                f'{self.name}: several kernels of this name take ({given}); choose one by kernel["…"]:\n{choices}'
+            )
+        raise TypeError(f"{self.name}: no kernel of this name takes ({given}); there are\n{choices}")
 
     def _gpu_function(self, device: str) -> int:
         """The driver's handle of the kernel, compiled for a GPU."""
@@ -294,6 +314,7 @@ class Launch:
     def _run(self, args: Sequence[Any], device: str, *, checked: bool) -> None:
         kernel, program = self.kernel, self.kernel._program
         module = program.module(device, kernel.name, checked=checked)
+        kernel = kernel._overload_for(args, module)
         parameters = program.parameters(module, kernel._function, kernel.name)
         arguments = Arguments(kernel.name, parameters, args, device)
         if checked:

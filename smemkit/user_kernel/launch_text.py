@@ -51,6 +51,8 @@ C_TYPES = {
     **{f"{kind}{bits}_t": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
 }
 BFLOAT16 = ("bfloat16", "__nv_bfloat16", "nv_bfloat16")
+ML_DTYPES = dict.fromkeys(BFLOAT16, "bfloat16")  # types that NumPy lacks
+ML_DTYPES |= {"__nv_fp8_e4m3": "float8_e4m3fn", "__nv_fp8_e5m2": "float8_e5m2"}
 PAIRS = {"half2": "half", "__half2": "half"} | {name.replace("16", "162"): name for name in BFLOAT16}
 NUMPY_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 NUMPY_TYPES += ("float16", "float32", "float64", "complex64", "complex128")
@@ -175,12 +177,12 @@ def _dtype(name: str, where: str) -> tuple[np.dtype, tuple[int, ...]]:
     name = _canonical(name)
     if name in PAIRS:
         return _dtype(PAIRS[name], where)[0], (2,)
-    if name in BFLOAT16:
+    if name in ML_DTYPES:
         try:
-            from ml_dtypes import bfloat16
+            import ml_dtypes
         except ImportError as error:
-            raise ValueError(f"{where}: bfloat16 needs ml_dtypes: pip install ml_dtypes") from error
-        return np.dtype(bfloat16), ()
+            raise ValueError(f"{where}: {name} needs ml_dtypes: pip install ml_dtypes") from error
+        return np.dtype(getattr(ml_dtypes, ML_DTYPES[name])), ()
     if vector := VECTOR.fullmatch(name):
         return np.dtype(C_TYPES[vector[1]]), (int(vector[2]),)
     if (struct := STRUCT.fullmatch(name)) and int(struct[1]):

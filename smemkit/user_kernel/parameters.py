@@ -18,12 +18,13 @@ import numpy as np
 from smemkit import _core
 from smemkit._core import Array
 
-__all__ = ["DESCRIPTION_FIELDS", "Arguments", "Parameter", "describe_value"]
+__all__ = ["DESCRIPTION_FIELDS", "Arguments", "Parameter", "are_accepted", "describe_value"]
 
 _ARGUMENT_ALIGNMENT = 64
 _MAX_ACCESS_BYTES = 16  # bytes of the widest load or store
 _POINTER_BYTES = 8  # bytes of a pointer, which a struct may hold
 _MAX_BASE_BYTES = 1 << 30  # bytes of the largest base array that is copied for a view of it
+_ML_DTYPES = {"E": "bfloat16", "3": "float8_e4m3fn", "2": "float8_e5m2"}  # types that NumPy lacks, by kind
 DESCRIPTION_FIELDS = 9  # of struct described in describe.h: pointer, constant, kind, size, lanes, extent[4]
 
 
@@ -38,7 +39,8 @@ class Parameter:
     pointer, constant : bool
         Whether it is a pointer, and whether it is const; for a pointer, whether it is to const.
     kind : str
-        NumPy's letter for the scalar: "b", "i", "u", "f"; or "E" bfloat16, "V" struct, "v" void, "P" pointer.
+        NumPy's letter for the scalar: "b", "i", "u", "f"; or "E" bfloat16, "3" and "2" the 8-bit floats with that
+        many bits of fraction, "V" struct, "v" void, "P" pointer.
     size, lanes : int
         Bytes of the scalar, and scalars per element: 4 for float4.
     shape : tuple of int
@@ -67,7 +69,9 @@ class Parameter:
         """The scalar's name in NumPy: "float32", "bfloat16"; "" if it has none."""
         if self.kind == "b":
             return "bool"
-        words = {"i": "int", "u": "uint", "f": "float", "E": "bfloat"}
+        if self.kind in _ML_DTYPES:
+            return _ML_DTYPES[self.kind]
+        words = {"i": "int", "u": "uint", "f": "float"}
         return f"{words[self.kind]}{8 * self.size}" if self.kind in words else ""
 
     @property
@@ -97,10 +101,10 @@ class Parameter:
         """The dtype of one lane; raw bytes if NumPy has none."""
         if self.pointer or not self.scalar_name:
             return np.dtype("u8" if self.pointer else f"V{self.size}")
-        if self.kind == "E":
-            import ml_dtypes  # an optional package; without it there are no arrays of bfloat16
+        if self.kind in _ML_DTYPES:
+            import ml_dtypes  # an optional package; without it there are no arrays of these types
 
-            return np.dtype(ml_dtypes.bfloat16)
+            return np.dtype(getattr(ml_dtypes, self.scalar_name))
         return np.dtype(self.scalar_name)
 
     # ---- arrays ----
@@ -135,8 +139,8 @@ class Parameter:
         if self.kind == "v":
             return not dtype.hasobject
         if self.kind == "V":
-            return dtype.itemsize == self.size and dtype.kind == "V" and dtype.name != "bfloat16"
-        if self.lanes > 1 and dtype.kind == "V" and dtype.name != "bfloat16":
+            return dtype.itemsize == self.size and _is_struct(dtype)
+        if self.lanes > 1 and _is_struct(dtype):
             return dtype.itemsize == self.element_bytes
         if self.lanes == 2 and dtype.kind == "c":
             return self.kind == "f" and dtype.itemsize == self.element_bytes and dtype.isnative
@@ -157,8 +161,12 @@ class Parameter:
             return self._pack_integer(value)
         if self.kind in "fE" and isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
             return self._pack_float(float(value))
-        if type(value).__name__ == "bfloat16" and self.kind in "fE":
+        if type(value).__name__ in _ML_DTYPES.values() and self.kind in "fE":
             return self._pack_float(float(value))
+        if self.kind in _ML_DTYPES and (
+            isinstance(value, (int, float, np.floating)) or type(value) is self.dtype.type
+        ):
+            return np.array(value, self.dtype).tobytes()
         raise self.mismatch_error(value)
 
     def _pack_integer(self, value: Any) -> bytes:
@@ -245,6 +253,11 @@ class Parameter:
         return TypeError(f"{self.name}: expected {wanted}{hint} ({self.declaration}), got {describe_value(value)}")
 
 
+def _is_struct(dtype: np.dtype) -> bool:
+    """Whether it is a structure or raw bytes; the types of ml_dtypes look like these."""
+    return dtype.kind == "V" and dtype.name not in _ML_DTYPES.values()
+
+
 def describe_value(value: Any) -> str:
     """An argument in words, for messages.
 
@@ -261,6 +274,18 @@ def describe_value(value: Any) -> str:
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return f"{type(value).__name__} {value}"
     return type(value).__name__
+
+
+def are_accepted(parameters: Sequence[Parameter], args: Sequence[Any]) -> bool:
+    """Whether a kernel with these parameters takes these arguments."""
+    if len(args) != len(parameters):
+        return False
+    try:
+        for parameter, arg in zip(parameters, args, strict=True):
+            parameter.check_array(arg) if parameter.pointer else parameter.pack(arg)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 class Arguments:

@@ -12,6 +12,7 @@ from typing import Any
 
 from smemkit._core import CompileError
 from smemkit.cuda_source.includes import expand_includes, source_location
+from smemkit.cuda_source.overloads import base_name, normalised, template_name
 from smemkit.cuda_source.scanner import DeviceCode, Function, scan
 from smemkit.user_kernel.compiler import compile_error, is_system_header
 from smemkit.user_kernel.cpu_module import CpuModule
@@ -102,11 +103,15 @@ class Program:
         """The function with this name, and its full name; None for a function that a macro defines."""
         if not isinstance(name, str):
             raise TypeError(f"name: expected str, got {type(name).__name__}")
+        if overload := self._overload(name):
+            return overload, overload.name
         base, _, arguments = name.strip().removeprefix("::").partition("<")
         base = base.strip()
-        found = [f for f in self.code.functions if f.name == base] or [
-            f for f in self.code.functions if f.name.endswith(f"::{base}")
-        ]
+        found = self._named(base)
+        shared = {base_name(f.name) for f in found if base_name(f.name) != f.name}
+        if len(shared) == 1 and not arguments:
+            return None, shared.pop()
+        found = [f for f in found if f.template] if arguments and len(found) > 1 else found
         if not _NAME.fullmatch(name.strip()) or len(found) > 1 or not (found or self.code.has_macro_kernels):
             choices = ", ".join(f.name for f in found) or ", ".join(self.names)
             raise ValueError(f"name: expected one of {self.filename}'s kernels, {choices}; got {name!r}")
@@ -118,17 +123,40 @@ class Program:
             raise ValueError(f"name: expected {wanted}; got {name!r}")
         return found[0], found[0].name + ("<" + arguments if arguments else "")
 
+    def _named(self, base: str) -> list[Function]:
+        """The functions with this name, otherwise those that have it in a namespace."""
+        functions = self.code.functions
+        return [f for f in functions if base_name(f.name) == base] or [
+            f for f in functions if base_name(f.name).endswith(f"::{base}")
+        ]
+
+    def _overload(self, name: str) -> Function | None:
+        """The kernel that shares its name and has this signature: "scale(float *, int)"."""
+        wanted = normalised(name.strip().removeprefix("::"))
+        exact = [f for f in self.code.functions if f.name == wanted]
+        found = exact or [f for f in self.code.functions if f.name.endswith(f"::{wanted}")]
+        return found[0] if "(" in wanted and len(found) == 1 else None
+
+    def overloads(self, name: str) -> tuple[str, ...]:
+        """The kernels that share this name, with their signatures; none if it is one kernel's."""
+        return tuple(f.name for f in self.code.functions if base_name(f.name) == name != f.name)
+
     def default(self) -> str | None:
-        """The name of the only kernel; None if there are several, or if it is a template."""
-        (only, *others) = self.code.functions or (None,)
-        return None if others or not only or only.template or self.code.has_macro_kernels else only.name
+        """The name of the only kernel, or of those that share it; None if there are several names, or if it is a
+        template's."""
+        functions = self.code.functions
+        bases = {base_name(function.name) for function in functions}
+        if len(bases) != 1 or any(f.template for f in functions) or self.code.has_macro_kernels:
+            return None
+        return bases.pop()
 
     # ---- modules ----
 
     def _kernels(self, expression: str | None) -> tuple[str, ...]:
         """The kernels that are compiled together: all that are not templates; an instantiation alone."""
         plain = tuple(function.name for function in self.code.functions if not function.template)
-        return plain if expression is None or expression in plain else (expression,)
+        together = expression is None or expression in plain or self.overloads(expression)
+        return plain if together else (expression,)
 
     def can_compile(self, device: str) -> bool:
         """Whether the packages needed to compile for a device are installed."""
@@ -145,7 +173,7 @@ class Program:
             return self._modules[key]
 
     def _raise_if_skipped(self, expression: str | None) -> None:
-        error = self.skipped.get((expression or "").partition("<")[0])
+        error = self.skipped.get(template_name(expression or ""))
         if error:
             raise error.with_traceback(None)
 
@@ -173,13 +201,13 @@ class Program:
         first: CompileError | None = None
         for _ in range(_MAX_ROUNDS):
             code = self._code(kernels, self._left_out)
-            wanted = tuple(name for name in kernels if name.partition("<")[0] not in self.skipped)
+            wanted = tuple(name for name in kernels if template_name(name) not in self.skipped)
             try:
                 return CpuModule(code, self.filename, wanted, self.options, explain, checked=checked)
             except CompileError as error:
                 new = declarations_to_leave_out(code, error)
                 refused = {outline.kernel: reason for outline, reason in new.items() if outline.kernel}
-                bases = {name.partition("<")[0] for name in wanted}
+                bases = {template_name(name) for name in wanted}
                 if not new or bases <= refused.keys() or not kernels:
                     raise (first or error) from None
                 if not refused:

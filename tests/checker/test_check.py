@@ -2,10 +2,12 @@
 arguments."""
 
 import math
+import subprocess
 import threading
 
 import numpy as np
 import pytest
+from cases import run_python
 from tiers import times
 
 import smemkit
@@ -455,3 +457,49 @@ __global__ void k(float *x, corner first) { x[first.row + threadIdx.x] = first.c
     report = smemkit.check(smemkit.Kernel(source)[1, 32], np.zeros(64, np.float32), first)
     assert report.ok, report
     assert [(line.access, line.requests) for line in report.lines] == [("store", 1)]
+
+
+# ---- guard pages that a check has read ----
+
+NO_PROTECTION = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* What takes the access to mapped pages away fails, as it does when a process has too many mappings. */
+void *mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset)
+{
+    void *(*real)(void *, size_t, int, int, int, off_t) = dlsym(RTLD_NEXT, "mmap");
+    if (protection == PROT_NONE && flags & MAP_FIXED)
+        return MAP_FAILED;
+    return real(at, bytes, protection, flags, file, offset);
+}
+int mprotect(void *at, size_t bytes, int protection)
+{
+    int (*real)(void *, size_t, int) = dlsym(RTLD_NEXT, "mprotect");
+    return protection == PROT_NONE ? -1 : real(at, bytes, protection);
+}
+"""
+READS_GUARDS = """
+import numpy as np
+import smemkit
+
+for body in "x[0] = x[64];", "extern __shared__ float s[]; x[0] = s[1 << 14];":
+    kernel = smemkit.Kernel("__global__ void k(float *x) { " + body + " }")
+    try:
+        print(smemkit.check(kernel[1, 1, 64], np.zeros(64, np.float32)).faults[0].kind)
+    except smemkit.Error as error:
+        print(error)
+"""
+
+
+def test_guards_that_cannot_be_restored_are_an_error(tmp_path):
+    (tmp_path / "shim.c").write_text(NO_PROTECTION)
+    shim = tmp_path / "shim.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", shim, tmp_path / "shim.c", "-ldl"], check=True)
+    plain = run_python("-c", READS_GUARDS, SMEMKIT_DEVICE="cpu")
+    refused = run_python("-c", READS_GUARDS, SMEMKIT_DEVICE="cpu", LD_PRELOAD=str(shim))
+    assert plain.stdout.splitlines() == ["out_of_bounds"] * 2, plain.stderr
+    said = ["refuses to protect the guard pages" in line for line in refused.stdout.splitlines()]
+    assert said == [True] * 2, refused.stderr

@@ -3,6 +3,7 @@ compiler runs here; test_kernel.py compiles.
 """
 
 import re
+import time
 
 import pytest
 
@@ -407,3 +408,49 @@ def test_unrelated_code_is_not_rewritten():
     assert "[=] { return x[0]; }" in text
     assert "decltype(x) y" in text
     assert text.endswith("__device__ void f(int s) { decltype(s) t; auto g = [=] { return s; }; }")
+
+
+def test_large_headers_are_read_in_time_that_is_proportional_to_their_length():
+    def seconds(declarations):
+        header = "".join(
+            f"#define CODE_{i} {i}\ntypedef void (*function_{i})(int, float);\n" for i in range(declarations)
+        )
+        began = time.process_time()
+        scanner.scan(includes.line_marker(1, "gl.h") + header + KERNEL)
+        return time.process_time() - began
+
+    assert seconds(8000) < 30 * seconds(1000)  # 8 times, where a quadratic scan takes 64 times
+
+
+@pytest.mark.parametrize(
+    ("declarations", "names"),
+    [
+        ("__global__ void k(int *x) {} __global__ void k(float *x) {}", ["k(int *)", "k(float *)"]),
+        ("__global__ void k(int *, const int); __global__ void k(int x[], int y) {}", ["k"]),
+        (
+            "__global__ void k(const int *x) {} __global__ void k(int *__restrict__ x) {}",
+            ["k(const int *)", "k(int *)"],
+        ),
+        ("template <class T> __global__ void k(T *x) {} __global__ void k(int *x) {}", ["k", "k(int *)"]),
+        ("__global__ void k(int *, int); __global__ void k(int *x) {}", ["k(int *)"]),
+        ("namespace a { __global__ void k(int *x) {} } __global__ void k(float *x) {}", ["a::k", "k"]),
+    ],
+)
+def test_kernels_that_share_a_name_are_named_with_their_types(declarations, names):
+    assert [function.name for function in scanner.scan(declarations).functions] == names
+
+
+def test_what_a_kernel_reaches_is_found_in_time_that_is_proportional_to_the_code():
+    def seconds(functions):
+        chain = "".join(f"__device__ int f{i}() {{ return f{i - 1}(); }}\n" for i in range(1, functions))
+        kernel = (
+            f"__global__ void k(int *x) {{ *x = f{functions - 1}(); }}\n__global__ void g() {{ this_grid(); }}\n"
+        )
+        code = scanner.scan(chain + kernel)
+        began = time.process_time()
+        assert not code.reaches("k", frozenset({"this_grid"}))
+        assert code.reaches("k", frozenset({"f0"}))
+        assert code.reaches("g", frozenset({"this_grid"}))
+        return time.process_time() - began
+
+    assert seconds(3000) < 30 * max(seconds(300), 1e-4)

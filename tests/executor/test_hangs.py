@@ -176,3 +176,31 @@ def test_finite_wait_is_not_reported(name):
         assert not hangs(launch, schedule)
     with smemkit.Device("cpu"):
         launch(np.zeros(256, np.int32))
+
+
+IN_THE_C_LIBRARY = """
+extern "C" __device__ int pthread_mutex_lock(void *mutex);
+extern "C" __device__ int pthread_mutex_timedlock(void *mutex, const void *until);
+__device__ long mutex[8];
+__device__ int step;
+__global__ void k(int *x)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 2;
+    pthread_mutex_lock(mutex);
+    step = 1;
+    pthread_mutex_timedlock(mutex, &until); // longer than the watchdog's limit
+    step = 2;
+    while (x[0] == 0)
+        ;
+}
+"""
+
+
+def test_an_abort_waits_until_the_thread_is_in_the_kernel_where_it_holds_no_lock(monkeypatch):
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "0.2")
+    kernel = smemkit.Kernel(IN_THE_C_LIBRARY)
+    with pytest.raises(smemkit.Error, match="time limit exceeded"):
+        kernel[1, 1](np.zeros(1, np.int32))
+    assert kernel.constants["step"] == 2

@@ -7,6 +7,7 @@
 typedef smemkit::narrow<smemkit::bfloat> __nv_bfloat16;
 typedef smemkit::pair<__nv_bfloat16> __nv_bfloat162;
 typedef smemkit::bfloat::raw __nv_bfloat16_raw;
+typedef smemkit::bfloat::raw2 __nv_bfloat162_raw;
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 

@@ -7,6 +7,7 @@
 typedef smemkit::narrow<smemkit::binary16> __half;
 typedef smemkit::pair<__half> __half2;
 typedef smemkit::binary16::raw __half_raw;
+typedef smemkit::binary16::raw2 __half2_raw;
 typedef __half half;
 typedef __half2 half2;
 

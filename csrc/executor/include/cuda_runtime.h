@@ -19,6 +19,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <math.h> /* sin(float) and its like at file scope, as in CUDA */
+
 #include "../executor.h"
 
 /* smemkit's own library contains each kernel twice, for a GPU and for the CPU: the tag makes their symbols
@@ -105,6 +107,7 @@
 #include "smemkit/host.h"
 #include "smemkit/print.h"
 #include "smemkit/math.h"
+#include "smemkit/special.h"
 #include "smemkit/simd.h"
 #include "smemkit/sync.h"
 #include "smemkit/atomics.h"

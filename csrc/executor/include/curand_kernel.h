@@ -1,7 +1,8 @@
-/* cuRAND's device generators, with cuRAND's bits: XORWOW (Marsaglia, "Xorshift RNGs", 2003) and Philox4x32-10
- * (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011). Seeds, subsequences and
- * offsets are laid out as the cuRAND guide describes; normals are by Box and Muller. Normal and logarithmic
- * distributions round as the host's functions do. */
+/* cuRAND's device generators, with cuRAND's bits: XORWOW (Marsaglia, "Xorshift RNGs", 2003), Philox4x32-10
+ * (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011), MRG32k3a and Sobol's
+ * sequences. Seeds, subsequences and offsets are laid out as the cuRAND guide describes; normals are by Box and
+ * Muller. Normal and logarithmic distributions round as the host's functions do. Poisson's distribution has
+ * cuRAND's numbers for means below 64 only. */
 #ifndef SMEMKIT_CURAND_KERNEL_H
 #define SMEMKIT_CURAND_KERNEL_H
 
@@ -9,15 +10,17 @@
 
 struct curandStateXORWOW {
     unsigned d, v[5];
-    int has_normal;
+    int has_normal, has_normal_double;
     float normal;
+    double normal_double;
 };
 struct curandStatePhilox4_32_10 {
     uint4 counter, output;
     uint2 key;
     unsigned used; /* numbers of `output` */
-    int has_normal;
+    int has_normal, has_normal_double;
     float normal;
+    double normal_double;
 };
 typedef curandStateXORWOW curandState;
 typedef curandStateXORWOW curandState_t;
@@ -145,6 +148,8 @@ SMEMKIT_INLINE void curand_init(unsigned long long seed, unsigned long long sequ
     *state = {6615241u + high + low,
               {123456789u + low, 362436069u ^ low, 521288629u + high, 88675123u ^ high, 5783321u + low},
               0,
+              0,
+              0,
               0};
     skipahead_sequence(sequence, state);
     skipahead(offset, state);
@@ -197,6 +202,9 @@ SMEMKIT_INLINE uint4 curand4(curandStatePhilox4_32_10 *state)
     return four;
 }
 
+#include "smemkit/random_mrg.h"
+#include "smemkit/random_sobol.h"
+
 /* ---- distributions ---- */
 
 template <class State>
@@ -238,13 +246,63 @@ SMEMKIT_INLINE double2 curand_normal2_double(State *state)
 template <class State>
 SMEMKIT_INLINE double curand_normal_double(State *state)
 {
-    return curand_normal2_double(state).x;
+    if (state->has_normal_double) {
+        state->has_normal_double = 0;
+        return state->normal_double;
+    }
+    const double2 two = curand_normal2_double(state);
+    state->has_normal_double = 1;
+    state->normal_double = two.y;
+    return two.x;
 }
 template <class State>
 SMEMKIT_INLINE float curand_log_normal(State *state, float mean, float deviation)
 {
     return expf(mean + deviation * curand_normal(state));
 }
+template <class State>
+SMEMKIT_INLINE double curand_log_normal_double(State *state, double mean, double deviation)
+{
+    return exp(mean + deviation * curand_normal_double(state));
+}
+template <class State>
+SMEMKIT_INLINE float2 curand_log_normal2(State *state, float mean, float deviation)
+{
+    const float2 two = curand_normal2(state);
+    return {expf(mean + deviation * two.x), expf(mean + deviation * two.y)};
+}
+template <class State>
+SMEMKIT_INLINE double2 curand_log_normal2_double(State *state, double mean, double deviation)
+{
+    const double2 two = curand_normal2_double(state);
+    return {exp(mean + deviation * two.x), exp(mean + deviation * two.y)};
+}
+
+/* Poisson's distribution: Knuth's product of uniform numbers for small means, Hoermann's transformed rejection
+ * ("The transformed rejection method for generating Poisson random variables", 1993, PTRS) for the others */
+template <class State>
+SMEMKIT_INLINE unsigned curand_poisson(State *state, double mean)
+{
+    if (mean < 64) {
+        unsigned count = 0;
+        for (float product = expf((float)mean) * curand_uniform(state); product > 1; count++)
+            product *= curand_uniform(state);
+        return count;
+    }
+    const double b = 0.931 + 2.53 * sqrt(mean), a = -0.059 + 0.02483 * b, inverse = 1.1239 + 1.1328 / (b - 3.4);
+    for (;;) {
+        const double u = curand_uniform_double(state) - 0.5, v = curand_uniform_double(state);
+        const double us = 0.5 - fabs(u), k = floor((2 * a / us + b) * u + mean + 0.43);
+        if (us >= 0.07 && v <= 0.9277 - 3.6224 / (b - 2))
+            return (unsigned)k;
+        if (k >= 0 && (us >= 0.013 || v <= us) &&
+            log(v * inverse / (a / (us * us) + b)) <= k * log(mean) - mean - lgamma(k + 1))
+            return (unsigned)k;
+    }
+}
+
+/* ---- four at once, and pairs of float64, of Philox ---- */
+
 SMEMKIT_INLINE float4 curand_uniform4(curandStatePhilox4_32_10 *state)
 {
     const uint4 x = curand4(state);
@@ -256,6 +314,34 @@ SMEMKIT_INLINE float4 curand_normal4(curandStatePhilox4_32_10 *state)
     const uint4 x = curand4(state);
     const float2 a = smemkit::box_muller(x.x, x.y), b = smemkit::box_muller(x.z, x.w);
     return {a.x, a.y, b.x, b.y};
+}
+SMEMKIT_INLINE float4 curand_log_normal4(curandStatePhilox4_32_10 *state, float mean, float deviation)
+{
+    const float4 x = curand_normal4(state);
+    return {expf(mean + deviation * x.x), expf(mean + deviation * x.y), expf(mean + deviation * x.z),
+            expf(mean + deviation * x.w)};
+}
+SMEMKIT_INLINE double2 curand_uniform2_double(curandStatePhilox4_32_10 *state)
+{
+    const uint4 x = curand4(state);
+    return {smemkit::uniform_of(x.x, x.y), smemkit::uniform_of(x.z, x.w)};
+}
+SMEMKIT_INLINE double4 curand_uniform4_double(curandStatePhilox4_32_10 *state)
+{
+    const double2 a = curand_uniform2_double(state), b = curand_uniform2_double(state);
+    return {a.x, a.y, b.x, b.y};
+}
+SMEMKIT_INLINE double4 curand_normal4_double(curandStatePhilox4_32_10 *state)
+{
+    const double2 a = curand_normal2_double(state), b = curand_normal2_double(state);
+    return {a.x, a.y, b.x, b.y};
+}
+SMEMKIT_INLINE uint4 curand_poisson4(curandStatePhilox4_32_10 *state, double mean)
+{
+    uint4 four;
+    four.x = curand_poisson(state, mean), four.y = curand_poisson(state, mean);
+    four.z = curand_poisson(state, mean), four.w = curand_poisson(state, mean);
+    return four;
 }
 
 #endif

@@ -8,7 +8,8 @@
 namespace smemkit
 {
 
-/* kind: NumPy's letter for a scalar (b bool, i, u, f), or E bfloat16, V a struct, v void, P a pointer;
+/* kind: NumPy's letter for a scalar (b bool, i, u, f), or E bfloat16, 3 and 2 the 8-bit floats of that many
+ * bits of fraction, V a struct, v void, P a pointer;
  * `size` its bytes. A float4 is four lanes of f. */
 struct described {
     long long pointer, constant, kind, size, lanes, extent[4]; /* extent: of an array; 0 after its dimensions */

@@ -61,9 +61,31 @@ using std::signbit;
 
 SMEMKIT_FUNCTION_1(double, rsqrt, double, 1 / std::sqrt(x))
 SMEMKIT_FUNCTION_1(double, rcbrt, double, 1 / std::cbrt(x))
-SMEMKIT_FUNCTION_1(double, sinpi, double, std::sin(M_PI *std::remainder(x, 2.0)))
-SMEMKIT_FUNCTION_1(double, cospi, double, std::cos(M_PI *std::remainder(x, 2.0)))
-SMEMKIT_FUNCTION_1(double, normcdf, double, std::erfc(-x *M_SQRT1_2) / 2)
+
+namespace smemkit
+{
+
+/* sin(pi (x + quarters / 2)): the nearest multiple of a half is subtracted, exactly, and chooses the function */
+SMEMKIT_INLINE double sine_of_pi(double x, int quarters)
+{
+    const double r = std::remainder(x, 2.0), n = std::rint(2 * r), t = M_PI * (r - n / 2);
+    const int quadrant = ((int)n + quarters) & 3;
+    const double value = quadrant & 1 ? std::cos(t) : std::sin(t);
+    return x != x || std::isinf(x) ? r : quadrant & 2 ? -value : value;
+}
+/* erfc(-x / sqrt(2)), with a correction for the rounded argument, which matters where erfc is steep */
+SMEMKIT_INLINE double erfc_of_scaled(double x)
+{
+    const double t = -x * M_SQRT1_2, t_error = std::fma(-x, M_SQRT1_2, -t) - x * -0x1.bdd3413b26456p-55;
+    const double value = std::erfc(t);
+    return std::isfinite(t) ? value - M_2_SQRTPI * std::exp(-t * t) * t_error : value;
+}
+
+} // namespace smemkit
+
+SMEMKIT_FUNCTION_1(double, sinpi, double, smemkit::sine_of_pi(x, 0))
+SMEMKIT_FUNCTION_1(double, cospi, double, smemkit::sine_of_pi(x, 1))
+SMEMKIT_FUNCTION_1(double, normcdf, double, smemkit::erfc_of_scaled(x) / 2)
 SMEMKIT_FUNCTION_2(double, rhypot, double, 1 / std::hypot(x, y))
 SMEMKIT_FUNCTION_3(double, norm3d, double, std::hypot(x, y, z))
 SMEMKIT_FUNCTION_3(double, rnorm3d, double, 1 / std::hypot(x, y, z))
@@ -82,7 +104,6 @@ SMEMKIT_FUNCTION_2(long long, llmax, long long, x < y ? y : x)
 SMEMKIT_FUNCTION_2(unsigned long long, ullmin, unsigned long long, y < x ? y : x)
 SMEMKIT_FUNCTION_2(unsigned long long, ullmax, unsigned long long, x < y ? y : x)
 SMEMKIT_FUNCTION_2(float, fdividef, float, x / y)
-SMEMKIT_FUNCTION_1(float, erfcxf, float, (float)(std::exp((double)x *x) * std::erfc((double)x)))
 SMEMKIT_INLINE void sincospi(double x, double *sine, double *cosine)
 {
     *sine = sinpi(x);
@@ -220,8 +241,11 @@ SMEMKIT_DIRECTED(rz, 'z')
 
 /* The inverses of erf and erfc: Newton's method on the C library's functions, from Winitzki's approximation
  * (2008). Where the probability's rounding limits it, the step is in the logarithm of erfc. */
+SMEMKIT_INLINE double erfinv(double y);
 SMEMKIT_INLINE double erfcinv(double y)
 {
+    if (y >= 0.5 && y <= 1.5)
+        return erfinv(1 - y); /* an exact difference */
     if (!(y > 0 && y < 2))
         return y == 0 ? (double)INFINITY : y == 2 ? -(double)INFINITY : (double)NAN;
     const double p = y < 1 ? y : 2 - y; /* the smaller tail */

@@ -14,6 +14,9 @@ struct binary16 {
     struct raw {
         unsigned short x;
     };
+    struct alignas(4) raw2 {
+        unsigned short x, y;
+    };
     static constexpr auto to_float = float16_to_float;
     static constexpr auto from_float = float16_from_float;
 };
@@ -21,6 +24,9 @@ struct binary16 {
 struct bfloat {
     struct raw {
         unsigned short x;
+    };
+    struct alignas(4) raw2 {
+        unsigned short x, y;
     };
     static constexpr auto to_float = bfloat16_to_float;
     static constexpr auto from_float = bfloat16_from_float;
@@ -33,6 +39,7 @@ constexpr bool fits_float = std::numeric_limits<T>::digits <= std::numeric_limit
  * accesses to the checker. */
 template <class Format>
 struct narrow {
+    using raw_pair = typename Format::raw2;
     union {
         uint16_t bits;
         uint16_t __x; /* its name in CUDA, which CCCL uses */
@@ -131,6 +138,16 @@ struct alignas(4) pair {
     SMEMKIT_UNSEEN pair(T x, T y) : x(x), y(y)
     {
     }
+    SMEMKIT_UNSEEN pair(typename T::raw_pair raw)
+    {
+        x.bits = raw.x;
+        y.bits = raw.y;
+    }
+    SMEMKIT_UNSEEN operator typename T::raw_pair() const
+    {
+        reads(this, sizeof *this, SMEMKIT_PC);
+        return {x.bits, y.bits};
+    }
 
 #define SMEMKIT_OPERATOR(op)                                    \
     SMEMKIT_UNSEEN friend pair operator op(pair a, pair b)      \
@@ -181,6 +198,12 @@ SMEMKIT_INLINE narrow<Format> atomic_add(narrow<Format> *address, const void *pc
     return atomic_update(address, pc, [=](narrow<Format> old) SMEMKIT_UNSEEN { return old + value; });
 }
 
+/* 0xffff in the half of each that holds */
+SMEMKIT_INLINE unsigned halves_mask(bool low, bool high)
+{
+    return (low ? 0xffffu : 0) | (high ? 0xffff0000u : 0);
+}
+
 /* maximum or minimum: NaN if an operand is NaN */
 template <class T>
 SMEMKIT_INLINE T or_nan(T x, T y, float otherwise)
@@ -228,6 +251,7 @@ SMEMKIT_INLINE T or_nan(T x, T y, float otherwise)
     SMEMKIT_NARROW_UNARY(T, T2, hsin, h2sin, sinf(x.value()))                                                    \
     SMEMKIT_NARROW_UNARY(T, T2, hcos, h2cos, cosf(x.value()))                                                    \
     SMEMKIT_NARROW_UNARY(T, T2, htanh, h2tanh, tanhf(x.value()))                                                 \
+    SMEMKIT_NARROW_UNARY(T, T2, htanh_approx, h2tanh_approx, tanhf(x.value()))                                   \
     SMEMKIT_NARROW_UNARY(T, T2, hceil, h2ceil, ceilf(x.value()))                                                 \
     SMEMKIT_NARROW_UNARY(T, T2, hfloor, h2floor, floorf(x.value()))                                              \
     SMEMKIT_NARROW_UNARY(T, T2, htrunc, h2trunc, truncf(x.value()))                                              \
@@ -235,6 +259,8 @@ SMEMKIT_INLINE T or_nan(T x, T y, float otherwise)
     SMEMKIT_NARROW_FMA(T, T2, , sum)                                                                             \
     SMEMKIT_NARROW_FMA(T, T2, _sat, sum >= 1 ? 1 : sum > 0 ? sum : 0)                                            \
     SMEMKIT_NARROW_FMA(T, T2, _relu, sum < 0 ? 0 : sum)                                                          \
+    SMEMKIT_FUNCTION_3(T2, __hcmadd, T2, /* x * y + z of complex numbers */                                      \
+                       (T2{__hfma(-x.y, y.y, __hfma(x.x, y.x, z.x)), __hfma(x.y, y.x, __hfma(x.x, y.y, z.y))}))  \
     SMEMKIT_INLINE T atomicAdd(T *address, T value)                                                              \
     {                                                                                                            \
         return smemkit::atomic_add(address, SMEMKIT_PC, value);                                                  \
@@ -259,6 +285,10 @@ SMEMKIT_INLINE T or_nan(T x, T y, float otherwise)
     SMEMKIT_FUNCTION_2(bool, __h##name##u, T, unordered) /* or an operand is NaN */                               \
     SMEMKIT_FUNCTION_2(T2, __h##name##2, T2, (T2{(float)__h##name(x.x, y.x), (float)__h##name(x.y, y.y)}))        \
     SMEMKIT_FUNCTION_2(T2, __h##name##u2, T2, (T2{(float)__h##name##u(x.x, y.x), (float)__h##name##u(x.y, y.y)})) \
+    SMEMKIT_FUNCTION_2(unsigned, __h##name##2_mask, T2,                                                           \
+                       smemkit::halves_mask(__h##name(x.x, y.x), __h##name(x.y, y.y)))                            \
+    SMEMKIT_FUNCTION_2(unsigned, __h##name##u2_mask, T2,                                                          \
+                       smemkit::halves_mask(__h##name##u(x.x, y.x), __h##name##u(x.y, y.y)))                      \
     SMEMKIT_FUNCTION_2(bool, __hb##name##2, T2, __h##name(x.x, y.x) && __h##name(x.y, y.y))                       \
     SMEMKIT_FUNCTION_2(bool, __hb##name##u2, T2, __h##name##u(x.x, y.x) && __h##name##u(x.y, y.y))
 #define SMEMKIT_NARROW_FMA(T, T2, suffix, result)                                        \
@@ -275,33 +305,39 @@ SMEMKIT_INLINE T or_nan(T x, T y, float otherwise)
 /* Conversions whose names contain the type's: __float2half, __low2bfloat16, __halves2half2, ... NAME: half or
  * bfloat16
  */
-#define SMEMKIT_NARROW_CONVERSIONS(T, T2, NAME)                                                      \
-    SMEMKIT_FUNCTION_1(T, __float2##NAME, float, x)                                                  \
-    SMEMKIT_FUNCTION_1(T, __float2##NAME##_rn, float, x)                                             \
-    SMEMKIT_FUNCTION_1(T, __float2##NAME##_rz, float, smemkit::directed<T>(x, x<0, x> 0))            \
-    SMEMKIT_FUNCTION_1(T, __float2##NAME##_ru, float, smemkit::directed<T>(x, true, false))          \
-    SMEMKIT_FUNCTION_1(T, __float2##NAME##_rd, float, smemkit::directed<T>(x, false, true))          \
-    SMEMKIT_FUNCTION_1(T, __double2##NAME, double, x)                                                \
-    SMEMKIT_FUNCTION_1(float, __##NAME##2float, T, x.value())                                        \
-    SMEMKIT_NARROW_INTEGER(T, NAME, int, int)                                                        \
-    SMEMKIT_NARROW_INTEGER(T, NAME, uint, unsigned)                                                  \
-    SMEMKIT_NARROW_INTEGER(T, NAME, short, short)                                                    \
-    SMEMKIT_NARROW_INTEGER(T, NAME, ushort, unsigned short)                                          \
-    SMEMKIT_NARROW_INTEGER(T, NAME, ll, long long)                                                   \
-    SMEMKIT_NARROW_INTEGER(T, NAME, ull, unsigned long long)                                         \
-    SMEMKIT_FUNCTION_1(unsigned short, __##NAME##_as_ushort, T, x.bits)                              \
-    SMEMKIT_FUNCTION_1(short, __##NAME##_as_short, T, (short)x.bits)                                 \
-    SMEMKIT_FUNCTION_1(T, __ushort_as_##NAME, unsigned short, (smemkit::format_of<T>::raw{x}))       \
-    SMEMKIT_FUNCTION_1(T, __short_as_##NAME, short, (smemkit::format_of<T>::raw{(unsigned short)x})) \
-    SMEMKIT_FUNCTION_1(T, __low2##NAME, T2, x.x)                                                     \
-    SMEMKIT_FUNCTION_1(T, __high2##NAME, T2, x.y)                                                    \
-    SMEMKIT_FUNCTION_1(float, __low2float, T2, x.x.value())                                          \
+#define SMEMKIT_NARROW_CONVERSIONS(T, T2, NAME)                                                               \
+    SMEMKIT_FUNCTION_1(T, __float2##NAME, float, x)                                                           \
+    SMEMKIT_FUNCTION_1(T, __float2##NAME##_rn, float, x)                                                      \
+    SMEMKIT_FUNCTION_1(T, __float2##NAME##_rz, float, smemkit::directed<T>(x, x<0, x> 0))                     \
+    SMEMKIT_FUNCTION_1(T, __float2##NAME##_ru, float, smemkit::directed<T>(x, true, false))                   \
+    SMEMKIT_FUNCTION_1(T, __float2##NAME##_rd, float, smemkit::directed<T>(x, false, true))                   \
+    SMEMKIT_FUNCTION_1(T, __double2##NAME, double, x)                                                         \
+    SMEMKIT_FUNCTION_1(float, __##NAME##2float, T, x.value())                                                 \
+    SMEMKIT_NARROW_INTEGER(T, NAME, int, int)                                                                 \
+    SMEMKIT_NARROW_INTEGER(T, NAME, uint, unsigned)                                                           \
+    SMEMKIT_NARROW_INTEGER(T, NAME, short, short)                                                             \
+    SMEMKIT_NARROW_INTEGER(T, NAME, ushort, unsigned short)                                                   \
+    SMEMKIT_NARROW_INTEGER(T, NAME, ll, long long)                                                            \
+    SMEMKIT_NARROW_INTEGER(T, NAME, ull, unsigned long long)                                                  \
+    SMEMKIT_FUNCTION_1(signed char, __##NAME##2char_rz, T, smemkit::saturate<signed char>(truncf(x.value()))) \
+    SMEMKIT_FUNCTION_1(unsigned char, __##NAME##2uchar_rz, T,                                                 \
+                       smemkit::saturate<unsigned char>(truncf(x.value())))                                   \
+    SMEMKIT_FUNCTION_1(unsigned short, __##NAME##_as_ushort, T, x.bits)                                       \
+    SMEMKIT_FUNCTION_1(short, __##NAME##_as_short, T, (short)x.bits)                                          \
+    SMEMKIT_FUNCTION_1(T, __ushort_as_##NAME, unsigned short, (smemkit::format_of<T>::raw{x}))                \
+    SMEMKIT_FUNCTION_1(T, __short_as_##NAME, short, (smemkit::format_of<T>::raw{(unsigned short)x}))          \
+    SMEMKIT_FUNCTION_1(T, __low2##NAME, T2, x.x)                                                              \
+    SMEMKIT_FUNCTION_1(T, __high2##NAME, T2, x.y)                                                             \
+    SMEMKIT_FUNCTION_1(float, __low2float, T2, x.x.value())                                                   \
     SMEMKIT_FUNCTION_1(float, __high2float, T2, x.y.value())
-#define SMEMKIT_NARROW_INTEGER(T, NAME, name, type)                                                     \
-    SMEMKIT_FUNCTION_1(T, __##name##2##NAME##_rn, type, x)                                              \
-    SMEMKIT_FUNCTION_1(type, __##NAME##2##name##_rn, T, smemkit::saturate<type>(nearbyintf(x.value()))) \
-    SMEMKIT_FUNCTION_1(type, __##NAME##2##name##_rz, T, smemkit::saturate<type>(truncf(x.value())))     \
-    SMEMKIT_FUNCTION_1(type, __##NAME##2##name##_ru, T, smemkit::saturate<type>(ceilf(x.value())))      \
+#define SMEMKIT_NARROW_INTEGER(T, NAME, name, type)                                                        \
+    SMEMKIT_FUNCTION_1(T, __##name##2##NAME##_rn, type, x)                                                 \
+    SMEMKIT_FUNCTION_1(T, __##name##2##NAME##_rz, type, smemkit::directed<T>((long double)x, x<0, x> 0))   \
+    SMEMKIT_FUNCTION_1(T, __##name##2##NAME##_ru, type, smemkit::directed<T>((long double)x, true, false)) \
+    SMEMKIT_FUNCTION_1(T, __##name##2##NAME##_rd, type, smemkit::directed<T>((long double)x, false, true)) \
+    SMEMKIT_FUNCTION_1(type, __##NAME##2##name##_rn, T, smemkit::saturate<type>(nearbyintf(x.value())))    \
+    SMEMKIT_FUNCTION_1(type, __##NAME##2##name##_rz, T, smemkit::saturate<type>(truncf(x.value())))        \
+    SMEMKIT_FUNCTION_1(type, __##NAME##2##name##_ru, T, smemkit::saturate<type>(ceilf(x.value())))         \
     SMEMKIT_FUNCTION_1(type, __##NAME##2##name##_rd, T, smemkit::saturate<type>(floorf(x.value())))
 /* the same for pairs: NAME2 is half2 or bfloat162 */
 #define SMEMKIT_NARROW_PAIRS(T, T2, NAME, NAME2)                                           \
@@ -326,8 +362,8 @@ struct format_of<narrow<Format>> : Format {
 };
 
 /* The neighbour of x rounded to nearest, if that is on the wrong side of x */
-template <class T>
-SMEMKIT_INLINE T directed(float x, bool not_below, bool not_above)
+template <class T, class Wide>
+SMEMKIT_INLINE T directed(Wide x, bool not_below, bool not_above)
 {
     T near = x;
     if (not_below && near.value() < x)

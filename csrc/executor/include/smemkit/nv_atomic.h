@@ -135,6 +135,14 @@ SMEMKIT_NV_ATOMIC(__nv_atomic_fetch_min, __nv_atomic_min, value < old ? value : 
 SMEMKIT_NV_ATOMIC(__nv_atomic_fetch_max, __nv_atomic_max, old < value ? value : old)
 SMEMKIT_NV_ATOMIC(__nv_atomic_exchange_n, smemkit_unused_exchange, ((void)old, value))
 #undef SMEMKIT_NV_ATOMIC
+template <class T>
+SMEMKIT_INLINE void __nv_atomic_exchange(T *address, smemkit::same<T> *value, smemkit::same<T> *old, int order,
+                                         int = __NV_THREAD_SCOPE_SYSTEM)
+{
+    const T wanted = *value;
+    *old = smemkit::atomic_update(
+        address, SMEMKIT_PC, [=](T) SMEMKIT_UNSEEN { return wanted; }, smemkit::nv_order(order));
+}
 SMEMKIT_INLINE void __nv_atomic_thread_fence(int, int scope = __NV_THREAD_SCOPE_SYSTEM)
 {
     smemkit::fence(scope <= __NV_THREAD_SCOPE_BLOCK ? 1 : scope == __NV_THREAD_SCOPE_SYSTEM ? 3 : 2);

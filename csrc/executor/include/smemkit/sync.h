@@ -174,6 +174,17 @@ SMEMKIT_INLINE void pack(T &value, uint32_t low, uint32_t high)
     memcpy((char *)&value + 4, &high, 4);
 }
 
+/* PTX's cp.async: `size` bytes, of which the first `read` are copied and the rest are zeros. `to` may be the low
+ * 32 bits of a shared address, as kernels hold it: it is the address with these bits that is next to shared
+ * memory. */
+SMEMKIT_INLINE void ptx_async_copy(uint64_t to, const void *from, unsigned size, unsigned read, SMEMKIT_HERE)
+{
+    const uint64_t shared = (uint64_t)smemkit_dynamic_shared();
+    if (to >> 32 == 0)
+        to = shared + (uint64_t)(int64_t)(int32_t)((uint32_t)to - (uint32_t)shared);
+    smemkit_async_copy((void *)to, from, size, size - read, SMEMKIT_PC, file, line);
+}
+
 /* PTX's bfe.u32 */
 SMEMKIT_INLINE unsigned bit_field(unsigned value, unsigned start, unsigned length)
 {
@@ -227,11 +238,10 @@ SMEMKIT_REDUCE(xor, unsigned, SMEMKIT_XOR)
 #undef SMEMKIT_REDUCE
 
 /* Functions that CUDA 9 replaced and compute capability 7.0 removed */
-#define SMEMKIT_REMOVED(name)                                        \
-    template <class T, class... Rest>                                \
-    T name(T value, Rest...)                                         \
-        SMEMKIT_UNAVAILABLE("CUDA has removed " #name "; use " #name \
-                            "_sync with a mask: 0xffffffff where the whole warp takes part");
+/* an ellipsis, which every function of the user's with this name is preferred to */
+#define SMEMKIT_REMOVED(name)                                                  \
+    int name(...) SMEMKIT_UNAVAILABLE("CUDA has removed " #name "; use " #name \
+                                      "_sync with a mask: 0xffffffff where the whole warp takes part");
 SMEMKIT_REMOVED(__shfl)
 SMEMKIT_REMOVED(__shfl_up)
 SMEMKIT_REMOVED(__shfl_down)

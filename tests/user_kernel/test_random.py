@@ -1,0 +1,178 @@
+"""curand_kernel.h: MRG32k3a, Sobol's sequences and distributions, by what the toolkit's own functions give on the
+host. tests/executor/random.cu has XORWOW and Philox.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import smemkit
+
+SOURCE = """
+#include <curand_kernel.h>
+__global__ void mrg(unsigned long long seed, unsigned long long subsequence, unsigned long long offset,
+                    unsigned *w, double *x)
+{
+    curandStateMRG32k3a s;
+    curand_init(seed, subsequence, offset, &s);
+    for (int i = 0; i < 5; i++)
+        w[i] = curand(&s);
+    x[0] = curand_uniform(&s);
+    x[1] = curand_uniform_double(&s);
+    x[2] = curand_normal(&s);
+    x[3] = curand_normal(&s);
+    x[4] = curand_normal_double(&s);
+    x[5] = curand_normal_double(&s);
+    x[6] = curand_log_normal(&s, 1, 0.5f);
+}
+__global__ void mrg_sequence(unsigned *w)
+{
+    curandStateMRG32k3a_t s;
+    curand_init(5, 0, 0, &s);
+    skipahead_sequence(3, &s);
+    *w = curand(&s);
+}
+template <class State, class Word> __device__ void draw(State *s, Word *w, double *x)
+{
+    for (int i = 0; i < 5; i++)
+        w[i] = curand(s);
+    x[0] = curand_uniform(s);
+    x[1] = curand_uniform_double(s);
+    x[2] = curand_normal_double(s);
+}
+__global__ void sobol(const curandDirectionVectors32_t *v, const curandDirectionVectors64_t *v64, unsigned *w,
+                      unsigned long long *w64, double *x)
+{
+    curandStateSobol32_t a;
+    curandStateScrambledSobol32_t b;
+    curandStateSobol64_t c;
+    curandStateScrambledSobol64_t d;
+    curand_init(v[0], 5u, &a);
+    curand_init(v[0], 0xdeadbeefu, 5u, &b);
+    curand_init(v64[0], 2u, &c);
+    curand_init(v64[0], 0xdeadbeef12345ull, 5u, &d);
+    skipahead(3ull, &c);
+    draw(&a, w, x);
+    draw(&b, w + 5, x + 3);
+    draw(&c, w64, x + 6);
+    draw(&d, w64 + 5, x + 9);
+}
+__global__ void others(unsigned *w, double *x)
+{
+    curandState s;
+    curand_init(7, 0, 0, &s);
+    const double2 z = curand_normal2_double(&s);
+    const float2 l = curand_log_normal2(&s, 0, 1);
+    x[0] = z.x, x[1] = z.y, x[2] = l.x, x[3] = l.y, x[4] = curand_log_normal_double(&s, 0, 1);
+    curand_init(7, 0, 0, &s);
+    for (int i = 0; i < 8; i++)
+        w[i] = curand_poisson(&s, 3.5);
+    curandStatePhilox4_32_10_t p;
+    curand_init(7, 0, 0, &p);
+    const double2 u = curand_uniform2_double(&p), n = curand_normal2_double(&p);
+    const float4 f = curand_log_normal4(&p, 0, 1);
+    const uint4 k = curand_poisson4(&p, 3.5);
+    const double4 d = curand_uniform4_double(&p);
+    x[5] = u.x, x[6] = u.y, x[7] = n.x, x[8] = n.y, x[9] = f.y, x[10] = f.w, x[11] = d.x, x[12] = d.w;
+    w[8] = k.x, w[9] = k.y, w[10] = k.z, w[11] = k.w;
+}
+__global__ void many_poisson(double mean, unsigned *w)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    curandStatePhilox4_32_10_t s;
+    curand_init(3, i, 0, &s);
+    w[i] = curand_poisson(&s, mean);
+}
+"""
+
+MRG = [
+    (
+        (0, 0, 0),
+        [545508615, 1368065476, 1327943825, 3546985268, 951893240],
+        [0.53339541, 0.480774203, 1.08461797, 0.94431293, -0.342004418, -0.665471058, 4.91505909],
+    ),
+    (
+        (1234, 1, 77),
+        [850877239, 2792036236, 2727030054, 3260021559, 3308377755],
+        [0.606214225, 0.386030767, 1.38273525, -1.10033357, 0.624642917, -2.15885784, 4.23205948],
+    ),
+    (
+        (0x123456789ABCDEF, 1000000007, (1 << 33) + 2),
+        [730807239, 3956641352, 951951560, 498885956, 650572913],
+        [0.950399518, 0.903223935, 0.00121365336, 0.0717376173, 0.942751314, -1.35777038, 5.78859377],
+    ),
+]
+
+
+@cache
+def kernels():
+    return smemkit.Kernel(SOURCE)
+
+
+@pytest.mark.parametrize(("start", "words", "numbers"), MRG)
+def test_mrg32k3a_is_curands(start, words, numbers):
+    w, x = np.zeros(5, np.uint32), np.zeros(7)
+    kernels()["mrg"][1, 1](*start, w, x)
+    assert_array_equal(w, words)
+    assert_allclose(x, numbers, rtol=1e-4)
+
+
+def test_sequences_of_mrg32k3a_are_curands():
+    w = np.zeros(1, np.uint32)
+    kernels()["mrg_sequence"][1, 1](w)
+    assert w[0] == 260175872
+
+
+def vectors(bits, constant, dtype):
+    """Some direction vectors; real ones come from the caller."""
+    return np.array([1 << bits - 1 - i | (constant >> i if i % 3 == 0 else 0) for i in range(bits)], dtype)
+
+
+def test_sobol_sequences_are_curands():
+    w, w64, x = np.zeros(10, np.uint32), np.zeros(10, np.uint64), np.zeros(12)
+    v, v64 = vectors(32, 0x1234567, np.uint32), vectors(64, 0x123456789ABCDEF, np.uint64)
+    kernels()["sobol"][1, 1](v.reshape(1, 32), v64.reshape(1, 64), w, w64, x)
+    assert_array_equal(w[:5], [3777185127, 2703443303, 536870912, 807692460, 2970037707])
+    assert_array_equal(w[5:], [1066335112, 2140076936, 4272799471, 4002010691, 1873449764])
+    assert [int(one) for one in w64] == [
+        *(16222886593712344559, 11611200575284956655, 2305843009213693952, 3469012704972601789),
+        *(12756214821475497042, 16226099731185200810, 11614413712757812906, 2309760414238450501),
+        *(3470448436011358968, 12757227768537650967),
+    ]
+    x = x.reshape(4, 3)
+    assert_allclose(x[[0, 2, 3], 0], [0.94151580333709717, 0.94151580333709717, 0.9415706992149353], rtol=1e-7)
+    assert_allclose(x[[0, 2, 3], 1], [0.43805555556900799, 0.43805555555555559, 0.43813338669112184], rtol=1e-15)
+    assert (abs(x[:, 2]) < 3).all()
+
+
+def test_distributions_are_curands():
+    w, x = np.zeros(12, np.uint32), np.zeros(13)
+    kernels()["others"][1, 1](w, x)
+    assert_array_equal(w, [5, 4, 4, 2, 6, 4, 2, 1, 2, 3, 6, 2])
+    expected = [-0.15342489517562508, 0.22679916792585478, 3.96920872, 0.552761197, 0.57330884195896359]
+    expected += [0.75015249825429975, 0.085657860114061457, -0.17714599745468998, 0.6532462827382659]
+    expected += [24.2969494, 1.46199334, 0.94927607715671103, 0.56806885951225938]
+    assert_allclose(x, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mean", [0.5, 20.0, 64.0, 1000.0])
+def test_poissons_distribution_has_its_mean_and_its_variance(mean):
+    w = np.zeros(20000, np.uint32)
+    kernels()["many_poisson"][20, 1000](mean, w)
+    assert abs(w.mean() - mean) < 5 * np.sqrt(mean / w.size)
+    assert abs(w.var() / mean - 1) < 5 * np.sqrt((2 + 1 / mean) / w.size)
+
+
+def test_what_needs_curands_host_functions_is_refused_by_name():
+    source = (
+        "#include <curand_kernel.h>\n__global__ void k(curandStateMtgp32 *s, float *x) { *x = curand_uniform(s); }"
+    )
+    with pytest.raises(
+        smemkit.CompileError, match="MTGP32, whose parameters a host function of cuRAND prepares, is"
+    ):
+        smemkit.Kernel(source)
+    source = "#include <curand_kernel.h>\n__global__ void k(unsigned *x, curandState *s, void *d)"
+    with pytest.raises(smemkit.CompileError, match="curand_discrete, whose table a host function"):
+        smemkit.Kernel(source + "{ *x = curand_discrete(s, d); }")
