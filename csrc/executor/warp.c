@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "ptx.h"
 #include "schedule.h"
 
 static uint32_t present_lanes(const struct worker *w, unsigned warp)
@@ -113,6 +114,26 @@ static NOINLINE void join_lanes(struct worker *w, unsigned warp, uint32_t lanes)
     smemkit_observer->join(w, set, set);
 }
 
+/* smemkit_warp_call: all lanes are there, or the launch ends. */
+static NOINLINE void call_together(struct worker *w, unsigned warp, uint32_t lanes)
+{
+    const struct waiting *first = &w->waiting[warp * 32 + (unsigned)__builtin_ctz(lanes)];
+    struct smemkit_warp_call *calls[32];
+    char what[MESSAGE_BYTES];
+
+    if (lanes != ~UINT32_C(0)) {
+        snprintf(
+            what, sizeof what,
+            "warp divergence at %.200s:%d: %s needs all 32 lanes of the warp, and %d execute it (mask 0x%08x)",
+            first->file, first->line, ((struct smemkit_warp_call *)(uintptr_t)first->value)->instruction,
+            __builtin_popcount(lanes), (unsigned)lanes);
+        worker_fail(w, KIND_BARRIER, what, first->file, first->line);
+    }
+    for (unsigned lane = 0; lane < 32; lane++)
+        calls[lane] = (struct smemkit_warp_call *)(uintptr_t)w->waiting[warp * 32 + lane].value;
+    calls[0]->run(calls);
+}
+
 bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)
 {
     uint32_t present = present_lanes(w, warp), lanes = mask & present;
@@ -131,7 +152,10 @@ bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)
     }
     if (first->collective == SMEMKIT_SHUFFLE)
         check_shuffle(w, warp, lanes);
-    exchange(all, lanes, first->collective);
+    if ((int)first->collective == SMEMKIT_CALL)
+        call_together(w, warp, lanes);
+    else
+        exchange(all, lanes, first->collective);
     if (w->tracer && first->collective == SMEMKIT_SYNC)
         join_lanes(w, warp, lanes);
     w->warp_waiting[warp] &= ~lanes;
@@ -171,6 +195,11 @@ uint64_t smemkit_warp(enum smemkit_collective kind, uint32_t mask, uint64_t valu
         yield_to_next(w);
     mine->reason = WAIT_AT_BARRIER;
     return mine->value;
+}
+
+void smemkit_warp_call(struct smemkit_warp_call *call, const char *file, int line)
+{
+    smemkit_warp((enum smemkit_collective)SMEMKIT_CALL, ~UINT32_C(0), (uintptr_t)call, 0, file, line);
 }
 
 uint32_t smemkit_active_mask(const char *file, int line)
