@@ -100,7 +100,7 @@ __global__ void integers(long long *x)
     x[n++] = i; // 3
     asm("cvt.rzi.u32.f32 %0, %1;" : "=r"(u) : "f"(-2.25f));
     x[n++] = u; // 0
-    asm("mov.u32 %[to], %[from];" : [to] "=r"(i) : [from] "r"(123));
+    asm("mov.u32 %0, %1;" : "=r"(i) : "r"(123));
     x[n++] = i; // 123
     u = 40;
     asm("add.u32 %0, %0, %1;" : "+r"(u) : "n"(2));
