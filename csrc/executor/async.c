@@ -73,10 +73,14 @@ void async_forget(struct worker *w)
 /* Completes one copy. Its bytes become visible here and nowhere else. */
 static void complete_copy(struct worker *w, unsigned thread, const struct copy *copy)
 {
+    int refused;
+
     if (!copy->bytes) {
         if (w->tracer)
             smemkit_observer->copies_arrived(w, thread, copy->to);
-        smemkit_mbarrier_arrive(copy->to, 1, 0, 0, copy->file, copy->line);
+        smemkit_mbarrier_arrive(copy->to, 1, 0, 0, &refused);
+        if (refused)
+            smemkit_mbarrier_refuse(copy->to, 1, copy->file, copy->line);
         return;
     }
     if (w->tracer)

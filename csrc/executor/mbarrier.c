@@ -76,25 +76,31 @@ void mbarrier_expect_more(void *object, const char *file, int line)
     *word_at(object) = make_word(pending(word) + 1, expected(word), phase(word));
 }
 
-uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped, int incomplete, const char *file,
-                                 int line)
+uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped, int incomplete, int *refused)
 {
-    const uint64_t word = checked_word(object, dropped ? "mbarrier.arrive_drop" : "mbarrier.arrive", file, line);
+    const uint64_t word = (uintptr_t)object % 8 ? 0 : *word_at(object);
     const uint64_t left = pending(word) - count, later = expected(word) - dropped;
-    char what[MESSAGE_BYTES];
 
-    what[0] = '\0';
-    if (count == 0 || count > pending(word))
-        snprintf(what, sizeof what,
-                 "%u arrivals at %.200s:%d at an mbarrier whose phase still expects %u of %u arrivals", count,
-                 file, line, (unsigned)pending(word), (unsigned)expected(word));
-    else if (incomplete && left == 0)
-        snprintf(what, sizeof what, "mbarrier.arrive.noComplete at %.200s:%d completes the phase", file, line);
-    if (what[0])
-        worker_fail(own_worker(), KIND_BARRIER, what, file, line);
+    *refused = !(word & VALID) || count == 0 || count > pending(word) || (incomplete && left == 0);
+    if (*refused)
+        return word;
     *word_at(object) = left ? make_word(left, later, phase(word)) : make_word(later, later, phase(word) + 1);
     note_change(own_worker());
     return word;
+}
+
+void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int line)
+{
+    const uint64_t word = checked_word(object, "mbarrier.arrive", file, line);
+    char what[MESSAGE_BYTES];
+
+    if (count == pending(word))
+        snprintf(what, sizeof what, "mbarrier.arrive.noComplete at %.200s:%d completes the phase", file, line);
+    else
+        snprintf(what, sizeof what,
+                 "%u arrivals at %.200s:%d at an mbarrier whose phase still expects %u of %u arrivals", count,
+                 file, line, (unsigned)pending(word), (unsigned)expected(word));
+    worker_fail(own_worker(), KIND_BARRIER, what, file, line);
 }
 
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line)

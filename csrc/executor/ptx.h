@@ -58,12 +58,12 @@ void smemkit_store_matrices(struct smemkit_matrices *, const char *file, int lin
 void smemkit_matrix_row(const void *row, const char *instruction, const char *file, int line);
 
 /* PTX's mbarrier (mbarrier.c): the word of a new object for `count` arrivals; `count` arrivals of which `dropped`
- * are not expected in later phases, which returns the word before; whether the phase that a word or a parity names
- * is complete, for which asynchronous copies that are to arrive complete if need be; the pending arrivals of a
- * word. */
+ * are not expected in later phases, which returns the word before, and sets `refused` if they are not allowed; the
+ * abort of the launch after that; whether the phase that a word or a parity names is complete, for which
+ * asynchronous copies that are to arrive complete if need be; the pending arrivals of a word. */
 uint64_t smemkit_mbarrier_word(unsigned count, const char *file, int line);
-uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped, int incomplete, const char *file,
-                                 int line);
+uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped, int incomplete, int *refused);
+void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int line) __attribute__((noreturn));
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line);
 unsigned smemkit_mbarrier_pending(uint64_t state);
 

@@ -114,24 +114,25 @@ static NOINLINE void join_lanes(struct worker *w, unsigned warp, uint32_t lanes)
     smemkit_observer->join(w, set, set);
 }
 
-/* smemkit_warp_call: all lanes are there, or the launch ends. */
+/* smemkit_warp_call: all lanes are there, or the launch ends. For lanes that a fault has terminated, the first of
+ * the others stands in. */
 static NOINLINE void call_together(struct worker *w, unsigned warp, uint32_t lanes)
 {
-    const struct waiting *first = &w->waiting[warp * 32 + (unsigned)__builtin_ctz(lanes)];
+    const struct waiting *all = &w->waiting[warp * 32], *first = &all[__builtin_ctz(lanes)];
+    struct smemkit_warp_call *const one = (struct smemkit_warp_call *)(uintptr_t)first->value;
     struct smemkit_warp_call *calls[32];
     char what[MESSAGE_BYTES];
 
-    if (lanes != ~UINT32_C(0)) {
+    if (lanes != ~UINT32_C(0) && !w->terminated) {
         snprintf(
             what, sizeof what,
             "warp divergence at %.200s:%d: %s needs all 32 lanes of the warp, and %d execute it (mask 0x%08x)",
-            first->file, first->line, ((struct smemkit_warp_call *)(uintptr_t)first->value)->instruction,
-            __builtin_popcount(lanes), (unsigned)lanes);
+            first->file, first->line, one->instruction, __builtin_popcount(lanes), (unsigned)lanes);
         worker_fail(w, KIND_BARRIER, what, first->file, first->line);
     }
     for (unsigned lane = 0; lane < 32; lane++)
-        calls[lane] = (struct smemkit_warp_call *)(uintptr_t)w->waiting[warp * 32 + lane].value;
-    calls[0]->run(calls);
+        calls[lane] = lanes >> lane & 1 ? (struct smemkit_warp_call *)(uintptr_t)all[lane].value : one;
+    one->run(calls);
 }
 
 bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)

@@ -14,7 +14,7 @@ __all__ = ["AsmOperand", "AsmStatement", "asm_statements", "expand_asm_macros"]
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__volatile)\b)?[\s\\]*\(")
 _WORD_OR_LITERAL = re.compile(
     r"""R"(?P<fence>[^\s()\\]{0,16})\((?P<raw>.*?)\)(?P=fence)"|"(?P<text>(?:\\.|[^"\\])*)"|(?P<word>[A-Za-z_]\w*)"""
-    r"""|(?P<mark>\#\#?)|(?P<other>[^\s\\])|\\\r?\n|\s+|\\""",
+    r"""|//[^\n]*|/\*.*?\*/|(?P<mark>\#\#?)|(?P<other>[^\s\\])|\\\r?\n|\s+|\\""",
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\(?:\r?\n|x[0-9a-fA-F]+|[0-7]{1,3}|.)", re.DOTALL)

@@ -226,7 +226,10 @@ def scan(text: str, wanted: str = "", without: frozenset[int] = frozenset()) -> 
         ends += [(declaration.end, name) for name in ([function.name] if function else []) + list(new)]
     found = [(d, INCLUDE.match(text, d.start())) for d in directives]
     includes = tuple((d.start(), d.end(), match["file"]) for d, match in found if match)
-    has_macro_kernels = any(declaration.kind == "call" for declaration in kept)
+    has_macro_kernels = any(
+        declaration.kind == "call" and "__global__" in with_macro_identifiers(declaration.words, macros)
+        for declaration in kept
+    )
     return DeviceCode(
         text,
         tuple(functions.values()),

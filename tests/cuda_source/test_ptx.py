@@ -176,6 +176,11 @@ def test_macros_of_the_compiler_stay():
     assert rewritten(source).splitlines()[-1] == "TWICE(1); FENCE();"
 
 
+def test_comments_between_literals():
+    text = rewritten('asm("mov.u32 " // to\n "%0, 1;" /* from "x" */ : "=r"(x));')
+    assert "smemkit_0 = 1;" in text and text.endswith("while (0)\n;")
+
+
 def test_lines_stay():
     source = '#define B(i) asm("bar.sync %0;" \\\n  :: "r"(i))\nint f() { asm("bar.sync\\t0;"\n);\n}\n'
     text = rewritten(source)

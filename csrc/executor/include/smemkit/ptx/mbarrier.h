@@ -22,9 +22,12 @@ SMEMKIT_INLINE void ptx_mbarrier_inval(char *at)
 SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive(char *at, uint64_t count, uint64_t dropped, bool incomplete,
                                             SMEMKIT_HERE)
 {
+    int refused;
     before_atomic(at, 8, SMEMKIT_PC);
-    const uint64_t state = smemkit_mbarrier_arrive(at, (unsigned)count, (unsigned)dropped, incomplete, file, line);
+    const uint64_t state = smemkit_mbarrier_arrive(at, (unsigned)count, (unsigned)dropped, incomplete, &refused);
     after_atomic(at, 8, true, ACQUIRE_RELEASE);
+    if (refused) /* only now: the checker holds a lock around an atomic */
+        smemkit_mbarrier_refuse(at, (unsigned)count, file, line);
     smemkit_tick(1);
     return state;
 }
