@@ -108,8 +108,8 @@ static void gather_a(lanes_t lanes, const struct smemkit_mma *shape, double (*a)
     for (unsigned lane = 0; lane < LANES; lane++) {
         read_elements(lane_of(lanes, lane)->a, count, shape->a_type, own);
         for (unsigned r = 0; r < count / each; r++)
-            memcpy(&a[lane / 4 + 8 * (r % rows)][each * (lane % 4) + 4 * each * (r / rows)], &own[r * each],
-                   each * sizeof *own);
+            for (unsigned j = 0; j < each; j++)
+                a[lane / 4 + 8 * (r % rows)][each * (lane % 4) + 4 * each * (r / rows) + j] = own[r * each + j];
     }
 }
 

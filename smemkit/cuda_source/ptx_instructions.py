@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["SPECIAL_REGISTERS", "Form", "forms_of"]
+__all__ = ["SPECIAL_REGISTERS", "Form", "forms_of", "instruction_names"]
 
 
 @dataclass(frozen=True)
@@ -463,6 +463,17 @@ def _table() -> dict[str, tuple[Form, ...]]:
                 )
                 table.setdefault(base, []).append(form)
     return {base: tuple(forms) for base, forms in table.items()}
+
+
+def instruction_names() -> tuple[str, ...]:
+    """The first words of the instructions' names.
+
+    Examples
+    --------
+    >>> "ldmatrix" in instruction_names()
+    True
+    """
+    return tuple(sorted(_table()))
 
 
 def forms_of(name: str) -> tuple[Form, ...]:
