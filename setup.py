@@ -457,7 +457,7 @@ def main():
         package_data={
             "smemkit": ["py.typed", "*.pyi", "reference/*.json", "bench/*.cu", "lab/kernels/*.cu", "lab/*.js"],
             "smemkit._kernels": ["*.def", "*.h", "*.md", "**/*.cu", "**/*.c", "**/*.cuh"],
-            "smemkit._dialect": ["*.h", "include/*.h", "include/*/*.h", "include/cuda/*", "include/cuda/std/*"],
+            "smemkit._dialect": ["*.h", "include/**/*.h", "include/cuda/*", "include/cuda/std/*"],
         },
         include_package_data=False,
         ext_modules=[Extension("smemkit._core", ["csrc/module/module.c"], depends=files)],

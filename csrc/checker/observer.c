@@ -86,6 +86,12 @@ static void copy_completed(struct worker *w, unsigned thread, void *to, unsigned
     shadow_async(w->tracer, thread, to, bytes, item, true);
 }
 
+static void copies_arrived(struct worker *w, unsigned thread, const void *object)
+{
+    clock_atomic_begin(w->tracer);
+    clock_atomic(w->tracer, thread, (uintptr_t)object, true, 2); /* a release */
+}
+
 static void fault(struct worker *w, enum fault_kind kind, const char *message, bool thread, const char *file,
                   int line, const char *other_file, int other_line)
 {
@@ -117,6 +123,7 @@ static const struct observer observer = {
     .copy_issued = copy_issued,
     .copies_awaited = copies_awaited,
     .copy_completed = copy_completed,
+    .copies_arrived = copies_arrived,
     .fault = fault,
     .fault_at_code = fault_at_code,
 };

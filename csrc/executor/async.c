@@ -2,7 +2,9 @@
  * kernel that reads them without waiting gets the old contents.
  *
  * Each thread has a queue of its copies, oldest first. A commit closes a group of them; a wait completes all
- * groups but the last few. On a GPU copies may complete earlier; a correct kernel cannot tell.
+ * groups but the last few. An arrival at an mbarrier is in the queue, too: it is made when a thread waits for the
+ * mbarrier, or after a wait for the copies before it. On a GPU copies may complete earlier; a correct kernel
+ * cannot tell.
  */
 #define _GNU_SOURCE
 #include "block.h"
@@ -11,18 +13,21 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "mbarrier.h"
+#include "schedule.h"
+
 /* Per worker, for all threads of its block. Pages are only committed as they are used. */
 enum { MAX_COPIES = 1 << 20 };
 
 struct copy {
-    char *to;
+    char *to; /* of an arrival: the mbarrier */
     const char *from;
     const char *file;
     int line;
-    uint8_t bytes, zeros;
-    uint32_t item;  /* the observer's name for its instruction */
-    uint32_t group; /* index of the commit of its thread that closes it */
-    uint32_t next;  /* in the thread's queue, or in the free list */
+    uint8_t bytes, zeros; /* no bytes: an arrival */
+    uint32_t item;        /* the observer's name for its instruction */
+    uint32_t group;       /* index of the commit of its thread that closes it */
+    uint32_t next;        /* in the thread's queue, or in the free list */
 };
 
 struct queue {
@@ -68,6 +73,16 @@ void async_forget(struct worker *w)
 /* Completes one copy. Its bytes become visible here and nowhere else. */
 static void complete_copy(struct worker *w, unsigned thread, const struct copy *copy)
 {
+    int refused;
+
+    if (!copy->bytes) {
+        if (w->tracer)
+            smemkit_observer->copies_arrived(w, thread, copy->to);
+        smemkit_mbarrier_arrive(copy->to, 1, 0, 0, &refused);
+        if (refused)
+            smemkit_mbarrier_refuse(copy->to, 1, copy->file, copy->line);
+        return;
+    }
     if (w->tracer)
         smemkit_observer->copy_completed(w, thread, copy->to, copy->bytes, copy->item);
     memcpy(copy->to, copy->from, copy->bytes - copy->zeros);
@@ -101,14 +116,34 @@ static uint32_t take_slot(struct async_copies *all)
     return number;
 }
 
+/* Appends to the queue of the running thread. */
+static void append(struct worker *w, struct copy copy)
+{
+    struct async_copies *all = thread_copies(w);
+    struct queue *queue = &all->queues[w->current];
+    uint32_t number = take_slot(all);
+
+    while (!number && queue->first) { /* out of slots: complete the oldest early, as hardware may */
+        complete_oldest(w, w->current);
+        number = take_slot(all);
+    }
+    if (!number)
+        worker_fail(w, KIND_TRAP, "too many asynchronous copies without a wait", copy.file, copy.line);
+    copy.group = queue->groups;
+    all->copies[number] = copy;
+    if (queue->first)
+        all->copies[queue->last].next = number;
+    else
+        queue->first = number;
+    queue->last = number;
+    w->copies_pending++;
+}
+
 void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zeros, const void *code,
                         const char *file, int line)
 {
     struct worker *w = smemkit_worker;
     uint32_t item = 0;
-    struct async_copies *all = thread_copies(w);
-    struct queue *queue = &all->queues[w->current];
-    uint32_t number;
     char what[256];
 
     what[0] = '\0';
@@ -131,27 +166,46 @@ void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zer
     if (w->tracer)
         item = smemkit_observer->copy_issued(w, to, from, bytes - zeros, bytes, code);
 
-    number = take_slot(all);
-    while (!number && queue->first) { /* out of slots: complete the oldest early, as hardware may */
-        complete_oldest(w, w->current);
-        number = take_slot(all);
+    append(w, (struct copy){.to = to,
+                            .from = from,
+                            .file = file,
+                            .line = line,
+                            .bytes = (uint8_t)bytes,
+                            .zeros = (uint8_t)zeros,
+                            .item = item});
+}
+
+void smemkit_async_arrive(void *object, int more, const char *file, int line)
+{
+    struct worker *w = own_worker();
+
+    if (more)
+        mbarrier_expect_more(object, file, line);
+    if (w->tracer)
+        smemkit_observer->copies_awaited(w, w->current); /* its accesses so far come before the arrival */
+    append(w, (struct copy){.to = object, .file = file, .line = line});
+}
+
+bool async_complete_for(struct worker *w, void *object)
+{
+    bool found = false;
+
+    for (unsigned thread = 0; w->copies_pending && thread < w->count; thread++) {
+        const struct async_copies *all = w->copies;
+        unsigned arrivals = 0;
+
+        for (uint32_t i = all->queues[thread].first; i;
+             i = i == all->queues[thread].last ? 0 : all->copies[i].next)
+            arrivals += !all->copies[i].bytes && all->copies[i].to == object;
+        found |= arrivals > 0;
+        while (arrivals) {
+            const struct copy *first = &all->copies[all->queues[thread].first];
+
+            arrivals -= !first->bytes && first->to == object;
+            complete_oldest(w, thread);
+        }
     }
-    if (!number)
-        worker_fail(w, KIND_TRAP, "too many asynchronous copies without a wait", file, line);
-    all->copies[number] = (struct copy){.to = to,
-                                        .from = from,
-                                        .file = file,
-                                        .line = line,
-                                        .bytes = (uint8_t)bytes,
-                                        .zeros = (uint8_t)zeros,
-                                        .item = item,
-                                        .group = queue->groups};
-    if (queue->first)
-        all->copies[queue->last].next = number;
-    else
-        queue->first = number;
-    queue->last = number;
-    w->copies_pending++;
+    return found;
 }
 
 void smemkit_async_commit(void)
@@ -169,7 +223,8 @@ void smemkit_async_wait(unsigned groups)
 
     if (w->tracer)
         smemkit_observer->copies_awaited(w, w->current);
-    while (queue->first && queue->groups - all->copies[queue->first].group > groups)
+    while (queue->first &&
+           (queue->groups - all->copies[queue->first].group > groups || !all->copies[queue->first].bytes))
         complete_oldest(w, w->current);
 }
 

@@ -72,6 +72,9 @@ struct observer {
     void (*copies_awaited)(struct worker *, unsigned thread);
     void (*copy_completed)(struct worker *, unsigned thread, void *to, unsigned bytes, uint32_t item);
 
+    /* Copies of a thread that are complete arrive at an mbarrier. */
+    void (*copies_arrived)(struct worker *, unsigned thread, const void *object);
+
     /* A fault: of the running thread, or of the block, in one or two lines; of the running thread at an address of
      * code (NULL: at its last access). */
     void (*fault)(struct worker *, enum fault_kind, const char *message, bool thread, const char *file, int line,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ptx.h"
 #include "schedule.h"
 
 static int next_ready(struct worker *w)
@@ -153,17 +154,13 @@ static void exit_thread(struct worker *w)
     fiber_switch(&nowhere, &w->fibers[next]);
 }
 
-void worker_terminate_thread(struct worker *w)
+/* Leaves the running thread, which has exited, amid its functions. */
+static __attribute__((noreturn)) void abandon_thread(struct worker *w)
 {
     const unsigned me = w->current;
     struct fiber nowhere = {0};
-    int next;
+    const int next = choose_next(w);
 
-    w->terminated++;
-    note_exit(w);
-    if (w->arrived && w->arrived + w->terminated == w->count && !w->divergent)
-        complete_barrier(w);
-    next = choose_next(w);
     if (next < 0)
         worker_leave(w);
     if (!bit(w->started, (unsigned)next))
@@ -172,6 +169,25 @@ void worker_terminate_thread(struct worker *w)
     switch_current(w, (unsigned)next);
     fiber_switch(&nowhere, &w->fibers[next]);
     abort();
+}
+
+void worker_terminate_thread(struct worker *w)
+{
+    w->terminated++;
+    note_exit(w);
+    if (w->arrived && w->arrived + w->terminated == w->count && !w->divergent)
+        complete_barrier(w);
+    abandon_thread(w);
+}
+
+void smemkit_exit(void)
+{
+    struct worker *w = own_worker();
+
+    if (w->copies_pending)
+        async_finish(w, w->current);
+    note_exit(w);
+    abandon_thread(w);
 }
 
 void worker_yield(struct worker *w)

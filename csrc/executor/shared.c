@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 
 #include "memory.h"
+#include "ptx.h"
+#include "schedule.h"
 
 enum {
     STATIC_BYTES = 48 * 1024, /* nvcc's limit for all static variables of a kernel */
@@ -227,4 +229,21 @@ uint64_t shared_hash(const struct worker *w)
     for (unsigned i = 0; i < s->count; i++)
         hash = hash * 31 + memory_hash(s->slots[i].start, (size_t)(s->slots[i].end - s->slots[i].start));
     return hash;
+}
+
+size_t smemkit_to_shared(const void *address)
+{
+    return (size_t)((const char *)address - own_worker()->shared.base);
+}
+
+void *smemkit_from_shared(size_t address)
+{
+    const struct shared_memory *s = &own_worker()->shared;
+
+    return address < s->bytes ? s->base + address : (void *)(address & 0xfff); /* the null page */
+}
+
+int smemkit_is_shared(const void *address)
+{
+    return smemkit_to_shared(address) < own_worker()->shared.bytes;
 }

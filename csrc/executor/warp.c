@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "ptx.h"
 #include "schedule.h"
 
 static uint32_t present_lanes(const struct worker *w, unsigned warp)
@@ -113,6 +114,27 @@ static NOINLINE void join_lanes(struct worker *w, unsigned warp, uint32_t lanes)
     smemkit_observer->join(w, set, set);
 }
 
+/* smemkit_warp_call: all lanes are there, or the launch ends. For lanes that a fault has terminated, the first of
+ * the others stands in. */
+static NOINLINE void call_together(struct worker *w, unsigned warp, uint32_t lanes)
+{
+    const struct waiting *all = &w->waiting[warp * 32], *first = &all[__builtin_ctz(lanes)];
+    struct smemkit_warp_call *const one = (struct smemkit_warp_call *)(uintptr_t)first->value;
+    struct smemkit_warp_call *calls[32];
+    char what[MESSAGE_BYTES];
+
+    if (lanes != ~UINT32_C(0) && !w->terminated) {
+        snprintf(
+            what, sizeof what,
+            "warp divergence at %.200s:%d: %s needs all 32 lanes of the warp, and %d execute it (mask 0x%08x)",
+            first->file, first->line, one->instruction, __builtin_popcount(lanes), (unsigned)lanes);
+        worker_fail(w, KIND_BARRIER, what, first->file, first->line);
+    }
+    for (unsigned lane = 0; lane < 32; lane++)
+        calls[lane] = lanes >> lane & 1 ? (struct smemkit_warp_call *)(uintptr_t)all[lane].value : one;
+    one->run(calls);
+}
+
 bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)
 {
     uint32_t present = present_lanes(w, warp), lanes = mask & present;
@@ -131,7 +153,10 @@ bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)
     }
     if (first->collective == SMEMKIT_SHUFFLE)
         check_shuffle(w, warp, lanes);
-    exchange(all, lanes, first->collective);
+    if ((int)first->collective == SMEMKIT_CALL)
+        call_together(w, warp, lanes);
+    else
+        exchange(all, lanes, first->collective);
     if (w->tracer && first->collective == SMEMKIT_SYNC)
         join_lanes(w, warp, lanes);
     w->warp_waiting[warp] &= ~lanes;
@@ -171,6 +196,11 @@ uint64_t smemkit_warp(enum smemkit_collective kind, uint32_t mask, uint64_t valu
         yield_to_next(w);
     mine->reason = WAIT_AT_BARRIER;
     return mine->value;
+}
+
+void smemkit_warp_call(struct smemkit_warp_call *call, const char *file, int line)
+{
+    smemkit_warp((enum smemkit_collective)SMEMKIT_CALL, ~UINT32_C(0), (uintptr_t)call, 0, file, line);
 }
 
 uint32_t smemkit_active_mask(const char *file, int line)

@@ -12,6 +12,10 @@
 #include "kernels.h"
 #include "shuffle.cuh"
 
+#ifdef __CUDA_ARCH_LIST__ // compiled by nvcc
+#include "ptx/ld_st_b128.cuh"
+#endif
+
 // Combines the states of `group` consecutive lanes, a power of two up to 32. The first of them gets the result;
 // the other lanes' values are meaningless.
 template <class Operation>
@@ -67,20 +71,14 @@ struct alignas(16) FlaggedWord {
 
 static __device__ inline void store_flagged(FlaggedWord *to, uint64_t bits)
 {
-    asm volatile("{ .reg .b128 word; mov.b128 word, {%1, %2}; st.relaxed.gpu.global.b128 [%0], word; }"
-                 :
-                 : "l"(to), "l"(bits), "l"((uint64_t)1)
-                 : "memory");
+    ptx::st_relaxed_gpu_global_b128(to, bits, 1);
 }
 
 static __device__ inline FlaggedWord load_flagged(const FlaggedWord *from)
 {
     FlaggedWord word;
 
-    asm volatile("{ .reg .b128 word; ld.relaxed.gpu.global.b128 word, [%2]; mov.b128 {%0, %1}, word; }"
-                 : "=l"(word.bits), "=l"(word.ready)
-                 : "l"(from)
-                 : "memory");
+    ptx::ld_relaxed_gpu_global_b128(word.bits, word.ready, from);
     return word;
 }
 

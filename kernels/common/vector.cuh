@@ -10,6 +10,10 @@
 #include <cstdint>
 #include <cstring>
 
+#ifdef __CUDA_ARCH_LIST__ // compiled by nvcc
+#include "ptx/cache_hint.cuh"
+#endif
+
 template <int BYTES>
 struct alignas(BYTES) Vector {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what one instruction loads");
@@ -68,9 +72,7 @@ static __device__ inline uint64_t l2_policy(float l2_share)
     uint64_t policy = 0;
 
 #if defined(__CUDA_ARCH_LIST__) && __CUDA_ARCH__ >= 800
-    asm volatile("createpolicy.fractional.L2::evict_normal.L2::evict_first.b64 %0, %1;"
-                 : "=l"(policy)
-                 : "f"(l2_share));
+    policy = ptx::createpolicy_fractional_evict_normal_evict_first(l2_share);
 #else
     (void)l2_share;
 #endif
@@ -82,9 +84,7 @@ static __device__ inline Vector<16> load_aligned(const unsigned char *from, uint
 #if defined(__CUDA_ARCH_LIST__) && __CUDA_ARCH__ >= 800
     Vector<16> x;
 
-    asm volatile("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
-                 : "=r"(x.word[0]), "=r"(x.word[1]), "=r"(x.word[2]), "=r"(x.word[3])
-                 : "l"(from), "l"(policy));
+    ptx::ld_global_nc_v4_u32(x.word, from, policy);
     return x;
 #else
     (void)policy;

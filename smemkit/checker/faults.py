@@ -19,7 +19,13 @@ FAULT_TITLES = {
     "hang": "endless wait",
     "trap": "trap",
 }
-_CAUSE_TITLES = {"exited": "early return before a barrier", "warp": "warp divergence", "named": "named barrier"}
+_CAUSE_TITLES = {
+    "exited": "early return before a barrier",
+    "warp": "warp divergence",
+    "matrix": "warp divergence",
+    "named": "named barrier",
+    "mbarrier": "mbarrier",
+}
 Index = tuple[int, int, int]
 
 
@@ -57,7 +63,8 @@ class Fault:
         Faults that have the same cause: the fix removes them as well.
     cause : str
         Of a barrier fault: "exited" if threads returned before the barrier, "warp" if lanes of a warp's collective
-        are missing, "named" for a named barrier; otherwise "".
+        are missing, "matrix" if those of an instruction for whole warps are, "named" for a named barrier,
+        "mbarrier" for an mbarrier object; otherwise "".
     allowed : str or None
         The reason that a comment ``// smemkit: allow(race) reason`` at one of its lines gives for accepting it.
     """
@@ -98,7 +105,7 @@ class Fault:
     @property
     def rule(self) -> str:
         """A short name of what it violates: "race-raw", "barrier-early-return", "out-of-bounds"."""
-        rules = {"exited": "early-return", "warp": "warp", "named": "named"}
+        rules = {"exited": "early-return"} | {name: name for name in ("warp", "matrix", "named", "mbarrier")}
         detail = "same-value" if self.severity == "warning" else self.hazard.lower() or rules.get(self.cause, "")
         return "-".join(filter(None, (self.kind.replace("_", "-"), detail)))
 
@@ -211,7 +218,15 @@ _BARRIER_MEANINGS = {
         "A collective of a warp waits for the lanes that its mask names: a GPU hangs here, or "
         "returns undefined values."
     ),
+    "matrix": (
+        "All lanes of a warp must execute an instruction with .aligned together (PTX ISA, mma, ldmatrix, "
+        "stmatrix): otherwise its results are undefined."
+    ),
     "named": "A named barrier opens when as many threads have come as it is told: a GPU hangs, or opens it early.",
+    "mbarrier": (
+        "An mbarrier must be initialised, and a phase takes as many arrivals as mbarrier.init has named (PTX ISA, "
+        "mbarrier.init, mbarrier.arrive): anything else is undefined."
+    ),
 }
 
 _FAULT_TEXTS = {

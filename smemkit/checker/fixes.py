@@ -235,8 +235,10 @@ def _zeroing(launch: Launch, name: str, rank: int, count: int) -> list[str]:
 
 def _fix_barrier(launch: Launch, evidence: Evidence) -> Fix:
     place = _place(launch, evidence)
-    if evidence.fault.cause in ("warp", "named"):
-        return _fix_lanes(launch, evidence, place) if evidence.fault.cause == "warp" else Fix(_NAMED_TEXT)
+    if evidence.fault.cause in _CAUSE_TEXTS:
+        return Fix(_CAUSE_TEXTS[evidence.fault.cause])
+    if evidence.fault.cause == "warp":
+        return _fix_lanes(launch, evidence, place)
     if not place:
         return Fix(_MOVE_TEXT)
     source, function, statement = place
@@ -302,15 +304,30 @@ _MOVE_TEXT = (
     "often; let all threads "
     "run the loop as often, and guard the work inside it."
 )
-_NAMED_TEXT = (
-    "Give the named barrier the number of threads that come to it, in whole warps: all that call bar.sync and "
-    "bar.arrive for it; and use another number of a barrier for each group that waits on its own."
-)
+_CAUSE_TEXTS = {
+    "named": (
+        "Give the named barrier the number of threads that come to it, in whole warps: all that call bar.sync and "
+        "bar.arrive for it; and use another number of a barrier for each group that waits on its own."
+    ),
+    "mbarrier": (
+        "Let one thread initialise the mbarrier with the number of threads that arrive in a phase, then "
+        "__syncthreads(); let each of them arrive once, and wait before it arrives again."
+    ),
+    "matrix": (
+        "Let all 32 lanes of the warp reach the instruction: move it out of the branch, give idle lanes zeros, "
+        "and return only after it; launch whole warps."
+    ),
+}
 
 
 def _cause(message: str, place: tuple[SourceText, Function, Statement] | None, guards) -> str:
     """Why not all threads come to a barrier: "exited" (they returned early), "warp" (lanes of a collective),
-    "named" (a named barrier), or "" (a branch or a loop)."""
+    "matrix" (of an instruction for a whole warp), "named" (a named barrier), "mbarrier", or "" (a branch or a
+    loop)."""
+    if "needs all 32 lanes" in message:
+        return "matrix"
+    if "mbarrier" in message and "divergence" not in message:
+        return "mbarrier"
     if "warp divergence" in message or " for lanes of mask " in message:
         return "warp"
     if " for barrier " in message or "divergence" not in message:

@@ -16,6 +16,7 @@ from smemkit.ci.results import FINDING_TITLES
 from smemkit.cuda_source import dialect
 from smemkit.cuda_source.declarations import DEVICE_WORDS, TYPE_WORDS, declarations_in
 from smemkit.cuda_source.lexer import mask
+from smemkit.cuda_source.ptx_instructions import instruction_names
 from smemkit.measure.occupancy import TABLE
 from smemkit.user_kernel import launch_text
 from smemkit.user_kernel.compiler import INCLUDE, expanded_headers
@@ -107,6 +108,7 @@ def _everything(groups: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]
     yield "Headers", " ".join(supported_headers())
     for title, names in groups.items():
         yield title, " ".join(names)
+    yield "Instructions of inline PTX", " ".join(instruction_names())
     for reason, features in dialect.refused_features().items():
         yield f"Refused, because it {reason}", ", ".join(features)
     yield (

@@ -7,7 +7,7 @@ are the author's:
                                            file scope, a reference in each function that uses it
     extern __shared__ T name[];            a pointer to the block's dynamic shared memory
     kernel<T><<<grid, block, …>>>(args)    a call of smemkit::configure(…)(args)
-    asm("bar.sync %0, %1;" :: …)           an expression, such as smemkit::named_barrier(…)
+    asm("bar.sync %0, %1;" :: …)           a block that calls functions of the dialect
 
 Code that needs hardware that the CPU device does not have gets an error pragma in front of it. The compiler
 reports it with its line, unless an #if excludes it.
@@ -18,16 +18,15 @@ this folder, by relative imports.
 
 import re
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 
+from .asm_statements import asm_statements, expand_asm_macros
 from .errors import error_pragma
-from .lexer import DEFINE, find_at_top_level, mask, matching_bracket, matching_open_bracket
-from .ptx import SUPPORTED, translated
+from .lexer import DEFINE, mask, matching_open_bracket
+from .ptx import translate
+from .ptx_reader import PtxError
 from .shared_variables import rewrite_extern_shared, rewrite_shared
 
 __all__ = ["isolate_from_macros", "refused_features", "rewrite", "rewrite_asm"]
-
-_ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__)\b)?\s*\(")
 
 # What device code may use and the CPU device cannot run
 _NEEDS_HARDWARE = {
@@ -75,9 +74,10 @@ def rewrite(source: str, filename: str, *, host: bool = True, unsupported: Mappi
     >>> print(rewrite("__global__ void k(int); void run() { k<<<1, 32>>>(7); }", "k.cu").splitlines()[-1])
     __global__ void k(int); void run() { smemkit::configure("k", k, 1, 32)(7); }
     """
-    source = rewrite_asm(rewrite_extern_shared(rewrite_shared(source)))
+    source, headers = rewrite_asm(rewrite_extern_shared(rewrite_shared(source)))
     source = _rewrite_launches(source) if host else _rewrite_malloc(_mark_unsupported(source, unsupported))
-    return f'#include <cuda_runtime.h>\n#line 1 "{filename}"\n{source}'
+    included = "".join(f"#include <smemkit/ptx/{header}.h>\n" for header in sorted(headers))
+    return f'#include <cuda_runtime.h>\n{included}#line 1 "{filename}"\n{source}'
 
 
 def isolate_from_macros(text: str, source: str) -> str:
@@ -121,39 +121,28 @@ def _mark_unsupported(source: str, unsupported: Mapping[str, str]) -> str:
 # ---- inline PTX ----
 
 
-def rewrite_asm(source: str, refuse: Callable[[str], str] = error_pragma) -> str:
-    """Replaces inline PTX: what ptx.py knows by expressions, the rest by errors. Line ends stay, and in macros
-    their backslashes."""
-    masked = mask(source)
-    for match in reversed(list(_ASM.finditer(masked))):
-        opening = match.end() - 1
-        end = matching_bracket(masked, opening)
-        separators = [opening, *find_at_top_level(masked, opening + 1, end, ":"), end]
-        template, *operands = [(start + 1, stop) for start, stop in pairwise(separators)]
-        ptx = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', source[slice(*template)])).replace(r"\t", " ")
-        statements = [" ".join(one.split()) for one in re.split(r";|\\n|^\s*\{|\}\s*$|(?<=;)\s*[{}]", ptx)]
-        statements = [one.strip("{ ") if "}" not in one else one for one in statements]
-        statements = [one for one in statements if one not in ("", "}")]
-        if not statements:
+def rewrite_asm(source: str, refuse: Callable[[str], str] = error_pragma) -> tuple[str, frozenset[str]]:
+    """Replaces inline PTX by C++, and what ptx.py does not know by errors. Line ends stay, and in macros their
+    backslashes. Also returns the headers of the dialect that the C++ needs."""
+    source = expand_asm_macros(source)
+    headers: set[str] = set()
+    for statement in asm_statements(source):
+        if not statement.text.strip() and not statement.hidden and not statement.outputs + statement.inputs:
             continue  # a compiler fence, which the host compiler accepts unchanged
-        values = [value for start, stop in operands[:2] for value in _asm_operands(source, masked, start, stop)]
-        new, unsupported = translated(statements, values)
-        new = new or refuse(_unsupported_ptx(unsupported))
-        line_ends = "".join(re.findall(r"\\?\n", source[match.start() : end]))
-        source = source[: match.start()] + new + line_ends + source[end + 1 :]
-    return source
+        try:
+            translation = translate(statement)
+            new = translation.text
+            headers |= translation.headers
+        except PtxError as error:
+            new = refuse(_unsupported_ptx(error))
+        line_ends = "".join(re.findall(r"\\?\n", source[statement.start : statement.end]))
+        source = source[: statement.start] + new + line_ends + source[statement.end + 1 :]
+    return source, frozenset(headers)
 
 
-def _unsupported_ptx(statement: str) -> str:
-    instruction = re.sub(r"^@!?%?\w+\s+", "", statement).split()[0].replace('"', "").replace("\\", "")
-    return f"the CPU device does not support inline PTX `{instruction}`, only {SUPPORTED}"
-
-
-def _asm_operands(source: str, masked: str, start: int, end: int) -> list[str]:
-    """The operand expressions of "r"(one), "r"(another)."""
-    separators = [start - 1, *find_at_top_level(masked, start, end, ","), end]
-    parts = [(a + 1, b) for a, b in pairwise(separators) if masked[a + 1 : b].strip(" \\\n")]
-    return [source[masked.find("(", *part) : masked.rfind(")", *part) + 1].replace("\\\n", " ") for part in parts]
+def _unsupported_ptx(error: PtxError) -> str:
+    said = f"the CPU device does not support inline PTX `{error.what}` {error.why}".rstrip()
+    return re.sub(r"[\"\\\n]", " ", said)
 
 
 # ---- launches ----

@@ -1,171 +1,290 @@
-"""Inline PTX that has a counterpart in the dialect: a block of instructions becomes one C++ expression.
+"""Inline PTX as C++: an asm statement becomes a block that calls the functions of the dialect.
 
-The PTX ISA names the semantics: special registers, arithmetic, bit operations, shuffles and votes, barriers,
-fences, loads and stores with a cache hint or a memory order. Registers that a block declares become local
-variables, and a predicate an `if`.
+Registers become local variables that hold bits: uint16_t, uint32_t, uint64_t, and bool for predicates. A predicate
+becomes an `if`, a branch a `goto` to a label that is local to the block. The operands are read and written by the
+kernel's own code, so that a check sees those accesses.
 """
 
+from __future__ import annotations
+
 import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from string import Template
 
-__all__ = ["SUPPORTED", "translated"]
+from .asm_statements import AsmOperand, AsmStatement
+from .ptx_instructions import SPECIAL_REGISTERS, Form, forms_of
+from .ptx_reader import Block, Declaration, Instruction, Label, Operand, PtxError, read_ptx
 
-SUPPORTED = (
-    "barriers, fences, special registers, shuffles, arithmetic on 32 and 64 bits, plain loads and stores, and "
-    "cp.async"
-)
+__all__ = ["Translation", "translate"]
 
-_INSTRUCTION = re.compile(
-    r"(?:@(?P<negated>!?)(?P<predicate>\w+)\s+)?(?P<name>[a-z][\w.:]*)(?:\s+(?P<operands>.*))?", re.DOTALL
-)
-_DECLARATION = re.compile(r"\.reg\s+\.(?P<type>\w+)\s+(?P<names>[\w\s,%]+)")
-_OPERAND = re.compile(r"\{[^}]*\}|[^,{}]+")
-_TYPES = {"pred": "bool", "f32": "float", "f64": "double"}
-_TYPES |= {f"{letter}{bits}": f"uint{bits}_t" for letter in "ub" for bits in (8, 16, 32, 64)}
-_TYPES |= {f"s{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)}
-_REGISTERS = {
-    "laneid": "smemkit::lane()",
-    "warpid": "smemkit::warp()",
-    "smid": "0u",
-    "nsmid": "1u",
-    "lanemask_eq": "(1u << smemkit::lane())",
-    "lanemask_lt": "((1u << smemkit::lane()) - 1)",
-    "lanemask_le": "((2u << smemkit::lane()) - 1)",
-    "lanemask_gt": "~((2u << smemkit::lane()) - 1)",
-    "lanemask_ge": "~((1u << smemkit::lane()) - 1)",
-    "clock": "(unsigned)clock64()",
-    "clock64": "clock64()",
-    "globaltimer": "smemkit::nanoseconds()",
-    **{f"tid.{axis}": f"threadIdx.{axis}" for axis in "xyz"},
-    **{f"ntid.{axis}": f"blockDim.{axis}" for axis in "xyz"},
-    **{f"ctaid.{axis}": f"blockIdx.{axis}" for axis in "xyz"},
-    **{f"nctaid.{axis}": f"gridDim.{axis}" for axis in "xyz"},
-}
-_ORDER = r"\.(?:cta|gpu|sys)(?:\.global|\.shared)?"
-_INTEGER, _ANY = r"\.[bus](?:16|32|64)", r"\.(?:[bus](?:16|32|64)|f32|f64)"
-# instruction → its expression: $0 is the first operand, …, $T the C++ type of the last suffix
-_INSTRUCTIONS = {
-    rf"mov{_ANY}": "$0 = $1",
-    r"bfind\.u32": "$0 = 31 - __clz($1)",
-    r"clz\.b32": "$0 = __clz($1)",
-    r"popc\.b32": "$0 = __popc($1)",
-    r"brev\.b32": "$0 = __brev($1)",
-    r"bfe\.u32": "$0 = smemkit::bit_field($1, $2, $3)",
-    r"prmt\.b32": "$0 = __byte_perm($1, $2, $3)",
-    r"lop3\.b32": "$0 = smemkit::lop3($1, $2, $3, $4)",
-    r"vabsdiff4\.u32\.u32\.u32\.add": "$0 = __vsadu4($1, $2) + $3",
-    rf"add{_ANY}": "$0 = ($T)$1 + ($T)$2",
-    rf"sub{_ANY}": "$0 = ($T)$1 - ($T)$2",
-    rf"mul\.lo{_INTEGER}": "$0 = ($T)$1 * ($T)$2",
-    rf"mad\.lo{_INTEGER}": "$0 = ($T)$1 * ($T)$2 + ($T)$3",
-    rf"min{_ANY}": "$0 = min(($T)$1, ($T)$2)",
-    rf"max{_ANY}": "$0 = max(($T)$1, ($T)$2)",
-    rf"and{_INTEGER}": "$0 = $1 & $2",
-    rf"or{_INTEGER}": "$0 = $1 | $2",
-    rf"xor{_INTEGER}": "$0 = $1 ^ $2",
-    r"and\.pred": "$0 = $1 && $2",
-    r"or\.pred": "$0 = $1 || $2",
-    rf"not{_INTEGER}": "$0 = ~$1",
-    rf"shl{_INTEGER}": "$0 = $2 < 8 * sizeof($T) ? ($T)$1 << $2 : 0",
-    rf"shr{_INTEGER}": "$0 = ($T)$1 >> ($2 < 8 * sizeof($T) ? $2 : 8 * sizeof($T) - 1)",
-    rf"selp{_ANY}": "$0 = $3 ? $1 : $2",
-    **{
-        rf"setp\.{name}{_ANY}": f"$0 = ($T)$1 {operator} ($T)$2"
-        for name, operator in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items()
-    },
-    **{
-        rf"shfl\.sync\.{mode}\.b32": f"$0 = smemkit::ptx_shuffle('{mode[0]}', $1, $2, $3, $4, $P)"
-        for mode in ("up", "down", "bfly", "idx")
-    },
-    r"vote(?:\.sync)?\.ballot(?:\.sync)?\.b32": "$0 = __ballot_sync($2, $1)",
-    **{
-        rf"(?:bar|barrier)(?:\.cta)?\.{does}(?:\.aligned)?": (
-            f"smemkit::named_barrier($0, $1, {wait}, __FILE__, __LINE__)"
-        )
-        for does, wait in (("sync", "true"), ("arrive", "false"))
-    },
-    r"membar\.cta|fence\.(?:acq_rel|sc)\.cta": "__threadfence_block()",
-    r"membar\.gl|fence\.(?:acq_rel|sc)\.gpu": "__threadfence()",
-    r"membar\.sys|fence\.(?:acq_rel|sc)\.sys": "__threadfence_system()",
-    r"trap": "__trap()",
-    r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\d+B)?": (
-        "smemkit::ptx_async_copy((uint64_t)$0, (const void *)$1, $2, $3)"
-    ),
-    r"cp\.async\.commit_group": "smemkit_async_commit()",
-    r"cp\.async\.wait_group": "smemkit_async_wait((unsigned)$0)",
-    r"cp\.async\.wait_all": "(smemkit_async_commit(), smemkit_async_wait(0))",
-    rf"ld\.acquire{_ORDER}\.[bus]\d+": "$0 = __nv_atomic_load_n((const $T *)$1, 2)",
-    rf"ld\.relaxed{_ORDER}\.[bus]\d+": "$0 = __nv_atomic_load_n((const $T *)$1, 0)",
-    rf"st\.release{_ORDER}\.[bus]\d+": "__nv_atomic_store_n(($T *)$0, ($T)$1, 3)",
-    rf"st\.relaxed{_ORDER}\.[bus]\d+": "__nv_atomic_store_n(($T *)$0, ($T)$1, 0)",
-    r"ld\.(?:volatile\.)?global(?:\.(?:ca|cg|cs|lu|cv|nc))*\.(?:[bus]\d+|f32|f64)": "$0 = __ldcg((const $T *)$1)",
-    r"st\.(?:volatile\.)?global(?:\.(?:wb|cg|cs|wt))*\.(?:[bus]\d+|f32|f64)": "__stcg(($T *)$0, ($T)$1)",
-}
-_HALVES = {"unpack": "smemkit::unpack($2, $0, $1)", "pack": "smemkit::pack($0, $1, $2)"}
+_WIDTHS = {"h": 16, "r": 32, "l": 64, "f": 32, "d": 64, "n": 64}
+_DEFAULTS = {"round": "rn", "near": "exact", "order": "relaxed", "bit": "none", "space": "generic"}
+_REGISTER_TYPE = re.compile(r"(?:[bsuf]|bf)(?P<bits>8|16|32|64)(?P<pair>x2)?")
+_PREFIX = "smemkit::ptx_"
 
 
-def translated(statements: list[str], values: list[str]) -> tuple[str, str]:
-    """The C++ of PTX statements whose operands %0, %1 … have these values, and "". If one has no counterpart, ""
-    and that statement.
+@dataclass(frozen=True)
+class Translation:
+    """A block of C++, and the headers of the dialect that it needs: {"matrix"}."""
+
+    text: str
+    headers: frozenset[str]
+
+
+def translate(statement: AsmStatement) -> Translation:
+    """The C++ of an asm statement.
+
+    Raises
+    ------
+    PtxError
+        It is not PTX, or has an instruction that the CPU device lacks.
 
     Examples
     --------
-    >>> translated(["mov.u32 %0, %%laneid"], ["(lane)"])
-    ('((lane) = smemkit::lane())', '')
-    >>> translated(["wgmma.fence.sync.aligned"], [])
-    ('', 'wgmma.fence.sync.aligned')
+    >>> translate(AsmStatement(0, 0, "mov.u32 %0, %%laneid;", (AsmOperand("", "=r", "(lane)"),), (), "")).text
+    ... # doctest: +NORMALIZE_WHITESPACE
+    'do { auto &&smemkit_to_0 = (lane); uint32_t smemkit_0; smemkit_0 = smemkit::lane();
+    smemkit_to_0 = smemkit::ptx_as<decltype(smemkit_to_0)>(smemkit_0); } while (0)'
     """
-    registers: dict[str, str] = {}  # name → C++ type
-    lines = []
-    for statement in statements:
-        declared = _DECLARATION.fullmatch(statement)
-        if declared and declared["type"] in _TYPES:
-            names = re.findall(r"\w+", declared["names"])
-            registers |= dict.fromkeys(names, _TYPES[declared["type"]])
-            continue
-        line = _instruction(statement, values, registers)
-        if line is None:
-            return "", statement
-        lines.append(line)
-    if not registers:
-        return f"({', '.join(lines)})", ""
-    locals_ = "".join(f"{kind} ptx_{name} = 0; " for name, kind in registers.items())
-    return f"[&]() SMEMKIT_UNSEEN {{ {locals_}{'; '.join(lines)}; }}()", ""
+    if statement.hidden:
+        raise PtxError(statement.hidden, "a macro that is not defined in the source")
+    return _Writer(statement).translation()
 
 
-def _instruction(statement: str, values: list[str], registers: dict[str, str]) -> str | None:
-    match = _INSTRUCTION.fullmatch(statement)
-    if not match or (match["predicate"] and match["predicate"] not in registers):
-        return None
-    template = next((text for form, text in _INSTRUCTIONS.items() if re.fullmatch(form, match["name"])), None)
-    texts = [one.strip() for one in _OPERAND.findall(match["operands"] or "") if one.strip()]
-    if "named_barrier" in (template or "") and len(texts) == 1:
-        texts.append("0")
-    if "async_copy" in (template or "") and len(texts) == 3:
-        texts.append(texts[2])  # as many bytes are read as are written
-    if match["name"] == "mov.b64" and len(texts) == 2 and "{" in "".join(texts):
-        template = _HALVES["unpack" if "{" in texts[0] else "pack"]
-        texts = re.findall(r"[^\s,{}]+", ",".join(texts))
-    first, _, predicate = texts[0].partition("|") if texts else ("", "", "")
-    operands = [_operand(one, values, registers) for one in ([first, *texts[1:]] if texts else [])]
-    if template is None or None in operands or len(set(re.findall(r"\$\d", template))) != len(operands):
-        return None
-    where = f"&ptx_{predicate}" if predicate in registers else "nullptr"
-    suffix = _TYPES.get(match["name"].rpartition(".")[2], "")
-    filled = re.sub(
-        r"\$(\w)", lambda one: {"T": suffix, "P": where}.get(one[1]) or operands[int(one[1])], template
-    )
-    return f"if ({match['negated']}ptx_{match['predicate']}) {filled}" if match["predicate"] else filled
+class _Names(dict):
+    """Those of a form's template; $flag_x tells whether modifier x is there."""
+
+    def __missing__(self, key: str) -> str:
+        if key.startswith("flag_"):
+            return "true" if key.removeprefix("flag_") in self["modifiers"] else "false"
+        if key.startswith("initial_"):
+            return self[key.removeprefix("initial_")][0]
+        return _DEFAULTS[key]
 
 
-def _operand(text: str, values: list[str], registers: dict[str, str]) -> str | None:
-    """The C++ of an operand: %1, [%1], a register or a number."""
-    text = text.strip("[] \t")
-    if text.lstrip("%") in registers:
-        return f"ptx_{text.lstrip('%')}"
-    special = re.fullmatch(r"%%?([a-z]\w*(?:\.[xyz])?)", text)
-    if special:
-        return _REGISTERS.get(special[1])
-    try:
-        return values[int(text[1:])] if text.startswith("%") else str(int(text, 0))
-    except (ValueError, IndexError):
-        return None
+class _Writer:
+    def __init__(self, statement: AsmStatement):
+        self._operands = (*statement.outputs, *statement.inputs)
+        self._outputs = len(statement.outputs)
+        self._numbers = {one.name: number for number, one in enumerate(self._operands) if one.name}
+        self._tied: dict[int, int] = {}
+        self._scopes: list[dict[str, str]] = []  # registers of the blocks around: name → C++ type
+        self._labels: list[str] = []
+        self._block = read_ptx(statement.text)
+        self._headers: set[str] = set()
+        self._carries = False
+
+    def translation(self) -> Translation:
+        body = [*self._items(self._block)]
+        labels = f"__label__ {', '.join(self._labels)}; " if self._labels else ""
+        carry = "bool smemkit_carry = false; " if self._carries else ""
+        lines = [*self._reads(), *body, *self._writes()]
+        return Translation(f"do {{ {labels}{carry}{' '.join(lines)} }} while (0)", frozenset(self._headers))
+
+    # ---- the statement's operands ----
+
+    def _reads(self) -> Iterator[str]:
+        for number, operand in enumerate(self._operands[: self._outputs]):
+            yield f"auto &&smemkit_to_{number} = {operand.expression};"
+        for number, operand in enumerate(self._operands):
+            letter = self._letter(operand)
+            value = f"smemkit::ptx_operand<'{letter}'>({operand.expression})"
+            if number < self._outputs:
+                value = f"smemkit::ptx_operand<'{letter}'>(smemkit_to_{number})"
+            is_read = number >= self._outputs or "+" in operand.constraint
+            yield f"uint{_WIDTHS[letter]}_t smemkit_{number}{f' = {value}' if is_read else ''};"
+        for number, output in self._tied.items():
+            yield f"smemkit_{output} = smemkit_{number};"
+
+    def _writes(self) -> Iterator[str]:
+        for number in range(self._outputs):
+            yield (f"smemkit_to_{number} = smemkit::ptx_as<decltype(smemkit_to_{number})>(smemkit_{number});")
+
+    def _letter(self, operand: AsmOperand) -> str:
+        constraint = operand.constraint.strip("=+& ")
+        if constraint.isdigit() and int(constraint) < self._outputs:
+            self._tied[self._operands.index(operand)] = int(constraint)
+            return self._letter(self._operands[int(constraint)])
+        if constraint not in _WIDTHS:
+            raise PtxError(f'the constraint "{operand.constraint}"', "expected one of r l h f d n")
+        return constraint
+
+    # ---- blocks, labels, registers ----
+
+    def _items(self, block: Block) -> Iterator[str]:
+        self._scopes.append({})
+        for item in block.items:
+            if isinstance(item, Block):
+                yield f"{{ {' '.join(self._items(item))} }}"
+            elif isinstance(item, Declaration):
+                yield from self._declared(item)
+            elif isinstance(item, Label):
+                self._add_label(item.name)
+                yield f"{_label(item.name)}: ;"
+            else:
+                yield self._instruction(item)
+        self._scopes.pop()
+
+    def _add_label(self, name: str) -> None:
+        if _label(name) in self._labels:
+            raise PtxError(name, "a label of two places")
+        self._labels.append(_label(name))
+
+    def _declared(self, declaration: Declaration) -> Iterator[str]:
+        bits = _REGISTER_TYPE.fullmatch(declaration.type)
+        if declaration.type != "pred" and not bits:
+            raise PtxError(f".reg .{declaration.type}")
+        width = int(bits["bits"]) * (2 if bits["pair"] else 1) if bits else 0
+        kind = f"uint{width}_t" if width else "bool"
+        for name in declaration.names:
+            self._scopes[-1][name] = kind
+            yield f"{kind} {_register(name)};"
+
+    def _kind(self, name: str) -> str | None:
+        return next((scope[name] for scope in reversed(self._scopes) if name in scope), None)
+
+    # ---- instructions ----
+
+    def _instruction(self, instruction: Instruction) -> str:
+        text = self._unconditional(instruction)
+        if instruction.predicate is None:
+            return text
+        return f"if ({self._predicate(instruction.predicate, str(instruction))}) {text}"
+
+    def _predicate(self, operand: Operand, what: str) -> str:
+        if self._kind(str(operand.value)) != "bool":
+            raise PtxError(what, f"no predicate {operand.value}")
+        return ("!" if operand.negated else "") + _register(str(operand.value))
+
+    def _unconditional(self, instruction: Instruction) -> str:
+        if instruction.name[0] == "bra":
+            if len(instruction.operands) != 1 or instruction.name[1:] not in ((), ("uni",)):
+                raise PtxError(str(instruction))
+            return f"goto {_label(str(instruction.operands[0].value))};"
+        for form in forms_of(instruction.name[0]):
+            chosen = form.match(instruction.name)
+            if chosen is None:
+                continue
+            operands = self._matched(form, instruction)
+            if operands is not None:
+                return self._filled(form, chosen, operands, instruction)
+        raise PtxError(str(instruction), self._unknown_name(instruction))
+
+    def _unknown_name(self, instruction: Instruction) -> str:
+        for operand in instruction.operands:
+            for one in (operand, *operand.parts):
+                name = str(one.value)
+                if one.kind == "name" and name not in SPECIAL_REGISTERS and name != "_" and not self._kind(name):
+                    return f"of {name}"
+        return ""
+
+    def _matched(self, form: Form, instruction: Instruction) -> list[tuple[str, Operand | None]] | None:
+        """The form's operands with those of the instruction, if the kinds of these fit."""
+        given = list(instruction.operands)
+        least = sum("?" not in one for one in form.operands)
+        if not least <= len(given) <= len(form.operands):
+            return None
+        pairs = list(zip(form.operands, [*given, *[None] * (len(form.operands) - len(given))], strict=True))
+        return pairs if all(operand is None or _fits(role, operand) for role, operand in pairs) else None
+
+    def _filled(self, form: Form, chosen: dict[str, str], operands, instruction: Instruction) -> str:
+        self._headers.add(form.header)
+        names = _Names(
+            modifiers=frozenset(instruction.name) | chosen.keys(), **{k: _word(v) for k, v in chosen.items()}
+        )
+        before: list[str] = []
+        after: list[str] = []
+        for role, operand in operands:
+            key = role.strip("[]{}")[0]
+            if operand is None:
+                names[key] = role.partition("?")[2]
+            elif role[0] == "[":
+                space = "shared" if role.endswith(":shared]") else names["space"]
+                names[key] = f"@at_{space}({self._address(operand, instruction)})"
+            elif role[0] == "{":
+                self._vector(key, form.word, operand, instruction, names, before, after)
+            else:
+                names[key] = self._value(operand, instruction, written=key in "dpq")
+                self._add_second(role, operand, instruction, names)
+        text = Template(form.statement).substitute(names).replace("@", _PREFIX) + ";"
+        self._carries |= "smemkit_carry" in text
+        return f"{{ {' '.join([*before, text, *after])} }}" if before or instruction.predicate else text
+
+    def _add_second(self, role: str, operand: Operand, instruction: Instruction, names: _Names) -> None:
+        """The predicate behind a `|`: $p is a pointer to it, $q what is assigned to."""
+        second = self._value(operand.second, instruction, written=True) if operand.second else None
+        if role.endswith("|p"):
+            names["p"] = f"&{second}" if second else "nullptr"
+        elif role.endswith("|q"):
+            names["q"] = second or f"{_PREFIX}nothing()"
+        elif second:
+            raise PtxError(str(instruction))
+
+    def _vector(self, key, word, operand, instruction, names, before, after) -> None:
+        parts = operand.parts if operand.kind == "vector" else (operand,)
+        written = key == "d"
+        texts = [self._value(one, instruction, written=written) for one in parts]
+        names[key], names[f"n{key}"] = f"smemkit_{key}", str(len(parts))
+        values = "" if written else f" = {{{', '.join(f'({word}){text}' for text in texts)}}}"
+        before.append(f"{'' if written else 'const '}{word} smemkit_{key}[{len(parts)}]{values};")
+        if written:
+            after += [f"{text} = smemkit_{key}[{i}];" for i, text in enumerate(texts)]
+
+    def _address(self, operand: Operand, instruction: Instruction) -> str:
+        return " + ".join(f"(uint64_t){self._value(one, instruction)}" for one in operand.parts)
+
+    def _value(self, operand: Operand, instruction: Instruction, *, written: bool = False) -> str:
+        if operand.kind == "placeholder":
+            return self._placeholder(operand, instruction)
+        if operand.kind == "number" and not written:
+            return _constant(operand.value, instruction.name[-1])
+        name = str(operand.value)
+        if operand.kind != "name":
+            raise PtxError(str(instruction))
+        if name == "_" and written:
+            return f"{_PREFIX}nothing()"
+        if self._kind(name):
+            return ("!" if operand.negated else "") + _register(name)
+        if name in SPECIAL_REGISTERS and not written:
+            return SPECIAL_REGISTERS[name]
+        raise PtxError(str(instruction), f"of {name}")
+
+    def _placeholder(self, operand: Operand, instruction: Instruction) -> str:
+        text = str(operand.value)
+        number = int(text) if text.isdigit() else self._numbers.get(text, -1)
+        if not 0 <= number < len(self._operands):
+            raise PtxError(str(instruction), f"of the operand %{text}, which the statement lacks")
+        return f"smemkit_{number}"
+
+
+def _fits(role: str, operand: Operand) -> bool:
+    if role[0] == "[":
+        return operand.kind == "address"
+    if role[0] == "{":
+        return operand.kind in ("vector", "placeholder", "name")
+    return operand.kind in ("placeholder", "name", "number")
+
+
+def _word(modifier: str) -> str:
+    """A modifier as part of a C++ name: shared::cta is shared."""
+    return modifier.partition("::")[0]
+
+
+def _register(name: str) -> str:
+    return f"smemkit_register_{name.replace('$', '_')}"
+
+
+def _label(name: str) -> str:
+    return f"smemkit_label_{name.replace('$', '_')}"
+
+
+def _constant(value: int | float, kind: str) -> str:
+    """An immediate operand of an instruction whose type is `kind`, as bits."""
+    if isinstance(value, float):
+        form, bits = (">d", ">Q") if kind.endswith("64") else (">f", ">I")
+        value = struct.unpack(bits, struct.pack(form, value))[0]
+    if value < 0:
+        return f"({value}ll)"
+    return f"{value}{'ull' if value > 0x7FFFFFFF else ''}"

@@ -207,12 +207,16 @@ def scan(text: str, wanted: str = "", without: frozenset[int] = frozenset()) -> 
             functions[function.name] = function
     text = blank(text, left_out, directives)
     found = [(d, INCLUDE.match(text, d.start())) for d in directives]
+    has_macro_kernels = any(
+        declaration.kind == "call" and "__global__" in with_macro_identifiers(declaration.words, macros)
+        for declaration in declarations
+    )
     return DeviceCode(
         text,
         tuple(functions.values()),
         tuple({variable.name: variable for some in variables.values() for variable in some}.values()),
         host,
-        any(declaration.kind == "call" for declaration in declarations),
+        has_macro_kernels,
         tuple(_outline(declaration, kernels.get(declaration), macros) for declaration in declarations),
         tuple((d.start(), d.end(), match["file"]) for d, match in found if match),
         tuple(

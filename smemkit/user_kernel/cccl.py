@@ -17,12 +17,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from smemkit.cuda_source import dialect, ptx
+from smemkit.cuda_source import asm_statements, dialect, ptx, ptx_instructions, ptx_reader
 from smemkit.user_kernel.cache import cache_folder, check_ownership, file_fingerprint
 
 __all__ = ["INSTALL_HINT", "compile_options", "find_headers", "needed_headers"]
 
 INSTALL_HINT = "CUB and cuda::std come with an extra: pip install 'smemkit[cccl]'"
+_REWRITERS = (dialect, asm_statements, ptx, ptx_instructions, ptx_reader)
 _FOLDERS = ("cu13/include/cccl", "cu12/include/cccl", "cuda_cccl/include")
 _PRIMITIVE = re.compile(r"(?<!\w)(?P<kind>Block|Warp)(?P<name>[A-Z]\w*)")
 _CHANGED = re.compile(r"\b(?:asm|__asm__)\b|\b__shared__\b")
@@ -72,7 +73,7 @@ def _overlay(headers: Path) -> Path:
     """The folder with the changed headers, written once for each release."""
     parts = [
         file_fingerprint(headers / "cub/version.cuh"),
-        *map(file_fingerprint, (dialect.__file__, ptx.__file__)),
+        *map(file_fingerprint, (module.__file__ for module in _REWRITERS)),
     ]
     folder = cache_folder() / f"cccl-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}"
     try:
@@ -96,9 +97,9 @@ def _changed_headers(headers: Path) -> Iterator[tuple[Path, str]]:
     for library in ("cub", "cuda"):
         for source in sorted((headers / library).rglob("*")):
             if source.is_file() and _CHANGED.search(text := source.read_text(encoding="utf-8", errors="replace")):
-                text = dialect.rewrite_asm(text, _trap)
+                text, _ = dialect.rewrite_asm(text, _trap)
                 yield source, re.sub(r"(?<!extern )\b__shared__\b", "static thread_local", text)
 
 
 def _trap(message: str) -> str:
-    return f'(smemkit_trap("{message}", __FILE__, __LINE__))'
+    return f'smemkit_trap("{message}", __FILE__, __LINE__)'

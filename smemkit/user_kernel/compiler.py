@@ -92,7 +92,7 @@ def _command(compiler: list[str], checked: bool) -> list[str]:
 
 @functools.cache
 def _dialect_fingerprint() -> str:
-    headers = [*INCLUDE.rglob("*"), INCLUDE.parent / "executor.h"]
+    headers = [*INCLUDE.rglob("*"), *INCLUDE.parent.glob("*.h")]
     digest = hashlib.sha256()
     for header in sorted(header for header in headers if header.is_file()):
         digest.update(f"{header.name}\n".encode() + header.read_bytes())

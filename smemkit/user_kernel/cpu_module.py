@@ -28,6 +28,8 @@ _CUDA_ERROR_MEMORY_ALLOCATION, _CUDA_ERROR_UNKNOWN = 2, 999  # values of cudaErr
 
 # headers of the C library that are quick to compile
 _C_HEADERS = {"cassert", "fenv.h", "cfenv", "float.h", "limits.h", "inttypes.h", "stdbool.h", "sys/types.h"}
+# what the package's inline PTX becomes
+_PTX_HEADERS = [f"smemkit/ptx/{path.name}" for path in sorted(INCLUDE.glob("smemkit/ptx/*.h"))]
 _USES_CUB, _USES_CUDA_STD = r"\bcub\s*::", r"\bcuda\s*::\s*std\s*::"
 _MENTIONS_CUB = re.compile(r"\bcub\s*::|\busing\s+namespace\s+cub\b")
 _GRID_WORDS = frozenset({"this_grid", "grid_group"})  # its blocks may wait for each other
@@ -182,7 +184,7 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *
         entries.append(f"#ifdef {have_macro(variable.name)}\nSMEMKIT_VARIABLE({number}, {variable.name})\n#endif")
     # nvcc needs no header for assert, and accepts `using namespace nvcuda;` without any other use of nvcuda
     headers = cccl.needed_headers(code.text) if with_cccl and not missing else ()
-    included = "".join(f"#include <{header}>\n" for header in headers)
+    included = "".join(f"#include <{header}>\n" for header in [*(_PTX_HEADERS if with_cccl else ()), *headers])
     before = f"{CPU_PRELUDE}{included}namespace nvcuda {{}} namespace cub {{}}"
     return "\n".join([before, text, *entries, ""])
 

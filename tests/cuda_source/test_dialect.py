@@ -328,29 +328,6 @@ def test_included_headers_are_inlined(tmp_path):
     assert set(sources) == {"k.cu", str(tmp_path / "one.h"), str(tmp_path / "two.h")}
 
 
-@pytest.mark.parametrize(
-    ("ptx", "calls"),
-    [
-        ('asm volatile("bar.sync 1, 64;");', ["(1, 64, true"]),
-        ('asm("bar.sync 0;" ::: "memory");', ["(0, 0, true"]),
-        ('asm volatile ("barrier.cta.sync.aligned %0;" :: "r"(f(a, b)));', ["((f(a, b)), 0, true"]),
-        ('__asm__ __volatile__("bar.arrive %0, %1;" : : "r"(x), "n"(32));', ["((x), (32), false"]),
-        ('asm("bar.arrive 1, 64;\\n\\t" "bar.sync 0x2, 64;\\n");', ["(1, 64, false", "(2, 64, true"]),
-    ],
-)
-def test_barriers_of_ptx(ptx, calls):
-    expected = ", ".join(f"smemkit::named_barrier{call}, __FILE__, __LINE__)" for call in calls)
-    assert dialect.rewrite(ptx, "k.cu").splitlines()[-1] == f"({expected});"
-
-
-def test_ptx_keeps_lines():
-    source = '#define B(i) asm("bar.sync %0;" \\\n  :: "r"(i))\nint f() { asm("bar.sync\\t0;"\n);\n}\n'
-    rewritten = dialect.rewrite(source, "k.cu").partition('"k.cu"\n')[2]
-    assert rewritten.count("\n") == source.count("\n")
-    assert rewritten.splitlines()[0].endswith("\\")
-    assert 'asm("" ::: "memory")' in dialect.rewrite('asm("" ::: "memory");', "k.cu")
-
-
 def test_refusals_are_not_in_comments_or_strings():
     source = '// asm("x y;") <<< wmma:: tex2D\nconst char *s = "k<<<1, 1>>>() wmma::";\n'
     assert errors.ERROR_PREFIX not in dialect.rewrite(source, "k.cu", host=False)

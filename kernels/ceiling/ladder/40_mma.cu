@@ -5,8 +5,11 @@
 // warpgroup's instruction, wgmma, reaches their peak; elsewhere it is the warp's, mma.sync.
 // Operands should be random: zeros need less power, so that the clock stays higher.
 // Launch: `blocks` of 256 threads; a round is (128, K) @ (256, K)^T, where K elements are 128 bytes.
-#include "../../common/mma.cuh"
-#include "../../common/wgmma.cuh"
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "../../common/ptx/mma.cuh"
+#include "../../common/ptx/wgmma.cuh"
 #include "kernels.h"
 
 constexpr int M = CEILING_M, N = CEILING_N, ROW = 128, PIECES = ROW / 16, STEPS = ROW / 32;
@@ -33,20 +36,20 @@ template <class T>
 static __device__ void multiply(const tiles &shared, float *out, int64_t rounds)
 {
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const uint64_t a = wgmma_descriptor(shared.a[64 * group]), b = wgmma_descriptor(shared.b);
+    const uint64_t a = ptx::wgmma_descriptor(shared.a[64 * group]), b = ptx::wgmma_descriptor(shared.b);
     float sums[128] = {};
 
-    fence_proxy_async();
+    ptx::fence_proxy_async();
     __syncthreads(); // the tensor cores may read what all threads have stored
     for (int64_t round = 0; round < rounds; round++) {
-        wgmma_fence();
+        ptx::wgmma_fence();
 #pragma unroll
         for (int step = 0; step < STEPS; step++)
-            wgmma(sums, a + 2 * step, b + 2 * step, T()); // 32 bytes on
-        wgmma_commit();
-        wgmma_wait<1>();
+            ptx::wgmma_mma_async(sums, a + 2 * step, b + 2 * step, T()); // 32 bytes on
+        ptx::wgmma_commit_group();
+        ptx::wgmma_wait_group<1>();
     }
-    wgmma_wait<0>();
+    ptx::wgmma_wait_group<0>();
 
     const int row = 64 * group + 16 * warp + lane / 4, column = 2 * (lane % 4);
 #pragma unroll
@@ -57,6 +60,21 @@ static __device__ void multiply(const tiles &shared, float *out, int64_t rounds)
 }
 
 #else
+
+static __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], __half)
+{
+    ptx::mma_m16n8k16_f32_f16(sum, a, b, sum);
+}
+
+static __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], __nv_bfloat16)
+{
+    ptx::mma_m16n8k16_f32_bf16(sum, a, b, sum);
+}
+
+static __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], float) // TF32
+{
+    ptx::mma_m16n8k8_f32_tf32(sum, a, b, sum);
+}
 
 // this lane's word of a row's 32 bytes: its offset; the second one is 16 bytes further
 static __device__ uint2 fragment(const uint4 (*tile)[PIECES], int row, int step)
@@ -98,7 +116,7 @@ static __device__ void multiply(const tiles &shared, float *out, int64_t rounds)
             for (int m = 0; m < 4; m++)
 #pragma unroll
                 for (int n = 0; n < 8; n++)
-                    mma_sync(sums[m][n], a[m], b[n], T());
+                    multiply_add(sums[m][n], a[m], b[n], T());
         }
     }
 #pragma unroll

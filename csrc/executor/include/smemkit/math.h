@@ -3,6 +3,8 @@
 #ifndef SMEMKIT_MATH_H
 #define SMEMKIT_MATH_H
 
+#include "../../ptx.h"
+
 /* min and max: not templates for equal types, so that they do not compete with std::min and std::max */
 #define SMEMKIT_MIN_MAX(type, least, most)  \
     SMEMKIT_INLINE type min(type a, type b) \
@@ -504,10 +506,10 @@ SMEMKIT_INLINE unsigned __dp4a(unsigned x, unsigned y, unsigned sum)
     return sum;
 }
 
-/* All address spaces have the same addresses. */
+/* Shared memory is a window of 32-bit addresses, as on a GPU; global addresses are generic ones. */
 SMEMKIT_INLINE size_t __cvta_generic_to_shared(const void *address)
 {
-    return (size_t)address;
+    return smemkit_to_shared(address);
 }
 SMEMKIT_INLINE size_t __cvta_generic_to_global(const void *address)
 {
@@ -515,7 +517,15 @@ SMEMKIT_INLINE size_t __cvta_generic_to_global(const void *address)
 }
 SMEMKIT_INLINE void *__cvta_shared_to_generic(size_t address)
 {
-    return (void *)address;
+    return smemkit_from_shared(address);
+}
+SMEMKIT_INLINE unsigned __isShared(const void *address)
+{
+    return smemkit_is_shared(address);
+}
+SMEMKIT_INLINE unsigned __isGlobal(const void *address)
+{
+    return !smemkit_is_shared(address);
 }
 SMEMKIT_INLINE void *__cvta_global_to_generic(size_t address)
 {

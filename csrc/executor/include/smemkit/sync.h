@@ -174,17 +174,6 @@ SMEMKIT_INLINE void pack(T &value, uint32_t low, uint32_t high)
     memcpy((char *)&value + 4, &high, 4);
 }
 
-/* PTX's cp.async: `size` bytes, of which the first `read` are copied and the rest are zeros. `to` may be the low
- * 32 bits of a shared address, as kernels hold it: it is the address with these bits that is next to shared
- * memory. */
-SMEMKIT_INLINE void ptx_async_copy(uint64_t to, const void *from, unsigned size, unsigned read, SMEMKIT_HERE)
-{
-    const uint64_t shared = (uint64_t)smemkit_dynamic_shared();
-    if (to >> 32 == 0)
-        to = shared + (uint64_t)(int64_t)(int32_t)((uint32_t)to - (uint32_t)shared);
-    smemkit_async_copy((void *)to, from, size, size - read, SMEMKIT_PC, file, line);
-}
-
 /* PTX's bfe.u32 */
 SMEMKIT_INLINE unsigned bit_field(unsigned value, unsigned start, unsigned length)
 {

@@ -1,4 +1,6 @@
-// Tensor-core multiply-add of a warpgroup (four warps) on sm_90a: d (64, 256) += a (64, K) @ b (256, K)^T, where K
+// wgmma: a multiply-add of a warpgroup (four warps) on the tensor cores of sm_90a. (PTX ISA, "wgmma")
+//
+// d (64, 256) += a (64, K) @ b (256, K)^T, where K
 // elements are 32 bytes. Both operands are in shared memory, the accumulators in registers.
 //
 // Layout of an operand: rows of 128 bytes, of which one multiplication uses 32. The 16-byte chunk c of row r is
@@ -11,6 +13,9 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <cstdint>
+
+namespace ptx
+{
 
 // the matrix descriptor of an operand; eight rows are 1024 bytes
 static __device__ inline uint64_t wgmma_descriptor(const void *shared)
@@ -29,14 +34,14 @@ static __device__ inline void wgmma_fence()
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-static __device__ inline void wgmma_commit()
+static __device__ inline void wgmma_commit_group()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
 // waits until all but the last PENDING groups are complete
 template <int PENDING>
-static __device__ inline void wgmma_wait()
+static __device__ inline void wgmma_wait_group()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
@@ -59,17 +64,19 @@ static __device__ inline void wgmma_wait()
                  : WGMMA_64(0), WGMMA_64(64)                                                               \
                  : "l"(a), "l"(b))
 
-static __device__ inline void wgmma(float (&d)[128], uint64_t a, uint64_t b, __half)
+static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, __half)
 {
     WGMMA("m64n256k16", "f16", ", 0, 0");
 }
 
-static __device__ inline void wgmma(float (&d)[128], uint64_t a, uint64_t b, __nv_bfloat16)
+static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, __nv_bfloat16)
 {
     WGMMA("m64n256k16", "bf16", ", 0, 0");
 }
 
-static __device__ inline void wgmma(float (&d)[128], uint64_t a, uint64_t b, float) // as TF32
+static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, float) // as TF32
 {
     WGMMA("m64n256k8", "tf32", "");
 }
+
+} // namespace ptx

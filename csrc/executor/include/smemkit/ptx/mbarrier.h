@@ -1,0 +1,62 @@
+/* mbarrier of PTX, in the shared memory of one block. An arrival releases, a wait that succeeds acquires. The
+ * executor has the object's word: csrc/executor/mbarrier.c. */
+#ifndef SMEMKIT_PTX_MBARRIER_H
+#define SMEMKIT_PTX_MBARRIER_H
+
+#include "registers.h"
+
+namespace smemkit
+{
+
+/* init and inval are ordinary stores: other threads need a barrier before they may use the object */
+SMEMKIT_INLINE void ptx_mbarrier_init(char *at, uint64_t count, SMEMKIT_HERE)
+{
+    writes(at, 8, SMEMKIT_PC);
+    store((uint64_t *)at, smemkit_mbarrier_word((unsigned)count, file, line));
+}
+SMEMKIT_INLINE void ptx_mbarrier_inval(char *at)
+{
+    writes(at, 8, SMEMKIT_PC);
+    store((uint64_t *)at, (uint64_t)0);
+}
+SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive(char *at, uint64_t count, uint64_t dropped, bool incomplete,
+                                            SMEMKIT_HERE)
+{
+    int refused;
+    before_atomic(at, 8, SMEMKIT_PC);
+    const uint64_t state = smemkit_mbarrier_arrive(at, (unsigned)count, (unsigned)dropped, incomplete, &refused);
+    after_atomic(at, 8, true, ACQUIRE_RELEASE);
+    if (refused) /* only now: the checker holds a lock around an atomic */
+        smemkit_mbarrier_refuse(at, (unsigned)count, file, line);
+    smemkit_tick(1);
+    return state;
+}
+SMEMKIT_INLINE bool ptx_mbarrier_is_complete(char *at, uint64_t state, bool parity, const void *pc,
+                                             const char *file, int line)
+{
+    const bool complete = smemkit_mbarrier_is_complete(at, state, parity, file, line);
+    before_atomic(at, 8, pc);
+    after_atomic(at, 8, false, complete ? ACQUIRE : RELAXED);
+    smemkit_tick(0);
+    return complete;
+}
+SMEMKIT_INLINE bool ptx_mbarrier_test_wait(char *at, uint64_t state, SMEMKIT_HERE)
+{
+    return ptx_mbarrier_is_complete(at, state, false, SMEMKIT_PC, file, line);
+}
+SMEMKIT_INLINE bool ptx_mbarrier_test_wait_parity(char *at, uint64_t parity, SMEMKIT_HERE)
+{
+    return ptx_mbarrier_is_complete(at, parity, true, SMEMKIT_PC, file, line);
+}
+SMEMKIT_INLINE uint32_t ptx_mbarrier_pending_count(uint64_t state)
+{
+    return smemkit_mbarrier_pending(state);
+}
+SMEMKIT_INLINE void ptx_copy_async_arrive(char *at, bool no_increment, SMEMKIT_HERE)
+{
+    smemkit_async_arrive(at, !no_increment, file, line);
+}
+
+} // namespace smemkit
+
+#endif

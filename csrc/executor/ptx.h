@@ -1,0 +1,89 @@
+/* What PTX's instructions need of the executor, beside executor.h. */
+#ifndef SMEMKIT_EXECUTOR_PTX_H
+#define SMEMKIT_EXECUTOR_PTX_H
+
+#include "executor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* A collective of all 32 lanes of the warp, which the last lane to arrive carries out: `run` gets every lane's
+ * object. A lane's object begins with this. If lanes have exited or do not exist, the launch is aborted. */
+enum { SMEMKIT_CALL = SMEMKIT_XOR + 1 }; /* the collective's number */
+struct smemkit_warp_call {
+    const char *instruction; /* "mma.sync" */
+    void (*run)(struct smemkit_warp_call *const lanes[32]);
+};
+void smemkit_warp_call(struct smemkit_warp_call *, const char *file, int line);
+
+/* PTX's mma (matrix.c): d = a @ b + c, of m x k and k x n elements. Registers are in 64 bits each. */
+enum smemkit_element {
+    SMEMKIT_F16,
+    SMEMKIT_BF16,
+    SMEMKIT_TF32,
+    SMEMKIT_F32,
+    SMEMKIT_F64,
+    SMEMKIT_S8,
+    SMEMKIT_U8,
+    SMEMKIT_S4,
+    SMEMKIT_U4,
+    SMEMKIT_B1,
+    SMEMKIT_S32
+};
+struct smemkit_mma {
+    struct smemkit_warp_call call;
+    int m, k; /* n is 8 */
+    enum smemkit_element a_type, b_type, c_type, d_type;
+    int a_column_major, b_row_major; /* m8n8k4 of halves only */
+    int bits_and;                    /* of single bits: AND, otherwise XOR */
+    int saturate;                    /* of integers: sums beyond 32 bits become the nearest number */
+    const uint64_t *a, *b, *c;
+    uint64_t *d;
+};
+void smemkit_multiply(struct smemkit_mma *, const char *file, int line);
+
+/* PTX's ldmatrix and stmatrix: lane i of the first 8 * count has row i of the 8 x 8 matrices of 16-bit elements,
+ * each lane has a register of each matrix. */
+struct smemkit_matrices {
+    struct smemkit_warp_call call;
+    int count, transposed;
+    uint32_t *words;
+    uint32_t row[4];
+};
+void smemkit_load_matrices(struct smemkit_matrices *, const char *file, int line);
+void smemkit_store_matrices(struct smemkit_matrices *, const char *file, int line);
+/* A row's address must be a multiple of 16. */
+void smemkit_matrix_row(const void *row, const char *instruction, const char *file, int line);
+
+/* PTX's mbarrier (mbarrier.c): the word of a new object for `count` arrivals; `count` arrivals of which `dropped`
+ * are not expected in later phases, which returns the word before, and sets `refused` if they are not allowed; the
+ * abort of the launch after that; whether the phase that a word or a parity names is complete, for which
+ * asynchronous copies that are to arrive complete if need be; the pending arrivals of a word. */
+uint64_t smemkit_mbarrier_word(unsigned count, const char *file, int line);
+uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped, int incomplete, int *refused);
+void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int line) __attribute__((noreturn));
+int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line);
+unsigned smemkit_mbarrier_pending(uint64_t state);
+
+/* cp.async.mbarrier.arrive: an arrival when all copies so far of the calling thread are complete. `more`: the
+ * phase expects one arrival more. */
+void smemkit_async_arrive(void *object, int more, const char *file, int line);
+
+/* PTX's shared window: the 32-bit address of a byte of the block's shared memory, and the reverse. An address that
+ * is not in the window gives one that cannot be accessed. */
+size_t smemkit_to_shared(const void *address);
+void *smemkit_from_shared(size_t address);
+int smemkit_is_shared(const void *address);
+
+/* PTX's exit: ends the running thread. */
+void smemkit_exit(void) __attribute__((noreturn));
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

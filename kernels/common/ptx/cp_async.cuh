@@ -1,0 +1,55 @@
+// cp.async: copies from global to shared memory that bypass the registers, sm_80 and above. (PTX ISA, "cp.async")
+//
+// `taken` of BYTES bytes are copied, the others become zeros. A commit makes a group of the copies before it; a
+// wait is for this thread's copies: others need a barrier as well.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <cstdint>
+
+namespace ptx
+{
+
+template <int BYTES>
+static __device__ inline void cp_async_ca(void *shared, const void *global, int taken = BYTES)
+{
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what one instruction copies");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
+                 "l"(global), "n"(BYTES), "r"(taken)
+                 : "memory");
+}
+
+// 16 bytes, past the L1 cache
+static __device__ inline void cp_async_cg(void *shared, const void *global, int taken = 16)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
+                 "l"(global), "r"(taken)
+                 : "memory");
+}
+
+static __device__ inline void cp_async_commit_group()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// waits until all but the last PENDING groups are complete
+template <int PENDING>
+static __device__ inline void cp_async_wait_group()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+static __device__ inline void cp_async_wait_all()
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// This thread's copies so far arrive at an mbarrier when they are complete, as one of the expected arrivals.
+static __device__ inline void cp_async_mbarrier_arrive_noinc(uint64_t *mbarrier)
+{
+    asm volatile(
+        "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"((uint32_t)__cvta_generic_to_shared(mbarrier))
+        : "memory");
+}
+
+} // namespace ptx

@@ -1,0 +1,71 @@
+// mbarrier: a barrier in shared memory whose arrivals and waits are apart, sm_80 and above. (PTX ISA, "mbarrier")
+//
+// A phase is complete when `count` arrivals have come; the next one begins at once. One thread initialises, and
+// __syncthreads() shows it to the others. A wait names the phase by the state that an arrival returned, or by its
+// parity, which is 0 for the first.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <cstdint>
+
+namespace ptx
+{
+
+static __device__ inline void mbarrier_init(uint64_t *mbarrier, uint32_t count)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"((uint32_t)__cvta_generic_to_shared(mbarrier)),
+                 "r"(count)
+                 : "memory");
+}
+
+static __device__ inline void mbarrier_inval(uint64_t *mbarrier)
+{
+    asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"((uint32_t)__cvta_generic_to_shared(mbarrier)) : "memory");
+}
+
+static __device__ inline uint64_t mbarrier_arrive(uint64_t *mbarrier)
+{
+    uint64_t state;
+
+    asm volatile("mbarrier.arrive.shared.b64 %0, [%1];"
+                 : "=l"(state)
+                 : "r"((uint32_t)__cvta_generic_to_shared(mbarrier))
+                 : "memory");
+    return state;
+}
+
+// arrives, and no longer takes part in later phases
+static __device__ inline uint64_t mbarrier_arrive_drop(uint64_t *mbarrier)
+{
+    uint64_t state;
+
+    asm volatile("mbarrier.arrive_drop.shared.b64 %0, [%1];"
+                 : "=l"(state)
+                 : "r"((uint32_t)__cvta_generic_to_shared(mbarrier))
+                 : "memory");
+    return state;
+}
+
+static __device__ inline bool mbarrier_test_wait(uint64_t *mbarrier, uint64_t state)
+{
+    uint32_t complete;
+
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(complete)
+                 : "r"((uint32_t)__cvta_generic_to_shared(mbarrier)), "l"(state)
+                 : "memory");
+    return complete;
+}
+
+static __device__ inline bool mbarrier_test_wait_parity(uint64_t *mbarrier, uint32_t parity)
+{
+    uint32_t complete;
+
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(complete)
+                 : "r"((uint32_t)__cvta_generic_to_shared(mbarrier)), "r"(parity)
+                 : "memory");
+    return complete;
+}
+
+} // namespace ptx

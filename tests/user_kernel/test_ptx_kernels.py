@@ -1,0 +1,161 @@
+"""Kernels in PTX give NumPy's numbers, in each spelling: inline PTX, kernels/common/ptx, the library's."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+TESTS = Path(__file__).resolve().parents[1]
+COMMON = TESTS.parent / "kernels" / "common"
+
+COPY = """
+#include <cuda_pipeline.h>
+#include "ptx/cp_async.cuh"
+__global__ void reversed(const float *x, float *y, int taken)
+{
+    __shared__ float s[64];
+    const int t = threadIdx.x;
+    s[t] = -1;
+    %s
+    __syncthreads();
+    y[t] = s[63 - t];
+}
+"""
+COPIES = {
+    "inline": 'asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2; cp.async.commit_group; '
+    'cp.async.wait_group 0;" :: "r"((unsigned)__cvta_generic_to_shared(&s[t])), "l"(&x[t]), '
+    '"r"(t < taken ? 4 : 0) : "memory");',
+    "ours": "ptx::cp_async_ca<4>(&s[t], &x[t], t < taken ? 4 : 0); ptx::cp_async_commit_group(); "
+    "ptx::cp_async_wait_group<0>();",
+    "library": "__pipeline_memcpy_async(&s[t], &x[t], 4, t < taken ? 0 : 4); __pipeline_commit(); "
+    "__pipeline_wait_prior(0);",
+}
+
+
+def kernel(source):
+    with smemkit.Device("cpu"):
+        return smemkit.Kernel(source, options=[f"-I{COMMON}"])
+
+
+@pytest.mark.parametrize("spelling", COPIES)
+def test_copies(spelling):
+    x, y = np.random.default_rng(1).random(64, np.float32), np.zeros(64, np.float32)
+    launch = kernel(COPY % COPIES[spelling])[1, 64]
+    launch(x, y, 40)
+    assert_array_equal(y, np.where(np.arange(64) < 40, x, 0)[::-1])
+    assert smemkit.check(launch, x, y, 40).ok
+
+
+BARRIER = """
+#include <cuda/barrier>
+#include "ptx/mbarrier.cuh"
+__global__ void sums(const int *x, int *y, int phases)
+{
+    __shared__ int s[64];
+    %s
+    const int t = threadIdx.x;
+    if (t == 0)
+        %s;
+    __syncthreads();
+    int sum = 0;
+    for (int i = 0; i < phases; i++) {
+        s[t] = x[i * 64 + t];
+        %s
+        sum += s[63 - t];
+        %s
+    }
+    y[t] = sum;
+}
+"""
+INLINE_WAIT = (
+    'asm volatile("{ .reg .pred p; .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0];\\n'
+    'WAIT: mbarrier.test_wait.shared.b64 p, [%0], state; @!p bra WAIT; }" :: "r"(b) : "memory");'
+)
+OUR_WAIT = "for (uint64_t state = ptx::mbarrier_arrive(&b); !ptx::mbarrier_test_wait(&b, state);) {}"
+BARRIERS = {
+    "inline": (
+        "__shared__ uint64_t b_; const unsigned b = (unsigned)__cvta_generic_to_shared(&b_);",
+        'asm volatile("mbarrier.init.shared.b64 [%0], 64;" :: "r"(b))',
+        INLINE_WAIT,
+        INLINE_WAIT,
+    ),
+    "ours": ("__shared__ uint64_t b;", "ptx::mbarrier_init(&b, 64)", OUR_WAIT, OUR_WAIT),
+    "library": (
+        "__shared__ cuda::barrier<cuda::thread_scope_block> b;",
+        "init(&b, 64)",
+        "b.arrive_and_wait();",
+        "b.wait(b.arrive());",
+    ),
+}
+
+
+@pytest.mark.parametrize("spelling", BARRIERS)
+def test_mbarriers(spelling):
+    x, y = np.arange(192, dtype=np.int32).reshape(3, 64), np.zeros(64, np.int32)
+    launch = kernel(BARRIER % BARRIERS[spelling])[1, 64]
+    launch(x, y, 3)
+    assert_array_equal(y, x.sum(axis=0)[::-1])
+    for schedule in ("serial", "random"):
+        report = smemkit.check(launch, x, y, 3, schedule=schedule)
+        assert report.ok, report
+
+
+PRODUCT = """
+#include "ptx/ldmatrix.cuh"
+#include "ptx/mma.cuh"
+// c = a @ b.T of (16, 16) and (8, 16) halves
+__global__ void product(const uint4 *a, const uint4 *b, float *c)
+{
+    __shared__ uint4 s[48];
+    const int lane = threadIdx.x;
+    s[lane] = a[lane];
+    if (lane < 16)
+        s[32 + lane] = b[lane];
+    __syncwarp();
+    uint32_t x[4], y[2];
+    float sum[4] = {};
+    const void *const row = &s[lane % 16 * 2 + lane / 16], *const column = &s[32 + lane % 8 * 2 + lane / 8 % 2];
+    MULTIPLY
+    for (int i = 0; i < 4; i++)
+        c[(lane / 4 + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] = sum[i];
+}
+"""
+PRODUCTS = {
+    "inline": """
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "l"(__cvta_generic_to_shared(row)));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(y[0]), "=r"(y[1]) : "l"(__cvta_generic_to_shared(column)));
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};" : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                 : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));""",
+    "ours": "ptx::ldmatrix_x4(x, row); ptx::ldmatrix_x2(y, column); ptx::mma_m16n8k16_f32_f16(sum, x, y, sum);",
+}
+
+
+@pytest.mark.parametrize("spelling", PRODUCTS)
+def test_products(spelling):
+    random = np.random.default_rng(2)
+    a, b = (random.integers(-9, 10, (rows, 16)).astype(np.float16) for rows in (16, 8))
+    c = np.zeros((16, 8), np.float32)
+    launch = kernel(PRODUCT.replace("MULTIPLY", PRODUCTS[spelling]))[1, 32]
+    launch(a.view(np.uint32), b.view(np.uint32), c)
+    assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
+    report = smemkit.check(launch, a.view(np.uint32), b.view(np.uint32), c)
+    assert report.ok, report
+    loads = [line for line in report.lines if line.access == "load" and line.space == "shared"]
+    assert sum(line.wavefronts for line in loads) == 8 + 4  # rows of 32 bytes: two-way conflicts
+
+
+def test_matmul_in_stages():
+    random = np.random.default_rng(3)
+    a, b = (random.integers(-9, 10, (64, 64)).astype(np.float16) for _ in range(2))
+    c = np.zeros((64, 64), np.float32)
+    launch = kernel(TESTS / "right" / "matmul_ldmatrix_stages.cu")[2, 128]
+    launch(a, b, c)
+    assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
+    report = smemkit.check(launch, a, b, c)
+    assert all(line.conflicts == 0 for line in report.lines if line.space == "shared"), report
