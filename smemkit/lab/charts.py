@@ -294,18 +294,26 @@ def marks(experiment: Experiment) -> Figure:
     for place, row in enumerate(rows):
         wrong = bool(row["faults"] or row.get("wrong"))
         axes.barh(place, 1, height=0.8, **(COST if wrong else NEEDED))
-        found = (
-            row["fault"] if row["faults"] else f"{row['wrong']} wrong elements" if row.get("wrong") else "no fault"
-        )
         label = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-        axes.text(0.5, place, found, ha="center", va="center", fontsize=SMALL, bbox=label)
+        axes.text(0.5, place, _mark_text(row), ha="center", va="center", fontsize=SMALL, bbox=label)
     axes.set_yticks(range(len(rows)), [_mark_name(row[name], second, row[second]) for row in rows])
     axes.set(xlim=(0, 1), xticks=[], ylim=(len(rows) - 0.5, -0.5))
     clean(axes)
     return drawn
 
 
+def _mark_text(row: Row) -> str:
+    """What is found, or what came out."""
+    if row["faults"]:
+        return row["fault"]
+    if row.get("wrong"):
+        return f"{row['wrong']} wrong elements"
+    return {"yes": "kept", "no": "lost"}.get(row.get("kept", ""), "no fault")
+
+
 def _mark_name(name: str, key: str, value: Any) -> str:
+    if key == "kept":
+        return name
     return f"{name}, {key} = {value}" if key == "n" else f"{name}, {value}"
 
 
