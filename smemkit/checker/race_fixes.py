@@ -527,6 +527,12 @@ def _barrier_before_publishing(places: Places, owner: Statement) -> Fix | None:
 # ---- asynchronous copies ----
 
 _WAIT = re.compile(r"\b__pipeline_wait_prior\s*\(\s*(\d+)\s*\)")
+_WAIT_OF_PTX = 'asm volatile("cp.async.wait_all;" ::: "memory")'
+
+
+def _wait_statement(code: str) -> str:
+    """The wait for all copies, as the source spells its copies."""
+    return _WAIT_OF_PTX if re.search(r"\basm\b", code) and "__pipeline" not in code else "__pipeline_wait_prior(0)"
 
 
 def _fix_copy(evidence: Evidence, places: Places | None) -> Fix:
@@ -558,7 +564,8 @@ def _fix_copy(evidence: Evidence, places: Places | None) -> Fix:
     gaps = [barrier] if barrier else gaps_between(places.first, places.second)[-1:]
     if not gaps:
         return Fix(text)
-    new = "__pipeline_wait_prior(0);" if barrier else "__pipeline_wait_prior(0);\n    __syncthreads();"
+    wait_all = _wait_statement(code)
+    new = f"{wait_all};" if barrier else f"{wait_all};\n    __syncthreads();"
     where = describe(places.source, gaps[0])
-    text = f"Put __pipeline_wait_prior(0) {where}{'' if barrier else ', and __syncthreads() after it'}."
+    text = f"Put {wait_all} {where}{'' if barrier else ', and __syncthreads() after it'}."
     return Fix(text, line_edits(places.file, places.source, insertions(places.source, gaps[0], new)))

@@ -17,6 +17,7 @@ BY_HAND = re.findall(
     barrier_after_break barrier_in_loop bins_of_signed_chars bytes_before_floats carved_misaligned
     carved_overlap consumer_only_arrives copy_past_row divided_by_zero failed_assert flag_never_set
     float4_from_second grid_barrier_count group_sync_in_branch int_from_bytes local_overrun lock_not_released
+    mbarrier_count mbarrier_too_many mma_half_warp
     matmul_no_guard named_barrier_count negative_index neighbour_never_done no_return overlapping_outputs
     reset_by_every_block reverse_in_place row_overrun same_output shuffle_from_exited stale_maximum
     stencil_in_place swapped_extents syncthreads_for_grid table_never_set tile_edge transpose_in_place

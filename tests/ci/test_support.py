@@ -50,7 +50,7 @@ def test_everything_is_printed(groups, capsys):
         "cuda::barrier",
         "make_float4",
         "cooperative_groups::reduce",
-        "ldmatrix lg2",
+        "ldmatrix ldu",
     ):
         assert words in out
     for reason, features in dialect.refused_features().items():

@@ -94,6 +94,12 @@ SMEMKIT_INLINE void fill_fragment(fragment<Use, M, N, K, T, Layout> &f, Value va
 namespace smemkit
 {
 
+/* All lanes of the warp come here. It orders no memory, unlike __syncwarp. */
+SMEMKIT_INLINE void meet(const char *file, int line)
+{
+    smemkit_warp(SMEMKIT_BALLOT, ~0u, 1, 0, file, line);
+}
+
 /* The offset in memory of this lane's element i */
 template <class Fragment>
 SMEMKIT_INLINE size_t fragment_offset(int i, unsigned stride, bool column_major)
@@ -106,7 +112,7 @@ template <class Fragment, class T>
 SMEMKIT_INLINE void load_fragment(Fragment &f, const T *from, unsigned stride, bool column_major, const void *pc,
                                   const char *file, int line)
 {
-    smemkit_warp(SMEMKIT_SYNC, ~0u, 0, 0, file, line);
+    meet(file, line);
     for (int i = 0; i < Fragment::num_elements; i++) {
         const T *at = from + fragment_offset<Fragment>(i, stride, column_major);
         reads(at, sizeof *at, pc);
@@ -117,7 +123,7 @@ template <class Fragment, class T>
 SMEMKIT_INLINE void store_fragment(T *to, const Fragment &f, unsigned stride, bool column_major, const void *pc,
                                    const char *file, int line)
 {
-    smemkit_warp(SMEMKIT_SYNC, ~0u, 0, 0, file, line);
+    meet(file, line);
     for (int i = 0; i < Fragment::num_elements; i++) {
         T *at = to + fragment_offset<Fragment>(i, stride, column_major);
         writes(at, sizeof *at, pc);
@@ -191,7 +197,7 @@ SMEMKIT_INLINE void mma_sync(fragment<accumulator, M, N, K, D> &d,
             sum = sum > INT_MAX ? INT_MAX : sum < INT_MIN ? INT_MIN : sum;
         result.x[i] = (typename smemkit::fragment_element<D>::type)sum;
     }
-    smemkit_warp(SMEMKIT_SYNC, ~0u, 0, 0, file, line); /* the other lanes have read this one's operands */
+    smemkit::meet(file, line); /* the other lanes have read this one's operands */
     d = result;
 }
 
