@@ -23,6 +23,7 @@ LAYERS = [
     ["measure"],
     ["checker"],
     ["ladder"],
+    ["lab"],
     ["bench", "ci", "demo", "notebook"],
     ["__init__"],
     ["__main__"],
