@@ -26,6 +26,7 @@ except ModuleNotFoundError as error:
 import atexit as _atexit
 from importlib.metadata import version as _version
 
+from smemkit import lab
 from smemkit.arrays import Array, asarray, asnumpy, empty, from_dlpack, zeros
 from smemkit.checker.banks import Access, wavefronts
 from smemkit.checker.check import check
@@ -138,6 +139,7 @@ __all__ = [
     "get_num_threads",
     "is_available",
     "kernels",
+    "lab",
     "ladder",
     "launches",
     "matmul",

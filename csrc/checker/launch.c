@@ -203,6 +203,7 @@ void trace_leave(struct worker *w)
     if (!t)
         return;
     pthread_mutex_lock(&trace_lock);
+    t->trace->barriers += t->barriers;
     for (unsigned i = 0; i < t->site_capacity; i++) {
         if (t->sites[i].item) {
             name_example(t, &t->sites[i]);

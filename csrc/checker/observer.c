@@ -49,6 +49,7 @@ static uint32_t resume(struct worker *w, unsigned warp, uint32_t lanes)
 
 static void barrier(struct worker *w)
 {
+    w->tracer->barriers++;
     trace_merge_block(w->tracer);
     clock_barrier(w->tracer);
 }

@@ -189,7 +189,8 @@ struct tracer {
     uint16_t poisoned[1024]; /* reads out of bounds of a thread, after which it goes on with poison */
     uint16_t poisoned_logs[1024];
 
-    uint64_t round; /* number of barrier intervals so far */
+    uint64_t round;    /* number of barrier intervals so far */
+    uint64_t barriers; /* of whole blocks, that are complete */
     uint64_t random;
     int schedule;
 };
@@ -222,6 +223,7 @@ struct trace {
     struct checked_fault *faults;
     int fault_count;
     uint64_t fault_more;
+    uint64_t barriers; /* summed over workers */
     uint32_t
         guesses[64]; /* items of loads before a compare-and-swap of the same word: no race with other atomics */
     int guess_count;

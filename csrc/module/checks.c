@@ -197,11 +197,12 @@ static PyObject *trace_dict(const struct trace *trace)
         Py_XDECREF(faults);
         return NULL;
     }
-    return Py_BuildValue("{s:N,s:s,s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K}", "kernel", text(trace->kernel),
+    return Py_BuildValue("{s:N,s:s,s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K,s:K}", "kernel", text(trace->kernel),
                          "library", trace->library.name, "grid", TRIPLE(trace->grid), "block",
                          TRIPLE(trace->block), "shared_bytes", (Py_ssize_t)trace->shared_bytes, "blocks_checked",
                          (unsigned long long)trace->observed.blocks, "blocks", (unsigned long long)trace->blocks,
-                         "sites", sites, "faults", faults, "more_faults", (unsigned long long)trace->fault_more);
+                         "sites", sites, "faults", faults, "more_faults", (unsigned long long)trace->fault_more,
+                         "barriers", (unsigned long long)trace->barriers);
 }
 
 PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count)

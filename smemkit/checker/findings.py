@@ -44,6 +44,7 @@ def launch_report(
         _line_reports(launch, source),
         _fault_reports(launch, source, scalars or {}),
         tuple(notes),
+        barriers=launch["barriers"],
     )
 
 

@@ -43,6 +43,9 @@ class LaunchReport:
         Further remarks, such as which blocks were checked.
     allowed : tuple of Fault
         Faults that comments in the source accept; `faults` is without them.
+    barriers : int
+        Barriers of whole blocks, such as `__syncthreads`, that the checked blocks completed: a block of 256
+        threads that meets once counts as 1.
     """
 
     kernel: str
@@ -55,6 +58,7 @@ class LaunchReport:
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
     allowed: tuple[Fault, ...] = ()
+    barriers: int = 0
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -58,6 +58,23 @@ def test_tree_reduction_has_the_hardwares_wavefronts():
     assert sum(loads) == 10 * (2 * adds + 1)
 
 
+def test_barriers_are_counted_per_block_and_not_per_thread():
+    kernel = smemkit.Kernel(
+        """
+        __global__ void k(int *x, int n)
+        {
+            for (int i = 0; i < n; i++)
+                __syncthreads();
+            x[blockIdx.x * blockDim.x + threadIdx.x] = __syncthreads_count(1);
+        }
+        """
+    )
+    report = smemkit.check(kernel[3, 70], np.zeros(210, np.int32), 4)
+    assert report.launches[0].barriers == 3 * 5
+    assert report.to_dict()["launches"][0]["barriers"] == 15
+    assert smemkit.check(kernel[40, 32], np.zeros(1280, np.int32), 0, blocks=4).launches[0].barriers == 4
+
+
 FLOAT_TREE = """
 __global__ void tree(const float *x, float *y)
 {

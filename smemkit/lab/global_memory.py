@@ -1,0 +1,424 @@
+"""Experiments on memory outside the multiprocessor: the hierarchy, coalescing, and transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from smemkit.arrays import asarray, asnumpy
+from smemkit.checker.check import check
+from smemkit.checker.launches import as_sentence
+from smemkit.devices import Device
+from smemkit.lab import pictures
+from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.running import (
+    counted,
+    cycles,
+    kernel,
+    kernel_source,
+    marked,
+    operation_seconds,
+    progress,
+    recorded_ceilings,
+    reference_rows,
+    seconds_of,
+)
+from smemkit.measure.benchmarks import measure_host
+from smemkit.measure.ceilings import ceilings
+from smemkit.measure.formats import format_seconds
+
+__all__ = ["coalescing", "hierarchy", "transfers"]
+
+BEST_PRACTICES = "NVIDIA, CUDA C++ Best Practices Guide"
+ROUNDS = 1024  # hops of a pointer chase
+LINE = 32  # ints of 128 bytes: a hop goes to another line
+
+
+# ---- the hierarchy ----
+
+
+def hierarchy(device: str | None = None) -> Experiment:
+    """The memory hierarchy: what a dependent read costs in registers, shared memory, caches, memory and the host.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda:0" measures latencies by pointer chases and bandwidths by streams. The default device if None.
+
+    Returns
+    -------
+    Experiment
+    """
+    on = Device(device)
+    limits, where = recorded_ceilings()
+    rows = [_level_row(on, limits, *level) for level in progress(LEVELS, "hierarchy")]
+    return Experiment(
+        "hierarchy",
+        "The memory hierarchy",
+        "How long does a read take that the next one waits for, and how much can be read per second?",
+        tuple(rows),
+        (
+            Column("level", "level"),
+            Column("usual", "cycles", "claimed"),
+            Column("wavefronts", "wavefronts", "counted", "number"),
+            Column("sectors", "sectors", "counted", "number"),
+            Column("cycles", "cycles", "measured", "number"),
+            Column("recorded_cycles", "cycles", "recorded", "number"),
+            Column("gbps", "GB/s", "measured", "number"),
+            Column("recorded_gbps", "GB/s", "recorded", "number"),
+        ),
+        conclude_hierarchy,
+        on.description,
+        where,
+        kernel_source("hierarchy"),
+        (
+            "the usual table: 1 cycle for registers, 30 for shared memory and L1, 200 for L2, 400 to 800 for "
+            "memory",
+            "pointer chases: Mei and Chu, Dissecting GPU Memory Hierarchy through Microbenchmarking, 2017",
+        ),
+        (
+            "wavefronts, sectors: per read of one thread. Constant and local memory are not counted: the checker "
+            "watches shared and global memory. A dependent multiply-add takes the latency of the pipeline, 4 "
+            "cycles "
+            "on recent GPUs, although one starts every cycle.",
+        ),
+        pictures.hierarchy_chart,
+    )
+
+
+# level, the usual table's cycles, kernel, ints of the ring, the ceiling that bounds it
+LEVELS = [
+    ("registers", "1", "chase_registers", 0, None),
+    ("shared memory", "~30", "chase_shared", 0, None),
+    ("L1", "~30", "chase_l1", 4096, None),
+    ("constant memory", None, "chase_constant", 0, None),
+    ("local (spills)", None, "chase_local", 0, None),
+    ("L2", "~200", "chase_l2", 1 << 20, None),
+    ("global memory", "400…800", "chase_l2", 1 << 28, "read_bandwidth"),
+    ("host memory", None, None, 0, "h2d"),
+]
+
+
+def _level_row(
+    on: Device, limits: Any, level: str, usual: str | None, name: str | None, ints: int, bound: Any
+) -> Row:
+    row: dict[str, Any] = {"level": level, "usual": usual, "wavefronts": None, "sectors": None, "cycles": None}
+    rate = limits and bound and getattr(limits, bound)
+    row |= {"recorded_cycles": None, "gbps": _bandwidth(on, level, bound), "recorded_gbps": rate and rate / 1e9}
+    if name is None:
+        return row
+    which, few = kernel("hierarchy", name), 16
+    report = check(which[1, 1], *_chase_arguments(name, min(ints, 4096), few), np.zeros(1, np.int32))
+    found = counted(report, marked())
+    if found.requests:
+        key = "wavefronts" if found.wavefronts else "sectors"
+        row[key] = getattr(found, key) / found.requests
+    if on.is_cuda:
+        if name == "chase_constant":
+            with on:
+                which.constants["constant_ring"] = _ring(1024, 1)
+        row["cycles"] = cycles(which, (1, 1), on, _chase_arguments(name, ints, ROUNDS), ROUNDS, out=1)
+    return row
+
+
+def _chase_arguments(name: str, ints: int, rounds: int) -> list[Any]:
+    """The arguments of a chase, without the last one. Rings of L2 are warmed up; one in memory is larger than L2
+    and is not."""
+    if name == "chase_registers":
+        return [3, rounds]
+    if name in ("chase_shared", "chase_local"):
+        return [33, rounds]
+    if name == "chase_constant":
+        return [rounds]
+    ring = _ring(ints, LINE)
+    if name == "chase_l1":
+        return [ring, rounds]
+    return [ring, ints // LINE if ints <= 1 << 20 else 0, rounds]
+
+
+def _ring(ints: int, step: int) -> np.ndarray:
+    """Each entry is the index of the next one, `step` ints or a random number of lines away."""
+    ring = np.zeros(ints, np.int32)
+    places = np.random.default_rng(0).permutation(ints // step).astype(np.int32) * step
+    ring[places] = np.roll(places, -1)
+    return ring
+
+
+def _bandwidth(on: Device, level: str, bound: str | None) -> float | None:
+    """GB/s on a GPU."""
+    if not on.is_cuda:
+        return None
+    if bound:
+        return (getattr(ceilings(on.name), bound) or 0) / 1e9 or None
+    blocks, rounds = 132 * 8, 512
+    sums = np.zeros(blocks * 256, np.float32)
+    if level == "shared memory":
+        seconds = seconds_of(kernel("hierarchy", "read_shared"), (blocks, 256), on, [sums, rounds])
+        return blocks * 256 * 16 * rounds / seconds / 1e9
+    if level == "L2":
+        x, rounds = np.zeros(4 << 20, np.float32), 16
+        args = [x, sums, x.size // 4, rounds]
+        seconds = seconds_of(kernel("hierarchy", "read_global"), (blocks, 256), on, args)
+        return x.nbytes * rounds / seconds / 1e9
+    return None
+
+
+def conclude_hierarchy(rows: Sequence[Row]) -> str:
+    """The verdict of `hierarchy`."""
+    at = {row["level"]: row for row in rows}
+    shared, far, host = at["shared memory"], at["global memory"], at["host memory"]
+    text = (
+        f"a read of 4 bytes takes {_plural(shared['wavefronts'], 'wavefront')} in shared memory, and from memory "
+        "it moves "
+        f"{_plural(far['sectors'], 'sector')} of 32 bytes"
+    )
+    rate, link, how = far["gbps"], host["gbps"], "measured"
+    if not (rate and link):
+        rate, link, how = far["recorded_gbps"], host["recorded_gbps"], "recorded"
+    if rate and link:
+        text += (
+            f"; {how}, memory delivers {rate / 1000:.2f} TB/s and the host {link:.0f} GB/s, {rate / link:.0f} "
+            "times less"
+        )
+    timed = [row for row in rows if row["cycles"] is not None]
+    if timed:
+        text += "; measured latencies in cycles: " + ", ".join(f"{r['level']} {r['cycles']:.0f}" for r in timed)
+        slower = [r["level"] for r, s in zip(timed[1:], timed, strict=False) if r["cycles"] < s["cycles"]]
+        text += f"; faster than the level above: {', '.join(slower)}" if slower else ""
+    elif not any(row["recorded_cycles"] for row in rows):
+        text += "; no latency is recorded yet, so the usual table's cycles stand untested here"
+    return as_sentence(text)
+
+
+def _plural(number: float, noun: str) -> str:
+    return f"{number:g} {noun}{'s' * (number != 1)}"
+
+
+# ---- coalescing ----
+
+COUNTED, TIMED = 1 << 12, 1 << 24  # elements
+
+
+def coalescing(device: str | None = None) -> Experiment:
+    """Coalescing: sectors per request for strides, misaligned starts, and arrays of structures.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda:0" measures each kernel on 16 M elements as well. The default device if None.
+
+    Returns
+    -------
+    Experiment
+    """
+    on = Device(device)
+    return Experiment(
+        "coalescing",
+        "Coalescing",
+        "How many sectors of global memory does one load of a warp move?",
+        tuple(_coalescing_row(on, *case) for case in progress(list(_coalescing_cases()), "coalescing")),
+        (
+            Column("access", "thread i loads"),
+            Column("predicted", "sectors", "predicted", "number"),
+            Column("sectors", "sectors", "counted", "number"),
+            Column("ideal", "ideal", "counted", "number"),
+            Column("used", "used", "counted", "percent"),
+            Column("seconds", "time", "measured", "seconds"),
+        ),
+        conclude_coalescing,
+        on.description,
+        source=kernel_source("coalescing"),
+        references=(
+            f"{BEST_PRACTICES}, Coalesced Access to Global Memory: sectors of 32 bytes",
+            "Harris, How to Access Global Memory Efficiently in CUDA C/C++ Kernels, NVIDIA blog 2013",
+        ),
+        notes=(
+            "used: of the bytes moved. sectors, ideal: per request of a warp. L1 may keep the rest of a sector "
+            "for the next warp.",
+        ),
+        draw=pictures.coalescing_chart,
+    )
+
+
+def _coalescing_cases() -> Iterator[tuple[str, str, int, list[int], int]]:
+    """Name, kernel, bytes per lane, [stride, offset] of the kernel `strided`, and bytes from lane to lane."""
+    for stride in (1, 2, 4, 8, 16, 32):
+        yield f"x[{stride} * i]" if stride > 1 else "x[i]", "strided", 4, [stride, 0], 4 * stride
+    for offset in (1, 4, 8):
+        yield f"x[i + {offset}]", "strided", 4, [1, offset], 4
+    yield "x[i], a structure of arrays", "one_array", 4, [], 4
+    yield "p[i].x, an array of structures", "one_field_of_structures", 4, [], 16
+    yield "all of p[i], as float4", "whole_structures", 16, [], 16
+
+
+def _coalescing_row(on: Device, access: str, name: str, size: int, options: list[int], step: int) -> Row:
+    which = kernel("coalescing", name)
+    report = check(which[COUNTED // 256, 256], *_coalescing_arguments(name, COUNTED, options))
+    found = counted(report, marked(access="load"))
+    start = 4 * options[1] if options else 0
+    predicted = {(start + lane * step + byte) // 32 for lane in range(32) for byte in range(0, size, 4)}
+    args = _coalescing_arguments(name, TIMED, options) if on.is_cuda else []
+    return {
+        "access": access,
+        "predicted": len(predicted),
+        "sectors": found.sectors / found.requests,
+        "ideal": found.ideal_sectors / found.requests,
+        "used": found.bytes / found.sector_bytes,
+        "seconds": seconds_of(which, (TIMED // 256, 256), on, args),
+        "addresses": [start + lane * step for lane in range(32)],
+        "size": size,
+    }
+
+
+def _coalescing_arguments(name: str, n: int, options: list[int]) -> list[Any]:
+    y = np.zeros(n, np.float32)
+    if name == "strided":
+        return [np.zeros(n, np.float32), y, n, *options]
+    if name == "one_field_of_structures":
+        return [np.zeros(n, np.dtype([(field, np.float32) for field in ("x", "y", "z", "mass")])), y]
+    return [np.zeros(n * (4 if name == "whole_structures" else 1), np.float32), y]
+
+
+def conclude_coalescing(rows: Sequence[Row]) -> str:
+    """The verdict of `coalescing`."""
+    base, worst = (
+        min(rows, key=lambda row: row["sectors"]),
+        max(rows, key=lambda row: row["sectors"] / row["ideal"]),
+    )
+    text = (
+        f"a load of {base['access']} moves {_plural(base['sectors'], 'sector')} per request, one of "
+        f"{worst['access']} "
+        f"{worst['sectors']:g}, of whose bytes {100 * worst['used']:.3g} % are used"
+    )
+    off = [row for row in rows if abs(row["predicted"] - row["sectors"]) > 0.5]
+    text += f"; the rule fails for {off[0]['access']}" if off else "; the rule predicts every row"
+    late = [row for row in rows if row["access"].startswith("x[i + ") and row["sectors"] > row["ideal"]]
+    if late:
+        more = max(row["sectors"] - row["ideal"] for row in late)
+        text += f"; a misaligned start costs at most {_plural(more, 'sector')} more"
+    fields = {row["access"].split(",")[-1].strip(): row for row in rows if "structure" in row["access"]}
+    split, together = fields["a structure of arrays"], fields["an array of structures"]
+    text += (
+        f"; one field of a structure of 16 bytes moves {together['sectors'] / split['sectors']:.3g} times the "
+        "sectors of "
+        "an array of its own"
+    )
+    timed = [row for row in (base, worst) if row["seconds"]]
+    if len(timed) == 2:
+        text += f"; measured, the worst takes {worst['seconds'] / base['seconds']:.1f} times as long"
+    return as_sentence(text)
+
+
+# ---- transfers ----
+
+MIB = 1 << 20
+TRANSFERRED = 64 * MIB  # bytes, as in the reference file
+
+
+def transfers(device: str | None = None) -> Experiment:
+    """Transfers between host and device: pageable, pinned, staged and overlapped, and their share of a call.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda:0" measures smemkit's own copies and a sum of a NumPy array. The default device if None.
+
+    Returns
+    -------
+    Experiment
+    """
+    on = Device(device)
+    return Experiment(
+        "transfers",
+        "Transfers between host and device",
+        "How fast does data reach the GPU and come back, and what share of a call is that?",
+        tuple(_transfer_rows(on)),
+        (
+            Column("how", "what is done"),
+            Column("bytes", "bytes", "given", "count"),
+            Column("seconds", "time", "measured", "seconds"),
+            Column("recorded", "time", "recorded", "seconds"),
+            Column("gbps", "GB/s", "measured", "number"),
+            Column("recorded_gbps", "GB/s", "recorded", "number"),
+        ),
+        conclude_transfers,
+        on.description,
+        recorded_ceilings()[1],
+        "",
+        (
+            "Harris, How to Optimize Data Transfers in CUDA C/C++, NVIDIA blog 2012: pageable and pinned",
+            "PCI Express 3.0 to 5.0, 16 lanes: 16 to 64 GB/s each way",
+        ),
+        (
+            "pageable: the driver's copy, through one thread, as PyTorch's. staged: smemkit's, several threads "
+            "fill a "
+            "ring of pinned buffers. overlapped: parts are uploaded while others are summed.",
+        ),
+        pictures.transfer_chart,
+    )
+
+
+def _transfer_rows(on: Device) -> Iterator[Row]:
+    limits, _ = recorded_ceilings()
+    here = ceilings(on.name) if on.is_cuda else None
+    x = np.ones(TRANSFERRED // 4, np.float32) if on.is_cuda else None
+    for way, case, bound in (("upload", "to the device", "h2d"), ("download", "to the host", "d2h")):
+        row = next(iter(reference_rows(suite="transfer", op=way, shape=[TRANSFERRED // 4])), None)
+        peer = row and row["peers"].get("torch")
+        yield _transfer(f"{case}, pageable", None, peer and peer / 1e6)
+        yield _transfer(f"{case}, staged", _copy_seconds(on, way, x), row and row["us"] / 1e6)
+        pinned = TRANSFERRED / getattr(limits, bound) if limits and getattr(limits, bound) else None
+        yield _transfer(f"{case}, pinned", here and TRANSFERRED / getattr(here, bound), pinned)
+    n = 128 * MIB
+    row = next(iter(reference_rows(suite="end_to_end", op="reduce", shape=[n])), None)
+    yield _transfer("sum of a NumPy array, overlapped", _sum_seconds(on, n), row and row["us"] / 1e6, 4 * n)
+    row = next(
+        iter(reference_rows(suite="reduce", op="reduce", shape=[2 * n], dtype="float32", kernel=None)), None
+    )
+    there = row and row["us"] / 1e6 / 2  # half of twice as many
+    yield _transfer("the same sum on the device", operation_seconds("sum", [(n,)], on), there, 4 * n)
+
+
+def _transfer(how: str, seconds: float | None, there: float | None, size: int = TRANSFERRED) -> Row:
+    row = {"how": how, "bytes": size, "seconds": seconds, "recorded": there}
+    return row | {"gbps": seconds and size / seconds / 1e9, "recorded_gbps": there and size / there / 1e9}
+
+
+def _copy_seconds(on: Device, way: str, x: np.ndarray | None) -> float | None:
+    if not on.is_cuda:
+        return None
+    y = asarray(x, device=on.name)
+    copy = (lambda: asarray(x, device=on.name)) if way == "upload" else (lambda: asnumpy(y))
+    return measure_host(copy, on.name, max_seconds=0.5).median
+
+
+def _sum_seconds(on: Device, n: int) -> float | None:
+    if not on.is_cuda:
+        return None
+    from smemkit.ops import sum as total
+
+    x = np.ones(n, np.float32)
+    return measure_host(lambda: total(x, device=on.name), on.name, max_seconds=0.5).median
+
+
+def conclude_transfers(rows: Sequence[Row]) -> str:
+    """The verdict of `transfers`."""
+    key = "seconds" if all(row["seconds"] for row in rows if "pageable" not in row["how"]) else "recorded"
+    at, words = {row["how"]: row[key] for row in rows}, []
+    how = "measured" if key == "seconds" else "recorded"
+    for way in ("to the device", "to the host"):
+        slow, staged, pinned = (at.get(f"{way}, {kind}") for kind in ("pageable", "staged", "pinned"))
+        if slow and staged:
+            words.append(f"staging copies pageable memory {way} {slow / staged:.1f} times as fast as the driver")
+        if staged and pinned:
+            words.append(f"pinned memory takes {pinned / staged:.2f} of the staged time {way}")
+    whole, kernel_time = at.get("sum of a NumPy array, overlapped"), at.get("the same sum on the device")
+    if whole and kernel_time:
+        words.append(
+            f"of {format_seconds(whole)} for the sum of 512 MiB the kernel needs {format_seconds(kernel_time)}, "
+            "so "
+            f"{100 * (1 - kernel_time / whole):.3g} % are transfers"
+        )
+    return as_sentence(f"{how}: " + "; ".join(words)) if words else "No transfer is measured or recorded yet."

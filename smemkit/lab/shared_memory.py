@@ -1,0 +1,443 @@
+"""Experiments on shared memory: how it is declared, its banks, padding, and what it leaves to L1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from smemkit import ops
+from smemkit._core import Error
+from smemkit.arrays import asarray
+from smemkit.checker.banks import WARP_SIZE, wavefronts
+from smemkit.checker.check import check
+from smemkit.checker.launches import as_sentence
+from smemkit.devices import Device
+from smemkit.lab import pictures
+from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.running import (
+    counted,
+    cycles,
+    kernel,
+    kernel_source,
+    marked,
+    operation_seconds,
+    progress,
+    recorded_problem,
+    recorded_seconds,
+    seconds_of,
+)
+from smemkit.measure.occupancy import occupancy
+from smemkit.table.kernel_table import source
+
+__all__ = ["banks", "carveout", "padding", "reverse"]
+
+GUIDE = "NVIDIA, CUDA C++ Programming Guide"
+PRACTICES = "NVIDIA, CUDA C++ Best Practices Guide, Shared Memory and Memory Banks"
+ROUNDS = 64  # reads that clock64 measures
+
+
+# ---- banks ----
+
+
+def banks(device: str | None = None) -> Experiment:
+    """Bank conflicts: what the bank rule predicts for 46 accesses, what the checker counts, what a GPU measures.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda:0" measures the latency of each access as well. The default device if None.
+
+    Returns
+    -------
+    Experiment
+    """
+    on = Device(device)
+    rows = [_bank_row(on, *access) for access in progress(list(bank_accesses()), "banks")]
+    rows += [_old_row(*access) for access in old_accesses()]
+    return Experiment(
+        "banks",
+        "Bank conflicts",
+        "How many wavefronts does one access of a warp to shared memory take?",
+        tuple(rows),
+        (
+            Column("access", "access of lane t"),
+            Column("predicted", "wavefronts", "predicted", "count"),
+            Column("wavefronts", "wavefronts", "counted", "count"),
+            Column("conflicts", "conflicts", "counted", "count"),
+            Column("cycles", "cycles", "measured", "number"),
+        ),
+        conclude_banks,
+        on.description,
+        source=kernel_source("banks"),
+        references=(PRACTICES, f"{GUIDE}, appendix Compute Capabilities, Shared Memory"),
+        notes=("Rows of GPUs of old are predicted only: today's GPUs have 32 banks of 4 bytes.",),
+        draw=pictures.bank_chart,
+    )
+
+
+def bank_accesses() -> list[tuple[str, int, list[int]]]:
+    """Name, bytes per lane, and the byte address of each lane."""
+    lanes = range(WARP_SIZE)
+    found = [(f"float, stride {stride}", 4, [4 * stride * t for t in lanes]) for stride in range(1, 34)]
+    found += [
+        ("float, column of [32][32]", 4, [4 * 32 * t for t in lanes]),
+        ("float, column of [32][33]", 4, [4 * 33 * t for t in lanes]),
+        ("float, one word for all lanes", 4, [0 for _ in lanes]),
+        ("float, two words, 16 lanes each", 4, [4 * (t // 16) for t in lanes]),
+        ("char, stride 1", 1, list(lanes)),
+        ("char, stride 4", 1, [4 * t for t in lanes]),
+        ("char, stride 128", 1, [128 * t for t in lanes]),
+    ]
+    found += [(f"double, stride {stride}", 8, [8 * stride * t for t in lanes]) for stride in (1, 2, 16)]
+    found += [(f"float4, stride {stride}", 16, [16 * stride * t for t in lanes]) for stride in (1, 2, 8)]
+    return found
+
+
+def old_accesses() -> list[tuple[str, int, list[int], dict[str, int]]]:
+    """The same for GPUs of other generations: with the number of banks and their width."""
+    column, apart = [4 * 32 * t for t in range(32)], [6, 133]
+    return [
+        ("half-warp, stride 16; 16 banks", 4, [64 * t for t in range(16)], {"banks": 16}),
+        ("column of [32][32]; 8-byte banks", 4, column, {"bank_width": 8}),
+        ("bytes 6 and 133; 4-byte banks", 1, apart, {}),
+        ("bytes 6 and 133; 8-byte banks", 1, apart, {"bank_width": 8}),
+    ]
+
+
+def _bank_row(on: Device, access: str, size: int, addresses: list[int]) -> Row:
+    rule = wavefronts(addresses, size)
+    index = np.array(addresses, np.int32) // size
+    which = kernel("banks", f"read_{size}")
+    report = check(which[1, WARP_SIZE], index, 1, np.zeros(WARP_SIZE, np.int32))
+    found = counted(report, marked(access="load"))
+    return {
+        "access": access,
+        "size": size,
+        "predicted": rule.wavefronts,
+        "predicted_conflicts": rule.conflicts,
+        "wavefronts": round(found.wavefronts),
+        "conflicts": round(found.conflicts),
+        "cycles": cycles(which, (1, WARP_SIZE), on, [index, ROUNDS], ROUNDS, out=WARP_SIZE),
+        "addresses": addresses,
+    }
+
+
+def _old_row(access: str, size: int, addresses: list[int], rule: dict[str, int]) -> Row:
+    found = wavefronts(addresses, size, **rule)
+    row = {"access": access, "size": size, "predicted": found.wavefronts, "predicted_conflicts": found.conflicts}
+    return row | {"wavefronts": None, "conflicts": None, "cycles": None, "addresses": addresses}
+
+
+def conclude_banks(rows: Sequence[Row]) -> str:
+    """The verdict of `banks`."""
+    known = [row for row in rows if row["wavefronts"] is not None]
+    off = [
+        row["access"]
+        for row in known
+        if (row["predicted"], row["predicted_conflicts"]) != (row["wavefronts"], row["conflicts"])
+    ]
+    free = sum(not row["conflicts"] for row in known)
+    worst = max(known, key=lambda row: row["conflicts"])
+    agree = (
+        f"in all {len(known)} accesses"
+        if not off
+        else f"in all but {len(off)} of {len(known)} accesses ({off[0]} …)"
+    )
+    text = (
+        f"The bank rule predicts what is counted {agree}: {free} are free of conflicts, and the worst, "
+        f"{worst['access']}, takes {worst['wavefronts']} wavefronts"
+    )
+    odd = [
+        row for row in known if row["access"].startswith("float, stride") and int(row["access"].split()[-1]) % 2
+    ]
+    if odd and not any(row["conflicts"] for row in odd):
+        text += "; odd strides never conflict"
+    timed = [row for row in known if row["cycles"] is not None]
+    if timed:
+        fast, slow = (pick(timed, key=lambda row: row["cycles"]) for pick in (min, max))
+        text += f"; measured, {slow['access']} takes {slow['cycles'] / fast['cycles']:.1f} times {fast['access']}"
+    return text + "."
+
+
+# ---- padding ----
+
+TRANSPOSED = (8192, 8192)  # recorded, and measured on a GPU
+CHECKED = 256  # the side of the matrix that the checker transposes
+
+
+def padding(device: str | None = None) -> Experiment:
+    """Padding: a transpose through tiles of 8, 16 and 32 columns with 0 to 4 columns of padding.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda:0" measures a transpose of 8192 × 8192 as well. The default device if None.
+
+    Returns
+    -------
+    Experiment
+    """
+    on, records = Device(device), recorded_problem("transpose", TRANSPOSED)
+    x = np.zeros((CHECKED, CHECKED), np.float32)
+    cases = [(tile, pad) for tile in (8, 16, 32) for pad in range(5)]
+    return Experiment(
+        "padding",
+        "Padding",
+        "What does one more column in a tile of shared memory save a transpose?",
+        tuple(_padding_row(on, x, *case) for case in progress(cases, "padding")),
+        (
+            Column("tile", "tile", "given", "count"),
+            Column("pad", "pad", "given", "count"),
+            Column("load", "per load", "counted", "number"),
+            Column("store", "per store", "counted", "number"),
+            Column("shared_bytes", "bytes", "given", "count"),
+            Column("seconds", "time", "measured", "seconds"),
+            Column("recorded", "time", "recorded", "seconds"),
+        ),
+        conclude_padding,
+        on.description,
+        records and records.where,
+        source("transpose", "padded"),
+        ("Harris, An Efficient Matrix Transpose in CUDA C/C++, NVIDIA blog 2013: the padded tile",),
+        ("per load, per store: wavefronts per request of a warp to shared memory; 1 is the least.",),
+        pictures.padding_chart,
+    )
+
+
+def _padding_row(on: Device, x: np.ndarray, tile: int, pad: int) -> Row:
+    report = check(ops.transpose, x, tile=tile, pad=pad)
+    per = {}
+    for access in ("load", "store"):
+        found = counted(report, lambda line: line.space == "shared" and line.access == access)  # noqa: B023
+        per[access] = found.wavefronts / found.requests
+    shared = tile * (tile + pad) * x.itemsize
+    seconds = operation_seconds("transpose", [TRANSPOSED], on, tile=tile, pad=pad)
+    there = recorded_seconds("transpose", TRANSPOSED, "padded", tile=tile, pad=pad)
+    if there is None and not pad:  # the same kernel
+        there = recorded_seconds("transpose", TRANSPOSED, "unpadded", tile=tile)
+    return {"tile": tile, "pad": pad, **per, "shared_bytes": shared, "seconds": seconds, "recorded": there}
+
+
+def conclude_padding(rows: Sequence[Row]) -> str:
+    """The verdict of `padding`."""
+    at = {(row["tile"], row["pad"]): row for row in rows}
+    words = []
+    for tile in (32, 16, 8):
+        before, after = at[tile, 0]["load"], at[tile, 1]["load"]
+        gain = _gain(at[tile, 0], at[tile, 1])
+        change = f"takes a load from {before:g} to {after:g} wavefronts" if before != after else "changes no load"
+        words.append(f"with tiles of {tile} one more column {change}{gain}")
+    why = ""
+    if at[32, 0]["load"] > at[16, 0]["load"]:
+        share = at[16, 0]["load"] / at[32, 0]["load"]
+        why = (
+            f"; a column of 16 loses less, {share:.2g} of the wavefronts, because 16 words span only half of the "
+            "banks"
+        )
+    even = [row["pad"] for row in rows if row["tile"] == 32 and row["pad"] and row["load"] > 1]
+    more = f"; pads of {' and '.join(map(str, even))} leave conflicts" if even else ""
+    return as_sentence("; ".join(words) + why + more)
+
+
+def _gain(before: Row, after: Row) -> str:
+    """How much faster, as measured, or else as recorded: ", 2.0 times as fast (recorded)"."""
+    for key, how in (("seconds", "measured"), ("recorded", "recorded")):
+        if before[key] and after[key]:
+            return f", {before[key] / after[key]:.2f} times as fast ({how})"
+    return ""
+
+
+# ---- static, dynamic, carved ----
+
+KIB = 1024
+
+
+def reverse(device: str | None = None) -> Experiment:
+    """Shared memory that is static, dynamic, or carved into three arrays; and dynamic arrays above 48 KB.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda:0", "cpu"; the default device if None.
+
+    Returns
+    -------
+    Experiment
+    """
+    on = Device(device)
+    rows = [_reverse_row(on, name) for name in ("static", "dynamic", "carved")]
+    rows += [_large_row(on, kib) for kib in progress((48, 64, 96, 227, 256), "reverse")]
+    return Experiment(
+        "reverse",
+        "Static, dynamic and carved shared memory",
+        "Does it matter how shared memory is declared, and how much may a block have?",
+        tuple(rows),
+        (
+            Column("how", "reverses through"),
+            Column("bytes", "dynamic", "given", "count"),
+            Column("right", "right", "computed"),
+            Column("wavefronts", "wavefronts", "counted", "count"),
+            Column("conflicts", "conflicts", "counted", "count"),
+            Column("resident", "blocks/SM", "predicted", "count"),
+            Column("seconds", "time", "measured", "seconds"),
+        ),
+        conclude_reverse,
+        on.description,
+        source="\n".join(
+            [source("reverse", name) for name in ("static", "dynamic", "carved")] + [kernel_source("shared")]
+        ),
+        references=(
+            "Harris, Using Shared Memory in CUDA C/C++, NVIDIA blog 2013: reverse 64 integers",
+            f"{GUIDE}, Technical Specifications per Compute Capability: 48 KB static, 227 KB with the opt-in on "
+            "9.0",
+        ),
+        notes=(f"dynamic: bytes. blocks/SM: of 64 or 256 threads, on compute capability {CAPABILITY}.",),
+        draw=pictures.reverse_chart,
+    )
+
+
+CAPABILITY = "9.0"  # of the reference GPU
+
+
+def _reverse_row(on: Device, name: str) -> Row:
+    """The project's own kernel on 64 integers, which are 256 bytes; carved has an array of floats and of chars."""
+    x = np.arange(64, dtype=np.int32)
+    report = check(ops.reverse, x, kernel=name)
+    right = np.array_equal(ops.reverse(x, kernel=name, device=on.name), x[::-1])
+    used = report.launches[0].shared_bytes
+    seconds = operation_seconds("reverse", [(64,)], on, dtype="int32", kernel=name)
+    return _shared_row(f"{name}, n = 64", used, right, report, 64) | {"seconds": seconds}
+
+
+def _large_row(on: Device, kib: int) -> Row:
+    """A dynamic array of that many KiB; a block that a multiprocessor cannot hold is not launched."""
+    n = kib * KIB // 4
+    which, x = kernel("shared", "reverse_dynamic"), np.arange(n, dtype=np.int32)
+    try:
+        report = check(which[1, 256, 4 * n], x, n)
+    except Error:  # more than a block may have
+        return _shared_row(f"dynamic, {kib} KB", 4 * n, None, None, 256) | {"right": "refused", "seconds": None}
+    result = asarray(x, device=on.name)
+    which[1, 256, 4 * n](result, n)
+    row = _shared_row(f"dynamic, {kib} KB", 4 * n, np.array_equal(result.numpy(), x[::-1]), report, 256)
+    return row | {"seconds": seconds_of(which, (1, 256, 4 * n), on, [x, n])}
+
+
+def _shared_row(how: str, size: int, right: bool | None, report: Any, block: int) -> Row:
+    found = report and counted(report, lambda line: line.space == "shared")
+    resident = occupancy(block_size=block, shared_bytes=size, registers=32, capability=CAPABILITY).blocks
+    return {
+        "how": how,
+        "bytes": size,
+        "right": _yes(right),
+        "faults": report and len(report.faults),
+        "wavefronts": found and round(found.wavefronts),
+        "conflicts": found and round(found.conflicts),
+        "resident": resident,
+    }
+
+
+def _yes(right: bool | None) -> str | None:
+    return None if right is None else "yes" if right else "no"
+
+
+def conclude_reverse(rows: Sequence[Row]) -> str:
+    """The verdict of `reverse`."""
+    small = [row for row in rows if "n = 64" in row["how"]]
+    wrong = [row["how"] for row in rows if row["right"] == "no" or row["faults"]]
+    if wrong:
+        return f"{', '.join(wrong)}: wrong or faulty."
+    costs = {
+        (row["wavefronts"] - row["conflicts"], row["conflicts"]) for row in small if "carved" not in row["how"]
+    }
+    same = "cost the same" if len(costs) == 1 else "do not cost the same"
+    fits = [row for row in rows if row["resident"] and row not in small]
+    most, beyond = max(row["bytes"] for row in fits), [row["bytes"] for row in rows if not row["resident"]]
+    text = (
+        f"Static and dynamic arrays {same} and all three ways are right; dynamic arrays go on above 48 KB, up to "
+        f"{most // KIB} KB per block, for which {min(row['resident'] for row in fits)} block is resident per "
+        "multiprocessor "
+        f"instead of {max(row['resident'] for row in rows)}"
+    )
+    return text + (f"; {min(beyond) // KIB} KB do not fit." if beyond else ".")
+
+
+# ---- the carve-out ----
+
+
+def carveout(device: str | None = None) -> Experiment:
+    """The carve-out: how a multiprocessor's memory is divided between shared memory and L1, and what that costs.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda:0" measures a kernel that reuses 64 KB per block in L1. The default device if None.
+
+    Returns
+    -------
+    Experiment
+    """
+    on = Device(device)
+    cases = [(kib, percent) for kib in (8, 32) for percent in (0, 25, 50, 75, 100)]
+    return Experiment(
+        "carveout",
+        "The carve-out of L1",
+        "How many blocks fit if more of a multiprocessor's memory is shared memory, and how much L1 is left?",
+        tuple(_carveout_row(on, *case) for case in cases),
+        (
+            Column("kib", "KB per block", "given", "count"),
+            Column("percent", "carve-out", "given", "count"),
+            Column("shared_kib", "shared, KB", "predicted", "count"),
+            Column("l1_kib", "L1, KB", "predicted", "count"),
+            Column("blocks", "blocks", "predicted", "count"),
+            Column("warps", "warps", "predicted", "count"),
+            Column("seconds", "time", "measured", "seconds"),
+        ),
+        conclude_carveout,
+        on.description,
+        source=kernel_source("shared"),
+        references=(f"{GUIDE}, Compute Capability 9.0, Shared Memory: 256 KB for both, splits of 0 to 228 KB",),
+        notes=(
+            "carve-out: in percent. Blocks of 256 threads, of 64 warps at most, on compute capability "
+            f"{CAPABILITY}, with 256 KB for both memories.",
+        ),
+        draw=pictures.carveout_chart,
+    )
+
+
+TOTAL_KIB = 256  # L1 and shared memory of a multiprocessor of compute capability 9.0
+
+
+def _carveout_row(on: Device, kib: int, percent: int) -> Row:
+    which = kernel("shared", "reuse")
+    which.carveout = percent
+    fits = occupancy(which, block_size=256, shared_bytes=kib * KIB, registers=32, capability=CAPABILITY)
+    shared = next(part.available for part in fits.resources if part.name == "shared memory") // KIB
+    rounds, n = 64, 16 * KIB // 4
+    blocks = 132 * 8
+    args = [np.zeros(blocks * n, np.float32), np.zeros(blocks * 256, np.float32), n, rounds] if on.is_cuda else []
+    seconds = seconds_of(which, (blocks, 256, kib * KIB), on, args)
+    which.carveout = None
+    row = {"kib": kib, "percent": percent, "shared_kib": shared, "l1_kib": TOTAL_KIB - shared}
+    return row | {"blocks": fits.blocks, "warps": fits.warps, "seconds": seconds}
+
+
+def conclude_carveout(rows: Sequence[Row]) -> str:
+    """The verdict of `carveout`."""
+    words = []
+    for kib in sorted({row["kib"] for row in rows}):
+        of = [row for row in rows if row["kib"] == kib]
+        best = max(of, key=lambda row: (row["blocks"], row["l1_kib"]))
+        least = min(of, key=lambda row: row["blocks"])
+        words.append(
+            f"blocks with {kib} KB fit {least['blocks']} times at {least['percent']} % and {best['blocks']} "
+            "times from "
+            f"{best['percent']} % on, which leaves {best['l1_kib']} KB of L1"
+        )
+    text = "; ".join(words)
+    if rows[0]["seconds"]:
+        fast = min(rows, key=lambda row: row["seconds"])
+        text += f"; measured, {fast['kib']} KB per block at {fast['percent']} % is fastest"
+    return as_sentence(text)
