@@ -2,8 +2,8 @@
 
 ``smemkit.lab.banks()`` is an `Experiment`: a question, rows of numbers, and a verdict that is computed from them.
 On a GPU the numbers are measured; without one they are counted by the checker, beside times that are recorded on a
-reference GPU. ``smemkit.lab.exercise("pad-the-rows")`` is a task in CUDA, whose ``submit(source)`` grades an answer
-by hidden inputs, the checker and limits.
+reference GPU. ``smemkit.lab.exercise("pad-the-rows")`` is a task in CUDA, whose ``submit(source)`` grades an
+answer by hidden inputs, the checker and limits.
 """
 
 from smemkit.lab.algorithms import first_kernels, matmul, mistakes, reduction, tiling, tree

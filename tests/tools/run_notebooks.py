@@ -65,8 +65,11 @@ def run_cell(source: str, namespace: dict[str, Any], count: int, filename: str) 
     if value is not None:
         text = str(value) if hasattr(value, "_repr_pretty_") else repr(value)
         data = {"text/plain": lines(text)}
-        if hasattr(value, "_repr_html_"):
-            data["text/html"] = lines(value._repr_html_())
+        html = value._repr_html_() if hasattr(value, "_repr_html_") else None
+        if html is not None:
+            data["text/html"] = lines(html)
+        if hasattr(value, "_repr_png_"):
+            data["image/png"] = base64.b64encode(value._repr_png_()).decode() + "\n"
         outputs.append({"data": data, "execution_count": count, "metadata": {}, "output_type": "execute_result"})
     return outputs
 
