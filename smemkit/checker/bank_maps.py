@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smemkit.checker.banks import BANKS, bank_map
+from smemkit.checker.banks import BANKS, LaneAddresses, bank_map
 from smemkit.checker.lines import LineReport
 
-__all__ = ["bank_map_rows", "bank_map_title", "cell_text", "worst_lines"]
+__all__ = ["bank_map_rows", "bank_map_title", "cell_text", "map_rows", "worst_lines"]
 
 MAX_BANK_MAPS = 2  # bank maps in a notebook
 
@@ -29,10 +29,17 @@ def bank_map_title(line: LineReport) -> str:
 
 
 def bank_map_rows(line: LineReport) -> list[tuple[bool, list[tuple[int, ...]], list[bool]]]:
+    """The bank map of the line's example."""
+    return map_rows(line.example, line.size, store=line.access != "load")
+
+
+def map_rows(
+    addresses: LaneAddresses, size: int, *, store: bool = False
+) -> list[tuple[bool, list[tuple[int, ...]], list[bool]]]:
     """Per wavefront of a bank map: whether it begins a group of lanes, the lanes of each bank, and whether the
     bank delivers several words to the group."""
     rows = []
-    for number, group in enumerate(bank_map(line.example, line.size, store=line.access != "load")):
+    for number, group in enumerate(bank_map(addresses, size, store=store)):
         crowded = [sum(bool(row[bank]) for row in group) > 1 for bank in range(BANKS)]
         rows += [(index == 0 and number > 0, row, crowded) for index, row in enumerate(group)]
     return rows

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["new_figure", "plot"]
+__all__ = ["draw_bank_map", "new_figure", "plot"]
 
 
 def new_figure(caller: str, *, figsize: tuple[float, float]) -> Figure:
@@ -67,7 +67,8 @@ def plot(launches: Sequence[LaunchReport]) -> Figure:
             next(free), global_lines, ideal, whole, "sectors per request", "more than the bytes need", notes
         )
     for line in maps:
-        _draw_map(next(free), line)
+        title = f"{shorten(bank_map_title(line), 90)}\nthe lane that a bank serves; n×: n lanes with one word"
+        draw_bank_map(next(free), bank_map_rows(line), title)
     if not heights:
         panels[0].set_axis_off()
         panels[0].text(0.5, 0.5, "no line touches shared or global memory", ha="center")
@@ -102,23 +103,28 @@ def _bar_chart(
     axes.legend(fontsize=8, frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
 
 
-def _draw_map(axes: Axes, line: LineReport) -> None:
+def draw_bank_map(
+    axes: Axes, rows: Sequence[tuple[bool, Sequence[tuple[int, ...]], Sequence[bool]]], title: str
+) -> None:
+    """Draws a bank map, a row per wavefront, from `bank_map_rows`. Banks that deliver several words are hatched."""
     from matplotlib.patches import Rectangle
 
-    rows = bank_map_rows(line)
     for number, (new, row, crowded) in enumerate(rows):
         if new:
             axes.axhline(number - 0.5, color="black", linewidth=1.5)
         for bank, lanes in enumerate(row):
             if lanes:
-                color = "tomato" if crowded[bank] else "skyblue"
-                axes.add_patch(Rectangle((bank - 0.5, number - 0.5), 1, 1, color=color, linewidth=0))
-                axes.text(bank, number, cell_text(lanes), ha="center", va="center", fontsize=6.5, color="black")
+                style = {"facecolor": "tomato", "hatch": "////"} if crowded[bank] else {"facecolor": "skyblue"}
+                axes.add_patch(
+                    Rectangle((bank - 0.5, number - 0.5), 1, 1, edgecolor="white", linewidth=0, **style)
+                )
+                label = axes.text(bank, number, cell_text(lanes), ha="center", va="center", fontsize=6.5)
+                if crowded[bank]:
+                    label.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.4})
     axes.set(xlim=(-0.5, BANKS - 0.5), ylim=(len(rows) - 0.5, -0.5), xlabel="bank", ylabel="wavefront")
     axes.set_xticks(range(0, BANKS, 4))
     axes.set_xticks([bank + 0.5 for bank in range(BANKS - 1)], minor=True)
     axes.set_yticks(range(0, len(rows), max(1, len(rows) // 8)))
     axes.grid(which="minor", color="lightgray", linewidth=0.4)
     axes.tick_params(which="minor", length=0)
-    title = f"{shorten(bank_map_title(line), 90)}\nthe lane that a bank serves; n×: n lanes with one word"
     axes.set_title(title, fontsize=9, parse_math=False)

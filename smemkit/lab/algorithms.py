@@ -14,7 +14,7 @@ from smemkit.arrays import asarray
 from smemkit.checker.check import check
 from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
-from smemkit.lab import pictures
+from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
 from smemkit.lab.running import (
     counted,
@@ -85,7 +85,7 @@ def first_kernels(device: str | None = None) -> Experiment:
             "Harris, An Even Easier Introduction to CUDA, NVIDIA blog 2017: one thread, one block, many blocks",
         ),
         notes=("lanes: at work, of 32. in turn: loads of global memory that a thread makes one after the other.",),
-        draw=pictures.first_chart,
+        draw=charts.first_kernels,
     )
 
 
@@ -190,7 +190,7 @@ def reduction(device: str | None = None) -> Experiment:
             "in requests "
             f"to shared memory (to global memory if there are none). Times are for n = {SUMMED[0]:,}.",
         ),
-        pictures.reduction_chart,
+        charts.reduction,
     )
 
 
@@ -274,7 +274,7 @@ def tree(device: str | None = None, *, block_size: int = 256) -> Experiment:
             "at work, warps: threads that add, and their warps; lanes: per warp; wavefronts: of loads and store; "
             "n-way: the worst bank conflict.",
         ),
-        draw=pictures.tree_chart,
+        draw=charts.tree,
     )
 
 
@@ -363,7 +363,7 @@ def tiling(device: str | None = None) -> Experiment:
             "walk-through, n = 65 "
             "is no multiple of the tile: threads outside the matrices load nothing.",
         ),
-        pictures.tiling_chart,
+        charts.tiling,
     )
 
 
@@ -455,7 +455,7 @@ def mistakes(device: str | None = None) -> Experiment:
         notes=(
             "Tiles of 8: n = 13 is no multiple. A kernel with illegal accesses has no result on the CPU device.",
         ),
-        draw=pictures.mistake_chart,
+        draw=charts.marks,
     )
 
 
@@ -531,7 +531,7 @@ def matmul(device: str | None = None) -> Experiment:
             "of global memory. predicted: the most that an H200 reaches with these counts, n = 4096, and what "
             "limits it.",
         ),
-        pictures.matmul_chart,
+        charts.matmul,
     )
 
 

@@ -12,7 +12,7 @@ from smemkit import ops
 from smemkit.checker.check import check
 from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
-from smemkit.lab import pictures
+from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
 from smemkit.lab.running import (
     counted,
@@ -140,7 +140,7 @@ def speedups(device: str | None = None) -> Experiment:
             + "; ".join(f"{claim.text}, {claim.says}" for claim in CLAIMS)
             + ".",
         ),
-        draw=pictures.speedup_chart,
+        draw=charts.speedups,
     )
 
 

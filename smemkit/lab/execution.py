@@ -11,7 +11,7 @@ from smemkit.arrays import asarray
 from smemkit.checker.check import check
 from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
-from smemkit.lab import pictures
+from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
 from smemkit.lab.running import (
     counted,
@@ -82,7 +82,7 @@ def occupancy(device: str | None = None, *, block_size: int = 256) -> Experiment
             "cuda_occupancy.h of the CUDA toolkit",
         ),
         notes=(f"For {on.description if on.is_cuda else f'compute capability {CAPABILITY}'}.",),
-        draw=pictures.occupancy_chart,
+        draw=charts.occupancy,
     )
 
 
@@ -162,7 +162,7 @@ def parallelism(device: str | None = None) -> Experiment:
             f"because a dependent product waits {LATENCY} "
             "cycles (Little's law).",
         ),
-        draw=pictures.parallelism_chart,
+        draw=charts.parallelism,
     )
 
 
@@ -248,7 +248,7 @@ def divergence(device: str | None = None) -> Experiment:
             "compiler "
             "may turn a short branch into a selection: then the time is that of the branchless code.",
         ),
-        draw=pictures.divergence_chart,
+        draw=charts.divergence,
     )
 
 
@@ -364,7 +364,7 @@ def precision(device: str | None = None) -> Experiment:
             "and "
             "add in FP32.",
         ),
-        pictures.precision_chart,
+        charts.precision,
     )
 
 
@@ -472,7 +472,7 @@ def async_copy(device: str | None = None) -> Experiment:
             "asynchronous "
             "copies.",
         ),
-        pictures.async_chart,
+        charts.async_copy,
     )
 
 

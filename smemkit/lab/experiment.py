@@ -206,10 +206,12 @@ class Experiment:
         ------
         ImportError
             Matplotlib is not installed.
+        ValueError
+            It has no picture.
         """
-        from smemkit.lab.pictures import bars
-
-        return (self.draw or bars)(self)
+        if self.draw is None:
+            raise ValueError(f"{self.name}: it has no picture")
+        return self.draw(self)
 
 
 def _aligned(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:

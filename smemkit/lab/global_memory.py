@@ -11,7 +11,7 @@ from smemkit.arrays import asarray, asnumpy
 from smemkit.checker.check import check
 from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
-from smemkit.lab import pictures
+from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
 from smemkit.lab.running import (
     counted,
@@ -84,7 +84,7 @@ def hierarchy(device: str | None = None) -> Experiment:
             "cycles "
             "on recent GPUs, although one starts every cycle.",
         ),
-        pictures.hierarchy_chart,
+        charts.hierarchy,
     )
 
 
@@ -238,7 +238,7 @@ def coalescing(device: str | None = None) -> Experiment:
             "used: of the bytes moved. sectors, ideal: per request of a warp. L1 may keep the rest of a sector "
             "for the next warp.",
         ),
-        draw=pictures.coalescing_chart,
+        draw=charts.coalescing,
     )
 
 
@@ -356,7 +356,7 @@ def transfers(device: str | None = None) -> Experiment:
             "fill a "
             "ring of pinned buffers. overlapped: parts are uploaded while others are summed.",
         ),
-        pictures.transfer_chart,
+        charts.transfers,
     )
 
 

@@ -14,7 +14,7 @@ from smemkit.checker.banks import WARP_SIZE, wavefronts
 from smemkit.checker.check import check
 from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
-from smemkit.lab import pictures
+from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
 from smemkit.lab.running import (
     counted,
@@ -73,7 +73,7 @@ def banks(device: str | None = None) -> Experiment:
         source=kernel_source("banks"),
         references=(PRACTICES, f"{GUIDE}, appendix Compute Capabilities, Shared Memory"),
         notes=("Rows of GPUs of old are predicted only: today's GPUs have 32 banks of 4 bytes.",),
-        draw=pictures.bank_chart,
+        draw=charts.banks,
     )
 
 
@@ -202,7 +202,7 @@ def padding(device: str | None = None) -> Experiment:
         source("transpose", "padded"),
         ("Harris, An Efficient Matrix Transpose in CUDA C/C++, NVIDIA blog 2013: the padded tile",),
         ("per load, per store: wavefronts per request of a warp to shared memory; 1 is the least.",),
-        pictures.padding_chart,
+        charts.padding,
     )
 
 
@@ -294,7 +294,7 @@ def reverse(device: str | None = None) -> Experiment:
             "9.0",
         ),
         notes=(f"dynamic: bytes. blocks/SM: of 64 or 256 threads, on compute capability {CAPABILITY}.",),
-        draw=pictures.reverse_chart,
+        draw=charts.reverse,
     )
 
 
@@ -403,7 +403,7 @@ def carveout(device: str | None = None) -> Experiment:
             "carve-out: in percent. Blocks of 256 threads, of 64 warps at most, on compute capability "
             f"{CAPABILITY}, with 256 KB for both memories.",
         ),
-        draw=pictures.carveout_chart,
+        draw=charts.carveout,
     )
 
 

@@ -11,7 +11,7 @@ from smemkit.checker.check import check
 from smemkit.checker.launches import as_sentence
 from smemkit.checker.report import Report
 from smemkit.devices import Device
-from smemkit.lab import pictures
+from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
 from smemkit.lab.running import kernel, kernel_source, progress, recorded_ceilings, reference_rows, seconds_of
 from smemkit.measure.formats import format_seconds
@@ -64,7 +64,7 @@ def barriers(device: str | None = None) -> Experiment:
             "the host's "
             "share of the cheapest of smemkit's calls.",
         ),
-        pictures.barrier_chart,
+        charts.marks,
     )
 
 
@@ -137,8 +137,8 @@ def conclude_barriers(rows: Sequence[Row]) -> str:
         [r["mistake"] for r in wrong if not r["faults"]],
         [r["mistake"] for r in right if r["faults"]],
     )
-    found = [f"{row['mistake']}: {row['fault']}" for row in wrong if row["faults"]]
-    text = f"the checker finds {len(found)} of {len(wrong)} mistakes ({'; '.join(found)})"
+    found = [f"{row['mistake']} by {row['fault']}" for row in wrong if row["faults"]]
+    text = f"the checker finds {len(found)} of {len(wrong)} mistakes ({', '.join(found)})"
     text += f", misses {', '.join(missed)}" if missed else ""
     text += f", and wrongly accuses {', '.join(accused)}" if accused else " and passes every right version"
     two = [row for row in right if row["launches"] == 2 and not row["faults"]]
