@@ -457,7 +457,7 @@ def main():
         package_data={
             "smemkit": [
                 *("py.typed", "*.pyi", "reference/*.json", "bench/*.cu"),
-                *("lab/kernels/*.cu", "lab/exercises/*/*.cu"),
+                *("lab/kernels/*.cu", "lab/*.js", "lab/exercises/*/*.cu"),
             ],
             "smemkit._kernels": ["*.def", "*.h", "*.md", "**/*.cu", "**/*.c", "**/*.cuh"],
             "smemkit._dialect": ["*.h", "include/*.h", "include/*/*.h", "include/cuda/*", "include/cuda/std/*"],

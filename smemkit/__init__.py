@@ -26,7 +26,6 @@ except ModuleNotFoundError as error:
 import atexit as _atexit
 from importlib.metadata import version as _version
 
-from smemkit import lab
 from smemkit.arrays import Array, asarray, asnumpy, empty, from_dlpack, zeros
 from smemkit.checker.banks import Access, wavefronts
 from smemkit.checker.check import check
@@ -77,6 +76,15 @@ from smemkit.user_kernel.kernel import Kernel, Launch
 
 __version__ = _version("smemkit")
 _atexit.register(_core.close)  # the threads that copy to and from a GPU end before CUDA does
+
+
+def __getattr__(name: str):
+    """The laboratory, which is imported at its first use."""
+    if name == "lab":
+        from importlib import import_module
+
+        return import_module("smemkit.lab")
+    raise AttributeError(f"module 'smemkit' has no attribute {name!r}")
 
 
 def load_ipython_extension(shell):

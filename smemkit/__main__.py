@@ -1,9 +1,11 @@
-"""``python -m smemkit``: info, support, demo, bench, tune, kernels, ladder, check, occupancy."""
+"""``python -m smemkit``: info, support, demo, bench, tune, kernels, ladder, lab, check, occupancy."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
+import os
 import platform
 import sys
 import textwrap
@@ -21,16 +23,36 @@ from smemkit.bench import command, fit, tune
 from smemkit.ci import command as check
 from smemkit.ci import support
 from smemkit.devices import devices, get_num_threads
+from smemkit.lab import command as lab
 from smemkit.measure import occupancy, tuned
 from smemkit.table.kernel_table import kernels, reading_order
 from smemkit.user_kernel import launch_text
 
 
-def info(_: argparse.Namespace) -> int:
+def info(options: argparse.Namespace) -> int:
     """Versions, devices with their properties, and why there is no CUDA device if there is none."""
-    build, here = _core.build_info(), devices()
+    here, texts = devices(), _facts()
     facts = Table.grid(padding=(0, 2))
-    for what, text in {
+    for what, text in texts.items():
+        facts.add_row(f"[bold]{what}", text)
+    limits = Table(box=None, padding=(0, 2, 0, 0))
+    limits.add_column("")
+    for device in here:
+        limits.add_column(f"{device.name}\n[dim]{device.description}", justify="right")
+    columns = [device.limits() for device in here]
+    for what in dict.fromkeys(what for column in columns for what in column):
+        limits.add_row(what, *(column.get(what, "") for column in columns))
+    if options.json != "-":
+        Console(highlight=False).print(facts, "", limits)
+    named = {device.name: device.limits() for device in here}
+    _write_json(options.json, {"schema": "smemkit.info", "version": 1, "facts": texts, "devices": named})
+    return 0
+
+
+def _facts() -> dict[str, str]:
+    """Versions, and what was built."""
+    build, here = _core.build_info(), devices()
+    facts = {
         "smemkit": version("smemkit"),
         "Python": f"{platform.python_version()}, {platform.platform()}",
         "NumPy": np.__version__,
@@ -40,18 +62,8 @@ def info(_: argparse.Namespace) -> int:
         "default device": _default_device(),
         "no CUDA device": _core.cuda_unavailable(),
         "tuned transposes": ", ".join(device.name for device in here if tuned.in_use(device.name)),
-    }.items():
-        if text:
-            facts.add_row(f"[bold]{what}", str(text))
-    limits = Table(box=None, padding=(0, 2, 0, 0))
-    limits.add_column("")
-    for device in here:
-        limits.add_column(f"{device.name}\n[dim]{device.description}", justify="right")
-    columns = [device.limits() for device in here]
-    for what in dict.fromkeys(what for column in columns for what in column):
-        limits.add_row(what, *(column.get(what, "") for column in columns))
-    Console(highlight=False).print(facts, "", limits)
-    return 0
+    }
+    return {what: str(text) for what, text in facts.items() if text}
 
 
 def _default_device() -> str:
@@ -75,7 +87,10 @@ def list_kernels(arguments: argparse.Namespace) -> int:
         options = [f"\n[dim]{name} {', '.join(map(str, values))}[/]" for name, values in options.items() if values]
         idea = f"[yellow]{row.label}:[/] {row.idea}" if row.label else row.idea
         table.add_row(row.op, f"[bold]{row.name}", row.needs, ", ".join(row.devices), idea + "".join(options))
-    Console(highlight=False).print(table)
+    if arguments.json != "-":
+        Console(highlight=False).print(table)
+    rows = [dataclasses.asdict(row) for row in kernels(arguments.op)]
+    _write_json(arguments.json, {"schema": "smemkit.kernels", "version": 1, "kernels": rows})
     return 0
 
 
@@ -88,7 +103,7 @@ def list_thresholds(op: str | None) -> int:
         for row in fit.thresholds(name):
             unit = f"{row.unit}, in proportion to the multiprocessors" if row.per_gpu else row.unit
             print(f"  {row.name} = {row.value} {unit}")
-            print(textwrap.fill(row.why, 100, initial_indent="    ", subsequent_indent="    "))
+            print(textwrap.fill(row.why, 80, initial_indent="    ", subsequent_indent="    "))
     return 0
 
 
@@ -98,12 +113,22 @@ def _write_text(file: str | None, text: str, content: dict[str, Any]) -> None:
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="replace")  # a terminal without ✓ shows a question mark
         print(text)
-    if file:
-        written = json.dumps(content, indent=1) + "\n"
-        if file == "-":
-            sys.stdout.write(written)
-        else:
-            Path(file).write_text(written, encoding="utf-8")
+    _write_json(file, content)
+
+
+def _write_json(file: str | None, content: dict[str, Any]) -> None:
+    """Writes the content as JSON to a file, or for "-" to standard output."""
+    written = json.dumps(content, indent=1, default=str) + "\n" if file else ""
+    if file == "-":
+        sys.stdout.write(written)
+    elif file:
+        Path(file).write_text(written, encoding="utf-8")
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", metavar="FILE", nargs="?", const="-", help="write JSON; without a FILE, or to -, print only that"
+    )
 
 
 def add_ladder(parser: argparse.ArgumentParser) -> None:
@@ -117,7 +142,7 @@ def add_ladder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="float32", help="the operands' dtype (default float32)")
     parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
     parser.add_argument("--plot", metavar="FILE", help="save a bar chart (needs matplotlib: smemkit[plot])")
-    parser.add_argument("--json", metavar="FILE", help="write it as JSON; -: to standard output, and nothing else")
+    _add_json(parser)
     parser.set_defaults(command=climb)
 
 
@@ -142,12 +167,45 @@ def climb(options: argparse.Namespace) -> int:
     return 0
 
 
+def experiment(options: argparse.Namespace) -> int:
+    """Runs an experiment of the laboratory, or lists all."""
+    if options.name is None:
+        if options.plot:
+            raise ValueError("--plot: expected the NAME of an experiment")
+        _write_text(options.json, lab.listing(), lab.listed())
+        return 0
+    result = lab.run(options.name, options.device)
+    _write_text(options.json, str(result), result.to_dict())
+    if options.plot:
+        result.plot().savefig(options.plot, dpi=150)
+    return 0
+
+
+def add_lab(parser: argparse.ArgumentParser) -> None:
+    """The command line of ``smemkit lab``."""
+    lab.add_arguments(parser)
+    _add_json(parser)
+    parser.set_defaults(command=experiment)
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
+    try:
+        status = _run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1  # as where rich prints
+    return status
+
+
+def _run(argv: list[str] | None) -> int:
     parser = argparse.ArgumentParser("smemkit", description="GPU shared memory: operations, ladders, benchmarks.")
     parser.add_argument("--version", action="version", version=f"smemkit {smemkit.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
-    commands.add_parser("info", help="versions and devices").set_defaults(command=info)
+    about = commands.add_parser("info", help="versions and devices")
+    _add_json(about)
+    about.set_defaults(command=info)
     support.add_arguments(commands.add_parser("support", help="what kernels may use on the CPU device"))
     demo.add_arguments(commands.add_parser("demo", help="a demonstration of ten seconds"))
     command.add_arguments(commands.add_parser("bench", help="measure every kernel beside torch, CuPy and NumPy"))
@@ -156,17 +214,21 @@ def main(argv: list[str] | None = None) -> int:
     listing.add_argument("op", nargs="?", help="matmul, reduce, …; all of them if not given")
     listing.add_argument("--markdown", action="store_true", help="print kernels/README.md")
     listing.add_argument("--thresholds", action="store_true", help="the thresholds by which kernel=None chooses")
+    _add_json(listing)
     listing.set_defaults(command=list_kernels)
     occupancy.add_arguments(
         commands.add_parser("occupancy", help="blocks of a kernel that fit on a multiprocessor; needs no GPU")
     )
     add_ladder(commands.add_parser("ladder", help="measure a ladder: each rung's idea, time and memory accesses"))
+    add_lab(commands.add_parser("lab", help="experiments on shared memory that say what they show; needs no GPU"))
     check.add_arguments(
         commands.add_parser("check", help="check kernels: faults, bank conflicts, coalescing; needs no GPU")
     )
     arguments = parser.parse_args(launch_text.join_values(sys.argv[1:] if argv is None else argv))
     try:
         return arguments.command(arguments)
+    except BrokenPipeError:
+        raise
     except (_core.Error, ValueError, ImportError, OSError) as error:
         print(f"smemkit: {error}", file=sys.stderr)
         return 2

@@ -1,7 +1,8 @@
-"""``smemkit demo``: shows in ten seconds what smemkit does, on any device."""
+"""``smemkit demo``: shows in seconds what smemkit does, on any device, on two screens of a terminal."""
 
 from __future__ import annotations
 
+import textwrap
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
@@ -11,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -76,15 +76,14 @@ class Ladder:
             return 1, "GB/s"
         return (1, "GFLOP/s") if self.top < 1000 else (1000, "TFLOP/s")
 
-    def __rich_console__(self, *_: Any) -> Iterator[Text | Padding]:
+    def __rich_console__(self, *_: Any) -> Iterator[Text]:
         scale, unit = self.unit
         yield Text(f"\n{self.title}", style="bold")
         for rung in self.rungs:
             color = "yellow" if rung.info.role == "ceiling" else "green" if rung.speed == self.top else "cyan"
             name = f"{rung.label} (ceiling)" if rung.info.role == "ceiling" else rung.label
             line = Text.assemble(f"{name:<18}", (f"{bar(rung.speed / self.top):<36}", color))
-            yield line.append(f" {format_number(rung.speed / scale):>9} {unit}")
-            yield Padding(Text(rung.info.summary + rung.note, style="dim"), (0, 0, 0, 18))
+            yield line.append(f" {format_number(rung.speed / scale):>9} {unit}{rung.note}")
 
 
 def bar(fraction: float, width: int = 36) -> str:
@@ -223,16 +222,26 @@ def recorded_rungs(records: Records, info: KernelInfo) -> Iterator[Rung]:
         yield Rung(info, row["value"] * scale)
     if found := records.faster(info.name):
         options, row = found
-        yield Rung(info, row["value"] * scale, f"; with {options}", options)
+        yield Rung(info, row["value"] * scale, options=options)
 
 
 def checked() -> tuple[str, bool]:
-    """The report on a kernel with a mistake, and whether it was found."""
+    """The heart of the report on a kernel with a mistake, and whether it was found."""
     kernel = Kernel(FAULTY_KERNEL)
     x = np.ones((64, 64), np.float32)
     report = check(kernel[(2, 2), (32, 32)], x, np.zeros_like(x), 64)
     found = [(fault.kind, fault.line, fault.other_line) for fault in report.faults]
-    return str(report), found == [("race", 8, 6)]
+    advice = next((f"line {line.line}: {line.advice}" for line in report.lines if line.advice), "")
+    return "\n".join([*_first_fault(str(report)), *textwrap.wrap(advice, 80)]), found == [("race", 8, 6)]
+
+
+def _first_fault(text: str) -> list[str]:
+    """The first fault of a report: what, where, and the fix."""
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if i and line.startswith("✗")), 0)
+    excerpt = [line for line in lines[start + 1 :] if "▸" in line or "▴" in line][:4]
+    fix = next((line.strip() for line in lines[start:] if line.strip().startswith("fix ")), "")
+    return [lines[start], *excerpt, *textwrap.wrap(fix, 80)]
 
 
 def save_png(ladders: list[Ladder], path: str) -> None:
@@ -261,7 +270,9 @@ def save_png(ladders: list[Ladder], path: str) -> None:
 def add_arguments(parser: ArgumentParser) -> None:
     """The command line of ``smemkit demo``."""
     parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
-    parser.add_argument("--png", metavar="FILE", help="save the charts as a picture (needs matplotlib)")
+    parser.add_argument(
+        "--plot", "--png", dest="png", metavar="FILE", help="save the charts as a picture (needs matplotlib)"
+    )
     parser.set_defaults(command=main)
 
 
@@ -269,29 +280,19 @@ def main(arguments: Namespace) -> int:
     """Runs ``smemkit demo``; the exit status is 1 if a result is wrong."""
     console, device = Console(highlight=False), Device(arguments.device)
     console.print(repr(device)[1:-1], style="bold", markup=False, soft_wrap=True)
-    console.print()
     table, right = operations(device)
     console.print(table)
-    ladders = []
-    with console.status("climbing the ladders"):
-        for op in BIG:
-            ladders.append(ladder(op, device))
-            console.print(ladders[-1])
     if not device.is_cuda:
-        console.print(
-            "\nThe CPU device runs the kernels' own source, to explain it. Its times say nothing about a GPU."
-        )
-        for chart in recorded():
-            console.print(chart)
-            ladders.append(chart)
+        console.print("These are the executor's times, and no GPU's. Recorded on a GPU:")
+    with console.status("climbing the ladders"):
+        ladders = [ladder(op, device) for op in BIG] if device.is_cuda else recorded()
+    console.print(*ladders, sep="\n")
     report, found = checked()
-    console.print("\nA kernel with mistakes, and the report of smemkit.check:\n", style="bold")
+    console.print("\nA kernel with mistakes, and what smemkit.check says:", style="bold")
     console.print(report, markup=False, soft_wrap=True)
     if arguments.png:
         save_png(ladders, arguments.png)
         console.print(f"\nwrote {arguments.png}", markup=False)
-    console.print("\nThe rungs, and the source of one:  [bold]python -m smemkit kernels[/]")
-    console.print('                                   [bold]print(smemkit.source("matmul", "tiled"))[/]')
-    console.print("All of them compared with peers:   [bold]python -m smemkit bench --quick[/]")
-    console.print("Check a kernel of your own:        [bold]python -m smemkit check --help[/]")
+    console.print("The rungs' ideas: [bold]smemkit ladder reduce[/]   experiments: [bold]smemkit lab[/]")
+    console.print("Check a kernel of your own: [bold]smemkit check --help[/]")
     return 0 if right and found else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -38,6 +39,7 @@ BIG = {"matmul": (4096, 4096, 4096), "reduce": (16_777_216,), "transpose": (8192
 SMALL = {"matmul": (256, 256, 256), "reduce": (262_144,), "transpose": (1024, 1024)}  # for the CPU
 COUNTED = {"matmul": (128, 128, 128), "reduce": (65_536,), "transpose": (512, 512)}  # the largest for the checker
 SECONDS = 0.15  # per rung
+WIDTH = 80  # columns of the text
 
 
 @dataclass(frozen=True)
@@ -236,17 +238,14 @@ class Ladder:
         yield from self.notes
 
     def __str__(self) -> str:
-        columns = self.columns
-        widths = {name: max(map(len, (name, *cells))) + 2 for name, cells in columns.items()}
-
-        def line(cells: Sequence[str]) -> str:
-            first, *rest = zip(cells, widths.values(), strict=True)
-            return (f"{first[0]:<{first[1]}}" + "".join(f"{cell:>{width}}" for cell, width in rest)).rstrip()
-
-        lines = [self.title, "", line(list(columns))]
-        for rung, cells in zip(self.rows, zip(*columns.values(), strict=True), strict=True):
-            lines += [line(cells), f"    {'the ceiling: ' if rung.ceiling else ''}{rung.idea}"]
-        return "\n".join([*lines, "", *self.remarks])
+        first, *others = _tables(self.columns)
+        lines = [*textwrap.wrap(self.title, WIDTH), "", first[0]]
+        for rung, line in zip(self.rows, first[1:], strict=True):
+            idea = f"the ceiling: {rung.idea}" if rung.ceiling else rung.idea
+            lines += [line, *textwrap.wrap(idea, WIDTH, initial_indent="    ", subsequent_indent="    ")]
+        for table in others:
+            lines += ["", *table]
+        return "\n".join([*lines, "", *textwrap.wrap(" ".join(self.remarks), WIDTH)])
 
     def __repr__(self) -> str:
         return f"<Ladder {self.title}: {len(self.rungs)} rungs>"
@@ -437,6 +436,24 @@ def _with_speedups(rungs: Sequence[Rung], source: str) -> Iterator[Rung]:
             below = speed.value
         else:
             yield rung
+
+
+def _tables(columns: dict[str, list[str]]) -> list[list[str]]:
+    """The columns as tables that fit a terminal, speeds and counts: each begins with the rungs' names."""
+    widths = {name: max(map(len, (name, *cells))) + 2 for name, cells in columns.items()}
+    names, *rest = columns
+    groups: list[list[str]] = [[names]]
+    for name in rest:
+        if name == "wavefronts" or sum(widths[one] for one in (*groups[-1], name)) > WIDTH:
+            groups.append([names])
+        groups[-1].append(name)
+    return [[*_table_lines({name: columns[name] for name in group}, widths)] for group in groups]
+
+
+def _table_lines(columns: dict[str, list[str]], widths: dict[str, int]) -> Iterator[str]:
+    for cells in (list(columns), *zip(*columns.values(), strict=True)):
+        first, *rest = zip(cells, (widths[name] for name in columns), strict=True)
+        yield (f"{first[0]:<{first[1]}}" + "".join(f"{cell:>{width}}" for cell, width in rest)).rstrip()
 
 
 class _Climb:

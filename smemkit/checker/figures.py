@@ -106,7 +106,7 @@ def _bar_chart(
 def draw_bank_map(
     axes: Axes, rows: Sequence[tuple[bool, Sequence[tuple[int, ...]], Sequence[bool]]], title: str
 ) -> None:
-    """Draws a bank map, a row per wavefront, from `bank_map_rows`. Banks that deliver several words are hatched."""
+    """Draws a bank map, a row per wavefront, from `bank_map_rows`; banks with several words are hatched."""
     from matplotlib.patches import Rectangle
 
     for number, (new, row, crowded) in enumerate(rows):

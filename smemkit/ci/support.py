@@ -22,7 +22,7 @@ from smemkit.user_kernel.compiler import INCLUDE, expanded_headers
 
 __all__ = ["add_arguments", "main", "supported_headers", "supported_names"]
 
-_WIDTH = 100
+_WIDTH = 80
 _OWN = re.compile(r"smemkit|SMEMKIT|^__(?:asm__|stack_chk_fail)$|^nodiscard$")  # the dialect's own names
 
 
@@ -103,7 +103,7 @@ def _title(file: str) -> str:
 
 def _everything(groups: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
     """Titles, and what is listed under them."""
-    yield f"smemkit {version('smemkit')}: what kernels may use on the CPU device, beside C++17 and its library", ""
+    yield f"smemkit {version('smemkit')}: what kernels may use on the CPU device, beside C++17", ""
     yield "Headers", " ".join(supported_headers())
     for title, names in groups.items():
         yield title, " ".join(names)

@@ -13,8 +13,10 @@ from smemkit.lab.execution import async_copy, divergence, occupancy, parallelism
 from smemkit.lab.exercises import exercise, exercises
 from smemkit.lab.experiment import Column, Experiment
 from smemkit.lab.global_memory import coalescing, hierarchy, transfers
-from smemkit.lab.shared_memory import banks, carveout, padding, reverse
+from smemkit.lab.shared_memory import banks, carveout, padding, persistence, reverse
 from smemkit.lab.synchronisation import barriers
+
+# the exercises' `exercise` is imported here: from smemkit.lab.exercises import exercise
 
 __all__ = [
     "EXPERIMENTS",
@@ -35,6 +37,7 @@ __all__ = [
     "occupancy",
     "padding",
     "parallelism",
+    "persistence",
     "precision",
     "reduction",
     "reverse",

@@ -14,6 +14,7 @@ EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
         global_memory.hierarchy,
         global_memory.coalescing,
         shared_memory.reverse,
+        shared_memory.persistence,
         synchronisation.barriers,
         shared_memory.banks,
         shared_memory.padding,

@@ -252,6 +252,7 @@ def divergence(device: str | None = None) -> Experiment:
     )
 
 
+LARGE = 1 << 16, 512  # columns and rows for a GPU
 # how, kernel, values of the data
 DIVERGENCE = [
     ("if (a < 50) s += a; random data", "branch", "random"),
@@ -267,14 +268,14 @@ def _divergence_row(on: Device, how: str, name: str, data: str | None) -> Row:
     args = _divergence_arguments(data, threads, rows)
     found = counted(check(which[1, threads], *args), marked(access="load"))
     lanes = found.lanes / max(1, found.requests)
-    large = _divergence_arguments(data, 1 << 16, 512) if on.is_cuda else []
+    large = _divergence_arguments(data, LARGE[0], LARGE[1]) if on.is_cuda else []
     return {
         "how": how,
         "requests": round(found.requests),
         "lanes": lanes,
         "ideal": -(-round(found.lanes) // 32),
         "right": _is_right(which, threads, args, data),
-        "seconds": seconds_of(which, ((1 << 16) // threads, threads), on, large),
+        "seconds": seconds_of(which, (LARGE[0] // threads, threads), on, large),
     }
 
 
@@ -321,6 +322,7 @@ def conclude_divergence(rows: Sequence[Row]) -> str:
 # ---- precision ----
 
 TERMS, TERM = 10_000, 0.1
+FUSED = 4096  # multiply-adds per chain
 
 
 def precision(device: str | None = None) -> Experiment:
@@ -398,7 +400,7 @@ def _precision_row(
     total, exact = float(out.numpy()[0]), TERM * TERMS
     row |= {"sum": total, "error": abs(total - exact) / exact}
     if on.is_cuda:
-        blocks, count = on.multiprocessors * 8, 4096
+        blocks, count = on.multiprocessors * 8, FUSED
         args = [np.float32(0.5), count, np.zeros(blocks * 256, np.float32)]
         seconds = seconds_of(kernel("precision", f"rate_{name}"), (blocks, 256), on, args)
         row["tflops"] = blocks * 256 * count * 4 * flops / seconds / 1e12

@@ -33,6 +33,7 @@ __all__ = ["coalescing", "hierarchy", "transfers"]
 
 BEST_PRACTICES = "NVIDIA, CUDA C++ Best Practices Guide"
 ROUNDS = 1024  # hops of a pointer chase
+READS, L2_FLOATS = 512, 4 << 20  # per thread, for bandwidths; what stays in L2
 LINE = 32  # ints of 128 bytes: a hop goes to another line
 
 
@@ -119,7 +120,8 @@ def _level_row(
         if name == "chase_constant":
             with on:
                 which.constants["constant_ring"] = _ring(1024, 1)
-        row["cycles"] = cycles(which, (1, 1), on, _chase_arguments(name, ints, ROUNDS), ROUNDS, out=1)
+        arguments, launches = _chase_arguments(name, ints, ROUNDS), 1 if level == "global memory" else 2
+        row["cycles"] = cycles(which, (1, 1), on, arguments, ROUNDS, out=1, launches=launches)
     return row
 
 
@@ -152,13 +154,13 @@ def _bandwidth(on: Device, level: str, bound: str | None) -> float | None:
         return None
     if bound:
         return (getattr(ceilings(on.name), bound) or 0) / 1e9 or None
-    blocks, rounds = 132 * 8, 512
+    blocks, rounds = 8 * on.multiprocessors, READS
     sums = np.zeros(blocks * 256, np.float32)
     if level == "shared memory":
         seconds = seconds_of(kernel("hierarchy", "read_shared"), (blocks, 256), on, [sums, rounds])
         return blocks * 256 * 16 * rounds / seconds / 1e9
     if level == "L2":
-        x, rounds = np.zeros(4 << 20, np.float32), 16
+        x, rounds = np.zeros(L2_FLOATS, np.float32), READS // 32
         args = [x, sums, x.size // 4, rounds]
         seconds = seconds_of(kernel("hierarchy", "read_global"), (blocks, 256), on, args)
         return x.nbytes * rounds / seconds / 1e9
@@ -276,9 +278,7 @@ def _coalescing_arguments(name: str, n: int, options: list[int]) -> list[Any]:
     y = np.zeros(n, np.float32)
     if name == "strided":
         return [np.zeros(n, np.float32), y, n, *options]
-    if name == "one_field_of_structures":
-        return [np.zeros(n, np.dtype([(field, np.float32) for field in ("x", "y", "z", "mass")])), y]
-    return [np.zeros(n * (4 if name == "whole_structures" else 1), np.float32), y]
+    return [np.zeros(n * (1 if name == "one_array" else 4), np.float32), y]
 
 
 def conclude_coalescing(rows: Sequence[Row]) -> str:
@@ -315,6 +315,7 @@ def conclude_coalescing(rows: Sequence[Row]) -> str:
 
 MIB = 1 << 20
 TRANSFERRED = 64 * MIB  # bytes, as in the reference file
+SUMMED = 128 * MIB  # elements
 
 
 def transfers(device: str | None = None) -> Experiment:
@@ -371,7 +372,7 @@ def _transfer_rows(on: Device) -> Iterator[Row]:
         yield _transfer(f"{case}, staged", _copy_seconds(on, way, x), row and row["us"] / 1e6)
         pinned = TRANSFERRED / getattr(limits, bound) if limits and getattr(limits, bound) else None
         yield _transfer(f"{case}, pinned", here and TRANSFERRED / getattr(here, bound), pinned)
-    n = 128 * MIB
+    n = SUMMED
     row = next(iter(reference_rows(suite="end_to_end", op="reduce", shape=[n])), None)
     yield _transfer("sum of a NumPy array, overlapped", _sum_seconds(on, n), row and row["us"] / 1e6, 4 * n)
     row = next(

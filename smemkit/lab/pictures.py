@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bank_map",
+    "draw_matrix",
+    "draw_tree",
     "ladder_chart",
     "pipeline",
     "reduction_tree",
     "roofline",
     "sectors",
     "tile_walk",
+    "tree_steps",
 ]
 
 SECTOR = 32  # bytes
@@ -132,7 +135,7 @@ def reduction_tree(n: int = 16, way: str = "sequential") -> Figure:
     """
     if n not in (2, 4, 8, 16, 32):
         raise ValueError(f"n: expected 2, 4, 8, 16 or 32, got {n!r}")
-    steps = [_tree_step(n, way, step) for step in range(int(math.log2(n)))]
+    steps = tree_steps(n, way)
     counts = ", ".join(str(len(step)) for step in steps)
     where = {
         "sequential": "the first threads, side by side",
@@ -140,17 +143,26 @@ def reduction_tree(n: int = 16, way: str = "sequential") -> Figure:
         "conflicting": "the first threads, on words far apart",
     }[way]
     drawn = figure(f"{len(steps)} steps add {n} words: {counts} threads work, {where}", 9, 1.3 + 0.75 * len(steps))
-    axes = drawn.subplots()
-    for number, step in enumerate(steps):
-        _draw_step(axes, n, number, step)
-    _draw_words(axes, n, len(steps), [0])
-    axes.set(xlim=(-2.2, n - 0.3), ylim=(len(steps) + 0.5, -0.5))
-    axes.set_axis_off()
+    draw_tree(drawn.subplots(), n, steps, len(steps))
     return drawn
 
 
+def tree_steps(n: int, way: str) -> list[list[tuple[int, int, int]]]:
+    """Per step: the thread, the word to which it adds, and the word that it adds."""
+    return [_tree_step(n, way, step) for step in range(int(math.log2(n)))]
+
+
+def draw_tree(axes: Axes, n: int, steps: Sequence[Sequence[tuple[int, int, int]]], shown: int) -> None:
+    """Draws the first steps of a tree, and below the last one the sum."""
+    for number, step in enumerate(steps[:shown]):
+        _draw_step(axes, n, number, step)
+    if shown == len(steps):
+        _draw_words(axes, n, len(steps), [0])
+    axes.set(xlim=(-2.2, n - 0.3), ylim=(len(steps) + 0.5, -0.5))
+    axes.set_axis_off()
+
+
 def _tree_step(n: int, way: str, step: int) -> list[tuple[int, int, int]]:
-    """The thread, the word to which it adds, and the word that it adds."""
     if way == "sequential":
         distance = n >> (step + 1)
         return [(t, t, t + distance) for t in range(distance)]
@@ -216,12 +228,13 @@ def tile_walk(n: int = 8, tile: int = 4, block: tuple[int, int] = (0, 1)) -> Fig
         4.3,
     )
     for step, column in enumerate(drawn.subplots(2, steps, squeeze=False).T):
-        _draw_matrix(column[0], n, tile, (block[0], step), f"step {step + 1}: A", "teal")
-        _draw_matrix(column[1], n, tile, (step, block[1]), "B", "skyblue")
+        draw_matrix(column[0], n, tile, (block[0], step), f"step {step + 1}: A", "teal")
+        draw_matrix(column[1], n, tile, (step, block[1]), "B", "skyblue")
     return drawn
 
 
-def _draw_matrix(axes: Axes, n: int, tile: int, at: tuple[int, int], title: str, color: str) -> None:
+def draw_matrix(axes: Axes, n: int, tile: int, at: tuple[int, int], title: str, color: str) -> None:
+    """Draws a matrix with one of its tiles."""
     from matplotlib.patches import Rectangle
 
     axes.add_patch(

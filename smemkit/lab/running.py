@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
 from smemkit import ops
 from smemkit.arrays import asarray
@@ -70,6 +68,9 @@ def progress(items: Sequence[Item], what: str) -> Iterator[Item]:
     shown = sys.stderr is not None and sys.stderr.isatty()
     if not shown:
         return iter(items)
+    from rich.console import Console  # only where they are used, because importing them takes long
+    from rich.progress import track
+
     return iter(track(items, what, console=Console(stderr=True), transient=True))
 
 
@@ -172,16 +173,17 @@ def operation_seconds(
 
 
 def cycles(
-    which: Kernel, launch: Sequence[Any], on: Device, args: Sequence[Any], per: int, *, out: int
+    which: Kernel, launch: Sequence[Any], on: Device, args: Sequence[Any], per: int, *, out: int, launches: int = 2
 ) -> float | None:
     """Clock cycles per step, which a kernel writes to the int32 array of `out` elements that comes after its
-    arguments: the median over its threads of the second of two launches. None on the CPU device."""
+    arguments: the median over its threads, of the last launch. A second launch finds what the first one read in
+    L2. None on the CPU device."""
     if not on.is_cuda:
         return None
     with on:
         arrays = [asarray(arg, device=on.name) if isinstance(arg, np.ndarray) else arg for arg in args]
         result = asarray(np.zeros(out, np.int32), device=on.name)
-        for _ in range(2):
+        for _ in range(launches):
             which[tuple(launch)](*arrays, result)
         return float(np.median(result.numpy())) / per
 

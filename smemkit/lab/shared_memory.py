@@ -31,7 +31,7 @@ from smemkit.lab.running import (
 from smemkit.measure.occupancy import occupancy
 from smemkit.table.kernel_table import source
 
-__all__ = ["banks", "carveout", "padding", "reverse"]
+__all__ = ["banks", "carveout", "padding", "persistence", "reverse"]
 
 GUIDE = "NVIDIA, CUDA C++ Programming Guide"
 PRACTICES = "NVIDIA, CUDA C++ Best Practices Guide, Shared Memory and Memory Banks"
@@ -364,6 +364,75 @@ def conclude_reverse(rows: Sequence[Row]) -> str:
     return text + (f"; {min(beyond) // KIB} KB do not fit." if beyond else ".")
 
 
+# ---- what persists ----
+
+
+def persistence(device: str | None = None) -> Experiment:
+    """What persists from one launch to the next: global memory and variables do, shared memory does not.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda:0", "cpu"; the default device if None. Shared memory is read on the CPU device only, by the checker:
+        what a GPU finds there is undefined.
+
+    Returns
+    -------
+    Experiment
+    """
+    on = Device(device)
+    return Experiment(
+        "persistence",
+        "From one launch to the next",
+        "Which memory keeps what one launch has written for the next one?",
+        tuple(_persistence_row(on, *case) for case in progress(PERSISTENCE, "persistence")),
+        (
+            Column("memory", "memory"),
+            Column("kept", "kept", "computed"),
+            Column("fault", "found"),
+            Column("faults", "faults", "counted", "count"),
+        ),
+        conclude_persistence,
+        on.description,
+        source=kernel_source("persistence"),
+        references=(
+            f"{GUIDE}, Device Memory Accesses and Variable Memory Space Specifiers: the lifetime of variables",
+        ),
+        notes=("found: by the checker, in the launch that reads.",),
+        draw=charts.marks,
+    )
+
+
+PERSISTENCE = [
+    ("global memory", "global"),
+    ("a __device__ variable", "variable"),
+    ("shared memory", "shared"),
+]
+
+
+def _persistence_row(on: Device, memory: str, name: str) -> Row:
+    write, read = (kernel("persistence", f"{verb}_{name}") for verb in ("write", "read"))
+    x, y = (asarray(np.zeros(64, np.int32), device=on.name) for _ in range(2))
+    write[1, 64](x)
+    faults = check(read[1, 64], np.zeros(64, np.int32), np.zeros(64, np.int32)).faults
+    if not faults:
+        read[1, 64](x, y)
+    kept = None if faults else np.array_equal(y.numpy(), np.arange(1, 65))
+    found = faults[0].title if faults else "nothing"
+    return {"memory": memory, "kept": _yes(kept), "fault": found, "faults": len(faults)}
+
+
+def conclude_persistence(rows: Sequence[Row]) -> str:
+    """The verdict of `persistence`."""
+    kept = [row["memory"] for row in rows if row["kept"] == "yes"]
+    lost = [row["memory"] for row in rows if row["kept"] == "no"]
+    faulty = [f"{row['memory']} ({row['fault']})" for row in rows if row["faults"]]
+    words = [f"{' and '.join(kept)} persist"] if kept else ["nothing persists"]
+    words += [f"{' and '.join(lost)} lose what was written"] if lost else []
+    words += [f"the next launch must not read {', '.join(faulty)}"] if faulty else []
+    return as_sentence("; ".join(words))
+
+
 # ---- the carve-out ----
 
 
@@ -407,6 +476,7 @@ def carveout(device: str | None = None) -> Experiment:
     )
 
 
+REUSES, BLOCKS_PER_MULTIPROCESSOR = 64, 8
 TOTAL_KIB = 256  # L1 and shared memory of a multiprocessor of compute capability 9.0
 
 
@@ -415,9 +485,8 @@ def _carveout_row(on: Device, kib: int, percent: int) -> Row:
     which.carveout = percent
     fits = occupancy(which, block_size=256, shared_bytes=kib * KIB, registers=32, capability=CAPABILITY)
     shared = next(part.available for part in fits.resources if part.name == "shared memory") // KIB
-    rounds, n = 64, 16 * KIB // 4
-    blocks = 132 * 8
-    args = [np.zeros(blocks * n, np.float32), np.zeros(blocks * 256, np.float32), n, rounds] if on.is_cuda else []
+    n, blocks = 16 * KIB // 4, BLOCKS_PER_MULTIPROCESSOR * on.multiprocessors
+    args = [np.zeros(blocks * n, np.float32), np.zeros(blocks * 256, np.float32), n, REUSES] if on.is_cuda else []
     seconds = seconds_of(which, (blocks, 256, kib * KIB), on, args)
     which.carveout = None
     row = {"kib": kib, "percent": percent, "shared_kib": shared, "l1_kib": TOTAL_KIB - shared}

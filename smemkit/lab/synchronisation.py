@@ -54,7 +54,7 @@ def barriers(device: str | None = None) -> Experiment:
         conclude_barriers,
         on.description,
         recorded_ceilings()[1],
-        kernel_source("barriers"),
+        kernel_source("barriers") + kernel_source("barrier_cost"),
         (
             "NVIDIA, CUDA C++ Programming Guide, Synchronization Functions: all threads of a block must reach it",
             "CUDA's memory model: without a barrier the order of two threads' accesses is undefined",
@@ -107,7 +107,7 @@ def _check(name: str, across: bool) -> Report:
 
 def _cost_rows(on: Device) -> Iterator[Row]:
     """1000 barriers in one launch against 1000 launches."""
-    which, x = kernel("barriers", "many_barriers"), np.zeros(THREADS, np.int32)
+    which, x = kernel("barrier_cost", "many_barriers"), np.zeros(THREADS, np.int32)
     report = check(which[1, THREADS], x, COUNT)
     empty = seconds_of(which, (1, THREADS), on, [x, 0])
     whole = seconds_of(which, (1, THREADS), on, [x, COUNT])

@@ -38,6 +38,11 @@ CLAIMS = {
         "barriers",
         lambda e: [bool(row["faults"]) for row in e.rows] == [True, False] * 4 + [False, False, False],
     ),
+    "global memory persists from one launch to the next, shared memory does not": (
+        "persistence",
+        lambda e: [row["kept"] for row in e.rows] == ["yes", "yes", None]
+        and e.rows[2]["fault"] == "uninitialised read",
+    ),
     "log2 n steps": ("tree", lambda e: len(rows(e, way="sequential")) == 8),
     "sequential addressing has neither divergence nor conflicts": (
         "tree",

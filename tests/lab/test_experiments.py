@@ -89,6 +89,8 @@ PERTURBED = [
     ("reverse", {"how": "dynamic, n = 64"}, {"wavefronts": 9}, "do not cost the same"),
     ("barriers", {"mistake": "in a loop", "version": "wrong"}, {"faults": 0}, "finds 3 of 4 mistakes"),
     ("barriers", {"mistake": "in a loop", "version": "right"}, {"faults": 2}, "wrongly accuses in a loop"),
+    ("persistence", {"memory": "global memory"}, {"kept": "no"}, "global memory lose what was written"),
+    ("persistence", {"memory": "shared memory"}, {"faults": 0}, "persist."),
     ("banks", {"access": "float, stride 2"}, {"wavefronts": 3}, "in all but 1 of 46 accesses (float, stride 2 …)"),
     ("banks", {"access": "float, stride 7"}, {"conflicts": 1, "predicted_conflicts": 1}, "23 are free"),
     ("padding", {"tile": 32, "pad": 1}, {"load": 5.0}, "from 32 to 5 wavefronts"),

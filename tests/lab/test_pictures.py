@@ -83,6 +83,7 @@ def test_labels_of_experiments_do_not_overlap(experiment):
         assert experiment.verdict.startswith(title)
 
 
+@pytest.mark.filterwarnings("ignore:constrained_layout not applied")
 def test_overlaps_are_found():
     figure = style.figure("A title", 4, 3)
     axes = figure.subplots()

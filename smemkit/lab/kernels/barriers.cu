@@ -113,12 +113,3 @@ __global__ void blocks_second_launch(int *x, const int *sums)
     if (threadIdx.x == 0)
         x[blockIdx.x * blockDim.x] = sums[(blockIdx.x + 1) % gridDim.x];
 }
-
-// ---- what a barrier costs ----
-
-__global__ void many_barriers(int *x, int count)
-{
-    for (int i = 0; i < count; i++)
-        __syncthreads();
-    x[threadIdx.x] = count;
-}

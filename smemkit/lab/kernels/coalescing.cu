@@ -13,8 +13,10 @@ __global__ void strided(const float *x, float *y, int n, int stride, int offset)
     y[i] = value;
 }
 
-__global__ void one_field_of_structures(const particle *particles, float *y)
+// An array of structures, as bytes from the host.
+__global__ void one_field_of_structures(const float *fields, float *y)
 {
+    const particle *particles = (const particle *)fields;
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     const float value = particles[i].x; // measured
 
