@@ -16,8 +16,6 @@ from smemkit.lab.global_memory import coalescing, hierarchy, transfers
 from smemkit.lab.shared_memory import banks, carveout, padding, persistence, reverse
 from smemkit.lab.synchronisation import barriers
 
-# the exercises' `exercise` is imported here: from smemkit.lab.exercises import exercise
-
 __all__ = [
     "EXPERIMENTS",
     "Column",
