@@ -108,7 +108,7 @@ def table(suite: str, rows: list[Row]) -> Table:
             row.case,
             row.kernel or "[italic]fastest[/]",
             {True: "cold", False: "warm", None: ""}[row.cold],
-            f"{row.us:,.2f}",
+            "" if row.us is None else f"{row.us:,.2f}",
             rate(row),
             f"{row.ceiling_fraction:.0%}" if row.ceiling_fraction else "",
             f"{peer} {row.peers[peer]:,.2f}" if peer else "",

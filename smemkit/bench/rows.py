@@ -21,7 +21,8 @@ U = 2.0**-24  # the unit roundoff of float32
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the reference file; fields that do not apply are None. Times are medians in microseconds."""
+    """A row of the reference file; fields that do not apply are None. Times are medians in
+    microseconds."""
 
     suite: str
     op: str
@@ -33,7 +34,7 @@ class Row:
     precision: str | None = None
     kernel: str | None = None
     cold: bool | None = None
-    us: float = float("nan")
+    us: float | None = None
     unit: str | None = None
     value: float | None = None
     peers: dict[str, float] = field(default_factory=dict)

@@ -22,6 +22,8 @@ from smemkit.bench import by_name, planner
 from smemkit.bench.peers import Peer, find_peers
 from smemkit.bench.rows import Problem, Row, measured
 from smemkit.devices import Device, format_bytes
+from smemkit.lab.catalogue import EXPERIMENTS
+from smemkit.lab.recording import rows_to_record
 from smemkit.measure.benchmarks import Benchmark, measure, measure_host
 from smemkit.measure.ceilings import Ceilings, ceilings
 from smemkit.measure.formats import format_seconds
@@ -99,7 +101,7 @@ TRANSFERS = [512 << 20, 64 << 20, 4 << 20, 64 << 10]  # bytes
 SPARE = 1 << 28  # bytes of a device's memory that libraries and scratch may take
 HUGE, HUGE_MEMORY = 40_000, 8 << 30  # a matmul that does not fit the device memory at once
 UPLOAD_RATE, DOWNLOAD_RATE = 44e9, 35e9  # bytes per second over PCIe, for the bound of an end-to-end row
-SUITES = (*SIZES, "planner", "transfer", "end_to_end", "call", "executor")
+SUITES = (*SIZES, "planner", "transfer", "end_to_end", "hierarchy", "call", "executor")
 
 
 class Run:
@@ -284,6 +286,18 @@ class Run:
             result = Benchmark(samples, "device", False, 20, device)
         _core.synchronize(device)
         return result, problem.error(asnumpy(out), None, peer=True), captured
+
+    # ---- the laboratory ----
+
+    def experiments(self) -> Iterator[Case]:
+        """What the laboratory's experiments measure: latencies, bandwidths, and the times of their kernels."""
+        for name in EXPERIMENTS:
+            yield f"experiment {name}", partial(self.experiment_rows, name)
+
+    def experiment_rows(self, name: str) -> list[Row]:
+        """The rows of an experiment."""
+        result = EXPERIMENTS[name](self.device.name)
+        return [Row("hierarchy", dtype=None, **fields) for fields in rows_to_record(result)]
 
     # ---- suites on the host's clock ----
 
@@ -488,7 +502,7 @@ class Run:
         """The suites that this device supports, in order."""
         device = {op: partial(self.ladder, op) for op in SIZES}
         device |= {"planner": partial(planner.cases, self.device, self.quick)}
-        device |= {"transfer": self.transfer, "end_to_end": self.end_to_end}
+        device |= {"transfer": self.transfer, "end_to_end": self.end_to_end, "hierarchy": self.experiments}
         return (device if self.device.is_cuda else {}) | {"call": self.call, "executor": self.executor}
 
     def measure(self, names: list[str]) -> list[Row]:
@@ -505,7 +519,8 @@ class Run:
                     for label, case in cases[name]:
                         progress.update(task, description=label)
                         with self.recording_failures(label):
-                            rows.append(case())
+                            made = case()
+                            rows += made if isinstance(made, list) else [made]
                         progress.advance(task)
                 except KeyboardInterrupt:
                     self.interrupted = True

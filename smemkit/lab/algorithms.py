@@ -16,6 +16,7 @@ from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.recording import recorded_beside
 from smemkit.lab.running import (
     counted,
     kernel,
@@ -49,6 +50,7 @@ def _global(access: str) -> Any:
 ELEMENTS = 100_000
 
 
+@recorded_beside
 def first_kernels(device: str | None = None) -> Experiment:
     """Add one to 100 000 elements by one thread, one block and many; and a matmul by one block.
 
@@ -130,10 +132,9 @@ def conclude_first_kernels(rows: Sequence[Row]) -> str:
     """The verdict of `first_kernels`."""
     one, block, many, *products = rows
     text = (
-        f"one thread makes {one['requests']:,} requests with {one['lanes']:.3g} lane at work, one block "
-        f"{block['requests']:,} "
-        f"with {block['lanes']:.3g}, and each of its threads still works {block['steps']:,} times in turn; "
-        f"{many['blocks']:,} blocks work {many['steps']:,} time{'s' * (many['steps'] != 1)} per thread"
+        f"one thread makes {one['requests']:,} requests with {one['lanes']:.3g} lane at work, and one block "
+        f"{block['requests']:,} with {block['lanes']:.3g}, but each of its threads still makes {block['steps']:,} "
+        f"loads in turn; with {many['blocks']:,} blocks a thread makes {many['steps']:,}"
     )
     largest = max(products, key=lambda row: row["threads"])
     text += (
@@ -151,6 +152,7 @@ SUMMED = (1_000_000,)  # recorded, and measured on a GPU
 CHECKED = 65_536
 
 
+@recorded_beside
 def reduction(device: str | None = None) -> Experiment:
     """The reduction ladder: launches, barriers, lanes at work and conflicts of each rung, and its time.
 
@@ -233,6 +235,7 @@ def conclude_reduction(rows: Sequence[Row]) -> str:
     return as_sentence(text)
 
 
+@recorded_beside
 def tree(device: str | None = None, *, block_size: int = 256) -> Experiment:
     """The steps of a tree reduction in one block: who works, and conflicts, for three ways to divide it.
 
@@ -297,6 +300,11 @@ def _tree_row(block_size: int, steps: int, way: str, step: int) -> Row:
     }
 
 
+def _worst(steps: Sequence[Row]) -> str:
+    degree = max(row["degree"] for row in steps)
+    return f"conflicts of up to {degree}-way" if degree > 1 else "no conflict"
+
+
 def conclude_tree(rows: Sequence[Row]) -> str:
     """The verdict of `tree`."""
     ways: dict[str, list[Row]] = {}
@@ -305,8 +313,7 @@ def conclude_tree(rows: Sequence[Row]) -> str:
     some = next(iter(ways.values()))
     words = [
         f"{way}: {sum(row['warps'] for row in steps)} warps at work, {sum(row['wavefronts'] for row in steps)} "
-        "wavefronts, at "
-        f"worst {max(row['degree'] for row in steps)}-way"
+        f"wavefronts, {_worst(steps)}"
         for way, steps in ways.items()
     ]
     threads = 2 * some[0]["active"]
@@ -320,6 +327,7 @@ TILED = (1024, 1024, 1024)  # recorded, and measured on a GPU
 SIDE = 64
 
 
+@recorded_beside
 def tiling(device: str | None = None) -> Experiment:
     """Tiling: global traffic of a matmul for tiles from 2 to 32, counted against 2 n / tile, and its time.
 
@@ -422,6 +430,7 @@ def conclude_tiling(rows: Sequence[Row]) -> str:
 # ---- mistakes in the tiled matmul ----
 
 
+@recorded_beside
 def mistakes(device: str | None = None) -> Experiment:
     """Two mistakes in the tiled matmul: a + for a *, and no guard at the edges.
 
@@ -435,7 +444,7 @@ def mistakes(device: str | None = None) -> Experiment:
     Experiment
     """
     on = Device(device)
-    cases = [(name, n) for name in ("right", "plus_for_times", "no_guard") for n in (16, 13)]
+    cases = [(name, n) for name in ("right", "plus_for_times", "missing_guard") for n in (16, 13)]
     return Experiment(
         "mistakes",
         "Mistakes in a tiled matmul",
@@ -444,7 +453,7 @@ def mistakes(device: str | None = None) -> Experiment:
         (
             Column("how", "kernel"),
             Column("n", "n", "given", "count"),
-            Column("fault", "found"),
+            Column("fault", "found", "counted"),
             Column("faults", "faults", "counted", "count"),
             Column("wrong", "wrong elements", "computed", "count"),
         ),
@@ -480,7 +489,7 @@ def conclude_mistakes(rows: Sequence[Row]) -> str:
     silent = [f"{row['how']} at n = {row['n']}" for row in rows if not row["faults"] and row["wrong"]]
     right = [f"{row['how']} at n = {row['n']}" for row in rows if not row["faults"] and row["wrong"] == 0]
     words = [f"the checker finds {', '.join(found)}" if found else "the checker finds nothing"]
-    words += [f"only wrong numbers betray {', '.join(silent)}"] if silent else []
+    words += [f"only wrong results reveal {', '.join(silent)}"] if silent else []
     words += [f"{', '.join(right)} compute the product"] if right else []
     return as_sentence("; ".join(words))
 
@@ -491,6 +500,7 @@ PRODUCT = (4096, 4096, 4096)
 SMALL = (128, 128, 128)
 
 
+@recorded_beside
 def matmul(device: str | None = None) -> Experiment:
     """The ladder of matmul: what each rung moves and what limits it, and the speed that it reaches.
 
@@ -516,7 +526,7 @@ def matmul(device: str | None = None) -> Experiment:
             Column("wavefronts", "wavefronts", "counted", "number"),
             Column("intensity", "FLOP/byte", "counted", "number"),
             Column("predicted", "TFLOP/s", "predicted", "number"),
-            Column("limit", "limit"),
+            Column("limit", "limit", "predicted"),
             Column("tflops", "TFLOP/s", "measured", "number"),
             Column("recorded", "TFLOP/s", "recorded", "number"),
         ),
@@ -571,8 +581,8 @@ def conclude_matmul(rows: Sequence[Row]) -> str:
     """The verdict of `matmul`."""
     first, last = rows[0], max(rows, key=lambda row: row["intensity"])
     text = (
-        f"from {first['rung']} to {last['rung']} a byte of global memory serves {first['intensity']:.3g} and then "
-        f"{last['intensity']:.3g} operations"
+        f"from {first['rung']} to {last['rung']} the operations per byte of global memory rise from "
+        f"{first['intensity']:.3g} to {last['intensity']:.3g}"
     )
     for key, how in (("tflops", "measured"), ("recorded", "recorded")):
         timed = [row for row in rows if row[key]]

@@ -244,5 +244,7 @@ def conclude_speedups(rows: Sequence[Row]) -> str:
             continue
         off = ratio / row["claimed"]
         key = "reproduced" if 1 / 1.5 <= off <= 1.5 else "more than claimed" if off > 1 else "less than claimed"
-        groups[key].append(f"{row['claim']} ({format_number(ratio)} instead of {format_number(row['claimed'])})")
+        host = "" if row["measured"] or row["recorded"] else " with this machine's CPU"
+        found = f"{format_number(ratio)} instead of {format_number(row['claimed'])}{host}"
+        groups[key].append(f"{row['claim']} ({found})")
     return as_sentence("; ".join(f"{key}: {', '.join(found)}" for key, found in groups.items() if found))

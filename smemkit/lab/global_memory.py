@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.recording import recorded_beside
 from smemkit.lab.running import (
     counted,
     cycles,
@@ -40,6 +42,7 @@ LINE = 32  # ints of 128 bytes: a hop goes to another line
 # ---- the hierarchy ----
 
 
+@recorded_beside
 def hierarchy(device: str | None = None) -> Experiment:
     """The memory hierarchy: what a dependent read costs in registers, shared memory, caches, memory and the host.
 
@@ -184,12 +187,13 @@ def conclude_hierarchy(rows: Sequence[Row]) -> str:
             f"; {how}, memory delivers {rate / 1000:.2f} TB/s and the host {link:.0f} GB/s, {rate / link:.0f} "
             "times less"
         )
-    timed = [row for row in rows if row["cycles"] is not None]
+    key, how = ("cycles", "measured") if any(row["cycles"] for row in rows) else ("recorded_cycles", "recorded")
+    timed = [(row["level"], row[key]) for row in rows if row[key] is not None]
     if timed:
-        text += "; measured latencies in cycles: " + ", ".join(f"{r['level']} {r['cycles']:.0f}" for r in timed)
-        slower = [r["level"] for r, s in zip(timed[1:], timed, strict=False) if r["cycles"] < s["cycles"]]
-        text += f"; faster than the level above: {', '.join(slower)}" if slower else ""
-    elif not any(row["recorded_cycles"] for row in rows):
+        text += f"; {how} latencies in cycles: " + ", ".join(f"{level} {cycles:.0f}" for level, cycles in timed)
+        faster = [after[0] for before, after in pairwise(timed) if after[1] < before[1]]
+        text += f"; faster than the level above: {', '.join(faster)}" if faster else ""
+    else:
         text += "; no latency is recorded yet, so the usual table's cycles stand untested here"
     return as_sentence(text)
 
@@ -203,6 +207,7 @@ def _plural(number: float, noun: str) -> str:
 COUNTED, TIMED = 1 << 12, 1 << 24  # elements
 
 
+@recorded_beside
 def coalescing(device: str | None = None) -> Experiment:
     """Coalescing: sectors per request for strides, misaligned starts, and arrays of structures.
 
@@ -318,6 +323,7 @@ TRANSFERRED = 64 * MIB  # bytes, as in the reference file
 SUMMED = 128 * MIB  # elements
 
 
+@recorded_beside
 def transfers(device: str | None = None) -> Experiment:
     """Transfers between host and device: pageable, pinned, staged and overlapped, and their share of a call.
 

@@ -16,6 +16,7 @@ from smemkit.checker.launches import as_sentence
 from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.recording import recorded_beside
 from smemkit.lab.running import (
     counted,
     cycles,
@@ -41,6 +42,7 @@ ROUNDS = 64  # reads that clock64 measures
 # ---- banks ----
 
 
+@recorded_beside
 def banks(device: str | None = None) -> Experiment:
     """Bank conflicts: what the bank rule predicts for 46 accesses, what the checker counts, what a GPU measures.
 
@@ -167,6 +169,7 @@ TRANSPOSED = (8192, 8192)  # recorded, and measured on a GPU
 CHECKED = 256  # the side of the matrix that the checker transposes
 
 
+@recorded_beside
 def padding(device: str | None = None) -> Experiment:
     """Padding: a transpose through tiles of 8, 16 and 32 columns with 0 to 4 columns of padding.
 
@@ -227,7 +230,7 @@ def conclude_padding(rows: Sequence[Row]) -> str:
     for tile in (32, 16, 8):
         before, after = at[tile, 0]["load"], at[tile, 1]["load"]
         gain = _gain(at[tile, 0], at[tile, 1])
-        change = f"takes a load from {before:g} to {after:g} wavefronts" if before != after else "changes no load"
+        change = f"takes a load from {before:g} to {after:g} wavefronts" if before != after else "changes nothing"
         words.append(f"with tiles of {tile} one more column {change}{gain}")
     why = ""
     if at[32, 0]["load"] > at[16, 0]["load"]:
@@ -254,6 +257,7 @@ def _gain(before: Row, after: Row) -> str:
 KIB = 1024
 
 
+@recorded_beside
 def reverse(device: str | None = None) -> Experiment:
     """Shared memory that is static, dynamic, or carved into three arrays; and dynamic arrays above 48 KB.
 
@@ -356,17 +360,18 @@ def conclude_reverse(rows: Sequence[Row]) -> str:
     fits = [row for row in rows if row["resident"] and row not in small]
     most, beyond = max(row["bytes"] for row in fits), [row["bytes"] for row in rows if not row["resident"]]
     text = (
-        f"Static and dynamic arrays {same} and all three ways are right; dynamic arrays go on above 48 KB, up to "
-        f"{most // KIB} KB per block, for which {min(row['resident'] for row in fits)} block is resident per "
-        "multiprocessor "
-        f"instead of {max(row['resident'] for row in rows)}"
+        f"Static and dynamic arrays {same}, and all {len(small)} ways are right; a dynamic array may have up to "
+        f"{most // KIB} KB per block, but then a multiprocessor holds {min(row['resident'] for row in fits)} "
+        "instead of "
+        f"{max(row['resident'] for row in rows)} of them"
     )
-    return text + (f"; {min(beyond) // KIB} KB do not fit." if beyond else ".")
+    return text + (f"; {min(beyond) // KIB} KB are refused." if beyond else ".")
 
 
 # ---- what persists ----
 
 
+@recorded_beside
 def persistence(device: str | None = None) -> Experiment:
     """What persists from one launch to the next: global memory and variables do, shared memory does not.
 
@@ -389,7 +394,7 @@ def persistence(device: str | None = None) -> Experiment:
         (
             Column("memory", "memory"),
             Column("kept", "kept", "computed"),
-            Column("fault", "found"),
+            Column("fault", "found", "counted"),
             Column("faults", "faults", "counted", "count"),
         ),
         conclude_persistence,
@@ -436,6 +441,7 @@ def conclude_persistence(rows: Sequence[Row]) -> str:
 # ---- the carve-out ----
 
 
+@recorded_beside
 def carveout(device: str | None = None) -> Experiment:
     """The carve-out: how a multiprocessor's memory is divided between shared memory and L1, and what that costs.
 
@@ -501,9 +507,9 @@ def conclude_carveout(rows: Sequence[Row]) -> str:
         best = max(of, key=lambda row: (row["blocks"], row["l1_kib"]))
         least = min(of, key=lambda row: row["blocks"])
         words.append(
-            f"blocks with {kib} KB fit {least['blocks']} times at {least['percent']} % and {best['blocks']} "
-            "times from "
-            f"{best['percent']} % on, which leaves {best['l1_kib']} KB of L1"
+            f"of blocks with {kib} KB of shared memory a multiprocessor holds {least['blocks']} at a carve-out of "
+            f"{least['percent']} % and {best['blocks']} from {best['percent']} % on, which leaves "
+            f"{best['l1_kib']} KB of L1"
         )
     text = "; ".join(words)
     if rows[0]["seconds"]:

@@ -13,6 +13,7 @@ from smemkit.checker.report import Report
 from smemkit.devices import Device
 from smemkit.lab import charts
 from smemkit.lab.experiment import Column, Experiment, Row
+from smemkit.lab.recording import recorded_beside
 from smemkit.lab.running import kernel, kernel_source, progress, recorded_ceilings, reference_rows, seconds_of
 from smemkit.measure.formats import format_seconds
 
@@ -22,6 +23,7 @@ THREADS, BLOCKS = 64, 4
 COUNT = 1000  # barriers, and launches, whose cost is compared
 
 
+@recorded_beside
 def barriers(device: str | None = None) -> Experiment:
     """Barriers: what goes wrong without one, in a branch, in a loop, and across blocks; and what they cost.
 
@@ -45,7 +47,7 @@ def barriers(device: str | None = None) -> Experiment:
         (
             Column("mistake", "case"),
             Column("version", "version"),
-            Column("fault", "found"),
+            Column("fault", "found", "counted"),
             Column("barriers", "barriers", "counted", "count"),
             Column("launches", "launches", "counted", "count"),
             Column("seconds", "each", "measured", "seconds"),
@@ -148,6 +150,11 @@ def conclude_barriers(rows: Sequence[Row]) -> str:
         text += (
             f"; measured, a barrier takes {format_seconds(barrier['seconds'])} and a launch "
             f"{launch['seconds'] / barrier['seconds']:.0f} times as long"
+        )
+    elif launch["recorded"] and barrier["recorded"]:
+        text += (
+            f"; recorded, a barrier takes {format_seconds(barrier['recorded'])} and a launch "
+            f"{launch['recorded'] / barrier['recorded']:.0f} times as long"
         )
     elif launch["recorded"]:
         text += (

@@ -721,3 +721,24 @@ def test_cublas_and_cub_compute_what_they_are_asked(device):
                 call(0)
                 smemkit.synchronize(device)
                 assert math.isfinite(problem.error(out.numpy(), None, peer=True))
+
+
+def test_experiments_are_recorded(monkeypatch):
+    """The suite `hierarchy`: a row per number that an experiment measures; an experiment that fails is listed."""
+    one = smemkit.lab.carveout("cpu")
+    measured = replace(one, rows=tuple(row | {"seconds": 2e-6} for row in one.rows))
+
+    def fails(device):
+        raise ValueError("no such memory")
+
+    monkeypatch.setattr(suites, "EXPERIMENTS", {"carveout": lambda device: measured, "broken": fails})
+    run = suites.Run(smemkit.Device("cpu"), True, Console(quiet=True))
+    monkeypatch.setattr(run, "suites", lambda: {"hierarchy": run.experiments})
+    rows = run.measure(["hierarchy"])
+    assert [(row.suite, row.op, row.us, row.unit, row.kernel) for row in rows] == [
+        ("hierarchy", "carveout", pytest.approx(2), None, None)
+    ] * len(one.rows)
+    assert (rows[1].case, rows[1].dtype) == ("8, 25", None)
+    (failure,) = run.failures
+    assert "no such memory" in failure
+    assert report.table("hierarchy", rows).title == "hierarchy"

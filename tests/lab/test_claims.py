@@ -78,7 +78,7 @@ CLAIMS = {
     ),
     "a + for a * is no fault, a missing guard is": (
         "mistakes",
-        lambda e: [(row["how"], row["n"]) for row in e.rows if row["faults"]] == [("no guard", 13)]
+        lambda e: [(row["how"], row["n"]) for row in e.rows if row["faults"]] == [("missing guard", 13)]
         and all(row["wrong"] == row["n"] ** 2 for row in rows(e, how="plus for times")),
     ),
     "odd strides are free of conflicts, stride 32 is 32-way": (

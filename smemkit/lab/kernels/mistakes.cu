@@ -29,7 +29,7 @@ __global__ void plus_for_times(const float *a, const float *b, float *c, int n)
 {
     matmul<true, false>(a, b, c, n);
 }
-__global__ void no_guard(const float *a, const float *b, float *c, int n)
+__global__ void missing_guard(const float *a, const float *b, float *c, int n)
 {
     matmul<false, true>(a, b, c, n);
 }

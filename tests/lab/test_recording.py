@@ -1,0 +1,62 @@
+"""What a GPU records of the experiments, and what is read back."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from smemkit import lab
+from smemkit.lab import recording
+from smemkit.lab.recording import rows_to_record
+from smemkit.measure import records
+
+pytestmark = pytest.mark.xdist_group("lab")
+ROW = {"suite": "hierarchy", "us": None, "unit": None, "value": None, "kernel": None}
+
+
+@pytest.fixture
+def reference(monkeypatch, tmp_path):
+    """Writes reference files with these rows, by date."""
+
+    def write(**rows_by_date):
+        for date, rows in rows_by_date.items():
+            environment = {"gpu": "NVIDIA H200", "date": f"2026-{date[1:3]}-{date[3:]}T00:00:00"}
+            content = {"environment": environment, "rows": [ROW | row for row in rows]}
+            (tmp_path / f"{date}.json").write_text(json.dumps(content))
+
+    monkeypatch.setattr(records, "REFERENCE", tmp_path)
+    return write
+
+
+def test_what_is_measured_is_recorded_and_read_back(reference):
+    one = lab.carveout("cpu")
+    assert list(rows_to_record(one)) == []
+    measured = replace(one, rows=tuple(row | {"seconds": 1e-6 * (i + 1)} for i, row in enumerate(one.rows)))
+    rows = list(rows_to_record(measured))
+    assert rows[1] == {"op": "carveout", "case": "8, 25", "us": pytest.approx(2.0)}
+    reference(d1224=rows, d1223=[row | {"us": 99.0} for row in rows])
+    again = lab.carveout("cpu")
+    assert [row["recorded_seconds"] for row in again.rows] == pytest.approx([1e-6 * (i + 1) for i in range(10)])
+    assert again.recorded_on == "NVIDIA H200, 2026-12-24"
+    assert "recorded: not here, but on NVIDIA H200, 2026-12-24." in str(again)
+    assert all(row["seconds"] is None for row in again.rows)
+
+
+def test_numbers_with_units_are_recorded(reference):
+    reference(
+        d0101=[
+            {"op": "hierarchy", "case": "L2", "unit": "cycles", "value": 273.0},
+            {"op": "hierarchy", "case": "L2", "unit": "GB/s", "value": 5500.0},
+            {"op": "barriers", "case": "one barrier, ", "us": 0.01},
+            {"op": "barriers", "case": "one launch, ", "us": 2.0},
+        ]
+    )
+    level = next(row for row in lab.hierarchy("cpu").rows if row["level"] == "L2")
+    assert (level["recorded_cycles"], level["recorded_gbps"], level["cycles"]) == (273.0, 5500.0, None)
+    assert "recorded latencies in cycles: L2 273" in lab.hierarchy("cpu").verdict
+    assert "recorded, a barrier takes 10.0 ns and a launch 200 times as long" in lab.barriers("cpu").verdict
+
+
+def test_every_case_of_an_experiment_has_a_name_of_its_own(experiment):
+    cases = [recording.case_of(experiment, row) for row in experiment.rows]
+    assert len(set(cases)) == len(cases)
