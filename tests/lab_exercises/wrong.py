@@ -3,11 +3,11 @@
 WRONG = {
     "add-one": [
         ("    if (i < n)\n        y", "    y", "line 5: out of bounds"),
-        ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x", "line 6: race (WAW)"),
+        ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x", "line 6: race"),
         ("i < n", "i < n - 1", "the result is wrong: y[0] was never written"),
     ],
     "grid-stride": [
-        ("i += gridDim.x * blockDim.x", "i += blockDim.x", "line 4: race (WAR)"),
+        ("i += gridDim.x * blockDim.x", "i += blockDim.x", "line 4: race"),
         (
             "    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)\n",
             "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n\n    if (i < n)\n",
@@ -150,7 +150,7 @@ WRONG = {
         (
             "        sums[blockIdx.x] = s[0];",
             "        for (int b = blockIdx.x; b < gridDim.x; b++)\n            sums[b] += s[0];",
-            "line 15: race (WAR)",
+            "line 15: race",
         ),
         (
             "        __syncthreads();\n    }\n    if (t == 0)",
@@ -424,7 +424,7 @@ WRONG = {
         (
             "    if (blockIdx.x < blockIdx.y) // the other block moves both tiles\n        return;\n",
             "",
-            "line 12: race (WAR)",
+            "line 12: race",
         ),
         (
             "        if (row != column)\n            x[(row + r) * n + column + tx] = lower[tx][r];\n",
@@ -436,7 +436,7 @@ WRONG = {
             "upper[32][32], lower[32][32]",
             "Line 14, a load of upper: it has a 32-way bank conflict",
         ),
-        ("    __syncthreads();\n", "", "line 13: race (RAW)"),
+        ("    __syncthreads();\n", "", "line 13: race"),
     ],
     "interleave-the-work": [
         (
@@ -623,7 +623,7 @@ WRONG = {
         (
             "        atomicAdd(&counts[x[i]], 1);",
             "        counts[x[i]] += 1;\n    __syncthreads();",
-            "line 6: race (WAR)",
+            "line 6: race",
         ),
     ],
     "histogram-per-block": [
@@ -631,22 +631,22 @@ WRONG = {
         (
             "        atomicAdd(&mine[x[i]], 1);\n    __syncthreads();\n",
             "        atomicAdd(&mine[x[i]], 1);\n",
-            "line 12: race (RAW)",
+            "line 12: race",
         ),
-        ("        atomicAdd(&counts[t], mine[t]);", "        counts[t] += mine[t];", "line 13: race (WAR)"),
-        ("        mine[t] = 0;\n    __syncthreads();\n", "        mine[t] = 0;\n", "line 9: race (WAW)"),
+        ("        atomicAdd(&counts[t], mine[t]);", "        counts[t] += mine[t];", "line 13: race"),
+        ("        mine[t] = 0;\n    __syncthreads();\n", "        mine[t] = 0;\n", "line 9: race"),
     ],
     "one-atomic-per-block": [
         (
             "    if (t == 0)\n        atomicAdd(total, s[0]);",
             "    if (t == 0)\n        *total += s[0];",
-            "line 14: race (WAR)",
+            "line 14: race",
         ),
         ("    if (t == 0)\n", "    if (t % 32 == 0)\n", "the result is wrong: total[0] is 104"),
         (
             "            s[t] += s[t + stride];\n        __syncthreads();\n",
             "            s[t] += s[t + stride];\n",
-            "line 10: race (RAW)",
+            "line 10: race",
         ),
         (
             "    if (t == 0)\n        atomicAdd(total, s[0]);",
@@ -663,7 +663,7 @@ WRONG = {
         (
             "        kept[atomicAdd(count, 1)] = x[i];",
             "        atomicAdd(count, 1), kept[*count - 1] = x[i];",
-            "line 6: race (RAW)",
+            "line 6: race",
         ),
         ("kept[atomicAdd(count, 1)]", "kept[atomicAdd(count, 1) + 1]", "the result is wrong: sums[0] is 283"),
         ("x[i] > 0)\n        kept", "x[i] >= 0)\n        kept", "the result is wrong: count[0] is 148"),
@@ -721,22 +721,22 @@ WRONG = {
         ("        if (step + 1 < steps)\n            __pipe", "        __pipe", "line 12: out of bounds"),
     ],
     "last-block-adds": [
-        ("        __threadfence(); // the sum before the ticket\n", "", "line 21: race (RAW)"),
+        ("        __threadfence(); // the sum before the ticket\n", "", "line 21: race"),
         ("== gridDim.x - 1", "== gridDim.x", "the result is wrong: total[0] was never written"),
         (
             "        __threadfence(); // the sum before the ticket\n"
             "        last = atomicAdd(ticket, 1) == gridDim.x - 1;",
             "        __threadfence();\n        last = (*ticket)++ == gridDim.x - 1;",
-            "line 17: race (WAR)",
+            "line 17: race",
         ),
-        ("== gridDim.x - 1", "== 0", "line 22: race (RAW)"),
+        ("== gridDim.x - 1", "== 0", "line 22: race"),
     ],
     "barrier-of-the-grid": [
-        ("    cg::this_grid().sync();\n", "    __threadfence();\n    __syncthreads();\n", "line 11: race (WAR)"),
+        ("    cg::this_grid().sync();\n", "    __threadfence();\n    __syncthreads();\n", "line 11: race"),
         (
             "    float mirrored = x[n - 1 - i];\n\n    cg::this_grid().sync();\n",
             "\n    cg::this_grid().sync();\n    float mirrored = x[n - 1 - i];\n",
-            "line 10: race (WAR)",
+            "line 10: race",
         ),
         ("x[n - 1 - i]", "x[n - i]", "line 7: out of bounds"),
     ],

@@ -4,8 +4,8 @@
     python tests/tools/run_notebooks.py --write FOLDER   without Jupyter; writes the notebooks with outputs
 
 SMEMKIT_DEVICE selects the device: CI runs them on "cpu"; the first cell of the committed ones names theirs.
---write works without Jupyter, for GPU machines that lack it. It supports what our notebooks need: plain Python, printed
-output, the value of a cell's last expression, matplotlib's figures, and the magic %%smemkit.
+--write works without Jupyter, for GPU machines that lack it. It supports what our notebooks need: plain Python,
+printed output, the value of a cell's last expression, matplotlib's figures, and the magic %%smemkit.
 """
 
 from __future__ import annotations
