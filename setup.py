@@ -455,7 +455,10 @@ def main():
         py_modules=["pytest_smemkit"],
         package_dir=DATA_FOLDERS,
         package_data={
-            "smemkit": ["py.typed", "*.pyi", "reference/*.json", "bench/*.cu", "lab/kernels/*.cu", "lab/*.js"],
+            "smemkit": [
+                *("py.typed", "*.pyi", "reference/*.json", "bench/*.cu"),
+                *("lab/kernels/*.cu", "lab/*.js", "lab/exercises/*/*.cu"),
+            ],
             "smemkit._kernels": ["*.def", "*.h", "*.md", "**/*.cu", "**/*.c", "**/*.cuh"],
             "smemkit._dialect": ["*.h", "include/**/*.h", "include/cuda/*", "include/cuda/std/*"],
         },

@@ -194,7 +194,7 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
         here = _format_thread(fault["thread"], fault["block"] if between_blocks else None)
         other = _format_thread(fault["other_thread"], fault["other_block"] if between_blocks else None)
         verb = _VERB_PRESENT[fault["access"]]
-        if fault["async"]:
+        if fault["async"] and fault["other_access"] != "load":
             return (
                 f"{here} {verb} {what} before the asynchronous copy to it, which {other} started at line "
                 f"{other_line}, has been waited for"

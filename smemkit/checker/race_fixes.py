@@ -124,7 +124,7 @@ def _foldable(fault: Fault) -> bool:
 
 def _barrier_gaps(launch: Launch, evidence: Evidence, places: Places) -> list[tuple[Gap, str]]:
     """The gaps where a barrier would order a race, with the barrier; those preferred first."""
-    if between_blocks(evidence.fault) or evidence.raw["async"]:
+    if between_blocks(evidence.fault) or _needs_a_wait(evidence):
         return []
     one_pass = evidence.fault.hazard != "RAW" or _as_update(places.text(places.first), evidence.name)
     if places.first is places.second and places.is_leaf and one_pass:
@@ -260,7 +260,7 @@ def _is_legacy_warp_code(evidence: Evidence, places: Places) -> bool:
 
 def _other_fix(launch: Launch, evidence: Evidence, places: Places | None) -> Fix:
     """The fix of a race that no barrier orders where all threads would reach it."""
-    if evidence.raw["async"]:
+    if _needs_a_wait(evidence):
         return _fix_copy(evidence, places)
     if places and _overlap(evidence, places):
         return Fix(
@@ -533,6 +533,11 @@ _WAIT_OF_PTX = 'asm volatile("cp.async.wait_all;" ::: "memory")'
 def _wait_statement(code: str) -> str:
     """The wait for all copies, as the source spells its copies."""
     return _WAIT_OF_PTX if re.search(r"\basm\b", code) and "__pipeline" not in code else "__pipeline_wait_prior(0)"
+
+
+def _needs_a_wait(evidence: Evidence) -> bool:
+    """Whether the earlier access is a copy that has not arrived, and not a read of what a copy overwrites."""
+    return evidence.raw["async"] and evidence.raw["other_access"] != "load"
 
 
 def _fix_copy(evidence: Evidence, places: Places | None) -> Fix:

@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 from smemkit import _core
 from smemkit.checker.check import check
 from smemkit.devices import Device
+from smemkit.lab.exercises.catalogue import exercise
+from smemkit.lab.exercises.grade import Grade
 from smemkit.user_kernel import launch_text
 from smemkit.user_kernel.kernel import Kernel
 
@@ -45,6 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
     launch_text.add_arguments(parser)
     parser.add_argument("--name", help="the variable that receives the Kernel (default: the kernel's name)")
     parser.add_argument("--run", action="store_true", help="launch it as well, which changes the arrays")
+    parser.add_argument("--submit", metavar="EXERCISE", help="grade the cell as an answer to an exercise, alone")
     parser.add_argument("--device", help='the device for --run: "cuda:0", "cpu" (default: the default device)')
     return parser
 
@@ -104,8 +107,8 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Any:
 
     Returns
     -------
-    Report or None
-        None if nothing was launched.
+    Report, Grade or None
+        A grade of a cell that is submitted; None if nothing was launched.
 
     Raises
     ------
@@ -119,6 +122,8 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Any:
         return None
     if not cell.strip():
         raise ValueError("expected CUDA C++ below %%smemkit; %%smemkit --help lists the options")
+    if options.submit:
+        return _submit(line, options.submit, cell)
     if options.grid is None:
         for option, value in (("--block", options.block), ("--arg", options.arg), ("--run", options.run)):
             if value:
@@ -144,6 +149,13 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Any:
         with Device(options.device) if options.device else contextlib.nullcontext():
             launch(*arguments)
     return report
+
+
+def _submit(line: str, name: str, cell: str) -> Grade:
+    """The grade of a cell. The exercise has its own launches, so that other options have no use."""
+    if launch_text.split(line) not in (["--submit", name], [f"--submit={name}"]):
+        raise ValueError(f"--submit: expected no other option, because {name} has its own launches")
+    return exercise(name).submit(cell)
 
 
 def _variable_name(name: str) -> str:

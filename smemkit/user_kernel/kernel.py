@@ -306,12 +306,15 @@ class Launch:
         """Compiles the checked build, so that a check finds it in the cache."""
         self.kernel._program.module("cpu", self.kernel.name, checked=True)
 
-    def _checked_call(self, *args: Any) -> None:
-        """Runs the checked build on the CPU device, with copies of the arguments and of the variables."""
-        with _checker_lock:
-            self._run(_copy_to_host(args), "cpu", checked=True)
+    def _checked_call(self, *args: Any, keep_results: bool = False) -> None:
+        """Runs the checked build on the CPU device, with copies of the arguments and of the variables.
 
-    def _run(self, args: Sequence[Any], device: str, *, checked: bool) -> None:
+        With `keep_results`, NumPy arrays receive what the kernel stored, as in a launch.
+        """
+        with _checker_lock:
+            self._run(_copy_to_host(args), "cpu", checked=True, keep_results=keep_results)
+
+    def _run(self, args: Sequence[Any], device: str, *, checked: bool, keep_results: bool = True) -> None:
         kernel, program = self.kernel, self.kernel._program
         module = program.module(device, kernel.name, checked=checked)
         kernel = kernel._overload_for(args, module)
@@ -331,7 +334,7 @@ class Launch:
             carveout=kernel.carveout,
             host_cannot_write=arguments.host_cannot_write,
         )
-        if not checked:
+        if keep_results:
             arguments.copy_back()
 
     def __repr__(self) -> str:

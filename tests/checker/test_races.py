@@ -169,3 +169,32 @@ def test_many_blocks_load_a_word_that_one_stores():
     source = "__global__ void k(int *y) {{ const int t = threadIdx.x + blockDim.x * blockIdx.x; {} }}"
     for block in (0, 5, 15):
         assert hazards(source.format(body.format(block)), 16, 8 * 32, "serial") & {"WAR", "RAW"}
+
+
+def test_a_copy_onto_what_others_still_read():
+    """The earlier access is a read: nobody has to wait for a copy, but the copy for the readers."""
+    source = """
+#include <cuda_pipeline.h>
+__global__ void k(const int *x, int *y)
+{
+    __shared__ int s[2][64];
+    const int t = threadIdx.x;
+    int sum = 0;
+    __pipeline_memcpy_async(&s[0][t], &x[t], sizeof(int));
+    __pipeline_commit();
+    for (int step = 0; step < 4; step++) {
+        __pipeline_memcpy_async(&s[(step + 1) % 2][t], &x[step * 64 + t], sizeof(int));
+        __pipeline_commit();
+        __pipeline_wait_prior(1);
+        __syncthreads();
+        sum += s[step % 2][63 - t];
+    }
+    __pipeline_wait_prior(0);
+    y[t] = sum;
+}
+"""
+    launch = smemkit.Kernel(source)[1, 64]
+    (fault,) = smemkit.check(launch, np.zeros(256, np.int32), np.zeros(64, np.int32)).faults
+    assert (fault.hazard, fault.line, fault.other_line) == ("WAR", 11, 15)
+    assert fault.message.endswith("read at line 15, and nothing orders the two")
+    assert "Wait for the copy" not in fault.fix

@@ -114,7 +114,7 @@ def test_notebooks_look_up_recorded_numbers():
 
 def test_padding_speeds_in_the_notebook_are_the_recorded_ones():
     (reference,) = records.recorded("transpose", BIG["transpose"])
-    text = (ROOT / "notebooks" / "30_transpose.ipynb").read_text()
+    text = (ROOT / "notebooks" / "07_transpose.ipynb").read_text()
     unpadded, padded = reference.row("unpadded")["value"], reference.row("padded")["value"]
     narrow = reference.row("unpadded", tile=16)["value"]
     for words in (

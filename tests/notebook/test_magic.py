@@ -54,6 +54,19 @@ def test_a_launch_is_checked(checks):
     assert FakeRunnableKernel.runs == []
 
 
+def test_a_cell_is_submitted_to_an_exercise():
+    cell = "\n__global__ void add_one(const float *x, float *y, int n)\n{\n    y[0] = 1\n}\n"
+    grade = magic.run_cell("--submit add-one", cell, {})
+    assert not grade.passed
+    assert grade.message.startswith("This does not compile. Line 4, `y[0] = 1`")  # 1 is the line of %%smemkit
+    with pytest.raises(
+        ValueError, match="--submit: expected no other option, because add-one has its own launches"
+    ):
+        magic.run_cell("--submit add-one --grid 4", cell, {})
+    with pytest.raises(ValueError, match="name: expected an exercise such as"):
+        magic.run_cell("--submit nothing-like-it", cell, {})
+
+
 def test_without_a_grid_the_cell_is_compiled(checks):
     names = {}
     assert magic.run_cell("--name twice", CELL, names) is None

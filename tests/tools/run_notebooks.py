@@ -3,9 +3,9 @@
     python tests/tools/run_notebooks.py                  in a Jupyter kernel, in memory; needs nbclient, ipykernel
     python tests/tools/run_notebooks.py --write FOLDER   without Jupyter; writes the notebooks with outputs
 
-SMEMKIT_DEVICE selects the device: CI runs them on "cpu"; the committed ones were written on a GPU. --write works
-without Jupyter, for GPU machines that lack it. It supports what our notebooks need: plain Python, printed output,
-the value of a cell's last expression, matplotlib's figures.
+SMEMKIT_DEVICE selects the device: CI runs them on "cpu"; the first cell of the committed ones names theirs.
+--write works without Jupyter, for GPU machines that lack it. It supports what our notebooks need: plain Python,
+printed output, the value of a cell's last expression, matplotlib's figures, and the magic %%smemkit.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 CELL_SECONDS = 120  # time limit of a cell in a Jupyter kernel
+MAGIC, LOAD_MAGIC = "%%smemkit", "%load_ext smemkit"
 
 
 def check(path: Path) -> None:
@@ -51,23 +52,42 @@ def execute(path: Path) -> dict[str, Any]:
 
 def run_cell(source: str, namespace: dict[str, Any], count: int, filename: str) -> list[dict[str, Any]]:
     """Runs a cell in `namespace`; returns its outputs: printed text, figures, last value."""
-    tree, value, printed = ast.parse(source, filename), None, io.StringIO()
-    last = ast.Expression(tree.body.pop().value) if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(tree, filename, "exec"), namespace)
-        if last:
-            value = eval(compile(last, filename, "eval"), namespace)
+        value = (
+            run_magic(source, namespace) if source.startswith(MAGIC) else run_python(source, namespace, filename)
+        )
     outputs = []
     if printed.getvalue():
         outputs.append({"name": "stdout", "output_type": "stream", "text": lines(printed.getvalue())})
     for data in figures():
         outputs.append({"data": data, "metadata": {}, "output_type": "display_data"})
     if value is not None:
-        data = {"text/plain": lines(repr(value))}
-        if hasattr(value, "_repr_html_"):
-            data["text/html"] = lines(value._repr_html_())
+        text = str(value) if hasattr(value, "_repr_pretty_") else repr(value)
+        data = {"text/plain": lines(text)}
+        html = value._repr_html_() if hasattr(value, "_repr_html_") else None
+        if html is not None:
+            data["text/html"] = lines(html)
+        if hasattr(value, "_repr_png_"):
+            data["image/png"] = base64.b64encode(value._repr_png_()).decode() + "\n"
         outputs.append({"data": data, "execution_count": count, "metadata": {}, "output_type": "execute_result"})
     return outputs
+
+
+def run_python(source: str, namespace: dict[str, Any], filename: str) -> Any:
+    """Runs a cell of Python; returns the value of its last expression."""
+    tree = ast.parse(source.replace(LOAD_MAGIC, "pass"), filename)
+    last = ast.Expression(tree.body.pop().value) if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, filename, "exec"), namespace)
+    return eval(compile(last, filename, "eval"), namespace) if last else None
+
+
+def run_magic(source: str, namespace: dict[str, Any]) -> Any:
+    """Runs a cell of CUDA as the magic does, with the line numbers of the cell."""
+    from smemkit.notebook.magic import run_cell
+
+    line, _, cell = source.removeprefix(MAGIC).partition("\n")
+    return run_cell(line, "\n" + cell, namespace)
 
 
 def figures() -> list[dict[str, Any]]:

@@ -1,0 +1,16 @@
+__global__ void exchange(float *x, const int *steps)
+{
+    __shared__ float s[64];
+    int t = threadIdx.x;
+
+    s[t] = x[t];
+    __syncthreads();
+    for (int step = 0; step < 8; step++) {
+        float other = s[t ^ 1];
+        __syncthreads();
+        if (step < steps[t])
+            s[t] += other;
+        __syncthreads();
+    }
+    x[t] = s[t];
+}

@@ -1,0 +1,10 @@
+__global__ void sum_below(const int *a, int *sums, int steps)
+{
+    int sum = 0;
+
+    for (int k = 0; k < steps; k++) {
+        int v = a[k * 32 + threadIdx.x];
+        sum += (v < 50) * v;
+    }
+    sums[threadIdx.x] = sum;
+}

@@ -1,0 +1,15 @@
+__global__ void block_maxima(const float *x, float *maxima, int n)
+{
+    __shared__ float s[256];
+    int t = threadIdx.x, i = blockIdx.x * 256 + t;
+
+    s[t] = i < n ? x[i] : -INFINITY;
+    __syncthreads();
+    for (int stride = 128; stride > 0; stride /= 2) {
+        if (t < stride)
+            s[t] = fmaxf(s[t], s[t + stride]);
+        __syncthreads();
+    }
+    if (t == 0)
+        maxima[blockIdx.x] = s[0];
+}

