@@ -210,6 +210,27 @@ HIDDEN void *memset(void *to, int byte, size_t bytes)
     return smemkit_trace_fill(to, byte, bytes);
 }
 
+/* clang 16 and later call these instead. */
+HIDDEN void *__tsan_memmove(void *to, const void *from, size_t bytes)
+{
+    touch_range(from, bytes, ACCESS_LOAD, CALLER);
+    touch_range(to, bytes, ACCESS_STORE, CALLER);
+    return smemkit_trace_move(to, from, bytes);
+}
+
+HIDDEN void *__tsan_memcpy(void *to, const void *from, size_t bytes)
+{
+    touch_range(from, bytes, ACCESS_LOAD, CALLER);
+    touch_range(to, bytes, ACCESS_STORE, CALLER);
+    return smemkit_trace_move(to, from, bytes);
+}
+
+HIDDEN void *__tsan_memset(void *to, int byte, size_t bytes)
+{
+    touch_range(to, bytes, ACCESS_STORE, CALLER);
+    return smemkit_trace_fill(to, byte, bytes);
+}
+
 /* Called for an index past an array whose size the compiler knows. The argument's layout is the sanitizer's. */
 struct bounds {
     const char *file;

@@ -21,6 +21,7 @@
 enum {
     POLL_MS = 20,          /* polling interval of the launching thread */
     GRACE_POLLS = 10,      /* polls until a worker that ignores an abort is interrupted */
+    LAST_POLLS = 400,      /* polls until it is interrupted wherever it is */
     WATCHDOG_SECONDS = 60, /* default of SMEMKIT_WATCHDOG: per block of a user's kernel; 0: no limit */
 };
 
@@ -400,7 +401,7 @@ static void watch(void)
         if (!kernel.code)
             kernel = library_find((uintptr_t)pool.launch->run);
         for (int i = 0; i < pool.size; i++)
-            fault_handler_kick(pool.workers[i], &kernel);
+            fault_handler_kick(pool.workers[i], aborting < LAST_POLLS ? &kernel : NULL);
     }
     for (int i = 0; i < pool.size; i++)
         atomic_store(&pool.workers[i]->interruptible, NULL);

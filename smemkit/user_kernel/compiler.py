@@ -80,7 +80,8 @@ def find_compiler() -> list[str]:
 
 @functools.cache
 def _accepts(compiler: tuple[str, ...], flag: str) -> bool:
-    probe = [*compiler, "-Werror", flag, "-fsyntax-only", "-x", "c++", os.devnull]
+    only = "-E" if "ziglang" in compiler else "-fsyntax-only"  # which zig does not know
+    probe = [*compiler, "-Werror", flag, only, "-x", "c++", os.devnull]
     return subprocess.run(probe, capture_output=True).returncode == 0
 
 

@@ -61,7 +61,13 @@ using std::signbit;
         return expression;                                       \
     }
 
-SMEMKIT_FUNCTION_1(double, rsqrt, double, 1 / std::sqrt(x))
+/* C23's, which newer C libraries declare: with C linkage they may be declared before, too */
+#define SMEMKIT_C_FUNCTION_1(type, name, expression)            \
+    extern "C" SMEMKIT_UNSEEN inline type name(type x) noexcept \
+    {                                                           \
+        return expression;                                      \
+    }
+SMEMKIT_C_FUNCTION_1(double, rsqrt, 1 / std::sqrt(x))
 SMEMKIT_FUNCTION_1(double, rcbrt, double, 1 / std::cbrt(x))
 
 namespace smemkit
@@ -85,16 +91,16 @@ SMEMKIT_INLINE double erfc_of_scaled(double x)
 
 } // namespace smemkit
 
-SMEMKIT_FUNCTION_1(double, sinpi, double, smemkit::sine_of_pi(x, 0))
-SMEMKIT_FUNCTION_1(double, cospi, double, smemkit::sine_of_pi(x, 1))
+SMEMKIT_C_FUNCTION_1(double, sinpi, smemkit::sine_of_pi(x, 0))
+SMEMKIT_C_FUNCTION_1(double, cospi, smemkit::sine_of_pi(x, 1))
 SMEMKIT_FUNCTION_1(double, normcdf, double, smemkit::erfc_of_scaled(x) / 2)
 SMEMKIT_FUNCTION_2(double, rhypot, double, 1 / std::hypot(x, y))
 SMEMKIT_FUNCTION_3(double, norm3d, double, std::hypot(x, y, z))
 SMEMKIT_FUNCTION_3(double, rnorm3d, double, 1 / std::hypot(x, y, z))
-SMEMKIT_FUNCTION_1(float, rsqrtf, float, (float)rsqrt((double)x))
+SMEMKIT_C_FUNCTION_1(float, rsqrtf, (float)rsqrt((double)x))
 SMEMKIT_FUNCTION_1(float, rcbrtf, float, (float)rcbrt((double)x))
-SMEMKIT_FUNCTION_1(float, sinpif, float, (float)sinpi((double)x))
-SMEMKIT_FUNCTION_1(float, cospif, float, (float)cospi((double)x))
+SMEMKIT_C_FUNCTION_1(float, sinpif, (float)sinpi((double)x))
+SMEMKIT_C_FUNCTION_1(float, cospif, (float)cospi((double)x))
 SMEMKIT_FUNCTION_1(float, normcdff, float, (float)normcdf((double)x))
 SMEMKIT_FUNCTION_2(float, rhypotf, float, (float)rhypot((double)x, (double)y))
 SMEMKIT_FUNCTION_3(float, norm3df, float, (float)norm3d((double)x, (double)y, (double)z))
