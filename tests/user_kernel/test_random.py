@@ -176,3 +176,23 @@ def test_what_needs_curands_host_functions_is_refused_by_name():
     source = "#include <curand_kernel.h>\n__global__ void k(unsigned *x, curandState *s, void *d)"
     with pytest.raises(smemkit.CompileError, match="curand_discrete, whose table a host function"):
         smemkit.Kernel(source + "{ *x = curand_discrete(s, d); }")
+
+
+EVERY_THREAD = """
+#include <curand_kernel.h>
+__global__ void draw(float *x)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    STATE state;
+    curand_init(64, i, 0, &state);
+    x[i] = curand_uniform(&state);
+}
+"""
+
+
+@pytest.mark.parametrize("state", ["curandStateXORWOW_t", "curandStateMRG32k3a_t"])
+def test_threads_of_a_block_initialise_states_together(state, monkeypatch):
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "5")
+    kernel = smemkit.Kernel(EVERY_THREAD.replace("STATE", state))
+    report = smemkit.check(kernel[4, 64], np.zeros(256, np.float32))
+    assert report.ok, report

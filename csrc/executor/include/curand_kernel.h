@@ -39,13 +39,13 @@ struct matrix160 {
     bits160 column[160]; /* the images of single bits */
 };
 
-SMEMKIT_INLINE bits160 step160(bits160 x)
+SMEMKIT_UNSEEN SMEMKIT_INLINE bits160 step160(bits160 x)
 {
     const unsigned t = x.word[0] ^ x.word[0] >> 2;
     const unsigned last = x.word[4] ^ x.word[4] << 4 ^ t ^ t << 1;
     return {{x.word[1], x.word[2], x.word[3], x.word[4], last}};
 }
-SMEMKIT_INLINE bits160 apply160(const matrix160 &m, bits160 x)
+SMEMKIT_UNSEEN SMEMKIT_INLINE bits160 apply160(const matrix160 &m, bits160 x)
 {
     bits160 sum = {};
     for (int i = 0; i < 160; i++)
@@ -71,15 +71,18 @@ struct xorwow_powers {
                 power[n].column[i] = apply160(power[n - 1], power[n - 1].column[i]);
     }
 };
+/* Filled before any launch: a static variable of a function would be by a thread, for which the others of its
+ * worker would wait in the C++ library, without end. */
+static const xorwow_powers powers_of_xorwow;
+
 SMEMKIT_INLINE void skip160(curandStateXORWOW *state, unsigned long long steps, int first_power)
 {
-    static const xorwow_powers powers;
     bits160 x;
 
     memcpy(&x, state->v, sizeof x);
     for (int n = 0; n < 64; n++)
         if (steps >> n & 1)
-            x = apply160(powers.power[first_power + n], x);
+            x = apply160(powers_of_xorwow.power[first_power + n], x);
     memcpy(state->v, &x, sizeof x);
 }
 

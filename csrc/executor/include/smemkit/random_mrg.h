@@ -22,7 +22,7 @@ enum { MRG_POWERS = 127 + 64, MRG_SUBSEQUENCE = 76, MRG_SEQUENCE = 127 };
 struct matrix3 {
     uint64_t at[3][3];
 };
-SMEMKIT_INLINE matrix3 square_modulo(const matrix3 &a, uint64_t modulus)
+SMEMKIT_UNSEEN SMEMKIT_INLINE matrix3 square_modulo(const matrix3 &a, uint64_t modulus)
 {
     matrix3 c = {};
     for (int i = 0; i < 3; i++)
@@ -55,14 +55,15 @@ SMEMKIT_INLINE void apply_modulo(const matrix3 &a, unsigned *x, uint64_t modulus
         x[i] = (unsigned)sum;
     }
 }
+static const mrg_powers powers_of_mrg; /* filled before any launch, as powers_of_xorwow */
+
 /* Skips n * 2^unit numbers. */
 SMEMKIT_INLINE void mrg_skip(curandStateMRG32k3a *state, unsigned long long n, int unit)
 {
-    static const mrg_powers powers;
     for (int bit = 0; bit < 64; bit++)
         if (n >> bit & 1) {
-            apply_modulo(powers.first[unit + bit], state->s1, MRG_M1);
-            apply_modulo(powers.second[unit + bit], state->s2, MRG_M2);
+            apply_modulo(powers_of_mrg.first[unit + bit], state->s1, MRG_M1);
+            apply_modulo(powers_of_mrg.second[unit + bit], state->s2, MRG_M2);
         }
 }
 /* The next number, from 1 to MRG_M1 */
