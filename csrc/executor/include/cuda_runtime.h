@@ -113,6 +113,7 @@
 #include "smemkit/atomics.h"
 #include "smemkit/nv_atomic.h"
 #include "smemkit/texture.h"
+#include "smemkit/texture_host.h"
 
 /* Called by gcc's check for writes past the end of local arrays */
 extern "C" SMEMKIT_UNSEEN __attribute__((weak, used, visibility("hidden"), noreturn)) void __stack_chk_fail()
