@@ -70,6 +70,7 @@ FENCE = re.compile(r"\b__threadfence(?:_block|_system)?\s*\(")
 ATOMIC = re.compile(r"\batomic(Add|Exch|Max|Or|Inc|CAS)\s*\(")
 COLLECTIVE = re.compile(r"\b__(?:shfl|ballot|any|all|match|reduce|syncwarp)\w*\s*\((?=[^)])")
 ASSEMBLY = re.compile(r"\basm volatile\s*\(")
+ORDERS_NOTHING = re.compile(r"(?:ldmatrix|stmatrix|movmatrix|mma)\.")  # instructions whose lanes meet
 ORDER = re.compile(r"\bcuda::memory_order_(?:acquire|release|acq_rel)\b")
 
 
@@ -133,7 +134,8 @@ def weakenings(text: str, kernel: str) -> list[SyncMutation]:
     for match in ASSEMBLY.finditer(masked):
         end = masked.index(";", match.end()) + 1
         instruction = text[match.start() : end].split('"')[1].split()[0]
-        found.append(SyncMutation(match.start(), end, f"{instruction} deleted", "{{ if (!weak({})) ", "}"))
+        if not ORDERS_NOTHING.match(instruction):
+            found.append(SyncMutation(match.start(), end, f"{instruction} deleted", "{{ if (!weak({})) ", "}"))
     found = [site for site in found if not any(site.start in span for span in other_kernels)]
     return sorted(found, key=lambda site: (site.start, -site.end))
 
