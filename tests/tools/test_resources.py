@@ -44,4 +44,7 @@ def test_rungs_do_not_spill(name):
     used = resources.compiled(row)
     assert used.spilled == 0
     assert 32 <= used.registers <= 128  # two blocks of 256 threads per multiprocessor
-    assert 4096 <= used.shared <= 48 << 10
+    if "extern __shared__" in smemkit.source("matmul", name):
+        assert used.shared == 0  # its launch says how much
+    else:
+        assert 4096 <= used.shared <= 48 << 10
