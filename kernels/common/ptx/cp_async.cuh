@@ -7,6 +7,8 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 
+#include "shared_address.cuh"
+
 namespace ptx
 {
 
@@ -14,16 +16,16 @@ template <int BYTES>
 static __device__ inline void cp_async_ca(void *shared, const void *global, int taken = BYTES)
 {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what one instruction copies");
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
-                 "l"(global), "n"(BYTES), "r"(taken)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)), "l"(global),
+                 "n"(BYTES), "r"(taken)
                  : "memory");
 }
 
 // 16 bytes, past the L1 cache
 static __device__ inline void cp_async_cg(void *shared, const void *global, int taken = 16)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
-                 "l"(global), "r"(taken)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
+                 "r"(taken)
                  : "memory");
 }
 
@@ -47,9 +49,7 @@ static __device__ inline void cp_async_wait_all()
 // This thread's copies so far arrive at an mbarrier when they are complete, as one of the expected arrivals.
 static __device__ inline void cp_async_mbarrier_arrive_noinc(uint64_t *mbarrier)
 {
-    asm volatile(
-        "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"((uint32_t)__cvta_generic_to_shared(mbarrier))
-        : "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(mbarrier)) : "memory");
 }
 
 } // namespace ptx

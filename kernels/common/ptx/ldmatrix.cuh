@@ -8,13 +8,10 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 
+#include "shared_address.cuh"
+
 namespace ptx
 {
-
-static __device__ inline uint32_t shared_address(const void *generic)
-{
-    return (uint32_t)__cvta_generic_to_shared(generic);
-}
 
 static __device__ inline void ldmatrix_x4(uint32_t (&d)[4], const void *row)
 {

@@ -8,29 +8,26 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 
+#include "shared_address.cuh"
+
 namespace ptx
 {
 
 static __device__ inline void mbarrier_init(uint64_t *mbarrier, uint32_t count)
 {
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"((uint32_t)__cvta_generic_to_shared(mbarrier)),
-                 "r"(count)
-                 : "memory");
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(mbarrier)), "r"(count) : "memory");
 }
 
 static __device__ inline void mbarrier_inval(uint64_t *mbarrier)
 {
-    asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"((uint32_t)__cvta_generic_to_shared(mbarrier)) : "memory");
+    asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(shared_address(mbarrier)) : "memory");
 }
 
 static __device__ inline uint64_t mbarrier_arrive(uint64_t *mbarrier)
 {
     uint64_t state;
 
-    asm volatile("mbarrier.arrive.shared.b64 %0, [%1];"
-                 : "=l"(state)
-                 : "r"((uint32_t)__cvta_generic_to_shared(mbarrier))
-                 : "memory");
+    asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(shared_address(mbarrier)) : "memory");
     return state;
 }
 
@@ -41,7 +38,7 @@ static __device__ inline uint64_t mbarrier_arrive_drop(uint64_t *mbarrier)
 
     asm volatile("mbarrier.arrive_drop.shared.b64 %0, [%1];"
                  : "=l"(state)
-                 : "r"((uint32_t)__cvta_generic_to_shared(mbarrier))
+                 : "r"(shared_address(mbarrier))
                  : "memory");
     return state;
 }
@@ -52,7 +49,7 @@ static __device__ inline bool mbarrier_test_wait(uint64_t *mbarrier, uint64_t st
 
     asm volatile("{ .reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
                  : "=r"(complete)
-                 : "r"((uint32_t)__cvta_generic_to_shared(mbarrier)), "l"(state)
+                 : "r"(shared_address(mbarrier)), "l"(state)
                  : "memory");
     return complete;
 }
@@ -63,7 +60,7 @@ static __device__ inline bool mbarrier_test_wait_parity(uint64_t *mbarrier, uint
 
     asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
                  : "=r"(complete)
-                 : "r"((uint32_t)__cvta_generic_to_shared(mbarrier)), "r"(parity)
+                 : "r"(shared_address(mbarrier)), "r"(parity)
                  : "memory");
     return complete;
 }

@@ -1,7 +1,7 @@
 // wgmma: a multiply-add of a warpgroup (four warps) on the tensor cores of sm_90a. (PTX ISA, "wgmma")
 //
-// d (64, 256) += a (64, K) @ b (256, K)^T, where K
-// elements are 32 bytes. Both operands are in shared memory, the accumulators in registers.
+// d (64, 256) += a (64, K) @ b (256, K)^T, where K elements are 32 bytes. Both operands are in shared memory, the
+// accumulators in registers.
 //
 // Layout of an operand: rows of 128 bytes, of which one multiplication uses 32. The 16-byte chunk c of row r is
 // stored at chunk c ^ (r % 8) ("128-byte swizzle"), so that eight rows have no bank conflicts. The first row
@@ -14,13 +14,15 @@
 #include <cuda_runtime.h>
 #include <cstdint>
 
+#include "shared_address.cuh"
+
 namespace ptx
 {
 
 // the matrix descriptor of an operand; eight rows are 1024 bytes
 static __device__ inline uint64_t wgmma_descriptor(const void *shared)
 {
-    return (uint64_t)((uint32_t)__cvta_generic_to_shared(shared) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
+    return (uint64_t)(shared_address(shared) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 
 // orders the threads' stores to shared memory before the tensor cores' reads (proxy fence)
