@@ -188,47 +188,50 @@ HIDDEN void __sanitizer_cov_trace_pc(void)
     visit(CALLER, ITEM_BLOCK);
 }
 
+static inline void *move(void *to, const void *from, size_t bytes, const void *code)
+{
+    touch_range(from, bytes, ACCESS_LOAD, code);
+    touch_range(to, bytes, ACCESS_STORE, code);
+    return smemkit_trace_move(to, from, bytes);
+}
+
+static inline void *fill(void *to, int byte, size_t bytes, const void *code)
+{
+    touch_range(to, bytes, ACCESS_STORE, code);
+    return smemkit_trace_fill(to, byte, bytes);
+}
+
 /* clang copies structs with these, so they are accesses of the kernel. They must not call memcpy, which would be a
  * call of themselves. */
 HIDDEN void *memmove(void *to, const void *from, size_t bytes)
 {
-    touch_range(from, bytes, ACCESS_LOAD, CALLER);
-    touch_range(to, bytes, ACCESS_STORE, CALLER);
-    return smemkit_trace_move(to, from, bytes);
+    return move(to, from, bytes, CALLER);
 }
 
 HIDDEN void *memcpy(void *restrict to, const void *restrict from, size_t bytes)
 {
-    touch_range(from, bytes, ACCESS_LOAD, CALLER);
-    touch_range(to, bytes, ACCESS_STORE, CALLER);
-    return smemkit_trace_move(to, from, bytes);
+    return move(to, from, bytes, CALLER);
 }
 
 HIDDEN void *memset(void *to, int byte, size_t bytes)
 {
-    touch_range(to, bytes, ACCESS_STORE, CALLER);
-    return smemkit_trace_fill(to, byte, bytes);
+    return fill(to, byte, bytes, CALLER);
 }
 
 /* clang 16 and later call these instead. */
 HIDDEN void *__tsan_memmove(void *to, const void *from, size_t bytes)
 {
-    touch_range(from, bytes, ACCESS_LOAD, CALLER);
-    touch_range(to, bytes, ACCESS_STORE, CALLER);
-    return smemkit_trace_move(to, from, bytes);
+    return move(to, from, bytes, CALLER);
 }
 
 HIDDEN void *__tsan_memcpy(void *to, const void *from, size_t bytes)
 {
-    touch_range(from, bytes, ACCESS_LOAD, CALLER);
-    touch_range(to, bytes, ACCESS_STORE, CALLER);
-    return smemkit_trace_move(to, from, bytes);
+    return move(to, from, bytes, CALLER);
 }
 
 HIDDEN void *__tsan_memset(void *to, int byte, size_t bytes)
 {
-    touch_range(to, bytes, ACCESS_STORE, CALLER);
-    return smemkit_trace_fill(to, byte, bytes);
+    return fill(to, byte, bytes, CALLER);
 }
 
 /* Called for an index past an array whose size the compiler knows. The argument's layout is the sanitizer's. */
