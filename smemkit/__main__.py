@@ -23,7 +23,6 @@ from smemkit.bench import command, fit, tune
 from smemkit.ci import command as check
 from smemkit.ci import support
 from smemkit.devices import devices, get_num_threads
-from smemkit.lab import command as lab
 from smemkit.measure import occupancy, tuned
 from smemkit.table.kernel_table import kernels, reading_order
 from smemkit.user_kernel import launch_text
@@ -169,6 +168,8 @@ def climb(options: argparse.Namespace) -> int:
 
 def experiment(options: argparse.Namespace) -> int:
     """Runs an experiment of the laboratory, or lists all."""
+    from smemkit.lab import command as lab  # only here, because importing the experiments takes long
+
     if options.name is None:
         if options.plot:
             raise ValueError("--plot: expected the NAME of an experiment")
@@ -183,7 +184,13 @@ def experiment(options: argparse.Namespace) -> int:
 
 def add_lab(parser: argparse.ArgumentParser) -> None:
     """The command line of ``smemkit lab``."""
-    lab.add_arguments(parser)
+    parser.description = (
+        "Runs an experiment: a question, a table, and the verdict that its rows give. On a GPU the numbers are "
+        "measured; without one they are counted by the checker, beside times recorded on a reference GPU."
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the experiment; without it, a list of all")
+    parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
+    parser.add_argument("--plot", metavar="FILE", help="save its picture (needs matplotlib: smemkit[plot])")
     _add_json(parser)
     parser.set_defaults(command=experiment)
 

@@ -21,8 +21,7 @@ U = 2.0**-24  # the unit roundoff of float32
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the reference file; fields that do not apply are None. Times are medians in
-    microseconds."""
+    """A row of the reference file; fields that do not apply are None. Times are medians in microseconds."""
 
     suite: str
     op: str

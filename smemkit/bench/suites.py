@@ -22,8 +22,6 @@ from smemkit.bench import by_name, planner
 from smemkit.bench.peers import Peer, find_peers
 from smemkit.bench.rows import Problem, Row, measured
 from smemkit.devices import Device, format_bytes
-from smemkit.lab.catalogue import EXPERIMENTS
-from smemkit.lab.recording import rows_to_record
 from smemkit.measure.benchmarks import Benchmark, measure, measure_host
 from smemkit.measure.ceilings import Ceilings, ceilings
 from smemkit.measure.formats import format_seconds
@@ -32,7 +30,7 @@ from smemkit.measure.sampling import collect
 from smemkit.measure.timing import timed
 from smemkit.table.kernel_table import KernelInfo, kernels
 
-Case = tuple[str, Callable[[], Row]]  # a label for the progress bar, and a function that measures the row
+Case = tuple[str, Callable[[], Row | list[Row]]]  # a label for the progress bar, and what measures the row or rows
 
 SIZES = {
     "matmul": [(n, n, n) for n in (256, 512, 1000, 1024, 2048, 4095, 4096, 8192)],  # m, n, k
@@ -291,13 +289,16 @@ class Run:
 
     def experiments(self) -> Iterator[Case]:
         """What the laboratory's experiments measure: latencies, bandwidths, and the times of their kernels."""
-        for name in EXPERIMENTS:
-            yield f"experiment {name}", partial(self.experiment_rows, name)
+        from smemkit.lab.catalogue import EXPERIMENTS  # only here, because importing them takes long
 
-    def experiment_rows(self, name: str) -> list[Row]:
+        for name, run in EXPERIMENTS.items():
+            yield f"experiment {name}", partial(self.experiment_rows, run)
+
+    def experiment_rows(self, run: Callable[[str], Any]) -> list[Row]:
         """The rows of an experiment."""
-        result = EXPERIMENTS[name](self.device.name)
-        return [Row("hierarchy", dtype=None, **fields) for fields in rows_to_record(result)]
+        from smemkit.lab.recording import rows_to_record
+
+        return [Row("hierarchy", dtype=None, **fields) for fields in rows_to_record(run(self.device.name))]
 
     # ---- suites on the host's clock ----
 

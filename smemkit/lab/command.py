@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import difflib
 import textwrap
-from argparse import ArgumentParser
 from typing import Any
 
 from smemkit.lab.catalogue import EXPERIMENTS, purpose
 from smemkit.lab.experiment import Experiment
 
-__all__ = ["add_arguments", "listed", "listing", "run"]
+__all__ = ["listed", "listing", "run"]
 
 WIDTH = 80
 NAME_WIDTH = 15
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The command line of ``smemkit lab``, without ``--json``."""
-    parser.description = (
-        "Runs an experiment: a question, a table, and the verdict that its rows give. On a GPU the numbers are "
-        "measured; without one they are counted by the checker, beside times recorded on a reference GPU."
-    )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the experiment; without it, a list of all")
-    parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
-    parser.add_argument("--plot", metavar="FILE", help="save its picture (needs matplotlib: smemkit[plot])")
 
 
 def listing() -> str:

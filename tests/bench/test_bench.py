@@ -731,7 +731,9 @@ def test_experiments_are_recorded(monkeypatch):
     def fails(device):
         raise ValueError("no such memory")
 
-    monkeypatch.setattr(suites, "EXPERIMENTS", {"carveout": lambda device: measured, "broken": fails})
+    monkeypatch.setattr(
+        "smemkit.lab.catalogue.EXPERIMENTS", {"carveout": lambda device: measured, "broken": fails}
+    )
     run = suites.Run(smemkit.Device("cpu"), True, Console(quiet=True))
     monkeypatch.setattr(run, "suites", lambda: {"hierarchy": run.experiments})
     rows = run.measure(["hierarchy"])
