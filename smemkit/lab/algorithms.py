@@ -225,14 +225,14 @@ def conclude_reduction(rows: Sequence[Row]) -> str:
         f"{conflict}, and {least['rung']} needs the "
         f"fewest wavefronts, {least['wavefronts']:.3g} per 1,024 elements"
     )
-    for key, how in (("seconds", "measured"), ("recorded", "recorded")):
-        timed = [row for row in rows if row[key]]
-        if len(timed) > 1:
-            slow, fast = max(timed, key=lambda row: row[key]), min(timed, key=lambda row: row[key])
-            return as_sentence(
-                f"{text}; {how}, {slow['rung']} takes {format_seconds(slow[key])} and {fast['rung']} "
-                f"{format_seconds(fast[key])}, {slow[key] / fast[key]:,.0f} times less"
-            )
+    numbers, how = known_numbers(rows, "seconds")
+    timed = [(seconds, row["rung"]) for seconds, row in zip(numbers, rows, strict=True) if seconds]
+    if len(timed) > 1:
+        (slow, slowest), (fast, fastest) = max(timed), min(timed)
+        text += (
+            f"; {how}, {slowest} takes {format_seconds(slow)} and {fastest} {format_seconds(fast)}, "
+            f"{slow / fast:,.0f} times less"
+        )
     return as_sentence(text)
 
 
@@ -410,21 +410,18 @@ def conclude_tiling(rows: Sequence[Row]) -> str:
         if not off
         else f"2 n / tile is not what is counted: n = {off[0]['n']}, {off[0]['how']}, {off[0]['loads']:.3g} loads"
     )
-    for key, how in (("seconds", "measured"), ("recorded", "recorded")):
-        timed = {row["tile"]: row for row in rows if row[key]}
-        if {1, 16, 32} <= set(timed):
-            best, slow = (
-                min(timed.values(), key=lambda row: row[key]),
-                max(timed.values(), key=lambda row: row[key]),
-            )
-            fewer = timed[1]["loads"] / timed[32]["loads"]
-            return as_sentence(
-                f"{text}; {how}, tile 32 loads {fewer:.3g} times less than naive but is "
-                f"{timed[1][key] / timed[32][key]:.2f} "
-                f"times as fast, {best['how']} is the fastest, {format_seconds(best[key])}, and {slow['how']} "
-                "the slowest, "
-                f"{format_seconds(slow[key])}"
-            )
+    numbers, how = known_numbers(rows, "seconds")
+    timed = {row["tile"]: (seconds, row) for seconds, row in zip(numbers, rows, strict=True) if seconds}
+    if {1, 16, 32} <= set(timed):
+        (naive, first), (tiled, large) = timed[1], timed[32]
+        (fast, fastest), (slow, slowest) = (
+            choose(timed.values(), key=lambda pair: pair[0]) for choose in (min, max)
+        )
+        text += (
+            f"; {how}, tile 32 loads {first['loads'] / large['loads']:.3g} times less than naive but is "
+            f"{naive / tiled:.2f} times as fast, {fastest['how']} is the fastest, {format_seconds(fast)}, and "
+            f"{slowest['how']} the slowest, {format_seconds(slow)}"
+        )
     return as_sentence(text)
 
 

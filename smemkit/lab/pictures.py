@@ -13,8 +13,8 @@ from smemkit.checker.bank_maps import map_rows
 from smemkit.checker.banks import LaneAddresses, wavefronts
 from smemkit.checker.figures import draw_bank_map
 from smemkit.lab.running import recorded_problem
-from smemkit.lab.style import CEILING, NEEDED, PLAIN, SMALL, clean, draw_bars, figure, height, legend, times
-from smemkit.measure.formats import format_number
+from smemkit.lab.style import CEILING, NEEDED, PLAIN, SMALL, clean, draw_bars, figure, height, legend
+from smemkit.measure.formats import format_number, pluralize
 from smemkit.measure.prediction import H200
 from smemkit.table.kernel_table import ladder_of
 
@@ -63,7 +63,7 @@ def bank_map(addresses: LaneAddresses, size: int = 4, *, store: bool = False) ->
     needed = found.wavefronts - found.conflicts
     title = f"{found.degree}-way bank conflict: {found.wavefronts} wavefronts where {needed} would do"
     if not found.conflicts:
-        title = f"No bank conflict: {times(found.wavefronts, 'wavefront')}"
+        title = f"No bank conflict: {pluralize(found.wavefronts, 'wavefront')}"
     drawn = figure(title, 9, 1.5 + 0.19 * len(rows))
     draw_bank_map(drawn.subplots(), rows, "the lane that a bank serves; n×: n lanes with one word")
     return drawn
@@ -87,7 +87,7 @@ def sectors(addresses: LaneAddresses, size: int = 4) -> Figure:
     touched = sorted({byte // SECTOR for byte in used})
     share = len(used) / (SECTOR * len(touched))
     drawn = figure(
-        f"A warp's access touches {times(len(touched), 'sector')} of 32 bytes and uses {100 * share:.3g} % of "
+        f"A warp's access touches {pluralize(len(touched), 'sector')} of 32 bytes and uses {100 * share:.3g} % of "
         "them",
         9,
         1.3 + 0.3 * math.ceil(len(touched) / 8),
@@ -221,7 +221,7 @@ def tile_walk(n: int = 8, tile: int = 4, block: tuple[int, int] = (0, 1)) -> Fig
         raise ValueError(f"tile: expected a divisor of n, of which there are at most six; got {tile} for {n}")
     steps = n // tile
     drawn = figure(
-        f"{times(steps, 'pair')} of tiles of {tile} × {tile} make a tile of C: {2 * n} words are used per "
+        f"{pluralize(steps, 'pair')} of tiles of {tile} × {tile} make a tile of C: {2 * n} words are used per "
         "element, and "
         f"{2 * n // tile} loaded",
         1.2 + 1.75 * steps,
@@ -269,7 +269,7 @@ def pipeline(stages: int = 3, tiles: int = 6, copy: int = 2, compute: int = 1) -
     """
     spans = _schedule(stages, tiles, copy, compute)
     end, alone = spans[-1][3], tiles * (copy + compute)
-    title = f"{times(stages, 'stage')}: {tiles} tiles in {end} units of time"
+    title = f"{pluralize(stages, 'stage')}: {tiles} tiles in {end} units of time"
     title += f" instead of {alone}" if end < alone else ", because no copy runs beside the work"
     drawn = figure(title, 9, 1.4 + 0.36 * (stages + 1))
     axes = drawn.subplots()

@@ -209,10 +209,14 @@ def recorded_seconds(op: str, shape: tuple[int, ...], name: str, **options: int)
     return row["us"] / 1e6 if row else None
 
 
+def _newest_reports() -> list[dict[str, Any]]:
+    """The contents of all reference files, the newest first."""
+    return sorted(reference_reports(), key=lambda report: report["environment"]["date"], reverse=True)
+
+
 def reference_rows(**wanted: Any) -> Iterable[dict[str, Any]]:
     """The rows of all reference files with these fields, each with its environment under "on"; newest first."""
-    reports = sorted(reference_reports(), key=lambda report: report["environment"]["date"], reverse=True)
-    for report in reports:
+    for report in _newest_reports():
         for row in report["rows"]:
             if all(row.get(name) == value for name, value in wanted.items()):
                 yield row | {"on": report["environment"]}
@@ -220,7 +224,7 @@ def reference_rows(**wanted: Any) -> Iterable[dict[str, Any]]:
 
 def recorded_ceilings() -> tuple[Ceilings | None, str | None]:
     """The ceilings of the newest reference file, and its GPU and date."""
-    for report in sorted(reference_reports(), key=lambda report: report["environment"]["date"], reverse=True):
+    for report in _newest_reports():
         environment = report["environment"]
         if limits := environment.get("ceilings"):
             return Ceilings(**limits), f"{environment['gpu']}, {environment['date'][:10]}"

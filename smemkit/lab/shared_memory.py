@@ -247,10 +247,8 @@ def conclude_padding(rows: Sequence[Row]) -> str:
 
 def _gain(before: Row, after: Row) -> str:
     """How much faster, as measured, or else as recorded: ", 2.0 times as fast (recorded)"."""
-    for key, how in (("seconds", "measured"), ("recorded", "recorded")):
-        if before[key] and after[key]:
-            return f", {before[key] / after[key]:.2f} times as fast ({how})"
-    return ""
+    (slow, fast), how = known_numbers((before, after), "seconds")
+    return f", {slow / fast:.2f} times as fast ({how})" if slow and fast else ""
 
 
 # ---- static, dynamic, carved ----

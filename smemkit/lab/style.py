@@ -30,7 +30,6 @@ __all__ = [
     "figure",
     "height",
     "legend",
-    "times",
 ]
 
 NEEDED = {"color": "teal"}
@@ -96,8 +95,3 @@ def draw_bars(
 def height(count: int) -> float:
     """The height of a figure with that many bars, in inches."""
     return 1.4 + 0.27 * count
-
-
-def times(number: int, noun: str) -> str:
-    """A number and its noun: "3 sectors"."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -17,7 +17,8 @@ from smemkit.checker.bank_maps import map_rows
 from smemkit.checker.banks import BANKS, LaneAddresses
 from smemkit.checker.figures import draw_bank_map
 from smemkit.lab.pictures import draw_matrix, draw_tree, tree_steps
-from smemkit.lab.style import figure, times
+from smemkit.lab.style import figure
+from smemkit.measure.formats import pluralize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,7 +46,7 @@ class Steps:
     captions: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"<Steps {self.title}: {times(len(self.frames), 'step')}>"
+        return f"<Steps {self.title}: {pluralize(len(self.frames), 'step')}>"
 
     def _repr_html_(self) -> str:
         """All steps below each other: what is shown without anywidget."""
@@ -121,8 +122,8 @@ def reduction_steps(n: int = 16, way: str = "sequential") -> Steps:
     def made() -> Iterator[tuple[str, Figure]]:
         for shown, step in enumerate(steps, 1):
             threads = ", ".join(str(thread) for thread, _, _ in step)
-            caption = f"{times(len(step), 'thread')} at work, {n - len(step)} idle: {threads}"
-            drawn = figure(f"step {shown}: {times(len(step), 'sum')}", 9, 1.3 + 0.75 * len(steps))
+            caption = f"{pluralize(len(step), 'thread')} at work, {n - len(step)} idle: {threads}"
+            drawn = figure(f"step {shown}: {pluralize(len(step), 'sum')}", 9, 1.3 + 0.75 * len(steps))
             draw_tree(drawn.subplots(), n, steps, shown)
             yield caption, drawn
 
@@ -189,6 +190,6 @@ def wavefront_steps(addresses: LaneAddresses, size: int = 4, *, store: bool = Fa
             drawn = figure(f"wavefront {number}", 9, 1.5 + 0.19 * len(rows))
             draw_bank_map(drawn.subplots(), shown, "the lane that a bank serves; n×: n lanes with one word")
             used = sum(bool(served) for served in banks)
-            yield f"{times(used, 'bank')} at work for lanes {', '.join(map(str, lanes))}", drawn
+            yield f"{pluralize(used, 'bank')} at work for lanes {', '.join(map(str, lanes))}", drawn
 
-    return _steps(f"An access in {times(len(rows), 'wavefront')}", made())
+    return _steps(f"An access in {pluralize(len(rows), 'wavefront')}", made())
