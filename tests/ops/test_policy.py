@@ -142,6 +142,15 @@ def synthetic(**true):
     return problems
 
 
+@pytest.mark.parametrize(("cost", "better"), [(0.1, False), (0.2, False), (0.05, True)])
+def test_a_fit_that_grades_the_same_is_noise(cost, better):
+    before = fit.thresholds("transpose")
+    grades = (fit.Grade(9, 9, 1.1, 0.1), fit.Grade(9, 9, 1.1, cost))
+    result = fit.Fit("transpose", before, [2 * row.value for row in before], *grades, 27)
+    assert result.changed
+    assert result.is_better is better
+
+
 @pytest.fixture(scope="module")
 def fitted():
     """What `fit` makes of problems whose true `copied_elements` is 1 << 13."""
