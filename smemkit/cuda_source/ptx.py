@@ -54,7 +54,8 @@ def translate(statement: AsmStatement) -> Translation:
 
 
 class _Names(dict):
-    """Those of a form's template; $flag_x tells whether modifier x is there."""
+    """The values of the names in a form's template. Beside those that are set, $flag_x is true if the instruction
+    has the modifier x, $initial_x is the first letter of $x, and modifiers left out have the defaults of PTX."""
 
     def __missing__(self, key: str) -> str:
         if key.startswith("flag_"):

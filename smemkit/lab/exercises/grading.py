@@ -17,7 +17,7 @@ from smemkit.user_kernel.kernel import Kernel
 
 __all__ = ["grade"]
 
-_KEPT = "The results are right, but a limit of the task is not kept"
+_LIMIT_MISSED = "The results are right, but a limit of the task is not kept"
 
 
 class _FailedError(Exception):
@@ -36,7 +36,7 @@ def grade(source: str, cases: Sequence[Case], limits: Sequence[Limit]) -> tuple[
         for case, report in zip(cases, reports, strict=True):
             for limit in limits:
                 if problem := limit(case, report, source):
-                    raise _FailedError(f"{_KEPT} ({case.label}). {problem}.", report)
+                    raise _FailedError(f"{_LIMIT_MISSED} ({case.label}). {problem}.", report)
     except _FailedError as failed:
         return False, failed.message, failed.report
     kept = ", and the limits are kept" if limits else ""
