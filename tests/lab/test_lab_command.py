@@ -50,10 +50,14 @@ def test_refusals(capsys, arguments, message):
 
 
 @pytest.mark.parametrize("command", ["lab", "kernels", "info"])
-def test_pipes_close_quietly(command):
+def test_pipes_close_quietly(command, tmp_path):
     """A reader that ends early, such as `head -1`, causes no message."""
     done = subprocess.Popen(
-        [sys.executable, "-m", "smemkit", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "smemkit", command],
+        cwd=tmp_path,  # outside the source tree because smemkit/ there need not be built
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     done.stdout.close()
     assert done.stderr.read() == ""
