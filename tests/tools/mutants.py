@@ -256,10 +256,10 @@ MUTANTS = [
         "tests/ops/test_matmul.py -k parts",
     ),
     Mutant(
-        "matvec-takes-other-elements-where-unaligned",
+        "matvec-adds-in-another-order-where-unaligned",
         "kernels/matmul/production/matvec.cu",
-        "constexpr int V = PACK<T>, IN_FLIGHT",
-        "constexpr int V = PACKS ? PACK<T> : 1, IN_FLIGHT",
+        "sum += Sum(values.element[e]) * Sum(others.element[e]);",
+        "sum += Sum(values.element[PACKS ? e : V - 1 - e]) * Sum(others.element[PACKS ? e : V - 1 - e]);",
         "tests/ops/test_matmul.py -k aligned",
     ),
     Mutant(
