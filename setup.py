@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parent
 OLDEST_ARCH = "75"
 OLDEST_TOOLKIT = (12, 4)
 HOOKS = Path("csrc/checker/hooks.c")
+HEAP = Path("csrc/executor/heap.c")
 COMPILER_WHEELS = [  # one minor version; nvcc, cicc, headers, cudart and libcu++ come in separate wheels
     f"nvidia-{part}==13.0.*" for part in ("cuda-nvcc", "nvvm", "cuda-crt", "cuda-runtime", "cuda-cccl")
 ]
@@ -42,7 +43,7 @@ COMPILER_WHEELS = [  # one minor version; nvcc, cicc, headers, cudart and libcu+
 OUR_KERNELS = ("-Werror=unused-result", "-DSMEMKIT_UNWATCHED")
 NVCC_UNUSED_RESULT = ("-diag-error", "2809")
 # folders outside smemkit/ that are installed as data packages: the kernels' sources, and the executor's headers
-BESIDE_CORE = ("_checked.so", "_hooks.o")  # built beside the extension module
+BESIDE_CORE = ("_checked.so", "_hooks.o", "_heap.o")  # built beside the extension module
 DATA_FOLDERS = {"smemkit._kernels": "kernels", "smemkit._dialect": "csrc/executor"}
 
 
@@ -332,8 +333,9 @@ class Build(build_ext):
 
     def link_checked(self, objects, core):
         """Links the checked kernels as a library, which calls the executor in `core`."""
-        library, hooks = (core.with_name(name) for name in BESIDE_CORE)
+        library, hooks, heap = (core.with_name(name) for name in BESIDE_CORE)
         shutil.copyfile(objects[0], hooks)  # also linked with users' kernels
+        shutil.copyfile(objects[1], heap)
         shared = ["-bundle", "-bundle_loader", core] if sys.platform == "darwin" else ["-shared"]
         runpath = [] if sys.platform == "darwin" else ["-Wl,-rpath,$ORIGIN"]
         link = [*words("CXX", "c++"), *shared, *objects, "-o", library, *runpath]
@@ -347,6 +349,7 @@ class Build(build_ext):
         command += ["-Icsrc", "-Ikernels", *includes, *facts, *words("CFLAGS")]
         sources = sorted(Path("csrc").rglob("*.c"))
         sources.remove(HOOKS)  # linked with checked kernels
+        sources.remove(HEAP)  # linked with users' kernels
         cuda = [source for source in sources if source.match("cuda/*.c") and source.name != "absent.c"]
         hosts = [Path("kernels", row.source) for row in self.rows if row.needs == "HOST"]
         if toolkit:
@@ -366,6 +369,7 @@ class Build(build_ext):
         hooks = [*words("CC", "cc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fno-builtin"]
         hooks += ["-Icsrc", "-Ikernels"]
         yield HOOKS, self.temp / "checked/hooks.o", hooks
+        yield HEAP, self.temp / "checked/heap.o", hooks
         export = '-DSMEMKIT_EXPORT=__attribute__((visibility("default")))'
         yield from self.dialect_jobs("checked", "smemkit_checked_launchers", [export], [], checked=True)
 

@@ -148,6 +148,9 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
         trace_name(t, fault, address, space_near(t, address));
         if (constant)
             snprintf(fault->message, sizeof fault->message, "writes constant memory");
+        else if (memory_is_freed((const void *)address))
+            snprintf(fault->message, sizeof fault->message, "%s memory that the kernel has freed",
+                     kind == ACCESS_LOAD ? "reads" : "writes");
     }
     if (fault)
         note_reach(t, fault, address, bytes);

@@ -147,12 +147,30 @@ void smemkit_trap(const char *what, const char *file, int line)
 
     if (!w)
         abort();
-    snprintf(text, sizeof text, "%s at %s:%d", what, file, line);
+    snprintf(text, sizeof text, file ? "%s at %s:%d" : "%s", what, file, line);
     if (!w->tracer)
         worker_fail(w, KIND_TRAP, text, file, line);
     append_location(w, text, true); /* a check terminates only this thread */
     smemkit_observer->fault(w, KIND_TRAP, text, true, file, line, NULL, 0);
     worker_terminate_thread(w);
+}
+
+int smemkit_in_kernel(void)
+{
+    return smemkit_worker != NULL;
+}
+
+void *smemkit_heap_allocate(size_t bytes)
+{
+    return smemkit_worker ? memory_allocate_in_kernel(bytes) : malloc(bytes);
+}
+
+void smemkit_heap_release(void *memory, const char *file, int line)
+{
+    if (!smemkit_worker)
+        free(memory);
+    else if (memory && !memory_free_in_kernel(memory))
+        smemkit_trap("free of memory that the kernel has not allocated, or has freed already", file, line);
 }
 
 int smemkit_runs_together(void)

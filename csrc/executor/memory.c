@@ -25,7 +25,9 @@ struct buffer {
     size_t mapped;
     char *page, *start, *end, *limit; /* page <= start < end <= limit; [page, limit) is accessible */
     bool foreign;                     /* another owner's memory, without guards */
-    struct poisoned_pages poisoned;   /* guard pages that a check may read */
+    bool of_kernel;                   /* a kernel has allocated it, and may free it */
+    bool freed; /* by a kernel that still runs: inaccessible, and its address not given again */
+    struct poisoned_pages poisoned; /* guard pages that a check may read */
 };
 
 /* All live buffers of the process. It is global because the signal handler must find the buffer of an address. */
@@ -54,7 +56,7 @@ static struct buffer *unlink_buffer(struct buffer **link)
     return buffer;
 }
 
-void *memory_allocate(size_t bytes)
+static void *allocate(size_t bytes, bool of_kernel)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t padded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -63,6 +65,7 @@ void *memory_allocate(size_t bytes)
 
     if (bytes > SIZE_MAX / 2 || !(buffer = calloc(1, sizeof *buffer)))
         return NULL;
+    buffer->of_kernel = of_kernel;
     buffer->mapped = accessible + 2 * GUARD;
     buffer->base = mmap(NULL, buffer->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (buffer->base == MAP_FAILED) {
@@ -87,6 +90,16 @@ void *memory_allocate(size_t bytes)
     return buffer->start;
 }
 
+void *memory_allocate(size_t bytes)
+{
+    return allocate(bytes, false);
+}
+
+void *memory_allocate_in_kernel(size_t bytes)
+{
+    return allocate(bytes, true);
+}
+
 void memory_release(void *memory)
 {
     struct buffer *buffer = NULL;
@@ -104,6 +117,52 @@ void memory_release(void *memory)
         munmap(buffer->base, buffer->mapped);
         free(buffer);
     }
+}
+
+bool memory_free_in_kernel(void *memory)
+{
+    struct buffer *buffer;
+    bool freed = false;
+
+    pthread_mutex_lock(&buffers_lock);
+    for (buffer = buffers; buffer && (buffer->start != memory || !buffer->of_kernel || buffer->freed);)
+        buffer = buffer->next;
+    if (buffer && mmap(buffer->page, (size_t)(buffer->limit - buffer->page), PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED) {
+        used -= (size_t)(buffer->end - buffer->start);
+        buffer->page = buffer->end = buffer->limit = buffer->start;
+        buffer->freed = freed = true;
+    }
+    pthread_mutex_unlock(&buffers_lock);
+    return freed;
+}
+
+void memory_collect(void)
+{
+    pthread_mutex_lock(&buffers_lock);
+    for (struct buffer **link = &buffers; *link;) {
+        if ((*link)->freed) {
+            struct buffer *buffer = unlink_buffer(link);
+
+            munmap(buffer->base, buffer->mapped);
+            free(buffer);
+        } else {
+            link = &(*link)->next;
+        }
+    }
+    pthread_mutex_unlock(&buffers_lock);
+}
+
+bool memory_is_freed(const void *address)
+{
+    const char *at = address;
+    const struct buffer *buffer;
+
+    pthread_mutex_lock(&buffers_lock);
+    for (buffer = buffers; buffer && (at < buffer->base || at >= buffer->base + buffer->mapped);)
+        buffer = buffer->next;
+    pthread_mutex_unlock(&buffers_lock);
+    return buffer && buffer->freed;
 }
 
 void memory_usage(size_t *now, size_t *most)
@@ -291,7 +350,9 @@ void memory_describe(const void *address, char *text, size_t length)
     for (buffer = buffers; buffer; buffer = buffer->next) {
         if (at < buffer->base || at >= buffer->base + buffer->mapped)
             continue;
-        if (at >= buffer->end)
+        if (buffer->freed)
+            snprintf(text, length, "address %p, which the kernel has freed", address);
+        else if (at >= buffer->end)
             snprintf(text, length, "%zu bytes past the end of a buffer of %zu bytes", (size_t)(at - buffer->end),
                      (size_t)(buffer->end - buffer->start));
         else if (at < buffer->start)

@@ -10,6 +10,13 @@
 /* Returns `bytes` of memory, 256-byte aligned like a GPU's, or NULL. */
 void *memory_allocate(size_t bytes);
 void memory_release(void *memory);
+/* A kernel's own malloc and free. What is freed is inaccessible at once, and its addresses are given to no other
+ * thread before memory_collect, at the end of the launch. False if no kernel has allocated it, or one has freed
+ * it. */
+void *memory_allocate_in_kernel(size_t bytes);
+bool memory_free_in_kernel(void *memory);
+void memory_collect(void);
+bool memory_is_freed(const void *address); /* and not yet collected */
 /* Bytes of all live buffers: now, and at the peak. */
 void memory_usage(size_t *now, size_t *most);
 

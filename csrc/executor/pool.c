@@ -529,6 +529,7 @@ static int run_in_pool(const struct smemkit_launch *launch, struct observation *
             fault = (struct fault){ERROR_LAUNCH_FAILURE,
                                    "the system refuses to protect the guard pages of a buffer again: restart the "
                                    "process, or later accesses out of bounds may go unnoticed"};
+        memory_collect();
         pool.busy = false;
         pool.launch = NULL;
         pool.observation = NULL;

@@ -33,6 +33,9 @@ _NEEDS_HARDWARE = {
     r"\b(?:cp_async_bulk\w*|CUtensorMap\b|cuda\s*::\s*ptx\b)": "cp.async.bulk (the tensor memory accelerator)",
     r"\btexture\s*<": "a texture reference, which CUDA 12 has removed, unlike texture objects,",
 }
+_HEAP_CALL = re.compile(
+    r"(?P<before>\b\w+[\s*&]+)?(?<![\w.>:])(?P<call>(?:std\s*::\s*|::\s*)?(?P<name>malloc|free))(?=\s*\()"
+)
 _UNSUPPORTED = {
     r"<<<": "a launch from device code (dynamic parallelism)",
     r"\bthrust\s*::": "Thrust",
@@ -89,10 +92,12 @@ def isolate_from_macros(text: str, source: str) -> str:
 
 
 def _rewrite_malloc(source: str) -> str:
-    """Replaces malloc and free in device code, so that they use device memory, whose bounds are known."""
-    names = {"malloc": "smemkit_allocate", "free": "smemkit_release"}
-    for match in reversed(list(re.finditer(r"(?<![\w.>])(malloc|free)(?=\s*\()", mask(source)))):
-        source = source[: match.start()] + names[match[1]] + source[match.end() :]
+    """Replaces calls of malloc and free, so that a kernel's use device memory, whose bounds are known."""
+    names = {"malloc": "smemkit_heap_allocate", "free": "smemkit::heap_free"}
+    for match in reversed(list(_HEAP_CALL.finditer(mask(source)))):
+        own = match["before"] and match["before"].rstrip() not in ("return", "else", "do")  # `void free(int)`
+        if not own:
+            source = source[: match.start("call")] + names[match["name"]] + source[match.end("call") :]
     return source
 
 

@@ -74,7 +74,7 @@ class _Writer:
         self._scopes: list[dict[str, str]] = []  # registers of the blocks around: name → C++ type
         self._labels: list[str] = []
         self._block = read_ptx(statement.text)
-        self._headers: set[str] = set()
+        self._headers = {"registers"} if self._operands else set()  # smemkit::ptx_operand
         self._carries = False
 
     def translation(self) -> Translation:

@@ -181,7 +181,7 @@ def compile_library(
     """
     compiler = find_compiler()
     core = Path(_core.__file__)
-    parts = [core, core.with_name("_hooks.o")] if checked else [core]
+    parts = [core, core.with_name("_heap.o"), *([core.with_name("_hooks.o")] if checked else [])]
     words = [
         *compiler[1:],
         *options,

@@ -47,6 +47,13 @@ SMEMKIT_INLINE void __trap(SMEMKIT_HERE)
 {
     smemkit_trap("__trap", file, line);
 }
+namespace smemkit
+{
+SMEMKIT_INLINE void heap_free(void *memory, SMEMKIT_HERE)
+{
+    smemkit_heap_release(memory, file, line);
+}
+} // namespace smemkit
 SMEMKIT_INLINE void __brkpt(SMEMKIT_HERE)
 {
     smemkit_trap("__brkpt", file, line);

@@ -1,0 +1,76 @@
+"""malloc, free, new and delete of kernels: memory with bounds, which is not given again before the launch ends."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import smemkit
+
+SOURCE = """
+struct Value {
+    int value;
+    __device__ Value(int value) : value(value) {}
+    __device__ virtual int get() const { return value; }
+};
+struct Pool { int freed; __device__ void free(int i) { freed = i; } };
+
+__global__ void right(int *y)
+{
+    Value *own = new Value(y[threadIdx.x]);
+    int *four = (int *)std::malloc(16);
+    Pool pool;
+    four[3] = 2, pool.free(four[3]);
+    y[threadIdx.x] = own->get() + pool.freed;
+    free(four);
+    ::free(nullptr);
+    delete own;
+}
+__device__ int *kept;
+__global__ void keeps() { kept = new int[2], kept[1] = 7; }
+__global__ void takes(int *y) { y[0] = kept[1], delete[] kept; }
+__global__ void past_the_end(int *y) { ((int *)malloc(16))[4 + y[0]] = 3; }
+__global__ void after_free(int *y) { int *p = new int[2]; p[y[0]] = 1; delete[] p; y[0] = p[y[0]]; }
+__global__ void twice(int *y) { int *p = (int *)malloc(8); p[y[0]] = 1; free(p); free(p); }
+__global__ void deleted_twice(int *y) { int *p = new int; *p = y[0]; delete p; asm("" : "+r"(y)); delete p; }
+__global__ void of_an_argument(int *y) { free(y); }
+"""
+FAULTS = {
+    "past_the_end": ("out_of_bounds", "past the end of a buffer of 16 bytes"),
+    "after_free": ("out_of_bounds", "which the kernel has freed"),
+    "twice": ("trap", "has freed already at kernel.cu:25"),
+    "deleted_twice": ("trap", "has freed already"),
+    "of_an_argument": ("trap", "that the kernel has not allocated"),
+}
+
+
+@cache
+def source():
+    return smemkit.Kernel(SOURCE)
+
+
+def test_memory_of_each_thread_is_its_own():
+    y = np.arange(32, dtype=np.int32)
+    source()["right"][1, 32](y)
+    assert y.tolist() == list(range(2, 34))
+    report = smemkit.check(source()["right"][1, 32], y)
+    assert not report.faults
+    place = 1 + SOURCE[: SOURCE.index("four[3] = 2")].count("\n")
+    (store,) = [line for line in report.lines if line.line == place and line.access == "store"]
+    assert store.sectors == 32 * store.requests  # no two threads had the same address, one after the other
+
+
+def test_memory_lives_until_a_later_launch_frees_it():
+    y = np.zeros(1, np.int32)
+    source()["keeps"][1, 1]()
+    source()["takes"][1, 1](y)
+    assert y[0] == 7
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_of_the_heap_are_named(name):
+    kind, message = FAULTS[name]
+    with pytest.raises(smemkit.Error, match=message):
+        source()[name][1, 1](np.zeros(1, np.int32))
+    report = smemkit.check(source()[name][1, 1], np.zeros(1, np.int32))
+    assert [fault.kind for fault in report.faults] == [kind]
