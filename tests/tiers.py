@@ -140,7 +140,8 @@ def pytest_collection_modifyitems(config, items):
         kept = [
             item for item in kept if (not rest and item in default) or (rest and is_added_by_full(item, default))
         ]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    chosen = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = kept
 
 
