@@ -277,7 +277,8 @@ void async_finish(struct worker *w, unsigned thread)
     struct queue *queue = &w->copies->queues[thread];
 
     if (w->tracer && queue->first) {
-        smemkit_observer->copies_awaited(w, thread);
+        for (unsigned i = 0; i < w->count; i++) /* what others have read before it is complete */
+            smemkit_observer->copies_awaited(w, i);
         report_unfinished(w, queue);
     }
     while (queue->first)
