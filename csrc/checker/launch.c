@@ -119,6 +119,7 @@ struct trace *trace_begin(struct checking *check, const struct smemkit_launch *l
     trace->shared_bytes = launch->shared_bytes;
     snprintf(trace->kernel, sizeof trace->kernel, "%s", launch->kernel);
     trace->schedule = check->schedule;
+    trace->completion = check->completion;
     trace->seed = check->seed;
     trace->library = library_find((uintptr_t)launch->run);
     note_arguments(trace, launch);

@@ -73,7 +73,15 @@ static void shared_allocated(struct worker *w, unsigned slot)
 static uint32_t copy_issued(struct worker *w, void *to, const void *from, unsigned read, unsigned bytes,
                             const void *code)
 {
+    atomic_store_explicit(&w->tracer->trace->asynchronous, true, memory_order_relaxed);
     return trace_async(w->tracer, to, from, read, bytes, code);
+}
+
+static bool completes_early(struct worker *w)
+{
+    const enum completion completion = w->tracer->trace->completion;
+
+    return completion == COMPLETION_EARLY || (completion == COMPLETION_RANDOM && trace_random(w->tracer) % 2);
 }
 
 static void copies_awaited(struct worker *w, unsigned thread)
@@ -121,6 +129,7 @@ static const struct observer observer = {
     .join = join,
     .shared_allocated = shared_allocated,
     .copy_issued = copy_issued,
+    .completes_early = completes_early,
     .copies_awaited = copies_awaited,
     .copy_completed = copy_completed,
     .copies_arrived = copies_arrived,

@@ -202,6 +202,9 @@ struct smemkit_launch;
 
 enum schedule { SCHEDULE_SERIAL, SCHEDULE_LOCKSTEP, SCHEDULE_RANDOM };
 
+/* When asynchronous copies complete: at once, at the wait for them, or either. */
+enum completion { COMPLETION_EARLY, COMPLETION_LATE, COMPLETION_RANDOM };
+
 struct argument {
     uintptr_t pointer; /* into a buffer */
     int index;         /* of the kernel's parameter */
@@ -217,13 +220,15 @@ struct trace {
     size_t shared_bytes;
     uint64_t blocks; /* of the grid */
     enum schedule schedule;
+    enum completion completion;
     uint64_t seed;
     struct site *sites; /* summed over workers */
     unsigned site_capacity, site_count;
     struct checked_fault *faults;
     int fault_count;
     uint64_t fault_more;
-    uint64_t barriers; /* summed over workers */
+    uint64_t barriers;         /* summed over workers */
+    _Atomic bool asynchronous; /* an asynchronous copy was issued */
     uint32_t
         guesses[64]; /* items of loads before a compare-and-swap of the same word: no race with other atomics */
     int guess_count;
@@ -243,6 +248,7 @@ struct trace {
 /* Options and results of a host thread that checks. */
 struct checking {
     enum schedule schedule;
+    enum completion completion;
     uint64_t seed;
     uint64_t blocks; /* blocks to check per launch; 0: all */
     bool all_blocks; /* check all blocks of the next launch, because they cooperate */

@@ -1,5 +1,6 @@
 /* Asynchronous copies, cp.async. The bytes are copied when the thread waits for them, never before, so that a
- * kernel that reads them without waiting gets the old contents.
+ * kernel that reads them without waiting gets the old contents. The observer may have them copied at once instead,
+ * which a GPU may do as well; to the observer the thread still sees them after its wait.
  *
  * Each thread has a queue of its copies, oldest first. A commit closes a group of them; a wait completes all
  * groups but the last few. An arrival at an mbarrier is in the queue, too: it is made when a thread waits for the
@@ -25,6 +26,7 @@ struct copy {
     const char *file;
     int line;
     uint8_t bytes, zeros; /* no bytes: an arrival */
+    bool moved;           /* the bytes have been copied early */
     uint32_t item;        /* the observer's name for its instruction */
     uint32_t group;       /* index of the commit of its thread that closes it */
     uint32_t next;        /* in the thread's queue, or in the free list */
@@ -70,7 +72,18 @@ void async_forget(struct worker *w)
     w->copies_pending = 0;
 }
 
-/* Completes one copy. Its bytes become visible here and nowhere else. */
+static bool completes_early(struct worker *w)
+{
+    return w->tracer && smemkit_observer->completes_early(w);
+}
+
+static void move_bytes(const struct copy *copy)
+{
+    memcpy(copy->to, copy->from, copy->bytes - copy->zeros);
+    memset(copy->to + copy->bytes - copy->zeros, 0, copy->zeros);
+}
+
+/* Completes one copy or arrival: its thread has waited for it. */
 static void complete_copy(struct worker *w, unsigned thread, const struct copy *copy)
 {
     int refused;
@@ -85,8 +98,8 @@ static void complete_copy(struct worker *w, unsigned thread, const struct copy *
     }
     if (w->tracer)
         smemkit_observer->copy_completed(w, thread, copy->to, copy->bytes, copy->item);
-    memcpy(copy->to, copy->from, copy->bytes - copy->zeros);
-    memset(copy->to + copy->bytes - copy->zeros, 0, copy->zeros);
+    if (!copy->moved)
+        move_bytes(copy);
 }
 
 /* Completes the oldest copy of a thread. */
@@ -139,6 +152,15 @@ static void append(struct worker *w, struct copy copy)
     w->copies_pending++;
 }
 
+/* Queues a copy of the running thread, whose bytes may be copied at once. */
+static void issue(struct worker *w, struct copy copy)
+{
+    copy.moved = completes_early(w);
+    if (copy.moved)
+        move_bytes(&copy);
+    append(w, copy);
+}
+
 void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zeros, const void *code,
                         const char *file, int line)
 {
@@ -166,13 +188,13 @@ void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zer
     if (w->tracer)
         item = smemkit_observer->copy_issued(w, to, from, bytes - zeros, bytes, code);
 
-    append(w, (struct copy){.to = to,
-                            .from = from,
-                            .file = file,
-                            .line = line,
-                            .bytes = (uint8_t)bytes,
-                            .zeros = (uint8_t)zeros,
-                            .item = item});
+    issue(w, (struct copy){.to = to,
+                           .from = from,
+                           .file = file,
+                           .line = line,
+                           .bytes = (uint8_t)bytes,
+                           .zeros = (uint8_t)zeros,
+                           .item = item});
 }
 
 void smemkit_async_arrive(void *object, int more, const char *file, int line)
@@ -184,6 +206,8 @@ void smemkit_async_arrive(void *object, int more, const char *file, int line)
     if (w->tracer)
         smemkit_observer->copies_awaited(w, w->current); /* its accesses so far come before the arrival */
     append(w, (struct copy){.to = object, .file = file, .line = line});
+    while (completes_early(w) && w->copies->queues[w->current].first)
+        complete_oldest(w, w->current);
 }
 
 bool async_complete_for(struct worker *w, void *object)
@@ -228,12 +252,35 @@ void smemkit_async_wait(unsigned groups)
         complete_oldest(w, w->current);
 }
 
+/* Reports the copies of an exiting thread that neither it nor an mbarrier waits for. */
+static void report_unfinished(struct worker *w, const struct queue *queue)
+{
+    const struct async_copies *all = w->copies;
+    const struct copy *unfinished = NULL;
+    char what[MESSAGE_BYTES];
+
+    for (uint32_t i = queue->first; i; i = i == queue->last ? 0 : all->copies[i].next)
+        if (!all->copies[i].bytes)
+            unfinished = NULL; /* what is older arrives at an mbarrier */
+        else if (!unfinished)
+            unfinished = &all->copies[i];
+    if (!unfinished)
+        return;
+    snprintf(what, sizeof what,
+             "a thread exits without a wait for the asynchronous copy that it started at %.200s:%d",
+             unfinished->file, unfinished->line);
+    smemkit_observer->fault(w, KIND_LEAK, what, true, unfinished->file, unfinished->line, NULL, 0);
+}
+
 void async_finish(struct worker *w, unsigned thread)
 {
     struct queue *queue = &w->copies->queues[thread];
 
-    if (w->tracer && queue->first)
-        smemkit_observer->copies_awaited(w, thread);
+    if (w->tracer && queue->first) {
+        for (unsigned i = 0; i < w->count; i++) /* what others have read before it is complete */
+            smemkit_observer->copies_awaited(w, i);
+        report_unfinished(w, queue);
+    }
     while (queue->first)
         complete_oldest(w, thread);
 }

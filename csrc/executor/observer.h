@@ -21,7 +21,8 @@ enum fault_kind {
     KIND_MISALIGNED,
     KIND_HANG,
     KIND_TRAP,
-    KIND_SHUFFLE
+    KIND_SHUFFLE,
+    KIND_LEAK
 };
 
 /* One observed launch. The observer's own data follow it. */
@@ -65,10 +66,12 @@ struct observer {
     /* A static shared variable has been allocated in this slot. */
     void (*shared_allocated)(struct worker *, unsigned slot);
 
-    /* An asynchronous copy is issued, which returns what identifies its instruction; a thread waits for copies or
-     * exits; a copy completes. */
+    /* An asynchronous copy is issued, which returns what identifies its instruction; whether the next one
+     * completes at once rather than at a wait; a thread waits for copies or exits; a copy can be seen by its
+     * thread. */
     uint32_t (*copy_issued)(struct worker *, void *to, const void *from, unsigned read, unsigned bytes,
                             const void *code);
+    bool (*completes_early)(struct worker *);
     void (*copies_awaited)(struct worker *, unsigned thread);
     void (*copy_completed)(struct worker *, unsigned thread, void *to, unsigned bytes, uint32_t item);
 

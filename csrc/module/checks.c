@@ -114,8 +114,8 @@ static PyObject *location_tuple(const struct trace *trace, const struct code_loc
 
 static PyObject *fault_dict(const struct trace *trace, const struct checked_fault *fault)
 {
-    static const char *const kinds[] = {"race",       "barrier", "out_of_bounds", "uninitialised",
-                                        "misaligned", "hang",    "trap",          "shuffle"};
+    static const char *const kinds[] = {"race", "barrier", "out_of_bounds", "uninitialised", "misaligned",
+                                        "hang", "trap",    "shuffle",       "leak"};
     static const char *const hazards[] = {"", "RAW", "WAR", "WAW"};
     static const char *const accesses[] = {"load", "store", "atomic"};
     static const char *const spaces[] = {"shared", "shared", "global", ""};
@@ -197,12 +197,13 @@ static PyObject *trace_dict(const struct trace *trace)
         Py_XDECREF(faults);
         return NULL;
     }
-    return Py_BuildValue("{s:N,s:s,s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K,s:K}", "kernel", text(trace->kernel),
-                         "library", trace->library.name, "grid", TRIPLE(trace->grid), "block",
+    return Py_BuildValue("{s:N,s:s,s:(III),s:(III),s:n,s:K,s:K,s:N,s:N,s:K,s:K,s:N}", "kernel",
+                         text(trace->kernel), "library", trace->library.name, "grid", TRIPLE(trace->grid), "block",
                          TRIPLE(trace->block), "shared_bytes", (Py_ssize_t)trace->shared_bytes, "blocks_checked",
                          (unsigned long long)trace->observed.blocks, "blocks", (unsigned long long)trace->blocks,
                          "sites", sites, "faults", faults, "more_faults", (unsigned long long)trace->fault_more,
-                         "barriers", (unsigned long long)trace->barriers);
+                         "barriers", (unsigned long long)trace->barriers, "asynchronous",
+                         PyBool_FromLong(trace->asynchronous));
 }
 
 PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count)
@@ -212,12 +213,13 @@ PyObject *core_checked(PyObject *module, PyObject *const *args, Py_ssize_t count
     PyObject *result = NULL, *launches = NULL;
 
     (void)module;
-    if (!read_count("checked", count, 5))
+    if (!read_count("checked", count, 6))
         return NULL;
     check.blocks = PyLong_AsUnsignedLongLong(args[1]);
     check.schedule = (enum schedule)PyLong_AsLong(args[2]);
     check.seed = PyLong_AsUnsignedLongLong(args[3]);
     check.whole = PyLong_AsUnsignedLongLong(args[4]);
+    check.completion = (enum completion)PyLong_AsLong(args[5]);
     if (PyErr_Occurred())
         return NULL;
     if (inner.checking) {

@@ -10,6 +10,7 @@ import inspect
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ import numpy as np
 
 from smemkit import _core, ops
 from smemkit.checker.allowances import accept, read_allowances
+from smemkit.checker.faults import Fault
 from smemkit.checker.findings import launch_report
+from smemkit.checker.launches import LaunchReport
 from smemkit.checker.report import Report
 from smemkit.cuda_source.lexer import mask
 from smemkit.table import kernel_table
@@ -26,6 +29,7 @@ from smemkit.table import kernel_table
 __all__ = ["check"]
 
 _SCHEDULES = ("serial", "lockstep", "random")
+_COMPLETIONS = ("early", "late", "random")  # in the order of enum completion
 _SAMPLE_BLOCKS = 16  # blocks to check of a large grid
 _ALIGNMENT = 256  # bytes: copies of operands are aligned as the operands are, up to this
 # In the source of kernels whose blocks cooperate: a sample of them would wait for the others, or be wrong.
@@ -33,7 +37,13 @@ _INTER_BLOCK_SYNC = re.compile(r"\batomic\w*|\b__threadfence|\bcuda\s*::\s*atomi
 
 
 def check(
-    target: Any, *args: Any, blocks: str | int = "auto", schedule: str = "serial", seed: int = 0, **keywords: Any
+    target: Any,
+    *args: Any,
+    blocks: str | int = "auto",
+    schedule: str = "serial",
+    completion: str = "both",
+    seed: int = 0,
+    **keywords: Any,
 ) -> Report:
     """Runs a kernel on the CPU device and reports its memory accesses and its faults.
 
@@ -52,6 +62,10 @@ def check(
         The order in which the threads of a block run. "serial": each runs up to its next barrier. "lockstep": all
         advance by one access at a time, as code for GPUs older than Volta expects of a warp. "random": any order,
         chosen by `seed`. Every schedule finds races.
+    completion : {"both", "early", "late", "random"}
+        When asynchronous copies complete: at once, only when they are waited for, or either, chosen by `seed`.
+        "both" runs the launches early and then, if they have asynchronous copies, late: the report has the counts
+        of the last run and the faults of both.
     seed : int
     **keywords
         Options of the operation: `kernel`, `tile`, `axis`, …
@@ -84,6 +98,8 @@ def check(
     """
     if schedule not in _SCHEDULES:
         raise ValueError(f"schedule: expected one of {', '.join(_SCHEDULES)}, got {schedule!r}")
+    if completion not in ("both", *_COMPLETIONS):
+        raise ValueError(f"completion: expected one of both, {', '.join(_COMPLETIONS)}, got {completion!r}")
     if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
         raise ValueError(f"seed: expected an integer from 0 to 2**64 - 1, got {seed!r}")
     block_count = _blocks_to_check(blocks)
@@ -102,7 +118,11 @@ def check(
     elif any(target is operation for operation in _operations()):
         if keywords.get("kernel") == "sequential":
             raise ValueError("kernel: expected one that runs on the executor, got 'sequential', which is plain C")
-        run = _bind_operation(target, args, keywords)
+        _bind_operation(target, args, keywords)  # a wrong argument is refused before anything runs
+
+        def run() -> None:
+            _bind_operation(target, args, keywords)()
+
         kernel, sources = None, {}
         all_blocks_rows = _inter_block_rows() if blocks == "auto" else 0
     else:
@@ -112,10 +132,40 @@ def check(
     allowances = read_allowances(sources)
     begin = time.perf_counter()
     _load_checked_kernels()
-    launches = _core.checked(run, block_count, _SCHEDULES.index(schedule), int(seed), all_blocks_rows)
     scalars = _scalars(kernel, args)
-    reports = tuple(accept(launch_report(launch, kernel, sources, scalars), allowances) for launch in launches)
-    return Report(reports, time.perf_counter() - begin, sources)
+    runs: list[tuple[LaunchReport, ...]] = []
+    for order in ("early", "late") if completion == "both" else (completion,):
+        settings = (_SCHEDULES.index(schedule), int(seed), all_blocks_rows, _COMPLETIONS.index(order))
+        launches = _core.checked(run, block_count, *settings)
+        reports = (launch_report(launch, kernel, sources, scalars) for launch in launches)
+        runs.append(tuple(accept(report, allowances) for report in reports))
+        if not any(launch["asynchronous"] for launch in launches):
+            break
+    return Report(_union(runs), time.perf_counter() - begin, sources)
+
+
+def _union(runs: Sequence[tuple[LaunchReport, ...]]) -> tuple[LaunchReport, ...]:
+    """The launches of the last run, with the faults that only earlier ones have. A run that a fault has ended has
+    fewer launches."""
+    *earlier, launches = runs
+    for others in earlier:
+        pairs = zip(launches, others, strict=False)
+        launches = (
+            *(replace(last, faults=_joined(last.faults, other.faults)) for last, other in pairs),
+            *launches[len(others) :],
+            *others[len(launches) :],
+        )
+    return launches
+
+
+def _joined(faults: Sequence[Fault], others: Sequence[Fault]) -> tuple[Fault, ...]:
+    """The faults of two runs, each once: a fault may have another partner, or be the result of another one."""
+    known = {_place(one) for fault in faults for one in (fault, *fault.knock_on)}
+    return (*faults, *(fault for fault in others if _place(fault) not in known))
+
+
+def _place(fault: Fault) -> tuple[Any, ...]:
+    return fault.kind, fault.hazard, fault.file, fault.line, fault.other_line
 
 
 def _scalars(kernel: Any, args: Sequence[Any]) -> dict[str, int]:

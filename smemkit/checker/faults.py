@@ -18,6 +18,7 @@ FAULT_TITLES = {
     "shuffle": "undefined shuffle",
     "hang": "endless wait",
     "trap": "trap",
+    "leak": "unfinished copy",
 }
 _CAUSE_TITLES = {
     "exited": "early return before a barrier",
@@ -35,7 +36,7 @@ class Fault:
 
     Attributes
     ----------
-    kind : {"race", "barrier", "out_of_bounds", "uninitialised", "misaligned", "shuffle", "hang", "trap"}
+    kind : {"race", "barrier", "out_of_bounds", "uninitialised", "misaligned", "shuffle", "hang", "trap", "leak"}
     line, other_line : int or None
         The source line; for a race, `other_line` is that of the earlier access.
     block : tuple of int
@@ -56,7 +57,7 @@ class Fault:
     other_block : tuple of int or None
         The other thread's block, if it is not `block`.
     severity : {"error", "warning"}
-        "warning" for stores of the same value by one instruction, which do not change results.
+        "warning" for stores of the same value by one instruction, which do not change results, and for "leak".
     fix : Fix
         How to fix it: a string, with edits of the source.
     knock_on : tuple of Fault
@@ -94,19 +95,24 @@ class Fault:
             object.__setattr__(self, "fix", Advice(_advice(self)))
 
     @property
+    def _same_value(self) -> bool:
+        """Whether it is a race of stores of the same value."""
+        return self.kind == "race" and self.severity == "warning"
+
+    @property
     def title(self) -> str:
         """Its kind in words: "race (RAW, warp-synchronous)"."""
         if self.kind == "barrier" and self.cause in _CAUSE_TITLES:
             return _CAUSE_TITLES[self.cause]
         words = [self.hazard, "warp-synchronous" if self.warp_synchronous else ""]
-        words = [word for word in (*words, "same value" if self.severity == "warning" else "") if word]
+        words = [word for word in (*words, "same value" if self._same_value else "") if word]
         return FAULT_TITLES.get(self.kind, self.kind) + (f" ({', '.join(words)})" if words else "")
 
     @property
     def rule(self) -> str:
         """A short name of what it violates: "race-raw", "barrier-early-return", "out-of-bounds"."""
         rules = {"exited": "early-return"} | {name: name for name in ("warp", "matrix", "named", "mbarrier")}
-        detail = "same-value" if self.severity == "warning" else self.hazard.lower() or rules.get(self.cause, "")
+        detail = "same-value" if self._same_value else self.hazard.lower() or rules.get(self.cause, "")
         return "-".join(filter(None, (self.kind.replace("_", "-"), detail)))
 
     @property
@@ -262,5 +268,11 @@ _FAULT_TEXTS = {
     "trap": (
         "The kernel stopped itself: a failed assert, __trap(), or a division by zero.",
         "Look at the values that led to this line; on a GPU the launch ends with an error, without results.",
+    ),
+    "leak": (
+        "No thread can use the bytes of an asynchronous copy before a wait for it (PTX ISA, cp.async.wait_group): "
+        "this one is wasted, or a wait is missing.",
+        "Put `cp.async.wait_all` (`__pipeline_wait_prior(0)`) before the end of the kernel, or do not start "
+        "copies that the last iterations do not use.",
     ),
 }

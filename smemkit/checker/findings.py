@@ -92,7 +92,9 @@ def _fault_reports(
         for one in found
         if one.fault.kind != "uninitialised" or (one.fault.file, one.fault.line, one.raw["variable"]) not in racy
     ]
-    order = ["out_of_bounds", "misaligned", "trap", "barrier", "shuffle", "race", "uninitialised", "hang"]
+    order = ["out_of_bounds", "misaligned", "trap", "barrier", "shuffle", "race", "uninitialised", "hang", "leak"]
+    raced = {place for one in found if one.raw["async"] for place in _places(one.fault)}
+    found = [one for one in found if one.fault.kind != "leak" or not raced & {*_places(one.fault)}]
     setting = Launch(source.texts, launch["block"], launch["shared_bytes"], scalars)
     return tuple(
         sorted(
@@ -100,6 +102,11 @@ def _fault_reports(
             key=lambda fault: (fault.severity, order.index(fault.kind), fault.file, fault.line or 0),
         )
     )
+
+
+def _places(fault: Fault) -> tuple[tuple[str, int | None], ...]:
+    """The lines of a fault."""
+    return (fault.file, fault.line), (fault.other_file, fault.other_line)
 
 
 def _evidence(fault: Mapping[str, Any], source: LaunchSource) -> Evidence:
@@ -121,6 +128,7 @@ def _evidence(fault: Mapping[str, Any], source: LaunchSource) -> Evidence:
         warp_synchronous=fault["warp_synchronous"],
         count=fault["count"],
         other_block=fault["other_block"] if between_blocks else None,
+        severity="warning" if fault["kind"] == "leak" else "error",
     )
     return Evidence(report, fault, source.frames(fault["location"]), source.frames(fault["other"]))
 

@@ -420,7 +420,7 @@ def test_a_check_inside_a_check_is_refused():
     from smemkit import _core
 
     with pytest.raises(RuntimeError, match="check: checks cannot be nested"):
-        _core.checked(lambda: smemkit.check(smemkit.sum, np.ones(10, np.float32)), 0, 0, 0, 0)
+        _core.checked(lambda: smemkit.check(smemkit.sum, np.ones(10, np.float32)), 0, 0, 0, 0, 1)
     assert smemkit.check(smemkit.sum, np.ones(10, np.float32)).ok
 
 
