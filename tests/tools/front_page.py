@@ -1,6 +1,8 @@
 """Draws the pictures of README.md into docs/pictures/, with `smemkit.lab` and the recorded reference files.
 
     python tests/tools/front_page.py
+
+A test draws them again and compares their texts.
 """
 
 from __future__ import annotations
