@@ -203,6 +203,9 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1  # as where rich prints
+    except KeyboardInterrupt:
+        print("smemkit: interrupted", file=sys.stderr)
+        return 130  # as shells report SIGINT
     return status
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from smemkit import ops
+from smemkit import _core, ops
 from smemkit.arrays import asarray
 from smemkit.checker.check import check
 from smemkit.devices import Device
@@ -26,9 +26,11 @@ from smemkit.measure.records import Records
 from smemkit.measure.records import recorded as records_of
 from smemkit.measure.timing import timed
 from smemkit.table.kernel_table import KernelInfo, kernels, ladder_of
+from smemkit.user_kernel.compiler import find_compiler
 from smemkit.user_kernel.kernel import Kernel
 
 U = 2.0**-24  # the unit roundoff of float32
+NO_COMPILER = "It needs a C++ compiler, and none was found: apt install g++, or pip install 'smemkit[compiler]'"
 # without a barrier and without padding
 FAULTY_KERNEL = """\
 __global__ void transpose(const float *x, float *y, int n)
@@ -225,6 +227,14 @@ def recorded_rungs(records: Records, info: KernelInfo) -> Iterator[Rung]:
         yield Rung(info, row["value"] * scale, options=options)
 
 
+def has_compiler() -> bool:
+    """Whether users' kernels can run on the CPU device."""
+    try:
+        return bool(find_compiler())
+    except _core.Error:
+        return False
+
+
 def checked() -> tuple[str, bool]:
     """The heart of the report on a kernel with a mistake, and whether it was found."""
     kernel = Kernel(FAULTY_KERNEL)
@@ -287,7 +297,7 @@ def main(arguments: Namespace) -> int:
     with console.status("climbing the ladders"):
         ladders = [ladder(op, device) for op in BIG] if device.is_cuda else recorded()
     console.print(*ladders, sep="\n")
-    report, found = checked()
+    report, found = checked() if has_compiler() else (NO_COMPILER, True)
     console.print("\nA kernel with mistakes, and what smemkit.check says:", style="bold")
     console.print(report, markup=False, soft_wrap=True)
     if arguments.png:

@@ -89,6 +89,22 @@ def test_demo_finds_a_wrong_result(capsys, monkeypatch, op, fault):
     assert printed(capsys).partition("A kernel with mistakes")[0].count("✗") == 1
 
 
+def test_demo_without_a_compiler_says_what_to_install(capsys, monkeypatch):
+    monkeypatch.setattr("smemkit.demo.BIG", {})
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert main(["demo", "--device", "cpu"]) == 0
+    assert "pip install 'smemkit[compiler]'" in printed(capsys)
+
+
+def test_interrupting_an_experiment_prints_one_line(capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("smemkit.lab.command.run", interrupted)
+    assert main(["lab", "banks"]) == 130
+    assert capsys.readouterr().err == "smemkit: interrupted\n"
+
+
 def test_demo_fails_if_the_checker_finds_nothing(capsys, monkeypatch):
     monkeypatch.setattr(
         "smemkit.demo.FAULTY_KERNEL", demo.FAULTY_KERNEL.replace("    y[", "    __syncthreads();\n    y[")

@@ -43,7 +43,7 @@ class Kernel:
         and its content.
     name : str, optional
         The ``__global__`` function: "scale", "outer::scale"; for a template an instantiation: "scale<float, 16>".
-        Of several with one name, the arguments of a launch choose, or the signature: "scale(float *, int)".
+        Of several with one name, the arguments of a launch choose, or the signature: ``"scale(float *, int)"``.
         Not needed if the source has only one. If it has several, ``kernel["scale"]`` can select one later.
     options : sequence of str
         "-DTILE=16", "-UDEBUG", "-Ifolder", "-std=c++20".

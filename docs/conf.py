@@ -1,0 +1,47 @@
+"""The documentation site: `sphinx-build -W docs build/docs`, with `pip install '.[docs]'`."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from smemkit import __version__ as release
+from smemkit.table.kernel_table import reading_order
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+
+project, author, version = "smemkit", "the authors of smemkit", release
+extensions = [
+    "myst_nb",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+]
+templates_path = ["_templates"]
+html_theme = "furo"
+html_title = f"smemkit {release}"
+source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
+nb_execution_mode = "off"  # the notebooks' committed outputs are shown
+autosummary_generate = True
+autosummary_ignore_module_all = False
+numpydoc_show_class_members = False
+myst_heading_anchors = 3
+# the notebooks link to files of the repository, which are not pages
+suppress_warnings = ["myst.xref_missing", "myst.header", "mystnb.unknown_mime_type", "misc.highlighting_failure"]
+
+
+def generated(app) -> None:
+    """Copies the notebooks, and writes the kernels' and the support table, from what they document."""
+    folder = HERE / "generated"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*"))
+    (folder / "kernels.md").write_text(reading_order(), encoding="utf-8")
+    command = [sys.executable, "-m", "smemkit", "support"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    (folder / "support.md").write_text(f"# What kernels may use\n\n```text\n{listed}```\n", encoding="utf-8")
+
+
+def setup(app) -> None:
+    """Sphinx's hook."""
+    app.connect("builder-inited", generated, priority=100)
