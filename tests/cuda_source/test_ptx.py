@@ -141,7 +141,9 @@ def test_headers_of_the_instructions_used():
     assert "smemkit/ptx" not in dialect.rewrite("int f() { return 1; }", "k.cu")
     source = 'asm("mov.u32 %0, 1;" : "=r"(x)); asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(x));'
     included = [line for line in dialect.rewrite(source, "k.cu").splitlines() if "smemkit/ptx/" in line]
-    assert included == ["#include <smemkit/ptx/arithmetic.h>", "#include <smemkit/ptx/matrix.h>"]
+    assert included == [f"#include <smemkit/ptx/{name}.h>" for name in ("arithmetic", "matrix", "registers")]
+    alone = dialect.rewrite('int f(int x) { asm volatile("" : "+r"(x)); return x; }', "k.cu")
+    assert "#include <smemkit/ptx/registers.h>" in alone.splitlines()
 
 
 # ---- macros -----------------------------------------------------------------------------------------------------
