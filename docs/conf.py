@@ -38,7 +38,8 @@ def generated(app) -> None:
     shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*"))
     (folder / "kernels.md").write_text(reading_order(), encoding="utf-8")
     command = [sys.executable, "-m", "smemkit", "support"]
-    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    # from here: in the repository's root, Python would find smemkit/ instead of the installed package
+    listed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HERE).stdout
     (folder / "support.md").write_text(f"# What kernels may use\n\n```text\n{listed}```\n", encoding="utf-8")
 
 

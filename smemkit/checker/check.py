@@ -160,11 +160,11 @@ def _union(runs: Sequence[tuple[LaunchReport, ...]]) -> tuple[LaunchReport, ...]
 
 def _joined(faults: Sequence[Fault], others: Sequence[Fault]) -> tuple[Fault, ...]:
     """The faults of two runs, each once: a fault may have another partner, or be the result of another one."""
-    known = {_place(one) for fault in faults for one in (fault, *fault.knock_on)}
-    return (*faults, *(fault for fault in others if _place(fault) not in known))
+    known = {_identity(one) for fault in faults for one in (fault, *fault.knock_on)}
+    return (*faults, *(fault for fault in others if _identity(fault) not in known))
 
 
-def _place(fault: Fault) -> tuple[Any, ...]:
+def _identity(fault: Fault) -> tuple[Any, ...]:
     return fault.kind, fault.hazard, fault.file, fault.line, fault.other_line
 
 

@@ -93,8 +93,8 @@ def _fault_reports(
         if one.fault.kind != "uninitialised" or (one.fault.file, one.fault.line, one.raw["variable"]) not in racy
     ]
     order = ["out_of_bounds", "misaligned", "trap", "barrier", "shuffle", "race", "uninitialised", "hang", "leak"]
-    raced = {place for one in found if one.raw["async"] for place in _places(one.fault)}
-    found = [one for one in found if one.fault.kind != "leak" or not raced & {*_places(one.fault)}]
+    raced = {line for one in found if one.raw["async"] for line in _lines_of(one.fault)}
+    found = [one for one in found if one.fault.kind != "leak" or not raced & {*_lines_of(one.fault)}]
     setting = Launch(source.texts, launch["block"], launch["shared_bytes"], scalars)
     return tuple(
         sorted(
@@ -104,7 +104,7 @@ def _fault_reports(
     )
 
 
-def _places(fault: Fault) -> tuple[tuple[str, int | None], ...]:
+def _lines_of(fault: Fault) -> tuple[tuple[str, int | None], ...]:
     """The lines of a fault."""
     return (fault.file, fault.line), (fault.other_file, fault.other_line)
 
