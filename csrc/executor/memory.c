@@ -56,6 +56,23 @@ static struct buffer *unlink_buffer(struct buffer **link)
     return buffer;
 }
 
+/* The buffer that has the address, in it or in its guards, or NULL. Call with the lock held. */
+static struct buffer *buffer_at(const void *address)
+{
+    const char *at = address;
+    struct buffer *buffer = buffers;
+
+    while (buffer && (at < buffer->base || at >= buffer->base + buffer->mapped))
+        buffer = buffer->next;
+    return buffer;
+}
+
+static void destroy(struct buffer *buffer)
+{
+    munmap(buffer->base, buffer->mapped);
+    free(buffer);
+}
+
 static void *allocate(size_t bytes, bool of_kernel)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -79,8 +96,7 @@ static void *allocate(size_t bytes, bool of_kernel)
     /* a separate mapping, so that missing memory is refused now, and not at its first use */
     if (accessible && mmap(buffer->page, accessible, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
-        munmap(buffer->base, buffer->mapped);
-        free(buffer);
+        destroy(buffer);
         return NULL;
     }
     memset(buffer->page, SLACK_BYTE, (size_t)(buffer->start - buffer->page));
@@ -113,56 +129,54 @@ void memory_release(void *memory)
         }
     }
     pthread_mutex_unlock(&buffers_lock);
-    if (buffer) {
-        munmap(buffer->base, buffer->mapped);
-        free(buffer);
-    }
+    if (buffer)
+        destroy(buffer);
 }
 
 bool memory_free_in_kernel(void *memory)
 {
     struct buffer *buffer;
-    bool freed = false;
 
     pthread_mutex_lock(&buffers_lock);
     for (buffer = buffers; buffer && (buffer->start != memory || !buffer->of_kernel || buffer->freed);)
         buffer = buffer->next;
-    if (buffer && mmap(buffer->page, (size_t)(buffer->limit - buffer->page), PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED) {
+    if (buffer) {
+        const size_t accessible = (size_t)(buffer->limit - buffer->page);
+
         used -= (size_t)(buffer->end - buffer->start);
+        if (accessible) /* if the system cannot take the memory back now, memory_collect does */
+            (void)mprotect(buffer->page, accessible, PROT_NONE);
+        if (accessible)
+            (void)madvise(buffer->page, accessible, MADV_DONTNEED);
         buffer->page = buffer->end = buffer->limit = buffer->start;
-        buffer->freed = freed = true;
+        buffer->freed = true;
     }
     pthread_mutex_unlock(&buffers_lock);
-    return freed;
+    return buffer != NULL;
 }
 
 void memory_collect(void)
 {
     pthread_mutex_lock(&buffers_lock);
     for (struct buffer **link = &buffers; *link;) {
-        if ((*link)->freed) {
-            struct buffer *buffer = unlink_buffer(link);
-
-            munmap(buffer->base, buffer->mapped);
-            free(buffer);
-        } else {
+        if ((*link)->freed)
+            destroy(unlink_buffer(link));
+        else
             link = &(*link)->next;
-        }
     }
     pthread_mutex_unlock(&buffers_lock);
 }
 
 bool memory_is_freed(const void *address)
 {
-    const char *at = address;
     const struct buffer *buffer;
+    bool freed;
 
     pthread_mutex_lock(&buffers_lock);
-    for (buffer = buffers; buffer && (at < buffer->base || at >= buffer->base + buffer->mapped);)
-        buffer = buffer->next;
+    buffer = buffer_at(address);
+    freed = buffer && buffer->freed;
     pthread_mutex_unlock(&buffers_lock);
-    return buffer && buffer->freed;
+    return freed;
 }
 
 void memory_usage(size_t *now, size_t *most)
@@ -216,13 +230,10 @@ void memory_unregister(void *registration)
 
 bool memory_find(const void *address, uintptr_t *start, uintptr_t *end)
 {
-    const char *at = address;
     const struct buffer *buffer;
 
     pthread_mutex_lock(&buffers_lock);
-    for (buffer = buffers; buffer; buffer = buffer->next)
-        if (at >= buffer->base && at < buffer->base + buffer->mapped)
-            break;
+    buffer = buffer_at(address);
     if (buffer) {
         *start = (uintptr_t)buffer->start;
         *end = (uintptr_t)buffer->end;
@@ -273,7 +284,7 @@ bool unpoison_page(char *page)
 /* Poisons what is in a buffer's guards of the bytes from `first` to `last`. */
 static bool poison_guard(struct buffer *buffer, const char *first, const char *last)
 {
-    if (buffer->foreign || first < buffer->base || last >= buffer->base + buffer->mapped)
+    if (buffer->foreign || last >= buffer->base + buffer->mapped)
         return false;
     if (last < buffer->page || first >= buffer->limit)
         return poison_pages(&buffer->poisoned, first, last);
@@ -284,11 +295,12 @@ static bool poison_guard(struct buffer *buffer, const char *first, const char *l
 bool memory_poison_guard(const void *address, size_t bytes)
 {
     const char *first = address, *last = first + bytes - 1;
-    bool done = false;
+    struct buffer *buffer;
+    bool done;
 
     pthread_mutex_lock(&buffers_lock);
-    for (struct buffer *buffer = buffers; buffer && !done; buffer = buffer->next)
-        done = poison_guard(buffer, first, last);
+    buffer = buffer_at(first);
+    done = buffer && poison_guard(buffer, first, last);
     pthread_mutex_unlock(&buffers_lock);
     return done;
 }
@@ -347,19 +359,15 @@ void memory_describe(const void *address, char *text, size_t length)
     }
     snprintf(text, length, "address %p, which belongs to no buffer", address);
     pthread_mutex_lock(&buffers_lock);
-    for (buffer = buffers; buffer; buffer = buffer->next) {
-        if (at < buffer->base || at >= buffer->base + buffer->mapped)
-            continue;
-        if (buffer->freed)
-            snprintf(text, length, "address %p, which the kernel has freed", address);
-        else if (at >= buffer->end)
-            snprintf(text, length, "%zu bytes past the end of a buffer of %zu bytes", (size_t)(at - buffer->end),
-                     (size_t)(buffer->end - buffer->start));
-        else if (at < buffer->start)
-            snprintf(text, length, "%zu bytes before a buffer of %zu bytes", (size_t)(buffer->start - at),
-                     (size_t)(buffer->end - buffer->start));
-        break;
-    }
+    buffer = buffer_at(address);
+    if (buffer && buffer->freed)
+        snprintf(text, length, "address %p, which the kernel has freed", address);
+    else if (buffer && at >= buffer->end)
+        snprintf(text, length, "%zu bytes past the end of a buffer of %zu bytes", (size_t)(at - buffer->end),
+                 (size_t)(buffer->end - buffer->start));
+    else if (buffer && at < buffer->start)
+        snprintf(text, length, "%zu bytes before a buffer of %zu bytes", (size_t)(buffer->start - at),
+                 (size_t)(buffer->end - buffer->start));
     pthread_mutex_unlock(&buffers_lock);
 }
 

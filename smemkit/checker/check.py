@@ -118,10 +118,10 @@ def check(
     elif any(target is operation for operation in _operations()):
         if keywords.get("kernel") == "sequential":
             raise ValueError("kernel: expected one that runs on the executor, got 'sequential', which is plain C")
-        _bind_operation(target, args, keywords)  # a wrong argument is refused before anything runs
+        bound = [_bind_operation(target, args, keywords)]  # a wrong argument is refused before anything runs
 
         def run() -> None:
-            _bind_operation(target, args, keywords)()
+            (bound.pop() if bound else _bind_operation(target, args, keywords))()
 
         kernel, sources = None, {}
         all_blocks_rows = _inter_block_rows() if blocks == "auto" else 0

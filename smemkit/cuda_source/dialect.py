@@ -33,15 +33,17 @@ _NEEDS_HARDWARE = {
     r"\b(?:cp_async_bulk\w*|CUtensorMap\b|cuda\s*::\s*ptx\b)": "cp.async.bulk (the tensor memory accelerator)",
     r"\btexture\s*<": "a texture reference, which CUDA 12 has removed, unlike texture objects,",
 }
-_HEAP_CALL = re.compile(
-    r"(?P<before>\b\w+[\s*&]+)?(?<![\w.>:])(?P<call>(?:std\s*::\s*|::\s*)?(?P<name>malloc|free))(?=\s*\()"
-)
 _UNSUPPORTED = {
     r"<<<": "a launch from device code (dynamic parallelism)",
     r"\bthrust\s*::": "Thrust",
     r"\bcurandStateMtgp32\w*": "MTGP32, whose parameters a host function of cuRAND prepares,",
     r"\bcurand_discrete4?\b": "curand_discrete, whose table a host function of cuRAND makes,",
 }
+# A call of malloc or free, or a declaration of the user's own function, which a type precedes: `void free(int)`
+_HEAP_CALL = re.compile(
+    r"(?P<own>\b(?:void|bool|char|short|int|unsigned|long|float|double|auto|size_t)\b[\s*&]*)?"
+    r"(?<![\w.>:])(?P<call>(?:std\s*::\s*|::\s*)?(?P<name>malloc|free))(?=\s*\()"
+)
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -95,8 +97,7 @@ def _rewrite_malloc(source: str) -> str:
     """Replaces calls of malloc and free, so that a kernel's use device memory, whose bounds are known."""
     names = {"malloc": "smemkit_heap_allocate", "free": "smemkit::heap_free"}
     for match in reversed(list(_HEAP_CALL.finditer(mask(source)))):
-        own = match["before"] and match["before"].rstrip() not in ("return", "else", "do")  # `void free(int)`
-        if not own:
+        if not match["own"]:
             source = source[: match.start("call")] + names[match["name"]] + source[match.end("call") :]
     return source
 

@@ -8,6 +8,7 @@ import pytest
 import smemkit
 
 SOURCE = """
+#define MAYBE if (true)
 struct Value {
     int value;
     __device__ Value(int value) : value(value) {}
@@ -26,6 +27,18 @@ __global__ void right(int *y)
     ::free(nullptr);
     delete own;
 }
+__global__ void empty(int *y) { void *p = malloc(y[0]); free(p), free(p == 0 ? nullptr : malloc(0)), y[0] = 5; }
+__global__ void after_directives(int *y)
+{
+    int *p = (int *)malloc(8), *q = (int *)malloc(8);
+#ifndef NO_FREE
+    free(p);
+#endif
+#pragma unroll
+    for (int i = 0; i < 1; i++)
+        MAYBE free(q);
+    y[0] = 6;
+}
 __device__ int *kept;
 __global__ void keeps() { kept = new int[2], kept[1] = 7; }
 __global__ void takes(int *y) { y[0] = kept[1], delete[] kept; }
@@ -38,7 +51,7 @@ __global__ void of_an_argument(int *y) { free(y); }
 FAULTS = {
     "past_the_end": ("out_of_bounds", "past the end of a buffer of 16 bytes"),
     "after_free": ("out_of_bounds", "which the kernel has freed"),
-    "twice": ("trap", "has freed already at kernel.cu:25"),
+    "twice": ("trap", "has freed already at kernel.cu:38"),
     "deleted_twice": ("trap", "has freed already"),
     "of_an_argument": ("trap", "that the kernel has not allocated"),
 }
@@ -55,9 +68,17 @@ def test_memory_of_each_thread_is_its_own():
     assert y.tolist() == list(range(2, 34))
     report = smemkit.check(source()["right"][1, 32], y)
     assert not report.faults
-    place = 1 + SOURCE[: SOURCE.index("four[3] = 2")].count("\n")
-    (store,) = [line for line in report.lines if line.line == place and line.access == "store"]
+    number = 1 + SOURCE[: SOURCE.index("four[3] = 2")].count("\n")
+    (store,) = [line for line in report.lines if line.line == number and line.access == "store"]
     assert store.sectors == 32 * store.requests  # no two threads had the same address, one after the other
+
+
+@pytest.mark.parametrize(("name", "expected"), [("empty", 5), ("after_directives", 6)])
+def test_right_kernels_have_no_fault(name, expected):
+    y = np.zeros(1, np.int32)
+    source()[name][1, 1](y)
+    assert y[0] == expected
+    assert not smemkit.check(source()[name][1, 1], np.zeros(1, np.int32)).faults
 
 
 def test_memory_lives_until_a_later_launch_frees_it():
