@@ -134,6 +134,12 @@ def test_bits_do_not_depend_on_the_address(device, kernel):
 
 
 @pytest.mark.parametrize("kernel", RUNGS)
+def test_each_row_is_reduced(device, kernel):
+    x = integers((5, 129), np.int32)
+    assert_array_equal(smemkit.sum(x, 1, kernel=kernel, device=device), x.sum(1))
+
+
+@pytest.mark.parametrize("kernel", RUNGS)
 @pytest.mark.covering(most=2)
 def test_grids_of_many_rows(device, kernel):
     x = integers((65_537, 3), np.int32)

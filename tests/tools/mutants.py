@@ -215,8 +215,10 @@ MUTANTS = [
     Mutant(
         "simt-lanes-read-in-four-wavefronts",
         "kernels/matmul/lanes.cuh",
-        "return (lane >> 1 & 1) | (lane >> 4 & 1) << 1;",
-        "return lane >> 3;",
+        "return (lane >> 1 & 1) | (lane >> 4 & 1) << 1;\n}\n\n"
+        "static __device__ inline int lane_column(int lane)\n{\n"
+        "    return (lane & 1) | (lane >> 2 & 3) << 1;",
+        "return lane >> 3;\n}\n\nstatic __device__ inline int lane_column(int lane)\n{\n    return lane & 7;",
         "tests/ops/test_matmul.py -k wavefronts",
     ),
     Mutant(
@@ -428,7 +430,7 @@ MUTANTS = [
         "csrc/checker/races.c",
         "if (now->kind != ACCESS_LOAD || cell->atomics)",
         "if (now->kind == ACCESS_STORE)",
-        "tests/checker/test_races.py",
+        "tests/checker/test_races.py --full",
     ),
     Mutant(
         "view-is-passed-without-its-base-array",
