@@ -6,7 +6,8 @@
 // up its sums by shuffles. Several vectors are put into shared memory, part by part, and a warp multiplies several
 // rows by them, so that it reads a part of a vector once for all of these. Where the rows are contiguous (a vector
 // times a row-major matrix), a lane takes a pack of neighbouring rows, and the warps of a block take every 8th
-// element of k. What `simt` wastes on it: 63 of the 64 columns of its tile.
+// element of k; the vectors' elements come from shared memory, all of one k in one load. What `simt` wastes on it:
+// 63 of the 64 columns of its tile.
 // Launch: blocks of 256 threads per slice of k, and per 1, 8, 16 or 32 rows or 32 packs of rows; then the sums of
 // the slices.
 #include "../../common/dispatch.cuh"
@@ -252,8 +253,9 @@ __global__ void __launch_bounds__(BLOCK)
 {
     using Sum = accumulator_type<T>;
     using Wide = wide_type<T>;
-    constexpr int V = PACKS ? PACK<T> : 1, IN_FLIGHT = 4;
+    constexpr int V = PACKS ? PACK<T> : 1, IN_FLIGHT = 4, PART = 4 * IN_FLIGHT * WARPS; // of k in shared memory
     __shared__ alignas(16) Sum of_warp[WARPS][LANES * V];
+    __shared__ pack<T, COUNT> y_parts[2][PART]; // an element of each vector; one part is filled, the other is read
 
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     const int64_t z = first.row + blockIdx.y, batch = z / p.slices, begin = z % p.slices * p.chunk;
@@ -265,32 +267,46 @@ __global__ void __launch_bounds__(BLOCK)
     const T *y = v.vectors.data + batch * v.vectors.batch_stride + vector * v.vectors.column_stride;
     Sum sum[COUNT][V] = {};
 
-    pdl_wait();
-    const auto load = [&](int64_t i) { return *(const pack<T, V> *)&x[i * v.matrix.column_stride]; };
-    const auto multiply = [&](const pack<T, V> &values, int64_t i) {
-#pragma unroll
-        for (int j = 0; j < COUNT; j++) {
-            if (j >= count)
-                break;
-            const Sum other = Sum(y[i * v.vectors.row_stride + j * v.vectors.column_stride]);
-#pragma unroll
-            for (int e = 0; e < V; e++)
-                sum[j][e] += Sum(values.element[e]) * other;
+    const auto fill = [&](pack<T, COUNT>(&part)[PART], int64_t from) { // zeros beyond the last vector
+        for (int i = threadIdx.x; i < COUNT * PART; i += BLOCK) {
+            const int j = i % COUNT, at = i / COUNT;
+
+            part[at].element[j] = j < count && from + at < end
+                                      ? y[(from + at) * v.vectors.row_stride + j * v.vectors.column_stride]
+                                      : T(0);
         }
     };
-    int64_t i = row < v.rows ? begin + warp : end;
-    for (; i + (IN_FLIGHT - 1) * WARPS < end; i += IN_FLIGHT * WARPS) {
-        pack<T, V> values[IN_FLIGHT];
+    const auto load = [&](int64_t i) { return *(const pack<T, V> *)&x[i * v.matrix.column_stride]; };
+    const auto multiply = [&](const pack<T, V> &values, const pack<T, COUNT> &others) {
+#pragma unroll
+        for (int j = 0; j < COUNT; j++)
+#pragma unroll
+            for (int e = 0; e < V; e++)
+                sum[j][e] += Sum(values.element[e]) * Sum(others.element[j]);
+    };
+
+    pdl_wait();
+    int parts = 0; // done
+    for (int64_t from = begin; from < end; from += PART, parts++) {
+        const int size = row < v.rows ? (int)min(end - from, (int64_t)PART) : 0;
+        const pack<T, COUNT> *part = y_parts[parts % 2];
+        int i = warp;
+
+        fill(y_parts[parts % 2], from);
+        __syncthreads(); // the part is filled; and all warps have read the one before it
+        for (; i + (IN_FLIGHT - 1) * WARPS < size; i += IN_FLIGHT * WARPS) {
+            pack<T, V> values[IN_FLIGHT];
 
 #pragma unroll
-        for (int l = 0; l < IN_FLIGHT; l++)
-            values[l] = load(i + l * WARPS);
+            for (int l = 0; l < IN_FLIGHT; l++)
+                values[l] = load(from + i + l * WARPS);
 #pragma unroll
-        for (int l = 0; l < IN_FLIGHT; l++)
-            multiply(values[l], i + l * WARPS);
+            for (int l = 0; l < IN_FLIGHT; l++)
+                multiply(values[l], part[i + l * WARPS]);
+        }
+        for (; i < size; i += WARPS)
+            multiply(load(from + i), part[i]);
     }
-    for (; i < end; i += WARPS)
-        multiply(load(i), i);
 
 #pragma unroll
     for (int j = 0; j < COUNT; j++) {
