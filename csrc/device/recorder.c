@@ -193,6 +193,7 @@ struct device *recorder_device(struct recorder *recorder, struct device *real)
         recorder->device.capability = recorder->as->capability;
         recorder->device.multiprocessors = recorder->as->multiprocessors;
         recorder->device.l2_bytes = recorder->as->l2_bytes;
+        recorder->device.ordinal = 0; /* a GPU, not the host */
     }
     return &recorder->device;
 }

@@ -167,8 +167,7 @@ def operation_seconds(
     operation = getattr(ops, op)
     arrays = [asarray(random(shape, dtype, seed=i), device=on.name) for i, shape in enumerate(shapes)]
     result = operation(*arrays, **options)
-    more = {"out": result} if op not in ("reverse", "add_one") else {}
-    call = partial(operation, *arrays, **options, **more)
+    call = partial(operation, *arrays, **options, out=result)
     return measure(lambda stream: call(stream=stream), on.name, cold=False, max_seconds=SECONDS).median
 
 

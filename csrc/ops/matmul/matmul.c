@@ -257,10 +257,10 @@ static struct matmul_method choose_method(struct call *call, struct matmul_size 
     size.batches = call->out.size / (size.m * size.n);
     method.along_k = is_nearer_along_k(call, method.b_is_larger);
     if (!call->kernel.automatic) {
-        method.k_per_slice = choose_k_per_slice(call->device, call->kernel.row, call->result, size);
+        method.k_per_slice = choose_k_per_slice(call_target(call), call->kernel.row, call->result, size);
         return method;
     }
-    choice = choose_matmul_kernel(call->device, call->result, size);
+    choice = choose_matmul_kernel(call_target(call), call->result, size);
     call->kernel.row = choice.row;
     call->kernel.size = choice.tile;
     method.k_per_slice = choice.k_per_slice;

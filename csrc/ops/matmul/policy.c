@@ -21,7 +21,7 @@ struct candidate {
     double step_ns;                /* the executor's time for a step of one thread; 0: not on the CPU device */
     int capability;                /* the least that pays: 80 has asynchronous copies */
     int few_columns;               /* of a tile, if half of the multiprocessors would have none; 0: the same */
-    int min_side;                  /* the least m and n */
+    int min_n;                     /* fewer columns leave most of a tile empty */
     int start_k;                   /* what the start and end of a block cost, in steps along k */
 };
 
@@ -102,23 +102,25 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
            (slices > 1 ? ADD_US + 2 * partials / BYTES_PER_US : 0);
 }
 
-/* Microseconds of matvec with operands in C order, limited by memory if there are enough blocks to saturate it.
- * Several vectors take 2.4 times as long as one (measured on an H200 at 16384 x 8 x 16384); and their blocks take
- * 12 us at least, which matters where k is short (measured at 4096 x (16 x 16)). */
+/* Microseconds of matvec with operands in C order, limited by memory if there are enough blocks to saturate it: 6
+ * per multiprocessor by rows, 2 by columns. Several vectors take 2.4 times as long as one by rows, 1.5 times by
+ * columns (measured on an H200 at 16384 x 8 x 16384 and 8 x 16384 x 16384); and their blocks by rows take 12 us at
+ * least, which matters where k is short (measured at 4096 x (16 x 16)). */
 static double gpu_matvec_time(const struct device *device, enum dtype dtype, struct matmul_size size,
                               npy_intp slices)
 {
-    enum { ROWS_OF_ONE = 8, ROWS_OF_SEVERAL = 32, PACK_BYTES = 16, LANES = 32, BLOCKS_PER_SM = 6 };
-    static const double SEVERAL = 2.4, BLOCK_US = 12;
+    enum { ROWS_OF_ONE = 8, ROWS_OF_SEVERAL = 32, PACK_BYTES = 16, LANES = 32 };
+    static const double BLOCK_US = 12;
     const bool by_rows = size.n <= size.m, several = (by_rows ? size.n : size.m) > 1;
     const npy_intp columns = LANES * PACK_BYTES / dtype_bytes(dtype);
     const npy_intp groups =
         by_rows ? divide_up(size.m, several ? ROWS_OF_SEVERAL : ROWS_OF_ONE) : divide_up(size.n, columns);
-    const double share = (double)(size.batches * groups * slices) / (BLOCKS_PER_SM * device->multiprocessors);
+    const double share = (double)(size.batches * groups * slices) / ((by_rows ? 6 : 2) * device->multiprocessors);
     const double memory = bytes_of(dtype, size) / (BYTES_PER_US * (share < 1 ? share : 1));
+    const double rounds = several ? by_rows ? 2.4 : 1.5 : 1;
     const double blocks = several && by_rows ? share * BLOCK_US : 0;
 
-    return LAUNCH_US + memory * (several ? SEVERAL : 1) + blocks + (slices > 1 ? ADD_US : 0);
+    return LAUNCH_US + memory * rounds + blocks + (slices > 1 ? ADD_US : 0);
 }
 
 /* The executor's time for all blocks, in nanoseconds. Each thread is a fiber that is started and takes a step for
@@ -184,8 +186,7 @@ static bool supports(const struct candidate *candidate, const struct device *dev
     return kernel_rows[candidate->kernel].dtypes & dtype &&
            kernel_may_be_chosen(device, candidate->kernel, dtype) &&
            (!candidate->max_m || size.m <= candidate->max_m) &&
-           (!candidate->max_n || size.n <= candidate->max_n) &&
-           (size.m < size.n ? size.m : size.n) >= candidate->min_side &&
+           (!candidate->max_n || size.n <= candidate->max_n) && size.n >= candidate->min_n &&
            (!candidate->max_k || size.k <= candidate->max_k || !(dtype & (FLOATING | COMPLEX))) &&
            (device_is_host(device) ? candidate->step_ns > 0 : candidate->one_block > 0) &&
            candidate->capability <= device->capability;
@@ -194,6 +195,7 @@ static bool supports(const struct candidate *candidate, const struct device *dev
 struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtype dtype, struct matmul_size size)
 {
     struct matmul_choice choice = {.row = NULL};
+    const bool one_vector = size.m == 1 || size.n == 1;
     double least = 0;
     npy_intp slices;
 
@@ -201,6 +203,8 @@ struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtyp
         kernel_may_be_chosen(device, ROW_matmul_matvec, dtype)) {
         least = best_time(NULL, device, dtype, size, &slices);
         choice = (struct matmul_choice){&kernel_rows[ROW_matmul_matvec], 0, slice_length(size.k, slices)};
+        if (one_vector && size.batches == 1 && !device_is_host(device))
+            return choice; /* the others compute at least 31 columns in vain */
     }
     for (const struct candidate *candidate = candidates; candidate < candidates + CANDIDATES; candidate++) {
         double time;
