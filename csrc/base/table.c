@@ -57,10 +57,11 @@ bool kernel_may_be_taken(enum kernel_index kernel, unsigned dtypes)
 {
     const struct kernel_row *row = &kernel_rows[kernel];
     const unsigned right = kernel_recorded_dtypes(kernel);
+    const bool known = recorded_dtypes_of(row->op) & dtypes;
 
-    if (row->traits & DEFAULT || right & dtypes)
+    if (right & dtypes || (row->traits & DEFAULT && (row->role == PRODUCTION || !known)))
         return true;
-    return right ? !(recorded_dtypes_of(row->op) & dtypes) : (row->traits & SOLE) != 0;
+    return right ? !known : (row->traits & SOLE) != 0;
 }
 
 const struct kernel_rename kernel_renames[] = {

@@ -81,7 +81,7 @@ def row_of(one, **wanted):
 PERTURBED = [
     ("first_kernels", {"how": "add one, one block"}, {"steps": 7}, "still makes 7 loads"),
     ("hierarchy", {"level": "shared memory"}, {"wavefronts": 3.0}, "3 wavefronts"),
-    ("hierarchy", {"level": "host memory"}, {"recorded_gbps": 1.0}, "4409 times less"),
+    ("hierarchy", {"level": "host memory"}, {"recorded_gbps": 1.0}, "4501 times less"),
     ("hierarchy", {"level": "L2"}, {"cycles": 273.0}, "measured latencies in cycles: L2 273"),
     ("coalescing", {"access": "x[8 * i]"}, {"sectors": 40.0}, "the rule fails for x[8 * i]"),
     ("coalescing", {"access": "x[i + 1]"}, {"sectors": 6.5, "predicted": 6.5}, "at most 2.5 sectors more"),
@@ -111,7 +111,7 @@ PERTURBED = [
     ("divergence", {"how": "if (a < 50) s += a; random data"}, {"lanes": 3.0}, "leaves 3 of 32 lanes"),
     ("divergence", {"how": "s += (a < 50) * a; random data"}, {"right": "no"}, "the sums are wrong"),
     ("precision", {"type": "FP16"}, {"error": 0.01}, "FP16 is off by 1 %"),
-    ("precision", {"type": "FP16, tensor cores"}, {"recorded": None}, "FP32 by 0.0097 %."),
+    ("precision", {"type": "FP16, tensor cores"}, {"recorded": None}, "of the rate of FP32."),
     ("async_copy", {"how": "cp.async, 4 stages"}, {"sectors": 99.0}, "move other sectors"),
     ("async_copy", {"how": "cp.async, 2 stages"}, {"faults": 1}, "cp.async, 2 stages: the checker finds faults"),
     ("transfers", {"how": "to the host, staged"}, {"recorded": 1.0}, "to the host 0.1 times"),

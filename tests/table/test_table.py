@@ -122,7 +122,7 @@ int main(void)
 {
     printf("%d%d%d ", TAKEN(matmul, simt, FLOAT32), TAKEN(matmul, simt, FLOAT64), TAKEN(matmul, simt, INT8));
     printf("%d%d%d ", TAKEN(matmul, tiny, FLOAT32), TAKEN(matmul, tiny, INT8), TAKEN(matmul, matvec, INT8));
-    printf("%d%d ", TAKEN(matmul, tiled, FLOAT32), TAKEN(matmul, sequential, INT8));
+    printf("%d%d%d ", TAKEN(matmul, tiled, FLOAT32), TAKEN(matmul, tiled, INT8), TAKEN(matmul, sequential, INT8));
     printf("%d%d ", TAKEN(transpose, in_place, UINT8), TAKEN(convert, strided, INT8));
     printf("%d%d%d\\n", TAKEN(reduce, rowwise, FLOAT32), TAKEN(reduce, rowwise, FLOAT64 | INT8),
            TAKEN(reduce, rowwise, INT16));
@@ -144,7 +144,7 @@ def test_the_kernels_that_may_be_taken_on_a_gpu(tmp_path, in_place):
     taken = subprocess.run([tmp_path / "rule"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     assert taken[0] == "111"  # simt: recorded in float32 and float64; in int8 nothing of matmul is known
     assert taken[1] == "010"  # tiny in float32, where simt is right; matvec without a record
-    assert taken[2] == "11"  # the default kernel, and what runs on the host
+    assert taken[2] == "011"  # the default rung in float32, where simt is right, and int8; a host kernel
     assert taken[3] == f"{int(not in_place)}1"  # alone in its work, until it is recorded in float32 only
     assert taken[4] == "011"  # rowwise in float32, where columns is right; in one of two dtypes; where nothing is
 
