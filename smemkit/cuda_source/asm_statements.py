@@ -77,17 +77,15 @@ def asm_statements(source: str) -> Iterator[AsmStatement]:
 
 
 def _operands(source: str, masked: str, start: int, end: int) -> Iterator[AsmOperand]:
-    """The operands of [sum] "=r"(one), "r"(another)."""
-    commas = [start - 1, *find_at_top_level(masked, start, end, ","), end]
-    for a, b in pairwise(commas):
-        opening, closing = masked.find("(", a + 1, b), masked.rfind(")", a + 1, b)
-        if opening < 0:
-            continue
-        before = source[a + 1 : opening]
-        name = re.search(r"\[\s*(\w+)\s*\]", masked[a + 1 : opening])
-        constraint = "".join(re.findall(r'"([^"]*)"', before))
+    """The operands of [sum] "=r"(one), "r"(another). nvcc also takes them without the comma."""
+    at = start
+    while (opening := masked.find("(", at, end)) >= 0:
+        closing = matching_bracket(masked, opening)
+        name = re.search(r"\[\s*(\w+)\s*\]", masked[at:opening])
+        constraint = "".join(re.findall(r'"([^"]*)"', source[at:opening]))
         expression = source[opening : closing + 1].replace("\\\n", " ").replace("\n", " ")
         yield AsmOperand(name[1] if name else "", constraint, expression)
+        at = closing + 1
 
 
 def _text(template: str) -> tuple[str, str]:

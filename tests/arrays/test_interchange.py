@@ -45,6 +45,7 @@ class DLPackOnly:
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+@pytest.mark.covering(1)
 def test_host_dlpack_operand(device, dtype, view):
     x = np.asarray(VIEWS[view](integers((3, 7), dtype)))
     result = smemkit.convert(DLPackOnly(x), device=device)
@@ -82,6 +83,7 @@ def test_host_out_is_rejected_for_device_operands(device):
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+@pytest.mark.covering(1)
 def test_from_dlpack_shares(dtype, view):
     x = VIEWS[view](integers((3, 7), dtype))
     if not isinstance(x, np.ndarray):

@@ -109,6 +109,7 @@ def message_and_notes(error):
 @each_launched_kernel()
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
 @pytest.mark.parametrize("signum", [0, int(signal.SIGINT)], ids=["refused", "interrupted"])
+@pytest.mark.covering(1)
 def test_a_failed_launch_is_reported(op, device, kernel, warm, signum):
     gc.collect()  # garbage of the last test
     forms, raised = CallForms(op, device, kernel), KeyboardInterrupt if signum else smemkit.Error

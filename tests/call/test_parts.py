@@ -416,6 +416,7 @@ def test_operations_that_are_never_split(device, n):
 
 @pytest.mark.parametrize("n", PARTS)
 @each_kernel("matmul", dtypes=("float32", "int32"))
+@pytest.mark.covering(1)
 def test_products_by_every_kernel(device, kernel, n):
     x, y = integers((70, 33), kernel.dtype), integers((33, 20), kernel.dtype, 1)
     with parts_of(n):
@@ -435,6 +436,7 @@ def test_sums_by_every_kernel(device, kernel, n):
 
 @pytest.mark.parametrize("n", PARTS)
 @each_kernel("transpose", dtypes=("float32", "uint8"))
+@pytest.mark.covering(1)
 def test_transpositions_by_every_kernel(device, kernel, n):
     x = numbered((3, 70, 33), kernel.dtype)
     axes = (0, 1, 2) if kernel.row.role == "ceiling" else (0, 2, 1)

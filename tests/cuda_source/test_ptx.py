@@ -137,6 +137,11 @@ def test_operands_are_evaluated_once_and_tied():
     assert "smemkit_0 = smemkit_1;" in text
 
 
+def test_operands_need_no_commas_between_them():
+    with_comma = rewritten('asm("st.global.u32 [%1], %0;" :: "r"(f(a, b)), [to] "l"(to));')
+    assert rewritten('asm("st.global.u32 [%1], %0;" :: "r"(f(a, b)) [to] "l"(to));') == with_comma
+
+
 def test_headers_of_the_instructions_used():
     assert "smemkit/ptx" not in dialect.rewrite("int f() { return 1; }", "k.cu")
     source = 'asm("mov.u32 %0, 1;" : "=r"(x)); asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(x));'

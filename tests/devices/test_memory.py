@@ -45,6 +45,7 @@ OUTS = {
 @pytest.mark.parametrize("out", OUTS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.covering(1)
 def test_failing_device_allocations_leak_nothing(device, name, layout, out):
     """The first allocation of a call fails, then the second, … until the call succeeds."""
     gc.collect()  # other tests' Arrays, which would be released at any time

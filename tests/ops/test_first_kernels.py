@@ -13,6 +13,7 @@ SIZES = [1, 2, 3, 1009, *(n for block in BLOCKS for n in (block - 1, block, bloc
 
 @each_kernel("reverse")
 @pytest.mark.parametrize("n", SIZES)
+@pytest.mark.covering(1)
 def test_reverse(device, kernel, n):
     x = numbered(n, kernel.dtype)
     for _ in range(2):

@@ -84,6 +84,7 @@ BATCHES = [  # of a and of b
 
 @each_kernel("matmul")
 @pytest.mark.parametrize(("a_batch", "b_batch"), BATCHES, ids=str)
+@pytest.mark.covering(1)
 def test_batches_are_broadcast(device, kernel, a_batch, b_batch):
     a, b = integers((*a_batch, 33, 5), kernel.dtype), integers((*b_batch, 5, 34), kernel.dtype, seed=1)
     expected = a @ b

@@ -106,6 +106,7 @@ def test_edge_cases(device, what):
 
 @pytest.mark.parametrize("second", DTYPES)
 @pytest.mark.parametrize("first", DTYPES)
+@pytest.mark.covering(most=40)
 def test_matmul_promotes(device, first, second):
     operands = Operand(first, (2, 3), seed=1), Operand(second, (3, 2), seed=2)
     Call(Problem("matmul", operands)).verify(smemkit, device)
@@ -113,6 +114,7 @@ def test_matmul_promotes(device, first, second):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("given", DTYPES)
+@pytest.mark.covering(most=40)
 def test_matmul_casts_to_dtype(device, given, dtype):
     operands = Operand(given, (2, 3), seed=1), Operand(given, (3, 2), seed=2)
     Call(Problem("matmul", operands, {"dtype": dtype})).verify(smemkit, device)
@@ -120,6 +122,7 @@ def test_matmul_casts_to_dtype(device, given, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", REDUCTIONS)
+@pytest.mark.covering(1)
 def test_reductions(device, op, dtype):
     x = Operand(dtype, (3, 37), "few", seed=1)
     for axis in (None, 0, 1):
@@ -137,6 +140,7 @@ def test_degrees_of_freedom(device, op, dtype):
 
 @each_kernel("reduce", dtypes=FLOATS + COMPLEX)
 @pytest.mark.parametrize("op", ["argmin", "argmax"])
+@pytest.mark.covering(1)
 def test_argmin_and_argmax_return_the_first_nan(device, kernel, op):
     n = 300
     if rung_refuses(kernel, op, 1, 2):
@@ -152,7 +156,7 @@ def test_argmin_and_argmax_return_the_first_nan(device, kernel, op):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("given", DTYPES)
 @pytest.mark.parametrize("op", ["sum", "prod", "mean", "var", "std"])
-@pytest.mark.covering
+@pytest.mark.covering(most=40)
 def test_reductions_cast_to_dtype(device, op, given, dtype):
     if op in ("var", "std") and given in COMPLEX and dtype in FLOATS:
         pytest.skip("NumPy drops the imaginary part of the mean, but not of the elements")
@@ -163,6 +167,7 @@ def test_reductions_cast_to_dtype(device, op, given, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("given", DTYPES)
+@pytest.mark.covering(most=40)
 def test_casts(device, given, dtype):
     values = ["natural"]
     if given not in FLOATS + COMPLEX:
@@ -227,6 +232,7 @@ COMPUTED = {
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", COMPUTED)
+@pytest.mark.covering(1)
 def test_every_computation_launches_a_kernel(device, op, dtype):
     x = integers((8, 12), dtype)
     swapped = x.astype(x.dtype.newbyteorder("S")) if x.dtype.itemsize > 1 else x

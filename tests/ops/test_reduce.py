@@ -174,6 +174,7 @@ def test_int32_sums_to_int64(device, kernel):
 @each_kernel("reduce", dtypes=["float32"])
 @pytest.mark.parametrize("op", ["min", "max"])
 @pytest.mark.parametrize("where", [0, 1, 31, 256, 599, 600])
+@pytest.mark.covering(1)
 def test_a_nan_is_never_lost(device, kernel, op, where):
     x = integers(601, np.float32)
     x[where] = np.nan

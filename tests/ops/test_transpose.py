@@ -92,6 +92,7 @@ def test_vectors_and_their_edges(device, kernel):
 
 
 @each_kernel("transpose", dtypes=DTYPES)
+@pytest.mark.covering(1)
 def test_every_dtype(device, kernel):
     for shape in (33, 31), (1, 67), (64, 65):
         x = numbered(shape, kernel.dtype)
@@ -171,6 +172,7 @@ PERMUTED = [  # shape, axes
 
 @each_kernel("transpose")
 @pytest.mark.parametrize(("shape", "axes"), PERMUTED, ids=str)
+@pytest.mark.covering(1)
 def test_any_permutation_of_any_dimensions(device, kernel, shape, axes):
     x = numbered(shape, kernel.dtype)
     expected = x if kernel.row.role == "ceiling" else np.transpose(x, axes)

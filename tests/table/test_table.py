@@ -181,6 +181,7 @@ def every_kernel(test):
 
 
 @every_kernel
+@pytest.mark.covering(1)
 def test_a_call_is_a_launch(device, kernel):
     operands, expected = small_problem(kernel.row.op, kernel.dtype)
     with launching(1):

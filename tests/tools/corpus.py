@@ -22,6 +22,7 @@ import os
 import random
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -70,8 +71,22 @@ def guessed_argument(parameter):
     return np.zeros(1, f"V{parameter.size * parameter.lanes}")[0]
 
 
-def check_kernel(kernel):
-    """The kinds of faults of a guessed launch, or the first line of the exception."""
+def cpu_seconds():
+    """What this process and its finished children, such as compilers, have used."""
+    return sum(os.times()[:4])
+
+
+def check_kernel(kernel, seconds):
+    """The kinds of faults of a guessed launch, or the first line of the exception; appends to `seconds` how long
+    that took with the compiler, and how much of a CPU."""
+    began, used = time.perf_counter(), cpu_seconds()
+    try:
+        return faults_of(kernel)
+    finally:
+        seconds.append((round(time.perf_counter() - began, 3), round(cpu_seconds() - used, 3)))
+
+
+def faults_of(kernel):
     import smemkit
 
     program = kernel._program
@@ -101,7 +116,7 @@ def defines_no_kernel(path, flags, error):
     return not error.errors and all(any(is_only_declared(name, one) for name in names) for one in undefined)
 
 
-def compile_file(path, flags, check):
+def compile_file(path, flags, check, seconds):
     """Compiles a file's kernels; returns its failures by kernel, and with `check` what the checker says."""
     import smemkit
 
@@ -123,7 +138,7 @@ def compile_file(path, flags, check):
             kernel = whole[name]
             kernel._program.module("cpu", kernel.name)
             if check:
-                checks[name] = check_kernel(kernel)
+                checks[name] = check_kernel(kernel, seconds)
         except (smemkit.Error, ValueError) as error:
             if not str(error).startswith("name"):  # not an instantiation, or one with a host template's parameter
                 failures[name] = str(error)
@@ -133,15 +148,15 @@ def compile_file(path, flags, check):
 def run_worker(path, flags, check):
     import smemkit
 
-    began, result = time.perf_counter(), {}
+    began, seconds = time.perf_counter(), []
     try:
-        failures, checks = compile_file(path, flags, check)
+        failures, checks = compile_file(path, flags, check, seconds)
         verdict = "fails" if failures else "compiles"
         if "got none in" in failures.get("", ""):
             verdict = "no kernels"
     except (smemkit.Error, RecursionError) as error:
         failures, checks, verdict = {"": str(error)}, {}, "fails"
-    result = {"verdict": verdict, "failures": failures, "checks": checks}
+    result = {"verdict": verdict, "failures": failures, "checks": checks, "check_seconds": seconds}
     print(json.dumps(result | {"seconds": round(time.perf_counter() - began, 2)}))
 
 
@@ -252,6 +267,18 @@ def print_tables(results, checked, options):
         for what, count in collections.Counter(checked).most_common():
             table.add_row(str(count), re.sub(r"\[", r"\\[", what[:100]))
         console.print(table)
+        print_seconds(results)
+
+
+def print_seconds(results):
+    """How long checks take with the compiler: the first kernel of each file, which pays for the file, and all."""
+    timed = [result["check_seconds"] for result in results.values() if result.get("check_seconds")]
+    if not timed:
+        return
+    firsts, every = [rows[0] for rows in timed], [row for rows in timed for row in rows]
+    for what, chosen in (("a file's first", firsts), ("every", every)):
+        wall, cpu = (statistics.median(column) for column in zip(*chosen, strict=True))
+        print(f"{what} kernel, compiled and checked: median {wall:.2f} s, {cpu:.2f} CPU-s ({len(chosen)} kernels)")
 
 
 def write_list(results, options):

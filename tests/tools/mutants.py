@@ -242,6 +242,7 @@ MUTANTS = [
         "        __syncthreads(); // the part is filled",
         "        // the part is filled",
         "tests/ops/test_matmul.py -k no_fault",
+        times=2,  # by rows and by columns
     ),
     Mutant(
         "matvec-drops-a-part-that-is-cut-off",

@@ -1,0 +1,17 @@
+"""The tool that compiles and checks public code."""
+
+import corpus
+
+
+def test_seconds_are_medians_of_first_kernels_and_of_all(capsys):
+    corpus.print_seconds(
+        {"a.cu": {"check_seconds": [[1.0, 0.5], [0.2, 0.1]]}, "b.cu": {"check_seconds": [[3.0, 1.5]]}}
+    )
+    first, every = capsys.readouterr().out.splitlines()
+    assert first == "a file's first kernel, compiled and checked: median 2.00 s, 1.00 CPU-s (2 kernels)"
+    assert every == "every kernel, compiled and checked: median 1.00 s, 0.50 CPU-s (3 kernels)"
+
+
+def test_without_checked_kernels_there_are_no_seconds(capsys):
+    corpus.print_seconds({"a.cu": {"check_seconds": []}, "b.cu": {}})
+    assert capsys.readouterr().out == ""
