@@ -50,6 +50,7 @@ static void reset(struct worker *w)
     memset(w->suspended, 0, sizeof w->suspended);
     w->current = 0;
     w->exited = w->terminated = w->arrived = 0;
+    w->mbarrier_wait.file = NULL;
     w->passed = 0;
     w->divergent = 0;
     if (w->named_used)

@@ -105,6 +105,14 @@ struct shared_memory {
     struct poisoned_pages poisoned; /* guard pages that a check may read */
 };
 
+/* A wait for a phase of an mbarrier that has found it incomplete. */
+struct mbarrier_wait {
+    const char *file; /* NULL: none */
+    int line;
+    unsigned thread;
+    uint64_t word; /* of the object */
+};
+
 struct worker {
     const struct smemkit_launch *launch;
     struct index3 block;
@@ -129,7 +137,8 @@ struct worker {
     unsigned divergent; /* threads at another line, which `waiting` names */
 
     struct named_barrier named[NAMED_BARRIERS];
-    bool named_used; /* by this block */
+    bool named_used;                    /* by this block */
+    struct mbarrier_wait mbarrier_wait; /* the last one that has failed */
 
     uint32_t warp_waiting[MAX_WARPS];    /* lanes that wait in a collective */
     uint32_t warp_converging[MAX_WARPS]; /* lanes that wait in __activemask */

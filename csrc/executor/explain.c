@@ -1,6 +1,7 @@
 /* What a fault's message says: where it happened, and which threads wait for what. */
 #define _GNU_SOURCE
 #include "block.h"
+#include "mbarrier.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -192,6 +193,12 @@ void explain_abort(struct worker *w)
             append_text(w->fault.message, "; %llu blocks have not begun, because this device runs %d at once",
                         (unsigned long long)w->unstarted, smemkit_workers());
         append_waiters(w, w->fault.message);
+        if (*w->abort == ABORT_DEADLOCK && w->mbarrier_wait.file && w->mbarrier_wait.thread == w->current) {
+            char wait[320];
+
+            mbarrier_describe(&w->mbarrier_wait, wait, sizeof wait);
+            append_text(w->fault.message, "; %s", wait);
+        }
         if (w->tracer)
             smemkit_observer->fault_at_code(w, KIND_HANG, w->fault.message, NULL);
     } else {

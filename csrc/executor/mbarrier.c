@@ -112,7 +112,21 @@ int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const
         return 1;
     if (async_complete_for(own_worker(), object))
         word = *word_at(object);
-    return (parity ? phase(word) & 1 : phase(word)) != waited;
+    if ((parity ? phase(word) & 1 : phase(word)) != waited)
+        return 1;
+    own_worker()->mbarrier_wait = (struct mbarrier_wait){file, line, own_worker()->current, word};
+    return 0;
+}
+
+void mbarrier_describe(const struct mbarrier_wait *wait, char *text, size_t length)
+{
+    const unsigned long long now = phase(wait->word);
+
+    snprintf(
+        text, length,
+        "the thread waits at %.200s:%d for phase %llu (parity %llu) of an mbarrier, which still expects %u of "
+        "%u arrivals",
+        wait->file, wait->line, now, now & 1, (unsigned)pending(wait->word), (unsigned)expected(wait->word));
 }
 
 unsigned smemkit_mbarrier_pending(uint64_t state)

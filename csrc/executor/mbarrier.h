@@ -8,6 +8,9 @@
 /* cp.async.mbarrier.arrive without .noinc: the phase expects one arrival more. */
 void mbarrier_expect_more(void *object, const char *file, int line);
 
+/* "the thread waits at k.cu:20 for phase 1 (parity 1) of an mbarrier, which still expects 2 of 64 arrivals" */
+void mbarrier_describe(const struct mbarrier_wait *, char *text, size_t length);
+
 /* Completes the copies that are to arrive at an object, and their arrivals. False if there are none. (async.c) */
 bool async_complete_for(struct worker *, void *object);
 

@@ -155,6 +155,8 @@ def _meaning(fault: Fault) -> str:
 
 def _advice(fault: Fault) -> str:
     """How to fix a fault of this kind, if nothing more is known."""
+    if fault.kind == "hang" and "of an mbarrier" in fault.message:
+        return _MBARRIER_WAIT
     return race_advice(fault) if fault.kind == "race" else _FAULT_TEXTS.get(fault.kind, ("", ""))[1]
 
 
@@ -234,6 +236,11 @@ _BARRIER_MEANINGS = {
         "mbarrier.init, mbarrier.arrive): anything else is undefined."
     ),
 }
+
+_MBARRIER_WAIT = (
+    "Compare the arrivals of a phase with the count of mbarrier.init, and the parity waited for with the phase: 0 in "
+    "the first, then 1 and 0 in turn."
+)
 
 _FAULT_TEXTS = {
     "barrier": (

@@ -18,11 +18,14 @@ import smemkit
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_ahead(request):
-    """Compiles the kernels of all selected tests in parallel."""
+    """Compiles the kernels of all selected tests in parallel: each xdist worker its share."""
     calls = [getattr(item, "callspec", None) for item in request.session.items]
     cases = {call.params["case"] for call in calls if call and isinstance(call.params.get("case"), Case)}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda case: case.launch().compile_checked(), cases))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    share = sorted(cases, key=lambda case: case.path)[own::workers]
+    with ThreadPoolExecutor(os.cpu_count() // workers or 1) as pool:
+        list(pool.map(lambda case: case.launch().compile_checked(), share))
 
 
 def each(folder, pattern="*.cu"):

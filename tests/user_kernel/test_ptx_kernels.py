@@ -1,5 +1,6 @@
 """Kernels in PTX give NumPy's numbers, in each spelling: inline PTX, kernels/common/ptx, the library's."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,28 @@ def test_mbarriers(spelling):
     for schedule in ("serial", "random"):
         report = smemkit.check(launch, x, y, 3, schedule=schedule)
         assert report.ok, report
+
+
+HANGS = {
+    "a count of one too many": ("mbarrier_count.cu", "", "", "phase 0 (parity 0)", "1 of 65"),
+    "the parity of the next phase": (
+        *("mbarrier_no_wait.fixed.cu", "p, [%0], 0;", "p, [%0], 1;"),
+        *("phase 1 (parity 1)", "64 of 64"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HANGS.values(), ids=HANGS)
+def test_an_endless_wait_names_the_phase_and_its_arrivals(case):
+    file, old, new, phase, arrivals = case
+    launch = kernel((TESTS / "faulty" / file).read_text().replace(old, new))[1, 64]
+    x, y = np.zeros((2, 64), np.float32)
+    told = f"for {phase} of an mbarrier, which still expects {arrivals} arrivals"
+    with pytest.raises(smemkit.Error, match=re.escape(told)):
+        launch(x, y)
+    (fault,) = (one for one in smemkit.check(launch, x, y, schedule="lockstep").faults if one.kind == "hang")
+    assert told in fault.message
+    assert "Compare the arrivals of a phase with the count of mbarrier.init" in fault.fix
 
 
 PRODUCT = """
