@@ -238,8 +238,8 @@ _BARRIER_MEANINGS = {
 }
 
 _MBARRIER_WAIT = (
-    "Compare the arrivals of a phase with the count of mbarrier.init, and the parity waited for with the phase: 0 in "
-    "the first, then 1 and 0 in turn."
+    "Compare the arrivals of a phase with the count of mbarrier.init, and the parity waited for with the phase: "
+    "0 in the first, then 1 and 0 in turn."
 )
 
 _FAULT_TEXTS = {
