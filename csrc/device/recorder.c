@@ -198,10 +198,12 @@ struct device *recorder_device(struct recorder *recorder, struct device *real)
     return &recorder->device;
 }
 
+bool recorder_is_another(const struct device *device)
+{
+    return device->type == &recorder_type && ((const struct recorder *)device)->as;
+}
+
 const int64_t *recorder_thresholds(const struct device *device, enum op op)
 {
-    const struct recorded_device *as =
-        device->type == &recorder_type ? ((const struct recorder *)device)->as : NULL;
-
-    return as ? as->thresholds[op] : NULL;
+    return recorder_is_another(device) ? ((const struct recorder *)device)->as->thresholds[op] : NULL;
 }

@@ -37,6 +37,9 @@ struct recorded_device {
 /* The recorder in place of a real device. */
 struct device *recorder_device(struct recorder *, struct device *real);
 
+/* Whether the device is a recorder that stands for another device than the real one. */
+bool recorder_is_another(const struct device *);
+
 /* The thresholds of a dry run; NULL if it has none for the op, or if the device is not a recorder. */
 const int64_t *recorder_thresholds(const struct device *, enum op);
 

@@ -110,7 +110,7 @@ struct mbarrier_wait {
     const char *file; /* NULL: none */
     int line;
     unsigned thread;
-    uint64_t word; /* of the object */
+    const uint64_t *object;
 };
 
 struct worker {

@@ -105,28 +105,33 @@ void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int
 
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line)
 {
+    struct worker *w = own_worker();
     uint64_t word = checked_word(object, "a wait", file, line);
     const uint64_t waited = parity ? state & 1 : phase(state);
 
-    if ((parity ? phase(word) & 1 : phase(word)) != waited)
-        return 1;
-    if (async_complete_for(own_worker(), object))
+    bool complete = (parity ? phase(word) & 1 : phase(word)) != waited;
+
+    if (!complete && async_complete_for(w, object)) {
         word = *word_at(object);
-    if ((parity ? phase(word) & 1 : phase(word)) != waited)
-        return 1;
-    own_worker()->mbarrier_wait = (struct mbarrier_wait){file, line, own_worker()->current, word};
-    return 0;
+        complete = (parity ? phase(word) & 1 : phase(word)) != waited;
+    }
+    if (!complete)
+        w->mbarrier_wait = (struct mbarrier_wait){file, line, w->current, word_at(object)};
+    else if (w->mbarrier_wait.thread == w->current)
+        w->mbarrier_wait.file = NULL;
+    return complete;
 }
 
 void mbarrier_describe(const struct mbarrier_wait *wait, char *text, size_t length)
 {
-    const unsigned long long now = phase(wait->word);
+    const uint64_t word = *wait->object;
+    const unsigned long long now = phase(word);
 
     snprintf(
         text, length,
         "the thread waits at %.200s:%d for phase %llu (parity %llu) of an mbarrier, which still expects %u of "
         "%u arrivals",
-        wait->file, wait->line, now, now & 1, (unsigned)pending(wait->word), (unsigned)expected(wait->word));
+        wait->file, wait->line, now, now & 1, (unsigned)pending(word), (unsigned)expected(word));
 }
 
 unsigned smemkit_mbarrier_pending(uint64_t state)

@@ -144,10 +144,10 @@ bool memory_free_in_kernel(void *memory)
         const size_t accessible = (size_t)(buffer->limit - buffer->page);
 
         used -= (size_t)(buffer->end - buffer->start);
-        if (accessible) /* if the system cannot take the memory back now, memory_collect does */
+        if (accessible && /* a mapping like the guards beside it, with which it is joined */
+            mmap(buffer->page, accessible, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+                 0) == MAP_FAILED)
             (void)mprotect(buffer->page, accessible, PROT_NONE);
-        if (accessible)
-            (void)madvise(buffer->page, accessible, MADV_DONTNEED);
         buffer->page = buffer->end = buffer->limit = buffer->start;
         buffer->freed = true;
     }

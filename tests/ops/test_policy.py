@@ -106,6 +106,13 @@ def test_an_h200_takes_the_kernel_that_was_the_fastest_there(a, b, chosen):
     assert [launch[1] for launch in launches if launch[0] == "matmul"] == [chosen]
 
 
+def test_simt_is_recorded_wherever_a_production_kernel_of_matmul_is():
+    """So a GPU has a kernel for each product: the others have limits, and `tiled` is not taken beside them."""
+    rows = [row for row in smemkit.kernels("matmul") if row.role == "production"]
+    (simt,) = (row for row in rows if row.name == "simt")
+    assert set(simt.recorded_dtypes) == {dtype for row in rows for dtype in row.recorded_dtypes}
+
+
 # ---- the graded problems ----------------------------------------------------------------------------------------
 
 

@@ -242,7 +242,13 @@ MUTANTS = [
         "        __syncthreads(); // the part is filled",
         "        // the part is filled",
         "tests/ops/test_matmul.py -k no_fault",
-        times=2,  # by rows and by columns
+    ),
+    Mutant(
+        "matvec-by-columns-reads-a-part-that-is-not-filled",
+        "kernels/matmul/production/matvec.cu",
+        "        __syncthreads(); // this part is filled",
+        "        // this part is filled",
+        "tests/ops/test_matmul.py -k no_fault",
     ),
     Mutant(
         "matvec-drops-a-part-that-is-cut-off",

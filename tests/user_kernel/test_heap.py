@@ -15,6 +15,13 @@ struct Value {
     __device__ virtual int get() const { return value; }
 };
 struct Pool { int freed; __device__ void free(int i) { freed = i; } };
+struct Nodes {
+    Value *first;
+    __device__ Value *malloc(int) { return first; }
+    static void __device__ free(Value *) {}
+};
+struct Pair { int a, b; };
+struct Pairs { __device__ Pair malloc(int a) const { return {a, a}; } };
 
 __global__ void right(int *y)
 {
@@ -39,6 +46,21 @@ __global__ void after_directives(int *y)
         MAYBE free(q);
     y[0] = 6;
 }
+__global__ void own_functions(int *y)
+{
+    Value seven(7);
+    Nodes nodes = {&seven};
+    y[0] = nodes.malloc(1)->get() + Pairs().malloc(y[0]).b;
+    nodes.free(&seven);
+}
+__global__ void forty_thousand(int *y)
+{
+    for (int i = 0; i < 40000; i++) {
+        int *p = (int *)malloc(16);
+        p[y[0]] = 1, y[1] += p[y[0]];
+        free(p);
+    }
+}
 __device__ int *kept;
 __global__ void keeps() { kept = new int[2], kept[1] = 7; }
 __global__ void takes(int *y) { y[0] = kept[1], delete[] kept; }
@@ -48,10 +70,16 @@ __global__ void twice(int *y) { int *p = (int *)malloc(8); p[y[0]] = 1; free(p);
 __global__ void deleted_twice(int *y) { int *p = new int; *p = y[0]; delete p; asm("" : "+r"(y)); delete p; }
 __global__ void of_an_argument(int *y) { free(y); }
 """
+
+
+def line_of(text):
+    return 1 + SOURCE[: SOURCE.index(text)].count("\n")
+
+
 FAULTS = {
     "past_the_end": ("out_of_bounds", "past the end of a buffer of 16 bytes"),
     "after_free": ("out_of_bounds", "which the kernel has freed"),
-    "twice": ("trap", "has freed already at kernel.cu:38"),
+    "twice": ("trap", f"has freed already at kernel.cu:{line_of('void twice')}"),
     "deleted_twice": ("trap", "has freed already"),
     "of_an_argument": ("trap", "that the kernel has not allocated"),
 }
@@ -68,17 +96,23 @@ def test_memory_of_each_thread_is_its_own():
     assert y.tolist() == list(range(2, 34))
     report = smemkit.check(source()["right"][1, 32], y)
     assert not report.faults
-    number = 1 + SOURCE[: SOURCE.index("four[3] = 2")].count("\n")
+    number = line_of("four[3] = 2")
     (store,) = [line for line in report.lines if line.line == number and line.access == "store"]
     assert store.sectors == 32 * store.requests  # no two threads had the same address, one after the other
 
 
-@pytest.mark.parametrize(("name", "expected"), [("empty", 5), ("after_directives", 6)])
+@pytest.mark.parametrize(("name", "expected"), [("empty", 5), ("after_directives", 6), ("own_functions", 7)])
 def test_right_kernels_have_no_fault(name, expected):
     y = np.zeros(1, np.int32)
     source()[name][1, 1](y)
     assert y[0] == expected
     assert not smemkit.check(source()[name][1, 1], np.zeros(1, np.int32)).faults
+
+
+def test_a_loop_may_allocate_and_free_as_often_as_it_likes():
+    y = np.zeros(2, np.int32)
+    source()["forty_thousand"][1, 1](y)
+    assert y[1] == 40000
 
 
 def test_memory_lives_until_a_later_launch_frees_it():

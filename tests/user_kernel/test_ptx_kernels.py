@@ -126,6 +126,18 @@ def test_an_endless_wait_names_the_phase_and_its_arrivals(case):
     assert "Compare the arrivals of a phase with the count of mbarrier.init" in fault.fix
 
 
+def test_an_endless_wait_elsewhere_names_no_mbarrier():
+    text = (TESTS / "faulty" / "mbarrier_no_wait.fixed.cu").read_text()
+    launch = kernel(text.replace("y[t] =", "if (t == 62) while (*(volatile float *)y == 0);\n    y[t + 1] ="))[
+        1, 64
+    ]
+    x, y = np.zeros((2, 65), np.float32)
+    for schedule in ("serial", "lockstep", "random"):
+        (fault,) = (one for one in smemkit.check(launch, x, y, schedule=schedule).faults if one.kind == "hang")
+        assert "mbarrier" not in fault.message
+        assert "a flag that no thread sets" in fault.fix
+
+
 PRODUCT = """
 #include "ptx/ldmatrix.cuh"
 #include "ptx/mma.cuh"

@@ -204,7 +204,7 @@ struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtyp
         least = best_time(NULL, device, dtype, size, &slices);
         choice = (struct matmul_choice){&kernel_rows[ROW_matmul_matvec], 0, slice_length(size.k, slices)};
         if (one_vector && size.batches == 1 && !device_is_host(device))
-            return choice; /* the others compute at least 31 columns in vain */
+            return choice; /* the others compute at least 15 of 16 rows or columns in vain */
     }
     for (const struct candidate *candidate = candidates; candidate < candidates + CANDIDATES; candidate++) {
         double time;

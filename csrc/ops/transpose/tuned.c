@@ -59,7 +59,7 @@ struct transpose_thresholds transpose_thresholds(const struct device *device)
     int64_t values[THRESHOLDS];
 
     _Static_assert(sizeof limits == sizeof values, "one member per row, in the same order");
-    if (recorder_thresholds(device, OP_transpose) || !get_tuned_thresholds(device, values))
+    if (recorder_is_another(device) || !get_tuned_thresholds(device, values))
         read_thresholds(&transpose_threshold_table, device, values);
     memcpy(&limits, values, sizeof limits);
     return limits;

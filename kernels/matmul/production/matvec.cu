@@ -6,10 +6,9 @@
 // up its sums by shuffles. Several vectors are put into shared memory, part by part, and a warp multiplies several
 // rows by them, so that it reads a part of a vector once for all of these. Where the rows are contiguous (a vector
 // times a row-major matrix), a lane takes a pack of neighbouring rows, and the warps of a block take every 8th
-// element of k; the vectors' elements come from shared memory, all of one k in one load. What `simt` wastes on it:
-// 63 of the 64 columns of its tile.
-// Launch: blocks of 256 threads per slice of k, and per 1, 8, 16 or 32 rows or 32 packs of rows; then the sums of
-// the slices.
+// element of k; the vectors' elements come from shared memory, where those of one k are neighbours. What `simt`
+// wastes on it: 63 of the 64 columns of its tile. Launch: blocks of 256 threads per slice of k, and per 1, 8, 16
+// or 32 rows or 32 packs of rows; then the sums of the slices.
 #include "../../common/dispatch.cuh"
 #include "../../common/shuffle.cuh"
 #include "product.cuh"
@@ -293,7 +292,7 @@ __global__ void __launch_bounds__(BLOCK)
         int i = warp;
 
         fill(y_parts[parts % 2], from);
-        __syncthreads(); // the part is filled; and all warps have read the one before it
+        __syncthreads(); // this part is filled; and all warps have read the one before it
         for (; i + (IN_FLIGHT - 1) * WARPS < size; i += IN_FLIGHT * WARPS) {
             pack<T, V> values[IN_FLIGHT];
 
@@ -383,6 +382,7 @@ cudaError_t launch_matmul_matvec(const matmul_args *args, cudaStream_t stream)
 
             return args->along_k  ? launch_along_k<T, PACKS>(p, v, stream)
                    : v.count == 1 ? launch_across_k<T, 1, PACKS>(p, v, stream)
+                   : v.count == 2 ? launch_across_k<T, 2, PACKS>(p, v, stream)
                                   : launch_across_k<T, FEW, PACKS>(p, v, stream);
         };
 
