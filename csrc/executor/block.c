@@ -50,7 +50,9 @@ static void reset(struct worker *w)
     memset(w->suspended, 0, sizeof w->suspended);
     w->current = 0;
     w->exited = w->terminated = w->arrived = 0;
-    w->mbarrier_wait.file = NULL;
+    if (w->waits_failed)
+        memset(w->failed_waits, 0, sizeof w->failed_waits);
+    w->waits_failed = false;
     w->passed = 0;
     w->divergent = 0;
     if (w->named_used)

@@ -109,7 +109,6 @@ struct shared_memory {
 struct mbarrier_wait {
     const char *file; /* NULL: none */
     int line;
-    unsigned thread;
     const uint64_t *object;
 };
 
@@ -137,8 +136,9 @@ struct worker {
     unsigned divergent; /* threads at another line, which `waiting` names */
 
     struct named_barrier named[NAMED_BARRIERS];
-    bool named_used;                    /* by this block */
-    struct mbarrier_wait mbarrier_wait; /* the last one that has failed */
+    bool named_used;                                /* by this block */
+    struct mbarrier_wait failed_waits[MAX_THREADS]; /* the last wait of each thread, if it has failed */
+    bool waits_failed;                              /* any of this block */
 
     uint32_t warp_waiting[MAX_WARPS];    /* lanes that wait in a collective */
     uint32_t warp_converging[MAX_WARPS]; /* lanes that wait in __activemask */

@@ -193,10 +193,10 @@ void explain_abort(struct worker *w)
             append_text(w->fault.message, "; %llu blocks have not begun, because this device runs %d at once",
                         (unsigned long long)w->unstarted, smemkit_workers());
         append_waiters(w, w->fault.message);
-        if (*w->abort == ABORT_DEADLOCK && w->mbarrier_wait.file && w->mbarrier_wait.thread == w->current) {
+        if (*w->abort == ABORT_DEADLOCK && w->failed_waits[w->current].file) {
             char wait[320];
 
-            mbarrier_describe(&w->mbarrier_wait, wait, sizeof wait);
+            mbarrier_describe(&w->failed_waits[w->current], wait, sizeof wait);
             append_text(w->fault.message, "; %s", wait);
         }
         if (w->tracer)

@@ -115,10 +115,8 @@ int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const
         word = *word_at(object);
         complete = (parity ? phase(word) & 1 : phase(word)) != waited;
     }
-    if (!complete)
-        w->mbarrier_wait = (struct mbarrier_wait){file, line, w->current, word_at(object)};
-    else if (w->mbarrier_wait.thread == w->current)
-        w->mbarrier_wait.file = NULL;
+    w->failed_waits[w->current] = (struct mbarrier_wait){complete ? NULL : file, line, word_at(object)};
+    w->waits_failed |= !complete;
     return complete;
 }
 
