@@ -70,8 +70,9 @@ bool kernel_is_recorded(enum kernel_index); /* in any */
 
 /* Whether kernel=None may take a kernel on a GPU for an operand of one of these dtypes, which the kernel treats
  * alike: it is recorded in one of them. In a dtype in which no production kernel of the op is recorded, nothing is
- * known of any: there it may be taken if it is recorded in another one. DEFAULT kernels always may, unless they are
- * rungs and a production kernel is recorded; and those of the trait SOLE as long as they are not recorded at all. */
+ * known of any: there it may be taken if it is recorded in another one. DEFAULT kernels always may, unless they
+ * are rungs and a production kernel is recorded; and those of the trait SOLE as long as they are not recorded at
+ * all. */
 bool kernel_may_be_taken(enum kernel_index, unsigned dtypes);
 
 /* A kernel's name in an earlier version, which still works, with a DeprecationWarning. */
