@@ -1,5 +1,5 @@
-/* new and delete of kernels. Compiled once, and linked into every library of a user's kernels: its
- * new and delete are hidden there, and weak, so that a library that has its own keeps them.
+/* new and delete of kernels. Compiled once, and linked into every library of a user's kernels. They are hidden
+ * there, and weak, so that a library that has its own keeps them.
  */
 #include <stdlib.h>
 

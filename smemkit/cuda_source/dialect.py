@@ -43,7 +43,7 @@ _UNSUPPORTED = {
 # `void free(int)`, `Node *malloc(int)`, `static void __device__ free(int)`
 _HEAP_CALL = re.compile(
     r"(?P<own>\b(?:void|bool|char|short|int|unsigned|long|float|double|auto|const|constexpr|static|inline|virtual|\w+_t"
-    r"|__\w+__)\b[\s*&]*|\b\w+\s*[*&][\s*&]*(?:const\s+)?)?"
+    r"|__\w+__)\b[\s*&]*|\b\w+\s*(?:\*[\s*]*|&(?!&))\s*(?:const\s+)?)?"
     r"(?<![\w.>:])(?P<call>(?:std\s*::\s*|::\s*)?(?P<name>malloc|free))(?=\s*\()"
 )
 _NOTHING: Mapping[str, str] = {}

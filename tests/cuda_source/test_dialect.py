@@ -431,3 +431,15 @@ def test_what_a_kernel_reaches_is_found_in_time_that_is_proportional_to_the_code
         return time.process_time() - began
 
     assert seconds(3000) < 30 * max(seconds(300), 1e-4)
+
+
+@pytest.mark.parametrize("call", ["a && malloc(8)", "a\n#endif\nmalloc(8)", "CHECK malloc(8)", "return malloc(8)"])
+def test_calls_of_malloc_are_not_taken_for_declarations(call):
+    assert "smemkit_heap_allocate(8)" in dialect.rewrite(call, "k.cu", host=False)
+
+
+@pytest.mark.parametrize(
+    "own", ["int malloc(8)", "T *malloc(8)", "T &malloc(8)", "__device__ malloc(8)", "T malloc(8) {}"]
+)
+def test_declarations_of_malloc_are_the_users(own):
+    assert own in dialect.rewrite(own, "k.cu", host=False)

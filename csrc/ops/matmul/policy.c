@@ -117,10 +117,10 @@ static double gpu_matvec_time(const struct device *device, enum dtype dtype, str
         by_rows ? divide_up(size.m, several ? ROWS_OF_SEVERAL : ROWS_OF_ONE) : divide_up(size.n, columns);
     const double share = (double)(size.batches * groups * slices) / ((by_rows ? 6 : 2) * device->multiprocessors);
     const double memory = bytes_of(dtype, size) / (BYTES_PER_US * (share < 1 ? share : 1));
-    const double rounds = several ? by_rows ? 2.4 : 1.5 : 1;
+    const double times_of_one = several ? by_rows ? 2.4 : 1.5 : 1;
     const double blocks = several && by_rows ? share * BLOCK_US : 0;
 
-    return LAUNCH_US + memory * rounds + blocks + (slices > 1 ? ADD_US : 0);
+    return LAUNCH_US + memory * times_of_one + blocks + (slices > 1 ? ADD_US : 0);
 }
 
 /* The executor's time for all blocks, in nanoseconds. Each thread is a fiber that is started and takes a step for

@@ -7,8 +7,9 @@
 // rows by them, so that it reads a part of a vector once for all of these. Where the rows are contiguous (a vector
 // times a row-major matrix), a lane takes a pack of neighbouring rows, and the warps of a block take every 8th
 // element of k; the vectors' elements come from shared memory, where those of one k are neighbours. What `simt`
-// wastes on it: 63 of the 64 columns of its tile. Launch: blocks of 256 threads per slice of k, and per 1, 8, 16
-// or 32 rows or 32 packs of rows; then the sums of the slices.
+// wastes on it: 63 of the 64 columns of its tile.
+// Launch: blocks of 256 threads per slice of k, and per 1, 8, 16 or 32 rows or 32 packs of rows; then the sums of
+// the slices.
 #include "../../common/dispatch.cuh"
 #include "../../common/shuffle.cuh"
 #include "product.cuh"
