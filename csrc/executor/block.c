@@ -109,6 +109,13 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
     return false;
 }
 
+/* A function of its own, with a small frame in place of smemkit_tick's, because the stack is hashed. */
+static NOINLINE void yield_turn(struct worker *w)
+{
+    end_turn(w, 0);
+    worker_yield(w);
+}
+
 void smemkit_tick(int changed)
 {
     struct worker *w = smemkit_worker;
@@ -119,10 +126,7 @@ void smemkit_tick(int changed)
         note_change(w);
     if (++w->ticks % TICKS_PER_TURN)
         return;
-    if (*w->abort)
-        worker_leave(w);
-    note_turn(w, 0);
-    yield_to_next(w);
+    yield_turn(w);
 }
 
 long long smemkit_clock64(void)

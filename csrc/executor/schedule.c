@@ -203,7 +203,7 @@ void worker_suspend(struct worker *w)
 
     if (*w->abort)
         worker_leave(w);
-    note_turn(w, 0);
+    end_turn(w, 0);
     w->suspended[me >> 5] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
     yield_to_next(w);

@@ -164,7 +164,7 @@ bool complete_collective(struct worker *w, unsigned warp, uint32_t mask)
     if (++w->repetition.collectives[warp] % COLLECTIVES_PER_TURN == 0) {
         if (*w->abort)
             worker_leave(w);
-        note_turn(w, lanes);
+        end_turn(w, lanes);
     }
     return true;
 }
