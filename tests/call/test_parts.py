@@ -36,7 +36,7 @@ from tiers import times
 import smemkit
 from smemkit import _core
 
-PARTS = (1, 64, 1000, 4096, 20_000, 1 << 15)
+PARTS = (64, 1000, 4096, 20_000, 1 << 15)  # of one element: test_parts_of_one_element
 WHOLE = 1 << 60
 GPU = pytest.mark.parametrize("device", [pytest.param("cuda:0", marks=pytest.mark.gpu)], indirect=True)
 DTYPES = ("float32", "float64")
@@ -459,14 +459,14 @@ OUTS = {  # of a shape and a dtype
 }
 CALLS = {
     "matmul": lambda x, **options: smemkit.matmul(x, x.T, **options),
-    "matmul of a batch": lambda x, **options: smemkit.matmul(x.reshape(9, 10, 70), x.T, **options),
+    "matmul of a batch": lambda x, **options: smemkit.matmul(x.reshape(9, -1, x.shape[-1]), x.T, **options),
     "sum of columns": lambda x, **options: smemkit.sum(x, 0, **options),
     "sum of rows": lambda x, **options: smemkit.sum(x, 1, **options),
     "sum of all": lambda x, **options: smemkit.sum(np.tile(x.ravel(), 9), keepdims=True, block_size=32, **options),
     "long rows": lambda x, **options: smemkit.sum(np.tile(x[:9], 10), 1, keepdims=True, block_size=32, **options),
     "transpose": lambda x, **options: smemkit.transpose(x, **options),
-    "permutation": lambda x, **options: smemkit.transpose(x.reshape(9, 10, 70), (1, 0, 2), **options),
-    "reversed axes": lambda x, **options: smemkit.transpose(x.reshape(9, 10, 70), (2, 1, 0), **options),
+    "permutation": lambda x, **options: smemkit.transpose(x.reshape(9, -1, x.shape[-1]), (1, 0, 2), **options),
+    "reversed axes": lambda x, **options: smemkit.transpose(x.reshape(9, -1, x.shape[-1]), (2, 1, 0), **options),
     "convert": lambda x, **options: smemkit.convert(x, **options),
 }
 
@@ -505,6 +505,16 @@ def test_out_on_the_device_is_not_split(device, name, layout):
     with parts_of(1):
         assert CALLS[name](x, out=target) is target
     assert_same_bits(target.numpy(), expected)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_parts_of_one_element(device, name):
+    """Of one row, for operations that split no row."""
+    for x in (random((9, 5), "float32"), random((9, 1), "float32"), np.asfortranarray(random((9, 5), "float32"))):
+        with parts_of(WHOLE):
+            expected = CALLS[name](x, device=device)
+        with parts_of(1):
+            assert_same_bits(CALLS[name](x, device=device), expected)
 
 
 OVERLAPPING_CALLS = {  # calls whose `out` overlaps their operand x
