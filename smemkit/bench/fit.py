@@ -15,7 +15,7 @@ import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,11 +142,12 @@ class Measured:
 _memory = np.empty(0, np.uint8)  # shared by all operands, because a dry run reads no elements
 
 
+@cache
 def _operand(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     global _memory
     nbytes = math.prod(shape) * dtype.itemsize
     if _memory.size < nbytes + 256:
-        _memory = np.empty(nbytes + 256, np.uint8)
+        _memory = np.empty(2 * nbytes + 256, np.uint8)  # twice: earlier operands keep the memory that they are in
     start = -_memory.ctypes.data % 256
     return _memory[start : start + nbytes].view(dtype).reshape(shape)
 

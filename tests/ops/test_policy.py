@@ -161,12 +161,16 @@ def test_a_fit_that_grades_the_same_is_noise(cost, better):
     assert result.is_better is better
 
 
+FITTED = pytest.mark.xdist_group("fitted")  # one worker makes the fixture
+
+
 @pytest.fixture(scope="module")
 def fitted():
     """What `fit` makes of problems whose true `copied_elements` is 1 << 13."""
     return fit.fit("transpose", synthetic(copied_elements=1 << 13))
 
 
+@FITTED
 def test_fit_recovers_a_known_threshold(fitted):
     result = fitted
     assert list(result.changed) == ["copied_elements"]
@@ -183,6 +187,7 @@ def test_fit_keeps_what_is_right():
     assert result.graded_after.good == result.graded_after.problems > 20
 
 
+@FITTED
 @pytest.mark.slow
 def test_fit_does_not_see_the_problems_that_are_held_out(fitted):
     problems = synthetic(copied_elements=1 << 13)
@@ -194,6 +199,7 @@ def test_fit_does_not_see_the_problems_that_are_held_out(fitted):
     assert fit.fit("transpose", held_out).values == values_with("transpose")  # nothing to fit to
 
 
+@FITTED
 def test_fit_leaves_thresholds_of_the_work_split(fitted):
     split = [row.name for op in fit.OPS for row in fit.thresholds(op) if not row.choice]
     assert {"full_tile_elements", "max_chunk_bytes", "wide_tile"} <= set(split)
