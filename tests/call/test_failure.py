@@ -171,7 +171,7 @@ def state(t):
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in CALLS else pytest.mark.slow) for name in EVERY]
 )
-@pytest.mark.covering(most=9)
+@pytest.mark.covering(most=4)
 def test_ten_thousand_calls_of_each_kind_leave_nothing_behind(device, name):
     t, call = CallOperands(device), EVERY[name]
     # "in parts" and "without memory" make about ten calls each

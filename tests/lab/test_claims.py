@@ -150,6 +150,7 @@ CLAIMS = {
 @pytest.mark.parametrize(
     ("experiment", "claim"), [(name, claim) for claim, (name, _) in CLAIMS.items()], indirect=["experiment"]
 )
+@pytest.mark.covering(1, most=10)
 def test_claims(experiment, claim):
     assert CLAIMS[claim][1](experiment), claim
 

@@ -69,12 +69,14 @@ def overlaps(figure):
 
 
 @pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.covering(1, most=6)
 def test_labels_of_pictures_do_not_overlap(name):
     figure = PICTURES[name]()
     assert list(overlaps(figure)) == []
     assert figure._suptitle.get_text()
 
 
+@pytest.mark.covering(1, most=6)
 def test_labels_of_experiments_do_not_overlap(experiment):
     figure = experiment.plot()
     assert list(overlaps(figure)) == []
@@ -110,6 +112,7 @@ def test_titles_state_what_is_drawn():
     assert "from naive to vectorized 7.5" in title(PICTURES["ladder, transpose"]())
 
 
+@pytest.mark.covering(1, most=6)
 def test_nothing_depends_on_colour_alone(experiment):
     """What costs is hatched, and the three plain colours differ in brightness."""
     from matplotlib.colors import to_rgb

@@ -57,6 +57,7 @@ def test_numbers_with_units_are_recorded(reference):
     assert "recorded, a barrier takes 10.0 ns and a launch 200 times as long" in lab.barriers("cpu").verdict
 
 
+@pytest.mark.covering(1, most=8)
 def test_a_verdict_says_what_is_recorded_where_nothing_is_measured(reference, experiment):
     """The same numbers, measured or recorded, give the same verdict but for that word."""
     keys = [column.key for column in experiment.columns if column.kind == "measured"]

@@ -107,6 +107,7 @@ def random_launches(capability, count):
 
 
 @each_capability
+@pytest.mark.covering(1, most=4)
 def test_table_matches_cuda_occupancy_h(nvidia, capability):
     warps, _, shared = TABLE[capability]
     device = (*capability, warps, shared * 1024, 1024 if capability >= (8, 0) else 0)

@@ -316,7 +316,7 @@ def test_block_tiles_multiply_batches(device, name):
 
 @pytest.mark.parametrize("schedule", ["serial", "lockstep", "random"])
 @pytest.mark.parametrize("name", sorted({*BLOCK_KERNELS, *PRODUCTION}))
-@pytest.mark.covering(1)
+@pytest.mark.covering(1, most=6)
 def test_kernels_of_all_tiles_have_no_fault(name, schedule):
     shapes = [(65, 20, 68), (3, 33, 4)]
     if name == "matvec":  # for a large A, and with rows by whole blocks
@@ -380,7 +380,7 @@ LAYOUT_SHAPES = [
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "complex64", "complex128", "bool"])
 @pytest.mark.parametrize("name", PRODUCTION)
-@pytest.mark.covering(1)
+@pytest.mark.covering(1, most=4)
 def test_operands_of_every_layout_are_read_where_they_are(device, name, dtype):
     row = next(row for row in smemkit.kernels("matmul") if row.name == name)
     if dtype not in row.dtypes:

@@ -220,6 +220,7 @@ def test_strided_views_and_strided_out(device, kernel):
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("rows", [40, 97, 128, 259])
+@pytest.mark.covering(1)
 def test_rows_at_any_offset_in_a_sector(device, dtype, rows):
     """With tiles of words, which are used for arrays of this size; the last tiles begin past the end of x."""
     x = scrambled((90, rows, 33), dtype)
@@ -553,7 +554,7 @@ def test_odd_rows_add_traffic_only_at_their_edges(dtype):
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("shape", [(6000, 33), (33, 6000)], ids=str)
-@pytest.mark.covering(1)
+@pytest.mark.covering(1, most=2)
 def test_narrow_transposes_are_coalesced(shape, dtype):
     conflicts, moved, least = memory_traffic(np.zeros(shape, dtype), "narrow")
     assert conflicts < least // 5
@@ -561,6 +562,7 @@ def test_narrow_transposes_are_coalesced(shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", SIZES)
+@pytest.mark.covering(1, most=2)
 def test_boxes_are_accessed_in_segments(dtype):
     x = np.zeros((8, 300, 15), dtype)
     report = smemkit.check(smemkit.transpose, x, (2, 1, 0), kernel="boxes", blocks="all")

@@ -105,6 +105,7 @@ def test_full_runs_everything_on_the_requested_devices(run):
     ] == [*(27, 15, 7, 1, 1, 2)]
 
 
+@pytest.mark.slow
 def test_rest_option_runs_what_full_adds(run):
     tests = {}
     for tier in "--full", "--rest", "--strict-markers":
