@@ -317,7 +317,13 @@ class Build(build_ext):
         jobs += self.c_jobs(includes, facts, toolkit)
         checked_jobs = list(self.checked_jobs())
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(lambda job: self.compile(*job), [*jobs, *checked_jobs]))
+            started = {  # the largest first, so that no core waits long for the last one
+                target: pool.submit(self.compile, source, target, command)
+                for source, target, command in sorted(
+                    [*jobs, *checked_jobs], key=lambda job: -job[0].stat().st_size
+                )
+            }
+            objects = [started[target].result() for _, target, _ in [*jobs, *checked_jobs]]
         objects, checked = objects[: len(jobs)], objects[len(jobs) :]
 
         target = Path(self.get_ext_fullpath(ext.name)).resolve()
