@@ -130,7 +130,7 @@ def _html_launch(launch: LaunchReport, which: str, sources: SourceFiles) -> Iter
         return
     yield '<div class="smk-scroll"><table><tr><th></th>'
     yield '<th class="smk-left">source</th><th class="smk-left">access</th>'
-    names = ("requests", "lanes", "wavefronts", "conflicts", "n-way", "sectors/req")
+    names = ("requests", "lanes", "wavefronts", "conflicts", "n-way", "sectors")
     yield "".join(f"<th>{name}</th>" for name in names)
     yield "<th>ideal</th></tr>"
     faulty = {(fault.file, fault.line): fault.title for fault in launch.faults}

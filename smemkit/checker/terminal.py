@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from smemkit.checker.excerpts import ExcerptRow, SourceFiles, fault_excerpts, format_index, printable, shorten
+from smemkit.checker.excerpts import (
+    ExcerptRow,
+    SourceFiles,
+    fault_excerpts,
+    format_index,
+    printable,
+    shorten,
+)
 from smemkit.checker.faults import Fault, explain
 from smemkit.checker.launches import (
     COUNTS_NOTE,
@@ -26,7 +33,7 @@ from smemkit.measure.formats import format_seconds, pluralize
 
 __all__ = ["text"]
 
-TEXT_WIDTH = 100  # columns of the text
+TEXT_WIDTH = 80  # columns of the text
 MAX_TEXT_FAULTS = 8  # faults shown in full
 
 
@@ -59,8 +66,9 @@ def _report_lines(launches: Sequence[LaunchReport], seconds: float, sources: Sou
             launch, f"launch {number} of {len(launches)}: " if len(launches) > 1 else "", sources
         )
     yield ""
-    tail = f"Checked in {format_seconds(seconds)}."
-    yield from _wrap(f"{COUNTS_NOTE} {tail}" if any(launch.lines for launch in launches) else tail)
+    if any(launch.lines for launch in launches):
+        yield from _wrap(COUNTS_NOTE)
+    yield f"Checked in {format_seconds(seconds)}."
 
 
 def _wrap(text: str, first: str = "", rest: str = "") -> list[str]:
@@ -108,33 +116,34 @@ def _fault_lines(
 def _excerpt_lines(rows: Sequence[ExcerptRow | None]) -> Iterator[str]:
     """Source lines with their numbers; those where something happened are marked."""
     digits = max(len(str(row[0])) for row in rows if row)
-    max_columns = TEXT_WIDTH - (9 + digits)
+    max_columns = TEXT_WIDTH - (7 + digits)
     longest = max((cell_len(row[1]) for row in rows if row and row[2]), default=0)
     for row in rows:
         if row is None:
-            yield f"      {'⋮':>{digits}}"
+            yield f"    {'⋮':>{digits}}"
             continue
         number, text, note = row
         if cell_len(text) > max_columns:
             text = set_cell_size(text, max_columns - 1).rstrip() + "…"
-        line = f"    {'▸' if note else ' '} {number:>{digits}} │ {text}".rstrip()
+        line = f"  {'▸' if note else ' '} {number:>{digits}} │ {text}".rstrip()
         if not note:
             yield line
         elif longest + cell_len(note) + 4 <= max_columns:
             yield f"{line}{' ' * (longest - cell_len(text))}  ◂ {note}"
         else:
             yield line
-            yield f"      {'':>{digits}} │ ▴ {note}"
+            margin = f"    {'':>{digits}} │ "
+            yield from _wrap(note, f"{margin}▴ ", f"{margin}  ")
 
 
 # the table's columns: heading and width
 _COLUMNS = (
-    ("requests", 10),
+    ("requests", 9),
     ("lanes", 6),
     ("wavefronts", 11),
     ("conflicts", 10),
     ("n-way", 6),
-    ("sectors/req", 12),
+    ("sectors", 8),
     ("ideal", 6),
 )
 
@@ -146,8 +155,8 @@ def _launch_lines(launch: LaunchReport, which: str, sources: SourceFiles) -> Ite
     if not groups:
         yield "  " + NO_ACCESS_TEXT
         return
-    digits = max(3, *(len(str(number)) for _, number in groups))
-    first = TEXT_WIDTH - sum(width for _, width in _COLUMNS) - 1
+    digits = max(2, *(len(str(number)) for _, number in groups))
+    first = TEXT_WIDTH - sum(width for _, width in _COLUMNS)
     file = None
     for (name, number), lines in groups.items():
         if name != file:
@@ -158,9 +167,9 @@ def _launch_lines(launch: LaunchReport, which: str, sources: SourceFiles) -> Ite
             yield heading
             file = name
         text = (sources.lines(name)[number - 1 : number] or [printable(lines[0].text)])[0].strip()
-        max_columns = TEXT_WIDTH - digits - 5
+        max_columns = TEXT_WIDTH - digits - 4
         text = text if cell_len(text) <= max_columns else set_cell_size(text, max_columns - 1) + "…"
-        yield f"  {number:>{digits}} │ {text}".rstrip()
+        yield f" {number:>{digits}} │ {text}".rstrip()
         printed_advice: set[str] = set()
         for line in lines:
             yield from _access_lines(line, digits, first, printed_advice)
@@ -168,12 +177,15 @@ def _launch_lines(launch: LaunchReport, which: str, sources: SourceFiles) -> Ite
 
 def _access_lines(line: LineReport, digits: int, first: int, printed_advice: set[str]) -> Iterator[str]:
     """An access of a source line: its numbers, and its advice unless that is printed already."""
-    label = f"  {'!' if line.wasteful or line.divergent else ' ':>{digits}}   {line.space} {line.access} "
-    label += shorten(printable(line.variable), first - len(label))
+    label = f" {'!' if line.wasteful or line.divergent else ' ':>{digits}}  {line.space} {line.access} "
+    label += shorten(printable(line.variable), TEXT_WIDTH - len(label))
+    if cell_len(label) > first:
+        yield label
+        label = ""
     label += " " * (first - cell_len(label))
     yield (
         label + "".join(f"{cell:>{width}}" for cell, (_, width) in zip(table_cells(line), _COLUMNS, strict=True))
     ).rstrip()
     if (advice := line.advice) and advice not in printed_advice:
         printed_advice.add(advice)
-        yield from _wrap(advice, " " * (digits + 7), " " * (digits + 7))
+        yield from _wrap(advice, " " * (digits + 5), " " * (digits + 5))
