@@ -69,16 +69,17 @@ SMEMKIT_INLINE T atomic_compare(T *address, const void *pc, T expected, T value,
 
 } // namespace smemkit
 
-#define SMEMKIT_ATOMIC_OF_SCOPE(name, type, expression)                                             \
-    SMEMKIT_INLINE type name(type *address, type value)                                             \
+#define SMEMKIT_ATOMIC_OF_SCOPE(specifiers, name, type, expression)                                 \
+    specifiers type name(type *address, type value)                                                 \
     {                                                                                               \
         return smemkit::atomic_update(address, SMEMKIT_PC,                                          \
                                       [=](type old) SMEMKIT_UNSEEN { return (type)(expression); }); \
     }
-#define SMEMKIT_ATOMIC(name, type, expression)              \
-    SMEMKIT_ATOMIC_OF_SCOPE(name, type, expression)         \
-    SMEMKIT_ATOMIC_OF_SCOPE(name##_block, type, expression) \
-    SMEMKIT_ATOMIC_OF_SCOPE(name##_system, type, expression)
+#define SMEMKIT_ATOMIC_OF_SCOPES(specifiers, name, type, expression)    \
+    SMEMKIT_ATOMIC_OF_SCOPE(specifiers, name, type, expression)         \
+    SMEMKIT_ATOMIC_OF_SCOPE(specifiers, name##_block, type, expression) \
+    SMEMKIT_ATOMIC_OF_SCOPE(specifiers, name##_system, type, expression)
+#define SMEMKIT_ATOMIC(name, type, expression) SMEMKIT_ATOMIC_OF_SCOPES(SMEMKIT_IF_USED, name, type, expression)
 
 /* unsigned arithmetic wraps; signed overflow is undefined in C++ */
 SMEMKIT_ATOMIC(atomicAdd, int, (unsigned)old + (unsigned)value)
@@ -100,8 +101,8 @@ SMEMKIT_ATOMIC(atomicMax, int, value > old ? value : old)
 SMEMKIT_ATOMIC(atomicMax, unsigned int, value > old ? value : old)
 SMEMKIT_ATOMIC(atomicMax, long long, value > old ? value : old)
 SMEMKIT_ATOMIC(atomicMax, unsigned long long, value > old ? value : old)
-SMEMKIT_ATOMIC(atomicInc, unsigned int, old >= value ? 0 : old + 1)
-SMEMKIT_ATOMIC(atomicDec, unsigned int, old == 0 || old > value ? value : old - 1)
+SMEMKIT_ATOMIC_OF_SCOPES(SMEMKIT_INLINE, atomicInc, unsigned int, old >= value ? 0 : old + 1)
+SMEMKIT_ATOMIC_OF_SCOPES(SMEMKIT_INLINE, atomicDec, unsigned int, old == 0 || old > value ? value : old - 1)
 SMEMKIT_ATOMIC(atomicAnd, int, old &value)
 SMEMKIT_ATOMIC(atomicAnd, unsigned int, old &value)
 SMEMKIT_ATOMIC(atomicAnd, unsigned long long, old &value)
@@ -112,25 +113,26 @@ SMEMKIT_ATOMIC(atomicXor, int, old ^ value)
 SMEMKIT_ATOMIC(atomicXor, unsigned int, old ^ value)
 SMEMKIT_ATOMIC(atomicXor, unsigned long long, old ^ value)
 #undef SMEMKIT_ATOMIC
+#undef SMEMKIT_ATOMIC_OF_SCOPES
 #undef SMEMKIT_ATOMIC_OF_SCOPE
 
 /* float2 and float4: each component is atomic, the vector is not, as on the GPU. */
 namespace smemkit
 {
 
-SMEMKIT_INLINE float atomic_add(float *address, const void *pc, float value)
+SMEMKIT_IF_USED float atomic_add(float *address, const void *pc, float value)
 {
     return atomic_update(address, pc, [=](float old) SMEMKIT_UNSEEN { return old + value; });
 }
 
 } // namespace smemkit
 
-SMEMKIT_INLINE float2 atomicAdd(float2 *address, float2 value)
+SMEMKIT_IF_USED float2 atomicAdd(float2 *address, float2 value)
 {
     const void *pc = SMEMKIT_PC;
     return {smemkit::atomic_add(&address->x, pc, value.x), smemkit::atomic_add(&address->y, pc, value.y)};
 }
-SMEMKIT_INLINE float4 atomicAdd(float4 *address, float4 value)
+SMEMKIT_IF_USED float4 atomicAdd(float4 *address, float4 value)
 {
     const void *pc = SMEMKIT_PC;
     return {smemkit::atomic_add(&address->x, pc, value.x), smemkit::atomic_add(&address->y, pc, value.y),
@@ -138,7 +140,7 @@ SMEMKIT_INLINE float4 atomicAdd(float4 *address, float4 value)
 }
 
 #define SMEMKIT_CAS_OF_SCOPE(name, type)                                      \
-    SMEMKIT_INLINE type name(type *address, type expected, type value)        \
+    SMEMKIT_IF_USED type name(type *address, type expected, type value)       \
     {                                                                         \
         return smemkit::atomic_compare(address, SMEMKIT_PC, expected, value); \
     }

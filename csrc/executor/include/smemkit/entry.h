@@ -1,10 +1,9 @@
 /* Entry points from Python into a user's kernels: smemkit/user_kernel/cpu_module.py appends one of these macros
- * per kernel and per variable to the user's source. */
+ * per kernel and per variable to the user's source, after describe_half.h. */
 #ifndef SMEMKIT_ENTRY_H
 #define SMEMKIT_ENTRY_H
 
 #include "describe.h"
-#include "describe_half.h"
 
 #define SMEMKIT_VISIBLE __attribute__((visibility("default")))
 
