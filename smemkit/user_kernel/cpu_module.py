@@ -191,6 +191,12 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *
         entries.append(f"#ifdef {have_macro(base)}\n{entry}\n#endif" if base in known else entry)
     for number, variable in enumerate(code.variables):
         entries.append(f"#ifdef {have_macro(variable.name)}\nSMEMKIT_VARIABLE({number}, {variable.name})\n#endif")
+    constants = [
+        f"#ifdef {have_macro(variable.name)}\nSMEMKIT_CONSTANT({variable.name})\n#endif"
+        for variable in code.variables
+        if variable.constant
+    ]
+    entries += ["SMEMKIT_CONSTANTS_BEGIN", *constants, "SMEMKIT_CONSTANTS_END"]
     # nvcc needs no header for assert, and accepts `using namespace nvcuda;` without any other use of nvcuda
     headers = cccl.needed_headers(code.text) if with_cccl and not missing else ()
     included = "".join(f"#include <{header}>\n" for header in [*(_PTX_HEADERS if with_cccl else ()), *headers])

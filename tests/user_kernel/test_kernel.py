@@ -1516,3 +1516,84 @@ def test_a_check_has_variables_that_were_set_or_that_a_launch_changed(fresh_cach
     assert checked_sum(kernel) == 103
     kernel.constants["table"] = np.array([5, 6], np.int32)
     assert checked_sum(kernel) == 11
+
+
+# ---- address spaces and atomics of 16 bytes ---------------------------------------------------------------------
+
+SPACES = """__constant__ int fixed[4];
+__device__ int variable;
+namespace inner { __constant__ float one; }
+__device__ int spaces(const void *p)
+{
+    return __isShared(p) + 2 * __isLocal(p) + 4 * __isConstant(p) + 8 * __isGlobal(p);
+}
+__device__ bool returns(const void *p)
+{
+    return __cvta_global_to_generic(__cvta_generic_to_global(p)) == p &&
+           __cvta_local_to_generic(__cvta_generic_to_local(p)) == p &&
+           __cvta_constant_to_generic(__cvta_generic_to_constant(p)) == p &&
+           __cvta_grid_constant_to_generic(__cvta_generic_to_grid_constant(p)) == p;
+}
+__global__ void k(int *x)
+{
+    __shared__ int s[2];
+    extern __shared__ int d[];
+    int mine[2] = {1, 2};
+    const void *all[] = {&s[1], &d[3], &mine[1], &fixed[3], &inner::one, &variable, x + 7};
+    for (int i = 0; i < 7; i++)
+        x[i] = returns(all[i]) ? spaces(all[i]) : -1;
+}"""
+
+
+def test_each_address_is_of_one_space():
+    x = np.zeros(8, np.int32)
+    smemkit.Kernel(SPACES)[1, 1, 64](x)
+    assert x.tolist() == [1, 1, 2, 4, 4, 8, 8, 0]
+    assert not smemkit.check(smemkit.Kernel(SPACES)[1, 1, 64], x).faults
+
+
+def test_grid_constants_are_refused_by_name():
+    with pytest.raises(smemkit.CompileError, match="copy of a __grid_constant__ parameter"):
+        smemkit.Kernel("__global__ void k(int *x) { *x = __isGridConstant(x); }")
+
+
+WIDE = """struct alignas(16) Pair { long long count, sum; };
+__global__ void k(Pair *total, Pair *last, long long *seen)
+{
+    Pair old = {0, 0}, found;
+    while (true) {
+        found = atomicCAS(total, old, Pair{old.count + 1, old.sum + threadIdx.x});
+        if (found.count == old.count && found.sum == old.sum)
+            break;
+        old = found;
+    }
+    Pair before = atomicExch(last, Pair{1 + (long long)threadIdx.x, ~(long long)threadIdx.x});
+    seen[threadIdx.x + blockDim.x * blockIdx.x] = before.count == 0 || before.sum == ~(before.count - 1);
+}
+__global__ void nv(Pair *total, Pair *last)
+{
+    Pair old, now;
+    __nv_atomic_load(total, &old, __NV_ATOMIC_ACQUIRE);
+    do
+        now = Pair{old.count + 1, old.sum + 2};
+    while (!__nv_atomic_compare_exchange(total, &old, &now, false, __NV_ATOMIC_SEQ_CST, __NV_ATOMIC_ACQUIRE));
+    __nv_atomic_exchange(last, &now, &old, __NV_ATOMIC_SEQ_CST);
+    __nv_atomic_store(last, &now, __NV_ATOMIC_RELEASE);
+}"""
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_atomics_of_16_bytes(checked):
+    """Blocks run on several workers."""
+    pair = np.dtype([("count", "i8"), ("sum", "i8")])
+    total, last, seen = np.zeros(1, pair), np.zeros(1, pair), np.zeros(64 * 8, np.int64)
+    if checked:
+        for name, args in ("k", (total, last, seen)), ("nv", (total, last)):
+            report = smemkit.check(smemkit.Kernel(WIDE)[name][8, 64], *args)
+            assert not report.faults, report
+        return
+    smemkit.Kernel(WIDE)["k"][8, 64](total, last, seen)
+    assert total[0].tolist() == (512, 8 * sum(range(64)))
+    assert seen.all()
+    smemkit.Kernel(WIDE)["nv"][8, 64](total, last)
+    assert total[0].tolist() == (1024, 8 * sum(range(64)) + 1024)

@@ -24,6 +24,53 @@ template <>
 struct bits_of<8> {
     using type = uint64_t;
 };
+using wide = unsigned __int128;
+template <>
+struct bits_of<16> {
+    using type = wide;
+};
+
+/* The processor's atomics. For 16 bytes compilers have only the older builtin without a library. */
+template <class Bits>
+SMEMKIT_INLINE bool swap_if_equal(Bits *address, Bits *expected, Bits value)
+{
+    return __atomic_compare_exchange_n(address, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+#ifdef __x86_64__
+__attribute__((target("cx16")))
+#endif
+SMEMKIT_INLINE bool
+swap_if_equal(wide *address, wide *expected, wide value)
+{
+    const wide wanted = *expected;
+
+    *expected = __sync_val_compare_and_swap(address, wanted, value);
+    return *expected == wanted;
+}
+template <class Bits>
+SMEMKIT_INLINE Bits load_bits(const Bits *address)
+{
+    return __atomic_load_n(address, __ATOMIC_SEQ_CST);
+}
+SMEMKIT_INLINE wide load_bits(const wide *address)
+{
+    wide found = 0;
+
+    swap_if_equal((wide *)address, &found, found);
+    return found;
+}
+template <class Bits>
+SMEMKIT_INLINE void store_bits(Bits *address, Bits value)
+{
+    __atomic_store_n(address, value, __ATOMIC_SEQ_CST);
+}
+SMEMKIT_INLINE void store_bits(wide *address, wide value)
+{
+    wide old = 0;
+
+    while (!swap_if_equal(address, &old, value))
+        ;
+}
 
 template <class To, class From>
 SMEMKIT_INLINE To bit_copy(const From &from)
@@ -42,11 +89,10 @@ SMEMKIT_INLINE T atomic_update(T *address, const void *pc, Update update, order 
 {
     using Bits = typename bits_of<sizeof(T)>::type;
     before_atomic(address, sizeof(T), pc);
-    Bits old = __atomic_load_n((Bits *)address, __ATOMIC_RELAXED), updated;
+    Bits old = load_bits((const Bits *)address), updated;
     do
         updated = bit_copy<Bits>(update(bit_copy<T>(old)));
-    while (
-        !__atomic_compare_exchange_n((Bits *)address, &old, updated, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+    while (!swap_if_equal((Bits *)address, &old, updated));
     after_atomic(address, sizeof(T), true, order);
     smemkit_tick(updated != old);
     return bit_copy<T>(old);
@@ -60,8 +106,7 @@ SMEMKIT_INLINE T atomic_compare(T *address, const void *pc, T expected, T value,
     using Bits = typename bits_of<sizeof(T)>::type;
     before_atomic(address, sizeof(T), pc);
     Bits old = bit_copy<Bits>(expected);
-    bool swapped = __atomic_compare_exchange_n((Bits *)address, &old, bit_copy<Bits>(value), false,
-                                               __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    bool swapped = swap_if_equal((Bits *)address, &old, bit_copy<Bits>(value));
     after_atomic(address, sizeof(T), swapped, (swapped ? order : otherwise) | COMPARES);
     smemkit_tick(swapped && old != bit_copy<Bits>(value));
     return bit_copy<T>(old);
@@ -154,5 +199,27 @@ SMEMKIT_CAS(unsigned long long)
 SMEMKIT_CAS(unsigned short)
 #undef SMEMKIT_CAS
 #undef SMEMKIT_CAS_OF_SCOPE
+
+/* of 16 bytes, for any type of that size and alignment */
+namespace smemkit
+{
+template <class T>
+using if_wide = std::enable_if_t<sizeof(T) == 16 && alignof(T) >= 16 && std::is_trivially_copyable_v<T>, T>;
+} // namespace smemkit
+#define SMEMKIT_WIDE_OF_SCOPE(scope)                                                                 \
+    template <class T>                                                                               \
+    SMEMKIT_INLINE smemkit::if_wide<T> atomicCAS##scope(T *address, T expected, T value)             \
+    {                                                                                                \
+        return smemkit::atomic_compare(address, SMEMKIT_PC, expected, value);                        \
+    }                                                                                                \
+    template <class T>                                                                               \
+    SMEMKIT_INLINE smemkit::if_wide<T> atomicExch##scope(T *address, T value)                        \
+    {                                                                                                \
+        return smemkit::atomic_update(address, SMEMKIT_PC, [=](T) SMEMKIT_UNSEEN { return value; }); \
+    }
+SMEMKIT_WIDE_OF_SCOPE()
+SMEMKIT_WIDE_OF_SCOPE(_block)
+SMEMKIT_WIDE_OF_SCOPE(_system)
+#undef SMEMKIT_WIDE_OF_SCOPE
 
 #endif

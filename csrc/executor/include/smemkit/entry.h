@@ -56,4 +56,15 @@ int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t sha
     extern "C" const smemkit::variable smemkit_variable_##number = {              \
         (void *)&name, smemkit::description<decltype(name)>::smemkit_value};
 
+/* Begins and ends the definition of smemkit::is_constant, with SMEMKIT_CONSTANT for each __constant__ variable */
+#define SMEMKIT_CONSTANTS_BEGIN                            \
+    bool smemkit::is_constant(const void *smemkit_address) \
+    {
+#define SMEMKIT_CONSTANT(name)                                 \
+    if ((size_t)smemkit_address - (size_t)&name < sizeof name) \
+        return true;
+#define SMEMKIT_CONSTANTS_END \
+    return false;             \
+    }
+
 #endif
