@@ -84,16 +84,25 @@ static void note_reach(struct tracer *t, struct checked_fault *fault, uintptr_t 
 }
 
 /* Lets the running thread go on after a read out of bounds, which yields poison: later faults count too. */
-static bool go_on(struct tracer *t, uintptr_t address, unsigned bytes)
+static bool go_on(struct tracer *t, struct code_location here, uintptr_t address, unsigned bytes)
 {
     const void *memory = (const void *)address;
+    const unsigned thread = t->worker->current;
 
-    if (t->poisoned[t->worker->current] >= MAX_POISONED)
+    if (t->poisoned[thread] >= MAX_POISONED)
         return false;
     if (!memory_poison_guard(memory, bytes) && !shared_poison_guard(t->worker, memory, bytes))
         return false;
-    t->poisoned[t->worker->current]++;
+    if (t->poisoned[thread]++ == 0)
+        t->poison[thread] = here;
     return true;
+}
+
+struct code_location trace_poison(const struct tracer *t)
+{
+    const unsigned thread = t->worker->current;
+
+    return t->poisoned[thread] ? t->poison[thread] : t->ended_poison;
 }
 
 /* Whether an address is in the value of one of the launch's arguments, which a thread copies when it begins. */
@@ -155,7 +164,7 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
     if (fault)
         note_reach(t, fault, address, bytes);
     trace_fault_done();
-    if (!misaligned && kind == ACCESS_LOAD && go_on(t, address, bytes))
+    if (!misaligned && kind == ACCESS_LOAD && go_on(t, here, address, bytes))
         return SPACE_UNKNOWN;
     worker_terminate_thread(t->worker);
 }
@@ -178,8 +187,11 @@ void smemkit_trace_full(struct tracer *t)
     const unsigned thread = t->worker->current;
 
     worker_suspend(t->worker);
-    if (t->poisoned[thread] && ++t->poisoned_logs[thread] >= MAX_POISONED_LOGS)
+    if (t->poisoned[thread] && ++t->poisoned_logs[thread] >= MAX_POISONED_LOGS) {
+        if (!t->ended_poison.item)
+            t->ended_poison = t->poison[thread];
         worker_terminate_thread(t->worker);
+    }
 }
 
 void smemkit_trace_yield(struct tracer *t)

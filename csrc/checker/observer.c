@@ -109,7 +109,9 @@ static void fault(struct worker *w, enum fault_kind kind, const char *message, b
 
 static void fault_at_code(struct worker *w, enum fault_kind kind, const char *message, const void *code)
 {
-    trace_fault_message(w, kind, trace_here(w->tracer, code), (struct code_location){0}, message, true);
+    const struct code_location nowhere = {0}, cause = kind == KIND_HANG ? trace_poison(w->tracer) : nowhere;
+
+    trace_fault_message(w, kind, trace_here(w->tracer, code), cause, message, true);
 }
 
 static const struct observer observer = {

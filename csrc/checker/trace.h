@@ -188,6 +188,8 @@ struct tracer {
 
     uint16_t poisoned[1024]; /* reads out of bounds of a thread, after which it goes on with poison */
     uint16_t poisoned_logs[1024];
+    struct code_location poison[1024]; /* the first such read of a thread that is poisoned */
+    struct code_location ended_poison; /* that of the first thread that was terminated */
 
     uint64_t round;    /* number of barrier intervals so far */
     uint64_t barriers; /* of whole blocks, that are complete */
@@ -282,6 +284,10 @@ uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read,
 /* Describes the __device__ variable that contains `address`: name, offset, extent, element size. False if there is
  * none. */
 bool trace_device_variable(uintptr_t address, struct checked_fault *);
+
+/* The first read out of bounds of the running thread, if it has gone on with poison, which may be what it waits
+ * for; otherwise of a thread that was terminated, for which it may wait. All zeros if there is none. */
+struct code_location trace_poison(const struct tracer *);
 
 /* trace_compare: records the load before a compare-and-swap of the same word, which the swap validates.
  * trace_is_guess: whether a race is about such a load. */

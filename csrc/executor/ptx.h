@@ -76,6 +76,8 @@ void smemkit_async_arrive(void *object, int more, const char *file, int line);
 size_t smemkit_to_shared(const void *address);
 void *smemkit_from_shared(size_t address);
 int smemkit_is_shared(const void *address);
+/* Whether an address is on the running thread's stack. */
+int smemkit_is_local(const void *address);
 
 /* PTX's exit: ends the running thread. */
 void smemkit_exit(void) __attribute__((noreturn));

@@ -59,6 +59,14 @@ void start_on_own_stack(struct worker *w, unsigned thread)
     fiber_prepare(&w->fibers[thread], bottom, top, run_threads, w);
 }
 
+int smemkit_is_local(const void *address)
+{
+    const struct worker *w = own_worker();
+    const unsigned number = w->stack_of[w->current];
+
+    return (const char *)address >= stack_bottom(w, number) && (const char *)address < stack_top(w, number);
+}
+
 /* Releases lanes that wait in __activemask once no lane of their warp can run: those at the lowest line. */
 static void converge(struct worker *w, unsigned warp)
 {

@@ -30,7 +30,19 @@ def fixed(launch: Launch, evidence: Sequence[Evidence]) -> list[Fault]:
             found.append(replace(one.fault, fix=_FIXES[one.fault.kind](launch, one)))
         elif one.fault.kind != "race":
             found.append(one.fault)
-    return races + _fold_sizes(found)
+    return races + _fold_poisoned(_fold_sizes(found))
+
+
+def _fold_poisoned(faults: list[Fault]) -> list[Fault]:
+    """Endless waits of threads that went on with what they had read out of bounds: the read is the cause."""
+    kept: list[Fault | None] = list(faults)
+    reads = {(one.file, one.line): at for at, one in enumerate(faults) if one.kind == "out_of_bounds"}
+    for number, fault in enumerate(faults):
+        at = reads.get((fault.other_file, fault.other_line)) if fault.kind == "hang" else None
+        if at is not None:
+            kept[at] = replace(kept[at], knock_on=(*kept[at].knock_on, fault))
+            kept[number] = None
+    return [one for one in kept if one]
 
 
 def _fold_sizes(faults: list[Fault]) -> list[Fault]:

@@ -42,7 +42,7 @@ class _LineTable:
             from elftools.elf.elffile import ELFFile
 
             with open(self.library, "rb") as file:  # noqa: PTH123
-                debug = ELFFile(file).get_dwarf_info()
+                debug = ELFFile(file).get_dwarf_info(relocate_dwarf_sections=False)  # a library has no relocations
                 if self.ranges is None:
                     self.ranges = unit_ranges(debug.debug_aranges_sec.stream.getvalue())
                 for offset, inside in self._by_unit(missing).items():

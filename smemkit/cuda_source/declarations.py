@@ -28,7 +28,7 @@ _ATTRIBUTE = re.compile(
 _CONSTANT = re.compile(r"\s*(?:typedef|using|namespace|static_assert)\b|[^=]*\b(?:const|constexpr)\b")
 FUNCTION_NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _NEXT_CHARACTER = re.compile(r"\s*(\S?)")
-_ACCESS_LABEL = re.compile(r"(?:public|protected|private)\s*:(?!:)")
+_BETWEEN_DECLARATIONS = re.compile(r"(?:[\s;}]+|(?:public|protected|private)\s*:(?!:))*")
 TYPE_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -89,10 +89,9 @@ class Declaration:
 def declarations_in(code: str, at: int, end: int, scope: str, macros) -> Iterator[Declaration]:
     """The declarations in a range, which may be a type's body, and in the namespaces there."""
     while at < end:
-        label = _ACCESS_LABEL.match(code, at)
-        if label or code[at].isspace() or code[at] in ";}":
-            at = label.end() if label else at + 1
-            continue
+        at = _BETWEEN_DECLARATIONS.match(code, at, end).end()
+        if at == end:
+            return
         start, stop = at, _end_of_macro_call(code, at, macros)
         if stop:
             at = min(stop, end)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 
 from .asm_statements import asm_statements, expand_asm_macros
 from .errors import error_pragma
-from .lexer import DEFINE, mask, matching_bracket, matching_open_bracket
+from .lexer import DEFINE, mask, matching_open_bracket
 from .ptx import translate
 from .ptx_reader import PtxError
 from .shared_variables import rewrite_extern_shared, rewrite_shared
@@ -39,13 +39,8 @@ _UNSUPPORTED = {
     r"\bcurandStateMtgp32\w*": "MTGP32, whose parameters a host function of cuRAND prepares,",
     r"\bcurand_discrete4?\b": "curand_discrete, whose table a host function of cuRAND makes,",
 }
-# A call of malloc or free, or a declaration of the user's own function, which a type or a specifier precedes:
-# `void free(int)`, `Node *malloc(int)`, `static void __device__ free(int)`
-_HEAP_CALL = re.compile(
-    r"(?P<own>\b(?:void|bool|char|short|int|unsigned|long|float|double|auto|const|constexpr|static|inline|virtual|\w+_t"
-    r"|__\w+__)\b[\s*&]*|\b\w+\s*(?:\*[\s*]*|&(?!&))\s*(?:const\s+)?)?"
-    r"(?<![\w.>:])(?P<call>(?:std\s*::\s*|::\s*)?(?P<name>malloc|free))(?=\s*\()"
-)
+# A function of this name: `free(p)`, `std::free(p)`, `pool.free(p)`, `void free(Node *n)`
+_HEAP_FUNCTION = re.compile(r"(?P<std>(?<![\w:])(?:cuda\s*::\s*)?std\s*::\s*)?\b(?P<name>malloc|free)(?=\s*\()")
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -82,7 +77,7 @@ def rewrite(source: str, filename: str, *, host: bool = True, unsupported: Mappi
     __global__ void k(int); void run() { smemkit::configure("k", k, 1, 32)(7); }
     """
     source, headers = rewrite_asm(rewrite_extern_shared(rewrite_shared(source)))
-    source = _rewrite_launches(source) if host else _rewrite_malloc(_mark_unsupported(source, unsupported))
+    source = _rewrite_launches(source) if host else _rename_heap_functions(_mark_unsupported(source, unsupported))
     included = "".join(f"#include <smemkit/ptx/{header}.h>\n" for header in sorted(headers))
     return f'#include <cuda_runtime.h>\n{included}#line 1 "{filename}"\n{source}'
 
@@ -95,20 +90,13 @@ def isolate_from_macros(text: str, source: str) -> str:
     return "\n".join([*away, text, *back])
 
 
-def _rewrite_malloc(source: str) -> str:
-    """Replaces calls of malloc and free, so that a kernel's use device memory, whose bounds are known."""
-    names = {"malloc": "smemkit_heap_allocate", "free": "smemkit::heap_free"}
-    masked = mask(source)
-    for match in reversed(list(_HEAP_CALL.finditer(masked))):
-        if not match["own"] and not _is_definition(masked, match.end()):
-            source = source[: match.start("call")] + names[match["name"]] + source[match.end("call") :]
+def _rename_heap_functions(source: str) -> str:
+    """Renames malloc and free, so that a kernel's use device memory, whose bounds are known. The user's own
+    functions of these names are renamed, too, and the compiler chooses between them and the heap's."""
+    for match in reversed(list(_HEAP_FUNCTION.finditer(mask(source)))):
+        start = match.start("name")
+        source = f"{source[: match.start()]}{'::' if match['std'] else ''}smemkit_{source[start:]}"
     return source
-
-
-def _is_definition(masked: str, opening: int) -> bool:
-    """Whether a body follows the parameters: `half2 malloc(float x) {`."""
-    closing = matching_bracket(masked, masked.index("(", opening))
-    return bool(re.match(r"\s*(?:const|noexcept)?\s*\{", masked[closing + 1 :]))
 
 
 def _mark_unsupported(source: str, unsupported: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ compiler does the rest.
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -35,6 +36,7 @@ _COMMENT_OR_LITERAL = re.compile(
     r"""|R"([^\s()\\]{0,16})\(.*?\)\2"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""",
     re.DOTALL,
 )
+_NOT_LINE_END = re.compile(r"[^\n]")
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*")
 # name, and the rest of its line with continuation lines
 DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?P<name>\w*)(?P<rest>(?:\\\r?\n|[^\n])*)", re.MULTILINE)
@@ -46,10 +48,11 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _OPENING = {")": "(", "]": "[", ">": "<"}
 
 
+@functools.lru_cache(maxsize=8)  # the steps of a translation mask the same text, if they have nothing to rewrite
 def mask(source: str) -> str:
     """The source with comments, strings and character literals blanked; positions stay the same."""
     return _COMMENT_OR_LITERAL.sub(
-        lambda match: match[0] if match["number"] else re.sub(r"[^\n]", " ", match[0]), source
+        lambda match: match[0] if match["number"] else _NOT_LINE_END.sub(" ", match[0]), source
     )
 
 

@@ -29,6 +29,7 @@ from smemkit.cuda_source.overloads import base_name, signature
 
 __all__ = ["DeviceCode", "Function", "Variable", "have_macro", "scan"]
 
+_USING_NAMESPACE = re.compile(r"using\s+namespace\b")
 _DECLARED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*$")
 
 
@@ -140,8 +141,11 @@ class DeviceCode:
         return False
 
     def mentions(self, word: str) -> bool:
-        """Whether it uses an identifier, other than in `using namespace`."""
-        return bool(re.search(rf"\b{word}\b", re.sub(r"using\s+namespace\s+\w+", "", mask(self.text))))
+        """Whether a declaration other than `using namespace` mentions an identifier, itself or by its macros."""
+        return any(
+            word in outline.words and not _USING_NAMESPACE.match(self.text, outline.start)
+            for outline in self.outlines
+        )
 
     def assemble(self, keep: Callable[[str], bool | str]) -> str:
         """The text for a compiler.

@@ -1,4 +1,4 @@
-"""The cache folder: compiled kernels, line tables, ceilings.
+"""The cache folder: compiled kernels, line tables, compilers' flags, ceilings.
 
 The cache belongs to the user. Its files are loaded as code, so a folder or file that another user owns or can
 write to is refused. An entry is written under a temporary name and then renamed: other processes see it complete
@@ -64,20 +64,21 @@ def check_ownership(path: Path) -> None:
 def evict(folder: Path) -> None:
     """Removes the least recently used entries above the limit, and files of interrupted compilations."""
     entries = []
-    for path in folder.iterdir():
-        try:
-            status = path.lstat()
-            if stat.S_ISREG(status.st_mode) and path.suffix in (".so", ".gch", ".npz"):
-                entries.append((status.st_mtime, status.st_size, path))
-            elif path.name.startswith(".new-") and status.st_mtime < time.time() - _STALE_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
-        except FileNotFoundError:
-            continue  # another process removed it
+    with os.scandir(folder) as found:
+        for one in found:
+            try:
+                status = one.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # another process removed it
+            if stat.S_ISREG(status.st_mode) and one.name.endswith((".so", ".gch", ".npz", ".json")):
+                entries.append((status.st_mtime, status.st_size, one.path))
+            elif one.name.startswith(".new-") and status.st_mtime < time.time() - _STALE_SECONDS:
+                shutil.rmtree(one.path, ignore_errors=True)
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
         if total <= _CACHE_BYTES:
             break
-        path.unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
         total -= size
 
 

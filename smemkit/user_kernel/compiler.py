@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -22,6 +23,7 @@ from smemkit import _core
 from smemkit._core import CompileError, Error
 from smemkit.cuda_source import flags
 from smemkit.cuda_source.errors import ERROR_PREFIX
+from smemkit.cuda_source.lexer import identifiers, mask
 from smemkit.user_kernel.cache import cache_folder, check_ownership, evict, file_fingerprint
 
 __all__ = [
@@ -36,7 +38,9 @@ __all__ = [
 
 INCLUDE = Path(str(files("smemkit._dialect").joinpath("include")))
 _LINK_FLAGS = ("-Wl,--no-undefined",) if sys.platform == "linux" else ()
-CPU_PRELUDE = "#include <cuda_runtime.h>\n#include <assert.h>\n"  # begins every kernel for the CPU device
+_FEW_LIBRARIES = ("-nodefaultlibs", "-lm", "-lc", "-lgcc")  # enough for most kernels, and quicker to link
+# begins every kernel for the CPU device; precompiled
+CPU_PRELUDE = "#include <cuda_runtime.h>\n#include <assert.h>\n#include <smemkit/entry.h>\n"
 # g++ refuses __forceinline__ where it cannot inline, for instance in a recursion; nvcc does not
 _NOT_INLINED = b"inlining failed in call to 'always_inline'"
 _INLINE_IF_POSSIBLE = f"{CPU_PRELUDE}#undef __forceinline__\n#define __forceinline__ inline\n"
@@ -87,17 +91,76 @@ def _accepts(compiler: tuple[str, ...], flag: str) -> bool:
 
 def _command(compiler: list[str], checked: bool) -> list[str]:
     """The command that compiles a kernel, without its file."""
-    options = flags.compile_flags(partial(_accepts, tuple(compiler)), checked=checked)
-    return [*compiler, *options, "-fPIC", "-fvisibility=hidden", "-w", f"-I{INCLUDE}"]
+    return [*compiler, *_flags(tuple(compiler), checked), "-fPIC", "-fvisibility=hidden", "-w", f"-I{INCLUDE}"]
+
+
+@functools.cache
+def _flags(compiler: tuple[str, ...], checked: bool) -> list[str]:
+    """The flags of kernels, from the user's cache: whether a compiler accepts one takes a compilation."""
+    words = [*compiler, _compiler_fingerprint(compiler), file_fingerprint(flags.__file__), str(checked)]
+    try:
+        folder = cache_folder()
+        entry = folder / f"{hashlib.sha256(chr(0).join(words).encode()).hexdigest()[:32]}.json"
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            check_ownership(entry)
+            return json.loads(entry.read_text(encoding="utf-8"))
+    except Error:
+        return flags.compile_flags(partial(_accepts, compiler), checked=checked)
+    found = flags.compile_flags(partial(_accepts, compiler), checked=checked)
+    with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as new:
+        made = Path(new, entry.name)
+        made.write_text(json.dumps(found), encoding="utf-8")
+        made.chmod(0o600)
+        made.replace(entry)
+    return found
+
+
+@functools.cache
+def _compiler_fingerprint(compiler: tuple[str, ...]) -> str:
+    """Changes when the compiler does. Its file may be a wrapper, such as ccache's; its version says more."""
+    if "ziglang" in compiler:
+        [package] = importlib.util.find_spec("ziglang").submodule_search_locations
+        return file_fingerprint(Path(package, "zig"))
+    version = subprocess.run([*compiler, "--version"], stdin=subprocess.DEVNULL, capture_output=True)
+    return f"{file_fingerprint(compiler[0])} {version.stdout.decode(errors='replace')}"
+
+
+@functools.cache
+def _dialect_headers() -> dict[str, bytes]:
+    headers = [*INCLUDE.rglob("*"), *INCLUDE.parent.glob("*.h")]
+    return {str(header): header.read_bytes() for header in sorted(headers) if header.is_file()}
 
 
 @functools.cache
 def _dialect_fingerprint() -> str:
-    headers = [*INCLUDE.rglob("*"), *INCLUDE.parent.glob("*.h")]
     digest = hashlib.sha256()
-    for header in sorted(header for header in headers if header.is_file()):
-        digest.update(f"{header.name}\n".encode() + header.read_bytes())
+    for header, content in _dialect_headers().items():
+        digest.update(f"{header}\n".encode() + content)
     return digest.hexdigest() + file_fingerprint(flags.__file__)
+
+
+@functools.cache
+def _settings() -> frozenset[str]:
+    """The macros that select what the dialect's headers contain: __CUDA_ARCH__, NDEBUG."""
+    text = mask(b"\n".join(_dialect_headers().values()).decode())
+    conditions = re.findall(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)", text, re.MULTILINE)
+    return identifiers("\n".join(conditions))
+
+
+def _split_options(options: Sequence[str]) -> tuple[list[str], str]:
+    """The options that the dialect's headers are compiled with, and the macros that are defined after these: their
+    names may be the headers' own, such as N and T."""
+    before, after = [], []
+    for option in options:
+        kind, name, value = re.fullmatch(r"(-[DU]?)(\w*)(.*)", option, re.DOTALL).groups()
+        if kind == "-" or name.startswith("_") or name in _settings():
+            before.append(option)
+        elif kind == "-U":
+            after.append(f"#undef {name}\n")
+        else:
+            parameters, equals, body = value.partition("=")
+            after.append(f"#define {name}{parameters} {body if equals else 1}\n")
+    return before, "".join(after)
 
 
 # of the compiler itself, and of another system, which sources include behind an #if
@@ -133,7 +196,7 @@ def _precompiled_header(folder: Path, compiler: list[str], command: list[str]) -
     """A header that includes the dialect's headers, with its precompiled form next to it, made by the same
     command. A compiler reads that in a fraction of the time. One that cannot precompile it reads the header
     itself."""
-    words = [*command[len(compiler) :], _dialect_fingerprint(), file_fingerprint(compiler[0])]
+    words = [*command[len(compiler) :], _dialect_fingerprint(), _compiler_fingerprint(tuple(compiler))]
     header = folder / f"{hashlib.sha256(chr(0).join(words).encode()).hexdigest()[:32]}.h"
     compiled = header.with_name(f"{header.name}.gch")
     try:
@@ -187,7 +250,8 @@ def compile_library(
         *options,
         str(checked),
         _dialect_fingerprint(),
-        *map(file_fingerprint, [compiler[0], *parts]),
+        _compiler_fingerprint(tuple(compiler)),
+        *map(file_fingerprint, parts),
     ]
     key = hashlib.sha256("\0".join([*words, text]).encode()).hexdigest()[:32]
     folder = cache_folder()
@@ -198,10 +262,13 @@ def compile_library(
         return entry
     except FileNotFoundError:
         pass
-    command = [*_command(compiler, checked), *options]
+    before, macros = _split_options(options)
+    command = [*_command(compiler, checked), *(option for option in before if not option.startswith("-I"))]
     prelude = _precompiled_header(folder, compiler, command)
+    command += [option for option in before if option.startswith("-I")]
     with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as new:
         source, library = Path(new, "kernel.cpp"), Path(new, "kernel.so")
+        text = f"{CPU_PRELUDE}{macros}{text}"
         source.write_text(text, encoding="utf-8")
         # two steps: with the checked build's flags the linker would add the sanitizer's runtime library
         compile_it = [*command, "-include", str(prelude), "-c", source.name, "-o", "kernel.o"]
@@ -210,7 +277,10 @@ def compile_library(
         if done.returncode and _NOT_INLINED in done.stdout:
             source.write_text(_INLINE_IF_POSSIBLE + text, encoding="utf-8")
             done = _run(compile_it, new)
-        done = done if done.returncode else _run(link_it, new)
+        for libraries in (_FEW_LIBRARIES, ()) if done.returncode == 0 else ():
+            done = _run([*link_it, *libraries], new)
+            if done.returncode == 0:
+                break
         if done.returncode:
             raise explain(done.stdout.decode(errors="replace"))
         library.chmod(0o600)
@@ -271,6 +341,7 @@ def compile_error(
         With `file`, `line` (int or None) and `text` (the source line) of the first error; `errors`, an exception
         for each; and `undefined`, what is declared but not defined.
     """
+    output = re.sub(r"\bsmemkit_(malloc|free)\b", r"\1", output)
     errors = _errors_in_user_files(output, sources)
     refused = [error for error in errors if ERROR_PREFIX in error[2]]
     located = [_located_error(*error, sources, host, missing) for error in refused or errors]

@@ -64,6 +64,8 @@ class CpuModule:
     ----------
     variables : dict
         Name → `Parameter`: its type.
+    initial : dict
+        The bytes of variables that are not const, as the source initialises them, by name.
     path : Path
         The library in the cache.
     """
@@ -93,15 +95,17 @@ class CpuModule:
         self._cooperative: dict[str, bool] = {}
         self._addresses: dict[str, int] = {}
         self.variables: dict[str, Parameter] = {}
+        self.initial: dict[str, bytes] = {}
         for number, variable in enumerate(code.variables):
             try:
                 found = _Variable.in_dll(self._library, f"smemkit_variable_{number}")
             except ValueError:
                 continue  # an #if excludes it
             self._addresses[variable.name] = found.address
-            self.variables[variable.name] = Parameter.from_description(variable.name, variable.name, found.type)
+            self.variables[variable.name] = known = Parameter.from_description(
+                variable.name, variable.name, found.type
+            )
             if checked:
-                known = self.variables[variable.name]
                 sizes = (
                     ctypes.c_size_t(known.total_bytes),
                     ctypes.c_size_t(8 if known.pointer else known.element_bytes),
@@ -109,6 +113,11 @@ class CpuModule:
                 address = ctypes.c_void_p(found.address)
                 _executor.smemkit_checked_global(
                     variable.name.encode(), address, *sizes, ctypes.c_int(variable.constant)
+                )
+            if not known.is_const:
+                content = self.read(variable.name)
+                self.initial[variable.name] = (
+                    _initial_contents.setdefault((path, variable.name), content) if checked else content
                 )
 
     def signature(self, kernel: str) -> list[list[int]] | None:
@@ -173,7 +182,7 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *
     unsupported = dict.fromkeys((_USES_CUB, _USES_CUDA_STD), cccl.INSTALL_HINT) if missing else {}
     text = dialect.rewrite(code.assemble(keep), filename, host=False, unsupported=unsupported)
     known = {function.name: function for function in code.functions}
-    entries = [dialect.isolate_from_macros('#include "smemkit/entry.h"', text)]
+    entries = [dialect.isolate_from_macros("#include <smemkit/describe_half.h>", text)]
     for number, kernel in enumerate(kernels):
         line = line_marker(*known[kernel].location) if kernel in known else f'#line 1 "name={kernel}"\n'
         before, expression = alias(kernel, number)
@@ -182,6 +191,12 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *
         entries.append(f"#ifdef {have_macro(base)}\n{entry}\n#endif" if base in known else entry)
     for number, variable in enumerate(code.variables):
         entries.append(f"#ifdef {have_macro(variable.name)}\nSMEMKIT_VARIABLE({number}, {variable.name})\n#endif")
+    constants = [
+        f"#ifdef {have_macro(variable.name)}\nSMEMKIT_CONSTANT({variable.name})\n#endif"
+        for variable in code.variables
+        if variable.constant
+    ]
+    entries += ["SMEMKIT_CONSTANTS_BEGIN", *constants, "SMEMKIT_CONSTANTS_END"]
     # nvcc needs no header for assert, and accepts `using namespace nvcuda;` without any other use of nvcuda
     headers = cccl.needed_headers(code.text) if with_cccl and not missing else ()
     included = "".join(f"#include <{header}>\n" for header in [*(_PTX_HEADERS if with_cccl else ()), *headers])
@@ -189,6 +204,7 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *
     return "\n".join([before, text, *entries, ""])
 
 
+_initial_contents: dict[tuple[Path, str], bytes] = {}  # of libraries that are loaded once, with their variables
 _loaded_paths: set[Path] = set()
 _load_lock = threading.Lock()
 

@@ -321,8 +321,8 @@ class Launch:
         parameters = program.parameters(module, kernel._function, kernel.name)
         arguments = Arguments(kernel.name, parameters, args, device)
         if checked:
-            for name in [name for name, variable in module.variables.items() if not variable.is_const]:
-                module.write(name, program.module(device, kernel.name).read(name))
+            for name, content in program.variables_to_check(module, kernel.name).items():
+                module.write(name, content)
         module.launch(
             kernel.name,
             self.grid,

@@ -9,6 +9,7 @@ import ctypes
 import itertools
 import math
 import operator
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -121,7 +122,7 @@ class Parameter:
                 )
             if not self.constant and value.readonly:
                 raise self._readonly_error()
-        elif not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
+        elif not isinstance(value, np.ndarray) or _is_masked(value):
             raise self.mismatch_error(value)
         elif not self.constant and not value.flags.writeable:
             raise self._readonly_error()
@@ -258,6 +259,12 @@ def _is_struct(dtype: np.dtype) -> bool:
     return dtype.kind == "V" and dtype.name not in _ML_DTYPES.values()
 
 
+def _is_masked(value: Any) -> bool:
+    """Whether it is a masked array. There is none before numpy.ma, which is slow to import, has been imported."""
+    masked_arrays = sys.modules.get("numpy.ma")
+    return masked_arrays is not None and isinstance(value, masked_arrays.MaskedArray)
+
+
 def describe_value(value: Any) -> str:
     """An argument in words, for messages.
 
@@ -266,7 +273,7 @@ def describe_value(value: Any) -> str:
     >>> describe_value(np.zeros((2, 3))), describe_value(2.5)
     ('an array of float64, shape (2, 3)', 'float 2.5')
     """
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         return "a masked array; .filled() makes an array without a mask"
     if isinstance(value, (np.ndarray, Array)):
         order = "" if value.dtype.isnative else " in non-native byte order"

@@ -216,6 +216,20 @@ class Program:
                 self._left_out |= {outline.start for outline in new}
         raise explain(f"{self.filename}:1: error: smemkit: more than {_MAX_ROUNDS} compilations fail")
 
+    def variables_to_check(self, module: Any, expression: str) -> dict[str, bytes]:
+        """The variables of a checked build before a launch: name → bytes. They are as they were set, or as the
+        source initialises them; or as the plain build has them, if there is one and its kernels changed them."""
+        plain = self._modules.get(("cpu", self._kernels(expression), False))
+        if plain is None:
+            return module.initial | {
+                name: self.constants[name] for name in module.initial if name in self.constants
+            }
+        now = {name: plain.read(name) for name in module.initial}
+        return {
+            name: initial if now[name] == plain.initial[name] else now[name]
+            for name, initial in module.initial.items()
+        }
+
     def parameters(self, module: Any, function: Function | None, expression: str) -> list[Parameter]:
         """A kernel's parameters, as this module's compiler sees them."""
         signature = module.signature(expression)

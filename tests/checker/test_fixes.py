@@ -325,6 +325,35 @@ def test_poison_as_the_bound_of_a_loop_ends(monkeypatch):
     assert faults[0].line == 3
 
 
+@pytest.mark.parametrize(
+    "body",
+    {
+        "its own": "unsigned n = x[4096];\nwhile (atomicAdd((unsigned *)y, 0u) != n) ;",
+        "a flag": "if (threadIdx.x == 0) {\nunsigned n = x[4096];\nfor (unsigned i = 0; i < n; i++) y[0] += 1;\n"
+        "arrived = 1;\n}\nelse while (*(volatile unsigned *)&arrived == 0) ;",
+        "two reads of a line": "unsigned n = x[4096] | (unsigned)(y + 1)[4096];\n"
+        "while (atomicAdd((unsigned *)y, 0u) != n) ;",
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_a_wait_for_poison_is_folded_under_the_read(body):
+    """Of the thread itself, or of others for one that was terminated."""
+    source = f"__device__ unsigned arrived;\n__global__ void k(const unsigned *x, float *y) {{\n{body[1]}\n}}"
+    kernel = smemkit.Kernel(source)["k"]
+    report = smemkit.check(kernel[1, 32], np.zeros(64, np.uint32), np.zeros(64, np.float32))
+    assert {fault.kind for fault in report.faults} == {"out_of_bounds"}, report
+    [wait] = [one for fault in report.faults for one in fault.knock_on]
+    assert wait.kind == "hang"
+    assert {wait.other_line} == {fault.line for fault in report.faults}
+    assert "The same fix removes endless wait" in str(report).replace("\n", " ")
+
+
+def test_a_wait_of_a_thread_without_poison_is_a_fault_of_its_own():
+    body = "if (threadIdx.x == 31)\ny[0] = x[4096];\nwhile (((volatile float *)y)[1] == 0 && threadIdx.x < 31) ;"
+    report, _ = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))
+    assert [fault.kind for fault in report.faults] == ["out_of_bounds", "hang"], report
+
+
 def test_a_loop_that_only_reads_out_of_bounds_ends():
     body = "int i = 0;\nwhile (x[i] != 7u)\n    i++;\ny[0] = i;"
     report, _ = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))

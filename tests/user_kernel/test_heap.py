@@ -53,6 +53,30 @@ __global__ void own_functions(int *y)
     y[0] = nodes.malloc(1)->get() + Pairs().malloc(y[0]).b;
     nodes.free(&seven);
 }
+struct Node { int value; bool freed; };
+__device__ Node *malloc(Node &node) { return &node; }
+__device__ void free(Node *node) { node->freed = true; }
+namespace own {
+__device__ void free(int *x) { *x += 1; }
+__device__ void add_two(int *x) { free(x), free(x); }
+}
+struct Counter {
+    int count;
+    __device__ void free(int n) { count += n; }
+    __device__ void both() { free(1), free(2); }
+};
+__global__ void overloads(int *y)
+{
+    Node node = {3, false};
+    free(malloc(node));
+    int *four = (int *)malloc(16);
+    four[3] = 4;
+    Counter counter = {0};
+    counter.both();
+    own::add_two(y);
+    y[0] += node.value * node.freed + four[3] + counter.count;
+    free(four), ::free((void *)nullptr);
+}
 __global__ void forty_thousand(int *y)
 {
     for (int i = 0; i < 40000; i++) {
@@ -101,7 +125,9 @@ def test_memory_of_each_thread_is_its_own():
     assert store.sectors == 32 * store.requests  # no two threads had the same address, one after the other
 
 
-@pytest.mark.parametrize(("name", "expected"), [("empty", 5), ("after_directives", 6), ("own_functions", 7)])
+@pytest.mark.parametrize(
+    ("name", "expected"), [("empty", 5), ("after_directives", 6), ("own_functions", 7), ("overloads", 12)]
+)
 def test_right_kernels_have_no_fault(name, expected):
     y = np.zeros(1, np.int32)
     source()[name][1, 1](y)
@@ -129,3 +155,9 @@ def test_faults_of_the_heap_are_named(name):
         source()[name][1, 1](np.zeros(1, np.int32))
     report = smemkit.check(source()[name][1, 1], np.zeros(1, np.int32))
     assert [fault.kind for fault in report.faults] == [kind]
+
+
+def test_messages_have_the_names_of_the_source():
+    with pytest.raises(smemkit.CompileError, match=r"kernel.cu:1: .*'void free\(void") as caught:
+        smemkit.Kernel("__global__ void k(int *x) { free(); }")
+    assert "smemkit" not in str(caught.value)

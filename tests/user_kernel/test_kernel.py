@@ -21,8 +21,9 @@ from cases import ROOT, on, run_python
 from numpy.testing import assert_allclose, assert_array_equal
 
 import smemkit
+from smemkit.cuda_source.scanner import scan
 from smemkit.user_kernel import cache as cache_module
-from smemkit.user_kernel import cccl, compiler, program
+from smemkit.user_kernel import cccl, compiler, cpu_module, program
 
 TEXTBOOK_FOLDER = ROOT / "tests" / "textbook"
 
@@ -1156,8 +1157,8 @@ TINY = "__global__ void k(int *x) { *x = %d; }"
 
 
 def entries(folder):
-    """The names in the cache, except those of the dialect's header and its precompiled form."""
-    return sorted(path.name for path in folder.iterdir() if path.suffix not in (".h", ".gch"))
+    """The names in the cache, except the compiler's flags, the dialect's header and its precompiled form."""
+    return sorted(path.name for path in folder.iterdir() if path.suffix not in (".json", ".h", ".gch"))
 
 
 @pytest.fixture
@@ -1185,7 +1186,7 @@ def used_cache(cache_of_one, fresh_cache):
 def test_cache_is_private(fresh_cache):
     smemkit.Kernel(TINY % 1)
     assert fresh_cache.stat().st_mode & 0o777 == 0o700
-    assert sorted(path.name[32:] for path in fresh_cache.iterdir()) == [".h", ".h.gch", ".so"]
+    assert {path.name[32:] for path in fresh_cache.iterdir()} - {".json"} == {".h", ".h.gch", ".so"}
     for path in fresh_cache.iterdir():
         assert path.stat().st_mode & 0o777 == 0o600
         assert re.fullmatch(r"[0-9a-f]{32}", path.name[:32])
@@ -1268,6 +1269,88 @@ def test_what_the_cache_key_depends_on(used_cache, monkeypatch):
     assert len(entries(used_cache)) == 4
 
 
+def test_a_newer_compiler_behind_the_same_wrapper_has_another_fingerprint(tmp_path):
+    wrapper, version = tmp_path / "c++", tmp_path / "version"
+    wrapper.write_text(f"#!/bin/sh\ncat {version}\n")
+    wrapper.chmod(0o755)
+    fingerprints = []
+    for number in "12.2", "12.3":
+        version.write_text(number)
+        fingerprints.append(compiler._compiler_fingerprint.__wrapped__((str(wrapper),)))
+    assert fingerprints[0] != fingerprints[1]
+
+
+def test_flags_are_found_once_for_each_compiler(fresh_cache, monkeypatch):
+    """A later process takes them from the cache; a file that others may write is not read."""
+    command = (*compiler.find_compiler(), "-DX")
+    find = compiler._flags.__wrapped__
+    flags = find(command, True)
+    with monkeypatch.context() as patch:
+        patch.setattr(compiler, "_accepts", None)
+        assert find(command, True) == flags
+    [entry] = fresh_cache.glob("*.json")
+    entry.write_text('["-fplugin=evil.so"]')
+    entry.chmod(0o622)
+    assert find(command, True) == flags
+
+
+def test_folders_and_macros_share_a_precompiled_header(used_cache, tmp_path):
+    """Making one takes a second. The macros that the dialect's headers depend on need their own."""
+    for options in ["-DN=3", f"-I{tmp_path}"], ["-DT=int", "-DF(x)=(x)"], ["-UN"]:
+        smemkit.Kernel(TINY % 1, options=options)
+    assert len(list(used_cache.glob("*.gch"))) == 1
+    assert {"__CUDA_ARCH__", "NDEBUG"} <= compiler._settings()
+
+
+def test_macros_of_the_options_are_defined_for_the_source_alone():
+    """The dialect's headers have names such as N and T of their own."""
+    source = "__global__ void k(T *x) { *x = F(N); }"
+    kernel = smemkit.Kernel(source, options=["-DN=20", "-DT=int", "-DF(x)=(x + FLAG)", "-DFLAG"])
+    x = np.zeros(1, np.int32)
+    kernel[1, 1](x)
+    assert x[0] == 21
+
+
+def test_architecture_of_the_options_reaches_the_headers():
+    kernel = smemkit.Kernel("__global__ void k(int *x) { *x = __CUDA_ARCH__; }", options=["-D__CUDA_ARCH__=800"])
+    x = np.zeros(1, np.int32)
+    kernel[1, 1](x)
+    assert x[0] == 800
+
+
+def test_the_dialect_leaves_few_templates_to_each_kernel(tmp_path):
+    """Those that functions of the headers use are instantiated for every kernel, precompiled or not: 300 of them
+    took longer than the rest of a compilation."""
+    if (
+        "g++"
+        not in subprocess.run([*compiler.find_compiler(), "--version"], capture_output=True, text=True).stdout
+    ):
+        pytest.skip("only g++ dumps them")
+    (tmp_path / "k.cpp").write_text(compiler.CPU_PRELUDE)
+    command = compiler._command(compiler.find_compiler(), checked=False)
+    subprocess.run(
+        [*command, "-c", "k.cpp", f"-fdump-tree-original={tmp_path / 'dump'}"], cwd=tmp_path, check=True
+    )
+    instantiations = re.findall(r"^;; Function (.*\[with .*)", (tmp_path / "dump").read_text(), re.MULTILINE)
+    assert len(instantiations) < 60
+
+
+def test_min_and_max_of_std_need_no_header():
+    x = np.array([1, 9, 4], np.int32)
+    smemkit.Kernel("__global__ void k(int *x) { *x = std::max(std::min(x[1], x[2]), 2); }")[1, 1](x)
+    assert x[0] == 4
+
+
+def test_std_headers_are_compiled_for_a_kernel_that_uses_std(used_cache):
+    """A macro that mentions std counts where it is used: helper headers define many for the host."""
+    source = "#include <iostream>\n#define LOG(x) std::cout << x\n__global__ void k(int *x) { *x = %s; }"
+    units = [
+        cpu_module._translation_unit(scan(source % text), "k.cu", ["k"], with_cccl=False)
+        for text in ("1", "sizeof(std::ostream)", "sizeof(LOG(1))")
+    ]
+    assert ["\n#include <iostream>" in unit for unit in units] == [False, True, True]
+
+
 def test_cache_eviction(fresh_cache, monkeypatch):
     for number in (1, 2):
         smemkit.Kernel(TINY % number)
@@ -1285,7 +1368,7 @@ def test_cache_eviction(fresh_cache, monkeypatch):
 
 def test_interrupted_compilation_leaves_nothing(fresh_cache, tmp_path):
     slow = tmp_path / "slow"
-    probe = 'case "$*" in *-fsyntax-only*) exit 1;; esac'
+    probe = 'case "$*" in *-fsyntax-only* | *--version*) exit 1;; esac'
     slow.write_text(f"#!/bin/sh\n{probe}\necho half > kernel.so\necho half > kernel.o\nexec sleep 60\n")
     slow.chmod(0o755)
     program_text = f"""
@@ -1396,3 +1479,121 @@ def test_checked_call_changes_nothing():
 
 def test_program_is_scanned_once():
     assert program.Program(SEVERAL_KERNELS, ()).code == kernel_on("cpu", SEVERAL_KERNELS)._program.code
+
+
+# ---- variables in a check ---------------------------------------------------------------------------------------
+
+COUNTS = """__device__ int table[2] = {5, 6};
+__device__ int *second = table + 1;
+__global__ void k(int *x) { *x = table[0] + *second; table[0] += 100; }"""
+
+
+def checked_sum(kernel):
+    x = np.zeros(1, np.int32)
+    launch = kernel[1, 1]
+    report = smemkit.check(launch, x)
+    assert report.ok, report
+    launch._checked_call(x, keep_results=True)
+    return x[0]
+
+
+def test_a_check_of_a_source_with_variables_compiles_once(fresh_cache):
+    """Each launch that is checked begins with the variables as the source initialises them, pointers too."""
+    kernel = smemkit.Kernel._to_check(COUNTS, None, options=())
+    assert [
+        checked_sum(kernel),
+        checked_sum(kernel),
+        checked_sum(smemkit.Kernel._to_check(COUNTS, None, options=())),
+    ] == [11] * 3
+    assert len(list(fresh_cache.glob("*.so"))) == 1
+
+
+def test_a_check_has_variables_that_were_set_or_that_a_launch_changed(fresh_cache):
+    kernel = smemkit.Kernel._to_check(COUNTS, None, options=())
+    kernel._program.set_constant("table", np.array([1, 2], np.int32).tobytes())
+    assert checked_sum(kernel) == 3
+    kernel[1, 1](np.zeros(1, np.int32))
+    assert checked_sum(kernel) == 103
+    kernel.constants["table"] = np.array([5, 6], np.int32)
+    assert checked_sum(kernel) == 11
+
+
+# ---- address spaces and atomics of 16 bytes ---------------------------------------------------------------------
+
+SPACES = """__constant__ int fixed[4];
+__device__ int variable;
+namespace inner { __constant__ float one; }
+__device__ int spaces(const void *p)
+{
+    return __isShared(p) + 2 * __isLocal(p) + 4 * __isConstant(p) + 8 * __isGlobal(p);
+}
+__device__ bool returns(const void *p)
+{
+    return __cvta_global_to_generic(__cvta_generic_to_global(p)) == p &&
+           __cvta_local_to_generic(__cvta_generic_to_local(p)) == p &&
+           __cvta_constant_to_generic(__cvta_generic_to_constant(p)) == p &&
+           __cvta_grid_constant_to_generic(__cvta_generic_to_grid_constant(p)) == p;
+}
+__global__ void k(int *x)
+{
+    __shared__ int s[2];
+    extern __shared__ int d[];
+    int mine[2] = {1, 2};
+    const void *all[] = {&s[1], &d[3], &mine[1], &fixed[3], &inner::one, &variable, x + 7};
+    for (int i = 0; i < 7; i++)
+        x[i] = returns(all[i]) ? spaces(all[i]) : -1;
+}"""
+
+
+def test_each_address_is_of_one_space():
+    x = np.zeros(8, np.int32)
+    smemkit.Kernel(SPACES)[1, 1, 64](x)
+    assert x.tolist() == [1, 1, 2, 4, 4, 8, 8, 0]
+    assert not smemkit.check(smemkit.Kernel(SPACES)[1, 1, 64], x).faults
+
+
+def test_grid_constants_are_refused_by_name():
+    with pytest.raises(smemkit.CompileError, match="copy of a __grid_constant__ parameter"):
+        smemkit.Kernel("__global__ void k(int *x) { *x = __isGridConstant(x); }")
+
+
+WIDE = """struct alignas(16) Pair { long long count, sum; };
+__global__ void k(Pair *total, Pair *last, long long *seen)
+{
+    Pair old = {0, 0}, found;
+    while (true) {
+        found = atomicCAS(total, old, Pair{old.count + 1, old.sum + threadIdx.x});
+        if (found.count == old.count && found.sum == old.sum)
+            break;
+        old = found;
+    }
+    Pair before = atomicExch(last, Pair{1 + (long long)threadIdx.x, ~(long long)threadIdx.x});
+    seen[threadIdx.x + blockDim.x * blockIdx.x] = before.count == 0 || before.sum == ~(before.count - 1);
+}
+__global__ void nv(Pair *total, Pair *last)
+{
+    Pair old, now;
+    __nv_atomic_load(total, &old, __NV_ATOMIC_ACQUIRE);
+    do
+        now = Pair{old.count + 1, old.sum + 2};
+    while (!__nv_atomic_compare_exchange(total, &old, &now, false, __NV_ATOMIC_SEQ_CST, __NV_ATOMIC_ACQUIRE));
+    __nv_atomic_exchange(last, &now, &old, __NV_ATOMIC_SEQ_CST);
+    __nv_atomic_store(last, &now, __NV_ATOMIC_RELEASE);
+}"""
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_atomics_of_16_bytes(checked):
+    """Blocks run on several workers."""
+    pair = np.dtype([("count", "i8"), ("sum", "i8")])
+    total, last, seen = np.zeros(1, pair), np.zeros(1, pair), np.zeros(64 * 8, np.int64)
+    if checked:
+        for name, args in ("k", (total, last, seen)), ("nv", (total, last)):
+            report = smemkit.check(smemkit.Kernel(WIDE)[name][8, 64], *args)
+            assert not report.faults, report
+        return
+    smemkit.Kernel(WIDE)["k"][8, 64](total, last, seen)
+    assert total[0].tolist() == (512, 8 * sum(range(64)))
+    assert seen.all()
+    smemkit.Kernel(WIDE)["nv"][8, 64](total, last)
+    assert total[0].tolist() == (1024, 8 * sum(range(64)) + 1024)

@@ -7,6 +7,10 @@
 
 #include <cfloat>
 #include <climits>
+#if __has_include(<bits/stl_algobase.h>) /* libstdc++ */
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS       /* of <cmath>: std::riemann_zeta and its like, slow and not for a GPU */
+#include <bits/stl_algobase.h>           /* std::min, std::max and std::swap, which come with them */
+#endif
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -91,6 +95,11 @@
 #define SMEMKIT_PC ((const void *)__builtin_return_address(0))
 #endif
 #define SMEMKIT_INLINE SMEMKIT_UNSEEN static inline
+/* For an overloaded function that uses templates: as a template it is compiled only where it is used. The
+ * templates that other functions use are instantiated for every kernel, even from a precompiled header. */
+#define SMEMKIT_IF_USED     \
+    template <class = void> \
+    SMEMKIT_INLINE
 
 /* For CUDA features that the CPU device lacks: a compile error at the line of the kernel that uses them */
 #if __has_attribute(unavailable)

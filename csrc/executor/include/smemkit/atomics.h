@@ -24,6 +24,53 @@ template <>
 struct bits_of<8> {
     using type = uint64_t;
 };
+using wide = unsigned __int128;
+template <>
+struct bits_of<16> {
+    using type = wide;
+};
+
+/* The processor's atomics. For 16 bytes compilers have only the older builtin without a library. */
+template <class Bits>
+SMEMKIT_INLINE bool swap_if_equal(Bits *address, Bits *expected, Bits value)
+{
+    return __atomic_compare_exchange_n(address, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+#ifdef __x86_64__
+__attribute__((target("cx16")))
+#endif
+SMEMKIT_INLINE bool
+swap_if_equal(wide *address, wide *expected, wide value)
+{
+    const wide wanted = *expected;
+
+    *expected = __sync_val_compare_and_swap(address, wanted, value);
+    return *expected == wanted;
+}
+template <class Bits>
+SMEMKIT_INLINE Bits load_bits(const Bits *address)
+{
+    return __atomic_load_n(address, __ATOMIC_SEQ_CST);
+}
+SMEMKIT_INLINE wide load_bits(const wide *address)
+{
+    wide found = 0;
+
+    swap_if_equal((wide *)address, &found, found);
+    return found;
+}
+template <class Bits>
+SMEMKIT_INLINE void store_bits(Bits *address, Bits value)
+{
+    __atomic_store_n(address, value, __ATOMIC_SEQ_CST);
+}
+SMEMKIT_INLINE void store_bits(wide *address, wide value)
+{
+    wide old = 0;
+
+    while (!swap_if_equal(address, &old, value))
+        ;
+}
 
 template <class To, class From>
 SMEMKIT_INLINE To bit_copy(const From &from)
@@ -42,11 +89,10 @@ SMEMKIT_INLINE T atomic_update(T *address, const void *pc, Update update, order 
 {
     using Bits = typename bits_of<sizeof(T)>::type;
     before_atomic(address, sizeof(T), pc);
-    Bits old = __atomic_load_n((Bits *)address, __ATOMIC_RELAXED), updated;
+    Bits old = load_bits((const Bits *)address), updated;
     do
         updated = bit_copy<Bits>(update(bit_copy<T>(old)));
-    while (
-        !__atomic_compare_exchange_n((Bits *)address, &old, updated, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+    while (!swap_if_equal((Bits *)address, &old, updated));
     after_atomic(address, sizeof(T), true, order);
     smemkit_tick(updated != old);
     return bit_copy<T>(old);
@@ -60,8 +106,7 @@ SMEMKIT_INLINE T atomic_compare(T *address, const void *pc, T expected, T value,
     using Bits = typename bits_of<sizeof(T)>::type;
     before_atomic(address, sizeof(T), pc);
     Bits old = bit_copy<Bits>(expected);
-    bool swapped = __atomic_compare_exchange_n((Bits *)address, &old, bit_copy<Bits>(value), false,
-                                               __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    bool swapped = swap_if_equal((Bits *)address, &old, bit_copy<Bits>(value));
     after_atomic(address, sizeof(T), swapped, (swapped ? order : otherwise) | COMPARES);
     smemkit_tick(swapped && old != bit_copy<Bits>(value));
     return bit_copy<T>(old);
@@ -69,16 +114,17 @@ SMEMKIT_INLINE T atomic_compare(T *address, const void *pc, T expected, T value,
 
 } // namespace smemkit
 
-#define SMEMKIT_ATOMIC_OF_SCOPE(name, type, expression)                                             \
-    SMEMKIT_INLINE type name(type *address, type value)                                             \
+#define SMEMKIT_ATOMIC_OF_SCOPE(specifiers, name, type, expression)                                 \
+    specifiers type name(type *address, type value)                                                 \
     {                                                                                               \
         return smemkit::atomic_update(address, SMEMKIT_PC,                                          \
                                       [=](type old) SMEMKIT_UNSEEN { return (type)(expression); }); \
     }
-#define SMEMKIT_ATOMIC(name, type, expression)              \
-    SMEMKIT_ATOMIC_OF_SCOPE(name, type, expression)         \
-    SMEMKIT_ATOMIC_OF_SCOPE(name##_block, type, expression) \
-    SMEMKIT_ATOMIC_OF_SCOPE(name##_system, type, expression)
+#define SMEMKIT_ATOMIC_OF_SCOPES(specifiers, name, type, expression)    \
+    SMEMKIT_ATOMIC_OF_SCOPE(specifiers, name, type, expression)         \
+    SMEMKIT_ATOMIC_OF_SCOPE(specifiers, name##_block, type, expression) \
+    SMEMKIT_ATOMIC_OF_SCOPE(specifiers, name##_system, type, expression)
+#define SMEMKIT_ATOMIC(name, type, expression) SMEMKIT_ATOMIC_OF_SCOPES(SMEMKIT_IF_USED, name, type, expression)
 
 /* unsigned arithmetic wraps; signed overflow is undefined in C++ */
 SMEMKIT_ATOMIC(atomicAdd, int, (unsigned)old + (unsigned)value)
@@ -100,8 +146,8 @@ SMEMKIT_ATOMIC(atomicMax, int, value > old ? value : old)
 SMEMKIT_ATOMIC(atomicMax, unsigned int, value > old ? value : old)
 SMEMKIT_ATOMIC(atomicMax, long long, value > old ? value : old)
 SMEMKIT_ATOMIC(atomicMax, unsigned long long, value > old ? value : old)
-SMEMKIT_ATOMIC(atomicInc, unsigned int, old >= value ? 0 : old + 1)
-SMEMKIT_ATOMIC(atomicDec, unsigned int, old == 0 || old > value ? value : old - 1)
+SMEMKIT_ATOMIC_OF_SCOPES(SMEMKIT_INLINE, atomicInc, unsigned int, old >= value ? 0 : old + 1)
+SMEMKIT_ATOMIC_OF_SCOPES(SMEMKIT_INLINE, atomicDec, unsigned int, old == 0 || old > value ? value : old - 1)
 SMEMKIT_ATOMIC(atomicAnd, int, old &value)
 SMEMKIT_ATOMIC(atomicAnd, unsigned int, old &value)
 SMEMKIT_ATOMIC(atomicAnd, unsigned long long, old &value)
@@ -112,25 +158,26 @@ SMEMKIT_ATOMIC(atomicXor, int, old ^ value)
 SMEMKIT_ATOMIC(atomicXor, unsigned int, old ^ value)
 SMEMKIT_ATOMIC(atomicXor, unsigned long long, old ^ value)
 #undef SMEMKIT_ATOMIC
+#undef SMEMKIT_ATOMIC_OF_SCOPES
 #undef SMEMKIT_ATOMIC_OF_SCOPE
 
 /* float2 and float4: each component is atomic, the vector is not, as on the GPU. */
 namespace smemkit
 {
 
-SMEMKIT_INLINE float atomic_add(float *address, const void *pc, float value)
+SMEMKIT_IF_USED float atomic_add(float *address, const void *pc, float value)
 {
     return atomic_update(address, pc, [=](float old) SMEMKIT_UNSEEN { return old + value; });
 }
 
 } // namespace smemkit
 
-SMEMKIT_INLINE float2 atomicAdd(float2 *address, float2 value)
+SMEMKIT_IF_USED float2 atomicAdd(float2 *address, float2 value)
 {
     const void *pc = SMEMKIT_PC;
     return {smemkit::atomic_add(&address->x, pc, value.x), smemkit::atomic_add(&address->y, pc, value.y)};
 }
-SMEMKIT_INLINE float4 atomicAdd(float4 *address, float4 value)
+SMEMKIT_IF_USED float4 atomicAdd(float4 *address, float4 value)
 {
     const void *pc = SMEMKIT_PC;
     return {smemkit::atomic_add(&address->x, pc, value.x), smemkit::atomic_add(&address->y, pc, value.y),
@@ -138,7 +185,7 @@ SMEMKIT_INLINE float4 atomicAdd(float4 *address, float4 value)
 }
 
 #define SMEMKIT_CAS_OF_SCOPE(name, type)                                      \
-    SMEMKIT_INLINE type name(type *address, type expected, type value)        \
+    SMEMKIT_IF_USED type name(type *address, type expected, type value)       \
     {                                                                         \
         return smemkit::atomic_compare(address, SMEMKIT_PC, expected, value); \
     }
@@ -152,5 +199,27 @@ SMEMKIT_CAS(unsigned long long)
 SMEMKIT_CAS(unsigned short)
 #undef SMEMKIT_CAS
 #undef SMEMKIT_CAS_OF_SCOPE
+
+/* of 16 bytes, for any type of that size and alignment */
+namespace smemkit
+{
+template <class T>
+using if_wide = std::enable_if_t<sizeof(T) == 16 && alignof(T) >= 16 && std::is_trivially_copyable_v<T>, T>;
+} // namespace smemkit
+#define SMEMKIT_WIDE_OF_SCOPE(scope)                                                                 \
+    template <class T>                                                                               \
+    SMEMKIT_INLINE smemkit::if_wide<T> atomicCAS##scope(T *address, T expected, T value)             \
+    {                                                                                                \
+        return smemkit::atomic_compare(address, SMEMKIT_PC, expected, value);                        \
+    }                                                                                                \
+    template <class T>                                                                               \
+    SMEMKIT_INLINE smemkit::if_wide<T> atomicExch##scope(T *address, T value)                        \
+    {                                                                                                \
+        return smemkit::atomic_update(address, SMEMKIT_PC, [=](T) SMEMKIT_UNSEEN { return value; }); \
+    }
+SMEMKIT_WIDE_OF_SCOPE()
+SMEMKIT_WIDE_OF_SCOPE(_block)
+SMEMKIT_WIDE_OF_SCOPE(_system)
+#undef SMEMKIT_WIDE_OF_SCOPE
 
 #endif

@@ -24,25 +24,25 @@ struct plain_element<T, true> {
     enum { kind = 'V', size = sizeof(T), lanes = 1 };
 };
 template <class T>
-struct smemkit_element : plain_element<T, __is_class(T) || __is_union(T)> {
+struct smemkit_element_of : plain_element<T, __is_class(T) || __is_union(T)> {
 };
 template <class T>
-struct smemkit_element<T *> {
+struct smemkit_element_of<T *> {
     enum { kind = 'P', size = sizeof(T *), lanes = 1 };
 };
 
 /* for float (*)[8] and float [][8]: the element type of the rows */
 template <class T, decltype(sizeof(0)) N>
-struct smemkit_element<T[N]> : smemkit_element<T> {
+struct smemkit_element_of<T[N]> : smemkit_element_of<T> {
 };
 template <class T>
-struct smemkit_element<const T> : smemkit_element<T> {
+struct smemkit_element_of<const T> : smemkit_element_of<T> {
 };
 template <class T, decltype(sizeof(0)) N>
-struct smemkit_element<const T[N]> : smemkit_element<T> {
+struct smemkit_element_of<const T[N]> : smemkit_element_of<T> {
 };
 template <class R, class... A>
-struct smemkit_element<R(A...)> {
+struct smemkit_element_of<R(A...)> {
     enum { kind = 'P', size = sizeof(void *), lanes = 1 };
 };
 
@@ -50,9 +50,9 @@ template <char KIND, int SIZE, int LANES>
 struct smemkit_scalar {
     enum { kind = KIND, size = SIZE, lanes = LANES };
 };
-#define SMEMKIT_ELEMENT(type, letter, bytes, count)                              \
-    template <>                                                                  \
-    struct smemkit_element<type> : smemkit_scalar<letter, (int)(bytes), count> { \
+#define SMEMKIT_ELEMENT(type, letter, bytes, count)                                 \
+    template <>                                                                     \
+    struct smemkit_element_of<type> : smemkit_scalar<letter, (int)(bytes), count> { \
     };
 #define SMEMKIT_VECTOR_ELEMENTS(name, letter, bytes) \
     SMEMKIT_ELEMENT(name##1, letter, bytes, 1)       \
@@ -80,17 +80,17 @@ SMEMKIT_VECTOR_ELEMENTS(double, 'f', 8)
 template <class T>
 struct description {
     static constexpr described smemkit_value = {
-        0, 0, smemkit_element<T>::kind, smemkit_element<T>::size, smemkit_element<T>::lanes, {}};
+        0, 0, smemkit_element_of<T>::kind, smemkit_element_of<T>::size, smemkit_element_of<T>::lanes, {}};
 };
 template <class T>
 struct description<T *> {
     static constexpr described smemkit_value = {
-        1, 0, smemkit_element<T>::kind, smemkit_element<T>::size, smemkit_element<T>::lanes, {}};
+        1, 0, smemkit_element_of<T>::kind, smemkit_element_of<T>::size, smemkit_element_of<T>::lanes, {}};
 };
 template <class T>
 struct description<const T *> {
     static constexpr described smemkit_value = {
-        1, 1, smemkit_element<T>::kind, smemkit_element<T>::size, smemkit_element<T>::lanes, {}};
+        1, 1, smemkit_element_of<T>::kind, smemkit_element_of<T>::size, smemkit_element_of<T>::lanes, {}};
 };
 /* the description of a const object */
 constexpr described constant_of(described one)

@@ -5,39 +5,39 @@
 
 #if defined(__CUDA_FP16_H__) || defined(SMEMKIT_CUDA_FP16_H)
 template <>
-struct smemkit::smemkit_element<__half> : smemkit::smemkit_scalar<'f', 2, 1> {
+struct smemkit::smemkit_element_of<__half> : smemkit::smemkit_scalar<'f', 2, 1> {
 };
 template <>
-struct smemkit::smemkit_element<__half2> : smemkit::smemkit_scalar<'f', 2, 2> {
+struct smemkit::smemkit_element_of<__half2> : smemkit::smemkit_scalar<'f', 2, 2> {
 };
 #endif
 #if defined(__CUDA_BF16_H__) || defined(SMEMKIT_CUDA_BF16_H)
 template <>
-struct smemkit::smemkit_element<__nv_bfloat16> : smemkit::smemkit_scalar<'E', 2, 1> {
+struct smemkit::smemkit_element_of<__nv_bfloat16> : smemkit::smemkit_scalar<'E', 2, 1> {
 };
 template <>
-struct smemkit::smemkit_element<__nv_bfloat162> : smemkit::smemkit_scalar<'E', 2, 2> {
+struct smemkit::smemkit_element_of<__nv_bfloat162> : smemkit::smemkit_scalar<'E', 2, 2> {
 };
 #endif
 
 #if defined(__CUDA_FP8_H__) || defined(SMEMKIT_CUDA_FP8_H)
 template <>
-struct smemkit::smemkit_element<__nv_fp8_e4m3> : smemkit::smemkit_scalar<'3', 1, 1> {
+struct smemkit::smemkit_element_of<__nv_fp8_e4m3> : smemkit::smemkit_scalar<'3', 1, 1> {
 };
 template <>
-struct smemkit::smemkit_element<__nv_fp8x2_e4m3> : smemkit::smemkit_scalar<'3', 1, 2> {
+struct smemkit::smemkit_element_of<__nv_fp8x2_e4m3> : smemkit::smemkit_scalar<'3', 1, 2> {
 };
 template <>
-struct smemkit::smemkit_element<__nv_fp8x4_e4m3> : smemkit::smemkit_scalar<'3', 1, 4> {
+struct smemkit::smemkit_element_of<__nv_fp8x4_e4m3> : smemkit::smemkit_scalar<'3', 1, 4> {
 };
 template <>
-struct smemkit::smemkit_element<__nv_fp8_e5m2> : smemkit::smemkit_scalar<'2', 1, 1> {
+struct smemkit::smemkit_element_of<__nv_fp8_e5m2> : smemkit::smemkit_scalar<'2', 1, 1> {
 };
 template <>
-struct smemkit::smemkit_element<__nv_fp8x2_e5m2> : smemkit::smemkit_scalar<'2', 1, 2> {
+struct smemkit::smemkit_element_of<__nv_fp8x2_e5m2> : smemkit::smemkit_scalar<'2', 1, 2> {
 };
 template <>
-struct smemkit::smemkit_element<__nv_fp8x4_e5m2> : smemkit::smemkit_scalar<'2', 1, 4> {
+struct smemkit::smemkit_element_of<__nv_fp8x4_e5m2> : smemkit::smemkit_scalar<'2', 1, 4> {
 };
 #endif
 

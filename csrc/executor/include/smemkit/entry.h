@@ -1,10 +1,9 @@
 /* Entry points from Python into a user's kernels: smemkit/user_kernel/cpu_module.py appends one of these macros
- * per kernel and per variable to the user's source. */
+ * per kernel and per variable to the user's source, after describe_half.h. */
 #ifndef SMEMKIT_ENTRY_H
 #define SMEMKIT_ENTRY_H
 
 #include "describe.h"
-#include "describe_half.h"
 
 #define SMEMKIT_VISIBLE __attribute__((visibility("default")))
 
@@ -56,5 +55,16 @@ int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t sha
     extern "C" SMEMKIT_VISIBLE const smemkit::variable smemkit_variable_##number; \
     extern "C" const smemkit::variable smemkit_variable_##number = {              \
         (void *)&name, smemkit::description<decltype(name)>::smemkit_value};
+
+/* Begins and ends the definition of smemkit::is_constant, with SMEMKIT_CONSTANT for each __constant__ variable */
+#define SMEMKIT_CONSTANTS_BEGIN                            \
+    bool smemkit::is_constant(const void *smemkit_address) \
+    {
+#define SMEMKIT_CONSTANT(name)                                 \
+    if ((size_t)smemkit_address - (size_t)&name < sizeof name) \
+        return true;
+#define SMEMKIT_CONSTANTS_END \
+    return false;             \
+    }
 
 #endif

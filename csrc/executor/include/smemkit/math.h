@@ -512,14 +512,10 @@ SMEMKIT_INLINE unsigned __dp4a(unsigned x, unsigned y, unsigned sum)
     return sum;
 }
 
-/* Shared memory is a window of 32-bit addresses, as on a GPU; global addresses are generic ones. */
+/* Shared memory is a window of 32-bit addresses, as on a GPU; other addresses are generic ones. */
 SMEMKIT_INLINE size_t __cvta_generic_to_shared(const void *address)
 {
     return smemkit_to_shared(address);
-}
-SMEMKIT_INLINE size_t __cvta_generic_to_global(const void *address)
-{
-    return (size_t)address;
 }
 SMEMKIT_INLINE void *__cvta_shared_to_generic(size_t address)
 {
@@ -529,14 +525,38 @@ SMEMKIT_INLINE unsigned __isShared(const void *address)
 {
     return smemkit_is_shared(address);
 }
+SMEMKIT_INLINE unsigned __isLocal(const void *address)
+{
+    return smemkit_is_local(address);
+}
+namespace smemkit
+{
+bool is_constant(const void *address); /* of this source; cpu_module.py defines it */
+} // namespace smemkit
+SMEMKIT_INLINE unsigned __isConstant(const void *address)
+{
+    return smemkit::is_constant(address);
+}
 SMEMKIT_INLINE unsigned __isGlobal(const void *address)
 {
-    return !smemkit_is_shared(address);
+    return !__isShared(address) && !__isLocal(address) && !__isConstant(address);
 }
-SMEMKIT_INLINE void *__cvta_global_to_generic(size_t address)
-{
-    return (void *)address;
-}
+#define SMEMKIT_GENERIC_SPACE(name)                                     \
+    SMEMKIT_INLINE size_t __cvta_generic_to_##name(const void *address) \
+    {                                                                   \
+        return (size_t)address;                                         \
+    }                                                                   \
+    SMEMKIT_INLINE void *__cvta_##name##_to_generic(size_t address)     \
+    {                                                                   \
+        return (void *)address;                                         \
+    }
+SMEMKIT_GENERIC_SPACE(global)
+SMEMKIT_GENERIC_SPACE(local)
+SMEMKIT_GENERIC_SPACE(constant)
+SMEMKIT_GENERIC_SPACE(grid_constant)
+#undef SMEMKIT_GENERIC_SPACE
+SMEMKIT_UNAVAILABLE("on the CPU device each thread has a copy of a __grid_constant__ parameter")
+unsigned __isGridConstant(const void *address);
 
 #ifndef __clang__
 #define __builtin_assume(condition) ((void)0)

@@ -31,7 +31,7 @@ SMEMKIT_INLINE T nv_load(const T *address, const void *pc, int order)
 {
     using Bits = typename bits_of<sizeof(T)>::type;
     before_atomic(address, sizeof(T), pc);
-    const Bits bits = __atomic_load_n((const Bits *)address, __ATOMIC_SEQ_CST);
+    const Bits bits = load_bits((const Bits *)address);
     after_atomic(address, sizeof(T), false, nv_order(order) & ACQUIRE);
     smemkit_tick(0);
     return bit_copy<T>(bits);
@@ -41,7 +41,7 @@ SMEMKIT_INLINE void nv_store(T *address, const void *pc, T value, int order)
 {
     using Bits = typename bits_of<sizeof(T)>::type;
     before_atomic(address, sizeof(T), pc, false);
-    __atomic_store_n((Bits *)address, bit_copy<Bits>(value), __ATOMIC_SEQ_CST);
+    store_bits((Bits *)address, bit_copy<Bits>(value));
     after_atomic(address, sizeof(T), true, nv_order(order) & RELEASE);
     smemkit_tick(1);
 }

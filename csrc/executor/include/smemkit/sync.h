@@ -47,13 +47,15 @@ SMEMKIT_INLINE void __trap(SMEMKIT_HERE)
 {
     smemkit_trap("__trap", file, line);
 }
-namespace smemkit
+/* malloc and free of kernels, which smemkit/cuda_source/dialect.py renames */
+SMEMKIT_INLINE void *smemkit_malloc(size_t bytes)
 {
-SMEMKIT_INLINE void heap_free(void *memory, SMEMKIT_HERE)
+    return smemkit_heap_allocate(bytes);
+}
+SMEMKIT_INLINE void smemkit_free(void *memory, SMEMKIT_HERE)
 {
     smemkit_heap_release(memory, file, line);
 }
-} // namespace smemkit
 SMEMKIT_INLINE void __brkpt(SMEMKIT_HERE)
 {
     smemkit_trap("__brkpt", file, line);

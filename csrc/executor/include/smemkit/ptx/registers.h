@@ -190,7 +190,7 @@ SMEMKIT_INLINE bool ptx_is_shared(uint64_t address)
 }
 SMEMKIT_INLINE bool ptx_is_global(uint64_t address)
 {
-    return !smemkit_is_shared((const void *)address);
+    return __isGlobal((const void *)address);
 }
 
 } // namespace smemkit
