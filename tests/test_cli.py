@@ -168,6 +168,14 @@ def small_executor_suite(run):
         yield op, partial(run.executor_row, Row("executor", op, "small", shape=shape, kernel=kernel), {})
 
 
+def test_bench_plot(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(Run, "executor", small_executor_suite)
+    path = tmp_path / "bench.png"
+    assert main(["bench", "executor", "--quick", "--device", "cpu", "--plot", str(path)]) == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("fault", [0, np.nan])
 def test_bench_finds_a_wrong_result(tmp_path, capsys, monkeypatch, fault):
     right = ops.transpose

@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 from smemkit import _core
-from smemkit.bench import fit
+from smemkit.bench import figures, fit
 from smemkit.bench.recorded import recorded_table
 from smemkit.bench.report import environment, reference_path, results, table
 from smemkit.bench.suites import SUITES, Run
@@ -35,6 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The command line of ``smemkit bench``."""
     parser.add_argument("suite", nargs="*", help=f"{', '.join(SUITES)}; default: all that the device supports")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the environment and the rows to a file")
+    parser.add_argument("--plot", metavar="FILE", help="save a bar chart (needs matplotlib: smemkit[plot])")
     parser.add_argument("--save", action="store_true", help="store them as this GPU's reference file")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and samples")
     parser.add_argument("--device", help='"cuda:0", "cpu"; the default device if not given')
@@ -88,6 +89,8 @@ def main(arguments: Namespace) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         console.print(f"wrote {path}", markup=False, highlight=False)
+    if arguments.plot:
+        figures.plot(rows, device.name).savefig(arguments.plot, dpi=150)
     if run.failures:
         console.print(f"{len(run.failures)} failed:", *run.failures, sep="\n  ✗ ", style="red", markup=False)
     return 1 if run.failures else 0

@@ -14,6 +14,7 @@ import numpy as np
 
 from smemkit import ops
 from smemkit.checker.check import check
+from smemkit.checker.figures import plot
 from smemkit.ci import fail_on
 from smemkit.ci.baseline import Baseline
 from smemkit.ci.configuration import FILENAME, read_configuration
@@ -91,6 +92,9 @@ def _add_ci_arguments(group: Any) -> None:
     group.add_argument("--format", choices=tuple(FORMATS), default="text", help="of the output (default text)")
     group.add_argument("--output", metavar="FILE", help="write the --format there, and the text to the terminal")
     group.add_argument("--json", metavar="FILE", help="write JSON to a file as well; -: as --format json")
+    group.add_argument(
+        "--plot", metavar="FILE", help="save a picture of the counts (needs matplotlib: smemkit[plot])"
+    )
     group.add_argument("--baseline", metavar="FILE", help="the findings in this file are known, and do not fail")
     group.add_argument(
         "--update-baseline",
@@ -119,6 +123,9 @@ def main(options: argparse.Namespace) -> int:
         return _update_baseline(outcomes, baseline)
     verdict = judge(outcomes, known)
     _write(verdict, options)
+    if options.plot:
+        reports = [outcome.report for outcome in outcomes if outcome.report]
+        plot([launch for report in reports for launch in report.launches]).savefig(options.plot, dpi=150)
     return verdict.status
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import smemkit
 from smemkit import _core
-from smemkit.bench import by_name, native, peers, planner, report, suites
+from smemkit.bench import by_name, figures, native, peers, planner, report, suites
 from smemkit.bench import rows as rows_module
 from smemkit.bench.rows import Problem, Row, measured, reduced, transposed
 from smemkit.measure.benchmarks import Benchmark, measure_host
@@ -662,6 +662,26 @@ def test_the_terminal_shows_every_row():
     assert text.startswith("end to end")
     for word in ("n = 4,096", "27.0 TFLOP/s", "torch 10,000.00", "2.00 x"):
         assert word in text
+
+
+def test_plot():
+    pytest.importorskip("matplotlib")
+    rows = [Row("a", "sum", f"n = {n}", us=2.0, ratio=n / 70) for n in range(1, 101)]
+    others = [
+        Row("a", "sum", "without peers", us=3.0),
+        Row("a", "sum", "a rung", us=3.0, kernel="tree", ratio=0.1),
+    ]
+    figure = figures.plot([*rows, *others], "a GPU")
+    assert figure.get_suptitle() == (
+        "a GPU: at least as fast as every peer in 31 of 100 rows; 60 of them are shown, the slowest"
+    )
+    (axes,) = figure.axes
+    assert [round(bar.get_width() * 70) for bar in axes.patches] == list(range(1, 61))
+    assert axes.get_yticklabels()[0].get_text() == "sum n = 1, float32"
+    alone = figures.plot([Row("a", "sum", "n = 1", us=3.0, kernel="tree")], "the CPU device")
+    assert alone.get_suptitle() == "the CPU device: no peer to compare with"
+    assert [bar.get_width() for bar in alone.axes[0].patches] == [3.0]
+    assert figures.plot([], "a GPU")._repr_png_().startswith(b"\x89PNG")
 
 
 # ---- NVIDIA's libraries -----------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from cases import ROOT, run_python
 from reports import RACE, halo, report, unpadded
 
 from smemkit.__main__ import main
-from smemkit.ci import parallel, results
+from smemkit.checker import figures
+from smemkit.ci import command, parallel, results
 from smemkit.ci.results import Check, Outcome
 
 RACY = """\
@@ -59,6 +60,15 @@ def test_the_launches_of_smemkit_toml(project, capsys):
         re.match(r"✗ src/racy.cu, racy\[1, 64\]: 1 fault.*: race \(RAW\) at src/racy.cu:5", x) for x in lines
     )
     assert any(line.startswith("✓ src/fine.cu, fine[1, 64]: no faults") for line in lines)
+
+
+def test_a_picture_of_all_launches(project, monkeypatch):
+    pytest.importorskip("matplotlib")
+    shown = []
+    monkeypatch.setattr(command, "plot", lambda launches: shown.extend(launches) or figures.plot(launches))
+    assert main(["check", "--jobs", "1", "--plot", "counts.png"]) == 1
+    assert [launch.kernel for launch in shown] == ["reverse", "reverse"]
+    assert (project / "counts.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_files_select_launches(project, capsys):
