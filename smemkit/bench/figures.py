@@ -18,8 +18,8 @@ MAX_BARS = 60  # a picture of more is too high to be read; the lowest ratios are
 
 
 def plot(rows: Sequence[Row], device: str) -> Figure:
-    """A bar for each row with peers, rungs excepted: the fastest peer's time divided by ours. Without such rows, the
-    times of all.
+    """A bar for each row with peers, rungs excepted: the fastest peer's time divided by ours. Without such rows,
+    the times of all.
 
     Raises
     ------
