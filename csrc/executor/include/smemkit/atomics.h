@@ -30,22 +30,31 @@ struct bits_of<16> {
     using type = wide;
 };
 
-/* The processor's atomics. For 16 bytes compilers have only the older builtin without a library. */
+/* The processor's atomics. For 16 bytes compilers call a library, which kernels are not linked with. */
 template <class Bits>
 SMEMKIT_INLINE bool swap_if_equal(Bits *address, Bits *expected, Bits value)
 {
     return __atomic_compare_exchange_n(address, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
-#ifdef __x86_64__
-__attribute__((target("cx16")))
-#endif
-SMEMKIT_INLINE bool
-swap_if_equal(wide *address, wide *expected, wide value)
+SMEMKIT_INLINE bool swap_if_equal(wide *address, wide *expected, wide value)
 {
+#ifdef __x86_64__
+    uint64_t low = (uint64_t)*expected, high = (uint64_t)(*expected >> 64);
+    bool equal;
+
+    asm volatile("lock cmpxchg16b %0"
+                 : "+m"(*address), "=@cce"(equal), "+a"(low), "+d"(high)
+                 : "b"((uint64_t)value), "c"((uint64_t)(value >> 64))
+                 : "memory");
+    *expected = (wide)high << 64 | low;
+#else
     const wide wanted = *expected;
+    bool equal;
 
     *expected = __sync_val_compare_and_swap(address, wanted, value);
-    return *expected == wanted;
+    equal = *expected == wanted;
+#endif
+    return equal;
 }
 template <class Bits>
 SMEMKIT_INLINE Bits load_bits(const Bits *address)
