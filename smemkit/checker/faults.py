@@ -239,7 +239,8 @@ _BARRIER_MEANINGS = {
 
 _MBARRIER_WAIT = (
     "Compare the arrivals of a phase with the count of mbarrier.init, and the parity waited for with the phase: "
-    "0 in the first, then 1 and 0 in turn."
+    "0 in the first, then 1 and 0 in turn. A cuda::pipeline expects a commit of every producer and a release of "
+    "every consumer of each stage: all threads of the group are both, unless make_pipeline is told their roles."
 )
 
 _FAULT_TEXTS = {

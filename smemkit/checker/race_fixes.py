@@ -54,7 +54,9 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
         if leaf and _stores_same_value(evidence, leaf):
             same.append(evidence)
             continue
-        advised = leaf and (_overlap(evidence, leaf) or _is_legacy_warp_code(evidence, leaf))
+        advised = leaf and (
+            _overlap(evidence, leaf) or _is_legacy_warp_code(evidence, leaf) or _shared_pipeline(leaf)
+        )
         ways = [(places, _barrier_gaps(launch, evidence, places)) for places in ([] if advised else levels)]
         places, gaps = next((one for one in ways if one[1]), (leaf, []))
         if gaps:
@@ -260,6 +262,8 @@ def _is_legacy_warp_code(evidence: Evidence, places: Places) -> bool:
 
 def _other_fix(launch: Launch, evidence: Evidence, places: Places | None) -> Fix:
     """The fix of a race that no barrier orders where all threads would reach it."""
+    if pipe := places and _shared_pipeline(places):
+        return _fix_stage(evidence, pipe)
     if _needs_a_wait(evidence):
         return _fix_copy(evidence, places)
     if places and _overlap(evidence, places):
@@ -533,6 +537,32 @@ _WAIT_OF_PTX = 'asm volatile("cp.async.wait_all;" ::: "memory")'
 def _wait_statement(code: str) -> str:
     """The wait for all copies, as the source spells its copies."""
     return _WAIT_OF_PTX if re.search(r"\basm\b", code) and "__pipeline" not in code else "__pipeline_wait_prior(0)"
+
+
+# cuda::memcpy_async(block, s, x, bytes, pipe);  auto pipe = cuda::make_pipeline(block, &state);
+_PIPELINE_COPY = re.compile(r"\bmemcpy_async\s*\(.*?\b(?P<pipe>\w+)\s*\)\s*;$", re.S)
+
+
+def _shared_pipeline(places: Places) -> str:
+    """The name of the pipeline of several threads that one of the statements copies through, or ""."""
+    copies = (_PIPELINE_COPY.search(places.text(one).strip()) for one in (places.first, places.second))
+    pipe = next((copy["pipe"] for copy in copies if copy), "")
+    shared = re.search(rf"\b{pipe}\s*=\s*(?:\w+\s*::\s*)*make_pipeline\s*\(\s*\w", places.source.code)
+    return pipe if pipe and shared else ""
+
+
+def _fix_stage(evidence: Evidence, pipe: str) -> Fix:
+    """A stage of a pipeline that is read before it is complete, or filled before it has been read."""
+    fault = evidence.fault
+    if fault.hazard == "WAR":
+        return Fix(
+            f"Call {pipe}.producer_acquire() before line {fault.line} fills the stage, and "
+            f"{pipe}.consumer_release() only after line {fault.other_line} has read it."
+        )
+    return Fix(
+        f"Call {pipe}.consumer_wait() in every thread that uses the stage, before line {fault.line}, and "
+        f"{pipe}.consumer_release() after the last use."
+    )
 
 
 def _needs_a_wait(evidence: Evidence) -> bool:

@@ -65,7 +65,7 @@ class Declaration:
         head, tail = self.head, self.code.rpartition("}")[2]
         if self.kind == "function":
             return frozenset(FUNCTION_NAME.findall(head)[:1])
-        if self.kind == "type" and re.search(r"\benum\b", head):
+        if self.kind == "type" and re.search(r"\benum\b(?!\s+(?:class|struct)\b)", head):
             return self.words - TYPE_WORDS
         if self.kind == "type":
             head = re.sub(r":(?!:).*", "", head, flags=re.DOTALL)  # without base classes

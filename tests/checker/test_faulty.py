@@ -251,6 +251,7 @@ EXPECTED_RESULTS = {  # x: arguments before the launch, y: after it → actual a
     "packed_bits": lambda x, y: (y.words[:16].view(np.uint8), x.x % 5 == 0),
     "pairs_of_a_warp": lambda x, y: (y.histogram, [8] * 8),
     "persistent_blocks": lambda x, y: (y.y, x.x**2),
+    "pipeline_ring": lambda x, y: (y.y, x.a @ x.x),
     "producer_consumer": lambda x, y: (y.y, 2 * x.x[:, :, ::-1]),
     "radix_split": lambda x, y: (y.y, sorted(x.keys * 37 % 64, key=lambda key: key & 1)),
     "records_by_memcpy": lambda x, y: (rows(y.y, 5), rows(x.x, 5)[::-1]),

@@ -19,6 +19,7 @@ BY_HAND = re.findall(
     float4_from_second grid_barrier_count group_sync_in_branch int_from_bytes local_overrun lock_not_released
     mbarrier_count mbarrier_too_many mma_half_warp
     matmul_no_guard named_barrier_count negative_index neighbour_never_done no_return overlapping_outputs
+    pipeline_early_release pipeline_no_wait pipeline_without_roles
     reset_by_every_block reverse_in_place row_overrun same_output shuffle_from_exited stale_maximum
     stencil_in_place swapped_extents syncthreads_for_grid table_never_set tile_edge transpose_in_place
     transposed_tile two_names_one_memory unknown_code volatile_flag volatile_warp_reduction writes_constant

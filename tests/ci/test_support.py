@@ -48,6 +48,8 @@ def test_everything_is_printed(groups, capsys):
         "Headers assert.h",
         "__shfl_down_sync",
         "cuda::barrier",
+        "cuda::make_pipeline",
+        "cuda::pipeline_role",
         "make_float4",
         "cooperative_groups::reduce",
         "ldmatrix ldu",

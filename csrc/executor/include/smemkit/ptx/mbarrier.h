@@ -9,21 +9,25 @@ namespace smemkit
 {
 
 /* init and inval are ordinary stores: other threads need a barrier before they may use the object */
+SMEMKIT_INLINE void mbarrier_init(void *at, uint64_t count, const void *pc, const char *file, int line)
+{
+    writes(at, 8, pc);
+    store((uint64_t *)at, smemkit_mbarrier_word((unsigned)count, file, line));
+}
 SMEMKIT_INLINE void ptx_mbarrier_init(char *at, uint64_t count, SMEMKIT_HERE)
 {
-    writes(at, 8, SMEMKIT_PC);
-    store((uint64_t *)at, smemkit_mbarrier_word((unsigned)count, file, line));
+    mbarrier_init(at, count, SMEMKIT_PC, file, line);
 }
 SMEMKIT_INLINE void ptx_mbarrier_inval(char *at)
 {
     writes(at, 8, SMEMKIT_PC);
     store((uint64_t *)at, (uint64_t)0);
 }
-SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive(char *at, uint64_t count, uint64_t dropped, bool incomplete,
-                                            SMEMKIT_HERE)
+SMEMKIT_INLINE uint64_t mbarrier_arrive(void *at, uint64_t count, uint64_t dropped, bool incomplete,
+                                        const void *pc, const char *file, int line)
 {
     int refused;
-    before_atomic(at, 8, SMEMKIT_PC);
+    before_atomic(at, 8, pc);
     const uint64_t state = smemkit_mbarrier_arrive(at, (unsigned)count, (unsigned)dropped, incomplete, &refused);
     after_atomic(at, 8, true, ACQUIRE_RELEASE);
     if (refused) /* only now: the checker holds a lock around an atomic */
@@ -31,8 +35,13 @@ SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive(char *at, uint64_t count, uint64_t d
     smemkit_tick(1);
     return state;
 }
-SMEMKIT_INLINE bool ptx_mbarrier_is_complete(char *at, uint64_t state, bool parity, const void *pc,
-                                             const char *file, int line)
+SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive(char *at, uint64_t count, uint64_t dropped, bool incomplete,
+                                            SMEMKIT_HERE)
+{
+    return mbarrier_arrive(at, count, dropped, incomplete, SMEMKIT_PC, file, line);
+}
+SMEMKIT_INLINE bool mbarrier_is_complete(void *at, uint64_t state, bool parity, const void *pc, const char *file,
+                                         int line)
 {
     const bool complete = smemkit_mbarrier_is_complete(at, state, parity, file, line);
     before_atomic(at, 8, pc);
@@ -42,11 +51,11 @@ SMEMKIT_INLINE bool ptx_mbarrier_is_complete(char *at, uint64_t state, bool pari
 }
 SMEMKIT_INLINE bool ptx_mbarrier_test_wait(char *at, uint64_t state, SMEMKIT_HERE)
 {
-    return ptx_mbarrier_is_complete(at, state, false, SMEMKIT_PC, file, line);
+    return mbarrier_is_complete(at, state, false, SMEMKIT_PC, file, line);
 }
 SMEMKIT_INLINE bool ptx_mbarrier_test_wait_parity(char *at, uint64_t parity, SMEMKIT_HERE)
 {
-    return ptx_mbarrier_is_complete(at, parity, true, SMEMKIT_PC, file, line);
+    return mbarrier_is_complete(at, parity, true, SMEMKIT_PC, file, line);
 }
 SMEMKIT_INLINE uint32_t ptx_mbarrier_pending_count(uint64_t state)
 {

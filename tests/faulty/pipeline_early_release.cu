@@ -1,0 +1,34 @@
+// A consumer releases a stage before it has read it.
+// topic: cuda::pipeline
+// launch: grid 1, block 64
+// arg x: float[6, 32] = random
+// arg y: float[32] = zeros
+// arg steps: 6
+// fault: race WAR
+#include <cooperative_groups.h>
+#include <cuda/pipeline>
+
+// the first warp copies, the second one adds
+__global__ void sum_of_rows(const float *x, float *y, int steps)
+{
+    __shared__ float s[2][32];
+    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+    const auto block = cooperative_groups::this_thread_block();
+    auto pipe = cuda::make_pipeline(block, &state, 32);
+    const int lane = threadIdx.x % 32;
+    float sum = 0;
+
+    for (int step = 0; step < steps; step++) {
+        if (threadIdx.x < 32) {
+            pipe.producer_acquire();
+            cuda::memcpy_async(&s[step % 2][lane], &x[step * 32 + lane], sizeof(float), pipe); // HERE
+            pipe.producer_commit();
+        } else {
+            pipe.consumer_wait();
+            pipe.consumer_release();
+            sum += s[step % 2][31 - lane]; // THERE
+        }
+    }
+    if (threadIdx.x >= 32)
+        y[lane] = sum;
+}
