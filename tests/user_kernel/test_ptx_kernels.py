@@ -1,6 +1,7 @@
 """Kernels in PTX give NumPy's numbers, in each spelling: inline PTX, kernels/common/ptx, the library's."""
 
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -194,3 +195,43 @@ def test_matmul_in_stages():
     assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
     report = smemkit.check(launch, a, b, c)
     assert all(line.conflicts == 0 for line in report.lines if line.space == "shared"), report
+
+
+COST = """
+#include <cstdint>
+__global__ void by_mma(const float *x, float *c, int n)
+{
+    const unsigned a[4] = {0x3c003c00, 0x40003c00, 0x3c004000, 0x44003c00}, b[2] = {0x3c003c00, 0x40003c00};
+    float s[4] = {};
+    for (int i = 0; i < n; i++)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+                     "{%8, %9}, {%0, %1, %2, %3};" : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    c[threadIdx.x] = s[0] + s[1] + s[2] + s[3];
+}
+__global__ void by_loop(const float *x, float *c, int n)
+{
+    float s0 = 0, s1 = 0, s2 = 0, s3 = 0, a[2][16], b[2][16];
+    for (int k = 0; k < 16; k++)
+        a[0][k] = x[k], a[1][k] = x[k + 16], b[0][k] = x[k + 32], b[1][k] = x[k + 48];
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < 16; k++) {
+            s0 += a[0][k] * b[0][k], s1 += a[0][k] * b[1][k];
+            s2 += a[1][k] * b[0][k], s3 += a[1][k] * b[1][k];
+        }
+    c[threadIdx.x] = s0 + s1 + s2 + s3;
+}
+"""
+
+
+@pytest.mark.slow
+def test_an_mma_costs_at_most_three_times_its_multiply_adds():
+    x, c, shortest = np.ones(64, np.float32), np.zeros(32, np.float32), {}
+    with smemkit.Device("cpu"):
+        launches = {name: smemkit.Kernel(COST, name)[1, 32] for name in ("by_mma", "by_loop")}
+    for _ in range(200):
+        for name, launch in launches.items():
+            start = time.perf_counter()
+            launch(x, c, 1500)
+            shortest[name] = min(time.perf_counter() - start, shortest.get(name, np.inf))
+    assert shortest["by_mma"] <= 3 * shortest["by_loop"], shortest
