@@ -16,10 +16,20 @@
 #include "ptx.h"
 #include "schedule.h"
 
-enum { LANES = 32, N = 8, MAX_M = 16, MAX_K = 64, MAX_WORDS = 8, MAX_ELEMENTS = MAX_M * MAX_K / LANES };
+enum { LANES = 32, N = 8, MAX_M = 16, MAX_K = 64, ROW_WORDS = 32 };
 
-typedef double row_t __attribute__((vector_size(N * sizeof(double)))); /* of b, c or d */
+#define INLINE static inline __attribute__((always_inline))
+
 typedef struct smemkit_warp_call *const *lanes_t;
+typedef uint32_t words_t[ROW_WORDS]; /* a row of a matrix, as registers hold it */
+
+typedef double four_t __attribute__((vector_size(32)));
+typedef float four_floats_t __attribute__((vector_size(16)));
+typedef int32_t four_words_t __attribute__((vector_size(16)));
+typedef uint16_t four_halves_t __attribute__((vector_size(8)));
+typedef struct {
+    four_t four[N / 4];
+} row_t; /* of b, c or d */
 
 static const struct smemkit_mma *lane_of(lanes_t lanes, unsigned lane)
 {
@@ -33,154 +43,277 @@ static int bits_of(enum smemkit_element type)
     return bits[type];
 }
 
-static double double_of(uint64_t bits)
-{
-    double value;
+/* ---- registers and numbers ---- */
 
-    memcpy(&value, &bits, sizeof value);
-    return value;
+/* infinity and NaN have all bits of the exponent set */
+INLINE four_words_t floats_of_halves(four_words_t bits)
+{
+    const four_words_t x = (bits & 0x7fff) << 13, special = x >= 0x0f800000;
+    const four_words_t number = (four_words_t)((four_floats_t)x * 0x1p112f);
+
+    return (number & ~special) | ((x | 0x7f800000) & special) | (bits & 0x8000) << 16;
 }
 
-static uint64_t bits_of_double(double value)
+/* Elements of registers, which lie in a row, as numbers, four at a time: this is most of the work. */
+INLINE void convert(const uint32_t *words, unsigned count, enum smemkit_element type, double *to)
 {
-    uint64_t bits;
+    const uint16_t *halves = (const uint16_t *)words;
+    const uint8_t *bytes = (const uint8_t *)words;
+    four_t four;
 
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-/* The elements of registers, as numbers: loops for each type, because this is most of the work. */
-static void read_elements(const uint64_t *words, unsigned count, enum smemkit_element type, double *to)
-{
-#define READ(expression)                 \
+#define CONVERT(type, from, bits)                                      \
+    for (unsigned i = 0; i < count; i += 4) {                          \
+        type raw;                                                      \
+                                                                       \
+        memcpy(&raw, from + i, sizeof raw);                            \
+        four = __builtin_convertvector((four_floats_t)(bits), four_t); \
+        memcpy(to + i, &four, sizeof four);                            \
+    }                                                                  \
+    break
+#define EACH(expression)                 \
     for (unsigned i = 0; i < count; i++) \
         to[i] = (double)(expression);    \
     break
     switch (type) {
     case SMEMKIT_F16:
-        READ(float16_to_float((uint16_t)(words[i / 2] >> i % 2 * 16)));
+        CONVERT(four_halves_t, halves, floats_of_halves(__builtin_convertvector(raw, four_words_t)));
     case SMEMKIT_BF16:
-        READ(bfloat16_to_float((uint16_t)(words[i / 2] >> i % 2 * 16)));
+        CONVERT(four_halves_t, halves, __builtin_convertvector(raw, four_words_t) << 16);
     case SMEMKIT_TF32: /* the last 13 bits are not read */
-        READ(float_of_bits((uint32_t)words[i] & ~UINT32_C(0x1fff)));
+        CONVERT(four_words_t, words, raw & ~0x1fff);
     case SMEMKIT_F32:
-        READ(float_of_bits((uint32_t)words[i]));
+        CONVERT(four_words_t, words, raw);
     case SMEMKIT_F64:
-        READ(double_of(words[i]));
+        memcpy(to, words, count * sizeof *to);
+        break;
     case SMEMKIT_S8:
-        READ((int8_t)(words[i / 4] >> i % 4 * 8));
+        EACH((int8_t)bytes[i]);
     case SMEMKIT_U8:
-        READ((uint8_t)(words[i / 4] >> i % 4 * 8));
+        EACH(bytes[i]);
     case SMEMKIT_S4:
-        READ((int8_t)((words[i / 8] >> i % 8 * 4 & 15) << 4) / 16);
+        EACH((int8_t)((bytes[i / 2] >> i % 2 * 4 & 15) << 4) / 16);
     case SMEMKIT_U4:
-        READ(words[i / 8] >> i % 8 * 4 & 15);
+        EACH(bytes[i / 2] >> i % 2 * 4 & 15);
     default:
-        READ((int32_t)words[i]);
+        EACH((int32_t)words[i]);
     }
-#undef READ
+#undef CONVERT
+#undef EACH
 }
 
-static void put_element(uint64_t *words, unsigned i, enum smemkit_element type, double value)
+INLINE void convert_back(const double *from, unsigned count, enum smemkit_element type, uint32_t *words)
 {
-    if (type == SMEMKIT_F64) {
-        words[i] = bits_of_double(value);
-    } else if (type == SMEMKIT_F16) {
-        const uint64_t half = float16_from_float(round_to_odd(value));
+    if (type == SMEMKIT_F64)
+        memcpy(words, from, count * sizeof *from);
+    else if (type == SMEMKIT_F16)
+        for (unsigned i = 0; i < count; i += 2)
+            words[i / 2] = float16_from_float(round_to_odd(from[i])) |
+                           (uint32_t)float16_from_float(round_to_odd(from[i + 1])) << 16;
+    else
+        for (unsigned i = 0; i < count; i += 4) {
+            four_t four;
+            four_floats_t near;
+            four_words_t bits;
 
-        words[i / 2] = i % 2 ? (words[i / 2] & 0xffff) | half << 16 : half;
-    } else {
-        const float near = (float)value;
-
-        words[i] = near != near ? 0x7fffffff : bits_of_float(near); /* CUDA's NaN */
-    }
+            memcpy(&four, from + i, sizeof four);
+            near = __builtin_convertvector(four, four_floats_t);
+            bits = near == near;
+            bits = ((four_words_t)near & bits) | (0x7fffffff & ~bits); /* CUDA's NaN */
+            memcpy(words + i, &bits, sizeof bits);
+        }
 }
 
 /* ---- fragments as matrices ---- */
 
-/* a (m, k), by rows */
-static void gather_a(lanes_t lanes, const struct smemkit_mma *shape, double (*a)[MAX_K])
+INLINE void move_register(uint32_t *to, const uint64_t *from, bool wide)
 {
-    const unsigned bits = (unsigned)bits_of(shape->a_type), each = bits > 32 ? 1 : 32 / bits;
-    const unsigned count = (unsigned)(shape->m * shape->k) / LANES, rows = (unsigned)shape->m / 8;
-    double own[MAX_ELEMENTS];
-
-    for (unsigned lane = 0; lane < LANES; lane++) {
-        read_elements(lane_of(lanes, lane)->a, count, shape->a_type, own);
-        for (unsigned r = 0; r < count / each; r++)
-            for (unsigned j = 0; j < each; j++)
-                a[lane / 4 + 8 * (r % rows)][each * (lane % 4) + 4 * each * (r / rows) + j] = own[r * each + j];
-    }
+    if (wide)
+        memcpy(to, from, sizeof *from);
+    else
+        *to = (uint32_t)*from;
 }
 
-/* b (k, 8), by rows */
-static void gather_b(lanes_t lanes, const struct smemkit_mma *shape, row_t *b)
+/* The rows of a; of b the columns */
+INLINE void gather(lanes_t lanes, bool b, int m, unsigned row_words, bool wide, words_t *to)
 {
-    const unsigned bits = (unsigned)bits_of(shape->b_type), each = bits > 32 ? 1 : 32 / bits;
-    const unsigned count = (unsigned)(N * shape->k) / LANES;
-    double own[MAX_ELEMENTS];
+    const unsigned width = wide ? 2 : 1;
 
     for (unsigned lane = 0; lane < LANES; lane++) {
-        read_elements(lane_of(lanes, lane)->b, count, shape->b_type, own);
-        for (unsigned i = 0; i < count; i++)
-            b[each * (lane % 4) + 4 * each * (i / each) + i % each][lane / 4] = own[i];
+        const uint64_t *from = b ? lane_of(lanes, lane)->b : lane_of(lanes, lane)->a;
+
+        for (unsigned word = width * (lane % 4); word < row_words; word += 4 * width)
+            for (int row = (int)lane / 4; row < m; row += 8)
+                move_register(&to[row][word], from++, wide);
     }
 }
 
 /* The row and the column of element i of c and d */
-static unsigned row_of(unsigned lane, unsigned i)
+INLINE unsigned row_of(unsigned lane, unsigned i)
 {
     return lane / 4 + 8 * (i / 2);
 }
 
-static unsigned column_of(unsigned lane, unsigned i)
+INLINE unsigned column_of(unsigned lane, unsigned i)
 {
     return 2 * (lane % 4) + i % 2;
 }
 
+/* The rows of c */
+INLINE void gather_c(lanes_t lanes, int m, enum smemkit_element type, words_t *to)
+{
+    const unsigned width = type == SMEMKIT_F64 ? 2 : 1, each = type == SMEMKIT_F16 ? 1 : 2;
+
+    for (unsigned lane = 0; lane < LANES; lane++) {
+        const uint64_t *from = lane_of(lanes, lane)->c;
+
+        for (int row = (int)lane / 4; row < m; row += 8)
+            for (unsigned i = 0; i < each; i++)
+                move_register(&to[row][width * (each * (lane % 4) + i)], from++, width == 2);
+    }
+}
+
+/* The reverse, for d */
+INLINE void scatter(lanes_t lanes, int m, enum smemkit_element type, words_t *from)
+{
+    const unsigned width = type == SMEMKIT_F64 ? 2 : 1, each = type == SMEMKIT_F16 ? 1 : 2;
+
+    for (unsigned lane = 0; lane < LANES; lane++) {
+        uint64_t *to = lane_of(lanes, lane)->d;
+
+        for (int row = (int)lane / 4; row < m; row += 8)
+            for (unsigned i = 0; i < each; i++, to++) {
+                const uint32_t *word = &from[row][width * (each * (lane % 4) + i)];
+
+                *to = *word;
+                if (width == 2)
+                    memcpy(to, word, sizeof *to);
+            }
+    }
+}
+
 /* ---- products ---- */
 
-static void multiply_rows(int m, int k, double (*a)[MAX_K], const row_t *b, row_t *sum)
+INLINE void multiply_rows(int m, int k, double (*a)[MAX_K], const row_t *b, row_t *sum)
 {
     for (int i = 0; i < m; i++) {
-        row_t row = sum[i];
+        four_t left = sum[i].four[0], right = sum[i].four[1];
 
-        for (int p = 0; p < k; p++)
-            row += a[i][p] * b[p];
-        sum[i] = row;
+        for (int p = 0; p < k; p++) {
+            left += a[i][p] * b[p].four[0];
+            right += a[i][p] * b[p].four[1];
+        }
+        sum[i] = (row_t){{left, right}};
     }
 }
 
 /* The same in double precision, whose products are not exact */
-static void fuse_rows(int m, int k, double (*a)[MAX_K], const row_t *b, row_t *sum)
+INLINE void fuse_rows(int m, int k, double (*a)[MAX_K], const row_t *b, row_t *sum)
 {
     for (int i = 0; i < m; i++)
         for (int p = 0; p < k; p++)
             for (int j = 0; j < N; j++)
-                sum[i][j] = fma(a[i][p], b[p][j], sum[i][j]);
+                sum[i].four[j / 4][j % 4] = fma(a[i][p], b[p].four[j / 4][j % 4], sum[i].four[j / 4][j % 4]);
 }
+
+/* The numbers of a (m, k) and b (k, 8), by rows */
+INLINE void read_operands(lanes_t lanes, int m, unsigned k, enum smemkit_element a_type,
+                          enum smemkit_element b_type, double (*a)[MAX_K], row_t *b)
+{
+    const unsigned row_words = k * (unsigned)bits_of(a_type) / 32;
+    const bool wide = a_type == SMEMKIT_F64;
+    words_t words[MAX_M];
+    double column[MAX_K];
+
+    gather(lanes, false, m, row_words, wide, words);
+    for (int i = 0; i < m; i++)
+        convert(words[i], k, a_type, a[i]);
+    gather(lanes, true, N, row_words, wide, words);
+    for (unsigned j = 0; j < N; j++) {
+        convert(words[j], k, b_type, column);
+        for (unsigned p = 0; p < k; p++)
+            b[p].four[j / 4][j % 4] = column[p];
+    }
+}
+
+INLINE void read_c(lanes_t lanes, int m, enum smemkit_element type, row_t *sum)
+{
+    words_t words[MAX_M];
+
+    gather_c(lanes, m, type, words);
+    for (int i = 0; i < m; i++)
+        convert(words[i], N, type, (double *)&sum[i]);
+}
+
+INLINE void write_d(lanes_t lanes, int m, enum smemkit_element type, const row_t *sum)
+{
+    words_t words[MAX_M];
+
+    for (int i = 0; i < m; i++)
+        convert_back((const double *)&sum[i], N, type, words[i]);
+    scatter(lanes, m, type, words);
+}
+
+/* Calls a function with a type that the compiler knows, so that it knows the function's loops. */
+#define WITH_TYPE(function, lanes, m, type, sum)  \
+    do {                                          \
+        if ((type) == SMEMKIT_F16)                \
+            function(lanes, m, SMEMKIT_F16, sum); \
+        else if ((type) == SMEMKIT_F64)           \
+            function(lanes, m, SMEMKIT_F64, sum); \
+        else                                      \
+            function(lanes, m, SMEMKIT_F32, sum); \
+    } while (0)
+
+INLINE void multiply_type(lanes_t lanes, enum smemkit_element type, int m, int k)
+{
+    const struct smemkit_mma *shape = lane_of(lanes, 0);
+    double a[MAX_M][MAX_K];
+    row_t b[MAX_K], sum[MAX_M];
+
+    read_operands(lanes, m, (unsigned)k, type, type, a, b);
+    WITH_TYPE(read_c, lanes, m, shape->c_type, sum);
+    if (type == SMEMKIT_F64)
+        fuse_rows(m, k, a, b, sum);
+    else
+        multiply_rows(m, k, a, b, sum);
+    WITH_TYPE(write_d, lanes, m, shape->d_type, sum);
+}
+#undef WITH_TYPE
+
+/* Each type apart, and the shapes of halves. */
+INLINE void multiply_each_type(lanes_t lanes)
+{
+    const struct smemkit_mma *shape = lane_of(lanes, 0);
+
+    if (shape->a_type == SMEMKIT_F16 && shape->k == 16)
+        multiply_type(lanes, SMEMKIT_F16, 16, 16);
+    else if (shape->a_type == SMEMKIT_F16)
+        multiply_type(lanes, SMEMKIT_F16, 16, 8);
+    else if (shape->a_type == SMEMKIT_BF16)
+        multiply_type(lanes, SMEMKIT_BF16, 16, shape->k);
+    else if (shape->a_type == SMEMKIT_TF32)
+        multiply_type(lanes, SMEMKIT_TF32, 16, shape->k);
+    else
+        multiply_type(lanes, SMEMKIT_F64, shape->m, shape->k);
+}
+
+#ifdef __x86_64__
+/* The same with vectors of four doubles. Its results are the same. */
+__attribute__((target("avx2,fma"))) static NOINLINE void multiply_floats_wide(lanes_t lanes)
+{
+    multiply_each_type(lanes);
+}
+#endif
 
 static NOINLINE void multiply_floats(lanes_t lanes)
 {
-    const struct smemkit_mma *shape = lane_of(lanes, 0);
-    const unsigned own = (unsigned)shape->m / 4; /* elements of c per lane */
-    double a[MAX_M][MAX_K], c[MAX_ELEMENTS];
-    row_t b[MAX_K], sum[MAX_M];
-
-    gather_a(lanes, shape, a);
-    gather_b(lanes, shape, b);
-    for (unsigned lane = 0; lane < LANES; lane++) {
-        read_elements(lane_of(lanes, lane)->c, own, shape->c_type, c);
-        for (unsigned i = 0; i < own; i++)
-            sum[row_of(lane, i)][column_of(lane, i)] = c[i];
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        multiply_floats_wide(lanes);
+        return;
     }
-    if (shape->a_type == SMEMKIT_F64)
-        fuse_rows(shape->m, shape->k, a, b, sum);
-    else
-        multiply_rows(shape->m, shape->k, a, b, sum);
-    for (unsigned lane = 0; lane < LANES; lane++)
-        for (unsigned i = 0; i < own; i++)
-            put_element(lane_of(lanes, lane)->d, i, shape->d_type, sum[row_of(lane, i)][column_of(lane, i)]);
+#endif
+    multiply_each_type(lanes);
 }
 
 /* Integers: a double holds every sum of so few products. */
@@ -197,37 +330,33 @@ static NOINLINE void multiply_integers(lanes_t lanes)
 {
     const struct smemkit_mma *shape = lane_of(lanes, 0);
     double a[MAX_M][MAX_K];
-    row_t b[MAX_K], sum[MAX_M] = {{0}};
+    row_t b[MAX_K], sum[MAX_M] = {0};
 
-    gather_a(lanes, shape, a);
-    gather_b(lanes, shape, b);
+    read_operands(lanes, shape->m, (unsigned)shape->k, shape->a_type, shape->b_type, a, b);
     multiply_rows(shape->m, shape->k, a, b, sum);
     for (unsigned lane = 0; lane < LANES; lane++)
-        for (unsigned i = 0; i < (unsigned)shape->m / 4; i++)
-            lane_of(lanes, lane)->d[i] = integer_sum(sum[row_of(lane, i)][column_of(lane, i)],
+        for (unsigned i = 0; i < (unsigned)shape->m / 4; i++) {
+            const unsigned column = column_of(lane, i);
+
+            lane_of(lanes, lane)->d[i] = integer_sum(sum[row_of(lane, i)].four[column / 4][column % 4],
                                                      (int32_t)lane_of(lanes, lane)->c[i], shape->saturate);
+        }
 }
 
-/* Bits: register r of a has row g + 8 (r % rows) and word t + 4 (r / rows), that of b column g and word t + 4 r.
- */
 static NOINLINE void multiply_bits(lanes_t lanes)
 {
     const struct smemkit_mma *shape = lane_of(lanes, 0);
-    const unsigned rows = (unsigned)shape->m / 8, words = (unsigned)shape->k / 32;
-    uint32_t a[MAX_M][MAX_WORDS], b[N][MAX_WORDS];
+    const unsigned row_words = (unsigned)shape->k / 32;
+    words_t a[MAX_M], b[N];
 
-    for (unsigned lane = 0; lane < LANES; lane++) {
-        for (unsigned r = 0; r < rows * words / 4; r++)
-            a[lane / 4 + 8 * (r % rows)][lane % 4 + 4 * (r / rows)] = (uint32_t)lane_of(lanes, lane)->a[r];
-        for (unsigned r = 0; r < words / 4; r++)
-            b[lane / 4][lane % 4 + 4 * r] = (uint32_t)lane_of(lanes, lane)->b[r];
-    }
+    gather(lanes, false, shape->m, row_words, false, a);
+    gather(lanes, true, N, row_words, false, b);
     for (unsigned lane = 0; lane < LANES; lane++)
-        for (unsigned i = 0; i < 2 * rows; i++) {
+        for (unsigned i = 0; i < (unsigned)shape->m / 4; i++) {
             const uint32_t *x = a[row_of(lane, i)], *y = b[column_of(lane, i)];
             uint32_t sum = (uint32_t)lane_of(lanes, lane)->c[i];
 
-            for (unsigned p = 0; p < words; p++)
+            for (unsigned p = 0; p < row_words; p++)
                 sum += (uint32_t)__builtin_popcount(shape->bits_and ? x[p] & y[p] : x[p] ^ y[p]);
             lane_of(lanes, lane)->d[i] = sum;
         }
@@ -245,11 +374,21 @@ static void quad_position(unsigned lane, unsigned i, enum smemkit_element type, 
     *column = type == SMEMKIT_F16 ? i : (i & 4) + (lane & 2) + (i & 1);
 }
 
+/* `count` elements of a lane's registers */
+static void read_elements(const uint64_t *registers, unsigned count, enum smemkit_element type, double *to)
+{
+    words_t words;
+
+    for (unsigned i = 0; i < count * (unsigned)bits_of(type) / 32; i++)
+        words[i] = (uint32_t)registers[i];
+    convert(words, count, type, to);
+}
+
 static void multiply_quads(lanes_t lanes, unsigned q)
 {
     const struct smemkit_mma *shape = lane_of(lanes, 0);
-    double a[MAX_M][MAX_K], x[4], y[4], c[8];
-    row_t b[MAX_K], sum[MAX_M];
+    double a[8][4], b[4][8], sum[8][8], x[4], y[4], c[8];
+    words_t words;
     unsigned row, column;
 
     for (unsigned n = 0; n < 8; n++) {
@@ -268,14 +407,20 @@ static void multiply_quads(lanes_t lanes, unsigned q)
             sum[row][column] = c[i];
         }
     }
-    multiply_rows(8, 4, a, b, sum);
+    for (unsigned i = 0; i < 8; i++)
+        for (unsigned p = 0; p < 4; p++)
+            for (unsigned j = 0; j < 8; j++)
+                sum[i][j] += a[i][p] * b[p][j];
     for (unsigned n = 0; n < 8; n++) {
         const unsigned lane = 4 * q + n % 4 + (n < 4 ? 0 : 16);
 
         for (unsigned i = 0; i < 8; i++) {
             quad_position(lane, i, shape->d_type, &row, &column);
-            put_element(lane_of(lanes, lane)->d, i, shape->d_type, sum[row][column]);
+            c[i] = sum[row][column];
         }
+        convert_back(c, 8, shape->d_type, words);
+        for (unsigned i = 0; i < 8u * (unsigned)bits_of(shape->d_type) / 32; i++)
+            lane_of(lanes, lane)->d[i] = words[i];
     }
 }
 

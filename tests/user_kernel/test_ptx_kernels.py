@@ -1,6 +1,7 @@
 """Kernels in PTX give NumPy's numbers, in each spelling: inline PTX, kernels/common/ptx, the library's."""
 
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,7 @@ def test_copies(spelling):
 
 BARRIER = """
 #include <cuda/barrier>
+#include <cuda/ptx>
 #include "ptx/mbarrier.cuh"
 __global__ void sums(const int *x, int *y, int phases)
 {
@@ -89,6 +91,19 @@ BARRIERS = {
         "init(&b, 64)",
         "b.arrive_and_wait();",
         "b.wait(b.arrive());",
+    ),
+    "cuda::ptx": (
+        "__shared__ uint64_t b;",
+        "cuda::ptx::mbarrier_init(&b, 64)",
+        "{ uint64_t state = cuda::ptx::mbarrier_arrive(&b); while (!cuda::ptx::mbarrier_try_wait(&b, state)) {} }",
+        "cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cta, cuda::ptx::space_shared, &b); "
+        "while (!cuda::ptx::mbarrier_try_wait_parity(cuda::ptx::sem_acquire, cuda::ptx::scope_cta, &b, 1)) {}",
+    ),
+    "the library's object by cuda::ptx": (
+        "__shared__ cuda::barrier<cuda::thread_scope_block> b;",
+        "init(&b, 64)",
+        "b.arrive_and_wait();",
+        "cuda::ptx::mbarrier_arrive(cuda::device::barrier_native_handle(b), 1); b.wait_parity(1);",
     ),
 }
 
@@ -139,6 +154,8 @@ def test_an_endless_wait_elsewhere_names_no_mbarrier():
 
 
 PRODUCT = """
+#include <cuda_fp16.h>
+#include <cuda/ptx>
 #include "ptx/ldmatrix.cuh"
 #include "ptx/mma.cuh"
 // c = a @ b.T of (16, 16) and (8, 16) halves
@@ -168,6 +185,9 @@ PRODUCTS = {
                  "{%0, %1, %2, %3};" : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                  : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));""",
     "ours": "ptx::ldmatrix_x4(x, row); ptx::ldmatrix_x2(y, column); ptx::mma_m16n8k16_f32_f16(sum, x, y, sum);",
+    "cuda::ptx": "cuda::ptx::ldmatrix_m8n8(cuda::ptx::space_shared, x, (const half *)row); "
+    "cuda::ptx::ldmatrix_m8n8(cuda::ptx::space_shared, y, (const half *)column); "
+    "ptx::mma_m16n8k16_f32_f16(sum, x, y, sum);",
 }
 
 
@@ -194,3 +214,108 @@ def test_matmul_in_stages():
     assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
     report = smemkit.check(launch, a, b, c)
     assert all(line.conflicts == 0 for line in report.lines if line.space == "shared"), report
+
+
+COST = """
+#include <cstdint>
+__global__ void by_mma(const float *x, float *c, int n)
+{
+    const unsigned a[4] = {0x3c003c00, 0x40003c00, 0x3c004000, 0x44003c00}, b[2] = {0x3c003c00, 0x40003c00};
+    float s[4] = {};
+    for (int i = 0; i < n; i++)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+                     "{%8, %9}, {%0, %1, %2, %3};" : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    c[threadIdx.x] = s[0] + s[1] + s[2] + s[3];
+}
+__global__ void by_loop(const float *x, float *c, int n)
+{
+    float s0 = 0, s1 = 0, s2 = 0, s3 = 0, a[2][16], b[2][16];
+    for (int k = 0; k < 16; k++)
+        a[0][k] = x[k], a[1][k] = x[k + 16], b[0][k] = x[k + 32], b[1][k] = x[k + 48];
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < 16; k++) {
+            s0 += a[0][k] * b[0][k], s1 += a[0][k] * b[1][k];
+            s2 += a[1][k] * b[0][k], s3 += a[1][k] * b[1][k];
+        }
+    c[threadIdx.x] = s0 + s1 + s2 + s3;
+}
+"""
+
+
+@pytest.mark.slow
+def test_an_mma_costs_at_most_three_times_its_multiply_adds():
+    x, c, shortest = np.ones(64, np.float32), np.zeros(32, np.float32), {}
+    with smemkit.Device("cpu"):
+        launches = {name: smemkit.Kernel(COST, name)[1, 32] for name in ("by_mma", "by_loop")}
+    for _ in range(200):
+        for name, launch in launches.items():
+            start = time.perf_counter()
+            launch(x, c, 1500)
+            shortest[name] = min(time.perf_counter() - start, shortest.get(name, np.inf))
+    assert shortest["by_mma"] <= 3 * shortest["by_loop"], shortest
+
+
+FUNCTIONS = """
+#include <cuda/ptx>
+namespace ptx = cuda::ptx;
+__global__ void functions(unsigned *y)
+{
+    __shared__ unsigned s[32];
+    const unsigned lane = ptx::get_sreg_laneid();
+    unsigned *own = y + 20 * ptx::get_sreg_tid_x();
+    bool valid;
+    *own++ = ptx::get_sreg_lanemask_lt() + ptx::get_sreg_warpid();
+    *own++ = ptx::get_sreg_ntid_x() + 100 * ptx::get_sreg_nctaid_y() + ptx::get_sreg_cluster_nctarank();
+    *own++ = ptx::bfind(40u);
+    *own++ = ptx::bfind(-5) + ptx::bfind_shiftamt(1ull);
+    *own++ = ptx::bmsk_clamp(4, 8);
+    *own++ = ptx::shl(3u, lane) + ptx::shl(1u, 40);
+    *own++ = ptx::shr(-16, 2);
+    *own++ = ptx::prmt(0x33221100, 0x77665544, 0x7410);
+    *own++ = ptx::prmt_f4e(0x33221100, 0x77665544, 1);
+    *own++ = ptx::shfl_sync_idx(lane, 3, 31, ~0u);
+    *own++ = ptx::shfl_sync_down(lane, valid, 1, 31, ~0u) + 100 * valid;
+    *own++ = ptx::shfl_sync_up(lane, 1, 0, ~0u) + ptx::shfl_sync_bfly(lane, 1, 31, ~0u);
+    *own++ = ptx::elect_sync(~0u);
+    s[lane] = lane;
+    ptx::fence(ptx::sem_acq_rel, ptx::scope_cta);
+    ptx::fence_proxy_alias();
+    ptx::prefetch_L2(y);
+    __syncwarp();
+    *own++ = s[31 - lane];
+    if (lane == 7)
+        ptx::exit();
+    *own = 1;
+}
+"""
+
+
+def test_functions_of_cuda_ptx():
+    y = np.zeros((32, 20), np.uint32)
+    kernel(FUNCTIONS)[1, 32](y)
+    lane = np.arange(32)
+    want = np.zeros((32, 20), np.uint32)
+    columns = [
+        *((1 << lane) - 1, 32 + 100 + 1, 5, 2 + 63, 0xFF0, 3 << lane & 0xFFFFFFFF, 0xFFFFFFFC),
+        *(0x77441100, 0x44332211, 3, np.where(lane < 31, lane + 101, 31)),
+        *(np.maximum(lane - 1, 0) + (lane ^ 1), lane == 0, 31 - lane, lane != 7),
+    ]
+    for number, column in enumerate(columns):
+        want[:, number] = column
+    assert_array_equal(y, want)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("cuda::ptx::mbarrier_arrive_expect_tx(x, 4);", "cuda::ptx::mbarrier_arrive_expect_tx needs hardware"),
+        ("cuda::ptx::tcgen05_alloc(x, 4);", "cuda::ptx::tcgen05_alloc needs hardware"),
+        ("cuda::ptx::no_such_instruction(x);", "no_such_instruction"),
+    ],
+)
+def test_unknown_functions_of_cuda_ptx_are_named(call, told):
+    source = "#include <cuda/ptx>\n__global__ void k(int *x)\n{\n    " + call + "\n}"
+    with pytest.raises(smemkit.CompileError, match=told) as caught:
+        kernel(source)
+    assert str(caught.value).startswith("kernel.cu:4: ")

@@ -10,31 +10,41 @@ namespace smemkit
 enum { ptx_x1 = 1, ptx_x2 = 2, ptx_x4 = 4 };
 
 /* Lanes [0, 8 N) each give the address of a row of 16 bytes. */
-template <bool Transposed, int Count, unsigned N>
-SMEMKIT_INLINE void ptx_ldmatrix(uint32_t (&d)[N], const char *from, SMEMKIT_HERE)
+template <bool Transposed, unsigned N>
+SMEMKIT_INLINE void load_matrices(uint32_t (&d)[N], const void *from, const void *pc, const char *file, int line)
 {
-    static_assert(N == Count, "as many registers as matrices");
     struct smemkit_matrices moved = {{}, N, Transposed, d, {}};
     if (lane() < (int)(8 * N)) {
-        reads(from, 16, SMEMKIT_PC);
+        reads(from, 16, pc);
         smemkit_matrix_row(from, "ldmatrix", file, line);
         for (int i = 0; i < 4; i++)
             moved.row[i] = load((const uint32_t *)from + i);
     }
     smemkit_load_matrices(&moved, file, line);
 }
-template <bool Transposed, int Count, unsigned N>
-SMEMKIT_INLINE void ptx_stmatrix(char *to, const uint32_t (&from)[N], SMEMKIT_HERE)
+template <bool Transposed, unsigned N>
+SMEMKIT_INLINE void store_matrices(void *to, const uint32_t (&from)[N], const void *pc, const char *file, int line)
 {
-    static_assert(N == Count, "as many registers as matrices");
     struct smemkit_matrices moved = {{}, N, Transposed, (uint32_t *)from, {}};
     smemkit_store_matrices(&moved, file, line);
     if (lane() < (int)(8 * N)) {
-        writes(to, 16, SMEMKIT_PC);
+        writes(to, 16, pc);
         smemkit_matrix_row(to, "stmatrix", file, line);
         for (int i = 0; i < 4; i++)
             store((uint32_t *)to + i, moved.row[i]);
     }
+}
+template <bool Transposed, int Count, unsigned N>
+SMEMKIT_INLINE void ptx_ldmatrix(uint32_t (&d)[N], const char *from, SMEMKIT_HERE)
+{
+    static_assert(N == Count, "as many registers as matrices");
+    load_matrices<Transposed>(d, from, SMEMKIT_PC, file, line);
+}
+template <bool Transposed, int Count, unsigned N>
+SMEMKIT_INLINE void ptx_stmatrix(char *to, const uint32_t (&from)[N], SMEMKIT_HERE)
+{
+    static_assert(N == Count, "as many registers as matrices");
+    store_matrices<Transposed>(to, from, SMEMKIT_PC, file, line);
 }
 SMEMKIT_INLINE uint32_t ptx_movmatrix(uint64_t bits, SMEMKIT_HERE)
 {
