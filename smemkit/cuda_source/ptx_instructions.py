@@ -394,7 +394,7 @@ _FORMS = {
     ],
     "matrix": [
         (
-            "ldmatrix sync aligned count=x1|x2|x4 m8n8 trans? space=SHARED? b16",
+            "ldmatrix sync aligned count=x1|x2|x4 trans? m8n8 trans? space=SHARED? b16",
             "{d}, [a]",
             "@ldmatrix<$flag_trans, @$count>($d, $a)",
         ),
