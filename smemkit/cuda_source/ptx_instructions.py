@@ -408,6 +408,11 @@ _FORMS = {
             "[a], {b}",
             "@stmatrix<$flag_trans, @$count>($a, $b)",
         ),
+        (
+            "stmatrix sync aligned count=x1|x2|x4 trans? m8n8 trans? space=SHARED? b16",
+            "[a], {b}",
+            "@stmatrix<$flag_trans, @$count>($a, $b)",
+        ),
         ("movmatrix sync aligned m8n8 trans b16", "d, a", "$d = @movmatrix($a)"),
         (
             "mma sync aligned shape=SHAPE al=row|col bl=row|col satfinite? dt=TYPE at=TYPE bt=TYPE ct=TYPE"
