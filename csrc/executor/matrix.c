@@ -496,13 +496,33 @@ void smemkit_store_matrices(struct smemkit_matrices *moved, const char *file, in
     smemkit_warp_call(&moved->call, file, line);
 }
 
-void smemkit_matrix_row(const void *row, const char *instruction, const char *file, int line)
+static void check_address(const void *address, unsigned alignment, const char *instruction, const char *file,
+                          int line)
 {
     char what[MESSAGE_BYTES];
 
-    if ((uintptr_t)row % 16 == 0)
+    if ((uintptr_t)address % alignment == 0)
         return;
-    snprintf(what, sizeof what, "%s of a row at an address that is not a multiple of 16 at %.200s:%d", instruction,
-             file, line);
+    snprintf(what, sizeof what, "%s of a row at an address that is not a multiple of %u at %.200s:%d", instruction,
+             alignment, file, line);
+    worker_fail(own_worker(), KIND_MISALIGNED, what, file, line);
+}
+
+void smemkit_matrix_row(const void *row, const char *instruction, const char *file, int line)
+{
+    check_address(row, 16, instruction, file, line);
+}
+
+void smemkit_fragment_place(const void *address, unsigned leading, int bits, const char *function,
+                            const char *file, int line)
+{
+    char what[MESSAGE_BYTES];
+
+    check_address(address, bits == 8 ? 8 : 16, function, file, line);
+    if ((bits != 16 && bits != 32) || leading * (unsigned)bits % 128 == 0)
+        return;
+    snprintf(what, sizeof what,
+             "%s with a leading dimension of %u elements, which are not a multiple of 16 bytes, at %.200s:%d",
+             function, leading, file, line);
     worker_fail(own_worker(), KIND_MISALIGNED, what, file, line);
 }

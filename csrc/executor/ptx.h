@@ -56,6 +56,10 @@ void smemkit_load_matrices(struct smemkit_matrices *, const char *file, int line
 void smemkit_store_matrices(struct smemkit_matrices *, const char *file, int line);
 /* A row's address must be a multiple of 16. */
 void smemkit_matrix_row(const void *row, const char *instruction, const char *file, int line);
+/* A fragment of nvcuda::wmma: the address must be a multiple of 16 bytes (8 for elements of 8 bits), and the
+ * leading dimension, which counts elements, of 16 bytes for elements of 16 and 32 bits. */
+void smemkit_fragment_place(const void *address, unsigned leading, int bits, const char *function,
+                            const char *file, int line);
 
 /* PTX's mbarrier (mbarrier.c): the word of a new object for `count` arrivals; `count` arrivals of which `dropped`
  * are not expected in later phases, which returns the word before, and sets `refused` if they are not allowed; the

@@ -394,7 +394,7 @@ _FORMS = {
     ],
     "matrix": [
         (
-            "ldmatrix sync aligned count=x1|x2|x4 m8n8 trans? space=SHARED? b16",
+            "ldmatrix sync aligned count=x1|x2|x4 trans? m8n8 trans? space=SHARED? b16",
             "{d}, [a]",
             "@ldmatrix<$flag_trans, @$count>($d, $a)",
         ),
@@ -405,6 +405,11 @@ _FORMS = {
         ),
         (
             "stmatrix sync aligned m8n8 count=x1|x2|x4 trans? space=SHARED? b16",
+            "[a], {b}",
+            "@stmatrix<$flag_trans, @$count>($a, $b)",
+        ),
+        (
+            "stmatrix sync aligned count=x1|x2|x4 trans? m8n8 trans? space=SHARED? b16",
             "[a], {b}",
             "@stmatrix<$flag_trans, @$count>($a, $b)",
         ),

@@ -90,6 +90,8 @@ def test_a_block_in_a_block():
         ("cvt.sat.s8.s32", {"to": "s8", "from": "s32", "sat": "sat"}),
         ("ld.global.nc.L1::no_allocate.L2::128B.v4.f32", {"space": "global", "type": "f32"}),
         ("shf.r.wrap.b32", {"side": "r", "mode": "wrap"}),
+        ("ldmatrix.sync.aligned.x2.trans.m8n8.shared.b16", {"count": "x2", "trans": "trans"}),
+        ("stmatrix.sync.aligned.x2.m8n8.shared.b16", {"count": "x2"}),
     ],
 )
 def test_forms_match(name, chosen):

@@ -52,6 +52,84 @@ static void check()
         }
 }
 
+// Packed elements: fields of a word, the first in the lowest bits
+template <int K, class T>
+__global__ void packed(const unsigned *a, const unsigned *b, int *c, int saturate)
+{
+    wmma::fragment<wmma::matrix_a, 8, 8, K, T, wmma::row_major> fa;
+    wmma::fragment<wmma::matrix_b, 8, 8, K, T, wmma::col_major> fb;
+    wmma::fragment<wmma::accumulator, 8, 8, K, int> fc;
+
+    wmma::load_matrix_sync(fa, a, 2 * K);
+    wmma::load_matrix_sync(fb, b, K);
+    wmma::fill_fragment(fc, saturate ? INT_MAX - 5 : 1);
+    if constexpr (K == 128) {
+        wmma::bmma_sync(fc, fa, fb, fc);
+        wmma::bmma_sync(fc, fa, fb, fc, wmma::experimental::bmmaBitOpAND);
+    } else {
+        wmma::mma_sync(fc, fa, fb, fc, saturate);
+    }
+    wmma::store_matrix_sync(c, fc, 8, wmma::mem_row_major);
+}
+
+static int field(const unsigned *words, int at, int bits, bool sign)
+{
+    const int value = words[at * bits / 32] >> at * bits % 32 & ((1 << bits) - 1);
+    return sign && value >> (bits - 1) ? value - (1 << bits) : value;
+}
+
+template <int K, class T, int Bits, bool Signed>
+static void check_packed(bool saturate)
+{
+    const int words = 8 * K * Bits / 32;
+    Array<unsigned> a(2 * words), b(words); // every other row of a
+    Array<int> c(64);
+
+    for (int i = 0; i < 2 * words; i++)
+        a[i] = 2654435761u * (i + 1);
+    for (int i = 0; i < words; i++)
+        b[i] = 40503u * 65537u * (i + 7);
+    a.upload();
+    b.upload();
+    packed<K, T><<<1, 32>>>(a.device, b.device, c.device, saturate);
+    RUNS();
+    c.download();
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++) {
+            long long sum = saturate ? INT_MAX - 5 : 1;
+            for (int k = 0; k < K; k++) {
+                const int x = field(&a[0], i * 2 * K + k, Bits, Signed), y = field(&b[0], j * K + k, Bits, Signed);
+                sum += Bits == 1 ? (x ^ y) + (x & y) : x * y;
+            }
+            EQUAL_AT(i * 8 + j, c[i * 8 + j], saturate && sum > INT_MAX ? INT_MAX : (int)sum);
+        }
+}
+
+// operands of tf32 lose their last 13 bits, a product of double precision is not rounded before it is added
+__global__ void precisions(float *narrow, double *wide)
+{
+    wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 8, wmma::precision::tf32, wmma::row_major> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 8, float> c;
+    wmma::fill_fragment(a, 1 + 0x1p-11f);
+    wmma::fill_fragment(b, 1);
+    wmma::fill_fragment(c, 0);
+    wmma::mma_sync(c, a, b, c);
+    narrow[0] = c.x[0];
+
+    wmma::fragment<wmma::matrix_a, 8, 8, 4, double, wmma::row_major> x;
+    wmma::fragment<wmma::matrix_b, 8, 8, 4, double, wmma::col_major> y;
+    wmma::fragment<wmma::accumulator, 8, 8, 4, double> z;
+    wmma::fill_fragment(x, 1 + 0x1p-30);
+    wmma::fill_fragment(y, 0);
+    wmma::fill_fragment(z, -1 - 0x1p-29);
+    if (threadIdx.x == 0)
+        y.x[0] = 1 + 0x1p-30; // row 0, column 0
+    wmma::mma_sync(z, x, y, z);
+    if (threadIdx.x == 0)
+        wide[0] = z.x[0];
+}
+
 __global__ void tf32(float *x)
 {
     x[0] = wmma::__float_to_tf32(1 + 0x1p-11f);
@@ -71,6 +149,27 @@ int main()
     check<16, 16, 16, unsigned char, int, row, row, unsigned char>();
     check<16, 16, 8, wmma::precision::tf32, float, row, column, float>();
     check<8, 8, 4, double, double, row, row, double>();
+    check<8, 32, 16, __half, __half, column, row, __half>();
+    check<32, 8, 16, __half, float, row, row, __half>();
+    check<16, 16, 16, __nv_bfloat16, float, row, column, __nv_bfloat16>();
+    check<32, 8, 16, signed char, int, row, column, signed char>();
+    check<16, 16, 8, wmma::precision::tf32, float, column, row, float>();
+    check<8, 8, 4, double, double, column, column, double>();
+    for (bool saturate : {false, true}) {
+        check_packed<32, wmma::experimental::precision::s4, 4, true>(saturate);
+        check_packed<32, wmma::experimental::precision::u4, 4, false>(saturate);
+    }
+    check_packed<128, wmma::experimental::precision::b1, 1, false>(false);
+    {
+        Array<float> narrow(1);
+        Array<double> wide(1);
+        precisions<<<1, 32>>>(narrow.device, wide.device);
+        RUNS();
+        narrow.download();
+        wide.download();
+        EQUAL_AT(0, narrow[0], 8);
+        EQUAL_AT(0, wide[0], 0x1p-60);
+    }
     Array<float> x(4);
     tf32<<<1, 1>>>(x.device);
     RUNS();

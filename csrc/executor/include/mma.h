@@ -1,5 +1,6 @@
 /* nvcuda::wmma: products of small matrices by a warp. Element i of lane l of a fragment is the element i + l * n
- * of the matrix in row-major order, n being the elements per lane; CUDA leaves that open. Products are exact, and
+ * of the matrix in row-major order, n being the elements per lane; CUDA leaves that open. Elements of fewer than 8
+ * bits are packed: register l of a warp is the word l of the matrix as it lies in memory. Products are exact, and
  * a sum is rounded once, to the accumulator's type; tensor cores truncate sums in between, each generation in its
  * own way. */
 #ifndef SMEMKIT_MMA_H
@@ -7,6 +8,8 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+#include "../ptx.h"
 
 namespace nvcuda
 {
@@ -23,6 +26,17 @@ namespace precision
 {
 struct tf32;
 }
+namespace experimental
+{
+namespace precision
+{
+struct u4;
+struct s4;
+struct b1;
+} // namespace precision
+enum bmmaBitOp { bmmaBitOpXOR = 1, bmmaBitOpAND = 2 };
+enum bmmaAccumulateOp { bmmaAccumulateOpPOPC = 1 };
+} // namespace experimental
 
 } // namespace wmma
 } // namespace nvcuda
@@ -30,14 +44,45 @@ struct tf32;
 namespace smemkit
 {
 
+/* An element of a fragment: what a register holds, its bits, and what it contributes to a sum */
 template <class T>
 struct fragment_element {
     using type = T;
+    static constexpr int bits = 8 * sizeof(T);
+    static constexpr bool integer = std::is_integral_v<T>;
+    SMEMKIT_UNSEEN static auto value(T x)
+    {
+        if constexpr (integer)
+            return (long long)x;
+        else
+            return (double)x;
+    }
 };
 template <>
 struct fragment_element<nvcuda::wmma::precision::tf32> {
     using type = float;
+    static constexpr int bits = 32;
+    static constexpr bool integer = false;
+    SMEMKIT_UNSEEN static double value(float x) /* the last 13 bits are not read */
+    {
+        return __uint_as_float(__float_as_uint(x) & ~0x1fffu);
+    }
 };
+#define SMEMKIT_PACKED(name, word, width)                                       \
+    template <>                                                                 \
+    struct fragment_element<nvcuda::wmma::experimental::precision::name> {      \
+        using type = word;                                                      \
+        static constexpr int bits = width;                                      \
+        static constexpr bool integer = true;                                   \
+        SMEMKIT_UNSEEN static long long value(word x, int i)                    \
+        {                                                                       \
+            return (word)((unsigned)x << (32 - bits * (i + 1))) >> (32 - bits); \
+        }                                                                       \
+    };
+SMEMKIT_PACKED(s4, int, 4)
+SMEMKIT_PACKED(u4, unsigned, 4)
+SMEMKIT_PACKED(b1, unsigned, 1)
+#undef SMEMKIT_PACKED
 
 template <class Use, int M, int N, int K>
 struct fragment_shape;
@@ -54,14 +99,63 @@ struct fragment_shape<nvcuda::wmma::accumulator, M, N, K> {
     static constexpr int rows = M, columns = N;
 };
 
-/* what an element contributes to a sum */
-template <class T>
-SMEMKIT_INLINE auto fragment_value(T x)
+/* CUDA C++ Programming Guide, "Element Types and Matrix Sizes": the elements of a and b that a shape has */
+template <class T, int M, int N, int K>
+constexpr bool has_wmma_operand()
 {
-    if constexpr (std::is_integral_v<T>)
-        return (long long)x;
+    using namespace nvcuda::wmma;
+    constexpr bool small = (M == 16 && N == 16) || (M == 32 && N == 8) || (M == 8 && N == 32),
+                   least = M == 8 && N == 8;
+    if (std::is_same_v<T, precision::tf32>)
+        return M == 16 && N == 16 && K == 8;
+    if (std::is_same_v<T, double>)
+        return least && K == 4;
+    if (std::is_same_v<T, experimental::precision::s4> || std::is_same_v<T, experimental::precision::u4>)
+        return least && K == 32;
+    if (std::is_same_v<T, experimental::precision::b1>)
+        return least && K == 128;
+    return small && K == 16 &&
+           (std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16> || std::is_same_v<T, signed char> ||
+            std::is_same_v<T, unsigned char>);
+}
+/* whether T can be the accumulator of products of elements of type Operand */
+template <class T, class Operand>
+constexpr bool accumulates()
+{
+    if (fragment_element<Operand>::integer)
+        return std::is_same_v<T, int>;
+    if (std::is_same_v<Operand, double>)
+        return std::is_same_v<T, double>;
+    return std::is_same_v<T, float> || (std::is_same_v<T, __half> && std::is_same_v<Operand, __half>);
+}
+template <class T, class Operand, int M, int N, int K>
+constexpr bool accumulates_shape()
+{
+    return has_wmma_operand<Operand, M, N, K>() && accumulates<T, Operand>();
+}
+template <class Use, class T, int M, int N, int K>
+constexpr bool has_fragment()
+{
+    using namespace nvcuda::wmma;
+    if constexpr (std::is_same_v<Use, accumulator>)
+        return accumulates_shape<T, __half, M, N, K>() || accumulates_shape<T, signed char, M, N, K>() ||
+               accumulates_shape<T, double, M, N, K>() || accumulates_shape<T, precision::tf32, M, N, K>() ||
+               accumulates_shape<T, experimental::precision::s4, M, N, K>() ||
+               accumulates_shape<T, experimental::precision::b1, M, N, K>();
     else
-        return (double)x;
+        return has_wmma_operand<T, M, N, K>();
+}
+/* elements of fewer than 8 bits: a has rows in memory, b columns */
+template <class Use, class T, class Layout>
+constexpr bool has_layout()
+{
+    using namespace nvcuda::wmma;
+    if (std::is_same_v<Use, accumulator>)
+        return std::is_void_v<Layout>;
+    const bool by_rows = std::is_same_v<Layout, row_major>, by_columns = std::is_same_v<Layout, col_major>;
+    if (fragment_element<T>::bits < 8)
+        return std::is_same_v<Use, matrix_a> ? by_rows : by_columns;
+    return by_rows || by_columns;
 }
 
 } // namespace smemkit
@@ -74,11 +168,15 @@ namespace wmma
 template <class Use, int M, int N, int K, class T, class Layout = void>
 struct fragment : smemkit::fragment_shape<Use, M, N, K> {
     using shape = smemkit::fragment_shape<Use, M, N, K>;
+    using element = smemkit::fragment_element<T>;
     using element_type = T;
-    using storage_element_type = typename smemkit::fragment_element<T>::type;
-    static constexpr int num_elements = shape::rows * shape::columns / 32, num_storage_elements = num_elements;
-    static_assert(shape::rows * shape::columns % 32 == 0, "a fragment is spread over 32 lanes");
-    storage_element_type x[num_elements];
+    using storage_element_type = typename element::type;
+    static_assert(smemkit::has_fragment<Use, T, M, N, K>(), "nvcuda::wmma has no fragment of this shape and type");
+    static_assert(smemkit::has_layout<Use, T, Layout>(), "nvcuda::wmma has no fragment of this type and layout");
+    static constexpr int num_elements = shape::rows * shape::columns / 32;
+    static constexpr int num_storage_elements =
+        element::bits < 8 ? num_elements * element::bits / 32 : num_elements;
+    storage_element_type x[num_storage_elements];
 };
 
 template <class Use, int M, int N, int K, class T, class Layout, class Value>
@@ -100,20 +198,27 @@ SMEMKIT_INLINE void meet(const char *file, int line)
     smemkit_warp(SMEMKIT_BALLOT, ~0u, 1, 0, file, line);
 }
 
-/* The offset in memory of this lane's element i */
+/* The offset in memory of this lane's register i, in elements of its type; packed ones in words. */
 template <class Fragment>
 SMEMKIT_INLINE size_t fragment_offset(int i, unsigned stride, bool column_major)
 {
-    const unsigned at = (unsigned)(lane() * Fragment::num_elements + i);
-    const unsigned row = at / Fragment::columns, column = at % Fragment::columns;
-    return column_major ? row + (size_t)column * stride : column + (size_t)row * stride;
+    if constexpr (Fragment::element::bits < 8) {
+        const unsigned words = Fragment::element::bits * Fragment::num_elements / 32 * 4; /* per row */
+        const unsigned at = (unsigned)(lane() * Fragment::num_storage_elements + i);
+        return at / words * (size_t)(stride * Fragment::element::bits / 32) + at % words;
+    } else {
+        const unsigned at = (unsigned)(lane() * Fragment::num_elements + i);
+        const unsigned row = at / Fragment::columns, column = at % Fragment::columns;
+        return column_major ? row + (size_t)column * stride : column + (size_t)row * stride;
+    }
 }
 template <class Fragment, class T>
 SMEMKIT_INLINE void load_fragment(Fragment &f, const T *from, unsigned stride, bool column_major, const void *pc,
                                   const char *file, int line)
 {
     meet(file, line);
-    for (int i = 0; i < Fragment::num_elements; i++) {
+    smemkit_fragment_place(from, stride, Fragment::element::bits, "wmma::load_matrix_sync", file, line);
+    for (int i = 0; i < Fragment::num_storage_elements; i++) {
         const T *at = from + fragment_offset<Fragment>(i, stride, column_major);
         reads(at, sizeof *at, pc);
         f.x[i] = load(at);
@@ -124,6 +229,7 @@ SMEMKIT_INLINE void store_fragment(T *to, const Fragment &f, unsigned stride, bo
                                    const char *file, int line)
 {
     meet(file, line);
+    smemkit_fragment_place(to, stride, 8 * sizeof(T), "wmma::store_matrix_sync", file, line);
     for (int i = 0; i < Fragment::num_elements; i++) {
         T *at = to + fragment_offset<Fragment>(i, stride, column_major);
         writes(at, sizeof *at, pc);
@@ -131,26 +237,88 @@ SMEMKIT_INLINE void store_fragment(T *to, const Fragment &f, unsigned stride, bo
     }
 }
 
-/* All lanes' operands; they stay in place until the warp's next collective. */
-template <class A, class B>
-struct warp_operands {
-    const A *a[32];
-    const B *b[32];
+/* A product of a warp, which the last lane to arrive computes for all: begins with smemkit_warp_call. */
+template <class D, class A, class B, class C>
+struct fragment_product {
+    struct smemkit_warp_call call;
+    D *d;
+    const A *a;
+    const B *b;
+    const C *c;
+    bool saturate, bits_and;
 
-    SMEMKIT_UNSEEN warp_operands(const A &own_a, const B &own_b, const char *file, int line)
+    using number = std::conditional_t<A::element::integer, long long, double>;
+
+    /* Element i, j of a matrix of the warp's lanes; of a packed one along k */
+    template <class Fragment>
+    SMEMKIT_UNSEEN static number element(const Fragment *const (&lanes)[32], int i, int j)
     {
-        for (int i = 0; i < 32; i++) {
-            a[i] = (const A *)smemkit_warp(SMEMKIT_SHUFFLE, ~0u, (uint64_t)&own_a, i, file, line);
-            b[i] = (const B *)smemkit_warp(SMEMKIT_SHUFFLE, ~0u, (uint64_t)&own_b, i, file, line);
+        constexpr int each = Fragment::num_elements;
+        if constexpr (Fragment::element::bits < 8) {
+            const bool a = std::is_same_v<Fragment, A>;
+            const int at = a ? i * Fragment::columns + j : j * Fragment::rows + i;
+            return Fragment::element::value(lanes[at / each]->x[0], at % each);
+        } else {
+            const int at = i * Fragment::columns + j;
+            return Fragment::element::value(lanes[at / each]->x[at % each]);
         }
     }
-    SMEMKIT_UNSEEN auto product(int row, int k, int column) const
+    SMEMKIT_UNSEEN static number multiply_add(number x, number y, number sum, bool bits_and)
     {
-        const int i = row * A::columns + k, j = k * B::columns + column;
-        return fragment_value(a[i / A::num_elements]->x[i % A::num_elements]) *
-               fragment_value(b[j / B::num_elements]->x[j % B::num_elements]);
+        if constexpr (A::element::bits == 1)
+            return sum + (bits_and ? x & y : x ^ y);
+        else if constexpr (std::is_same_v<typename A::element_type, double>)
+            return ::fma(x, y, sum);
+        else
+            return sum + x * y;
+    }
+    SMEMKIT_UNSEEN static void run(struct smemkit_warp_call *const calls[32])
+    {
+        constexpr int M = A::rows, K = A::columns, N = B::columns, each = D::num_elements;
+        const A *a[32];
+        const B *b[32];
+        number sum[M][N], by_rows[K][N], row[K];
+        const fragment_product *const *lanes = (const fragment_product *const *)calls;
+
+        for (int lane = 0; lane < 32; lane++) {
+            a[lane] = lanes[lane]->a;
+            b[lane] = lanes[lane]->b;
+            for (int i = 0; i < each; i++)
+                sum[(lane * each + i) / N][(lane * each + i) % N] = C::element::value(lanes[lane]->c->x[i]);
+        }
+        for (int k = 0; k < K; k++)
+            for (int j = 0; j < N; j++)
+                by_rows[k][j] = element(b, k, j);
+        for (int i = 0; i < M; i++) {
+            for (int k = 0; k < K; k++)
+                row[k] = element(a, i, k);
+            for (int k = 0; k < K; k++)
+                for (int j = 0; j < N; j++)
+                    sum[i][j] = multiply_add(row[k], by_rows[k][j], sum[i][j], lanes[0]->bits_and);
+        }
+        for (int lane = 0; lane < 32; lane++)
+            for (int i = 0; i < each; i++) {
+                number value = sum[(lane * each + i) / N][(lane * each + i) % N];
+                if constexpr (A::element::integer)
+                    if (lanes[0]->saturate)
+                        value = value > INT_MAX ? INT_MAX : value < INT_MIN ? INT_MIN : value;
+                lanes[lane]->d->x[i] = (typename D::storage_element_type)value;
+            }
     }
 };
+template <class D, class A, class B, class C>
+SMEMKIT_INLINE void multiply_fragments(D &d, const A &a, const B &b, const C &c, bool saturate, bool bits_and,
+                                       const char *instruction, const char *file, int line)
+{
+    using operand = typename A::element_type;
+    static_assert(std::is_same_v<operand, typename B::element_type>, "nvcuda::wmma multiplies equal types");
+    static_assert(accumulates<typename C::element_type, operand>() &&
+                      accumulates<typename D::element_type, operand>(),
+                  "nvcuda::wmma has no such accumulator for these operands");
+    fragment_product<D, A, B, C> product = {
+        {instruction, fragment_product<D, A, B, C>::run}, &d, &a, &b, &c, saturate, bits_and};
+    smemkit_warp_call(&product.call, file, line);
+}
 
 } // namespace smemkit
 
@@ -163,7 +331,10 @@ template <class Use, int M, int N, int K, class T, class Layout, class Memory>
 SMEMKIT_INLINE void load_matrix_sync(fragment<Use, M, N, K, T, Layout> &f, const Memory *from, unsigned stride,
                                      SMEMKIT_HERE)
 {
-    smemkit::load_fragment(f, from, stride, std::is_same_v<Layout, col_major>, SMEMKIT_PC, file, line);
+    if constexpr (smemkit::fragment_element<T>::bits < 8)
+        smemkit::load_fragment(f, (const uint32_t *)from, stride, false, SMEMKIT_PC, file, line);
+    else
+        smemkit::load_fragment(f, from, stride, std::is_same_v<Layout, col_major>, SMEMKIT_PC, file, line);
 }
 template <int M, int N, int K, class T, class Memory>
 SMEMKIT_INLINE void load_matrix_sync(fragment<accumulator, M, N, K, T> &f, const Memory *from, unsigned stride,
@@ -178,27 +349,27 @@ SMEMKIT_INLINE void store_matrix_sync(Memory *to, const fragment<accumulator, M,
     smemkit::store_fragment(to, f, stride, layout == mem_col_major, SMEMKIT_PC, file, line);
 }
 
+/* the result may be one of the operands */
 template <int M, int N, int K, class D, class A, class LayoutA, class B, class LayoutB, class C>
 SMEMKIT_INLINE void mma_sync(fragment<accumulator, M, N, K, D> &d,
                              const fragment<matrix_a, M, N, K, A, LayoutA> &a,
                              const fragment<matrix_b, M, N, K, B, LayoutB> &b,
                              const fragment<accumulator, M, N, K, C> &c, bool saturate = false, SMEMKIT_HERE)
 {
-    const smemkit::warp_operands<fragment<matrix_a, M, N, K, A, LayoutA>, fragment<matrix_b, M, N, K, B, LayoutB>>
-        operands(a, b, file, line);
-    fragment<accumulator, M, N, K, D> result;
-
-    for (int i = 0; i < result.num_elements; i++) {
-        const int at = smemkit::lane() * result.num_elements + i;
-        auto sum = smemkit::fragment_value(c.x[i]);
-        for (int k = 0; k < K; k++)
-            sum += operands.product(at / N, k, at % N);
-        if (std::is_same_v<D, int> && saturate)
-            sum = sum > INT_MAX ? INT_MAX : sum < INT_MIN ? INT_MIN : sum;
-        result.x[i] = (typename smemkit::fragment_element<D>::type)sum;
-    }
-    smemkit::meet(file, line); /* the other lanes have read this one's operands */
-    d = result;
+    static_assert(smemkit::fragment_element<A>::bits > 1, "bmma_sync multiplies single bits");
+    smemkit::multiply_fragments(d, a, b, c, saturate, false, "wmma::mma_sync", file, line);
+}
+/* counts the bits in which a row and a column differ, or that both have */
+template <int M, int N, int K, class LayoutA, class LayoutB>
+SMEMKIT_INLINE void bmma_sync(fragment<accumulator, M, N, K, int> &d,
+                              const fragment<matrix_a, M, N, K, experimental::precision::b1, LayoutA> &a,
+                              const fragment<matrix_b, M, N, K, experimental::precision::b1, LayoutB> &b,
+                              const fragment<accumulator, M, N, K, int> &c,
+                              experimental::bmmaBitOp operation = experimental::bmmaBitOpXOR,
+                              experimental::bmmaAccumulateOp = experimental::bmmaAccumulateOpPOPC, SMEMKIT_HERE)
+{
+    smemkit::multiply_fragments(d, a, b, c, false, operation == experimental::bmmaBitOpAND, "wmma::bmma_sync",
+                                file, line);
 }
 
 /* rounds to 10 bits of fraction, to nearest, ties away from zero (PTX ISA, cvt.rna.tf32.f32) */
