@@ -39,8 +39,12 @@ _UNSUPPORTED = {
     r"\bcurandStateMtgp32\w*": "MTGP32, whose parameters a host function of cuRAND prepares,",
     r"\bcurand_discrete4?\b": "curand_discrete, whose table a host function of cuRAND makes,",
 }
-# A function of this name: `free(p)`, `std::free(p)`, `pool.free(p)`, `void free(Node *n)`
-_HEAP_FUNCTION = re.compile(r"(?P<std>(?<![\w:])(?:cuda\s*::\s*)?std\s*::\s*)?\b(?P<name>malloc|free)(?=\s*\()")
+# What is called by this name: `free(p)`, `std::free(p)`, `pool.free(p)`, and its declarations:
+# `void free(Node *n)`, `void (*free)(Node *)`, `auto free = [](Node *n) { … }`
+_HEAP_FUNCTION = re.compile(
+    r"(?P<std>(?<![\w:])(?:cuda\s*::\s*)?std\s*::\s*)?\b(?:"
+    r"(?P<name>malloc|free)(?=\s*\(|\s*=\s*\[)|(?<=\*)(?P<pointer>malloc|free)(?=\s*\)\s*\())"
+)
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -94,7 +98,7 @@ def _rename_heap_functions(source: str) -> str:
     """Renames malloc and free, so that a kernel's use device memory, whose bounds are known. The user's own
     functions of these names are renamed, too, and the compiler chooses between them and the heap's."""
     for match in reversed(list(_HEAP_FUNCTION.finditer(mask(source)))):
-        start = match.start("name")
+        start = max(match.start("name"), match.start("pointer"))
         source = f"{source[: match.start()]}{'::' if match['std'] else ''}smemkit_{source[start:]}"
     return source
 

@@ -77,6 +77,15 @@ __global__ void overloads(int *y)
     y[0] += node.value * node.freed + four[3] + counter.count;
     free(four), ::free((void *)nullptr);
 }
+struct Table { void (*free)(int *); };
+__global__ void variables(int *y)
+{
+    void (*free)(int *) = own::add_two;
+    Table table = {own::add_two};
+    auto malloc = [](int n) { return n + 10; };
+    free(y), table.free(y);
+    y[0] += malloc(3);
+}
 __global__ void forty_thousand(int *y)
 {
     for (int i = 0; i < 40000; i++) {
@@ -126,7 +135,8 @@ def test_memory_of_each_thread_is_its_own():
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("empty", 5), ("after_directives", 6), ("own_functions", 7), ("overloads", 12)]
+    ("name", "expected"),
+    [("empty", 5), ("after_directives", 6), ("own_functions", 7), ("overloads", 12), ("variables", 17)],
 )
 def test_right_kernels_have_no_fault(name, expected):
     y = np.zeros(1, np.int32)
