@@ -120,13 +120,15 @@ def main(options: argparse.Namespace) -> int:
     known = Baseline(baseline) if baseline and not options.update_baseline else None
     outcomes = [_own_outcome(options)] if options.op else list(run_checks(checks, options.jobs or cores()))
     if options.update_baseline:
-        return _update_baseline(outcomes, baseline)
-    verdict = judge(outcomes, known)
-    _write(verdict, options)
+        status = _update_baseline(outcomes, baseline)
+    else:
+        verdict = judge(outcomes, known)
+        _write(verdict, options)
+        status = verdict.status
     if options.plot:
         reports = [outcome.report for outcome in outcomes if outcome.report]
         plot([launch for report in reports for launch in report.launches]).savefig(options.plot, dpi=150)
-    return verdict.status
+    return status
 
 
 def _update_baseline(outcomes: Sequence[Outcome], baseline: str) -> int:

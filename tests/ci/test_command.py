@@ -69,6 +69,9 @@ def test_a_picture_of_all_launches(project, monkeypatch):
     assert main(["check", "--jobs", "1", "--plot", "counts.png"]) == 1
     assert [launch.kernel for launch in shown] == ["reverse", "reverse"]
     assert (project / "counts.png").read_bytes().startswith(b"\x89PNG")
+    known = ["--baseline", "known.json", "--update-baseline"]
+    assert main(["check", "--jobs", "1", "--plot", "known.png", *known]) == 0
+    assert (project / "known.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_files_select_launches(project, capsys):
