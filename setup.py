@@ -315,15 +315,11 @@ class Build(build_ext):
 
         jobs += self.cpu_jobs()
         jobs += self.c_jobs(includes, facts, toolkit)
-        checked_jobs = list(self.checked_jobs())
+        every = [*jobs, *self.checked_jobs()]
+        largest_first = sorted(every, key=lambda job: -job[0].stat().st_size)  # so that no core waits for the last
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            started = {  # the largest first, so that no core waits long for the last one
-                target: pool.submit(self.compile, source, target, command)
-                for source, target, command in sorted(
-                    [*jobs, *checked_jobs], key=lambda job: -job[0].stat().st_size
-                )
-            }
-            objects = [started[target].result() for _, target, _ in [*jobs, *checked_jobs]]
+            started = {job[1]: pool.submit(self.compile, *job) for job in largest_first}
+        objects = [started[target].result() for _, target, _ in every]
         objects, checked = objects[: len(jobs)], objects[len(jobs) :]
 
         target = Path(self.get_ext_fullpath(ext.name)).resolve()

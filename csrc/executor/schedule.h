@@ -46,13 +46,12 @@ bool complete_collective(struct worker *w, unsigned warp, uint32_t mask);
 
 /* ---- repetition.c ---- */
 
+/* Parts of end_turn: clear_stack clears the stack below its caller, which note_turn hashes. */
+void clear_stack(void);
+void note_turn(struct worker *w, uint32_t lanes);
+
 /* Call it before the running thread yields where it may be waiting for others; or, with `lanes`, when these lanes
  * of its warp complete a collective. In that case each lane has run since its previous turn. */
-/* The running thread ends a turn; `lanes` are those that do so with it, 0 if it does so alone. The stack below its
- * caller is cleared first: see clear_stack. */
-void note_turn(struct worker *w, uint32_t lanes);
-void clear_stack(void);
-
 static inline void end_turn(struct worker *w, uint32_t lanes)
 {
     clear_stack();

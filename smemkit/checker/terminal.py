@@ -8,14 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from smemkit.checker.excerpts import (
-    ExcerptRow,
-    SourceFiles,
-    fault_excerpts,
-    format_index,
-    printable,
-    shorten,
-)
+from smemkit.checker.excerpts import ExcerptRow, SourceFiles, fault_excerpts, format_index, printable, shorten
 from smemkit.checker.faults import Fault, explain
 from smemkit.checker.launches import (
     COUNTS_NOTE,
