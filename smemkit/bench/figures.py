@@ -45,7 +45,9 @@ def plot(rows: Sequence[Row], device: str) -> Figure:
         title = f"{device}: at least as fast as every peer in {faster} of {len(compared)} rows"
     else:
         axes.set_xlabel("µs")
-        title = f"{device}: no peer to compare with"
+        executor = any(row.suite == "executor" for row in shown)
+        what = "the times of the CPU device, and no GPU's" if executor else "no peer to compare with"
+        title = f"{device}: {what}"
     if len(shown) < len(compared or timed):
         title += f"; {len(shown)} of them are shown" + (", the slowest" if compared else "")
     figure.suptitle(title, x=0.01, ha="left", fontsize=10, parse_math=False)

@@ -681,6 +681,8 @@ def test_plot():
     alone = figures.plot([Row("a", "sum", "n = 1", us=3.0, kernel="tree")], "the CPU device")
     assert alone.get_suptitle() == "the CPU device: no peer to compare with"
     assert [bar.get_width() for bar in alone.axes[0].patches] == [3.0]
+    executor = figures.plot([Row("executor", "sum", "n = 1", us=3.0)], "cpu")
+    assert executor.get_suptitle() == "cpu: the times of the CPU device, and no GPU's"
     assert figures.plot([], "a GPU")._repr_png_().startswith(b"\x89PNG")
 
 
