@@ -46,7 +46,8 @@ PRODUCTION = {  # on which a production kernel of matmul is measured by name: (m
     "simt": [(256, 256, 256), (1000, 1000, 1000)],
     "simt_large": [(4096, 4096, 4096)],
     "pipelined_large": [(4095, 4095, 4095), (4096, 4096, 4096)],
-    "pipelined_small": [(256, 256, 256), (512, 512, 512), (1000, 64, 64, 64)],
+    "pipelined_small": [(256, 256, 256), (512, 512, 512)],
+    "pipelined_batch": [(1000, 64, 64, 64), (500, 100, 100, 100)],
     "matvec": [(16_384, 1, 16_384), (1, 16_384, 16_384)],
     "tiny": [(4096, 16, 16, 16)],
 }

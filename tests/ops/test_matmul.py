@@ -338,13 +338,34 @@ def test_rungs_from_vectorized_on_have_no_bank_conflicts(name):
     assert not any(line.conflicts for line in shared), report
 
 
-@pytest.mark.parametrize("name", ["simt", "simt_large", "pipelined_large"])
+@pytest.mark.parametrize("name", ["simt", "simt_large", "pipelined_large", "pipelined_batch"])
 def test_production_reads_16_bytes_in_two_wavefronts(name):
     a, b = integers((128, 48), np.float32), integers((48, 128), np.float32, seed=1)
     report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
     loads = [line for line in report.lines if line.space == "shared" and line.access == "load"]
     assert len(loads) >= 2
     assert all(line.wavefronts == 2 * line.requests and line.conflicts == 0 for line in loads), report
+
+
+SMALL = {"narrow": (1500, 8, 36), "wide": (700, 36, 36)}  # (batch, m, k): more tiles than blocks run at once
+
+
+@pytest.mark.parametrize("tile", SMALL)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_block_multiplies_one_small_matrix_after_another(device, tile, order):
+    batch, m, k = SMALL[tile]
+    a = integers((batch, m, k), np.float32)
+    b = np.asarray(integers((batch, k, m), np.float32, seed=1), order=order)
+    assert_array_equal(smemkit.matmul(a, b, kernel="pipelined_batch", device=device), exact(a, b))
+
+
+@pytest.mark.parametrize("tile", SMALL)
+@pytest.mark.parametrize("completion", ["early", "late"])
+def test_the_tiles_of_the_next_small_matrix_have_no_fault(tile, completion):
+    batch, m, k = SMALL[tile]
+    a, b = integers((batch, m, k), np.float32), integers((batch, k, m), np.float32, seed=1)
+    report = smemkit.check(smemkit.matmul, a, b, kernel="pipelined_batch", blocks=2, completion=completion)
+    assert report.ok, report
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32", "float16"])

@@ -170,6 +170,27 @@ MUTANTS = [
         2,
     ),
     Mutant(
+        "pipelined-batch-reads-a-pair-too-early",
+        "kernels/matmul/production/pipelined_batch.cu",
+        "__pipeline_wait_prior(0);",
+        "__pipeline_wait_prior(1);",
+        "tests/ops/test_matmul.py -k small_matrix",
+    ),
+    Mutant(
+        "pipelined-batch-lacks-the-barrier",
+        "kernels/matmul/production/pipelined_batch.cu",
+        "        __syncthreads(); ",
+        "        ",
+        "tests/ops/test_matmul.py -k small_matrix",
+    ),
+    Mutant(
+        "pipelined-batch-keeps-the-sums",
+        "kernels/matmul/production/pipelined_batch.cu",
+        "sum[i][j] = 0;",
+        "",
+        "tests/ops/test_matmul.py -k small_matrix",
+    ),
+    Mutant(
         "pipelined-parts-lack-a-barrier",
         "kernels/matmul/production/pipelined.cuh",
         "    __syncthreads(); // all sums are stored before",

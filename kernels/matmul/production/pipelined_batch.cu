@@ -1,0 +1,184 @@
+// C = A @ B in float32 for many small matrices.
+//
+// The idea: a block that multiplies two matrices of 64 x 64 elements waits for them as long as it multiplies. So
+// there are only as many blocks as run at once, and each computes one tile of a C after the other: while it
+// multiplies a pair of tiles of A and B, the next pairs, of the same C or of the next one, are on their way to
+// shared memory. Unlike in pipelined.cuh, A's tile keeps its rows, because 16 bytes along k can then be copied and
+// read at once; a thread has registers for them, for its tile of C is small. Zeros fill what is beyond the edges.
+// Launch: blocks of 128 threads, or of 32 if C fits smaller tiles better; at most as many as run at once.
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+
+#include "../lanes.cuh"
+#include "product.cuh"
+
+// SIDE x SIDE elements of C; DEPTH along k in a pair of tiles; BLOCKS per multiprocessor, one less without packs.
+template <int SIDE_, int DEPTH_, int BLOCKS_>
+struct batch_tile {
+    static constexpr int SIDE = SIDE_, DEPTH = DEPTH_, BLOCKS = BLOCKS_;
+    static constexpr int V = 4, PAD = V, TM = 8, TN = V;               // in 16 bytes; elements of C per thread
+    static constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; // and per warp
+    static constexpr int BLOCK = SIDE / WM * (SIDE / WN) * 32;         // threads
+
+    alignas(16) float a[SIDE][DEPTH + PAD];
+    alignas(16) float b[DEPTH][SIDE + PAD];
+};
+
+using wide_tile = batch_tile<64, 32, 5>;
+using narrow_tile = batch_tile<32, 32, 11>;
+
+// Which pair of tiles a block copies or multiplies.
+struct position {
+    int64_t tile; // of all tiles of all C
+    int pair;     // of those along k
+};
+
+// Starts a block's copies of the tile of x (rows, columns) at (top, left), by packs of N elements.
+template <class Tile, int N, int ROWS, int PITCH>
+static __device__ void copy_tile(const float *x, int64_t row_stride, int64_t column_stride, int64_t rows,
+                                 int64_t columns, int64_t top, int64_t left, float (&tile)[ROWS][PITCH])
+{
+    constexpr int LANES = (PITCH - Tile::PAD) / N, STEP = Tile::BLOCK / LANES; // threads along a row; rows at once
+    static_assert(STEP * LANES == Tile::BLOCK && ROWS % STEP == 0, "each thread copies as much");
+    const int row = threadIdx.x / LANES, column = threadIdx.x % LANES * N;
+    const float *from = x + (top + row) * row_stride + (left + column) * column_stride;
+
+#pragma unroll
+    for (int i = row; i < row + ROWS; i += STEP, from += STEP * row_stride) {
+        const bool inside = top + i < rows && left + column < columns;
+
+        __pipeline_memcpy_async(&tile[i][column], inside ? from : x, 4 * N, inside ? 0 : 4 * N);
+    }
+}
+
+// Adds `depth` products to each of a thread's sums, and zeros up to a multiple of 4.
+template <class Tile>
+static __device__ void multiply_pair(const Tile &pair, int depth, int row, int column,
+                                     float (&sum)[Tile::TM][Tile::TN])
+{
+    constexpr int V = Tile::V;
+
+#pragma unroll 2
+    for (int k = 0; k < depth; k += V) {
+        alignas(16) float a[Tile::TM][V], b[Tile::TN];
+
+        for (int i = 0; i < Tile::TM; i++)
+            *(float4 *)a[i] = *(const float4 *)&pair.a[row + i * LANES_DOWN][k];
+#pragma unroll
+        for (int q = 0; q < V; q++) {
+            *(float4 *)b = *(const float4 *)&pair.b[k + q][column];
+            for (int i = 0; i < Tile::TM; i++)
+                for (int along = 0; along < Tile::TN; along++) { // back and forth: see register_tile.cuh
+                    const int j = i % 2 ? Tile::TN - 1 - along : along;
+
+                    sum[i][j] += a[i][q] * b[j];
+                }
+        }
+    }
+}
+
+template <class Tile, int N> // N: elements of a pack of A and of B
+__global__ void __launch_bounds__(Tile::BLOCK, N == 1 ? Tile::BLOCKS - 1 : Tile::BLOCKS)
+    matmul_pipelined_batch(const product<float> p, bool c_packs)
+{
+    constexpr int SIDE = Tile::SIDE;
+    extern __shared__ __align__(16) unsigned char shared[];
+    Tile *stages = (Tile *)shared;
+
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int row = warp / (SIDE / Tile::WN) * Tile::WM + lane_row(lane); // and every LANES_DOWN-th after it
+    const int column = warp % (SIDE / Tile::WN) * Tile::WN + lane_column(lane) * Tile::TN;
+    const int64_t down = (p.m + SIDE - 1) / SIDE, across = (p.n + SIDE - 1) / SIDE;
+    const int64_t tiles = p.batches * down * across;
+    const int pairs = (int)((p.k + Tile::DEPTH - 1) / Tile::DEPTH);
+    const bool whole = down * across == 1; // then nothing is divided, which takes some 20 instructions
+
+    const auto after = [&](const position &at) {
+        return at.pair + 1 < pairs ? position{at.tile, at.pair + 1} : position{at.tile + gridDim.x, 0};
+    };
+    const auto batch_of = [&](int64_t tile) { return whole ? tile : tile / (down * across); };
+    const auto corner_of = [&](int64_t tile) -> corner {
+        return whole ? corner{0, 0} : corner{tile / across % down * SIDE, tile % across * SIDE};
+    };
+    const auto load = [&](Tile &to, const position &at) {
+        if (at.tile < tiles) {
+            const int64_t batch = batch_of(at.tile);
+            const corner c = corner_of(at.tile);
+            const int64_t k = (int64_t)at.pair * Tile::DEPTH;
+
+            copy_tile<Tile, N>(p.a.data + batch * p.a.batch_stride, p.a.row_stride, p.a.column_stride, p.m, p.k,
+                               c.row, k, to.a);
+            copy_tile<Tile, N>(p.b.data + batch * p.b.batch_stride, p.b.row_stride, p.b.column_stride, p.k, p.n, k,
+                               c.column, to.b);
+        }
+        __pipeline_commit();
+    };
+
+    pdl_wait();
+    float sum[Tile::TM][Tile::TN] = {};
+    position now = {blockIdx.x, 0};
+
+    load(stages[0], now);
+    for (int s = 0; now.tile < tiles; s = 1 - s, now = after(now)) {
+        __pipeline_wait_prior(0); // this thread's copies of the pair are complete,
+        __syncthreads();          // and so are all threads'; the other pair is read
+        load(stages[1 - s], after(now));
+        multiply_pair(stages[s], (int)min(p.k - (int64_t)now.pair * Tile::DEPTH, (int64_t)Tile::DEPTH), row,
+                      column, sum);
+        if (now.pair + 1 < pairs)
+            continue;
+
+        const corner at = corner_of(now.tile);
+        float *c = p.c + batch_of(now.tile) * p.m * p.n;
+
+        for (int i = 0; i < Tile::TM; i++) {
+            const int64_t y = at.row + row + i * LANES_DOWN, x = at.column + column;
+            float *to = &c[y * p.n + x];
+
+            if (y < p.m && c_packs && x < p.n)
+                *(float4 *)to = {sum[i][0], sum[i][1], sum[i][2], sum[i][3]};
+            for (int j = 0; j < Tile::TN; j++) {
+                if (y < p.m && !c_packs && x + j < p.n)
+                    to[j] = sum[i][j];
+                sum[i][j] = 0;
+            }
+        }
+    }
+}
+
+template <class Tile>
+static int64_t tiles_of(const product<float> &p)
+{
+    return p.batches * ceil_div(p.m, Tile::SIDE) * ceil_div(p.n, Tile::SIDE);
+}
+
+template <class Tile, int N>
+[[nodiscard]] static cudaError_t launch_batch(const product<float> &p, int multiprocessors, cudaStream_t stream)
+{
+    constexpr int BYTES = 2 * (int)sizeof(Tile);
+    const bool c_packs = p.n % Tile::V == 0 && (uintptr_t)p.c % 16 == 0;
+    const int64_t tiles = tiles_of<Tile>(p), most = (int64_t)Tile::BLOCKS * multiprocessors;
+
+    if (cudaError_t error = allow_shared_bytes<matmul_pipelined_batch<Tile, N>>(BYTES))
+        return error;
+    return launch<matmul_pipelined_batch<Tile, N>>((unsigned)(tiles < most ? tiles : most), Tile::BLOCK, BYTES,
+                                                   stream, p, c_packs);
+}
+
+template <int N>
+[[nodiscard]] static cudaError_t launch_batch(const product<float> &p, int multiprocessors, cudaStream_t stream)
+{
+    // a narrow tile has a quarter of a wide one's elements
+    return tiles_of<narrow_tile>(p) <= 2 * tiles_of<wide_tile>(p)
+               ? launch_batch<narrow_tile, N>(p, multiprocessors, stream)
+               : launch_batch<wide_tile, N>(p, multiprocessors, stream);
+}
+
+cudaError_t launch_matmul_pipelined_batch(const matmul_args *args, cudaStream_t stream)
+{
+    const product<float> p = product_of<float>(args);
+    const bool packs = has_packs<4>(p.a, p.k, true) && has_packs<4>(p.b, p.n, true);
+
+    return packs ? launch_batch<4>(p, args->multiprocessors, stream)
+                 : launch_batch<1>(p, args->multiprocessors, stream);
+}
