@@ -244,8 +244,9 @@ template <class Tile, operand_layout A, operand_layout B>
                  });
 }
 
-// The same for the operands' layouts. A kernel for every pair of them would not pay.
-template <class Tile>
+// The same for the operands' layouts. A kernel for every pair of them would not pay. ElementsTile: where B is
+// copied element by element, which a larger tile does less often per product.
+template <class Tile, class ElementsTile = Tile>
 [[nodiscard]] static cudaError_t launch_pipelined(const product<float> &p, cudaStream_t stream)
 {
     const operand_layout a = layout_of(p.a, p.m), b = layout_of(p.b.transposed(), p.n);
@@ -253,10 +254,10 @@ template <class Tile>
     if (a == ALONG_K && b == PACKS) // both in C order
         return launch_pipelined<Tile, ALONG_K, PACKS>(p, stream);
     if (a == ALONG_K && b == ALONG_K) // B in Fortran order
-        return launch_pipelined<Tile, ALONG_K, ALONG_K>(p, stream);
+        return launch_pipelined<ElementsTile, ALONG_K, ALONG_K>(p, stream);
     if (a == PACKS && b == PACKS) // A in Fortran order
         return launch_pipelined<Tile, PACKS, PACKS>(p, stream);
     if (a == ALONG_K) // rows of B that are not aligned
-        return launch_pipelined<Tile, ALONG_K, ELEMENTS>(p, stream);
-    return launch_pipelined<Tile, ELEMENTS, ELEMENTS>(p, stream);
+        return launch_pipelined<ElementsTile, ALONG_K, ELEMENTS>(p, stream);
+    return launch_pipelined<ElementsTile, ELEMENTS, ELEMENTS>(p, stream);
 }

@@ -38,16 +38,24 @@ template <class Tile, int N, int ROWS, int PITCH>
 static __device__ void copy_tile(const float *x, int64_t row_stride, int64_t column_stride, int64_t rows,
                                  int64_t columns, int64_t top, int64_t left, float (&tile)[ROWS][PITCH])
 {
-    constexpr int LANES = (PITCH - Tile::PAD) / N, STEP = Tile::BLOCK / LANES; // threads along a row; rows at once
+    constexpr int COLUMNS = PITCH - Tile::PAD;
+    constexpr int LANES = COLUMNS / N, STEP = Tile::BLOCK / LANES; // threads along a row; rows at once
     static_assert(STEP * LANES == Tile::BLOCK && ROWS % STEP == 0, "each thread copies as much");
     const int row = threadIdx.x / LANES, column = threadIdx.x % LANES * N;
     const float *from = x + (top + row) * row_stride + (left + column) * column_stride;
+    const bool whole = top + ROWS <= rows && left + COLUMNS <= columns; // then nothing is asked per copy
 
+    if (whole) {
 #pragma unroll
-    for (int i = row; i < row + ROWS; i += STEP, from += STEP * row_stride) {
-        const bool inside = top + i < rows && left + column < columns;
+        for (int i = 0; i < ROWS; i += STEP, from += STEP * row_stride)
+            __pipeline_memcpy_async(&tile[row + i][column], from, 4 * N);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < ROWS; i += STEP, from += STEP * row_stride) {
+        const bool inside = top + row + i < rows && left + column < columns;
 
-        __pipeline_memcpy_async(&tile[i][column], inside ? from : x, 4 * N, inside ? 0 : 4 * N);
+        __pipeline_memcpy_async(&tile[row + i][column], inside ? from : x, 4 * N, inside ? 0 : 4 * N);
     }
 }
 

@@ -86,33 +86,44 @@ using wide_type = typename wide<accumulator_type<T>>::type;
 
 // ---- the sum of the slices ----
 
-enum { ADD_LANES = 32, ADD_ROWS = 8 }; // threads of a block: along the elements, and along the slices
+enum { ADD_THREADS = 256, ADD_ROWS = 8 }; // of a block; its rows if there are many slices
 
-// One element of c per lane. The rows of a block take every ADD_ROWS-th slice, and the first one adds up their
-// sums, always in the same order.
-template <class T>
+// One element of c per lane. The rows of a block take every ROWS-th slice, and the first one adds up their sums,
+// always in the same order.
+template <class T, int ROWS>
 __global__ void matmul_add_slices(const accumulator_type<T> *partial, T *c, int64_t batches, int64_t elements,
                                   int64_t slices)
 {
     using Wide = wide_type<T>;
-    __shared__ alignas(16) Wide sums[ADD_ROWS][ADD_LANES];
+    constexpr int LANES = ADD_THREADS / ROWS;
+    __shared__ alignas(16) Wide sums[ROWS][LANES];
 
-    const int64_t i = (int64_t)blockIdx.x * ADD_LANES + threadIdx.x; // of all batches
+    const int64_t i = (int64_t)blockIdx.x * LANES + threadIdx.x; // of all batches
     const bool inside = i < batches * elements;
     const int64_t batch = i / elements, element = i % elements;
     Wide sum = Wide(0);
 
     pdl_wait();
-    for (int64_t slice = threadIdx.y; inside && slice < slices; slice += ADD_ROWS)
+    for (int64_t slice = threadIdx.y; inside && slice < slices; slice += ROWS)
         sum += Wide(partial[(batch * slices + slice) * elements + element]);
-    sums[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads(); // all rows have stored their sums before the first one reads them
-
+    if constexpr (ROWS > 1) {
+        sums[threadIdx.y][threadIdx.x] = sum;
+        __syncthreads(); // all rows have stored their sums before the first one reads them
+    }
     if (threadIdx.y != 0 || !inside)
         return;
-    for (int row = 1; row < ADD_ROWS; row++)
+    for (int row = 1; row < ROWS; row++)
         sum += sums[row][threadIdx.x];
     c[i] = convert<T>(sum);
+}
+
+template <class T, int ROWS>
+[[nodiscard]] static cudaError_t add_slices(const product<T> &p, cudaStream_t stream)
+{
+    constexpr int LANES = ADD_THREADS / ROWS;
+
+    return launch<matmul_add_slices<T, ROWS>>((unsigned)ceil_div(p.batches * p.m * p.n, LANES), dim3(LANES, ROWS),
+                                              0, stream, p.partial, p.c, p.batches, p.m * p.n, p.slices);
 }
 
 // Launches what multiplies; and what adds up the slices, if there are several.
@@ -123,7 +134,5 @@ template <class T, class F>
 
     if (error || p.slices == 1)
         return error;
-    return launch<matmul_add_slices<T>>((unsigned)ceil_div(p.batches * p.m * p.n, ADD_LANES),
-                                        dim3(ADD_LANES, ADD_ROWS), 0, stream, p.partial, p.c, p.batches, p.m * p.n,
-                                        p.slices);
+    return p.slices <= ADD_ROWS ? add_slices<T, 1>(p, stream) : add_slices<T, ADD_ROWS>(p, stream);
 }
