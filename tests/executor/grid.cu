@@ -45,7 +45,7 @@ int main()
     }
     Array<int> one(1);
     void *none[] = {&one.device};
-    ERROR(cudaLaunchCooperativeKernel(leaves_early, dim3(300), dim3(1), none), cudaErrorCooperativeLaunchTooLarge);
+    ERROR(cudaLaunchCooperativeKernel(leaves_early, dim3(100000), dim3(1), none), cudaErrorCooperativeLaunchTooLarge);
     cudaGetLastError();
     leaves_early<<<2, 1>>>(one.device); // not cooperative
     ERROR(cudaGetLastError(), cudaErrorLaunchFailure);

@@ -199,8 +199,8 @@ __global__ void memory(int *x)
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                  : "r"(at));
     x[32 + t] = v.x + v.y + v.z + v.w; // 16+25+36+49
-    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.u32 %0, [%1];" : "=r"(q) : "l"(x + t));
-    x[64 + t] = q;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.u32 %0, [%1];" : "=r"(q) : "l"(x + 384 + t));
+    x[64 + t] = q; // what no thread of this kernel has written
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
     asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 %0, 1, 0, p; }" : "=r"(all));
     x[96 + t] = lane + 100 * all;
@@ -320,7 +320,10 @@ int main()
     for (size_t k = 0; k < sizeof wanted / 4; k++)
         EQUAL_AT(k, f[k], wanted[k]);
     int winners = 0;
-    Array<int> m(400);
+    Array<int> m(416);
+    for (int t = 0; t < 32; t++)
+        m[384 + t] = t * t;
+    m.upload();
     memory<<<1, 32>>>(m.device);
     RUNS();
     m.download();

@@ -61,7 +61,9 @@ static void one_dimension()
     const float between[] = {0.5f, 1, 1.25f, 2.5f, 0, 4};
     const float linear[] = {10, 15, 17.5f, 40, 10, 80}, faded[] = {10, 15, 17.5f, 40, 5, 40};
     check_1d(make(texels, four, described(cudaAddressModeClamp, cudaFilterModeLinear, false)), 6, between, linear);
-    check_1d(make(texels, four, described(cudaAddressModeBorder, cudaFilterModeLinear, false)), 6, between, faded);
+    cudaTextureDesc along_x_only = described(cudaAddressModeBorder, cudaFilterModeLinear, false);
+    along_x_only.addressMode[1] = along_x_only.addressMode[2] = cudaAddressModeClamp; // a GPU fades across x, too
+    check_1d(make(texels, four, along_x_only), 6, between, faded);
     // fractions have 8 bits: 1/1024 is 0, 3/512 is 2/256
     const float fine[] = {0.5f + 1.0f / 1024, 0.5f + 3.0f / 512}, coarse[] = {10, 10 + 10 * 2.0f / 256};
     check_1d(make(texels, four, described(cudaAddressModeClamp, cudaFilterModeLinear, false)), 2, fine, coarse);
@@ -121,21 +123,24 @@ __global__ void formats(cudaTextureObject_t bytes, cudaTextureObject_t norms, cu
 static void other_formats()
 {
     const uchar4 texels[2] = {{0, 1, 2, 3}, {255, 51, 7, 8}};
-    Array<float> pitched(8), out(11);
+    Array<float> pitched(16), out(11);
     cudaTextureDesc how = described(cudaAddressModeClamp, cudaFilterModePoint, false), norm = how;
     cudaResourceDesc resource = {};
     cudaTextureObject_t rows = 0;
 
     norm.readMode = cudaReadModeNormalizedFloat;
-    for (int i = 0; i < 8; i++)
-        pitched[i] = (float)i;
+    for (int i = 0; i < 16; i++)
+        pitched[i] = i % 8 < 4 ? (float)(i % 8 + i / 8 * 4) : NAN;
     pitched.upload();
-    resource.resType = cudaResourceTypePitch2D; // rows of 3 texels in 16 bytes
+    resource.resType = cudaResourceTypePitch2D; // rows of 3 texels in 32 bytes
     resource.res.pitch2D.devPtr = pitched.device;
     resource.res.pitch2D.desc = cudaCreateChannelDesc<float>();
     resource.res.pitch2D.width = 3;
     resource.res.pitch2D.height = 2;
     resource.res.pitch2D.pitchInBytes = 16;
+    ERROR(cudaCreateTextureObject(&rows, &resource, &how, nullptr), cudaErrorInvalidValue);
+    cudaGetLastError();
+    resource.res.pitch2D.pitchInBytes = 32;
     ERROR(cudaCreateTextureObject(&rows, &resource, &how, nullptr), cudaSuccess);
     formats<<<1, 1>>>(make(texels, make_cudaExtent(2, 1, 0), how), make(texels, make_cudaExtent(2, 1, 0), norm),
                       rows, out.device);
@@ -177,7 +182,7 @@ __global__ void swap_columns(cudaSurfaceObject_t object, int *outside)
     surf2Dwrite(right, object, 0, y);
     surf2Dwrite(left, object, 4, y);
     outside[y] = surf2Dread<short2>(object, 8, y, cudaBoundaryModeZero).x +
-                 surf2Dread<short2>(object, 99, y, cudaBoundaryModeClamp).x;
+                 surf2Dread<short2>(object, 100, y, cudaBoundaryModeClamp).x;
 }
 
 static void surfaces()

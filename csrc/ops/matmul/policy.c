@@ -23,23 +23,24 @@ struct candidate {
     int few_columns;               /* of a tile, if half of the multiprocessors would have none; 0: the same */
     int min_n;                     /* fewer columns leave most of a tile empty */
     int start_k;                   /* what the start and end of a block cost, in steps along k */
+    int full;                      /* resident blocks that reach the speed of more_blocks */
 };
 
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
 /* GPU: measured on an H200 (132 multiprocessors) in float32, at n = 256 to 8192. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
-    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 40},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 40},
-    {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, 0.290, 0.390, 128, 16, 0, 80, 0, 64, 40},
-    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 64},
-    {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, 0.110, 0.230, 128, 32, 0, 80, 0, 0, 0},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 40},
-    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 40},
-    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 40},
-    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0, 0, 0, 40},
-    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34, 0, 0, 0, 40},
-    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31, 0, 0, 0, 40},
+    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 40, 2},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 40, 2},
+    {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, 0.290, 0.390, 128, 16, 0, 80, 0, 64, 40, 4},
+    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 64, 2},
+    {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, 0.110, 0.230, 128, 32, 0, 80, 0, 0, 0, 2},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 40, 2},
+    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 40, 2},
+    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 40, 2},
+    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0, 0, 0, 40, 2},
+    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34, 0, 0, 0, 40, 2},
+    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31, 0, 0, 0, 40, 2},
 };
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
@@ -81,6 +82,15 @@ static double bytes_of(enum dtype dtype, struct matmul_size size)
            ((double)size.m * (double)size.k + (double)size.k * (double)size.n + (double)size.m * (double)size.n);
 }
 
+/* TFLOP/s of a multiprocessor with so many resident blocks: in between by a straight line. */
+static double speed_of(const struct candidate *candidate, npy_intp blocks)
+{
+    const npy_intp more = candidate->full - 1;
+    const double share = blocks > more ? 1 : (double)(blocks - 1) / (double)more;
+
+    return candidate->one_block + share * (candidate->more_blocks - candidate->one_block);
+}
+
 /* Microseconds on a GPU with k in `slices`, limited by the multiprocessor with the most blocks or by memory. */
 static double gpu_time(const struct candidate *candidate, const struct device *device, enum dtype dtype,
                        struct matmul_size size, npy_intp slices)
@@ -93,8 +103,7 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
     const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, device->multiprocessors); /* blocks of one */
     const double products =
         (double)most * candidate->rows * columns * ((double)divide_up(size.k, slices) + candidate->start_k);
-    const double compute =
-        products * 2e-6 * cost_of_dtype(dtype) / (most > 1 ? candidate->more_blocks : candidate->one_block);
+    const double compute = products * 2e-6 * cost_of_dtype(dtype) / speed_of(candidate, most);
     const double memory = bytes_of(dtype, size) / BYTES_PER_US;
     const double partials =
         (double)size.batches * (double)size.m * (double)size.n * (double)slices * dtype_bytes(dtype);

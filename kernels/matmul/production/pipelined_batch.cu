@@ -24,7 +24,7 @@ struct batch_tile {
     alignas(16) float b[DEPTH][SIDE + PAD];
 };
 
-using wide_tile = batch_tile<64, 32, 5>;
+using wide_tile = batch_tile<64, 32, 4>;
 using narrow_tile = batch_tile<32, 32, 11>;
 
 // Which pair of tiles a block copies or multiplies.

@@ -1,6 +1,6 @@
 // C = A @ B in float32 where there is enough of C to fill a GPU with large tiles: see pipelined.cuh. Launch:
-// blocks of 128 threads, one block per 64 x 128 tile of each C and slice of k (or of 256 threads and 128 x 128, where B
-// is copied element by element); then the sums of the slices.
+// blocks of 128 threads, one block per 64 x 128 tile of each C and slice of k (or of 256 threads and 128 x 128,
+// where B is copied element by element); then the sums of the slices.
 #include "pipelined.cuh"
 
 using packs_tile = pipelined_tile<64, 128, 16, 8, 1, 3, 4>;

@@ -410,6 +410,8 @@ SMEMKIT_INLINE unsigned char *surface_address(cudaSurfaceObject_t object, size_t
 {
     if (!object)
         smemkit_trap("an access to the surface object 0", file, line);
+    if (x % (int)bytes)
+        smemkit_trap("a misaligned access to a surface: x is in bytes, a multiple of the type's size", file, line);
     const texture &t = *(const texture *)object;
     const long texels = texel_bytes(t.format), end = t.size[0] * texels;
     const bool inside = x >= 0 && x + (long)bytes <= end && y >= 0 && y < t.size[1] && z >= 0 && z < t.size[2];

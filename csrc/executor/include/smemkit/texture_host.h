@@ -120,6 +120,9 @@ SMEMKIT_INLINE texture *make_texture(const cudaResourceDesc &resource, const cud
 static inline cudaError_t cudaCreateTextureObject(cudaTextureObject_t *object, const cudaResourceDesc *resource,
                                                   const cudaTextureDesc *how, const void *)
 {
+    enum { PITCH_ALIGNMENT = 32 }; // cudaDeviceProp::texturePitchAlignment
+    if (resource->resType == cudaResourceTypePitch2D && resource->res.pitch2D.pitchInBytes % PITCH_ALIGNMENT)
+        return (cudaError_t)smemkit_set_error(cudaErrorInvalidValue);
     *object = (cudaTextureObject_t)smemkit::make_texture(*resource, *how);
     return cudaSuccess;
 }
