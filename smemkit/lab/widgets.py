@@ -98,7 +98,8 @@ def _steps(title: str, made: Iterable[tuple[str, Figure]]) -> Steps:
         svg = io.StringIO()
         drawn.savefig(svg, format="svg", bbox_inches="tight", metadata={"Date": None})
         captions.append(caption)
-        frames.append(svg.getvalue().partition("<svg")[1] + svg.getvalue().partition("<svg")[2])
+        drawing = svg.getvalue().partition("<svg")[2]
+        frames.append(f'<svg style="max-width: 100%; height: auto"{drawing}')  # no wider than the page
     return Steps(title, tuple(frames), tuple(captions))
 
 

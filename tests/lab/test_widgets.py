@@ -28,6 +28,7 @@ def test_static_form(name):
     assert len(steps.frames) == len(steps.captions) > 1
     assert list(steps.captions[: len(EXPECTED[name])]) == EXPECTED[name]
     assert len(set(steps.frames)) == len(steps.frames)
+    assert all(frame.startswith('<svg style="max-width: 100%') for frame in steps.frames)
     html = steps._repr_html_()
     assert html.count("<figure>") == html.count("<svg") == len(steps.frames)
     assert all(caption in html for caption in steps.captions)
