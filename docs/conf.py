@@ -1,5 +1,6 @@
 """The documentation site: `sphinx-build -W docs build/docs`, with `pip install '.[docs]'`."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -27,8 +28,9 @@ autosummary_generate = True
 autosummary_ignore_module_all = False
 numpydoc_show_class_members = False
 myst_heading_anchors = 3
-# the notebooks link to files of the repository, which are not pages
-suppress_warnings = ["myst.xref_missing", "myst.header", "mystnb.unknown_mime_type", "misc.highlighting_failure"]
+suppress_warnings = ["misc.highlighting_failure"]  # cells of CUDA, below the magic %%smemkit, are no Python
+# A link to a file or folder of the repository, which is no page: `[naive](matmul/ladder/10_naive.cu)`
+_REPOSITORY_LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./[^)#]*|[^):#]+\.cu?)\)")
 
 
 def generated(app) -> None:
@@ -36,11 +38,18 @@ def generated(app) -> None:
     folder = HERE / "generated"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*"))
-    (folder / "kernels.md").write_text(reading_order(), encoding="utf-8")
+    for page in folder.glob("notebooks/*.*"):
+        page.write_text(_without_repository_links(page.read_text(encoding="utf-8")), encoding="utf-8")
+    (folder / "kernels.md").write_text(_without_repository_links(reading_order()), encoding="utf-8")
     command = [sys.executable, "-m", "smemkit", "support"]
     # from here: in the repository's root, Python would find smemkit/ instead of the installed package
     listed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HERE).stdout
     (folder / "support.md").write_text(f"# What kernels may use\n\n```text\n{listed}```\n", encoding="utf-8")
+
+
+def _without_repository_links(text: str) -> str:
+    """A page whose links to what is not on the site are plain text."""
+    return _REPOSITORY_LINK.sub(r"\1", text)
 
 
 def setup(app) -> None:

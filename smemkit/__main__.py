@@ -9,27 +9,26 @@ import os
 import platform
 import sys
 import textwrap
+from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 import smemkit
-from smemkit import _core, demo
-from smemkit.bench import command, fit, tune
-from smemkit.ci import command as check
-from smemkit.ci import support
+from smemkit import _core
 from smemkit.devices import devices, get_num_threads
-from smemkit.measure import occupancy, tuned
 from smemkit.table.kernel_table import kernels, reading_order
 from smemkit.user_kernel import launch_text
 
 
 def info(options: argparse.Namespace) -> int:
     """Versions, devices with their properties, and why there is no CUDA device if there is none."""
+    from rich.console import Console
+    from rich.table import Table
+
     here, texts = devices(), _facts()
     facts = Table.grid(padding=(0, 2))
     for what, text in texts.items():
@@ -50,6 +49,8 @@ def info(options: argparse.Namespace) -> int:
 
 def _facts() -> dict[str, str]:
     """Versions, and what was built."""
+    from smemkit.measure import tuned
+
     build, here = _core.build_info(), devices()
     facts = {
         "smemkit": version("smemkit"),
@@ -75,6 +76,9 @@ def _default_device() -> str:
 
 def list_kernels(arguments: argparse.Namespace) -> int:
     """The kernel table, for a terminal or as kernels/README.md."""
+    from rich.console import Console
+    from rich.table import Table
+
     if arguments.markdown:
         sys.stdout.write(reading_order())
         return 0
@@ -95,6 +99,8 @@ def list_kernels(arguments: argparse.Namespace) -> int:
 
 def list_thresholds(op: str | None) -> int:
     """The thresholds of the policies, as built in for an H200, and what each decides."""
+    from smemkit.bench import fit
+
     if op not in (None, *fit.OPS):
         raise ValueError(f"kernels --thresholds: expected one of {', '.join(fit.OPS)}, got {op}")
     for name in [op] if op else fit.OPS:
@@ -168,7 +174,7 @@ def climb(options: argparse.Namespace) -> int:
 
 def experiment(options: argparse.Namespace) -> int:
     """Runs an experiment of the laboratory, or lists all."""
-    from smemkit.lab import command as lab  # only here, because importing the experiments takes long
+    from smemkit.lab import command as lab
 
     if options.name is None:
         if options.plot:
@@ -195,6 +201,40 @@ def add_lab(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=experiment)
 
 
+def add_info(parser: argparse.ArgumentParser) -> None:
+    """The command line of ``smemkit info``."""
+    _add_json(parser)
+    parser.set_defaults(command=info)
+
+
+def add_kernels(parser: argparse.ArgumentParser) -> None:
+    """The command line of ``smemkit kernels``."""
+    parser.add_argument("op", nargs="?", help="matmul, reduce, …; all of them if not given")
+    parser.add_argument("--markdown", action="store_true", help="print kernels/README.md")
+    parser.add_argument("--thresholds", action="store_true", help="the thresholds by which kernel=None chooses")
+    _add_json(parser)
+    parser.set_defaults(command=list_kernels)
+
+
+# What adds each command's arguments, or the module that does, and what the command is for. Only the module of the
+# chosen command is imported: all of them would take as long as a check.
+_COMMANDS: dict[str, tuple[str | Callable[[argparse.ArgumentParser], None], str]] = {
+    "info": (add_info, "versions and devices"),
+    "support": ("smemkit.ci.support", "what kernels may use on the CPU device"),
+    "demo": ("smemkit.demo", "a demonstration of ten seconds"),
+    "bench": ("smemkit.bench.command", "measure every kernel beside torch, CuPy and NumPy"),
+    "tune": ("smemkit.bench.tune", "fit the choice of transposes to this GPU; never needed"),
+    "kernels": (add_kernels, "the kernels, in reading order"),
+    "occupancy": (
+        "smemkit.measure.occupancy",
+        "blocks of a kernel that fit on a multiprocessor; needs no GPU",
+    ),
+    "ladder": (add_ladder, "measure a ladder: each rung's idea, time and memory accesses"),
+    "lab": (add_lab, "experiments on shared memory that say what they show; needs no GPU"),
+    "check": ("smemkit.ci.command", "check kernels: faults, bank conflicts, coalescing; needs no GPU"),
+}
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
     try:
@@ -213,28 +253,14 @@ def _run(argv: list[str] | None) -> int:
     parser = argparse.ArgumentParser("smemkit", description="GPU shared memory: operations, ladders, benchmarks.")
     parser.add_argument("--version", action="version", version=f"smemkit {smemkit.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
-    about = commands.add_parser("info", help="versions and devices")
-    _add_json(about)
-    about.set_defaults(command=info)
-    support.add_arguments(commands.add_parser("support", help="what kernels may use on the CPU device"))
-    demo.add_arguments(commands.add_parser("demo", help="a demonstration of ten seconds"))
-    command.add_arguments(commands.add_parser("bench", help="measure every kernel beside torch, CuPy and NumPy"))
-    tune.add_arguments(commands.add_parser("tune", help="fit the choice of transposes to this GPU; never needed"))
-    listing = commands.add_parser("kernels", help="the kernels, in reading order")
-    listing.add_argument("op", nargs="?", help="matmul, reduce, …; all of them if not given")
-    listing.add_argument("--markdown", action="store_true", help="print kernels/README.md")
-    listing.add_argument("--thresholds", action="store_true", help="the thresholds by which kernel=None chooses")
-    _add_json(listing)
-    listing.set_defaults(command=list_kernels)
-    occupancy.add_arguments(
-        commands.add_parser("occupancy", help="blocks of a kernel that fit on a multiprocessor; needs no GPU")
-    )
-    add_ladder(commands.add_parser("ladder", help="measure a ladder: each rung's idea, time and memory accesses"))
-    add_lab(commands.add_parser("lab", help="experiments on shared memory that say what they show; needs no GPU"))
-    check.add_arguments(
-        commands.add_parser("check", help="check kernels: faults, bank conflicts, coalescing; needs no GPU")
-    )
-    arguments = parser.parse_args(launch_text.join_values(sys.argv[1:] if argv is None else argv))
+    words = sys.argv[1:] if argv is None else argv
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    for name, (arguments_of, summary) in _COMMANDS.items():
+        subparser = commands.add_parser(name, help=summary)
+        if name == chosen:
+            add = import_module(arguments_of).add_arguments if isinstance(arguments_of, str) else arguments_of
+            add(subparser)
+    arguments = parser.parse_args(launch_text.join_values(words))
     try:
         return arguments.command(arguments)
     except BrokenPipeError:

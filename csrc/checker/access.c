@@ -95,6 +95,7 @@ static bool go_on(struct tracer *t, struct code_location here, uintptr_t address
         return false;
     if (t->poisoned[thread]++ == 0)
         t->poison[thread] = here;
+    t->block_poisoned = true;
     return true;
 }
 
@@ -187,7 +188,9 @@ void smemkit_trace_full(struct tracer *t)
     const unsigned thread = t->worker->current;
 
     worker_suspend(t->worker);
-    if (t->poisoned[thread] && ++t->poisoned_logs[thread] >= MAX_POISONED_LOGS) {
+    if (!t->poisoned[thread] && !t->ended_poison.item)
+        return;
+    if (++t->poisoned_logs[thread] >= (t->poisoned[thread] ? MAX_POISONED_LOGS : MAX_LOGS_BESIDE)) {
         if (!t->ended_poison.item)
             t->ended_poison = t->poison[thread];
         worker_terminate_thread(t->worker);

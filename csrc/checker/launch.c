@@ -241,6 +241,8 @@ void trace_block_begin(struct worker *w)
         forget_shared(t, DYNAMIC, &w->shared.dynamic);
     t->random = mix(t->trace->seed + ((uint64_t)w->block.z << 42 ^ (uint64_t)w->block.y << 21 ^ w->block.x) * 977);
     t->ended_poison = (struct code_location){0};
+    t->block_poisoned = false;
+    t->poisoned_barriers = 0;
     clocks_block_begin(t);
     load_log_position(t, 0);
 }

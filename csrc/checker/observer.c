@@ -52,6 +52,10 @@ static void barrier(struct worker *w)
     w->tracer->barriers++;
     trace_merge_block(w->tracer);
     clock_barrier(w->tracer);
+    if (w->tracer->block_poisoned && ++w->tracer->poisoned_barriers >= MAX_POISONED_BARRIERS) {
+        w->exited = w->count;
+        worker_leave(w);
+    }
 }
 
 static void arrive(struct worker *w, unsigned thread)

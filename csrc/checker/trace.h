@@ -21,8 +21,11 @@
 enum {
     MAX_POISONED = 16,     /* reads out of bounds after which a thread goes on */
     MAX_POISONED_LOGS = 8, /* full logs after which it is terminated: poison may be a loop's bound */
-    LOG_ITEMS = 2048,      /* per thread; when it is full, the warp's logs are merged */
-    MAX_FAULTS = 256,      /* different ones per launch */
+    MAX_LOGS_BESIDE = 64,  /* those of another thread, when one has been terminated: poison may have come to it */
+    MAX_POISONED_BARRIERS =
+        1000,         /* of a block, after which it ends: the bound may be that of a loop of barriers */
+    LOG_ITEMS = 2048, /* per thread; when it is full, the warp's logs are merged */
+    MAX_FAULTS = 256, /* different ones per launch */
     MAX_CONTEXTS = 16384,
     CONTEXT_CACHE = 64,
     MESSAGE_MAX = 768,
@@ -190,6 +193,8 @@ struct tracer {
     uint16_t poisoned_logs[1024];
     struct code_location poison[1024]; /* the first such read of a thread that is poisoned */
     struct code_location ended_poison; /* that of the first thread that was terminated */
+    bool block_poisoned;               /* whether the running block has a poisoned thread */
+    unsigned poisoned_barriers;
 
     uint64_t round;    /* number of barrier intervals so far */
     uint64_t barriers; /* of whole blocks, that are complete */

@@ -172,12 +172,23 @@ void *smemkit_heap_allocate(size_t bytes)
     return smemkit_worker ? memory_allocate_in_kernel(bytes) : malloc(bytes);
 }
 
-void smemkit_heap_release(void *memory, const char *file, int line)
+static void fail_release(struct worker *w, const void *caller)
+{
+    char text[MESSAGE_BYTES] = "free of memory that the kernel has not allocated, or has freed already";
+
+    if (!w->tracer)
+        worker_fail(w, KIND_TRAP, text, NULL, 0);
+    append_location(w, text, true);
+    smemkit_observer->fault_at_code(w, KIND_TRAP, text, (const char *)caller - 1);
+    worker_terminate_thread(w);
+}
+
+void smemkit_heap_release(void *memory, const void *caller)
 {
     if (!smemkit_worker)
         free(memory);
     else if (memory && !memory_free_in_kernel(memory))
-        smemkit_trap("free of memory that the kernel has not allocated, or has freed already", file, line);
+        fail_release(smemkit_worker, caller);
 }
 
 int smemkit_runs_together(void)

@@ -165,9 +165,9 @@ void *smemkit_allocate(size_t bytes);
 void smemkit_release(void *memory);
 
 /* malloc, new, free and delete, of a kernel or of the host code beside it. A kernel's memory lies between guard
- * pages; it gets NULL where there is none, as on a GPU. file: NULL if unknown. */
+ * pages; it gets NULL where there is none, as on a GPU. caller: where the kernel goes on after it. */
 void *smemkit_heap_allocate(size_t bytes);
-void smemkit_heap_release(void *memory, const char *file, int line);
+void smemkit_heap_release(void *memory, const void *caller);
 int smemkit_in_kernel(void);
 
 #pragma GCC visibility pop

@@ -1,11 +1,22 @@
-/* new and delete of kernels. Compiled once, and linked into every library of a user's kernels. They are hidden
- * there, and weak, so that a library that has its own keeps them.
+/* malloc, free, new and delete of kernels. Compiled once, and linked into every library of a user's kernels. They
+ * are hidden there, and weak, so that a library that has its own keeps them.
  */
 #include <stdlib.h>
 
 #include "executor.h"
 
 #define OWN_UNLESS_DEFINED __attribute__((visibility("hidden"), weak))
+#define CALLER             __builtin_return_address(0)
+
+OWN_UNLESS_DEFINED void *malloc(size_t bytes)
+{
+    return smemkit_heap_allocate(bytes);
+}
+
+OWN_UNLESS_DEFINED void free(void *memory)
+{
+    smemkit_heap_release(memory, CALLER);
+}
 
 static void *new_memory(size_t bytes)
 {
@@ -24,13 +35,13 @@ static void *new_memory(size_t bytes)
 #define DELETE(name)                           \
     OWN_UNLESS_DEFINED void name(void *memory) \
     {                                          \
-        smemkit_heap_release(memory, NULL, 0); \
+        smemkit_heap_release(memory, CALLER);  \
     }
 #define DELETE_SIZED(name)                                   \
     OWN_UNLESS_DEFINED void name(void *memory, size_t bytes) \
     {                                                        \
         (void)bytes;                                         \
-        smemkit_heap_release(memory, NULL, 0);               \
+        smemkit_heap_release(memory, CALLER);                \
     }
 
 NEW(_Znwm) /* operator new(size_t), and of arrays */

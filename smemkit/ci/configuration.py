@@ -16,7 +16,6 @@ Paths are relative to the file's folder.
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,11 +23,6 @@ from typing import Any, NamedTuple
 
 from smemkit.ci import fail_on
 from smemkit.ci.results import Check
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 __all__ = ["FILENAME", "Configuration", "read_configuration"]
 
@@ -53,6 +47,11 @@ def read_configuration(path: str | Path) -> Configuration:
     OSError
         It cannot be read.
     """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     path = Path(path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -112,7 +111,9 @@ def _compiler_options(values: Mapping[str, Any], folder: Path) -> tuple[str, ...
 def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     for key in table:
         if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
+            from difflib import get_close_matches
+
+            near = get_close_matches(key, known, 1)
             hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
             raise ValueError(f"{where}: unknown key {key!r}; {hint}")
 

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
-from xml.etree import ElementTree
 
 from smemkit.checker.excerpts import printable
 from smemkit.ci.fail_on import DEFAULT
@@ -161,6 +160,8 @@ def _escape(text: str, more: str = "") -> str:
 
 def _junit(verdict: Verdict) -> str:
     """A test case per launch: its failure has the report as text, and what could not be checked is an error."""
+    from xml.etree import ElementTree
+
     suites = ElementTree.Element("testsuites", name="smemkit")
     judged = verdict.judged
     counts = {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent import futures
 from functools import partial
 
 from smemkit.ci.results import Check, Outcome, run_check
@@ -31,19 +29,21 @@ def run_checks(checks: Sequence[Check], jobs: int) -> Iterator[Outcome]:
         return
     done: dict[Check, Outcome] = {}
     with _pool(jobs) as pool:
-        futures = [(group, pool.submit(_run_group, group)) for group in groups.values()]
-        for group, future in futures:
+        running = [(group, pool.submit(_run_group, group)) for group in groups.values()]
+        for group, future in running:
             try:
                 outcomes = future.result()
-            except BrokenProcessPool:  # one of the processes died; which one is not known
+            except futures.BrokenExecutor:  # one of the processes died; which one is not known
                 outcomes = map(_run_alone, group)
             done |= zip(group, outcomes, strict=True)
     yield from (done[one] for one in checks)
 
 
-def _pool(jobs: int) -> ProcessPoolExecutor:
+def _pool(jobs: int) -> futures.ProcessPoolExecutor:
+    import multiprocessing
+
     threads = partial(set_num_threads, max(1, cores() // jobs))
-    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), threads)
+    return futures.ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), threads)
 
 
 def _run_group(group: Sequence[Check]) -> list[Outcome]:
@@ -55,5 +55,5 @@ def _run_alone(one: Check) -> Outcome:
     try:
         with _pool(1) as pool:
             return pool.submit(_run_group, [one]).result()[0]
-    except BrokenProcessPool:
+    except futures.BrokenExecutor:
         return Outcome(one, None, f"{one.file}: the process that checked {one.title} died")

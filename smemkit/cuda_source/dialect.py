@@ -39,12 +39,6 @@ _UNSUPPORTED = {
     r"\bcurandStateMtgp32\w*": "MTGP32, whose parameters a host function of cuRAND prepares,",
     r"\bcurand_discrete4?\b": "curand_discrete, whose table a host function of cuRAND makes,",
 }
-# What is called by this name: `free(p)`, `std::free(p)`, `pool.free(p)`, and its declarations:
-# `void free(Node *n)`, `void (*free)(Node *)`, `auto free = [](Node *n) { … }`
-_HEAP_FUNCTION = re.compile(
-    r"(?P<std>(?<![\w:])(?:cuda\s*::\s*)?std\s*::\s*)?\b(?:"
-    r"(?P<name>malloc|free)(?=\s*\(|\s*=\s*\[)|(?<=\*)(?P<pointer>malloc|free)(?=\s*\)\s*\())"
-)
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -81,7 +75,7 @@ def rewrite(source: str, filename: str, *, host: bool = True, unsupported: Mappi
     __global__ void k(int); void run() { smemkit::configure("k", k, 1, 32)(7); }
     """
     source, headers = rewrite_asm(rewrite_extern_shared(rewrite_shared(source)))
-    source = _rewrite_launches(source) if host else _rename_heap_functions(_mark_unsupported(source, unsupported))
+    source = _rewrite_launches(source) if host else _mark_unsupported(source, unsupported)
     included = "".join(f"#include <smemkit/ptx/{header}.h>\n" for header in sorted(headers))
     return f'#include <cuda_runtime.h>\n{included}#line 1 "{filename}"\n{source}'
 
@@ -92,15 +86,6 @@ def isolate_from_macros(text: str, source: str) -> str:
     away = [f'#pragma push_macro("{name}")\n#undef {name}' for name in names]
     back = [f'#pragma pop_macro("{name}")' for name in names]
     return "\n".join([*away, text, *back])
-
-
-def _rename_heap_functions(source: str) -> str:
-    """Renames malloc and free, so that a kernel's use device memory, whose bounds are known. The user's own
-    functions of these names are renamed, too, and the compiler chooses between them and the heap's."""
-    for match in reversed(list(_HEAP_FUNCTION.finditer(mask(source)))):
-        start = max(match.start("name"), match.start("pointer"))
-        source = f"{source[: match.start()]}{'::' if match['std'] else ''}smemkit_{source[start:]}"
-    return source
 
 
 def _mark_unsupported(source: str, unsupported: Mapping[str, str]) -> str:

@@ -10,12 +10,12 @@ __all__ = ["compile_flags"]
 # endless loop does not end; a function without its return does not run into the next one; a char is signed; each
 # operation rounds once, to its own type. nvcc fuses a * b + c where it chooses, which differs between releases;
 # here only fma fuses, on every processor. Other flags keep variables of the same name in different kernels apart,
-# keep a large frame from skipping the guard of its stack, and find a local array that was written past its end
-# when its function returns.
+# keep a large frame from skipping the guard of its stack, find a local array that was written past its end when
+# its function returns, and leave malloc and free, which csrc/executor/heap.c implements, where they are.
 _SEMANTIC_FLAGS = (
     *("-std=c++17", "-fno-exceptions", "-fno-strict-aliasing", "-fwrapv", "-fno-strict-overflow"),
     *("-fno-delete-null-pointer-checks", "-fsigned-char", "-ffp-contract=off"),
-    "-fstack-protector-strong",
+    *("-fstack-protector-strong", "-fno-builtin-malloc", "-fno-builtin-free"),
 )
 _OPTIONAL_FLAGS = ("-fno-finite-loops", "-fstack-clash-protection", "-fno-gnu-unique")
 

@@ -30,6 +30,14 @@ from smemkit.cuda_source.overloads import base_name, signature
 __all__ = ["DeviceCode", "Function", "Variable", "have_macro", "scan"]
 
 _USING_NAMESPACE = re.compile(r"using\s+namespace\b")
+# What CUDA or the C library declares, too, and a kernel may well be called
+_LIBRARY_FUNCTIONS = frozenset(
+    (
+        *("abs", "access", "clock", "cos", "div", "erf", "exp", "floor", "fma", "fmod", "free", "gamma", "index"),
+        *("link", "log", "malloc", "max", "min", "norm", "pause", "pow", "read", "remainder", "remove", "rotate"),
+        *("round", "select", "signal", "sin", "sqrt", "sync", "tan", "time", "trunc", "wait", "write"),
+    )
+)
 _DECLARED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*$")
 
 
@@ -302,13 +310,15 @@ def _is_device_using(head: str, own: set[str]) -> bool:
 
 
 def _kernels(declarations: list[Declaration], macros, locations: Locations) -> dict[Declaration, Function]:
-    """The kernels by their declarations; those that share a name are named with their parameters' types."""
+    """The kernels by their declarations; those that share a name, with each other or with a function of a library,
+    are named with their parameters' types."""
     found = {d: _kernel_function(d, macros, locations.at(d.start)) for d in declarations}
     kernels = {declaration: function for declaration, function in found.items() if function}
     overloads: dict[str, set[str]] = {}
     for function in kernels.values():
         kind = "template" if function.template else _signature(function)
-        overloads.setdefault(function.name, set()).add(kind)
+        libraries = {"a library's"} if function.name in _LIBRARY_FUNCTIONS else set()
+        overloads.setdefault(function.name, libraries).add(kind)
     named = {
         declaration: replace(function, name=f"{function.name}({_signature(function)})")
         if len(overloads[function.name]) > 1 and not function.template

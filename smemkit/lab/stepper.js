@@ -15,18 +15,23 @@ function render({ model, el }) {
   const caption = document.createElement("p");
   const slider = document.createElement("input");
   const controls = document.createElement("div");
+  const previous = button("◀", "previous step", () => go(model.get("step") - 1));
+  const next = button("▶", "next step", () => go(model.get("step") + 1));
 
   slider.type = "range";
   slider.min = 0;
   slider.max = frames.length - 1;
   slider.setAttribute("aria-label", "step");
   caption.setAttribute("aria-live", "polite");
+  controls.style.cssText = "display: flex; align-items: center; gap: 0.5em";
 
   function show() {
     const step = model.get("step");
     picture.innerHTML = frames[step];
     caption.textContent = `${step + 1} of ${frames.length}: ${captions[step]}`;
     slider.value = step;
+    previous.disabled = step === 0;
+    next.disabled = step === frames.length - 1;
   }
 
   function go(step) {
@@ -36,11 +41,7 @@ function render({ model, el }) {
   }
 
   slider.addEventListener("input", () => go(Number(slider.value)));
-  controls.append(
-    button("◀", "previous step", () => go(model.get("step") - 1)),
-    slider,
-    button("▶", "next step", () => go(model.get("step") + 1)),
-  );
+  controls.append(previous, slider, next);
   el.append(controls, caption, picture);
   model.on("change:step", show);
   show();

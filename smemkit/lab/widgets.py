@@ -7,7 +7,7 @@ notebook is shown without being run, all steps below each other. Nothing is load
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -98,8 +98,16 @@ def _steps(title: str, made: Iterable[tuple[str, Figure]]) -> Steps:
         svg = io.StringIO()
         drawn.savefig(svg, format="svg", bbox_inches="tight", metadata={"Date": None})
         captions.append(caption)
-        frames.append(svg.getvalue().partition("<svg")[1] + svg.getvalue().partition("<svg")[2])
+        drawing = svg.getvalue().partition("<svg")[2]
+        frames.append(f'<svg style="max-width: 100%; height: auto"{drawing}')  # no wider than the page
     return Steps(title, tuple(frames), tuple(captions))
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """ "0, 1" or "0 to 7"."""
+    if len(numbers) > 2 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers))
 
 
 def reduction_steps(n: int = 16, way: str = "sequential") -> Steps:
@@ -121,8 +129,8 @@ def reduction_steps(n: int = 16, way: str = "sequential") -> Steps:
 
     def made() -> Iterator[tuple[str, Figure]]:
         for shown, step in enumerate(steps, 1):
-            threads = ", ".join(str(thread) for thread, _, _ in step)
-            caption = f"{pluralize(len(step), 'thread')} at work, {n - len(step)} idle: {threads}"
+            at_work = f"{pluralize(len(step), 'thread')} at work: {_listed([thread for thread, _, _ in step])}"
+            caption = f"{at_work}; {n - len(step)} idle"
             drawn = figure(f"step {shown}: {pluralize(len(step), 'sum')}", 9, 1.3 + 0.75 * len(steps))
             draw_tree(drawn.subplots(), n, steps, shown)
             yield caption, drawn
@@ -190,6 +198,6 @@ def wavefront_steps(addresses: LaneAddresses, size: int = 4, *, store: bool = Fa
             drawn = figure(f"wavefront {number}", 9, 1.5 + 0.19 * len(rows))
             draw_bank_map(drawn.subplots(), shown, "the lane that a bank serves; n×: n lanes with one word")
             used = sum(bool(served) for served in banks)
-            yield f"{pluralize(used, 'bank')} at work for lanes {', '.join(map(str, lanes))}", drawn
+            yield f"{pluralize(used, 'bank')} at work for lanes {_listed(lanes)}", drawn
 
     return _steps(f"An access in {pluralize(len(rows), 'wavefront')}", made())

@@ -19,9 +19,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-
 from smemkit import _core
 from smemkit.measure.ptxas import find_resources
 from smemkit.user_kernel import launch_text
@@ -470,6 +467,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> int:
     """Runs ``smemkit occupancy``; the exit status is 1 if no block fits."""
+    from rich.console import Console
+    from rich.table import Table
+
     if arguments.file is None and (arguments.kernel or arguments.log):
         raise ValueError(f"--{'kernel' if arguments.kernel else 'log'}: goes with a FILE.cu")
     target = None

@@ -341,7 +341,6 @@ def compile_error(
         With `file`, `line` (int or None) and `text` (the source line) of the first error; `errors`, an exception
         for each; and `undefined`, what is declared but not defined.
     """
-    output = re.sub(r"\bsmemkit_(malloc|free)\b", r"\1", output)
     errors = _errors_in_user_files(output, sources)
     refused = [error for error in errors if ERROR_PREFIX in error[2]]
     located = [_located_error(*error, sources, host, missing) for error in refused or errors]

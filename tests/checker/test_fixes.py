@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -324,6 +325,18 @@ def test_poison_as_the_bound_of_a_loop_ends(monkeypatch):
     report, faults = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))
     assert [fault.kind for fault in report.faults] == ["out_of_bounds"], report
     assert faults[0].line == 3
+
+
+@pytest.mark.parametrize("barrier", ["__syncthreads()", "__syncwarp()", ""])
+@pytest.mark.parametrize("bound", ["unsigned n = x[4096];", "if (!threadIdx.x) n = x[4096];\n__syncthreads();"])
+def test_poison_as_the_bound_of_a_block_s_loop_ends(bound, barrier, monkeypatch):
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "20")
+    declared = "" if bound.startswith("unsigned") else "__shared__ unsigned n; "
+    body = f"{declared}{bound}\nfor (unsigned i = 0; i < n; i++) {{ {barrier}; y[threadIdx.x] += 1; }}"
+    began = time.monotonic()
+    report, _ = bounds_faults(body, np.zeros(64, np.uint32), np.zeros(64, np.float32))
+    assert [(fault.kind, fault.line) for fault in report.faults] == [("out_of_bounds", 3)], report
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(

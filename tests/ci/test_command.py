@@ -335,3 +335,14 @@ def test_only_the_checked_build_is_compiled(project, monkeypatch, tmp_path):
     monkeypatch.setattr(cpu_module, "compile_library", recorded)
     assert main(["check", "src/fine.cu", "--config", "smemkit.toml"]) == 0
     assert built == [True]
+
+
+def test_a_check_imports_what_it_needs_only(tmp_path):
+    """The other commands, and what only their output needs, would take as long as a check."""
+    (tmp_path / "k.cu").write_text("__global__ void k(int *x) { x[threadIdx.x] = 1; }")
+    words = ["check", str(tmp_path / "k.cu"), "--block", "32", "--arg", "int[32]"]
+    code = f"import sys\nfrom smemkit.__main__ import main\nmain({words})\nprint(*sys.modules)"
+    loaded = set(run_python("-c", code, SMEMKIT_DEVICE="cpu").stdout.split())
+    assert "smemkit.ci.command" in loaded
+    heavy = {"smemkit.bench", "smemkit.lab", "rich.console", "multiprocessing", "tomllib", "xml.etree"}
+    assert not loaded & heavy

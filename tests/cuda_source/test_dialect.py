@@ -431,17 +431,3 @@ def test_what_a_kernel_reaches_is_found_in_time_that_is_proportional_to_the_code
         return time.process_time() - began
 
     assert seconds(3000) < 30 * max(seconds(300), 1e-4)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    {
-        "a\n#endif\nmalloc (8)": "a\n#endif\nsmemkit_malloc (8)",
-        "std::malloc(cuda :: std:: free(p))": "::smemkit_malloc(::smemkit_free(p))",
-        "::free(p), my_std::free(p)": "::smemkit_free(p), my_std::smemkit_free(p)",
-        "void free(Node *n) {}": "void smemkit_free(Node *n) {}",
-        "int free, my_free(int); pool.free = 1; // free(p)": "int free, my_free(int); pool.free = 1; // free(p)",
-    }.items(),
-)
-def test_malloc_and_free_are_renamed(text, expected):
-    assert dialect.rewrite(text, "k.cu", host=False).endswith(expected)

@@ -16,9 +16,9 @@ MADE = {
     "wavefronts": lambda: widgets.wavefront_steps([16 * t for t in range(32)]),
 }
 EXPECTED = {
-    "reduction": ["4 threads at work, 4 idle: 0, 1, 2, 3", "2 threads at work, 6 idle: 0, 1"],
+    "reduction": ["4 threads at work: 0 to 3; 4 idle", "2 threads at work: 0, 1; 6 idle"],
     "tiles": ["columns 0 to 1 of A and rows 0 to 1 of B are loaded, and multiplied from shared memory"],
-    "wavefronts": ["8 banks at work for lanes 0, 1, 2, 3, 4, 5, 6, 7"],
+    "wavefronts": ["8 banks at work for lanes 0 to 7"],
 }
 
 
@@ -28,6 +28,7 @@ def test_static_form(name):
     assert len(steps.frames) == len(steps.captions) > 1
     assert list(steps.captions[: len(EXPECTED[name])]) == EXPECTED[name]
     assert len(set(steps.frames)) == len(steps.frames)
+    assert all(frame.startswith('<svg style="max-width: 100%') for frame in steps.frames)
     html = steps._repr_html_()
     assert html.count("<figure>") == html.count("<svg") == len(steps.frames)
     assert all(caption in html for caption in steps.captions)
@@ -61,6 +62,7 @@ def test_nothing_is_loaded_from_a_network():
 
 PAGE = """
 class Element {
+  style = {};
   constructor(tag) { this.tag = tag; this.children = []; this.attributes = {}; this.listeners = {}; }
   setAttribute(name, value) { this.attributes[name] = value; }
   addEventListener(name, action) { this.listeners[name] = action; }
@@ -79,7 +81,8 @@ stepper.render({ model, el });
 const [controls, caption, picture] = el.children;
 const [back, slider, next] = controls.children;
 const seen = [];
-const look = () => seen.push([values.step, caption.textContent, picture.innerHTML, slider.value]);
+const look = () =>
+  seen.push([values.step, caption.textContent, picture.innerHTML, slider.value, back.disabled, next.disabled]);
 look();
 back.listeners.click(); look();
 next.listeners.click(); look();
@@ -99,4 +102,5 @@ def test_script_steps_through_the_frames(tmp_path):
     found = json.loads(done.stdout)
     assert [step for step, *_ in found["seen"]] == [0, 0, 1, 2, 2]
     assert found["seen"][2][1:3] == ["2 of 3: B", "<svg>b</svg>"]
+    assert [one[4:] for one in found["seen"]][1:4] == [[True, False], [False, False], [False, True]]
     assert found["saves"] == 4

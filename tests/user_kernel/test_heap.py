@@ -97,10 +97,10 @@ __global__ void forty_thousand(int *y)
 __device__ int *kept;
 __global__ void keeps() { kept = new int[2], kept[1] = 7; }
 __global__ void takes(int *y) { y[0] = kept[1], delete[] kept; }
-__global__ void past_the_end(int *y) { ((int *)malloc(16))[4 + y[0]] = 3; }
+__global__ void past_the_end(int *y) { kept = (int *)malloc(16), kept[4 + y[0]] = 3; }
 __global__ void after_free(int *y) { int *p = new int[2]; p[y[0]] = 1; delete[] p; y[0] = p[y[0]]; }
 __global__ void twice(int *y) { int *p = (int *)malloc(8); p[y[0]] = 1; free(p); free(p); }
-__global__ void deleted_twice(int *y) { int *p = new int; *p = y[0]; delete p; asm("" : "+r"(y)); delete p; }
+__global__ void deleted_twice(int *y) { int *p = new int; *p = y[0]; delete p; asm("" : "+r"(p)); delete p; }
 __global__ void of_an_argument(int *y) { free(y); }
 """
 
@@ -112,7 +112,7 @@ def line_of(text):
 FAULTS = {
     "past_the_end": ("out_of_bounds", "past the end of a buffer of 16 bytes"),
     "after_free": ("out_of_bounds", "which the kernel has freed"),
-    "twice": ("trap", f"has freed already at kernel.cu:{line_of('void twice')}"),
+    "twice": ("trap", "has freed already"),
     "deleted_twice": ("trap", "has freed already"),
     "of_an_argument": ("trap", "that the kernel has not allocated"),
 }
@@ -164,10 +164,49 @@ def test_faults_of_the_heap_are_named(name):
     with pytest.raises(smemkit.Error, match=message):
         source()[name][1, 1](np.zeros(1, np.int32))
     report = smemkit.check(source()[name][1, 1], np.zeros(1, np.int32))
-    assert [fault.kind for fault in report.faults] == [kind]
+    assert [(fault.kind, fault.line) for fault in report.faults] == [(kind, line_of(f"void {name}("))]
 
 
 def test_messages_have_the_names_of_the_source():
     with pytest.raises(smemkit.CompileError, match=r"kernel.cu:1: .*'(void )?free") as caught:
         smemkit.Kernel("__global__ void k(int *x) { free(); }")
     assert "smemkit" not in str(caught.value)
+
+
+NAMES = {
+    "a pointer in a struct": """
+struct S { void (*free)(int *); };
+__device__ void five(int *x) { *x = 5; }
+__global__ void k(int *y) { S s = {five}, *p = &s; (*p->free)(y), (*(*p).free)(y); }""",
+    "a pointer to a member": """
+struct Pool { int n; __device__ void free(int i) { n = i; } };
+__global__ void k(int *y) { Pool p = {0}; auto m = &Pool::free; (p.*m)(5), y[0] = p.n; }""",
+    "variables": "__global__ void k(int *y) { int free(3); int malloc(2); y[0] = free + malloc; }",
+    "lambdas": """
+template <class F> __device__ void call(F free) { free(5); }
+__global__ void k(int *y) { auto free = [=](int a) { y[0] = a; }; auto &malloc = free; free(4), call(malloc); }""",
+    "macros": """
+#define free(x) y[0] = x
+__global__ void k(int *y) { free(5); }""",
+    "the heap's functions through pointers and macros": """
+#include <cstdlib>
+#define JOIN(a, b) a##b
+using std::free, std::malloc;
+__global__ void k(int *y)
+{
+    void (*release)(void *) = free, *p = malloc(8), *q = JOIN(mal, loc)(8);
+    *(int *)p = 5, y[0] = *(int *)p, release(p), JOIN(fr, ee)(q);
+}""",
+    "kernels": """
+__global__ void free(int *y) { y[0] = 5; }
+__global__ void max(int *y) { y[0] = max(y[0], 5); }""",
+}
+
+
+@pytest.mark.parametrize("source", NAMES.values(), ids=NAMES)
+def test_a_source_may_give_the_names_to_what_it_likes(source):
+    y = np.zeros(1, np.int32)
+    kernel = smemkit.Kernel(source, "k" if " k(" in source else "free")
+    kernel[1, 1](y)
+    assert y[0] == 5
+    assert not smemkit.check(kernel[1, 1], y).faults

@@ -986,6 +986,28 @@ def test_compiler_from_the_package(monkeypatch):
         compiler.find_compiler()
 
 
+@pytest.mark.slow
+def test_the_package_s_compiler_compiles_and_checks(monkeypatch):
+    """Its clang emits the hooks of a checked build, too. At its first use it compiles its C++ library."""
+    pytest.importorskip("ziglang", reason="smemkit[compiler] is not installed")
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(compiler.shutil, "which", lambda name: None)
+    source = """
+__global__ void reverse(float *x)
+{
+    __shared__ float s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = s[63 - threadIdx.x];
+}"""
+    x = np.arange(64, dtype=np.float32)
+    smemkit.Kernel(source)[1, 64](x)
+    assert_array_equal(x, np.arange(64)[::-1])
+    assert smemkit.check(smemkit.Kernel(source)[1, 64], x).ok
+    (race,) = smemkit.check(smemkit.Kernel(source.replace("__syncthreads();", ""))[1, 64], x).faults
+    assert (race.kind, race.hazard, race.line) == ("race", "RAW", 7)
+
+
 EXTERN_IN_MACRO = """
 template <class T> struct Shared { __device__ T *pointer() { return nullptr; } };
 #define OF_TYPE(t, n) \\

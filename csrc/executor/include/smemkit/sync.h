@@ -47,15 +47,6 @@ SMEMKIT_INLINE void __trap(SMEMKIT_HERE)
 {
     smemkit_trap("__trap", file, line);
 }
-/* malloc and free of kernels, which smemkit/cuda_source/dialect.py renames */
-SMEMKIT_INLINE void *smemkit_malloc(size_t bytes)
-{
-    return smemkit_heap_allocate(bytes);
-}
-SMEMKIT_INLINE void smemkit_free(void *memory, SMEMKIT_HERE)
-{
-    smemkit_heap_release(memory, file, line);
-}
 SMEMKIT_INLINE void __brkpt(SMEMKIT_HERE)
 {
     smemkit_trap("__brkpt", file, line);
