@@ -457,7 +457,7 @@ assert smemkit.asarray(x, device="cpu").numpy().sum() == x.sum()
 def test_lost_gpu_fails_fast_and_the_cpu_device_works(device, options):
     pytest.importorskip("cuda.core")
     done = run_python("-c", SCRIPT_SETUP + LOST, device, *options, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
 # ---- errors during a call ---------------------------------------------------------------------------------------

@@ -100,7 +100,8 @@ static void three_dimensions()
     }
 }
 
-__global__ void formats(cudaTextureObject_t bytes, cudaTextureObject_t norms, cudaTextureObject_t rows, float *out)
+__global__ void formats(cudaTextureObject_t bytes, cudaTextureObject_t norms, cudaTextureObject_t rows,
+                        cudaTextureObject_t line, float *out)
 {
     const uchar4 byte = tex2D<uchar4>(bytes, 1, 0);
     const float4 norm = tex2D<float4>(norms, 1, 0);
@@ -113,8 +114,8 @@ __global__ void formats(cudaTextureObject_t bytes, cudaTextureObject_t norms, cu
                          four.y,
                          four.z,
                          four.w,
-                         tex1Dfetch<float>(rows, 2),
-                         tex1Dfetch<float>(rows, -1),
+                         tex1Dfetch<float>(line, 2),
+                         tex1Dfetch<float>(line, -1),
                          tex2D<float>(rows, 1, 1)};
     for (int i = 0; i < 11; i++)
         out[i] = got[i];
@@ -126,7 +127,7 @@ static void other_formats()
     Array<float> pitched(16), out(11);
     cudaTextureDesc how = described(cudaAddressModeClamp, cudaFilterModePoint, false), norm = how;
     cudaResourceDesc resource = {};
-    cudaTextureObject_t rows = 0;
+    cudaTextureObject_t rows = 0, line = 0;
 
     norm.readMode = cudaReadModeNormalizedFloat;
     for (int i = 0; i < 16; i++)
@@ -142,8 +143,14 @@ static void other_formats()
     cudaGetLastError();
     resource.res.pitch2D.pitchInBytes = 32;
     ERROR(cudaCreateTextureObject(&rows, &resource, &how, nullptr), cudaSuccess);
+    resource = {};
+    resource.resType = cudaResourceTypeLinear;
+    resource.res.linear.devPtr = pitched.device;
+    resource.res.linear.desc = cudaCreateChannelDesc<float>();
+    resource.res.linear.sizeInBytes = 16;
+    ERROR(cudaCreateTextureObject(&line, &resource, &how, nullptr), cudaSuccess);
     formats<<<1, 1>>>(make(texels, make_cudaExtent(2, 1, 0), how), make(texels, make_cudaExtent(2, 1, 0), norm),
-                      rows, out.device);
+                      rows, line, out.device);
     RUNS();
     out.download();
     const float want[] = {255, 8, 1, 0.2f, 4, 5, 1, 0, 2, 0, 5};
