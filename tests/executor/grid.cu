@@ -45,9 +45,10 @@ int main()
     }
     Array<int> one(1);
     void *none[] = {&one.device};
-    ERROR(cudaLaunchCooperativeKernel(leaves_early, dim3(100000), dim3(1), none), cudaErrorCooperativeLaunchTooLarge);
+    ERROR(cudaLaunchCooperativeKernel(leaves_early, dim3(100000), dim3(1), none),
+          cudaErrorCooperativeLaunchTooLarge);
     cudaGetLastError();
-#ifdef SMEMKIT_HERE // a GPU waits for ever
+#ifdef SMEMKIT_HERE                     // a GPU waits for ever
     leaves_early<<<2, 1>>>(one.device); // not cooperative
     ERROR(cudaGetLastError(), cudaErrorLaunchFailure);
 #endif
