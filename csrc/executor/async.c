@@ -201,8 +201,7 @@ void smemkit_async_arrive(void *object, int more, const char *file, int line)
 {
     struct worker *w = own_worker();
 
-    if (more)
-        mbarrier_expect_more(object, file, line);
+    mbarrier_expect(object, more != 0, file, line);
     if (w->tracer)
         smemkit_observer->copies_awaited(w, w->current); /* its accesses so far come before the arrival */
     append(w, (struct copy){.to = object, .file = file, .line = line});

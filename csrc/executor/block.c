@@ -58,6 +58,7 @@ static void reset(struct worker *w)
     if (w->named_used)
         memset(w->named, 0, sizeof w->named);
     w->named_used = false;
+    w->mbarriers = 0;
     if (w->copies_pending)
         async_forget(w);
     w->ticks = 0;

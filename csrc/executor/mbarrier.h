@@ -5,8 +5,8 @@
 #include "block.h"
 #include "ptx.h"
 
-/* cp.async.mbarrier.arrive without .noinc: the phase expects one arrival more. */
-void mbarrier_expect_more(void *object, const char *file, int line);
+/* cp.async.mbarrier.arrive: there must be an object; without .noinc, its phase expects one arrival more. */
+void mbarrier_expect(void *object, unsigned more, const char *file, int line);
 
 /* "the thread waits at k.cu:20 for phase 1 (parity 1) of an mbarrier, which still expects 2 of 64 arrivals" */
 void mbarrier_describe(const struct mbarrier_wait *, char *text, size_t length);

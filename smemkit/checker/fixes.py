@@ -247,6 +247,9 @@ def _zeroing(launch: Launch, name: str, rank: int, count: int) -> list[str]:
 
 def _fix_barrier(launch: Launch, evidence: Evidence) -> Fix:
     place = _place(launch, evidence)
+    for sign, text in _OBJECT_TEXTS.items():
+        if sign in evidence.fault.message:
+            return Fix(text)
     if evidence.fault.cause in _CAUSE_TEXTS:
         return Fix(_CAUSE_TEXTS[evidence.fault.cause])
     if evidence.fault.cause == "warp":
@@ -316,6 +319,24 @@ _MOVE_TEXT = (
     "often; let all threads "
     "run the loop as often, and guard the work inside it."
 )
+_OBJECT_TEXTS = {  # by what the executor says of an mbarrier that is begun or used at the wrong time
+    "without mbarrier.inval in between": (
+        "Let one thread initialise the mbarrier, once. To initialise it again, let one thread run mbarrier.inval "
+        "first, after a barrier that all threads pass after their last wait."
+    ),
+    "has invalidated at": (
+        "Run mbarrier.inval after the last use of the mbarrier, and after a barrier that all its threads pass; or "
+        "initialise it again before this use, followed by __syncthreads()."
+    ),
+    "has destroyed": (
+        "Destroy the cuda::barrier after its last use, and after a barrier that all its threads pass; or call "
+        "init again before this use, followed by __syncthreads()."
+    ),
+    "has been overwritten": (
+        "Give the mbarrier memory of its own; or let one thread run mbarrier.inval, then __syncthreads(), before "
+        "its memory is used for data."
+    ),
+}
 _CAUSE_TEXTS = {
     "named": (
         "Give the named barrier the number of threads that come to it, in whole warps: all that call bar.sync and "
@@ -338,7 +359,7 @@ def _cause(message: str, place: tuple[SourceText, Function, Statement] | None, g
     loop)."""
     if "needs all 32 lanes" in message:
         return "matrix"
-    if "mbarrier" in message and "divergence" not in message:
+    if ("mbarrier" in message or "a cuda::barrier" in message) and "divergence" not in message:
         return "mbarrier"
     if "warp divergence" in message or " for lanes of mask " in message:
         return "warp"
