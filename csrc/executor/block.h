@@ -73,6 +73,13 @@ struct named_barrier {
     uint64_t waiting[READY_WORDS];  /* by bar.sync */
 };
 
+/* The last complete phase of a named barrier, in a check. */
+struct named_phase {
+    const char *file; /* where the first thread arrived; NULL: none */
+    int line;
+    uint64_t arrivals[READY_WORDS], waiting[READY_WORDS]; /* as in struct named_barrier */
+};
+
 struct async_copies; /* async.c */
 
 /* State of the search for a wait that can never end. If a thread yields with the same registers and stack as at an
@@ -148,6 +155,7 @@ struct worker {
     unsigned divergent; /* threads at another line, which `waiting` names */
 
     struct named_barrier named[NAMED_BARRIERS];
+    struct named_phase phases[NAMED_BARRIERS];
     bool named_used;                                /* by this block */
     struct mbarrier_wait failed_waits[MAX_THREADS]; /* the last wait of each thread, if it has failed */
     bool waits_failed;                              /* any of this block */
