@@ -9,7 +9,8 @@ __device__ void meet(unsigned barrier, int phase)
 {
     asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
     asm volatile("{\n.reg .pred p;\nWAIT:\n"
-                 "mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n@!p bra WAIT;\n}" ::"r"(barrier), "r"(phase)
+                 "mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n@!p bra WAIT;\n}" ::"r"(barrier),
+                 "r"(phase)
                  : "memory");
 }
 
