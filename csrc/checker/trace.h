@@ -324,6 +324,9 @@ uint32_t trace_drain_logs(struct tracer *, unsigned warp, uint32_t lanes);
  * Accesses of threads that only synchronise at the block's barriers are checked when their warp's logs are merged.
  */
 void trace_check_log(struct tracer *, unsigned thread);
+
+/* Logs an access of the running thread that is counted, and not checked for races. */
+void trace_count(struct tracer *, uint32_t item, uint64_t tagged);
 /* Merges all logs of the block, at a barrier of the block. */
 void trace_merge_block(struct tracer *);
 
