@@ -67,6 +67,45 @@ def test_right_kernels_have_no_fault(name, completion):
     assert not report.faults, report
 
 
+PRODUCTS = {  # kernels of real size: whether b is transposed
+    "matmul_stages_f16": True,
+    "matmul_stages_tf32": True,
+    "matmul_stages_int8": True,
+    "matmul_wmma": False,
+}
+
+
+def integer_operands(case):
+    """Operands for which sums are exact."""
+    random, operands = np.random.default_rng(1), case.operands()
+    for name in ("a", "b"):
+        operands[name][...] = random.integers(-8, 9, operands[name].shape)
+    return operands
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_exact(name):
+    case = read(TESTS / "right" / f"{name}.cu")
+    operands = integer_operands(case)
+    case.launch()(*operands.values())
+    a, b = (operands[name].astype(int) for name in ("a", "b"))
+    np.testing.assert_array_equal(operands["c"], a @ (b.T if PRODUCTS[name] else b))
+
+
+@pytest.mark.parametrize(("schedule", "seed"), [("serial", 0), ("random", 1), ("random", 2), ("lockstep", 0)])
+@pytest.mark.parametrize("completion", ["early", "late", "random"])
+@pytest.mark.parametrize("name", [*PRODUCTS, "pipeline_ring"])
+@pytest.mark.covering(1, most=6)
+def test_products_have_no_fault_in_any_order(name, completion, schedule, seed):
+    case = read(TESTS / "right" / f"{name}.cu")
+    report = smemkit.check(
+        case.launch(), *case.operands().values(), completion=completion, schedule=schedule, seed=seed, blocks=2
+    )
+    assert not report.faults, report
+    if name.startswith("matmul_stages"):
+        assert sum(line.conflicts for line in report.lines) == 0, report
+
+
 def test_operations_are_run_on_new_copies_each_time():
     a = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
     report = smemkit.check(smemkit.matmul, a, a, kernel="pipelined")
