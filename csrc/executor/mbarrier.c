@@ -184,6 +184,11 @@ void smemkit_mbarrier_inval(void *object, const char *file, int line)
         life->ended = (struct thread_location){file, line, w->current};
 }
 
+uint32_t mbarrier_phase(const void *object)
+{
+    return (uint32_t)phase(*(const uint64_t *)object);
+}
+
 void mbarrier_expect(void *object, unsigned more, const char *file, int line)
 {
     const uint64_t word = checked_word(object, "cp.async.mbarrier.arrive", file, line);
@@ -231,7 +236,9 @@ int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const
 
     bool complete = (parity ? phase(word) & 1 : phase(word)) != waited;
 
-    if (!complete && async_complete_for(w, object)) {
+    if (complete && w->copies_pending)
+        async_complete_for(w, object, true);
+    if (!complete && async_complete_for(w, object, false)) {
         word = *word_at(object);
         complete = (parity ? phase(word) & 1 : phase(word)) != waited;
     }
