@@ -70,6 +70,24 @@ uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped,
 void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int line) __attribute__((noreturn));
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line);
 unsigned smemkit_mbarrier_pending(uint64_t state);
+/* Bytes that the phase expects more, and bytes that have come (bulk.c). */
+void smemkit_mbarrier_expect(void *object, uint64_t bytes, const char *file, int line);
+void smemkit_mbarrier_complete(void *object, uint64_t bytes, const char *file, int line);
+
+/* PTX's bulk copies (bulk.c): the calling thread starts one, closes a bulk group, and waits until at most so many
+ * of its groups have not been carried out, or not read their sources. */
+struct smemkit_bulk {
+    const char *instruction; /* "cp.async.bulk" */
+    void *to;
+    const void *from;
+    uint64_t bytes;
+    void *mbarrier; /* at which the bytes arrive; NULL: the copy is of a bulk group */
+    void (*combine)(void *to, const void *from, uint64_t bytes); /* of a reduction; NULL: a copy */
+};
+void smemkit_bulk_copy(const struct smemkit_bulk *, const void *code, const char *file, int line);
+void smemkit_bulk_prefetch(const void *from, uint64_t bytes, const char *file, int line);
+void smemkit_bulk_commit(void);
+void smemkit_bulk_wait(unsigned groups, int read);
 
 /* cp.async.mbarrier.arrive: an arrival when all copies so far of the calling thread are complete. `more`: the
  * phase expects one arrival more. */

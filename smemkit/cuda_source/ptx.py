@@ -202,7 +202,7 @@ class _Writer:
             if operand is None:
                 names[key] = role.partition("?")[2]
             elif role[0] == "[":
-                space = "shared" if role.endswith(":shared]") else names["space"]
+                space = role.strip("[]")[2:] or names["space"]
                 names[key] = f"@at_{space}({self._address(operand, instruction)})"
             elif role[0] == "{":
                 self._vector(key, form.word, operand, instruction, names, before, after)

@@ -72,6 +72,8 @@ _CLASSES = {
     "SCOPE": "cta|cluster|gpu|sys",
     "SPACE": "global|shared|shared::cta|local|const|param",
     "SHARED": "shared|shared::cta",
+    "CLUSTER": "shared|shared::cta|shared::cluster",
+    "TX": "mbarrier::complete_tx::bytes",
     "HINT": "L1::*|L2::*|level::*",
     "CACHE": "ca|cg|cs|lu|cv|wb|wt",
     "CACHED": "ca|cg",
@@ -425,27 +427,78 @@ _FORMS = {
         ("mbarrier init space=SHARED? b64", "[a], b", "@mbarrier_init($a, $b)"),
         ("mbarrier inval space=SHARED? b64", "[a]", "@mbarrier_inval($a)"),
         (
-            "mbarrier arrive ORDER? SCOPE? noComplete? ORDER? SCOPE? space=SHARED? b64",
+            "mbarrier arrive ORDER? SCOPE? noComplete? ORDER? SCOPE? space=CLUSTER? b64",
             "d, [a], b?1",
             "$d = @mbarrier_arrive($a, $b, 0, $flag_noComplete)",
         ),
         (
-            "mbarrier arrive_drop ORDER? SCOPE? noComplete? ORDER? SCOPE? space=SHARED? b64",
+            "mbarrier arrive expect_tx ORDER? SCOPE? space=CLUSTER? b64",
+            "d, [a], b",
+            "$d = @mbarrier_arrive_expect($a, $b)",
+        ),
+        ("mbarrier expect_tx relaxed? SCOPE? space=CLUSTER? b64", "[a], b", "@mbarrier_expect($a, $b)"),
+        ("mbarrier complete_tx relaxed? SCOPE? space=CLUSTER? b64", "[a], b", "@mbarrier_complete($a, $b)"),
+        (
+            "mbarrier arrive_drop ORDER? SCOPE? noComplete? ORDER? SCOPE? space=CLUSTER? b64",
             "d, [a], b?1",
             "$d = @mbarrier_arrive($a, $b, $b, $flag_noComplete)",
         ),
         (
             "mbarrier op=test_wait|try_wait ORDER? SCOPE? space=SHARED? b64",
             "d, [a], b, e?0",
-            "$d = @mbarrier_test_wait($a, $b)",
+            "$d = @mbarrier_test_wait($a, $b, !$flag_relaxed)",
         ),
         (
             "mbarrier op=test_wait|try_wait parity ORDER? SCOPE? space=SHARED? b64",
             "d, [a], b, e?0",
-            "$d = @mbarrier_test_wait_parity($a, $b)",
+            "$d = @mbarrier_test_wait_parity($a, $b, !$flag_relaxed)",
         ),
         ("mbarrier pending_count b64", "d, a", "$d = @mbarrier_pending_count($a)"),
         ("cp async mbarrier arrive noinc? space=SHARED? b64", "[a]", "@copy_async_arrive($a, $flag_noinc)"),
+    ],
+    "bulk": [
+        (
+            "cp async bulk CLUSTER global TX L2::cache_hint?",
+            "[d:shared], [a:global], b, [c:shared], e?0",
+            "@copy_bulk($d, $a, false, $b, $c)",
+        ),
+        (
+            "cp async bulk shared::cluster shared::cta TX",
+            "[d:shared], [a:shared], b, [c:shared]",
+            "@copy_bulk($d, $a, true, $b, $c)",
+        ),
+        (
+            "cp async bulk global SHARED bulk_group L2::cache_hint?",
+            "[d:global], [a:shared], b, e?0",
+            "@copy_bulk_out($d, $a, $b)",
+        ),
+        (
+            "cp reduce async bulk global SHARED bulk_group L2::cache_hint? op=add|min|max noftz?"
+            " type=INT|f16|bf16|FLOAT",
+            "[d:global], [a:shared], b, e?0",
+            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
+        ),
+        (
+            "cp reduce async bulk global SHARED bulk_group L2::cache_hint? op=inc|dec type=u32|u64",
+            "[d:global], [a:shared], b, e?0",
+            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
+        ),
+        (
+            "cp reduce async bulk global SHARED bulk_group L2::cache_hint? op=and|or|xor type=BITS",
+            "[d:global], [a:shared], b, e?0",
+            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
+        ),
+        ("cp async bulk commit_group", "", "smemkit_bulk_commit()"),
+        ("cp async bulk wait_group read?", "a", "smemkit_bulk_wait($a, $flag_read)"),
+        (
+            "cp async bulk prefetch L2 global L2::cache_hint?",
+            "[a:global], b, e?0",
+            "@prefetch_bulk($a, $b)",
+        ),
+        ("fence proxy async global?", "", "smemkit::proxy_fence()"),
+        ("fence proxy async CLUSTER", "", "smemkit::proxy_fence()"),
+        ("fence proxy alias", "", "(void)0"),
+        ("fence mbarrier_init release cluster", "", "smemkit::fence(2)"),
     ],
 }
 

@@ -912,7 +912,7 @@ def test_compile_error_in_a_template():
             "does not support inline PTX `mbarrier.try",
         ),
         ("texture<float, 2> t;", "a texture reference, which CUDA 12 has removed"),
-        ("cuda::ptx::cp_async_bulk(x, x, 1);", "cp.async.bulk (the tensor memory accelerator) needs hardware"),
+        ("cp_async_bulk_tensor_2d(x, x, 1);", "cp.async.bulk.tensor (the tensor memory accelerator)"),
         ("k<<<1, 1>>>(x);", "a launch from device code (dynamic parallelism) is not supported on the CPU device"),
     ],
 )
