@@ -24,8 +24,8 @@ __global__ void sums(const float *x, float *y)
         for (int tile = 0; tile < 8; tile++) {
             if (tile > 1)
                 empty[tile % 2].wait_parity(tile / 2 - 1 & 1);
-            cuda::device::memcpy_async_tx(s[tile % 2], x + tile * 64, cuda::aligned_size_t<16>(256),
-                                          full[tile % 2]); // HERE
+            cuda::device::memcpy_async_tx(s[tile % 2], x + tile * 64, cuda::aligned_size_t<16>(256), // HERE
+                                          full[tile % 2]);
             (void)cuda::device::barrier_arrive_tx(full[tile % 2], 1, 256);
         }
     } else if (t < 32) { // the consumers
