@@ -22,8 +22,7 @@ __global__ void sums(const float *x, float *y)
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;" ::"r"(barrier) : "memory");
         const unsigned to = (unsigned)__cvta_generic_to_shared(s);
         asm volatile( // THERE
-            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];"
-            ::"r"(to),
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];" ::"r"(to),
             "l"(x), "r"(barrier)
             : "memory");
     }
