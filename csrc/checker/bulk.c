@@ -32,66 +32,89 @@ static bool may_access(struct tracer *t, uintptr_t address, size_t bytes, enum a
 {
     bool known = true;
 
-    for (size_t at = 0; at < bytes; at += GRAIN)
-        known &= smemkit_trace_unusual(t, address + at, GRAIN, kind, item) != SPACE_UNKNOWN;
+    for (size_t at = 0, step; at < bytes; at += step) {
+        step = GRAIN;
+        while (step > bytes - at || (address + at) % step)
+            step /= 2;
+        known &= smemkit_trace_unusual(t, address + at, (unsigned)step, kind, item) != SPACE_UNKNOWN;
+    }
     return known;
 }
 
-/* What a copy reads or writes at one instruction. */
-struct side {
-    struct access now;
-    uint32_t epoch;
-};
-
-static void access_range(struct tracer *t, const struct side *side, uintptr_t address, size_t bytes)
+static void access_range(struct tracer *t, struct access now, uint32_t epoch, uintptr_t address, size_t bytes)
 {
-    struct access now = side->now;
     struct region *region;
 
     now.space = space_of(t, address);
     region = now.space == SPACE_GLOBAL ? find_region(t, address) : &t->shared[now.space];
     if (!region || !region->cells)
         return;
+    if ((address | bytes) % 4)
+        shadow_refine(t, region);
     now.size = 1u << region->shift;
     for (size_t at = 0; at < bytes; at += now.size) {
         now.address = address + at;
-        shadow_copy_access(t, region, &now, side->epoch);
+        shadow_copy_access(t, region, &now, epoch);
     }
+}
+
+/* The accesses of a copy to one of its two ends. */
+struct end {
+    struct tracer *tracer;
+    struct access now;
+    uint32_t epoch;
+    bool global;
+    bool tests; /* that they are allowed; otherwise checks for races */
+    bool known; /* all of them are allowed */
+};
+
+static void access_piece(void *context, const struct bulk_piece *piece)
+{
+    struct end *end = context;
+    const uintptr_t address = (uintptr_t)(end->global ? piece->global : piece->shared);
+
+    if (!address || (!piece->global && end->now.kind == ACCESS_LOAD))
+        return;
+    if (end->tests)
+        end->known &= may_access(end->tracer, address, piece->bytes, end->now.kind, end->now.item);
+    else
+        access_range(end->tracer, end->now, end->epoch, address, piece->bytes);
 }
 
 uint32_t bulk_access(struct tracer *t, const struct bulk *bulk, const void *code)
 {
-    const struct smemkit_bulk *copy = &bulk->copy;
-    const uint32_t item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
-    const uintptr_t from = (uintptr_t)copy->from, to = (uintptr_t)copy->to;
     const unsigned thread = t->worker->current;
-    const enum access_kind write = copy->combine ? ACCESS_ATOMIC : ACCESS_STORE;
-    struct side side = {0};
-    bool reads, writes;
+    const bool loads = bulk->copy.mbarrier != NULL;
+    struct end read = {.tracer = t, .global = loads, .tests = true, .known = true}, write = read;
 
-    reads = may_access(t, from, copy->bytes, ACCESS_LOAD, item);
-    writes = may_access(t, to, copy->bytes, write, item);
+    write.global = !loads;
+    read.now.item = write.now.item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
+    read.now.kind = ACCESS_LOAD;
+    write.now.kind = bulk->copy.combine ? ACCESS_ATOMIC : ACCESS_STORE;
+    bulk_each_piece(bulk, access_piece, &read);
+    bulk_each_piece(bulk, access_piece, &write);
     trace_check_log(t, thread);
-    side.epoch = ++t->clock;
-    t->clock++;
-    side.now = (struct access){.thread = thread,
+    read.now = (struct access){.thread = thread,
                                .block = t->block_number,
                                .epoch = t->threads[thread].epoch,
-                               .item = item,
+                               .item = read.now.item,
                                .context = t->context[thread],
                                .position = shadow_position(t, thread),
                                .kind = ACCESS_LOAD,
                                .reads = true,
                                .async = true};
-    if (reads)
-        access_range(t, &side, from, copy->bytes);
-    side.now.kind = write;
-    side.now.reads = false;
-    side.epoch++;
-    if (writes)
-        access_range(t, &side, to, copy->bytes);
+    read.epoch = ++t->clock;
+    write.now = read.now;
+    write.now.kind = bulk->copy.combine ? ACCESS_ATOMIC : ACCESS_STORE;
+    write.now.reads = false;
+    write.epoch = ++t->clock;
+    read.tests = write.tests = false;
+    if (read.known)
+        bulk_each_piece(bulk, access_piece, &read);
+    if (write.known)
+        bulk_each_piece(bulk, access_piece, &write);
     t->threads[thread].epoch = ++t->clock;
-    return side.epoch - 1;
+    return read.epoch;
 }
 
 void bulk_see(struct tracer *t, const struct bulk *bulk, bool written)

@@ -306,6 +306,20 @@ static uint32_t position_in_thread(const struct tracer *t, uint32_t position)
            (position < max_position ? position : max_position);
 }
 
+void shadow_refine(struct tracer *t, struct region *region)
+{
+    if (!region->shift)
+        return;
+    if (region->global)
+        for (unsigned i = 0; i < STRIPES; i++)
+            lock_stripe(i);
+    if (region->shift && !refine(t, region))
+        t->trace->observed.out_of_memory = true;
+    if (region->global)
+        for (unsigned i = 0; i < STRIPES; i++)
+            unlock_stripe(i);
+}
+
 /* Checks and records `now`, at a tagged address. */
 static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
 {
@@ -326,16 +340,8 @@ static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
         return;
     if (now->kind != ACCESS_ATOMIC)
         t->threads[now->thread].plain_since = true;
-    if (region->shift && now->size < 4) {
-        if (region->global)
-            for (unsigned i = 0; i < STRIPES; i++)
-                lock_stripe(i);
-        if (region->shift && !refine(t, region))
-            t->trace->observed.out_of_memory = true;
-        if (region->global)
-            for (unsigned i = 0; i < STRIPES; i++)
-                unlock_stripe(i);
-    }
+    if (now->size < 4)
+        shadow_refine(t, region);
     if (region->global)
         lock_stripe(stripe);
     at = (now->address - region->start) >> region->shift;

@@ -19,7 +19,7 @@
 #include "mbarrier.h"
 #include "schedule.h"
 
-enum { MAX_BULKS = 1 << 16, MAX_TRANSACTION = (1 << 20) - 1, GRAIN = 16 };
+enum { MAX_BULKS = 1 << 16, MAX_TRANSACTION = (1 << 20) - 1, GRAIN = 16, TENSOR_GRAIN = 128 };
 
 struct transactions {
     const void *object;
@@ -157,6 +157,90 @@ void bulk_describe(const struct worker *w, const void *object, char *text, size_
         snprintf(text, length, ", and has got %lld bytes where %lld are expected", come, open->expected);
 }
 
+/* ---- tensors ---- */
+
+/* A row of 128 bytes of shared memory, in chunks of 16: the number of a chunk is XORed with bits of the row's. */
+static uintptr_t swizzled(const struct smemkit_tensor *tensor, uintptr_t address)
+{
+    const uintptr_t chunks = ((uintptr_t)1 << tensor->swizzle) - 1;
+
+    return address ^ (address >> 7 & chunks) << 4;
+}
+
+/* The pieces of one chunk of shared memory: elements before the tensor's first one, inside, and after its last.
+ * `first`: the coordinate of the chunk's first element; row: the address of the row's element 0, NULL if the row
+ * is outside. */
+static void each_of_chunk(const struct smemkit_tensor *tensor, int64_t first, char *row, char *shared,
+                          bulk_piece_function function, void *context)
+{
+    const int64_t element = tensor->element, count = GRAIN / element, end = tensor->shape[0];
+    const int64_t before = !row || first + count <= 0 ? count : first < 0 ? -first : 0;
+    const int64_t inside = first + count <= end ? count : first < end ? end - first : before;
+    const int64_t borders[] = {0, before, inside < before ? before : inside, count};
+
+    for (int i = 0; i < 3; i++) {
+        const struct bulk_piece piece = {i == 1 ? row + (first + borders[1]) * element : NULL,
+                                         shared + borders[i] * element,
+                                         (size_t)((borders[i + 1] - borders[i]) * element)};
+
+        if (piece.bytes)
+            function(context, &piece);
+    }
+}
+
+static void each_of_tensor(const struct bulk *bulk, char *shared, bulk_piece_function function, void *context)
+{
+    const struct smemkit_tensor *tensor = &bulk->tensor;
+    const int64_t row_bytes = (int64_t)tensor->box[0] * tensor->element;
+    unsigned index[SMEMKIT_TENSOR_RANK] = {0};
+    uintptr_t to = (uintptr_t)shared;
+    int dimension;
+
+    do {
+        char *row = tensor->address;
+
+        for (dimension = 1; dimension < tensor->rank; dimension++) {
+            const int64_t at = (int64_t)bulk->copy.at[dimension] + index[dimension];
+
+            row = row && at >= 0 && at < tensor->shape[dimension] ? row + at * (int64_t)tensor->strides[dimension]
+                                                                  : NULL;
+        }
+        for (int64_t at = 0; at < row_bytes; at += GRAIN, to += GRAIN)
+            each_of_chunk(tensor, bulk->copy.at[0] + at / tensor->element, row, (char *)swizzled(tensor, to),
+                          function, context);
+        for (dimension = 1; dimension < tensor->rank && ++index[dimension] == tensor->box[dimension]; dimension++)
+            index[dimension] = 0;
+    } while (dimension < tensor->rank);
+}
+
+void bulk_each_piece(const struct bulk *bulk, bulk_piece_function function, void *context)
+{
+    const struct smemkit_bulk *copy = &bulk->copy;
+    char *const to = copy->to, *const from = (char *)(uintptr_t)copy->from;
+
+    if (copy->tensor)
+        each_of_tensor(bulk, copy->mbarrier ? to : from, function, context);
+    else
+        function(context,
+                 &(struct bulk_piece){copy->mbarrier ? from : to, copy->mbarrier ? to : from, copy->bytes});
+}
+
+static void move_piece(void *context, const struct bulk_piece *piece)
+{
+    const struct bulk *bulk = context;
+    const struct smemkit_bulk *copy = &bulk->copy;
+
+    if (!copy->mbarrier && piece->global && copy->combine)
+        copy->combine(piece->global, piece->shared, piece->bytes);
+    else if (!copy->mbarrier && piece->global)
+        memcpy(piece->global, piece->shared, piece->bytes);
+    else if (copy->mbarrier && piece->global)
+        memcpy(piece->shared, piece->global, piece->bytes);
+    else if (copy->mbarrier)
+        for (size_t at = 0; at < piece->bytes; at += bulk->tensor.element)
+            memcpy(piece->shared + at, bulk->tensor.fill, bulk->tensor.element);
+}
+
 /* ---- copies ---- */
 
 static bool completes_early(struct worker *w)
@@ -169,10 +253,7 @@ static void perform(struct worker *w, struct bulk *bulk)
 {
     const struct smemkit_bulk *copy = &bulk->copy;
 
-    if (copy->combine)
-        copy->combine(copy->to, copy->from, copy->bytes);
-    else
-        memcpy(copy->to, copy->from, copy->bytes);
+    bulk_each_piece(bulk, move_piece, bulk);
     bulk->moved = true;
     if (!copy->mbarrier)
         return;
@@ -256,14 +337,37 @@ static void check_alignment(struct worker *w, const struct bulk *bulk)
         refuse(w, KIND_MISALIGNED, bulk, "from an address that is not a multiple of 16");
 }
 
-void smemkit_bulk_copy(const struct smemkit_bulk *copy, const void *code, const char *file, int line)
+/* Copies the tensor map that the copy names, and counts the bytes of its box. */
+static void read_tensor(struct worker *w, struct bulk *bulk, int rank)
+{
+    const void *const shared = bulk->copy.mbarrier ? bulk->copy.to : bulk->copy.from;
+    char why[120];
+
+    memcpy(&bulk->tensor, bulk->copy.tensor, sizeof bulk->tensor);
+    if (bulk->tensor.magic != SMEMKIT_TENSOR_MAGIC)
+        refuse(w, KIND_TRAP, bulk, "of a tensor map that smemkit.TensorMap has not made");
+    if (bulk->tensor.rank != rank) {
+        snprintf(why, sizeof why, "of %d dimensions with a tensor map of %d", rank, bulk->tensor.rank);
+        refuse(w, KIND_TRAP, bulk, why);
+    }
+    if ((uintptr_t)shared % TENSOR_GRAIN)
+        refuse(w, KIND_MISALIGNED, bulk, "with an address in shared memory that is not a multiple of 128");
+    bulk->copy.bytes = bulk->tensor.element;
+    for (int i = 0; i < rank; i++)
+        bulk->copy.bytes *= bulk->tensor.box[i];
+}
+
+void smemkit_bulk_copy(const struct smemkit_bulk *copy, int rank, const void *code, const char *file, int line)
 {
     struct worker *w = own_worker();
     struct bulk_copies *all = own_copies(w);
     struct bulk bulk = {
         .copy = *copy, .file = file, .line = line, .thread = w->current, .group = all->groups[w->current]};
 
-    check_alignment(w, &bulk);
+    if (copy->tensor)
+        read_tensor(w, &bulk, rank);
+    else
+        check_alignment(w, &bulk);
     if (copy->mbarrier)
         mbarrier_phase(copy->mbarrier, copy->instruction, file, line);
     if (all->count == MAX_BULKS)

@@ -7,6 +7,7 @@
 
 struct bulk {
     struct smemkit_bulk copy;
+    struct smemkit_tensor tensor; /* the copy's, as it was at the start */
     const char *file;
     int line;
     unsigned thread; /* that started it */
@@ -17,12 +18,15 @@ struct bulk {
     uint32_t epoch;  /* the observer's number of its read; the next one is that of its write */
 };
 
-/* The address and the length of what a copy reads and writes. */
+/* A part of a copy: bytes of global and of shared memory, which are contiguous in both. The elements of a box
+ * outside the tensor are in pieces with global == NULL. */
 struct bulk_piece {
-    void *to;
-    const void *from;
+    char *global, *shared;
     size_t bytes;
 };
+typedef void (*bulk_piece_function)(void *context, const struct bulk_piece *);
+/* Calls `function` for each piece of a copy, not for those of a plain copy between two shared places. */
+void bulk_each_piece(const struct bulk *, bulk_piece_function, void *context);
 
 /* Completes copies that arrive at an object whose phase only lacks bytes, until the phase is complete. False if
  * there are none. */

@@ -7,9 +7,9 @@ C++ statement that calls a function of the dialect (csrc/executor/include/smemki
     type=u32|s32 one of these, $type    INT      a class of modifiers, see _CLASSES
 
 The operands: d is written, the others are read; [a] is an address, in shared memory where the name says so or as
-in [a:shared]; {d} is a vector, in C++ an array $d of $nd words; d|p may write a predicate, in C++ a pointer $p
-that may be null; x?0 may be missing, and is then 0. @ is the prefix of the dialect's names. $flag_x is true if the
-name has modifier x.
+in [a:shared]; [a;v] is one with coordinates, the vector $v; {d} is a vector, in C++ an array $d of $nd words; d|p
+may write a predicate, in C++ a pointer $p that may be null; x?0 may be missing, and is then 0. @ is the prefix of
+the dialect's names. $flag_x is true if the name has modifier x.
 """
 
 from __future__ import annotations
@@ -488,6 +488,22 @@ _FORMS = {
             "[d:global], [a:shared], b, e?0",
             "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
         ),
+        (
+            "cp async bulk tensor rank=1d|2d|3d|4d|5d CLUSTER global tile? TX L2::cache_hint?",
+            "[d:shared], [a;v], [c:shared], e?0",
+            "@copy_tensor<$initial_rank>($d, $a, $v, $c)",
+        ),
+        (
+            "cp async bulk tensor rank=1d|2d|3d|4d|5d global SHARED tile? bulk_group L2::cache_hint?",
+            "[a;v], [b:shared], e?0",
+            "@copy_tensor_out<$initial_rank>($a, $v, $b)",
+        ),
+        (
+            "cp async bulk prefetch tensor 1d|2d|3d|4d|5d L2 global tile? L2::cache_hint?",
+            "[a;v], e?0",
+            "(void)$a, (void)$v",
+        ),
+        ("prefetch space=SPACE? tensormap", "[a]", "(void)$a"),
         ("cp async bulk commit_group", "", "smemkit_bulk_commit()"),
         ("cp async bulk wait_group read?", "a", "smemkit_bulk_wait($a, $flag_read)"),
         (

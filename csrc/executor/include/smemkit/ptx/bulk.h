@@ -32,8 +32,8 @@ SMEMKIT_INLINE void copy_bulk_to_shared(void *to, const void *from, bool from_sh
     bulk_space((const char *)to, true, file, line);
     bulk_space((const char *)mbarrier, true, file, line);
     bulk_space((const char *)from, from_shared, file, line);
-    const smemkit_bulk copy = {"cp.async.bulk", to, from, bytes, mbarrier, nullptr};
-    smemkit_bulk_copy(&copy, pc, file, line);
+    const smemkit_bulk copy = {"cp.async.bulk", to, from, bytes, mbarrier, nullptr, {}, nullptr};
+    smemkit_bulk_copy(&copy, 0, pc, file, line);
 }
 SMEMKIT_INLINE void ptx_copy_bulk(char *to, const char *from, bool from_shared, uint64_t bytes, char *mbarrier,
                                   SMEMKIT_HERE)
@@ -49,8 +49,8 @@ SMEMKIT_INLINE void copy_bulk_to_global(void *to, const void *from, uint64_t byt
     bulk_space((const char *)to, false, file, line);
     bulk_space((const char *)from, true, file, line);
     const smemkit_bulk copy = {
-        combine ? "cp.reduce.async.bulk" : "cp.async.bulk", to, from, bytes, nullptr, combine};
-    smemkit_bulk_copy(&copy, pc, file, line);
+        combine ? "cp.reduce.async.bulk" : "cp.async.bulk", to, from, bytes, nullptr, nullptr, {}, combine};
+    smemkit_bulk_copy(&copy, 0, pc, file, line);
 }
 SMEMKIT_INLINE void ptx_copy_bulk_out(char *to, const char *from, uint64_t bytes, SMEMKIT_HERE)
 {
@@ -79,6 +79,39 @@ SMEMKIT_INLINE void ptx_reduce_bulk(char *to, const char *from, Op, uint64_t byt
 SMEMKIT_INLINE void ptx_prefetch_bulk(const char *from, uint64_t bytes, SMEMKIT_HERE)
 {
     smemkit_bulk_prefetch(from, bytes, file, line);
+}
+
+/* A box of a tensor, from its element `at` (innermost dimension first), to or from shared memory */
+template <unsigned N, class T>
+SMEMKIT_INLINE void copy_tensor(void *shared, const void *map, const T (&at)[N], void *mbarrier, const void *pc,
+                                const char *file, int line)
+{
+    static_assert(N >= 1 && N <= SMEMKIT_TENSOR_RANK, "a tensor map has 1 to 5 dimensions");
+    bulk_space((const char *)shared, true, file, line);
+    smemkit_bulk copy = {"cp.async.bulk.tensor",      nullptr, nullptr, 0, mbarrier,
+                         (const smemkit_tensor *)map, {},      nullptr};
+    if (mbarrier) {
+        bulk_space((const char *)mbarrier, true, file, line);
+        copy.to = shared;
+    } else {
+        copy.from = shared;
+    }
+    for (unsigned i = 0; i < N; i++)
+        copy.at[i] = (int32_t)at[i];
+    smemkit_bulk_copy(&copy, N, pc, file, line);
+}
+template <unsigned Rank, unsigned N>
+SMEMKIT_INLINE void ptx_copy_tensor(char *shared, const char *map, const uint32_t (&at)[N], char *mbarrier,
+                                    SMEMKIT_HERE)
+{
+    static_assert(Rank == N, "cp.async.bulk.tensor needs as many coordinates as its name has dimensions");
+    copy_tensor(shared, map, at, mbarrier, SMEMKIT_PC, file, line);
+}
+template <unsigned Rank, unsigned N>
+SMEMKIT_INLINE void ptx_copy_tensor_out(const char *map, const uint32_t (&at)[N], char *shared, SMEMKIT_HERE)
+{
+    static_assert(Rank == N, "cp.async.bulk.tensor needs as many coordinates as its name has dimensions");
+    copy_tensor(shared, map, at, nullptr, SMEMKIT_PC, file, line);
 }
 
 } // namespace smemkit
