@@ -9,10 +9,11 @@ none. A file begins with comments that say what it is and how to run it:
     // kernel: name                             if the file has several
     // arg x: float[128] = random               as for `smemkit check --arg`, in the signature's order
     // schedule: lockstep                       instead of serial
-    // fault: race RAW warp-synchronous         the expected fault: kind, hazard, and whether within a warp
+    // fault: race RAW warp-synchronous         the expected fault: kind, hazard, and whether within a warp;
+                                                other kinds that may be found at ALSO
 
 Further comments mark the lines. HERE is Fault.line, THERE is Fault.other_line; for a race they may be swapped,
-and a race without THERE is one of a line with itself. At ALSO more faults of the same kind may be found.
+and a race without THERE is one of a line with itself. At ALSO more faults may be found.
 """
 
 import re

@@ -243,12 +243,16 @@ void smemkit_checked_access(const volatile void *memory, unsigned bytes, int wri
 uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read, unsigned bytes, const void *code)
 {
     const uint32_t item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
+    const uint64_t space = smemkit_trace_unusual(t, (uintptr_t)to, bytes, ACCESS_STORE, item);
 
     if (read & (read - 1))
         read = bytes; /* not a power of two: treated as a full read */
+    if (space != SPACE_UNKNOWN)
+        trace_count(t, item - (1u << ITEM_BITS), /* within the same call; so no lane's read is merged with it */
+                    (uint64_t)(uintptr_t)to | space | (uint64_t)ACCESS_STORE << KIND_SHIFT |
+                        (uint64_t)__builtin_ctz(bytes) << SIZE_SHIFT);
     if (read)
         note_access(from, read, ACCESS_LOAD, code);
-    smemkit_trace_unusual(t, (uintptr_t)to, bytes, ACCESS_STORE, item);
     trace_check_log(t, t->worker->current);
     shadow_async(t, t->worker->current, to, bytes, item, false);
     return item;

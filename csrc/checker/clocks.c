@@ -136,11 +136,17 @@ bool ordered(struct tracer *t, const struct access *now, const struct access *ea
     return found;
 }
 
+/* When the threads have arrived at each named barrier, in its phase and in the last complete one. */
+struct named_epochs {
+    uint32_t now[NAMED_BARRIERS][MAX_THREADS], last[NAMED_BARRIERS][MAX_THREADS];
+};
+
 bool clocks_prepare(struct tracer *t)
 {
     t->threads = calloc(MAX_THREADS, sizeof *t->threads);
     t->ordered = calloc(ORDERED_PAIRS, sizeof *t->ordered);
-    return t->threads && t->ordered;
+    t->named = calloc(1, sizeof *t->named);
+    return t->threads && t->ordered && t->named;
 }
 
 static void list_free(struct clock_list *list)
@@ -157,6 +163,7 @@ void clocks_dispose(struct tracer *t)
         free(t->threads[i].proxy_fences);
     }
     list_free(&t->seen);
+    free(t->named);
     free(t->threads);
     free(t->ordered);
     if (t->known_epochs)
@@ -297,6 +304,29 @@ void clock_arrive(struct tracer *t, unsigned thread)
 {
     t->threads[thread].arrived = t->threads[thread].epoch;
     t->threads[thread].epoch = ++t->clock;
+}
+
+void clock_named_arrive(struct tracer *t, unsigned thread, int id)
+{
+    t->named->now[id][thread] = t->threads[thread].arrived;
+}
+
+void clock_named_complete(struct tracer *t, int id)
+{
+    memcpy(t->named->last[id], t->named->now[id], sizeof t->named->last[id]);
+}
+
+bool clock_follows(struct tracer *t, unsigned thread, int id, const uint64_t *threads)
+{
+    const struct access now = {.thread = thread, .block = t->block_number};
+
+    for (unsigned i = 0; i < t->worker->count; i++) {
+        const struct access arrival = {.thread = i, .block = t->block_number, .epoch = t->named->last[id][i]};
+
+        if (threads[i >> 6] >> (i & 63) & 1 && !ordered(t, &now, &arrival))
+            return false;
+    }
+    return true;
 }
 
 void clock_fence(struct tracer *t, unsigned number, int scope)

@@ -72,6 +72,19 @@ void trace_check_log(struct tracer *t, unsigned thread)
     check_log(t, thread);
 }
 
+void trace_count(struct tracer *t, uint32_t item, uint64_t tagged)
+{
+    const unsigned thread = t->worker->current;
+
+    trace_check_log(t, thread);
+    *t->control++ = item;
+    *t->address++ = tagged;
+    t->checked[thread]++;
+    t->checked_addresses[thread]++;
+    if (t->control == t->control_end)
+        smemkit_trace_full(t);
+}
+
 /* The lanes' logs while they are merged. */
 struct merge {
     const uint32_t *control[LANES], *end[LANES];

@@ -65,6 +65,21 @@ static void join(struct worker *w, const uint64_t *from, const uint64_t *to)
     clock_join(w->tracer, from, to);
 }
 
+static void named_arrive(struct worker *w, int id)
+{
+    clock_named_arrive(w->tracer, w->current, id);
+}
+
+static void named_complete(struct worker *w, int id)
+{
+    clock_named_complete(w->tracer, id);
+}
+
+static bool follows(struct worker *w, int id, const uint64_t *threads)
+{
+    return clock_follows(w->tracer, w->current, id, threads);
+}
+
 static void shared_allocated(struct worker *w, unsigned slot)
 {
     trace_shared(w->tracer, slot);
@@ -140,6 +155,9 @@ static const struct observer observer = {
     .barrier = barrier,
     .arrive = arrive,
     .join = join,
+    .named_arrive = named_arrive,
+    .named_complete = named_complete,
+    .follows = follows,
     .shared_allocated = shared_allocated,
     .copy_issued = copy_issued,
     .completes_early = completes_early,

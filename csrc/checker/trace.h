@@ -187,6 +187,7 @@ struct tracer {
     /* (count, count): thread u is ordered after thread t's epochs below this; used by __syncwarp, named barriers
      */
     uint32_t *known_epochs;
+    struct named_epochs *named;
     bool known_used, fences_used, seen_used, in_atomic;
     uint32_t published;           /* all threads' accesses before this epoch were fenced before the last barrier */
     struct ordered_pair *ordered; /* some pairs that are known to be ordered, by hash */
@@ -333,6 +334,9 @@ uint32_t trace_drain_logs(struct tracer *, unsigned warp, uint32_t lanes);
  * Accesses of threads that only synchronise at the block's barriers are checked when their warp's logs are merged.
  */
 void trace_check_log(struct tracer *, unsigned thread);
+
+/* Logs an access of the running thread that is counted, and not checked for races. */
+void trace_count(struct tracer *, uint32_t item, uint64_t tagged);
 /* Merges all logs of the block, at a barrier of the block. */
 void trace_merge_block(struct tracer *);
 
@@ -347,6 +351,12 @@ unsigned trace_random(struct tracer *);
 void clock_barrier(struct tracer *);
 void clock_arrive(struct tracer *, unsigned thread);
 void clock_join(struct tracer *, const uint64_t *from, const uint64_t *to);
+
+/* A thread has arrived at a named barrier (after clock_arrive); a phase is complete; whether a thread is ordered
+ * after the arrivals of these threads in the last complete phase. */
+void clock_named_arrive(struct tracer *, unsigned thread, int id);
+void clock_named_complete(struct tracer *, int id);
+bool clock_follows(struct tracer *, unsigned thread, int id, const uint64_t *threads);
 void clock_fence(struct tracer *, unsigned thread, int scope);
 /* Called around an atomic, so that it is one step with its release and acquire. */
 void clock_atomic_begin(struct tracer *);

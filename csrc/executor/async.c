@@ -5,7 +5,8 @@
  * Each thread has a queue of its copies, oldest first. A commit closes a group of them; a wait completes all
  * groups but the last few. An arrival at an mbarrier is in the queue, too: it is made when a thread waits for the
  * mbarrier, or after a wait for the copies before it. On a GPU copies may complete earlier; a correct kernel
- * cannot tell.
+ * cannot tell. If the observer has an arrival made at once, it and the copies before it stay in the queue until a
+ * thread waits: only then can they be seen.
  */
 #define _GNU_SOURCE
 #include "block.h"
@@ -26,10 +27,10 @@ struct copy {
     const char *file;
     int line;
     uint8_t bytes, zeros; /* no bytes: an arrival */
-    bool moved;           /* the bytes have been copied early */
-    uint32_t item;        /* the observer's name for its instruction */
-    uint32_t group;       /* index of the commit of its thread that closes it */
-    uint32_t next;        /* in the thread's queue, or in the free list */
+    bool moved;           /* the bytes have been copied early; of an arrival: it has been made */
+    uint32_t item;  /* the observer's name for its instruction; of an arrival: the phase in which it was made */
+    uint32_t group; /* index of the commit of its thread that closes it */
+    uint32_t next;  /* in the thread's queue, or in the free list */
 };
 
 struct queue {
@@ -83,17 +84,23 @@ static void move_bytes(const struct copy *copy)
     memset(copy->to + copy->bytes - copy->zeros, 0, copy->zeros);
 }
 
-/* Completes one copy or arrival: its thread has waited for it. */
-static void complete_copy(struct worker *w, unsigned thread, const struct copy *copy)
+static void make_arrival(const struct copy *arrival)
 {
     int refused;
 
+    smemkit_mbarrier_arrive(arrival->to, 1, 0, 0, &refused);
+    if (refused)
+        smemkit_mbarrier_refuse(arrival->to, 1, arrival->file, arrival->line);
+}
+
+/* Completes one copy or arrival: its thread has waited for it, or some thread for the mbarrier. */
+static void complete_copy(struct worker *w, unsigned thread, const struct copy *copy)
+{
     if (!copy->bytes) {
         if (w->tracer)
             smemkit_observer->copies_arrived(w, thread, copy->to);
-        smemkit_mbarrier_arrive(copy->to, 1, 0, 0, &refused);
-        if (refused)
-            smemkit_mbarrier_refuse(copy->to, 1, copy->file, copy->line);
+        if (!copy->moved)
+            make_arrival(copy);
         return;
     }
     if (w->tracer)
@@ -197,20 +204,44 @@ void smemkit_async_copy(void *to, const void *from, unsigned bytes, unsigned zer
                            .item = item});
 }
 
+/* Makes the arrivals of the running thread: its copies are complete. */
+static void arrive_early(struct worker *w)
+{
+    struct async_copies *all = w->copies;
+    const struct queue *queue = &all->queues[w->current];
+
+    for (uint32_t i = queue->first; i; i = i == queue->last ? 0 : all->copies[i].next) {
+        struct copy *copy = &all->copies[i];
+
+        if (!copy->moved && copy->bytes) {
+            move_bytes(copy);
+        } else if (!copy->moved) {
+            copy->item = mbarrier_phase(copy->to);
+            make_arrival(copy);
+        }
+        copy->moved = true;
+    }
+}
+
 void smemkit_async_arrive(void *object, int more, const char *file, int line)
 {
     struct worker *w = own_worker();
 
-    if (more)
-        mbarrier_expect_more(object, file, line);
+    mbarrier_expect(object, more != 0, file, line);
     if (w->tracer)
         smemkit_observer->copies_awaited(w, w->current); /* its accesses so far come before the arrival */
     append(w, (struct copy){.to = object, .file = file, .line = line});
-    while (completes_early(w) && w->copies->queues[w->current].first)
-        complete_oldest(w, w->current);
+    if (completes_early(w))
+        arrive_early(w);
 }
 
-bool async_complete_for(struct worker *w, void *object)
+/* Whether this is an arrival at an object, and all of its phase have come, if only those are asked for. */
+static bool is_arrival(const struct copy *copy, const void *object, bool made)
+{
+    return !copy->bytes && copy->to == object && (!made || (copy->moved && copy->item < mbarrier_phase(object)));
+}
+
+bool async_complete_for(struct worker *w, void *object, bool made)
 {
     bool found = false;
 
@@ -220,12 +251,14 @@ bool async_complete_for(struct worker *w, void *object)
 
         for (uint32_t i = all->queues[thread].first; i;
              i = i == all->queues[thread].last ? 0 : all->copies[i].next)
-            arrivals += !all->copies[i].bytes && all->copies[i].to == object;
+            arrivals += is_arrival(&all->copies[i], object, made);
         found |= arrivals > 0;
+        if (w->tracer && arrivals)
+            smemkit_observer->copies_awaited(w, thread); /* its accesses so far come before */
         while (arrivals) {
             const struct copy *first = &all->copies[all->queues[thread].first];
 
-            arrivals -= !first->bytes && first->to == object;
+            arrivals -= is_arrival(first, object, made);
             complete_oldest(w, thread);
         }
     }

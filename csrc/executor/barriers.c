@@ -29,10 +29,44 @@ void complete_barrier(struct worker *w)
     w->passed = 0;
 }
 
+/* Tells an arrival that nothing orders after those of the barrier's last phase: it may be counted in that phase.
+ */
+static void check_phases(struct worker *w, int id, const char *file, int line)
+{
+    const struct named_phase *last = &w->phases[id];
+    char what[MESSAGE_BYTES];
+
+    if (!last->file || bit(last->waiting, w->current) || smemkit_observer->follows(w, id, last->arrivals))
+        return;
+    snprintf(what, sizeof what,
+             "arrives at barrier %d at %.200s:%d, perhaps before the phase that began at %.200s:%d is complete: "
+             "nothing orders it after all arrivals of that phase, in which it would count as one of them",
+             id, file, line, last->file, last->line);
+    smemkit_observer->fault(w, KIND_BARRIER, what, true, file, line, last->file, last->line);
+}
+
+/* __syncthreads is barrier 0 as well: aborts the launch if threads have arrived there for fewer than the block. */
+static __attribute__((noinline)) void check_zero(struct worker *w, const char *file, int line)
+{
+    const struct named_barrier *b = &w->named[0];
+    char what[MESSAGE_BYTES];
+
+    if (b->arrived) {
+        snprintf(what, sizeof what,
+                 "barrier 0 for the whole block at %.200s:%d, while others wait at it for %u threads at %.200s:%d",
+                 file, line, b->expected, b->file, b->line);
+        worker_fail_beside(w, KIND_BARRIER, what, file, line, b->file, b->line);
+    }
+    if (w->tracer)
+        check_phases(w, 0, file, line);
+}
+
 int smemkit_barrier(int predicate, const char *file, int line)
 {
     struct worker *w = own_worker();
 
+    if (w->named_used)
+        check_zero(w, file, line);
     if (w->arrived == 0) {
         w->barrier_file = file;
         w->barrier_line = line;
@@ -59,7 +93,14 @@ static unsigned arriving_lanes(const struct worker *w, unsigned thread)
 static struct named_barrier *named_barrier(struct worker *w, int id, unsigned lanes, const char *file, int line)
 {
     struct named_barrier *b = &w->named[id & (NAMED_BARRIERS - 1)];
+    const char *other_file = b->arrived ? b->file : NULL; /* who has come before */
+    int other_line = b->line;
     char what[MESSAGE_BYTES];
+
+    if (id == 0 && w->arrived) {
+        other_file = w->barrier_file;
+        other_line = w->barrier_line;
+    }
 
     if (id < 0 || id >= NAMED_BARRIERS)
         snprintf(what, sizeof what, "no barrier %d (a block has 0 to %d) at %.200s:%d", id, NAMED_BARRIERS - 1,
@@ -73,7 +114,7 @@ static struct named_barrier *named_barrier(struct worker *w, int id, unsigned la
     else if (id == 0 && w->arrived)
         snprintf(what, sizeof what,
                  "barrier 0 for %u threads at %.200s:%d, while others wait at it for the whole block at %.200s:%d",
-                 lanes, file, line, w->barrier_file, w->barrier_line);
+                 lanes, file, line, other_file, other_line);
     else if (b->arrived && b->expected != lanes)
         snprintf(what, sizeof what, "barrier %d for %u threads at %.200s:%d, but for %u threads at %.200s:%d", id,
                  lanes, file, line, b->expected, b->file, b->line);
@@ -84,14 +125,22 @@ static struct named_barrier *named_barrier(struct worker *w, int id, unsigned la
                  id, file, line, b->arrived, b->expected);
     else
         return b;
-    worker_fail(w, KIND_BARRIER, what, file, line);
+    worker_fail_beside(w, KIND_BARRIER, what, file, line, other_file, other_line);
 }
 
 /* Completes a phase: joins the clocks of the arrived threads and releases the waiting ones. */
 static void complete_named(struct worker *w, struct named_barrier *b)
 {
-    if (w->tracer)
+    const int id = (int)(b - w->named);
+    struct named_phase *last = &w->phases[id];
+
+    if (w->tracer) {
         smemkit_observer->join(w, b->arrivals, b->waiting);
+        smemkit_observer->named_complete(w, id);
+        *last = (struct named_phase){.file = b->file, .line = b->line};
+        memcpy(last->arrivals, b->arrivals, sizeof last->arrivals);
+        memcpy(last->waiting, b->waiting, sizeof last->waiting);
+    }
     note_change(w);
     for (int i = 0; i < READY_WORDS; i++)
         w->ready[i] |= b->waiting[i];
@@ -115,8 +164,11 @@ void smemkit_named_barrier(int id, unsigned threads, int wait, const char *file,
         b->line = line;
         w->named_used = true;
     }
-    if (w->tracer)
+    if (w->tracer) {
+        check_phases(w, id, file, line);
         smemkit_observer->arrive(w, me);
+        smemkit_observer->named_arrive(w, id);
+    }
     b->arrived += arriving_lanes(w, me);
     b->arrivals[me >> 6] |= UINT64_C(1) << (me & 63);
     if (wait) {

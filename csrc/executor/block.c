@@ -56,9 +56,12 @@ static void reset(struct worker *w)
     w->waits_failed = false;
     w->passed = 0;
     w->divergent = 0;
-    if (w->named_used)
+    if (w->named_used) {
         memset(w->named, 0, sizeof w->named);
+        memset(w->phases, 0, sizeof w->phases);
+    }
     w->named_used = false;
+    w->mbarriers = 0;
     if (w->copies_pending)
         async_forget(w);
     if (w->bulk_used)

@@ -21,6 +21,7 @@ enum {
     NAMED_BARRIERS = 16,
     READY_WORDS = MAX_THREADS / 64,
     MAX_SHARED_BYTES = 227 * 1024, /* dynamic shared memory per block, as on compute capability 9.0 */
+    MBARRIER_LIVES = 256,          /* mbarriers of a block that are remembered */
     MESSAGE_BYTES = 768,
     SIGNAL_STACK_BYTES = 65536,
     SHARED_MAPPED = 256 * 1024, /* MAX_SHARED_BYTES, rounded up to pages of any size */
@@ -48,7 +49,7 @@ struct fault {
     char message[MESSAGE_BYTES];
 };
 
-enum wait { WAIT_AT_BARRIER, WAIT_AT_OTHER_BARRIER, WAIT_NAMED, WAIT_WARP, WAIT_CONVERGENCE };
+enum wait { WAIT_AT_BARRIER, WAIT_AT_OTHER_BARRIER, WAIT_NAMED, WAIT_WARP, WAIT_CONVERGENCE, WAIT_INIT };
 
 /* What a waiting thread waits for. WAIT_AT_BARRIER is the default, so that the barrier, whose path must be short,
  * need not write here. */
@@ -59,7 +60,7 @@ struct waiting {
     enum smemkit_collective collective;
     uint32_t mask;
     int source;     /* source lane of a shuffle, or number of a named barrier */
-    uint64_t value; /* the lane's operand; later its result */
+    uint64_t value; /* the lane's operand; later its result; or the mbarrier without init */
 };
 
 /* One phase of a named barrier. */
@@ -70,6 +71,13 @@ struct named_barrier {
     int line;
     uint64_t arrivals[READY_WORDS]; /* by bar.sync or bar.arrive */
     uint64_t waiting[READY_WORDS];  /* by bar.sync */
+};
+
+/* The last complete phase of a named barrier, in a check. */
+struct named_phase {
+    const char *file; /* where the first thread arrived; NULL: none */
+    int line;
+    uint64_t arrivals[READY_WORDS], waiting[READY_WORDS]; /* as in struct named_barrier */
 };
 
 struct async_copies; /* async.c */
@@ -106,6 +114,17 @@ struct shared_memory {
     struct poisoned_pages poisoned; /* guard pages that a check may read */
 };
 
+/* Where a thread has initialised or invalidated an mbarrier. */
+struct thread_location {
+    const char *file; /* NULL: it has not */
+    int line;         /* 0: at an unknown line */
+    unsigned thread;
+};
+struct mbarrier_life {
+    const void *object;
+    struct thread_location begun, ended;
+};
+
 /* A wait for a phase of an mbarrier that has found it incomplete. */
 struct mbarrier_wait {
     const char *file; /* NULL: none */
@@ -137,9 +156,13 @@ struct worker {
     unsigned divergent; /* threads at another line, which `waiting` names */
 
     struct named_barrier named[NAMED_BARRIERS];
+    struct named_phase phases[NAMED_BARRIERS];
     bool named_used;                                /* by this block */
     struct mbarrier_wait failed_waits[MAX_THREADS]; /* the last wait of each thread, if it has failed */
     bool waits_failed;                              /* any of this block */
+
+    struct mbarrier_life mbarrier_lives[MBARRIER_LIVES]; /* a ring */
+    unsigned mbarriers;                                  /* of this block so far */
 
     uint32_t warp_waiting[MAX_WARPS];    /* lanes that wait in a collective */
     uint32_t warp_converging[MAX_WARPS]; /* lanes that wait in __activemask */
@@ -205,6 +228,9 @@ void worker_leave(struct worker *) __attribute__((noreturn));
 /* Aborts the launch: `what` happened in the running thread. */
 void worker_fail(struct worker *, enum fault_kind, const char *what, const char *file, int line)
     __attribute__((noreturn));
+/* The same; the other place has its part in it. */
+void worker_fail_beside(struct worker *, enum fault_kind, const char *what, const char *file, int line,
+                        const char *other_file, int other_line) __attribute__((noreturn));
 
 /* Terminates the running thread after a recorded fault; the block goes on without it. */
 void worker_terminate_thread(struct worker *) __attribute__((noreturn));

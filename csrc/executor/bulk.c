@@ -120,7 +120,7 @@ static void count_transaction(void *object, uint64_t expected, uint64_t come, co
     struct worker *w = own_worker();
     char what[MESSAGE_BYTES];
 
-    mbarrier_phase(object, instruction, file, line);
+    mbarrier_checked_phase(object, instruction, file, line);
     if (count_bytes(w, object, expected, come))
         return;
     snprintf(
@@ -257,7 +257,7 @@ static void perform(struct worker *w, struct bulk *bulk)
     bulk->moved = true;
     if (!copy->mbarrier)
         return;
-    bulk->phase = mbarrier_phase(copy->mbarrier, copy->instruction, bulk->file, bulk->line);
+    bulk->phase = mbarrier_checked_phase(copy->mbarrier, copy->instruction, bulk->file, bulk->line);
     count_bytes(w, copy->mbarrier, 0, copy->bytes);
 }
 
@@ -279,7 +279,7 @@ static void mark(struct bulk *bulk)
 
 bool bulk_complete_for(struct worker *w, void *object)
 {
-    const uint64_t phase = mbarrier_phase(object, "a wait", NULL, 0);
+    const uint32_t phase = mbarrier_phase(object);
     bool found = false;
 
     for (unsigned i = 0; w->bulk_used && i < w->bulk->count; i++) {
@@ -287,7 +287,7 @@ bool bulk_complete_for(struct worker *w, void *object)
 
         if (bulk->copy.mbarrier != object || bulk->moved)
             continue;
-        if (!mbarrier_lacks_bytes(object) || mbarrier_phase(object, "a wait", NULL, 0) != phase)
+        if (!mbarrier_lacks_bytes(object) || mbarrier_phase(object) != phase)
             break;
         perform(w, bulk);
         found = true;
@@ -297,7 +297,7 @@ bool bulk_complete_for(struct worker *w, void *object)
 
 void bulk_observed(struct worker *w, void *object)
 {
-    const uint64_t phase = mbarrier_phase(object, "a wait", NULL, 0);
+    const uint32_t phase = mbarrier_phase(object);
     bool any = false;
 
     for (unsigned i = 0; i < w->bulk->count; i++) {
@@ -369,7 +369,7 @@ void smemkit_bulk_copy(const struct smemkit_bulk *copy, int rank, const void *co
     else
         check_alignment(w, &bulk);
     if (copy->mbarrier)
-        mbarrier_phase(copy->mbarrier, copy->instruction, file, line);
+        mbarrier_checked_phase(copy->mbarrier, copy->instruction, file, line);
     if (all->count == MAX_BULKS)
         refuse(w, KIND_TRAP, &bulk, "after too many without a wait");
     if (w->tracer)

@@ -85,6 +85,8 @@ static void append_waiters(const struct worker *w, char *text)
         append_text(text, "%s%u of %u threads wait at %s:%d", separator, here, w->count, site.file, site.line);
         if (site.reason == WAIT_WARP)
             append_text(text, " for lanes of mask 0x%08x", (unsigned)site.mask);
+        if (site.reason == WAIT_INIT)
+            append_text(text, " for mbarrier.init");
         if (site.reason == WAIT_NAMED)
             append_text(text, " for barrier %d, at which %u of %u have arrived", site.source,
                         w->named[site.source].arrived, w->named[site.source].expected);
@@ -110,14 +112,20 @@ void explain(struct worker *w, int error, const char *what, bool thread)
     append_waiters(w, w->fault.message);
 }
 
-void worker_fail(struct worker *w, enum fault_kind kind, const char *what, const char *file, int line)
+void worker_fail_beside(struct worker *w, enum fault_kind kind, const char *what, const char *file, int line,
+                        const char *other_file, int other_line)
 {
     note_fault(w, ERROR_LAUNCH_FAILURE, what, true);
     if (kind != KIND_SHUFFLE) /* waiting threads do not explain it */
         append_waiters(w, w->fault.message);
     if (w->tracer)
-        smemkit_observer->fault(w, kind, w->fault.message, true, file, line, NULL, 0);
+        smemkit_observer->fault(w, kind, w->fault.message, true, file, line, other_file, other_line);
     worker_leave(w);
+}
+
+void worker_fail(struct worker *w, enum fault_kind kind, const char *what, const char *file, int line)
+{
+    worker_fail_beside(w, kind, what, file, line, NULL, 0);
 }
 
 void fail_waiting(struct worker *w) __attribute__((noreturn));

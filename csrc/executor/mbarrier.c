@@ -2,8 +2,11 @@
  * mbarrier")
  *
  * The object is one word: the arrivals that the phase still expects, those that each phase expects, the number of
- * the phase, and a bit that tells an initialised object from other memory. A phase is complete when nothing is
- * pending; the next one begins at once.
+ * the phase, and a mark that tells an initialised object from other memory, all zeros or ones. A phase is complete
+ * when nothing is pending; the next one begins at once.
+ *
+ * The worker remembers where the objects of its block were initialised and invalidated, so that a second init is
+ * told from the first one, and a use after inval from one before init.
  */
 #define _GNU_SOURCE
 #include "mbarrier.h"
@@ -16,7 +19,7 @@
 
 enum { COUNT_BITS = 20, PHASE_SHIFT = 2 * COUNT_BITS };
 
-static const uint64_t COUNT = (UINT64_C(1) << COUNT_BITS) - 1, VALID = UINT64_C(1) << 63;
+static const uint64_t COUNT = (UINT64_C(1) << COUNT_BITS) - 1, MARKS = UINT64_C(3) << 62, MARK = UINT64_C(2) << 62;
 
 static uint64_t pending(uint64_t word)
 {
@@ -30,12 +33,12 @@ static uint64_t expected(uint64_t word)
 
 static uint64_t phase(uint64_t word)
 {
-    return (word & ~VALID) >> PHASE_SHIFT;
+    return (word & ~MARKS) >> PHASE_SHIFT;
 }
 
 static uint64_t make_word(uint64_t pending, uint64_t expected, uint64_t phase)
 {
-    return VALID | (phase << PHASE_SHIFT & ~VALID) | expected << COUNT_BITS | pending;
+    return MARK | (phase << PHASE_SHIFT & ~MARKS) | expected << COUNT_BITS | pending;
 }
 
 static uint64_t *word_at(void *address)
@@ -43,21 +46,70 @@ static uint64_t *word_at(void *address)
     return address;
 }
 
+/* What is known of the last object at an address; NULL: none of this block, or long ago. */
+static struct mbarrier_life *life_at(struct worker *w, const void *object)
+{
+    const unsigned known = w->mbarriers < MBARRIER_LIVES ? w->mbarriers : MBARRIER_LIVES;
+
+    for (unsigned i = 0; i < known; i++)
+        if (w->mbarrier_lives[i].object == object)
+            return &w->mbarrier_lives[i];
+    return NULL;
+}
+
+static void describe_thread(const struct worker *w, unsigned thread, char *text, size_t length)
+{
+    const struct index3 *t = &w->indices[thread];
+
+    snprintf(text, length, "thread (%u, %u, %u)", t->x, t->y, t->z);
+}
+
+static bool is_object(const void *object)
+{
+    return (uintptr_t)object % 8 == 0 && (*(const uint64_t *)object & MARKS) == MARK;
+}
+
+/* Aborts the launch: there is no object, or no longer. */
+static void reject(struct worker *, const void *object, const char *instruction, const char *file, int line)
+    __attribute__((noreturn));
+static void reject(struct worker *w, const void *object, const char *instruction, const char *file, int line)
+{
+    const struct mbarrier_life *life = life_at(w, object);
+    const struct thread_location *other = !life ? NULL : life->ended.file ? &life->ended : &life->begun;
+    const bool misaligned = (uintptr_t)object % 8;
+    char what[MESSAGE_BYTES], by[64];
+
+    if (misaligned || !other) {
+        snprintf(what, sizeof what, "%s of an %s at %.200s:%d", instruction,
+                 misaligned ? "address that is not a multiple of 8" : "mbarrier that is not initialised", file,
+                 line);
+        worker_fail(w, misaligned ? KIND_MISALIGNED : KIND_BARRIER, what, file, line);
+    }
+    describe_thread(w, other->thread, by, sizeof by);
+    if (!other->line) {
+        if (line)
+            snprintf(what, sizeof what, "%s at %.200s:%d of a cuda::barrier that %s has destroyed", instruction,
+                     file, line, by);
+        else
+            snprintf(what, sizeof what, "a second ~barrier of a cuda::barrier that %s has destroyed", by);
+        worker_fail(w, KIND_BARRIER, what, file, line);
+    }
+    snprintf(what, sizeof what,
+             other == &life->ended
+                 ? "%s at %.200s:%d of an mbarrier that %s has invalidated at %.200s:%d"
+                 : "%s at %.200s:%d of an mbarrier whose memory has been overwritten since %s initialised it at "
+                   "%.200s:%d",
+             instruction, file, line, by, other->file, other->line);
+    worker_fail_beside(w, KIND_BARRIER, what, file, line, other->file, other->line);
+}
+
 /* Returns the object's word. Aborts the launch if there is no object. */
 static uint64_t checked_word(const void *object, const char *instruction, const char *file, int line)
 {
-    const uint64_t word = (uintptr_t)object % 8 ? 0 : *(const uint64_t *)object;
-    char what[MESSAGE_BYTES];
-
-    if (word & VALID)
-        return word;
-    if ((uintptr_t)object % 8)
-        snprintf(what, sizeof what, "%s of an address that is not a multiple of 8 at %.200s:%d", instruction, file,
-                 line);
-    else
-        snprintf(what, sizeof what, "%s of an mbarrier that is not initialised at %.200s:%d", instruction, file,
-                 line);
-    worker_fail(own_worker(), (uintptr_t)object % 8 ? KIND_MISALIGNED : KIND_BARRIER, what, file, line);
+    smemkit_mbarrier_await_init(object, file, line);
+    if (!is_object(object))
+        reject(own_worker(), object, instruction, file, line);
+    return *(const uint64_t *)object;
 }
 
 uint64_t smemkit_mbarrier_word(unsigned count, const char *file, int line)
@@ -71,14 +123,82 @@ uint64_t smemkit_mbarrier_word(unsigned count, const char *file, int line)
     worker_fail(own_worker(), KIND_BARRIER, what, file, line);
 }
 
-void mbarrier_expect_more(void *object, const char *file, int line)
+/* Aborts the launch: the memory of a new object is misaligned, or holds an object. */
+static void check_place(struct worker *w, const void *object, const struct mbarrier_life *life, const char *file,
+                        int line)
+{
+    char what[MESSAGE_BYTES], by[64];
+
+    if ((uintptr_t)object % 8) {
+        snprintf(what, sizeof what, "mbarrier.init of an address that is not a multiple of 8 at %.200s:%d", file,
+                 line);
+        worker_fail(w, KIND_MISALIGNED, what, file, line);
+    }
+    if (life && !life->ended.file) {
+        describe_thread(w, life->begun.thread, by, sizeof by);
+        snprintf(what, sizeof what,
+                 "mbarrier.init at %.200s:%d of an mbarrier that %s has initialised at %.200s:%d, without "
+                 "mbarrier.inval in between",
+                 file, line, by, life->begun.file, life->begun.line);
+        worker_fail_beside(w, KIND_BARRIER, what, file, line, life->begun.file, life->begun.line);
+    }
+}
+
+void smemkit_mbarrier_init(void *object, unsigned count, const char *file, int line)
+{
+    struct worker *w = own_worker();
+    struct mbarrier_life *life = life_at(w, object);
+
+    check_place(w, object, life, file, line);
+    *word_at(object) = smemkit_mbarrier_word(count, file, line);
+    if (!life)
+        life = &w->mbarrier_lives[w->mbarriers++ % MBARRIER_LIVES];
+    *life = (struct mbarrier_life){object, {file, line, w->current}, {0}};
+    for (unsigned i = 0; i < w->count; i++)
+        if (w->waiting[i].reason == WAIT_INIT && w->waiting[i].value == (uintptr_t)object)
+            set_ready(w, i);
+}
+
+/* A kernel that does not order the use after the init is wrong, whichever comes first. The checker is to see the
+ * init first in either case, because then it finds a race, with both lines. */
+void smemkit_mbarrier_await_init(const void *object, const char *file, int line)
+{
+    struct worker *w = own_worker();
+    const unsigned me = w->current;
+
+    if ((uintptr_t)object % 8 || is_object(object) || life_at(w, object))
+        return;
+    w->waiting[me] = (struct waiting){.file = file, .line = line, .reason = WAIT_INIT, .value = (uintptr_t)object};
+    clear_ready(w, me);
+    yield_to_next(w);
+    w->waiting[me].reason = WAIT_AT_BARRIER;
+}
+
+void smemkit_mbarrier_inval(void *object, const char *file, int line)
+{
+    struct worker *w = own_worker();
+    struct mbarrier_life *life;
+
+    checked_word(object, "mbarrier.inval", file, line);
+    *word_at(object) = 0;
+    life = life_at(w, object);
+    if (life)
+        life->ended = (struct thread_location){file, line, w->current};
+}
+
+uint32_t mbarrier_phase(const void *object)
+{
+    return (uint32_t)phase(*(const uint64_t *)object);
+}
+
+void mbarrier_expect(void *object, unsigned more, const char *file, int line)
 {
     const uint64_t word = checked_word(object, "cp.async.mbarrier.arrive", file, line);
 
-    *word_at(object) = make_word(pending(word) + 1, expected(word), phase(word));
+    *word_at(object) = make_word(pending(word) + more, expected(word), phase(word));
 }
 
-uint64_t mbarrier_phase(const void *object, const char *instruction, const char *file, int line)
+uint64_t mbarrier_checked_phase(const void *object, const char *instruction, const char *file, int line)
 {
     return phase(checked_word(object, instruction, file, line));
 }
@@ -98,10 +218,11 @@ void mbarrier_settle(void *object)
 
 uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped, int incomplete, int *refused)
 {
-    const uint64_t word = (uintptr_t)object % 8 ? 0 : *word_at(object);
+    const bool valid = is_object(object);
+    const uint64_t word = valid ? *word_at(object) : 0;
     const uint64_t left = pending(word) - count, later = expected(word) - dropped;
 
-    *refused = !(word & VALID) || count == 0 || count > pending(word) || (incomplete && left == 0);
+    *refused = !valid || count == 0 || count > pending(word) || (incomplete && left == 0);
     if (*refused)
         return word;
     *word_at(object) = make_word(left, later, phase(word));
@@ -112,16 +233,20 @@ uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped,
 
 void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int line)
 {
-    const uint64_t word = checked_word(object, "mbarrier.arrive", file, line);
+    struct worker *w = own_worker();
     char what[MESSAGE_BYTES];
+    uint64_t word;
 
+    if (!is_object(object))
+        reject(w, object, "mbarrier.arrive", file, line);
+    word = *word_at(object);
     if (count == pending(word))
         snprintf(what, sizeof what, "mbarrier.arrive.noComplete at %.200s:%d completes the phase", file, line);
     else
         snprintf(what, sizeof what,
                  "%u arrivals at %.200s:%d at an mbarrier whose phase still expects %u of %u arrivals", count,
                  file, line, (unsigned)pending(word), (unsigned)expected(word));
-    worker_fail(own_worker(), KIND_BARRIER, what, file, line);
+    worker_fail(w, KIND_BARRIER, what, file, line);
 }
 
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line)
@@ -132,7 +257,9 @@ int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const
 
     bool complete = (parity ? phase(word) & 1 : phase(word)) != waited;
 
-    if (!complete && (async_complete_for(w, object) | bulk_complete_for(w, object))) {
+    if (complete && w->copies_pending)
+        async_complete_for(w, object, true);
+    if (!complete && (async_complete_for(w, object, false) | bulk_complete_for(w, object))) {
         word = *word_at(object);
         complete = (parity ? phase(word) & 1 : phase(word)) != waited;
     }

@@ -5,20 +5,24 @@
 #include "block.h"
 #include "ptx.h"
 
-/* cp.async.mbarrier.arrive without .noinc: the phase expects one arrival more. */
-void mbarrier_expect_more(void *object, const char *file, int line);
+/* cp.async.mbarrier.arrive: there must be an object; without .noinc, its phase expects one arrival more. */
+void mbarrier_expect(void *object, unsigned more, const char *file, int line);
 
 /* "the thread waits at k.cu:20 for phase 1 (parity 1) of an mbarrier, which still expects 2 of 64 arrivals" */
 void mbarrier_describe(const struct mbarrier_wait *, char *text, size_t length);
 
 /* The number of an object's phase. Aborts the launch, in the name of `instruction`, if there is no object. */
-uint64_t mbarrier_phase(const void *object, const char *instruction, const char *file, int line);
+uint64_t mbarrier_checked_phase(const void *object, const char *instruction, const char *file, int line);
 /* Whether the phase has all its arrivals, so that it waits for bytes. */
 bool mbarrier_lacks_bytes(const void *object);
 /* Completes the phase if it waits for neither arrivals nor bytes. */
 void mbarrier_settle(void *object);
 
-/* Completes the copies that are to arrive at an object, and their arrivals. False if there are none. (async.c) */
-bool async_complete_for(struct worker *, void *object);
+/* The number of an object's phase. */
+uint32_t mbarrier_phase(const void *object);
+
+/* Completes the copies that are to arrive at an object, and their arrivals: all, or those that have been `made` in
+ * phases that are complete. False if there are none. (async.c) */
+bool async_complete_for(struct worker *, void *object, bool made);
 
 #endif

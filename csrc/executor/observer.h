@@ -64,6 +64,12 @@ struct observer {
     void (*arrive)(struct worker *, unsigned thread);
     void (*join)(struct worker *, const uint64_t *from, const uint64_t *to);
 
+    /* Of named barriers: the running thread has arrived; a phase is complete; whether the running thread is
+     * ordered after the arrivals of these threads in the last complete phase. */
+    void (*named_arrive)(struct worker *, int id);
+    void (*named_complete)(struct worker *, int id);
+    bool (*follows)(struct worker *, int id, const uint64_t *threads);
+
     /* A static shared variable has been allocated in this slot. */
     void (*shared_allocated)(struct worker *, unsigned slot);
 

@@ -61,13 +61,21 @@ void smemkit_matrix_row(const void *row, const char *instruction, const char *fi
 void smemkit_fragment_place(const void *address, unsigned leading, int bits, const char *function,
                             const char *file, int line);
 
-/* PTX's mbarrier (mbarrier.c): the word of a new object for `count` arrivals; `count` arrivals of which `dropped`
- * are not expected in later phases, which returns the word before, and sets `refused` if they are not allowed; the
- * abort of the launch after that; whether the phase that a word or a parity names is complete, for which
- * asynchronous copies that are to arrive complete if need be; the pending arrivals of a word. */
+/* PTX's mbarrier (mbarrier.c). init and inval store the word; they abort the launch if there is an object already,
+ * or none. `word`: that of a new object for `count` arrivals. `await_init`: before a use, waits until another
+ * thread has initialised the object, or none can. */
+void smemkit_mbarrier_init(void *object, unsigned count, const char *file, int line);
+void smemkit_mbarrier_inval(void *object, const char *file, int line);
 uint64_t smemkit_mbarrier_word(unsigned count, const char *file, int line);
+void smemkit_mbarrier_await_init(const void *object, const char *file, int line);
+
+/* `count` arrivals of which `dropped` are not expected in later phases. Returns the word before. Sets `refused` if
+ * they are not allowed: then call smemkit_mbarrier_refuse, which aborts the launch. */
 uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped, int incomplete, int *refused);
 void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int line) __attribute__((noreturn));
+
+/* Whether the phase that a word or a parity names is complete; asynchronous copies that are to arrive complete if
+ * need be. The pending arrivals of a word. */
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line);
 unsigned smemkit_mbarrier_pending(uint64_t state);
 /* Bytes that the phase expects more, and bytes that have come (bulk.c). */

@@ -107,6 +107,18 @@ static void resume_lanes(struct worker *w, unsigned warp)
     w->ready[warp >> 1] |= (uint64_t)resumed << (warp & 1) * 32;
 }
 
+/* Returns a thread that waits for mbarrier.init in vain: it tells the fault. -1 if there is none. */
+static int wake_without_init(struct worker *w)
+{
+    for (unsigned i = 0; i < w->count; i++) {
+        if (w->waiting[i].reason == WAIT_INIT) {
+            set_ready(w, i);
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
 int choose_next(struct worker *w)
 {
     int next;
@@ -116,6 +128,8 @@ int choose_next(struct worker *w)
     if (w->tracer)
         resume_lanes(w, w->current >> 5);
     next = next_ready(w);
+    if (next < 0 && w->exited < w->count)
+        next = wake_without_init(w);
     if (next < 0 && w->exited < w->count)
         fail_waiting(w);
     return next;

@@ -247,6 +247,9 @@ def _zeroing(launch: Launch, name: str, rank: int, count: int) -> list[str]:
 
 def _fix_barrier(launch: Launch, evidence: Evidence) -> Fix:
     place = _place(launch, evidence)
+    for sign, text in _MISUSE_TEXTS.items():
+        if sign in evidence.fault.message:
+            return Fix(text)
     if evidence.fault.cause in _CAUSE_TEXTS:
         return Fix(_CAUSE_TEXTS[evidence.fault.cause])
     if evidence.fault.cause == "warp":
@@ -316,6 +319,49 @@ _MOVE_TEXT = (
     "often; let all threads "
     "run the loop as often, and guard the work inside it."
 )
+_MISUSE_TEXTS = {  # by what the executor says of a named barrier or an mbarrier
+    "not a multiple of 32": (
+        "Give bar.sync a number of threads in whole warps: the hardware counts warps, 32 threads for each. A "
+        "group smaller than a warp needs __syncwarp(mask) instead."
+    ),
+    "of a block that has": (
+        "Give bar.sync the number of threads that come to it, which the block must have: launch more threads, or "
+        "compute the number from blockDim."
+    ),
+    "(a block has 0 to 15)": "Number named barriers 1 to 15; barrier 0 is that of __syncthreads().",
+    "but for": (
+        "Give all threads that meet at one barrier the same number of threads; a group that waits on its own "
+        "needs a barrier of its own, with another number from 1 to 15."
+    ),
+    "nothing orders it after all arrivals": (
+        "Give each group of threads that waits on its own a named barrier of its own, with a number from 1 to 15 "
+        "(barrier 0 is that of __syncthreads()); or let all meet between the two phases, with __syncthreads()."
+    ),
+    "while others wait at it for": (
+        "Barrier 0 is that of __syncthreads(), which waits for the whole block: give a group of warps a number "
+        "from 1 to 15."
+    ),
+    "a second arrival at barrier": (
+        "Let a thread wait for the phase, with bar.sync, before it arrives again; or let it arrive at two "
+        "barriers in turn."
+    ),
+    "without mbarrier.inval in between": (
+        "Let one thread initialise the mbarrier, once. To initialise it again, let one thread run mbarrier.inval "
+        "first, after a barrier that all threads pass after their last wait."
+    ),
+    "has invalidated at": (
+        "Run mbarrier.inval after the last use of the mbarrier, and after a barrier that all its threads pass; or "
+        "initialise it again before this use, followed by __syncthreads()."
+    ),
+    "has destroyed": (
+        "Destroy the cuda::barrier after its last use, and after a barrier that all its threads pass; or call "
+        "init again before this use, followed by __syncthreads()."
+    ),
+    "has been overwritten": (
+        "Give the mbarrier memory of its own; or let one thread run mbarrier.inval, then __syncthreads(), before "
+        "its memory is used for data."
+    ),
+}
 _CAUSE_TEXTS = {
     "named": (
         "Give the named barrier the number of threads that come to it, in whole warps: all that call bar.sync and "
@@ -338,7 +384,7 @@ def _cause(message: str, place: tuple[SourceText, Function, Statement] | None, g
     loop)."""
     if "needs all 32 lanes" in message:
         return "matrix"
-    if "mbarrier" in message and "divergence" not in message:
+    if ("mbarrier" in message or "a cuda::barrier" in message) and "divergence" not in message:
         return "mbarrier"
     if "warp divergence" in message or " for lanes of mask " in message:
         return "warp"

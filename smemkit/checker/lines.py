@@ -17,6 +17,7 @@ from smemkit.measure.formats import format_average, pluralize
 __all__ = ["LineReport", "advise"]
 
 SECTOR_BYTES = 32
+_CHUNK, _TURN = 16, 4 * BANKS  # bytes of a lane's vector, which wmma keeps rows a multiple of; bytes of all banks
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,12 @@ def _advise_shared(line: LineReport) -> str:
     if pattern is None:
         return head + (_advise_two_lanes(line, active) if len(active) == 2 else _advise_scattered_shared(line))
     step, pitch = abs(pattern.stride), abs(pattern.pitch)
+    if (
+        line.size == _CHUNK
+        and _TILE_COPY.search(line.text)
+        and (swizzle := _advise_swizzle(line, pattern, active))
+    ):
+        return head + swizzle
     if pattern.period < WARP_SIZE and pitch > step:
         return head + _advise_narrow_rows(line, pattern)
     pad = _best_pad(line, pattern, pitch=False)
@@ -181,6 +188,35 @@ def _advise_shared(line: LineReport) -> str:
         + advice
         + better
         + (f", or make it {_format_distance(step + pad * line.size, line.size)}" if pad else "")
+    )
+
+
+_TILE_COPY = re.compile("matrix|async", re.IGNORECASE)  # instructions whose lanes take rows of a tile
+
+
+def _advise_swizzle(line: LineReport, pattern: Pattern, active: list[int]) -> str:
+    """Lanes of 16 bytes in rows of several, as those of ldmatrix, stmatrix and cp.async: an XOR of the row into
+    the column, if it leaves no conflict. "" for other patterns, and if it does not help."""
+    width = max(abs(pattern.stride), abs(pattern.pitch))
+    across = {abs(pattern.stride), abs(pattern.pitch)} - {0, width}  # between the lanes of a row, if several
+    if (width % _TURN and width not in (32, 64)) or across - {_CHUNK}:
+        return ""
+    turn = max(1, _TURN // width)  # rows that use all banks together
+    columns = min(width, _TURN) // _CHUNK
+    moved: list[int | None] = [None] * WARP_SIZE
+    addresses = pattern.addresses(active)
+    for lane in active:
+        row, column = divmod(addresses[lane] // _CHUNK, width // _CHUNK)
+        moved[lane] = row * width + _CHUNK * (column ^ row // turn % columns)
+    wavefronts, conflicts = _core.wavefronts(moved, line.size, line.access != "load", BANKS, 4)[:2]
+    if conflicts:
+        return ""
+    row_text = "row" if turn == 1 else f"row / {turn}"
+    return (
+        f"rows are {width} bytes apart, and {'all' if turn == 1 else f'one in {turn}'} of them begin at the same "
+        f"bank; XOR the row into the 16-byte column (column ^ {row_text} % {columns}) wherever the tile is "
+        f"written or read: {pluralize(wavefronts, 'wavefront')} per request, no conflicts; or pad the row to "
+        f"{width + _CHUNK} bytes"
     )
 
 
@@ -228,6 +264,7 @@ def _best_pad(line: LineReport, pattern: Pattern, *, pitch: bool) -> int:
     """The padding in elements, from 1 to 32, that leaves the fewest conflicts; 0 if none helps."""
     active = _active_lanes(line.example)
     size, store = line.size, line.access != "load"
+    step = _CHUNK // size if "_matrix_sync" in line.text else 1  # wmma's leading dimensions
 
     def conflicts(pad: int) -> int:
         more = pad * size
@@ -237,7 +274,7 @@ def _best_pad(line: LineReport, pattern: Pattern, *, pitch: bool) -> int:
         )
         return _core.wavefronts(moved.addresses(active), size, store, BANKS, 4)[1]
 
-    return min(range(WARP_SIZE + 1), key=lambda pad: (conflicts(pad), pad))
+    return min(range(0, WARP_SIZE + 1, step), key=lambda pad: (conflicts(pad), pad))
 
 
 def _advise_global(line: LineReport) -> str:

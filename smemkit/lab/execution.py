@@ -505,7 +505,9 @@ def _async_row(on: Device, how: str, name: str, stages: int) -> Row:
     report = check(which[blocks, VECTORS], *_async_arguments(blocks, TILES), TILES)
     tiles = blocks * TILES
     loads = counted(report, lambda line: (line.space, line.access) == ("global", "load"))
-    stores = counted(report, lambda line: (line.space, line.access) == ("shared", "store"))
+    stores = counted(  # from registers
+        report, lambda line: (line.space, line.access) == ("shared", "store") and "async" not in line.text
+    )
     many = on.multiprocessors * 8
     args = [*_async_arguments(many, 64), 64] if on.is_cuda else []
     return {

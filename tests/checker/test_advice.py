@@ -4,6 +4,7 @@ import json
 import random
 import re
 
+import numpy as np
 import pytest
 from cases import ROOT
 
@@ -236,3 +237,63 @@ def test_lanes_of_16_bytes_are_served_in_groups_of_8():
     groups = bank_map([16 * t for t in LANES], 16)
     assert [len(group) for group in groups] == [1] * 4
     assert groups[1][0] == [(lane,) for lane in range(8, 16) for _ in range(4)]
+
+
+# ---- tiles of tensor cores ----
+
+TILE = r"""
+__global__ void k(const short *x, int *y)
+{
+    __shared__ __align__(128) short s[64 * WIDTH];
+    const int t = threadIdx.x;
+    unsigned a[4];
+    for (int i = t; i < 64 * COLUMNS; i += 32) {
+        const int row = i FIRST 64, column = i SECOND 64;
+        const unsigned to = (unsigned)__cvta_generic_to_shared(&s[row * WIDTH + (SWIZZLE) * 8]);
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(&x[i * 8])); // copy
+    }
+    asm volatile("cp.async.wait_all;");
+    __syncwarp();
+    for (int i = 0; i < COLUMNS; i += 2) {
+        const int row = t % 16, column = i + t / 16;
+        const unsigned at = (unsigned)__cvta_generic_to_shared(&s[row * WIDTH + (SWIZZLE) * 8]);
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" // load
+                     : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(at));
+        __syncwarp();
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" // store
+                     :: "r"(at), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]) : "memory");
+    }
+}
+"""
+
+
+def tile_lines(width, swizzle):
+    """The counts of copies, loads and stores of a tile with rows of `width` bytes, by the marks of their lines."""
+    names = {"WIDTH": str(width // 2), "COLUMNS": str(width // 16 // 2 * 2), "SWIZZLE": swizzle}
+    names |= {"FIRST": "%", "SECOND": "/"}
+    source = re.sub("|".join(names), lambda name: names[name[0]], TILE)
+    launch = smemkit.Kernel(source)[1, 32]
+    report = smemkit.check(launch, np.zeros(64 * width, np.int16), np.zeros(1, np.int32))
+    assert report.ok, report
+    return {line.text.rpartition("// ")[2]: line for line in report.lines if line.space == "shared"}
+
+
+@pytest.mark.parametrize("width", [128, 32, 64, 256, 384])
+@pytest.mark.covering(1, most=2)
+def test_suggested_swizzle_of_a_tile_removes_the_conflicts(width):
+    lines = tile_lines(width, "column")
+    assert set(lines) == {"copy", "load", "store"}
+    for line in lines.values():
+        advice = advise(line)
+        formula = re.search(r"XOR the row into the 16-byte column \((.*?)\)", advice)[1]
+        assert f"rows are {width} bytes apart" in advice
+        assert "4 wavefronts per request, no conflicts" in advice
+    for changed in (tile_lines(width, formula), tile_lines(width + 16, "column")):  # or the padding
+        for line in changed.values():
+            assert (line.wavefronts, line.conflicts) == (4 * line.requests, 0)
+
+
+def test_padding_of_a_wmma_tile_suits_its_leading_dimension():
+    text = "nvcuda::wmma::load_matrix_sync(a, s, 64);"
+    advice = advise(shared_line([128 * (t // 2) + 16 * (t % 2) for t in LANES], text, size=2))
+    assert int(re.search(r"pad the row to (\d+)", advice)[1]) % 8 == 0

@@ -67,6 +67,119 @@ def test_right_kernels_have_no_fault(name, completion):
     assert not report.faults, report
 
 
+MBARRIER = r"""
+#include <cuda/barrier>
+__global__ void k(const float *x, float *y)
+{
+    __shared__ float s[64];
+    __shared__ cuda::barrier<cuda::thread_scope_block> all;
+    const int t = threadIdx.x;
+    const unsigned at = (unsigned)__cvta_generic_to_shared(cuda::device::barrier_native_handle(all));
+    const unsigned to = (unsigned)__cvta_generic_to_shared(&s[t]);
+    if (t == 0)
+        init(&all, 64);
+    __syncthreads();
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(&x[t]) : "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
+    BODY
+}
+"""
+ORDERS = [("serial", 0), ("random", 1), ("random", 2), ("lockstep", 0)]
+BEFORE_THE_WAIT = {
+    "a read of an own element": "y[t] = s[t];",
+    "a read": "y[t] = s[63 - t];",
+    "a read after a barrier": "__syncthreads(); y[t] = s[63 - t]; all.wait_parity(0);",
+    "a write after a barrier": "__syncthreads(); s[63 - t] = 1; all.wait_parity(0);",
+    "a write to an own element": "s[t] = 1; all.wait_parity(0);",
+    "a read after a wait of other threads": "if (t < 32) all.wait_parity(0); y[t] = s[63 - t];",
+}
+AFTER_THE_WAIT = {
+    "a wait of all": "all.wait_parity(0); y[t] = s[63 - t];",
+    "a wait of one thread and a barrier": "if (t == 5) all.wait_parity(0); __syncthreads(); y[t] = s[63 - t];",
+    "a second phase": "all.wait_parity(0); y[t] = s[63 - t]; all.arrive_and_wait(); s[t] = 1;",
+    "copies of a second phase": """all.wait_parity(0);
+    y[t] = s[63 - t];
+    __syncthreads();
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(&x[t]) : "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
+    all.wait_parity(1);
+    y[t] += s[63 - t];""",
+}
+
+
+def check_mbarrier(body, completion, schedule, seed):
+    launch = smemkit.Kernel(MBARRIER.replace("BODY", body))[1, 64]
+    x = np.arange(64, dtype=np.float32)
+    return smemkit.check(launch, x, x.copy(), completion=completion, schedule=schedule, seed=seed)
+
+
+@pytest.mark.parametrize(("schedule", "seed"), ORDERS)
+@pytest.mark.parametrize("completion", ["early", "late", "random"])
+@pytest.mark.parametrize("body", BEFORE_THE_WAIT.values(), ids=BEFORE_THE_WAIT)
+@pytest.mark.covering(2)
+def test_an_access_that_no_wait_for_the_mbarrier_covers_is_a_race(body, completion, schedule, seed):
+    assert kinds(check_mbarrier(body, completion, schedule, seed)) == {"race"}
+
+
+@pytest.mark.parametrize(("schedule", "seed"), ORDERS)
+@pytest.mark.parametrize("completion", ["early", "late", "random"])
+@pytest.mark.parametrize("body", AFTER_THE_WAIT.values(), ids=AFTER_THE_WAIT)
+@pytest.mark.covering(2)
+def test_an_access_after_a_wait_for_the_mbarrier_is_none(body, completion, schedule, seed):
+    report = check_mbarrier(body, completion, schedule, seed)
+    assert not report.faults, report
+
+
+def test_a_wait_for_the_phase_before_is_too_early_or_too_late():
+    body = "all.wait_parity(1); y[t] = s[63 - t];"
+    assert kinds(check_mbarrier(body, "late", "serial", 0)) == {"race"}
+    assert "hang" in kinds(check_mbarrier(body, "early", "serial", 0))
+
+
+def test_an_arrival_is_made_early():
+    body = "__syncthreads(); if (!all.try_wait_parity(0)) __trap();"
+    assert not kinds(check_mbarrier(body, "early", "serial", 0))
+
+
+PRODUCTS = {  # kernels of real size: whether b is transposed
+    "matmul_stages_f16": True,
+    "matmul_stages_tf32": True,
+    "matmul_stages_int8": True,
+    "matmul_wmma": False,
+}
+
+
+def integer_operands(case):
+    """Operands for which sums are exact."""
+    random, operands = np.random.default_rng(1), case.operands()
+    for name in ("a", "b"):
+        operands[name][...] = random.integers(-8, 9, operands[name].shape)
+    return operands
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_exact(name):
+    case = read(TESTS / "right" / f"{name}.cu")
+    operands = integer_operands(case)
+    case.launch()(*operands.values())
+    a, b = (operands[name].astype(int) for name in ("a", "b"))
+    np.testing.assert_array_equal(operands["c"], a @ (b.T if PRODUCTS[name] else b))
+
+
+@pytest.mark.parametrize(("schedule", "seed"), ORDERS)
+@pytest.mark.parametrize("completion", ["early", "late", "random"])
+@pytest.mark.parametrize("name", [*PRODUCTS, "pipeline_ring"])
+@pytest.mark.covering(1, most=6)
+def test_products_have_no_fault_in_any_order(name, completion, schedule, seed):
+    case = read(TESTS / "right" / f"{name}.cu")
+    report = smemkit.check(
+        case.launch(), *case.operands().values(), completion=completion, schedule=schedule, seed=seed, blocks=2
+    )
+    assert not report.faults, report
+    if name.startswith("matmul_stages"):
+        assert sum(line.conflicts for line in report.lines) == 0, report
+
+
 def test_operations_are_run_on_new_copies_each_time():
     a = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
     report = smemkit.check(smemkit.matmul, a, a, kernel="pipelined")

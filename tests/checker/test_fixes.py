@@ -18,8 +18,9 @@ BY_HAND = re.findall(
     barrier_after_break barrier_in_loop bins_of_signed_chars bytes_before_floats carved_misaligned
     carved_overlap consumer_only_arrives copy_past_row divided_by_zero failed_assert flag_never_set
     float4_from_second grid_barrier_count group_sync_in_branch int_from_bytes local_overrun lock_not_released
-    mbarrier_count mbarrier_too_many mma_half_warp
-    matmul_no_guard named_barrier_count negative_index neighbour_never_done no_return overlapping_outputs
+    mbarrier_after_inval mbarrier_count mbarrier_init_twice mbarrier_too_many mma_half_warp
+    matmul_no_guard named_barrier_count named_barrier_for_both named_barrier_of_lanes named_barrier_zero
+    negative_index neighbour_never_done no_return overlapping_outputs
     pipeline_early_release pipeline_no_wait pipeline_without_roles
     reset_by_every_block reverse_in_place row_overrun same_output shuffle_from_exited stale_maximum
     stencil_in_place swapped_extents syncthreads_for_grid table_never_set tile_edge transpose_in_place
@@ -51,7 +52,8 @@ def test_proposed_fix_makes_the_kernel_silent(case, monkeypatch):
     assert all(fault.fix for fault in report.faults), report
     if mechanical:
         after = fixed_check(case, report)
-        assert after.ok, f"{report}\n{after}"
+        by_hand = {fault.kind for fault in report.faults if not (fault.fix.edits or fault.fix.shared_bytes)}
+        assert {one.kind for one in after.faults if one.severity == "error"} <= by_hand, f"{report}\n{after}"
 
 
 FLOATS = (np.zeros(8192, np.float32),)

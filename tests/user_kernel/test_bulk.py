@@ -184,6 +184,7 @@ def kinds(report):
             "x[64], and x has 64 elements of 16 bytes",
         ),
         ("ptx::cp_async_bulk_load(s, s, 256, &full);", "trap", "where the instruction needs global memory"),
+        ("ptx::cp_async_bulk_load(s, x, 256, (uint64_t *)s);", "barrier", "mbarrier that is not initialised"),
         ("ptx::mbarrier_expect_tx(&full, 1 << 20);", "barrier", "at most 1048575 bytes"),
         ('asm volatile("cp.async.bulk.prefetch.L2.global [%0], 24;" :: "l"(x));', "misaligned", "24 bytes"),
     ],

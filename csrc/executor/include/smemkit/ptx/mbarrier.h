@@ -12,21 +12,26 @@ namespace smemkit
 SMEMKIT_INLINE void mbarrier_init(void *at, uint64_t count, const void *pc, const char *file, int line)
 {
     writes(at, 8, pc);
-    store((uint64_t *)at, smemkit_mbarrier_word((unsigned)count, file, line));
+    smemkit_mbarrier_init(at, (unsigned)count, file, line);
+}
+SMEMKIT_INLINE void mbarrier_inval(void *at, const void *pc, const char *file, int line)
+{
+    writes(at, 8, pc);
+    smemkit_mbarrier_inval(at, file, line);
 }
 SMEMKIT_INLINE void ptx_mbarrier_init(char *at, uint64_t count, SMEMKIT_HERE)
 {
     mbarrier_init(at, count, SMEMKIT_PC, file, line);
 }
-SMEMKIT_INLINE void ptx_mbarrier_inval(char *at)
+SMEMKIT_INLINE void ptx_mbarrier_inval(char *at, SMEMKIT_HERE)
 {
-    writes(at, 8, SMEMKIT_PC);
-    store((uint64_t *)at, (uint64_t)0);
+    mbarrier_inval(at, SMEMKIT_PC, file, line);
 }
 SMEMKIT_INLINE uint64_t mbarrier_arrive(void *at, uint64_t count, uint64_t dropped, bool incomplete,
                                         const void *pc, const char *file, int line)
 {
     int refused;
+    smemkit_mbarrier_await_init(at, file, line);
     before_atomic(at, 8, pc);
     const uint64_t state = smemkit_mbarrier_arrive(at, (unsigned)count, (unsigned)dropped, incomplete, &refused);
     after_atomic(at, 8, true, ACQUIRE_RELEASE);

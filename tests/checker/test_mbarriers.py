@@ -1,0 +1,168 @@
+"""The life of an mbarrier: init, use, inval. What is out of order is told with both lines, in each spelling."""
+
+import numpy as np
+import pytest
+
+import smemkit
+
+KERNEL = """
+#include <cuda/barrier>
+#include <cuda/ptx>
+__global__ void k(int *y)
+{
+    __shared__ uint64_t b[4];
+    __shared__ cuda::barrier<cuda::thread_scope_block> object;
+    const unsigned at = (unsigned)__cvta_generic_to_shared(b);
+    const int t = threadIdx.x;
+    %s
+}
+"""
+INLINE = {
+    "init": 'asm volatile("mbarrier.init.shared.b64 [%0], 64;" :: "r"(at))',
+    "arrive": 'asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at))',
+    "inval": 'asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"(at))',
+}
+SPELLINGS = {
+    "inline": INLINE,
+    "cuda::ptx": {
+        "init": "cuda::ptx::mbarrier_init(b, 64)",
+        "arrive": "cuda::ptx::mbarrier_arrive(b)",
+        "inval": INLINE["inval"],
+    },
+    "library": {"init": "init(&object, 64)", "arrive": "(void)object.arrive()", "inval": "object.~barrier()"},
+}
+ORDERS = [("serial", 0), ("random", 1), ("random", 2), ("lockstep", 0)]
+
+INIT = "if (t == 0)\n        {init};\n"  # the init is in the second line
+SYNC = "    __syncthreads();\n"
+
+
+def source(body, spelling="inline"):
+    for name, text in SPELLINGS[spelling].items():
+        body = body.replace("{" + name + "}", text)
+    return KERNEL % body
+
+
+def check(body, spelling="inline", schedule="serial", seed=0):
+    launch = smemkit.Kernel(source(body, spelling))[1, 64]
+    return smemkit.check(launch, np.zeros(64, np.int32), schedule=schedule, seed=seed)
+
+
+def line(text, mark):
+    return text[: text.index(mark)].count("\n") + 1
+
+
+LIVES = {  # a mistake: its code, what is told, and a word of the advice
+    "initialised twice": (
+        *(INIT + SYNC + INIT.replace(";", "; // HERE", 1), "without mbarrier.inval in between"),
+        "Let one thread initialise",
+    ),
+    "used after inval": (
+        INIT + SYNC + "    if (t == 5)\n        {inval};\n" + SYNC + "    {arrive}; // HERE\n",
+        *("has invalidated at", "Run mbarrier.inval after the last use"),
+    ),
+    "invalidated twice": (
+        INIT + SYNC + "    if (t == 5)\n        {inval};\n" + SYNC + "    if (t == 6)\n        {inval}; // HERE\n",
+        *("has invalidated at", "Run mbarrier.inval after the last use"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("schedule", "seed"), ORDERS)
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("life", LIVES)
+@pytest.mark.covering(3)
+def test_what_is_out_of_order_is_told_with_both_lines(life, spelling, schedule, seed):
+    body, told, advice = LIVES[life]
+    text = source(body, spelling)
+    first = SPELLINGS[spelling]["init" if "twice" in life and "init" in life else "inval"]
+    lines = (line(text, "// HERE"), line(text, first))
+    if first == "object.~barrier()":
+        told, advice = "of a cuda::barrier that thread (5, 0, 0) has destroyed", "Destroy the cuda::barrier"
+        lines = (None if "twice" in life else lines[0], None)  # a destructor does not know its caller's line
+    (fault,) = check(body, spelling, schedule, seed).faults
+    assert (fault.kind, fault.title) == ("barrier", "mbarrier")
+    assert told in fault.message
+    assert (fault.line, fault.other_line) == lines
+    assert advice in fault.fix
+
+
+@pytest.mark.parametrize(("schedule", "seed"), ORDERS)
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.covering(3)
+def test_a_use_that_no_barrier_orders_after_the_init_is_a_race(spelling, schedule, seed):
+    text = source(INIT + "    {arrive};", spelling)
+    report = check(INIT + "    {arrive};", spelling, schedule, seed)
+    assert {fault.kind for fault in report.faults} == {"race"}, report
+    lines = {line(text, SPELLINGS[spelling][name]) for name in ("init", "arrive")}
+    assert lines in [{fault.line, fault.other_line} for fault in report.faults]
+    assert "Put __syncthreads() after line" in report.faults[0].fix
+
+
+@pytest.mark.parametrize(("schedule", "seed"), ORDERS)
+@pytest.mark.parametrize(
+    "use",
+    [
+        "{arrive};",
+        'asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(at));',
+        'asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%0], 0; }" :: "r"(at));',
+        "{inval};",
+        "if (t == 1)\n        {arrive};\n    __syncthreads();\n    if (t == 0)\n        {init};",
+    ],
+)
+@pytest.mark.covering(2)
+def test_a_use_without_init_is_told(use, schedule, seed):
+    report = check(use, schedule=schedule, seed=seed)
+    assert {fault.kind for fault in report.faults} - {"race", "uninitialised"} == {"barrier"}, report
+    (fault,) = (fault for fault in report.faults if fault.kind == "barrier")
+    assert "of an mbarrier that is not initialised at" in fault.message
+
+
+def test_a_use_without_init_is_told_by_a_run():
+    with pytest.raises(smemkit.Error, match=r"mbarrier\.arrive of an mbarrier that is not initialised at kernel"):
+        smemkit.Kernel(source("{arrive};"))[1, 64](np.zeros(64, np.int32))
+
+
+def test_memory_that_data_have_overwritten_is_told():
+    body = INIT + SYNC + "    if (t < 4)\n        b[t] = t;\n" + SYNC + "    {arrive};\n"
+    (fault,) = check(body).faults
+    assert "whose memory has been overwritten since thread (0, 0, 0) initialised it" in fault.message
+    assert fault.other_line == line(source(body), INLINE["init"])
+    assert "memory of its own" in fault.fix
+
+
+@pytest.mark.parametrize(("schedule", "seed"), ORDERS)
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.covering(2)
+def test_an_mbarrier_begins_again_after_inval(spelling, schedule, seed):
+    body = INIT + SYNC + "    {arrive};\n" + SYNC + INIT.replace("{init}", "{inval}")
+    report = check(body + "    " + body, spelling, schedule, seed)
+    assert report.ok, report
+
+
+def test_every_block_has_its_own_mbarriers():
+    launch = smemkit.Kernel(source(INIT + SYNC + "    {arrive};"))[5, 64]
+    report = smemkit.check(launch, np.zeros(64, np.int32), blocks="all")
+    assert report.ok, report
+    launch(np.zeros(64, np.int32))
+
+
+def test_pipelines_begin_again():
+    text = """
+#include <cooperative_groups.h>
+#include <cuda/pipeline>
+__global__ void k(int *y)
+{
+    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+    for (int i = 0; i < 2; i++) {
+        auto pipe = cuda::make_pipeline(cooperative_groups::this_thread_block(), &state);
+        pipe.producer_acquire();
+        pipe.producer_commit();
+        pipe.consumer_wait();
+        pipe.consumer_release();
+        __syncthreads();
+    }
+}
+"""
+    report = smemkit.check(smemkit.Kernel(text)[1, 64], np.zeros(64, np.int32))
+    assert report.ok, report

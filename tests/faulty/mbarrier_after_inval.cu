@@ -1,0 +1,37 @@
+// The mbarrier is invalidated after its first phase, but the threads need a second one.
+// topic: mbarrier
+// launch: grid 1, block 64
+// arg x: float[64] = random
+// arg y: float[64] = zeros
+// fault: barrier
+#include <cstdint>
+
+__device__ void meet(unsigned barrier, int phase)
+{
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory"); // HERE
+    asm volatile("{\n.reg .pred p;\nWAIT:\n"
+                 "mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n@!p bra WAIT;\n}" ::"r"(barrier),
+                 "r"(phase)
+                 : "memory");
+}
+
+__global__ void there_and_back(const float *x, float *y)
+{
+    __shared__ float s[64], r[64];
+    __shared__ uint64_t all;
+    const unsigned barrier = (unsigned)__cvta_generic_to_shared(&all);
+    const int t = threadIdx.x;
+
+    if (t == 0)
+        asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(64));
+    __syncthreads();
+    s[t] = x[t];
+    meet(barrier, 0);
+    r[t] = s[63 - t];
+    __syncthreads();
+    if (t == 0)
+        asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(barrier)); // THERE
+    __syncthreads();
+    meet(barrier, 1);
+    y[t] = r[63 - t];
+}

@@ -1,0 +1,17 @@
+// The named barrier is told the 48 threads that have work, but it counts whole warps.
+// topic: named barriers
+// launch: grid 1, block 64
+// arg x: int[48] = iota
+// arg y: int[48] = zeros
+// fault: barrier
+__global__ void reverse(const int *x, int *y)
+{
+    __shared__ int s[48];
+    const int t = threadIdx.x;
+
+    if (t < 48)
+        s[t] = x[t];
+    asm volatile("bar.sync 1, 48;" ::: "memory"); // HERE
+    if (t < 48)
+        y[t] = s[47 - t];
+}

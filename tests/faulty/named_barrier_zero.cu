@@ -1,0 +1,22 @@
+// The first two warps meet at barrier 0, which is that of __syncthreads() as well.
+// topic: named barriers
+// launch: grid 1, block 128
+// arg x: int[128] = iota
+// arg y: int[128] = zeros
+// fault: barrier
+__global__ void sums_of_neighbours(const int *x, int *y)
+{
+    __shared__ int s[128];
+    const int t = threadIdx.x;
+    int sum = 0;
+
+    if (t < 64) {
+        s[t] = x[t];
+        asm volatile("bar.sync 0, 64;" ::: "memory"); // THERE
+        sum = s[63 - t];
+    } else {
+        s[t] = x[t];
+    }
+    __syncthreads(); // HERE
+    y[t] = sum + s[127 - t];
+}

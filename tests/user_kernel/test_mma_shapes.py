@@ -1,0 +1,164 @@
+"""Products of random integers by every shape and type of mma.sync equal NumPy's, with fragments laid out as the
+PTX ISA draws them; and ldmatrix gives each lane the elements that it draws."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+LANES = np.arange(32)[:, None]
+TYPES = {  # bits, least and greatest number, the dtype of one that is not packed
+    "f16": (16, -9, 9, np.float16),
+    "bf16": (16, -9, 9, ml_dtypes.bfloat16),
+    "tf32": (32, -9, 9, np.float32),
+    "f64": (64, -9, 9, np.float64),
+    "s8": (8, -128, 127, None),
+    "u8": (8, 0, 255, None),
+    "s4": (4, -8, 7, None),
+    "u4": (4, 0, 15, None),
+    "b1": (1, 0, 1, None),
+}
+SHAPES = {
+    "f16": ((16, 8, 8), (16, 8, 16)),
+    "bf16": ((16, 8, 8), (16, 8, 16)),
+    "tf32": ((16, 8, 4), (16, 8, 8)),
+    "f64": ((8, 8, 4),),
+    "s8": ((8, 8, 16), (16, 8, 16), (16, 8, 32)),
+    "u8": ((8, 8, 16), (16, 8, 16), (16, 8, 32)),
+    "s4": ((8, 8, 32), (16, 8, 32), (16, 8, 64)),
+    "u4": ((8, 8, 32), (16, 8, 32), (16, 8, 64)),
+    "b1": ((8, 8, 128), (16, 8, 128), (16, 8, 256)),
+}
+CASES = [(kind, kind, shape) for kind in SHAPES for shape in SHAPES[kind]]
+CASES += [
+    (a, b, shape) for a, b in (("s8", "u8"), ("u8", "s8"), ("s4", "u4"), ("u4", "s4")) for shape in SHAPES[a]
+]
+
+
+def a_places(m, k, bits):
+    """The row and the column of each element of a, (32, elements of a lane). (PTX ISA, "Matrix Fragments")"""
+    per = max(1, 32 // bits)  # elements of a register
+    i = np.arange(m * k // 32)
+    rows = LANES // 4 + (8 * (i // per % 2) if m == 16 else 0 * i)
+    return rows, LANES % 4 * per + i % per + i // (per * (m // 8)) * 4 * per
+
+
+def b_places(k, bits):
+    per = max(1, 32 // bits)
+    i = np.arange(k * 8 // 32)
+    return LANES % 4 * per + i % per + i // per * 4 * per, LANES // 4 + 0 * i
+
+
+def c_places(m):
+    i = np.arange(m * 8 // 32)
+    return LANES // 4 + i // 2 * 8, LANES % 4 * 2 + i % 2
+
+
+def packed(elements, kind):
+    """The registers of each lane: 32-bit words, or doubles."""
+    bits, _, _, dtype = TYPES[kind]
+    if dtype:
+        return np.ascontiguousarray(elements.astype(dtype)).view(np.float64 if kind == "f64" else np.uint32)
+    fields = elements.reshape(32, -1, 32 // bits).astype(np.int64) & ((1 << bits) - 1)
+    return np.bitwise_or.reduce(fields << np.arange(0, 32, bits), axis=2).astype(np.uint32)
+
+
+def launched(a, b, shape):
+    """A kernel of one instruction, on fragments in memory: the registers of lane 0, then those of lane 1, …"""
+    m, n, k = shape
+    word, letter, total, c_letter = {
+        "f64": ("double", "d", "double", "d"),
+        "f16": ("unsigned", "r", "float", "f"),
+        "bf16": ("unsigned", "r", "float", "f"),
+        "tf32": ("unsigned", "r", "float", "f"),
+    }.get(a, ("unsigned", "r", "int", "r"))
+    result = {"double": "f64", "float": "f32", "int": "s32"}[total]
+    per = max(1, 32 // TYPES[a][0])  # elements of a register
+    for_c, for_a, for_b = m * n // 32, m * k // 32 // per, k * n // 32 // per
+    starts = (0, for_c, for_c + for_a, for_c + for_a + for_b)
+    lists = ["{" + ", ".join(f"%{i}" for i in range(*ends)) + "}" for ends in itertools.pairwise(starts)]
+    more = {"b1": ".and.popc"}.get(a, "")
+    inputs = [f'"{letter}"(a[{for_a} * t + {i}])' for i in range(for_a)]
+    inputs += [f'"{letter}"(b[{for_b} * t + {i}])' for i in range(for_b)]
+    outputs = ", ".join(f'"+{c_letter}"(c[{for_c} * t + {i}])' for i in range(for_c))
+    source = f"""
+__global__ void product(const {word} *a, const {word} *b, {total} *c)
+{{
+    const int t = threadIdx.x;
+    asm volatile("mma.sync.aligned.m{m}n{n}k{k}.row.col.{result}.{a}.{b}.{result}{more} "
+                 "{lists[0]}, {lists[1]}, {lists[2]}, {lists[0]};"
+                 : {outputs} : {", ".join(inputs)});
+}}
+"""
+    with smemkit.Device("cpu"):
+        return smemkit.Kernel(source)[1, 32]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}-m{case[2][0]}k{case[2][2]}")
+@pytest.mark.covering(1, most=6)
+def test_products_equal_numpy(case):
+    kind_a, kind_b, (m, n, k) = case
+    launch = launched(*case)
+    total = {"f64": np.float64}.get(kind_a, np.float32 if TYPES[kind_a][3] else np.int32)
+
+    @settings(max_examples=6, deadline=None, database=None)
+    @given(st.integers(0, 2**32 - 1))
+    def run(seed):
+        random = np.random.default_rng(seed)
+        a = random.integers(TYPES[kind_a][1], TYPES[kind_a][2] + 1, (m, k))
+        b = random.integers(TYPES[kind_b][1], TYPES[kind_b][2] + 1, (k, n))
+        c = random.integers(-9, 10, (m, n))
+        bits = TYPES[kind_a][0]
+        fragment = np.ascontiguousarray(c[c_places(m)].astype(total))
+        launch(packed(a[a_places(m, k, bits)], kind_a), packed(b[b_places(k, bits)], kind_b), fragment)
+        assert_array_equal(fragment.astype(np.int64), (a @ b + c)[c_places(m)])
+
+    run()
+
+
+LOAD = """
+__global__ void load(const uint4 *x, const int *rows, unsigned *y)
+{
+    __shared__ uint4 s[64];
+    const int t = threadIdx.x;
+    s[t] = x[t];
+    s[t + 32] = x[t + 32];
+    __syncwarp();
+    const unsigned at = (unsigned)__cvta_generic_to_shared(&s[rows[t]]);
+    asm volatile("ldmatrix.sync.aligned.m8n8.xCOUNT.MORE b16 {REGISTERS}, [%COUNT];"
+                 : OUTPUTS : "r"(at) : "memory");
+}
+"""
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_ldmatrix_equals_numpy(count, transposed):
+    names = {"COUNT": str(count), ".MORE b16": (".trans" if transposed else "") + ".shared.b16"}
+    names["REGISTERS"] = ", ".join(f"%{i}" for i in range(count))
+    names["OUTPUTS"] = ", ".join(f'"=r"(y[{count} * t + {i}])' for i in range(count))
+    source = LOAD
+    for name, text in names.items():
+        source = source.replace(name, text)
+    with smemkit.Device("cpu"):
+        launch = smemkit.Kernel(source)[1, 32]
+
+    @settings(max_examples=6, deadline=None, database=None)
+    @given(st.integers(0, 2**32 - 1))
+    def run(seed):
+        random = np.random.default_rng(seed)
+        x = random.integers(0, 1 << 16, (64, 8)).astype(np.uint16)
+        rows, y = random.integers(0, 64, 32).astype(np.int32), np.zeros((32, count), np.uint32)
+        launch(x.view(np.uint32), rows, y)
+        for i in range(count):
+            matrix = x[rows[8 * i : 8 * i + 8]]
+            matrix = np.ascontiguousarray(matrix.T) if transposed else matrix
+            assert_array_equal(y[:, i], matrix.view(np.uint32).reshape(32))
+
+    run()
