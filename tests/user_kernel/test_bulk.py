@@ -262,3 +262,18 @@ def test_wait_for_groups_is_of_the_thread_that_started_them():
     wait = "ptx::cp_async_bulk_wait_group_read<0>();"
     assert not check(body % (wait, "")).faults
     assert "race" in kinds(check(body % ("", f"if (t == 1) {wait}")))
+
+
+def test_copies_inside_shared_memory():
+    body = "s[t] = x[t]; ptx::fence_proxy_async(); __syncthreads(); if (t == 0) { "
+    body += "ptx::mbarrier_arrive_expect_tx(&full, 256); asm volatile("
+    body += (
+        '"cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%%0], [%%1], 256, [%%2];" :: '
+    )
+    body += '"r"((unsigned)__cvta_generic_to_shared(s + 64)), "r"((unsigned)__cvta_generic_to_shared(s)), '
+    body += '"r"((unsigned)__cvta_generic_to_shared(&full)) : "memory"); } %s y[t] = s[t + 64];'
+    assert not check(body % (WAIT % 0)).faults
+    assert "race" in kinds(check(body % "__syncthreads();"))
+    x, y = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
+    kernel(ONE % (body % (WAIT % 0)))[1, 64](x, y)
+    assert_array_equal(y[:64], x[:64])
