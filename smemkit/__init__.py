@@ -73,6 +73,7 @@ from smemkit.ops import (
 from smemkit.table.kernel_table import KernelInfo, kernels, source
 from smemkit.table.planning import Plan, PlannedLaunch, plan
 from smemkit.user_kernel.kernel import Kernel, Launch
+from smemkit.user_kernel.tensor_map import TensorMap
 
 __version__ = _version("smemkit")
 _atexit.register(_core.close)  # the threads that copy to and from a GPU end before CUDA does
@@ -125,6 +126,7 @@ __all__ = [
     "PlannedLaunch",
     "Report",
     "Stream",
+    "TensorMap",
     "Timer",
     "Timing",
     "__version__",

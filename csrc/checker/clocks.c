@@ -45,6 +45,13 @@ struct seen {
     uint32_t count, near;
 };
 
+/* That a thread of the block is ordered after an access, which remains so. */
+struct ordered_pair {
+    uint32_t block, epoch; /* of the earlier access; 0: none */
+    uint16_t thread, now;
+};
+enum { ORDERED_PAIRS = 4096 };
+
 /* Number of the last search for a chain of releases. */
 static uint64_t searches;
 
@@ -75,8 +82,11 @@ static bool search_releases(const struct seen *seen, uint32_t block, const struc
         } else if (release->block == earlier->block) {
             const int scope = by->block != release->block;
 
-            if (earlier->epoch < release->base[scope] ||
-                (earlier->thread == release->thread && earlier->epoch <= release->epoch[scope]))
+            if (earlier->thread >= COPIES) {
+                if (earlier->thread == release->thread && earlier->epoch == release->epoch[scope])
+                    return true;
+            } else if (earlier->epoch < release->base[scope] ||
+                       (earlier->thread == release->thread && earlier->epoch <= release->epoch[scope]))
                 return true;
         }
     }
@@ -94,20 +104,35 @@ static bool any_release_orders(const struct clock_list *list, const struct acces
     return false;
 }
 
+static struct ordered_pair *pair_slot(const struct tracer *t, const struct ordered_pair *pair)
+{
+    const uint64_t both = (uint64_t)pair->epoch << 32 | pair->block;
+
+    return &t->ordered[mix(both + ((uint64_t)pair->thread << 16 | pair->now) * 977) % ORDERED_PAIRS];
+}
+
 bool ordered(struct tracer *t, const struct access *now, const struct access *earlier)
 {
+    const struct ordered_pair pair = {earlier->block, earlier->epoch, (uint16_t)earlier->thread,
+                                      (uint16_t)now->thread};
+    struct ordered_pair *slot;
     bool found;
 
-    if (now->block == earlier->block &&
+    if (now->block == earlier->block && earlier->thread < COPIES &&
         (earlier->thread == now->thread || earlier->epoch < t->base_epoch ||
          (t->known_used && earlier->epoch < t->known_epochs[now->thread * t->worker->count + earlier->thread])))
         return true;
     if (!t->seen_used)
         return false;
+    slot = pair_slot(t, &pair);
+    if (memcmp(slot, &pair, sizeof pair) == 0)
+        return true;
     pthread_mutex_lock(&objects_lock);
     found = any_release_orders(&t->threads[now->thread].seen, now, earlier) ||
             any_release_orders(&t->seen, now, earlier);
     pthread_mutex_unlock(&objects_lock);
+    if (found)
+        *slot = pair;
     return found;
 }
 
@@ -119,8 +144,9 @@ struct named_epochs {
 bool clocks_prepare(struct tracer *t)
 {
     t->threads = calloc(MAX_THREADS, sizeof *t->threads);
+    t->ordered = calloc(ORDERED_PAIRS, sizeof *t->ordered);
     t->named = calloc(1, sizeof *t->named);
-    return t->threads && t->named;
+    return t->threads && t->ordered && t->named;
 }
 
 static void list_free(struct clock_list *list)
@@ -134,10 +160,12 @@ void clocks_dispose(struct tracer *t)
     for (unsigned i = 0; t->threads && i < MAX_THREADS; i++) {
         list_free(&t->threads[i].seen);
         list_free(&t->threads[i].pending);
+        free(t->threads[i].proxy_fences);
     }
     list_free(&t->seen);
     free(t->named);
     free(t->threads);
+    free(t->ordered);
     if (t->known_epochs)
         munmap(t->known_epochs, (size_t)MAX_THREADS * MAX_THREADS * sizeof *t->known_epochs);
 }
@@ -153,6 +181,8 @@ void clocks_block_begin(struct tracer *t)
     t->published = 0;
     if (t->known_used)
         memset(t->known_epochs, 0, (size_t)w->count * w->count * sizeof *t->known_epochs);
+    if (t->seen_used)
+        memset(t->ordered, 0, ORDERED_PAIRS * sizeof *t->ordered);
     t->known_used = t->fences_used = t->seen_used = false;
     t->seen.count = 0;
     for (unsigned i = 0; i < w->count; i++) {
@@ -162,6 +192,7 @@ void clocks_block_begin(struct tracer *t)
         memset(thread->fence, 0, sizeof thread->fence);
         memset(thread->fence_base, 0, sizeof thread->fence_base);
         thread->plain_since = false;
+        thread->proxy_count = 0;
         thread->seen.count = thread->pending.count = 0;
     }
 }
@@ -435,6 +466,68 @@ void clock_atomic(struct tracer *t, unsigned number, uintptr_t address, bool wro
     }
     t->in_atomic = false;
     pthread_mutex_unlock(&objects_lock);
+}
+
+void clock_copy(struct tracer *t, unsigned thread, uintptr_t address, bool seen, unsigned copy, uint32_t epoch,
+                bool written)
+{
+    struct sync_object *object;
+
+    pthread_mutex_lock(&objects_lock);
+    object = object_at(t, address);
+    for (uint32_t i = 0; object && i < (written ? 2 : 1); i++) {
+        const struct release release = {
+            .block = t->block_number, .thread = (uint16_t)copy, .epoch = {epoch + i, epoch + i}};
+
+        add_release(t, object, &release);
+    }
+    if (object && seen)
+        list_add(t, &t->threads[thread].seen, &(struct seen){object, object->count, object->count});
+    t->seen_used = true;
+    pthread_mutex_unlock(&objects_lock);
+}
+
+void clock_proxy_fence(struct tracer *t, unsigned number)
+{
+    struct thread_clock *thread = &t->threads[number];
+
+    if (thread->proxy_count == thread->proxy_capacity) {
+        const int capacity = thread->proxy_capacity ? thread->proxy_capacity * 2 : 16;
+        uint32_t *larger = realloc(thread->proxy_fences, (size_t)capacity * sizeof *larger);
+
+        if (!larger) {
+            t->trace->observed.out_of_memory = true;
+            return;
+        }
+        thread->proxy_fences = larger;
+        thread->proxy_capacity = capacity;
+    }
+    thread->proxy_fences[thread->proxy_count++] = thread->epoch;
+    thread->epoch = ++t->clock;
+}
+
+enum proxy clock_proxy(struct tracer *t, const struct access *now, const struct access *earlier)
+{
+    const struct thread_clock *writer = &t->threads[earlier->thread], *reader = &t->threads[now->thread];
+    struct access fence = *earlier;
+    int low = 0, high = writer->proxy_count;
+
+    while (low < high) { /* the first fence that is not before the access */
+        const int middle = (low + high) / 2;
+
+        if (writer->proxy_fences[middle] < earlier->epoch)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < writer->proxy_count) {
+        fence.epoch = writer->proxy_fences[low];
+        if (ordered(t, now, &fence))
+            return PROXY_FENCED;
+    }
+    if (reader->proxy_count && reader->proxy_fences[reader->proxy_count - 1] > earlier->epoch)
+        return PROXY_FENCED_LATE;
+    return PROXY_UNFENCED;
 }
 
 void clocks_free_objects(struct trace *trace)

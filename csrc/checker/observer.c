@@ -113,6 +113,17 @@ static void copy_completed(struct worker *w, unsigned thread, void *to, unsigned
     shadow_async(w->tracer, thread, to, bytes, item, true);
 }
 
+static uint32_t bulk_issued(struct worker *w, const struct bulk *bulk, const void *code)
+{
+    atomic_store_explicit(&w->tracer->trace->asynchronous, true, memory_order_relaxed);
+    return bulk_access(w->tracer, bulk, code);
+}
+
+static void bulk_seen(struct worker *w, const struct bulk *bulk, bool written)
+{
+    bulk_see(w->tracer, bulk, written);
+}
+
 static void copies_arrived(struct worker *w, unsigned thread, const void *object)
 {
     clock_atomic_begin(w->tracer);
@@ -156,6 +167,8 @@ static const struct observer observer = {
     .completes_early = completes_early,
     .copies_awaited = copies_awaited,
     .copy_completed = copy_completed,
+    .bulk_issued = bulk_issued,
+    .bulk_seen = bulk_seen,
     .copies_arrived = copies_arrived,
     .fault = fault,
     .fault_at_code = fault_at_code,

@@ -48,13 +48,15 @@ static void report_race(struct tracer *t, const struct access *now, const struct
     const struct code_location here = {.item = second->item, .context = second->context};
     const struct code_location other = {.item = first->item, .context = first->context};
     struct checked_fault *fault = trace_fault(t, KIND_RACE, here, other, hazard);
-    const bool same_warp = first->block == second->block && first->thread / 32 == second->thread / 32;
+    const bool copies = now->async || earlier->async;
+    const bool same_warp = first->block == second->block && first->thread / 32 == second->thread / 32 && !copies;
     const bool within = fault && memcmp(fault->block, fault->other_block, sizeof fault->block) == 0;
 
     /* a pair of different warps, or of different blocks, is the better example */
     if (fault && (fault->count == 1 || (fault->warp_synchronous && !same_warp) ||
                   (within && first->block != second->block))) {
-        const struct index3 *a = &t->worker->indices[second->thread], *b = &t->worker->indices[first->thread];
+        const struct index3 *a = &t->worker->indices[second->thread % COPIES];
+        const struct index3 *b = &t->worker->indices[first->thread % COPIES];
 
         fault->threads = 2;
         memcpy(fault->thread[0], a, sizeof fault->thread[0]);
@@ -64,7 +66,9 @@ static void report_race(struct tracer *t, const struct access *now, const struct
         fault->access = second->kind;
         fault->other_access = first->kind;
         fault->warp_synchronous = same_warp;
-        fault->async = now->async || earlier->async;
+        fault->async = copies;
+        fault->copy = second->async;
+        fault->other_copy = first->async;
         fault->size = (int)now->size;
         trace_name(t, fault, now->address, now->space);
     }
@@ -85,7 +89,8 @@ static struct access access_from_origin(const struct origin *origin, unsigned th
                            .item = origin->item,
                            .context = origin->context,
                            .position = origin->position,
-                           .kind = kind};
+                           .kind = kind,
+                           .async = thread >= COPIES};
 }
 
 static void check_store(struct tracer *t, const struct cell *cell, const struct origins *origins,
@@ -97,10 +102,11 @@ static void check_store(struct tracer *t, const struct cell *cell, const struct 
         report_race(t, now, &last);
 }
 
-/* Whether the access is before the last barrier of the same block. */
-static bool is_past(const struct tracer *t, uint32_t epoch, const struct origin *origin, const struct access *now)
+/* Whether a use is before the last barrier of the same block. */
+static bool is_past(const struct tracer *t, const struct use *use, const struct origin *origin,
+                    const struct access *now)
 {
-    return origin->block == now->block && epoch < t->base_epoch;
+    return origin->block == now->block && use->epoch < t->base_epoch && use->warp < COPIES / LANES;
 }
 
 static void check_use(struct tracer *t, const struct use *use, const struct origin *origin,
@@ -108,10 +114,11 @@ static void check_use(struct tracer *t, const struct use *use, const struct orig
 {
     struct access earlier = access_from_origin(origin, 0, use->epoch, use->atomic ? ACCESS_ATOMIC : ACCESS_LOAD);
 
-    if (earlier.kind == now->kind || is_past(t, use->epoch, origin, now))
+    if (earlier.kind == now->kind || is_past(t, use, origin, now))
         return;
     for (uint32_t lanes = use->lanes; lanes; lanes &= lanes - 1) {
         earlier.thread = use->warp * LANES + (unsigned)__builtin_ctz(lanes);
+        earlier.async = earlier.thread >= COPIES;
         if (!ordered(t, now, &earlier)) {
             report_race(t, now, &earlier);
             return;
@@ -141,7 +148,7 @@ static bool merge_into_use(struct use *use, const struct origin *origin, uint32_
         return false;
     if (use->epoch == now->epoch)
         use->lanes |= lanes;
-    else
+    else if (now->thread < COPIES) /* a copy may outlast a later one of the same thread */
         use->lanes &= ~lanes;
     return use->epoch == now->epoch;
 }
@@ -216,7 +223,7 @@ static void add_use(struct tracer *t, struct cell *cell, struct origins *origins
     for (int i = 0; i < USES; i++) {
         if (cell->uses[i].epoch && merge_into_use(&cell->uses[i], &origins->uses[i], lanes, now))
             return;
-        if (!slot && (!cell->uses[i].lanes || is_past(t, cell->uses[i].epoch, &origins->uses[i], now))) {
+        if (!slot && (!cell->uses[i].lanes || is_past(t, &cell->uses[i], &origins->uses[i], now))) {
             slot = &cell->uses[i];
             origin = &origins->uses[i];
         }
@@ -224,7 +231,7 @@ static void add_use(struct tracer *t, struct cell *cell, struct origins *origins
     for (more = origins->more; more; more = more->next) {
         if (merge_into_use(&more->use, &more->origin, lanes, now))
             return;
-        if (!slot && (!more->use.lanes || is_past(t, more->use.epoch, &more->origin, now))) {
+        if (!slot && (!more->use.lanes || is_past(t, &more->use, &more->origin, now))) {
             slot = &more->use;
             origin = &more->origin;
         }
@@ -268,8 +275,8 @@ static void check_copy(struct tracer *t, const struct origins *origins, const st
 
 static void access_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *now)
 {
-    if (cell->epoch &&
-        (origins->store.block != now->block || (cell->epoch >= t->base_epoch && cell->thread != now->thread)))
+    if (cell->epoch && (origins->store.block != now->block ||
+                        ((cell->epoch >= t->base_epoch || cell->thread >= COPIES) && cell->thread != now->thread)))
         check_store(t, cell, origins, now);
     if (cell->pending)
         check_copy(t, origins, now);
@@ -299,6 +306,20 @@ static uint32_t position_in_thread(const struct tracer *t, uint32_t position)
            (position < max_position ? position : max_position);
 }
 
+void shadow_refine(struct tracer *t, struct region *region)
+{
+    if (!region->shift)
+        return;
+    if (region->global)
+        for (unsigned i = 0; i < STRIPES; i++)
+            lock_stripe(i);
+    if (region->shift && !refine(t, region))
+        t->trace->observed.out_of_memory = true;
+    if (region->global)
+        for (unsigned i = 0; i < STRIPES; i++)
+            unlock_stripe(i);
+}
+
 /* Checks and records `now`, at a tagged address. */
 static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
 {
@@ -319,16 +340,8 @@ static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
         return;
     if (now->kind != ACCESS_ATOMIC)
         t->threads[now->thread].plain_since = true;
-    if (region->shift && now->size < 4) {
-        if (region->global)
-            for (unsigned i = 0; i < STRIPES; i++)
-                lock_stripe(i);
-        if (region->shift && !refine(t, region))
-            t->trace->observed.out_of_memory = true;
-        if (region->global)
-            for (unsigned i = 0; i < STRIPES; i++)
-                unlock_stripe(i);
-    }
+    if (now->size < 4)
+        shadow_refine(t, region);
     if (region->global)
         lock_stripe(stripe);
     at = (now->address - region->start) >> region->shift;
@@ -369,7 +382,7 @@ static inline bool is_plain_load(struct tracer *t, const struct region *region, 
     struct cell *cell = &region->cells[at];
     struct use *first = &cell->uses[0];
 
-    if (!cell->written || cell->epoch >= t->base_epoch || cell->pending || cell->atomics)
+    if (!cell->written || cell->epoch >= t->base_epoch || cell->thread >= COPIES || cell->pending || cell->atomics)
         return false;
     if (first->epoch == now->epoch && first->warp == now->thread / LANES)
         first->lanes |= lanes;
@@ -447,4 +460,71 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
             origins->copy = make_origin(&now);
         }
     }
+}
+
+uint32_t shadow_position(const struct tracer *t, unsigned thread)
+{
+    return position_in_thread(t, t->position[thread] + t->checked[thread]);
+}
+
+/* The async proxy accesses what a thread has written through the generic one: a fence must lie between. */
+static void check_proxy(struct tracer *t, const struct cell *cell, const struct origins *origins,
+                        const struct access *now)
+{
+    const struct access last = access_from_origin(&origins->store, cell->thread, cell->epoch, ACCESS_STORE);
+    struct checked_fault *fault;
+    enum proxy proxy;
+
+    if (!cell->epoch || last.async || last.block != now->block || !ordered(t, now, &last))
+        return;
+    proxy = clock_proxy(t, now, &last);
+    if (proxy == PROXY_FENCED)
+        return;
+    fault = trace_fault(t, KIND_RACE, (struct code_location){.item = now->item, .context = now->context},
+                        (struct code_location){.item = last.item, .context = last.context}, HAZARD_PROXY);
+    if (fault && fault->count == 1) {
+        fault->threads = 2;
+        memcpy(fault->thread[0], &t->worker->indices[now->thread], sizeof fault->thread[0]);
+        memcpy(fault->thread[1], &t->worker->indices[last.thread], sizeof fault->thread[1]);
+        block_index(t->trace->launch, last.block, fault->other_block);
+        fault->access = now->kind;
+        fault->other_access = ACCESS_STORE;
+        fault->size = (int)now->size;
+        fault->doubtful = proxy == PROXY_FENCED_LATE || now->kind != ACCESS_LOAD;
+        trace_name(t, fault, now->address, now->space);
+    }
+    trace_fault_done();
+}
+
+void shadow_copy_access(struct tracer *t, struct region *region, const struct access *now, uint32_t epoch)
+{
+    const size_t at = (now->address - region->start) >> region->shift;
+    const unsigned stripe = (unsigned)(now->address >> 6) % STRIPES;
+    struct cell *cell = &region->cells[at];
+    struct origins *origins = &region->origins[at];
+    struct access copy = *now;
+
+    copy.thread += COPIES;
+    copy.epoch = epoch;
+    if (region->global)
+        lock_stripe(stripe);
+    check_proxy(t, cell, origins, now);
+    if (cell->epoch && (cell->thread != now->thread || origins->store.block != now->block))
+        check_store(t, cell, origins, now);
+    if (cell->pending)
+        check_copy(t, origins, now);
+    if (!cell->written && !cell->pending && now->reads && now->space != SPACE_GLOBAL)
+        report_uninitialised(t, now);
+    if (now->kind != ACCESS_LOAD || cell->atomics)
+        check_uses(t, cell, origins, now);
+    if (now->kind != ACCESS_STORE) {
+        cell->written |= now->kind == ACCESS_ATOMIC;
+        cell->atomics |= now->kind == ACCESS_ATOMIC;
+        add_use(t, cell, origins, UINT32_C(1) << copy.thread % LANES, &copy);
+    } else {
+        origins->store = make_origin(&copy);
+        *cell = (struct cell){.epoch = epoch, .thread = (uint16_t)copy.thread, .written = true};
+    }
+    if (region->global)
+        unlock_stripe(stripe);
 }

@@ -6,6 +6,9 @@
 
 #include "internal.h"
 
+/* Numbers of threads: a bulk copy that thread i has started counts as thread COPIES + i. */
+enum { COPIES = 1024 };
+
 enum { USES = 2, MAX_ATOMICS = 32, MAX_LOADS = 4, USES_IN_CHUNK = 1024, STRIPES = 256, INTERVAL_BITS = 10 };
 
 /* A use of a word: the lanes of one warp that have loaded it, or done an atomic on it, in one epoch. */
@@ -76,6 +79,9 @@ struct extra_uses *take_extra_use(struct tracer *t);
 
 void release_extra_uses(struct tracer *t, struct origins *origins);
 
+/* As refine, under the locks that the region needs, if it still has cells of four bytes. */
+void shadow_refine(struct tracer *t, struct region *region);
+
 /* Replaces cells of four bytes by cells of one byte, for an access smaller than a word. */
 bool refine(struct tracer *t, struct region *region);
 
@@ -83,5 +89,22 @@ struct region *find_region(struct tracer *t, uintptr_t address);
 
 /* Whether `earlier`, which the shadow recorded before, is ordered before `now`. */
 bool ordered(struct tracer *t, const struct access *now, const struct access *earlier);
+
+/* A thread executes fence.proxy.async. Whether the accesses of `earlier` are before such a fence of their thread
+ * that is ordered before `now`; or before one of the thread of `now`. */
+enum proxy { PROXY_UNFENCED, PROXY_FENCED_LATE, PROXY_FENCED };
+void clock_proxy_fence(struct tracer *t, unsigned thread);
+enum proxy clock_proxy(struct tracer *t, const struct access *now, const struct access *earlier);
+
+/* Releases the read of a bulk copy, which has this epoch, and its write, at an address; with `seen`, also to a
+ * thread. */
+void clock_copy(struct tracer *t, unsigned thread, uintptr_t address, bool seen, unsigned copy, uint32_t epoch,
+                bool written);
+
+/* A thread's position in the kernel. */
+uint32_t shadow_position(const struct tracer *t, unsigned thread);
+/* Checks an access of a bulk copy to one cell as one of the thread that starts it, and records it as the copy's,
+ * in this epoch. */
+void shadow_copy_access(struct tracer *t, struct region *region, const struct access *now, uint32_t epoch);
 
 #endif

@@ -79,7 +79,7 @@ struct site {
     uint64_t origin;
 };
 
-enum hazard { HAZARD_NONE, HAZARD_RAW, HAZARD_WAR, HAZARD_WAW };
+enum hazard { HAZARD_NONE, HAZARD_RAW, HAZARD_WAR, HAZARD_WAW, HAZARD_PROXY };
 
 /* Code location of a fault: an item of a log with its call stack, or a file and a line. */
 struct code_location {
@@ -92,6 +92,8 @@ struct checked_fault {
     enum fault_kind kind;
     enum hazard hazard;
     bool warp_synchronous, async;
+    bool copy, other_copy; /* which of the two accesses is that of an asynchronous copy */
+    bool doubtful;         /* the ISA can be read in two ways */
     enum access_kind access, other_access;
     struct code_location location, other;
     unsigned block[3], other_block[3];
@@ -127,6 +129,7 @@ struct region {
 };
 
 struct seen;
+struct ordered_pair;
 struct clock_list {
     struct seen *items;
     int count, capacity;
@@ -140,6 +143,8 @@ struct thread_clock {
     uint32_t fence_base[2]; /* as are those of its block before this epoch */
     bool plain_since;       /* it has made plain accesses since its last fence */
     bool fence_scope;       /* that fence was for the device */
+    uint32_t *proxy_fences; /* its accesses up to these epochs are before a fence.proxy.async */
+    int proxy_count, proxy_capacity;
     struct clock_list seen, pending;
 };
 
@@ -187,8 +192,9 @@ struct tracer {
     uint32_t *known_epochs;
     struct named_epochs *named;
     bool known_used, fences_used, seen_used, in_atomic;
-    uint32_t published;     /* all threads' accesses before this epoch were fenced before the last barrier */
-    struct clock_list seen; /* what the whole block is ordered after since its last barrier */
+    uint32_t published;           /* all threads' accesses before this epoch were fenced before the last barrier */
+    struct ordered_pair *ordered; /* some pairs that are known to be ordered, by hash */
+    struct clock_list seen;       /* what the whole block is ordered after since its last barrier */
 
     uint16_t poisoned[1024]; /* reads out of bounds of a thread, after which it goes on with poison */
     uint16_t poisoned_logs[1024];
@@ -286,6 +292,10 @@ void *smemkit_trace_fill(void *to, int byte, size_t bytes);
 /* Checks an asynchronous copy: its source is read now, and `to` must not be accessed before completion. Returns
  * its item. */
 uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read, unsigned bytes, const void *code);
+/* bulk.c: as in struct observer */
+struct bulk;
+uint32_t bulk_access(struct tracer *, const struct bulk *, const void *code);
+void bulk_see(struct tracer *, const struct bulk *, bool written);
 
 /* Describes the __device__ variable that contains `address`: name, offset, extent, element size. False if there is
  * none. */

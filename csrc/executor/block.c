@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bulk.h"
 #include "schedule.h"
 
 SMEMKIT_THREAD_LOCAL struct worker *smemkit_worker;
@@ -63,6 +64,8 @@ static void reset(struct worker *w)
     w->mbarriers = 0;
     if (w->copies_pending)
         async_forget(w);
+    if (w->bulk_used)
+        bulk_forget(w);
     w->ticks = 0;
     memset(w->repetition.collectives, 0, sizeof w->repetition.collectives);
     w->fault.error = ERROR_NONE;
@@ -98,6 +101,8 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
     start_on_own_stack(w, first);
     fiber_switch(&w->worker_fiber, &w->fibers[first]);
 
+    if (w->bulk_used && w->exited == w->count && !w->terminated)
+        bulk_finish(w);
     if (w->tracer)
         smemkit_observer->block_end(w);
     if (w->exited == w->count && !w->fault.error && shared_is_intact(w))

@@ -81,6 +81,7 @@ struct named_phase {
 };
 
 struct async_copies; /* async.c */
+struct bulk_copies;  /* bulk.c */
 
 /* State of the search for a wait that can never end. If a thread yields with the same registers and stack as at an
  * earlier turn, and no memory has changed in between, it repeats itself for ever. Lanes that exchange values
@@ -183,6 +184,8 @@ struct worker {
 
     struct async_copies *copies; /* NULL before the first copy */
     unsigned copies_pending;     /* copies of the block that are not complete */
+    struct bulk_copies *bulk;    /* NULL before the first bulk copy */
+    bool bulk_used;              /* by this block */
 
     struct fault fault;
     const void *fault_address, *fault_code; /* the address, and the instruction that accessed it */

@@ -13,6 +13,8 @@
 
 #include <stdio.h>
 
+#include "bulk.h"
+
 #include "schedule.h"
 
 enum { COUNT_BITS = 20, PHASE_SHIFT = 2 * COUNT_BITS };
@@ -196,6 +198,24 @@ void mbarrier_expect(void *object, unsigned more, const char *file, int line)
     *word_at(object) = make_word(pending(word) + more, expected(word), phase(word));
 }
 
+uint64_t mbarrier_checked_phase(const void *object, const char *instruction, const char *file, int line)
+{
+    return phase(checked_word(object, instruction, file, line));
+}
+
+bool mbarrier_lacks_bytes(const void *object)
+{
+    return pending(*(const uint64_t *)object) == 0;
+}
+
+void mbarrier_settle(void *object)
+{
+    const uint64_t word = *word_at(object);
+
+    if (pending(word) == 0 && !bulk_is_open(own_worker(), object))
+        *word_at(object) = make_word(expected(word), expected(word), phase(word) + 1);
+}
+
 uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped, int incomplete, int *refused)
 {
     const bool valid = is_object(object);
@@ -205,7 +225,8 @@ uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped,
     *refused = !valid || count == 0 || count > pending(word) || (incomplete && left == 0);
     if (*refused)
         return word;
-    *word_at(object) = left ? make_word(left, later, phase(word)) : make_word(later, later, phase(word) + 1);
+    *word_at(object) = make_word(left, later, phase(word));
+    mbarrier_settle(object);
     note_change(own_worker());
     return word;
 }
@@ -238,10 +259,12 @@ int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const
 
     if (complete && w->copies_pending)
         async_complete_for(w, object, true);
-    if (!complete && async_complete_for(w, object, false)) {
+    if (!complete && (async_complete_for(w, object, false) | bulk_complete_for(w, object))) {
         word = *word_at(object);
         complete = (parity ? phase(word) & 1 : phase(word)) != waited;
     }
+    if (complete && w->bulk_used)
+        bulk_observed(w, object);
     w->failed_waits[w->current] = (struct mbarrier_wait){complete ? NULL : file, line, word_at(object)};
     w->waits_failed |= !complete;
     return complete;
@@ -251,12 +274,14 @@ void mbarrier_describe(const struct mbarrier_wait *wait, char *text, size_t leng
 {
     const uint64_t word = *wait->object;
     const unsigned long long now = phase(word);
+    char bytes[120] = "";
 
+    bulk_describe(smemkit_worker, wait->object, bytes, sizeof bytes);
     snprintf(
         text, length,
         "the thread waits at %.200s:%d for phase %llu (parity %llu) of an mbarrier, which still expects %u of "
-        "%u arrivals",
-        wait->file, wait->line, now, now & 1, (unsigned)pending(word), (unsigned)expected(word));
+        "%u arrivals%s",
+        wait->file, wait->line, now, now & 1, (unsigned)pending(word), (unsigned)expected(word), bytes);
 }
 
 unsigned smemkit_mbarrier_pending(uint64_t state)

@@ -11,6 +11,13 @@ void mbarrier_expect(void *object, unsigned more, const char *file, int line);
 /* "the thread waits at k.cu:20 for phase 1 (parity 1) of an mbarrier, which still expects 2 of 64 arrivals" */
 void mbarrier_describe(const struct mbarrier_wait *, char *text, size_t length);
 
+/* The number of an object's phase. Aborts the launch, in the name of `instruction`, if there is no object. */
+uint64_t mbarrier_checked_phase(const void *object, const char *instruction, const char *file, int line);
+/* Whether the phase has all its arrivals, so that it waits for bytes. */
+bool mbarrier_lacks_bytes(const void *object);
+/* Completes the phase if it waits for neither arrivals nor bytes. */
+void mbarrier_settle(void *object);
+
 /* The number of an object's phase. */
 uint32_t mbarrier_phase(const void *object);
 

@@ -10,6 +10,7 @@
 #include "executor.h"
 
 struct worker;
+struct bulk;
 
 enum { SHARED_SLOTS = 64 }; /* static __shared__ variables per kernel */
 
@@ -80,6 +81,12 @@ struct observer {
     bool (*completes_early)(struct worker *);
     void (*copies_awaited)(struct worker *, unsigned thread);
     void (*copy_completed)(struct worker *, unsigned thread, void *to, unsigned bytes, uint32_t item);
+
+    /* A bulk copy is issued, which returns the number of its read, and takes the next one for its write; the
+     * running thread, or whoever waits for the copy's mbarrier after it, sees that its source is read, and, if
+     * `written`, that it is complete. */
+    uint32_t (*bulk_issued)(struct worker *, const struct bulk *, const void *code);
+    void (*bulk_seen)(struct worker *, const struct bulk *, bool written);
 
     /* Copies of a thread that are complete arrive at an mbarrier. */
     void (*copies_arrived)(struct worker *, unsigned thread, const void *object);

@@ -78,6 +78,42 @@ void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int
  * need be. The pending arrivals of a word. */
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line);
 unsigned smemkit_mbarrier_pending(uint64_t state);
+/* Bytes that the phase expects more, and bytes that have come (bulk.c). */
+void smemkit_mbarrier_expect(void *object, uint64_t bytes, const char *file, int line);
+void smemkit_mbarrier_complete(void *object, uint64_t bytes, const char *file, int line);
+
+/* What the CPU device keeps in a CUtensorMap: a tensor in global memory, and the box of it that one copy moves.
+ * Dimensions are innermost first. smemkit/user_kernel/tensor_map.py writes it. */
+enum { SMEMKIT_TENSOR_RANK = 5 };
+static const uint64_t SMEMKIT_TENSOR_MAGIC = UINT64_C(0x70614D726F736E54);
+struct smemkit_tensor {
+    uint64_t magic;
+    char *address;
+    uint64_t strides[SMEMKIT_TENSOR_RANK]; /* in bytes; the first is an element */
+    uint32_t shape[SMEMKIT_TENSOR_RANK];
+    uint16_t box[SMEMKIT_TENSOR_RANK];
+    uint8_t rank, element; /* bytes */
+    uint8_t swizzle;       /* 0, or 1 to 3 for 32, 64, 128 bytes */
+    uint8_t fill[8];       /* an element outside the tensor */
+};
+
+/* PTX's bulk copies (bulk.c): the calling thread starts one, closes a bulk group, and waits until at most so many
+ * of its groups have not been carried out, or not read their sources. */
+struct smemkit_bulk {
+    const char *instruction; /* "cp.async.bulk" */
+    void *to;
+    const void *from;
+    uint64_t bytes;
+    void *mbarrier;                      /* at which the bytes arrive; NULL: the copy is of a bulk group */
+    const struct smemkit_tensor *tensor; /* the end in global memory, whose address is not used; NULL: none */
+    int32_t at[SMEMKIT_TENSOR_RANK];     /* the box's first element */
+    void (*combine)(void *to, const void *from, uint64_t bytes); /* of a reduction; NULL: a copy */
+};
+/* rank: that the instruction names, of a copy of a tensor */
+void smemkit_bulk_copy(const struct smemkit_bulk *, int rank, const void *code, const char *file, int line);
+void smemkit_bulk_prefetch(const void *from, uint64_t bytes, const char *file, int line);
+void smemkit_bulk_commit(void);
+void smemkit_bulk_wait(unsigned groups, int read);
 
 /* cp.async.mbarrier.arrive: an arrival when all copies so far of the calling thread are complete. `more`: the
  * phase expects one arrival more. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bulk.h"
 #include "ptx.h"
 #include "schedule.h"
 
@@ -157,6 +158,8 @@ static void exit_thread(struct worker *w)
 
     if (w->copies_pending)
         async_finish(w, me);
+    if (w->bulk_used)
+        bulk_exit(w, me);
     note_exit(w);
     next = choose_next(w);
     if (next >= 0 && !bit(w->started, (unsigned)next)) {
@@ -208,6 +211,8 @@ void smemkit_exit(void)
 
     if (w->copies_pending)
         async_finish(w, w->current);
+    if (w->bulk_used)
+        bulk_exit(w, w->current);
     note_exit(w);
     abandon_thread(w);
 }

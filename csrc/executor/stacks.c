@@ -1,6 +1,7 @@
 /* The stacks of the workers' threads: their address space, their guard pages. */
 #define _GNU_SOURCE
 #include "block.h"
+#include "bulk.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -74,6 +75,7 @@ void worker_dispose(struct worker *w)
     atomic_fetch_sub(&guards, (int)w->guarded);
     free(w->signal_stack);
     async_dispose(w);
+    bulk_dispose(w);
     w->stacks = NULL;
     w->signal_stack = NULL;
 }

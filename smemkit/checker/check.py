@@ -25,6 +25,7 @@ from smemkit.checker.launches import LaunchReport
 from smemkit.checker.report import Report
 from smemkit.cuda_source.lexer import mask
 from smemkit.table import kernel_table
+from smemkit.user_kernel.tensor_map import arrays_of, with_arrays
 
 __all__ = ["check"]
 
@@ -204,7 +205,8 @@ def _bind_operation(operation: Callable[..., Any], args: Sequence[Any], keywords
         if keywords.get(name) is not None and not (name == "device" and keywords[name] == "cpu"):
             raise ValueError(f"{name}: a check runs on the CPU device, got {keywords[name]!r}")
 
-    copies = _copies([*args, *keywords.values()])
+    values = [*args, *keywords.values()]
+    copies = with_arrays(values, _copies(arrays_of(values)))
     args, options = copies[: len(args)], dict(zip(keywords, copies[len(args) :], strict=True)) | {"device": "cpu"}
     inspect.signature(operation).bind(*args, **options)  # raises a TypeError that names the argument
     return lambda: operation(*args, **options)

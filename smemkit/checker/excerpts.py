@@ -70,9 +70,12 @@ def fault_excerpts(fault: Fault, sources: SourceFiles) -> Iterator[tuple[str, li
     """For each file of a fault its lines, as (number, text, what happened there); None for lines left out."""
     other_file = fault.other_file or fault.file
     marks: dict[str, dict[int, str]] = {}
-    now, then = {"RAW": ("reads", "wrote"), "WAR": ("writes", "read"), "WAW": ("writes", "wrote")}.get(
-        fault.hazard, ("here", "and here")
-    )
+    now, then = {
+        "RAW": ("reads", "wrote"),
+        "WAR": ("writes", "read"),
+        "WAW": ("writes", "wrote"),
+        "proxy": ("reads", "wrote"),
+    }.get(fault.hazard, ("here", "and here"))
     if fault.kind == "race" and len(fault.threads) > 1:
         blocks = (fault.block, fault.other_block) if between_blocks(fault) else (None, None)
         now, then = (

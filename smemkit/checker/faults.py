@@ -49,7 +49,8 @@ class Fault:
         What happened.
     file, other_file, text
         The files of `line` and `other_line`, and the text of `line`.
-    hazard : {"RAW", "WAR", "WAW", ""}
+    hazard : {"RAW", "WAR", "WAW", "proxy", ""}
+        "proxy": the two are ordered, but a fence.proxy.async is missing between them.
     warp_synchronous : bool
         The threads of a race are of one warp.
     count : int
@@ -57,7 +58,8 @@ class Fault:
     other_block : tuple of int or None
         The other thread's block, if it is not `block`.
     severity : {"error", "warning"}
-        "warning" for stores of the same value by one instruction, which do not change results, and for "leak".
+        "warning" for stores of the same value by one instruction, which do not change results, for "leak", and
+        where the PTX ISA can be read in two ways.
     fix : Fix
         How to fix it: a string, with edits of the source.
     knock_on : tuple of Fault
@@ -97,7 +99,7 @@ class Fault:
     @property
     def _same_value(self) -> bool:
         """Whether it is a race of stores of the same value."""
-        return self.kind == "race" and self.severity == "warning"
+        return self.kind == "race" and self.severity == "warning" and self.hazard != "proxy"
 
     @property
     def title(self) -> str:
@@ -148,7 +150,7 @@ def explain(fault: Fault) -> tuple[str, str]:
 
 def _meaning(fault: Fault) -> str:
     if fault.kind == "race":
-        return _RACE_MEANINGS["same value" if fault.severity == "warning" else fault.hazard]
+        return _RACE_MEANINGS["same value" if fault._same_value else fault.hazard]
     meaning = _FAULT_TEXTS.get(fault.kind, ("", ""))[0]
     return _BARRIER_MEANINGS.get(fault.cause, meaning) if fault.kind == "barrier" else meaning
 
@@ -164,6 +166,11 @@ _RACE_MEANINGS = {
     "RAW": "RAW, read after write: nothing makes the reader wait for the writer, so it may get the old value.",
     "WAR": "WAR, write after read: nothing makes the writer wait for the reader, which may get the new value.",
     "WAW": "WAW, write after write: nothing orders the two writes, so either value may stay.",
+    "proxy": (
+        "The hardware that carries out cp.async.bulk goes through the async proxy, which need not see what "
+        "threads have stored through the generic one, barrier or not, without fence.proxy.async (PTX ISA, Memory "
+        "Consistency Model: Proxies)."
+    ),
     "": "Nothing orders the two accesses, so the result depends on which thread comes first.",
     "same value": (
         "Several threads store the same value by one instruction: the result is the same whichever "
@@ -180,7 +187,7 @@ def between_blocks(fault: Fault) -> bool:
 
 def race_advice(fault: Fault) -> str:
     """Advice on a race of which no place for a barrier is known."""
-    if fault.severity == "warning":
+    if fault._same_value:
         return "Let one thread store the value (`if (threadIdx.x == 0)`), or accept it."
     if between_blocks(fault):
         return _BETWEEN_BLOCKS[fault.hazard]
@@ -280,7 +287,8 @@ _FAULT_TEXTS = {
     "leak": (
         "No thread can use the bytes of an asynchronous copy before a wait for it (PTX ISA, cp.async.wait_group): "
         "this one is wasted, or a wait is missing.",
-        "Put `cp.async.wait_all` (`__pipeline_wait_prior(0)`) before the end of the kernel, or do not start "
-        "copies that the last iterations do not use.",
+        "Put `cp.async.wait_all` (`__pipeline_wait_prior(0)`) before the end of the kernel, for bulk copies a "
+        "wait for their mbarrier or `cp.async.bulk.wait_group.read 0`; or do not start copies that the last "
+        "iterations do not use.",
     ),
 }

@@ -128,7 +128,7 @@ def _evidence(fault: Mapping[str, Any], source: LaunchSource) -> Evidence:
         warp_synchronous=fault["warp_synchronous"],
         count=fault["count"],
         other_block=fault["other_block"] if between_blocks else None,
-        severity="warning" if fault["kind"] == "leak" else "error",
+        severity="warning" if fault["kind"] == "leak" or fault["doubtful"] else "error",
     )
     return Evidence(report, fault, source.frames(fault["location"]), source.frames(fault["other"]))
 
@@ -202,10 +202,19 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
         here = _format_thread(fault["thread"], fault["block"] if between_blocks else None)
         other = _format_thread(fault["other_thread"], fault["other_block"] if between_blocks else None)
         verb = _VERB_PRESENT[fault["access"]]
-        if fault["async"] and fault["other_access"] != "load":
+        if fault["copy"] or fault["hazard"] == "proxy":
+            here = f"the asynchronous copy that {here} starts"
+        if fault["hazard"] == "proxy":
+            late = "; it has executed the fence, but the writer has not" if fault["doubtful"] else ""
             return (
-                f"{here} {verb} {what} before the asynchronous copy to it, which {other} started at line "
-                f"{other_line}, has been waited for"
+                f"{here} {verb} {what}, which {other} wrote at line {other_line} with an ordinary store, and no "
+                f"fence.proxy.async of the writer comes between{late}"
+            )
+        if fault["other_copy"]:
+            ends = ("from", "has read it") if fault["other_access"] == "load" else ("to", "has been waited for")
+            return (
+                f"{here} {verb} {what} before the asynchronous copy {ends[0]} it, which {other} started at line "
+                f"{other_line}, {ends[1]}"
             )
         return (
             f"{here} {verb} {what}, which {other} {_VERB_PAST[fault['other_access']]} at line {other_line}, and "

@@ -18,6 +18,7 @@ from smemkit.checker.barriers import (
     passes,
     split_if,
 )
+from smemkit.checker.bulk_fixes import fix_bulk_copy
 from smemkit.checker.edits import Fix, Insertion, indentation, line_edits
 from smemkit.checker.evidence import Evidence, Launch, Places, all_places
 from smemkit.checker.faults import Fault, between_blocks, race_advice
@@ -45,12 +46,17 @@ _FENCE = re.compile(r"\b__threadfence\s*\(\s*\)")
 def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
     """The races with their fixes. Those that one barrier orders are one fault, with the others folded under it."""
     found: list[Fault] = []
+    copies: list[Fault] = []
     same: list[Evidence] = []
     rest: list[tuple[Evidence, Places | None]] = []
     options: list[tuple[Evidence, Places, list[tuple[Gap, str]]]] = []
     for evidence in sorted(races, key=lambda one: (one.fault.file, one.fault.line or 0)):
         levels = all_places(launch, evidence)
         leaf = levels[0] if levels else None
+        bulk = fix_bulk_copy(evidence, leaf)
+        if bulk:
+            copies.append(replace(evidence.fault, fix=bulk))
+            continue
         if leaf and _stores_same_value(evidence, leaf):
             same.append(evidence)
             continue
@@ -71,7 +77,7 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
         found.append(fault)
     others = [replace(one.fault, fix=_other_fix(launch, one, places)) for one, places in rest]
     warnings = [replace(one.fault, severity="warning", fix=Fix(_SAME_VALUE)) for one in same]
-    return found + _fold_same_edits(others) + warnings
+    return found + _fold_same_edits(copies) + _fold_same_edits(others) + warnings
 
 
 _SAME_VALUE = "Let one thread store the value (`if (threadIdx.x == 0)`), or accept it: all store the same."
@@ -567,7 +573,7 @@ def _fix_stage(evidence: Evidence, pipe: str) -> Fix:
 
 def _needs_a_wait(evidence: Evidence) -> bool:
     """Whether the earlier access is a copy that has not arrived, and not a read of what a copy overwrites."""
-    return evidence.raw["async"] and evidence.raw["other_access"] != "load"
+    return evidence.raw["other_copy"] and evidence.raw["other_access"] != "load"
 
 
 def _fix_copy(evidence: Evidence, places: Places | None) -> Fix:

@@ -30,7 +30,6 @@ __all__ = ["isolate_from_macros", "refused_features", "rewrite", "rewrite_asm"]
 
 # What device code may use and the CPU device cannot run
 _NEEDS_HARDWARE = {
-    r"\b(?:cp_async_bulk\w*|CUtensorMap\b)": "cp.async.bulk (the tensor memory accelerator)",
     r"\btexture\s*<": "a texture reference, which CUDA 12 has removed, unlike texture objects,",
 }
 _UNSUPPORTED = {

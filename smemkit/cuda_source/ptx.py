@@ -202,7 +202,9 @@ class _Writer:
             if operand is None:
                 names[key] = role.partition("?")[2]
             elif role[0] == "[":
-                space = "shared" if role.endswith(":shared]") else names["space"]
+                space = role.strip("[]").partition(":")[2] or names["space"]
+                if operand.second:
+                    self._vector("v", "uint32_t", operand.second, instruction, names, before, after)
                 names[key] = f"@at_{space}({self._address(operand, instruction)})"
             elif role[0] == "{":
                 self._vector(key, form.word, operand, instruction, names, before, after)
@@ -262,7 +264,7 @@ class _Writer:
 
 def _fits(role: str, operand: Operand) -> bool:
     if role[0] == "[":
-        return operand.kind == "address"
+        return operand.kind == "address" and (operand.second is not None) == (";v" in role)
     if role[0] == "{":
         return operand.kind in ("vector", "placeholder", "name")
     return operand.kind in ("placeholder", "name", "number")

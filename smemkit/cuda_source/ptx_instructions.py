@@ -7,9 +7,9 @@ C++ statement that calls a function of the dialect (csrc/executor/include/smemki
     type=u32|s32 one of these, $type    INT      a class of modifiers, see _CLASSES
 
 The operands: d is written, the others are read; [a] is an address, in shared memory where the name says so or as
-in [a:shared]; {d} is a vector, in C++ an array $d of $nd words; d|p may write a predicate, in C++ a pointer $p
-that may be null; x?0 may be missing, and is then 0. @ is the prefix of the dialect's names. $flag_x is true if the
-name has modifier x.
+in [a:shared]; [a;v] is one with coordinates, the vector $v; {d} is a vector, in C++ an array $d of $nd words; d|p
+may write a predicate, in C++ a pointer $p that may be null; x?0 may be missing, and is then 0. @ is the prefix of
+the dialect's names. $flag_x is true if the name has modifier x.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ _CLASSES = {
     "SCOPE": "cta|cluster|gpu|sys",
     "SPACE": "global|shared|shared::cta|local|const|param",
     "SHARED": "shared|shared::cta",
+    "CLUSTER": "shared|shared::cta|shared::cluster",
+    "TX": "mbarrier::complete_tx::bytes",
     "HINT": "L1::*|L2::*|level::*",
     "CACHE": "ca|cg|cs|lu|cv|wb|wt",
     "CACHED": "ca|cg",
@@ -425,27 +427,94 @@ _FORMS = {
         ("mbarrier init space=SHARED? b64", "[a], b", "@mbarrier_init($a, $b)"),
         ("mbarrier inval space=SHARED? b64", "[a]", "@mbarrier_inval($a)"),
         (
-            "mbarrier arrive ORDER? SCOPE? noComplete? ORDER? SCOPE? space=SHARED? b64",
+            "mbarrier arrive ORDER? SCOPE? noComplete? ORDER? SCOPE? space=CLUSTER? b64",
             "d, [a], b?1",
             "$d = @mbarrier_arrive($a, $b, 0, $flag_noComplete)",
         ),
         (
-            "mbarrier arrive_drop ORDER? SCOPE? noComplete? ORDER? SCOPE? space=SHARED? b64",
+            "mbarrier arrive expect_tx ORDER? SCOPE? space=CLUSTER? b64",
+            "d, [a], b",
+            "$d = @mbarrier_arrive_expect($a, $b)",
+        ),
+        ("mbarrier expect_tx relaxed? SCOPE? space=CLUSTER? b64", "[a], b", "@mbarrier_expect($a, $b)"),
+        ("mbarrier complete_tx relaxed? SCOPE? space=CLUSTER? b64", "[a], b", "@mbarrier_complete($a, $b)"),
+        (
+            "mbarrier arrive_drop ORDER? SCOPE? noComplete? ORDER? SCOPE? space=CLUSTER? b64",
             "d, [a], b?1",
             "$d = @mbarrier_arrive($a, $b, $b, $flag_noComplete)",
         ),
         (
             "mbarrier op=test_wait|try_wait ORDER? SCOPE? space=SHARED? b64",
             "d, [a], b, e?0",
-            "$d = @mbarrier_test_wait($a, $b)",
+            "$d = @mbarrier_test_wait($a, $b, !$flag_relaxed)",
         ),
         (
             "mbarrier op=test_wait|try_wait parity ORDER? SCOPE? space=SHARED? b64",
             "d, [a], b, e?0",
-            "$d = @mbarrier_test_wait_parity($a, $b)",
+            "$d = @mbarrier_test_wait_parity($a, $b, !$flag_relaxed)",
         ),
         ("mbarrier pending_count b64", "d, a", "$d = @mbarrier_pending_count($a)"),
         ("cp async mbarrier arrive noinc? space=SHARED? b64", "[a]", "@copy_async_arrive($a, $flag_noinc)"),
+    ],
+    "bulk": [
+        (
+            "cp async bulk CLUSTER global TX L2::cache_hint?",
+            "[d:shared], [a:global], b, [c:shared], e?0",
+            "@copy_bulk($d, $a, false, $b, $c)",
+        ),
+        (
+            "cp async bulk shared::cluster shared::cta TX",
+            "[d:shared], [a:shared], b, [c:shared]",
+            "@copy_bulk($d, $a, true, $b, $c)",
+        ),
+        (
+            "cp async bulk global SHARED bulk_group L2::cache_hint?",
+            "[d:global], [a:shared], b, e?0",
+            "@copy_bulk_out($d, $a, $b)",
+        ),
+        (
+            "cp reduce async bulk global SHARED bulk_group L2::cache_hint? op=add|min|max noftz?"
+            " type=INT|f16|bf16|FLOAT",
+            "[d:global], [a:shared], b, e?0",
+            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
+        ),
+        (
+            "cp reduce async bulk global SHARED bulk_group L2::cache_hint? op=inc|dec type=u32|u64",
+            "[d:global], [a:shared], b, e?0",
+            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
+        ),
+        (
+            "cp reduce async bulk global SHARED bulk_group L2::cache_hint? op=and|or|xor type=BITS",
+            "[d:global], [a:shared], b, e?0",
+            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
+        ),
+        (
+            "cp async bulk tensor rank=1d|2d|3d|4d|5d CLUSTER global tile? TX L2::cache_hint?",
+            "[d:shared], [a;v], [c:shared], e?0",
+            "@copy_tensor<$initial_rank>($d, $a, $v, $c)",
+        ),
+        (
+            "cp async bulk tensor rank=1d|2d|3d|4d|5d global SHARED tile? bulk_group L2::cache_hint?",
+            "[a;v], [b:shared], e?0",
+            "@copy_tensor_out<$initial_rank>($a, $v, $b)",
+        ),
+        (
+            "cp async bulk prefetch tensor 1d|2d|3d|4d|5d L2 global tile? L2::cache_hint?",
+            "[a;v], e?0",
+            "(void)$a, (void)$v",
+        ),
+        ("prefetch space=SPACE? tensormap", "[a]", "(void)$a"),
+        ("cp async bulk commit_group", "", "smemkit_bulk_commit()"),
+        ("cp async bulk wait_group read?", "a", "smemkit_bulk_wait($a, $flag_read)"),
+        (
+            "cp async bulk prefetch L2 global L2::cache_hint?",
+            "[a:global], b, e?0",
+            "@prefetch_bulk($a, $b)",
+        ),
+        ("fence proxy async global?", "", "smemkit::proxy_fence()"),
+        ("fence proxy async CLUSTER", "", "smemkit::proxy_fence()"),
+        ("fence proxy alias", "", "(void)0"),
+        ("fence mbarrier_init release cluster", "", "smemkit::fence(2)"),
     ],
 }
 

@@ -42,7 +42,8 @@ class Operand:
     ----------
     kind : str
         "placeholder" (its number or name), "name" of a register or a label, "number" (an int or a float),
-        "address" (its base and offset are in `parts`), "vector" (its elements are in `parts`).
+        "address" (its base and offset are in `parts`, the coordinates of a tensor map in `second`), "vector" (its
+        elements are in `parts`).
     value : str, int or float
     negated : bool
         Whether a `!` or a `-` is in front.
@@ -214,8 +215,9 @@ class _Reader:
             return Operand("vector", parts=self._list(what, "}"))
         if self._take("["):
             base, *offsets = self._sum(what)
+            second = self._operand(what) if self._take(",") else None
             self._expect("]", what)
-            return Operand("address", parts=(base, *offsets))
+            return Operand("address", parts=(base, *offsets), second=second)
         kind, text = self._next()
         if kind == "number":
             value = _number(text)

@@ -18,6 +18,7 @@ from smemkit.cuda_source.reach import reached_names
 from smemkit.user_kernel.parameters import Arguments, Parameter, are_accepted, describe_value
 from smemkit.user_kernel.program import Program
 from smemkit.user_kernel.static_shared import shared_variables
+from smemkit.user_kernel.tensor_map import arrays_of, with_arrays
 
 __all__ = ["Kernel", "Launch"]
 
@@ -312,7 +313,9 @@ class Launch:
         With `keep_results`, NumPy arrays receive what the kernel stored, as in a launch.
         """
         with _checker_lock:
-            self._run(_copy_to_host(args), "cpu", checked=True, keep_results=keep_results)
+            self._run(
+                with_arrays(args, _copy_to_host(arrays_of(args))), "cpu", checked=True, keep_results=keep_results
+            )
 
     def _run(self, args: Sequence[Any], device: str, *, checked: bool, keep_results: bool = True) -> None:
         kernel, program = self.kernel, self.kernel._program
@@ -330,7 +333,7 @@ class Launch:
             self.shared_bytes,
             arguments.addresses,
             stream=self.stream,
-            array_streams={arg._owning_stream for arg in args if isinstance(arg, Array)},
+            array_streams={array._owning_stream for array in arrays_of(args) if isinstance(array, Array)},
             carveout=kernel.carveout,
             host_cannot_write=arguments.host_cannot_write,
         )
@@ -420,7 +423,7 @@ def _read_dimensions(name: str, value: Any) -> tuple[int, int, int]:
 
 def _common_device(args: Sequence[Any]) -> str:
     """The device of the arrays; the default device if they are NumPy's."""
-    devices = list(dict.fromkeys(arg.device for arg in args if isinstance(arg, Array)))
+    devices = list(dict.fromkeys(array.device for array in arrays_of(args) if isinstance(array, Array)))
     if len(devices) > 1:
         raise ValueError(
             f"expected arrays on one device, got some on {' and on '.join(devices)}; .to() moves them"

@@ -18,6 +18,7 @@ import numpy as np
 
 from smemkit import _core
 from smemkit._core import Array
+from smemkit.user_kernel.tensor_map import MAP_BYTES, TensorMap
 
 __all__ = ["DESCRIPTION_FIELDS", "Arguments", "Parameter", "are_accepted", "describe_value"]
 
@@ -108,6 +109,19 @@ class Parameter:
             return np.dtype(getattr(ml_dtypes, self.scalar_name))
         return np.dtype(self.scalar_name)
 
+    # ---- tensor maps ----
+
+    @property
+    def takes_map(self) -> bool:
+        """Whether it is a CUtensorMap."""
+        return self.kind == "V" and not self.pointer and self.element_bytes == MAP_BYTES
+
+    def of_map(self, tensor_map: TensorMap) -> Parameter:
+        """The parameter as a pointer to the array of a tensor map."""
+        array = tensor_map.array
+        constant = not array.flags.writeable if isinstance(array, np.ndarray) else array.readonly
+        return Parameter(self.name, self.declaration, True, constant, "v", 1, 1)
+
     # ---- arrays ----
 
     def check_array(self, value: Any) -> np.ndarray | Array | None:
@@ -156,7 +170,7 @@ class Parameter:
             value = np.asarray(value)[()]
         if self.lanes > 1:
             return self._pack_vector(value)
-        if self.kind == "V":
+        if self.kind == "V" and not isinstance(value, TensorMap):
             return self._pack_struct(value)
         if self.kind in "iub":
             return self._pack_integer(value)
@@ -289,7 +303,10 @@ def are_accepted(parameters: Sequence[Parameter], args: Sequence[Any]) -> bool:
         return False
     try:
         for parameter, arg in zip(parameters, args, strict=True):
-            parameter.check_array(arg) if parameter.pointer else parameter.pack(arg)
+            if parameter.pointer:
+                parameter.check_array(arg)
+            elif not (isinstance(arg, TensorMap) and parameter.takes_map):
+                parameter.pack(arg)
     except (TypeError, ValueError):
         return False
     return True
@@ -320,6 +337,8 @@ class Arguments:
             takes = f"{len(parameters)} argument{'s' * (len(parameters) != 1)}" + (f" ({names})" if names else "")
             raise TypeError(f"{kernel}: expected {takes}, got {len(args)}")
         pairs = list(zip(parameters, args, strict=True))
+        maps = {p.name: arg for p, arg in pairs if isinstance(arg, TensorMap) and p.takes_map}
+        pairs = [(p.of_map(arg), arg.array) if p.name in maps else (p, arg) for p, arg in pairs]
         values = [p.check_array(arg) if p.pointer else p.pack(arg) for p, arg in pairs]
         self.host_cannot_write = not any(
             isinstance(arg, Array) if p.pointer else p.kind == "V" and p.element_bytes >= _POINTER_BYTES
@@ -328,11 +347,15 @@ class Arguments:
         self._device_copies: dict[tuple, _DeviceCopy] = {}
         self._pointers: dict[tuple, int] = {}  # addresses of NumPy arrays on the device, by parameter and array
         self._copy_arrays_to_device(
-            [(p, value) for p, value in zip(parameters, values, strict=True) if p.pointer], device
+            [(p, value) for (p, _), value in zip(pairs, values, strict=True) if p.pointer], device
         )
-        self._pack(
-            [self._pointer(p, value) if p.pointer else value for p, value in zip(parameters, values, strict=True)]
-        )
+        packed = [
+            self._pointer(p, value) if p.pointer else value for (p, _), value in zip(pairs, values, strict=True)
+        ]
+        for number, (p, _) in enumerate(pairs):
+            if p.name in maps:
+                packed[number] = maps[p.name].encode(int.from_bytes(packed[number], "little"), device)
+        self._pack(packed)
 
     def _copy_arrays_to_device(
         self, pairs: list[tuple[Parameter, np.ndarray | Array | None]], device: str

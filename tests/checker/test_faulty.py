@@ -44,7 +44,7 @@ each_faulty = pytest.mark.parametrize("case", [pytest.param(case, id=case.path.s
 def test_fault_is_found_at_its_line(case, order, monkeypatch):
     kind, *details = case.fault
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "1" if kind == "hang" else "20")
-    hazard = next((word for word in details if word in ("RAW", "WAR", "WAW")), None)
+    hazard = next((word for word in details if word in ("RAW", "WAR", "WAW", "proxy")), None)
     here, there = case.line("HERE"), case.line("THERE")
     if kind == "race":
         there = there or here

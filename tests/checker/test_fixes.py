@@ -15,6 +15,7 @@ from smemkit.checker.edits import Edit, Fix, apply
 BY_HAND = re.findall(
     r"\w+",
     """
+    bulk_bytes_short bulk_misaligned bulk_no_wait bulk_released_early bulk_store_read_back
     barrier_after_break barrier_in_loop bins_of_signed_chars bytes_before_floats carved_misaligned
     carved_overlap consumer_only_arrives copy_past_row divided_by_zero failed_assert flag_never_set
     float4_from_second grid_barrier_count group_sync_in_branch int_from_bytes local_overrun lock_not_released

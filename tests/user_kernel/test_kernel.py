@@ -912,7 +912,10 @@ def test_compile_error_in_a_template():
             "does not support inline PTX `mbarrier.try",
         ),
         ("texture<float, 2> t;", "a texture reference, which CUDA 12 has removed"),
-        ("cuda::ptx::cp_async_bulk(x, x, 1);", "cp.async.bulk (the tensor memory accelerator) needs hardware"),
+        (
+            'asm("cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%0], [%0];" :: "l"(x));',
+            "does not support inline PTX `cp.async.bulk.tensor.4d.global.shared::cta.im2col",
+        ),
         ("k<<<1, 1>>>(x);", "a launch from device code (dynamic parallelism) is not supported on the CPU device"),
     ],
 )

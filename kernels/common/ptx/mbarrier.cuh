@@ -2,7 +2,7 @@
 //
 // A phase is complete when `count` arrivals have come; the next one begins at once. One thread initialises, and
 // __syncthreads() shows it to the others. A wait names the phase by the state that an arrival returned, or by its
-// parity, which is 0 for the first.
+// parity, which is 0 for the first. With expect_tx (sm_90) a phase also waits for the bytes of bulk copies.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -29,6 +29,24 @@ static __device__ inline uint64_t mbarrier_arrive(uint64_t *mbarrier)
 
     asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(shared_address(mbarrier)) : "memory");
     return state;
+}
+
+// arrives, and the phase expects `bytes` more of bulk copies
+static __device__ inline uint64_t mbarrier_arrive_expect_tx(uint64_t *mbarrier, uint32_t bytes)
+{
+    uint64_t state;
+
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 %0, [%1], %2;"
+                 : "=l"(state)
+                 : "r"(shared_address(mbarrier)), "r"(bytes)
+                 : "memory");
+    return state;
+}
+
+static __device__ inline void mbarrier_expect_tx(uint64_t *mbarrier, uint32_t bytes)
+{
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared.b64 [%0], %1;" ::"r"(shared_address(mbarrier)), "r"(bytes)
+                 : "memory");
 }
 
 // arrives, and no longer takes part in later phases

@@ -45,22 +45,42 @@ SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive(char *at, uint64_t count, uint64_t d
 {
     return mbarrier_arrive(at, count, dropped, incomplete, SMEMKIT_PC, file, line);
 }
+/* expects `bytes` more, and arrives: expect_tx fails before the checker holds its lock */
+SMEMKIT_INLINE uint64_t mbarrier_arrive_expect(void *at, uint64_t bytes, const void *pc, const char *file,
+                                               int line)
+{
+    smemkit_mbarrier_expect(at, bytes, file, line);
+    return mbarrier_arrive(at, 1, 0, false, pc, file, line);
+}
+SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive_expect(char *at, uint64_t bytes, SMEMKIT_HERE)
+{
+    return mbarrier_arrive_expect(at, bytes, SMEMKIT_PC, file, line);
+}
+SMEMKIT_INLINE void ptx_mbarrier_expect(char *at, uint64_t bytes, SMEMKIT_HERE)
+{
+    smemkit_mbarrier_expect(at, bytes, file, line);
+}
+SMEMKIT_INLINE void ptx_mbarrier_complete(char *at, uint64_t bytes, SMEMKIT_HERE)
+{
+    smemkit_mbarrier_complete(at, bytes, file, line);
+}
+/* acquires: unless it is relaxed */
 SMEMKIT_INLINE bool mbarrier_is_complete(void *at, uint64_t state, bool parity, const void *pc, const char *file,
-                                         int line)
+                                         int line, bool acquires = true)
 {
     const bool complete = smemkit_mbarrier_is_complete(at, state, parity, file, line);
     before_atomic(at, 8, pc);
-    after_atomic(at, 8, false, complete ? ACQUIRE : RELAXED);
+    after_atomic(at, 8, false, complete && acquires ? ACQUIRE : RELAXED);
     smemkit_tick(0);
     return complete;
 }
-SMEMKIT_INLINE bool ptx_mbarrier_test_wait(char *at, uint64_t state, SMEMKIT_HERE)
+SMEMKIT_INLINE bool ptx_mbarrier_test_wait(char *at, uint64_t state, bool acquires, SMEMKIT_HERE)
 {
-    return mbarrier_is_complete(at, state, false, SMEMKIT_PC, file, line);
+    return mbarrier_is_complete(at, state, false, SMEMKIT_PC, file, line, acquires);
 }
-SMEMKIT_INLINE bool ptx_mbarrier_test_wait_parity(char *at, uint64_t parity, SMEMKIT_HERE)
+SMEMKIT_INLINE bool ptx_mbarrier_test_wait_parity(char *at, uint64_t parity, bool acquires, SMEMKIT_HERE)
 {
-    return mbarrier_is_complete(at, parity, true, SMEMKIT_PC, file, line);
+    return mbarrier_is_complete(at, parity, true, SMEMKIT_PC, file, line, acquires);
 }
 SMEMKIT_INLINE uint32_t ptx_mbarrier_pending_count(uint64_t state)
 {

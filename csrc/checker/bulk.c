@@ -1,0 +1,139 @@
+/* Bulk copies and the async proxy: what the hardware reads and writes for a thread, after the thread has gone on.
+ *
+ * The copy itself counts as a thread of its own, numbered COPIES + the thread that started it, with an epoch for
+ * its read and the next one for its write. Nothing orders anybody after them, not even a barrier, until a wait:
+ * the phase of its mbarrier releases them there, and a wait for its bulk group gives them to the waiting thread.
+ *
+ * It reads through the async proxy. What a thread has written before with ordinary stores (the generic proxy) it
+ * may miss, unless that thread has executed fence.proxy.async after the store and before it handed over. (PTX ISA,
+ * "Memory Consistency Model: Proxies")
+ */
+#define _GNU_SOURCE
+#include "executor/bulk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shadow.h"
+
+enum { GRAIN = 16 };
+
+static enum space space_of(const struct tracer *t, uintptr_t address)
+{
+    for (int space = SPACE_STATIC; space <= SPACE_DYNAMIC; space++)
+        if (address - t->spans[space].start < t->spans[space].bytes)
+            return (enum space)space;
+    return SPACE_GLOBAL;
+}
+
+/* Tests that the running thread may access these bytes, as one of its own accesses. False if they are unchecked:
+ * the thread goes on with poison. */
+static bool may_access(struct tracer *t, uintptr_t address, size_t bytes, enum access_kind kind, uint32_t item)
+{
+    bool known = true;
+
+    for (size_t at = 0, step; at < bytes; at += step) {
+        step = GRAIN;
+        while (step > bytes - at || (address + at) % step)
+            step /= 2;
+        known &= smemkit_trace_unusual(t, address + at, (unsigned)step, kind, item) != SPACE_UNKNOWN;
+    }
+    return known;
+}
+
+static void access_range(struct tracer *t, struct access now, uint32_t epoch, uintptr_t address, size_t bytes)
+{
+    struct region *region;
+
+    now.space = space_of(t, address);
+    region = now.space == SPACE_GLOBAL ? find_region(t, address) : &t->shared[now.space];
+    if (!region || !region->cells)
+        return;
+    if ((address | bytes) % 4)
+        shadow_refine(t, region);
+    now.size = 1u << region->shift;
+    for (size_t at = 0; at < bytes; at += now.size) {
+        now.address = address + at;
+        shadow_copy_access(t, region, &now, epoch);
+    }
+}
+
+/* The accesses of a copy to one of its two ends. */
+struct end {
+    struct tracer *tracer;
+    struct access now;
+    uint32_t epoch;
+    bool global;
+    bool tests; /* that they are allowed; otherwise checks for races */
+    bool known; /* all of them are allowed */
+};
+
+static void access_piece(void *context, const struct bulk_piece *piece)
+{
+    struct end *end = context;
+    const uintptr_t address = (uintptr_t)(end->global ? piece->global : piece->shared);
+
+    if (!address || (!piece->global && end->now.kind == ACCESS_LOAD))
+        return;
+    if (end->tests)
+        end->known &= may_access(end->tracer, address, piece->bytes, end->now.kind, end->now.item);
+    else
+        access_range(end->tracer, end->now, end->epoch, address, piece->bytes);
+}
+
+uint32_t bulk_access(struct tracer *t, const struct bulk *bulk, const void *code)
+{
+    const unsigned thread = t->worker->current;
+    const bool loads = bulk->copy.mbarrier != NULL;
+    struct end read = {.tracer = t, .global = loads, .tests = true, .known = true}, write = read;
+
+    write.global = !loads;
+    read.now.item = write.now.item = (uint32_t)(((uintptr_t)code - t->base) << ITEM_BITS | ITEM_ACCESS);
+    read.now.kind = ACCESS_LOAD;
+    write.now.kind = bulk->copy.combine ? ACCESS_ATOMIC : ACCESS_STORE;
+    bulk_each_piece(bulk, access_piece, &read);
+    bulk_each_piece(bulk, access_piece, &write);
+    trace_check_log(t, thread);
+    read.now = (struct access){.thread = thread,
+                               .block = t->block_number,
+                               .epoch = t->threads[thread].epoch,
+                               .item = read.now.item,
+                               .context = t->context[thread],
+                               .position = shadow_position(t, thread),
+                               .kind = ACCESS_LOAD,
+                               .reads = true,
+                               .async = true};
+    read.epoch = ++t->clock;
+    write.now = read.now;
+    write.now.kind = bulk->copy.combine ? ACCESS_ATOMIC : ACCESS_STORE;
+    write.now.reads = false;
+    write.epoch = ++t->clock;
+    read.tests = write.tests = false;
+    if (read.known)
+        bulk_each_piece(bulk, access_piece, &read);
+    if (write.known)
+        bulk_each_piece(bulk, access_piece, &write);
+    t->threads[thread].epoch = ++t->clock;
+    return read.epoch;
+}
+
+void bulk_see(struct tracer *t, const struct bulk *bulk, bool written)
+{
+    const void *mbarrier = bulk->copy.mbarrier;
+    const uintptr_t own = (uintptr_t)&t->threads[bulk->thread]; /* of the groups of a thread */
+
+    clock_copy(t, t->worker->current, mbarrier ? (uintptr_t)mbarrier : own, !mbarrier, COPIES + bulk->thread,
+               bulk->epoch, written);
+}
+
+/* ---- the proxy fence ---- */
+
+void smemkit_checked_proxy_fence(void)
+{
+    struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
+
+    if (t) {
+        trace_check_log(t, t->worker->current);
+        clock_proxy_fence(t, t->worker->current);
+    }
+}

@@ -1,0 +1,119 @@
+/* cp.async.bulk of PTX, and fence.proxy.async. The executor has the copies: csrc/executor/bulk.c. */
+#ifndef SMEMKIT_PTX_BULK_H
+#define SMEMKIT_PTX_BULK_H
+
+#include "mbarrier.h"
+
+namespace smemkit
+{
+
+SMEMKIT_INLINE void proxy_fence()
+{
+#ifdef SMEMKIT_CHECKED
+    smemkit_checked_proxy_fence();
+#endif
+    smemkit_tick(0);
+}
+
+/* A pointer of one space where the instruction needs the other */
+SMEMKIT_INLINE void bulk_space(const char *address, bool shared, const char *file, int line)
+{
+    if (smemkit_is_shared(address) != shared)
+        smemkit_trap(
+            shared ? "cp.async.bulk of an address outside the block's shared memory, which the instruction needs,"
+                   : "cp.async.bulk of an address in shared memory, where the instruction needs global memory,",
+            file, line);
+}
+
+/* global to shared memory, or shared to shared memory of the cluster: the bytes arrive at an mbarrier */
+SMEMKIT_INLINE void copy_bulk_to_shared(void *to, const void *from, bool from_shared, uint64_t bytes,
+                                        void *mbarrier, const void *pc, const char *file, int line)
+{
+    bulk_space((const char *)to, true, file, line);
+    bulk_space((const char *)mbarrier, true, file, line);
+    bulk_space((const char *)from, from_shared, file, line);
+    const smemkit_bulk copy = {"cp.async.bulk", to, from, bytes, mbarrier, nullptr, {}, nullptr};
+    smemkit_bulk_copy(&copy, 0, pc, file, line);
+}
+SMEMKIT_INLINE void ptx_copy_bulk(char *to, const char *from, bool from_shared, uint64_t bytes, char *mbarrier,
+                                  SMEMKIT_HERE)
+{
+    copy_bulk_to_shared(to, from, from_shared, bytes, mbarrier, SMEMKIT_PC, file, line);
+}
+
+/* shared to global memory, in a bulk group of the thread */
+SMEMKIT_INLINE void copy_bulk_to_global(void *to, const void *from, uint64_t bytes,
+                                        void (*combine)(void *, const void *, uint64_t), const void *pc,
+                                        const char *file, int line)
+{
+    bulk_space((const char *)to, false, file, line);
+    bulk_space((const char *)from, true, file, line);
+    const smemkit_bulk copy = {
+        combine ? "cp.reduce.async.bulk" : "cp.async.bulk", to, from, bytes, nullptr, nullptr, {}, combine};
+    smemkit_bulk_copy(&copy, 0, pc, file, line);
+}
+SMEMKIT_INLINE void ptx_copy_bulk_out(char *to, const char *from, uint64_t bytes, SMEMKIT_HERE)
+{
+    copy_bulk_to_global(to, from, bytes, nullptr, SMEMKIT_PC, file, line);
+}
+
+/* The elements of a reduction. T: as in registers.h */
+template <class T, class Op>
+SMEMKIT_INLINE void combine(void *to, const void *from, uint64_t bytes)
+{
+    using bits = ptx_bits<T>;
+    bits *old = (bits *)to;
+    const bits *operand = (const bits *)from;
+    for (uint64_t i = 0; i < bytes / sizeof(bits); i++) {
+        if constexpr (std::is_same_v<T, ptx_f16> || std::is_same_v<T, ptx_bf16>)
+            old[i] = T::to((float)Op()(T::from(old[i]), T::from(operand[i])));
+        else
+            old[i] = ptx_to_bits((T)Op()(ptx_value<T>(old[i]), ptx_value<T>(operand[i])));
+    }
+}
+template <class T, class Op>
+SMEMKIT_INLINE void ptx_reduce_bulk(char *to, const char *from, Op, uint64_t bytes, SMEMKIT_HERE)
+{
+    copy_bulk_to_global(to, from, bytes, combine<T, Op>, SMEMKIT_PC, file, line);
+}
+SMEMKIT_INLINE void ptx_prefetch_bulk(const char *from, uint64_t bytes, SMEMKIT_HERE)
+{
+    smemkit_bulk_prefetch(from, bytes, file, line);
+}
+
+/* A box of a tensor, from its element `at` (innermost dimension first), to or from shared memory */
+template <unsigned N, class T>
+SMEMKIT_INLINE void copy_tensor(void *shared, const void *map, const T (&at)[N], void *mbarrier, const void *pc,
+                                const char *file, int line)
+{
+    static_assert(N >= 1 && N <= SMEMKIT_TENSOR_RANK, "a tensor map has 1 to 5 dimensions");
+    bulk_space((const char *)shared, true, file, line);
+    smemkit_bulk copy = {"cp.async.bulk.tensor",      nullptr, nullptr, 0, mbarrier,
+                         (const smemkit_tensor *)map, {},      nullptr};
+    if (mbarrier) {
+        bulk_space((const char *)mbarrier, true, file, line);
+        copy.to = shared;
+    } else {
+        copy.from = shared;
+    }
+    for (unsigned i = 0; i < N; i++)
+        copy.at[i] = (int32_t)at[i];
+    smemkit_bulk_copy(&copy, N, pc, file, line);
+}
+template <unsigned Rank, unsigned N>
+SMEMKIT_INLINE void ptx_copy_tensor(char *shared, const char *map, const uint32_t (&at)[N], char *mbarrier,
+                                    SMEMKIT_HERE)
+{
+    static_assert(Rank == N, "cp.async.bulk.tensor needs as many coordinates as its name has dimensions");
+    copy_tensor(shared, map, at, mbarrier, SMEMKIT_PC, file, line);
+}
+template <unsigned Rank, unsigned N>
+SMEMKIT_INLINE void ptx_copy_tensor_out(const char *map, const uint32_t (&at)[N], char *shared, SMEMKIT_HERE)
+{
+    static_assert(Rank == N, "cp.async.bulk.tensor needs as many coordinates as its name has dimensions");
+    copy_tensor(shared, map, at, nullptr, SMEMKIT_PC, file, line);
+}
+
+} // namespace smemkit
+
+#endif

@@ -1,0 +1,105 @@
+"""Fixes of races with bulk copies and the async proxy: a fence, a wait for a group, or advice on an mbarrier."""
+
+from __future__ import annotations
+
+import re
+
+from smemkit.checker.barriers import Gap, common_loops, describe, gaps_between, insertions, is_before, passes
+from smemkit.checker.edits import Fix, line_edits
+from smemkit.checker.evidence import Evidence, Places
+from smemkit.checker.statements import Statement
+
+__all__ = ["fix_bulk_copy"]
+
+_BULK = re.compile(r"async[._]bulk|async[._]reduce|memcpy_async_tx|reduce_async")
+_COMMIT = re.compile(r"bulk[._]commit_group")
+_FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+_WAIT = 'asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");'
+_COUNT = re.compile(r"(?P<before>bulk[._]wait_group(?:[._]read)?\s*(?:<|\(\S*|)\s*)(?P<groups>[1-9]\d*)")
+
+FENCE_ADVICE = (
+    "Let every thread that writes execute fence.proxy.async (cuda::ptx::fence_proxy_async(space_shared)) after "
+    "its stores, before the barrier that hands over to the thread that starts the copy."
+)
+_FULL_ADVICE = (
+    "Let every thread that uses the bytes wait for the phase of the copy's mbarrier before line {line}: the "
+    "parity is 0 in the first phase, then 1 and 0 in turn; the phase must expect all bytes that the copies bring."
+)
+_EMPTY_ADVICE = (
+    "Start the copy of line {line} only after all threads have used the old bytes: a barrier, or the phase of an "
+    "mbarrier at which each of them arrives."
+)
+_READ_ADVICE = (
+    "Let the thread that started the copy of line {other} wait until it has read its source, "
+    "cp.async.bulk.wait_group.read 0 after the commit, and then hand over by a barrier, before line {line}."
+)
+_DONE_ADVICE = (
+    "Let the thread that started the copy of line {other} wait for it, cp.async.bulk.wait_group 0 (not .read), "
+    "and then hand over by a barrier, before line {line}."
+)
+
+
+def fix_bulk_copy(evidence: Evidence, places: Places | None) -> Fix | None:
+    """The fix of a race with a bulk copy; None if it is not one."""
+    fault, raw = evidence.fault, evidence.raw
+    if fault.hazard == "proxy":
+        return _fence(places) or Fix(FENCE_ADVICE)
+    texts = [places.text(one) for one in (places.first, places.second)] if places else [fault.text]
+    if not raw["async"] or not any(map(_BULK.search, texts)):
+        return None
+    lines = {"line": fault.line, "other": fault.other_line}
+    if not raw["other_copy"]:
+        return Fix(_EMPTY_ADVICE.format(**lines))
+    if raw["other_access"] == "load":
+        return _wait(places) or Fix(_READ_ADVICE.format(**lines))
+    to_shared = raw["space"] == "shared"
+    return Fix((_FULL_ADVICE if to_shared else _DONE_ADVICE).format(**lines))
+
+
+def _barrier_between(places: Places) -> Gap | None:
+    """The place before the first __syncthreads() on every way from one statement to the other."""
+    code, first, second = places.source.code, places.first, places.second
+    loops = common_loops(first, second)
+    gaps = (
+        gaps_between(first, second) if is_before(first, second) or not loops else passes(first, second, loops[0])
+    )
+    return next(
+        (gap for gap in gaps if gap.after and code.startswith("__syncthreads", gap.after.start)),
+        None,
+    )
+
+
+def _fence(places: Places | None) -> Fix | None:
+    """A fence behind the stores, before the barrier."""
+    gap = _barrier_between(places) if places else None
+    if not places or not gap:
+        return None
+    return Fix(
+        f"Put {_FENCE[:-1]} {describe(places.source, gap)}: each thread that writes needs it before the barrier.",
+        line_edits(places.file, places.source, insertions(places.source, gap, _FENCE)),
+    )
+
+
+def _wait(places: Places | None) -> Fix | None:
+    """A wait of the thread that has started the copy, behind its commit or with a smaller count."""
+    if not places or not _barrier_between(places):
+        return None
+    siblings = places.first.within.statements
+    after = siblings[places.first.index :]
+    for one in after:
+        count = _COUNT.search(places.source.text, one.start, one.end)
+        if count:
+            line = places.source.line(count.start())
+            change = (count.start("groups"), count.end("groups"), "0")
+            text = (
+                f"Line {line} leaves {count['groups']} groups that may still read their sources: wait for all, 0."
+            )
+            return Fix(text, line_edits(places.file, places.source, [change]))
+    commit: Statement | None = next((one for one in after if _COMMIT.search(places.text(one))), None)
+    if not commit:
+        return None
+    gap = Gap(commit.within, commit.index + 1)
+    return Fix(
+        f"Put {_WAIT[:-1]} {describe(places.source, gap)}: the copy may still read its source.",
+        line_edits(places.file, places.source, insertions(places.source, gap, _WAIT)),
+    )

@@ -1,0 +1,207 @@
+"""Tensor maps: what the tensor memory accelerator must know of an array, for ``cp.async.bulk.tensor``."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from smemkit._core import Array
+from smemkit._core import Error as SmemkitError
+
+__all__ = ["MAP_BYTES", "TensorMap", "arrays_of", "with_arrays"]
+
+MAP_BYTES = 128
+_MAGIC = 0x70614D726F736E54  # SMEMKIT_TENSOR_MAGIC of csrc/executor/ptx.h
+_MAX_RANK, _MAX_BOX, _MAX_SHARED = 5, 256, 227 * 1024
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+_GRAIN = 16  # bytes
+# the driver's CUtensorMapDataType
+_TYPES = {
+    "uint8": 0,
+    "int8": 0,
+    "uint16": 1,
+    "int16": 1,
+    "uint32": 2,
+    "int32": 3,
+    "uint64": 4,
+    "int64": 5,
+    "float16": 6,
+    "float32": 7,
+    "float64": 8,
+    "bfloat16": 9,
+    "float8_e4m3fn": 0,
+    "float8_e5m2": 0,
+}
+_NANS = {"float16": b"\xff\x7f", "bfloat16": b"\xff\x7f", "float32": b"\xff\xff\xff\x7f"}
+_NANS["float64"] = b"\xff" * 6 + b"\xff\x7f"
+
+
+class TensorMap:
+    """An array and the box of it that one tensor copy moves: a kernel's ``const __grid_constant__ CUtensorMap``.
+
+    Shape and box are in NumPy's order; a kernel's coordinates are innermost first. The rules are those of the
+    driver's ``cuTensorMapEncodeTiled``.
+
+    Parameters
+    ----------
+    array : numpy.ndarray or Array
+        NumPy's is copied to the device for each launch, and back if it is writeable.
+    box : sequence of int
+        Elements per dimension, at most 256.
+    swizzle : {0, 32, 64, 128}
+        Bytes of the pattern by which chunks of 16 bytes are exchanged in shared memory.
+    fill : {"zeros", "nan"}
+        What elements outside the array are read as.
+    strides : sequence of int, optional
+        Bytes between elements in each dimension; those of the array if they are left out.
+
+    Raises
+    ------
+    ValueError
+        A rule is violated; the message names it.
+
+    Examples
+    --------
+    >>> TensorMap(np.zeros((64, 32), np.float32), (8, 32), swizzle=128)
+    TensorMap(float32, shape (64, 32), box (8, 32), swizzle 128)
+    """
+
+    def __init__(
+        self,
+        array: np.ndarray | Array,
+        box: tuple[int, ...],
+        *,
+        swizzle: int = 0,
+        fill: str = "zeros",
+        strides: tuple[int, ...] | None = None,
+    ):
+        if not isinstance(array, (np.ndarray, Array)):
+            raise TypeError(f"array: expected a NumPy array or an Array, got {type(array).__name__}")
+        self.array, self.box = array, tuple(int(one) for one in box)
+        self.swizzle, self.fill = swizzle, fill
+        self.strides = tuple(int(one) for one in (array.strides if strides is None else strides))
+        self._check()
+
+    def of(self, array: np.ndarray | Array) -> TensorMap:
+        """The same map of another array of this shape."""
+        return TensorMap(array, self.box, swizzle=self.swizzle, fill=self.fill, strides=self.strides)
+
+    def __repr__(self) -> str:
+        array = self.array
+        return f"TensorMap({array.dtype.name}, shape {tuple(array.shape)}, box {self.box}, swizzle {self.swizzle})"
+
+    def _check(self) -> None:
+        array, size, rank = self.array, self.array.dtype.itemsize, self.array.ndim
+        if array.dtype.name not in _TYPES or not array.dtype.isnative:
+            raise ValueError(f"array: expected one of {', '.join(_TYPES)}, got {array.dtype}")
+        if not 1 <= rank <= _MAX_RANK:
+            raise ValueError(f"array: expected 1 to {_MAX_RANK} dimensions, got {rank}")
+        if any(not 1 <= one <= 1 << 32 for one in array.shape):
+            raise ValueError(f"array: expected dimensions of 1 to 2**32 elements, got shape {tuple(array.shape)}")
+        for name, values in (("box", self.box), ("strides", self.strides)):
+            if len(values) != rank:
+                raise ValueError(f"{name}: expected {rank} numbers, one per dimension, got {len(values)}")
+        if any(not 1 <= one <= _MAX_BOX for one in self.box):
+            raise ValueError(f"box: expected 1 to {_MAX_BOX} elements per dimension, got {self.box}")
+        inner = self.box[-1] * size
+        if inner % _GRAIN:
+            raise ValueError(f"box: expected rows of a multiple of {_GRAIN} bytes, got {inner} bytes")
+        if math.prod(self.box) * size > _MAX_SHARED:
+            raise ValueError(f"box: expected at most {_MAX_SHARED} bytes, got {math.prod(self.box) * size}")
+        if self.swizzle not in _SWIZZLES:
+            raise ValueError(f"swizzle: expected one of {', '.join(map(str, _SWIZZLES))}, got {self.swizzle!r}")
+        if self.swizzle and inner > self.swizzle:
+            raise ValueError(f"box: expected rows of at most {self.swizzle} bytes, the swizzle, got {inner} bytes")
+        if self.fill not in ("zeros", "nan"):
+            raise ValueError(f"fill: expected 'zeros' or 'nan', got {self.fill!r}")
+        if self.fill == "nan" and array.dtype.name not in _NANS:
+            raise ValueError(f"fill: expected 'zeros' for {array.dtype.name}, which has no NaN here, got 'nan'")
+        self._check_strides()
+
+    def _check_strides(self) -> None:
+        size, shape = self.array.dtype.itemsize, self.array.shape
+        if self.strides[-1] != size:
+            raise ValueError(f"strides: expected {size} bytes in the last dimension, got {self.strides[-1]}")
+        if any(one % _GRAIN or not 0 <= one < 1 << 40 for one in self.strides[:-1]):
+            raise ValueError(
+                f"strides: expected multiples of {_GRAIN} bytes below 2**40 in all dimensions but the last, got "
+                f"{self.strides}"
+            )
+        reach = size + sum(stride * (one - 1) for stride, one in zip(self.strides, shape, strict=True))
+        array = self.array
+        if not (array.flags.c_contiguous if isinstance(array, np.ndarray) else array.is_contiguous):
+            raise ValueError("array: expected an array without gaps; .copy() has none")
+        own = size + sum(stride * (one - 1) for stride, one in zip(self.array.strides, shape, strict=True))
+        if reach > own:
+            raise ValueError(f"strides: expected at most the {own} bytes of the array, got a reach of {reach}")
+
+    def encode(self, address: int, device: str) -> bytes:
+        """The 128 bytes of the map of the array at an address of a device."""
+        if address % _GRAIN:
+            raise ValueError(f"array: expected an address that is a multiple of {_GRAIN}, got {address:#x}")
+        return self._for_cpu(address) if device == "cpu" else self._for_gpu(address)
+
+    def _for_cpu(self, address: int) -> bytes:
+        """struct smemkit_tensor"""
+        rank, size, name = self.array.ndim, self.array.dtype.itemsize, self.array.dtype.name
+        absent = (0,) * (_MAX_RANK - rank)
+        content = struct.pack(
+            "<QQ5Q5I5HBBB8s",
+            _MAGIC,
+            address,
+            *(*self.strides[::-1], *absent),
+            *(*(min(one, (1 << 32) - 1) for one in self.array.shape[::-1]), *absent),
+            *(*self.box[::-1], *absent),
+            rank,
+            size,
+            _SWIZZLES[self.swizzle],
+            _NANS[name] if self.fill == "nan" else b"",
+        )
+        return content.ljust(MAP_BYTES, b"\0")
+
+    def _for_gpu(self, address: int) -> bytes:
+        """What the driver makes of it."""
+        rank = self.array.ndim
+        buffer = ctypes.create_string_buffer(MAP_BYTES + 64)
+        at = -(-ctypes.addressof(buffer) // 64) * 64
+        encode = _driver().cuTensorMapEncodeTiled
+        promotion_to_128_bytes = 2
+        code = encode(
+            ctypes.c_void_p(at),
+            _TYPES[self.array.dtype.name],
+            rank,
+            ctypes.c_void_p(address),
+            (ctypes.c_uint64 * rank)(*self.array.shape[::-1]),
+            (ctypes.c_uint64 * max(rank - 1, 1))(*self.strides[-2::-1]),
+            (ctypes.c_uint32 * rank)(*self.box[::-1]),
+            (ctypes.c_uint32 * rank)(*[1] * rank),
+            0,
+            _SWIZZLES[self.swizzle],
+            promotion_to_128_bytes,
+            int(self.fill == "nan"),
+        )
+        if code:
+            raise SmemkitError(f"cuTensorMapEncodeTiled refuses {self!r} with code {code}")
+        return ctypes.string_at(at, MAP_BYTES)
+
+
+def arrays_of(args: Sequence[Any]) -> list[Any]:
+    """The arguments of a launch, with its arrays in place of their tensor maps."""
+    return [arg.array if isinstance(arg, TensorMap) else arg for arg in args]
+
+
+def with_arrays(args: Sequence[Any], copies: Sequence[Any]) -> list[Any]:
+    """The arguments of a launch with other arrays: what arrays_of has given, copied."""
+    return [arg.of(copy) if isinstance(arg, TensorMap) else copy for arg, copy in zip(args, copies, strict=True)]
+
+
+def _driver() -> Any:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise SmemkitError(f"TensorMap: the CUDA driver cannot be loaded: {error}") from None

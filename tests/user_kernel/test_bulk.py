@@ -1,0 +1,279 @@
+"""Bulk copies and the transactions of mbarriers, in each spelling: numbers, and what the checker says."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+COMMON = Path(__file__).resolve().parents[2] / "kernels" / "common"
+
+DOUBLED = """
+#include <cuda/barrier>
+#include <cuda/ptx>
+#include "ptx/cp_async_bulk.cuh"
+#include "ptx/mbarrier.cuh"
+using barrier = cuda::barrier<cuda::thread_scope_block>;
+__global__ void doubled(const float *x, float *y)
+{
+    __shared__ alignas(128) float s[64];
+    %s
+    const unsigned to = (unsigned)__cvta_generic_to_shared(s);
+    const int t = threadIdx.x;
+    if (t == 0)
+        %s;
+    __syncthreads();
+    for (int row = 0; row < 3; row++) {
+        if (t == 0) { %s }
+        %s
+        s[t] *= 2;
+        %s
+        __syncthreads();
+        if (t == 0) { %s }
+        __syncthreads();
+    }
+}
+"""
+SPELLINGS = {
+    "inline": (
+        "__shared__ uint64_t b; const unsigned full = (unsigned)__cvta_generic_to_shared(&b);",
+        'asm volatile("mbarrier.init.shared::cta.b64 [%0], 1; fence.mbarrier_init.release.cluster;" :: "r"(full))',
+        'asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%1], 256;\\n"'
+        '"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "'
+        '"[%0], [%2], 256, [%1], %3;"'
+        ':: "r"(to), "r"(full), "l"(x + row * 64), "l"(0ll) : "memory");',
+        'asm volatile("{.reg .pred P1; LAB_WAIT: mbarrier.try_wait.parity.shared::cta.b64 P1, [%0], %1;'
+        ' @P1 bra DONE; bra LAB_WAIT; DONE: }" :: "r"(full), "r"(row & 1));',
+        'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");',
+        'asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2; cp.async.bulk.commit_group;'
+        ' cp.async.bulk.wait_group.read 0;" :: "l"(y + row * 64), "r"(to), "r"(256) : "memory");',
+    ),
+    "ours": (
+        "__shared__ uint64_t b;",
+        "ptx::mbarrier_init(&b, 1)",
+        "ptx::mbarrier_arrive_expect_tx(&b, 256); ptx::cp_async_bulk_load(s, x + row * 64, 256, &b);",
+        "while (!ptx::mbarrier_test_wait_parity(&b, row & 1)) {}",
+        "ptx::fence_proxy_async();",
+        "ptx::cp_async_bulk_store(y + row * 64, s, 256); ptx::cp_async_bulk_commit_group(); "
+        "ptx::cp_async_bulk_wait_group_read<0>();",
+    ),
+    "cuda::ptx": (
+        "__shared__ uint64_t b;",
+        "cuda::ptx::mbarrier_init(&b, 1)",
+        "cuda::ptx::cp_async_bulk(cuda::ptx::space_cluster, cuda::ptx::space_global, s, x + row * 64, 256, &b); "
+        "cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta, "
+        "cuda::ptx::space_shared, &b, 256);",
+        "while (!cuda::ptx::mbarrier_try_wait_parity(cuda::ptx::sem_acquire, cuda::ptx::scope_cta, &b, row & 1))"
+        " {}",
+        "cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);",
+        "cuda::ptx::cp_async_bulk(cuda::ptx::space_global, cuda::ptx::space_shared, y + row * 64, s, 256); "
+        "cuda::ptx::cp_async_bulk_commit_group(); "
+        "cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<0>());",
+    ),
+    "cuda::barrier": (
+        "__shared__ barrier b;",
+        "init(&b, 64)",
+        "cuda::device::memcpy_async_tx(s, x + row * 64, cuda::aligned_size_t<16>(256), b); ",
+        "auto token = t ? b.arrive() : cuda::device::barrier_arrive_tx(b, 1, 256); b.wait(token);",
+        "cuda::device::experimental::fence_proxy_async_shared_cta();",
+        "cuda::device::experimental::cp_async_bulk_shared_to_global(y + row * 64, s, 256); "
+        "cuda::device::experimental::cp_async_bulk_commit_group(); "
+        "cuda::device::experimental::cp_async_bulk_wait_group_read<0>();",
+    ),
+}
+
+
+def kernel(source):
+    with smemkit.Device("cpu"):
+        return smemkit.Kernel(source, options=[f"-I{COMMON}"])
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.covering(most=3)
+def test_rows_are_loaded_and_stored(spelling):
+    x, y = np.random.default_rng(1).random(192, np.float32), np.zeros(192, np.float32)
+    launch = kernel(DOUBLED % SPELLINGS[spelling])[1, 64]
+    launch(x, y)
+    assert_array_equal(y, 2 * x)
+    for options in ({}, {"completion": "random", "seed": 3}, {"schedule": "random", "seed": 1}):
+        report = smemkit.check(launch, x, y, **options)
+        assert not report.faults, report
+
+
+REDUCED = """
+#include "ptx/cp_async_bulk.cuh"
+__global__ void reduced(const T *x, T *y)
+{
+    __shared__ alignas(16) T s[64];
+    s[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];
+    ptx::fence_proxy_async();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        const unsigned from = (unsigned)__cvta_generic_to_shared(s);
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.OP [%0], [%1], %2;"
+                     :: "l"(y), "r"(from), "n"(64 * sizeof(T)) : "memory");
+        ptx::cp_async_bulk_commit_group();
+        ptx::cp_async_bulk_wait_group<0>();
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("type_", "dtype", "operation", "combined"),
+    [
+        ("int", np.int32, "add.s32", np.add),
+        ("int", np.int32, "max.s32", np.maximum),
+        ("unsigned", np.uint32, "xor.b32", np.bitwise_xor),
+        ("unsigned long long", np.uint64, "min.u64", np.minimum),
+        ("float", np.float32, "add.f32", np.add),
+        ("__half", np.float16, "add.noftz.f16", np.add),
+    ],
+)
+def test_reductions(type_, dtype, operation, combined):
+    x = np.random.default_rng(2).integers(0, 100, 4 * 64).astype(dtype)
+    y = np.random.default_rng(3).integers(0, 100, 64).astype(dtype)
+    want = combined.reduce([y, *x.reshape(4, 64)])
+    source = f"#include <cuda_fp16.h>\n#define T {type_}\n" + REDUCED.replace("OP", operation)
+    launch = kernel(source)[4, 64]
+    report = smemkit.check(launch, x, y)
+    assert not report.faults, report
+    launch(x, y)
+    assert_array_equal(y, want)
+
+
+ONE = """
+#include "ptx/cp_async_bulk.cuh"
+#include "ptx/mbarrier.cuh"
+__global__ void one(const float *x, float *y)
+{
+    __shared__ alignas(128) float s[256];
+    __shared__ uint64_t full;
+    const int t = threadIdx.x;
+    if (t == 0)
+        ptx::mbarrier_init(&full, 1);
+    __syncthreads();
+    %s
+}
+"""
+LOAD = "if (t == 0) { ptx::mbarrier_arrive_expect_tx(&full, 256); ptx::cp_async_bulk_load(s, x, 256, &full); }"
+WAIT = "while (!ptx::mbarrier_test_wait_parity(&full, %d)) {}"
+
+
+def check(body, **options):
+    x = np.ones(256, np.float32)
+    return smemkit.check(kernel(ONE % body)[1, 64], x, x.copy(), **options)
+
+
+def kinds(report):
+    return {fault.kind for fault in report.faults}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        ("ptx::cp_async_bulk_load(s, x, 250, &full);", "misaligned", "of 250 bytes, not a multiple of 16"),
+        ("ptx::cp_async_bulk_load(s + 1, x, 256, &full);", "misaligned", "to an address that is not a multiple"),
+        ("ptx::cp_async_bulk_store(y + 2, s, 256);", "misaligned", "to an address that is not a multiple of 16"),
+        ("ptx::cp_async_bulk_load(s, x + 3, 256, &full);", "misaligned", "from an address that is not a multiple"),
+        (
+            "ptx::cp_async_bulk_load(s, x + 240, 256, &full);",
+            "out_of_bounds",
+            "x[64], and x has 64 elements of 16 bytes",
+        ),
+        ("ptx::cp_async_bulk_load(s, s, 256, &full);", "trap", "where the instruction needs global memory"),
+        ("ptx::cp_async_bulk_load(s, x, 256, (uint64_t *)s);", "barrier", "mbarrier that is not initialised"),
+        ("ptx::mbarrier_expect_tx(&full, 1 << 20);", "barrier", "at most 1048575 bytes"),
+        ('asm volatile("cp.async.bulk.prefetch.L2.global [%0], 24;" :: "l"(x));', "misaligned", "24 bytes"),
+    ],
+)
+def test_rules_of_the_instruction(body, kind, message):
+    report = check(f"if (t == 0) {{ {body} }}")
+    assert kinds(report) - {"leak"} == {kind}, report
+    assert message in report.faults[0].message.replace("\n", " "), report
+
+
+@pytest.mark.parametrize("completion", ["early", "late", "random"])
+def test_wait_of_another_phase_does_not_show_the_bytes(completion):
+    report = check(f"{LOAD} if (t == 1) {{ {WAIT % 1} y[0] = s[0]; }}", completion=completion)
+    assert "race" in kinds(report) or kinds(report) == {"hang"}
+    assert "race" in kinds(check(f"{LOAD} if (t == 1) {{ {WAIT % 1} y[0] = s[0]; }}", completion="late"))
+
+
+def test_waits_are_of_the_thread_that_reads():
+    one = "if (t == 0) { %s } " % (WAIT % 0)
+    assert kinds(check(LOAD + one + "y[t] = s[t];")) == {"race"}
+    assert not kinds(check(LOAD + one + "__syncthreads(); y[t] = s[t];"))
+
+
+def test_bytes_may_come_before_they_are_expected():
+    body = "if (t == 0) { ptx::cp_async_bulk_load(s, x, 512, &full); ptx::mbarrier_expect_tx(&full, 512); "
+    body += f"ptx::mbarrier_arrive(&full); }} {WAIT % 0} y[t] = s[t];"
+    for completion in ("early", "late"):
+        report = check(body, completion=completion)
+        assert not report.faults, report
+
+
+@pytest.mark.parametrize(
+    ("expected", "numbers"),
+    [(512, "0 of 1 arrivals and 256 of 512 bytes"), (128, "and has got 256 bytes where 128 are expected")],
+)
+def test_hang_names_the_bytes(expected, numbers, monkeypatch):
+    monkeypatch.setenv("SMEMKIT_WATCHDOG", "2")
+    report = check(LOAD.replace("(&full, 256)", f"(&full, {expected})", 1) + WAIT % 0, completion="late")
+    assert kinds(report) == {"hang"}
+    assert numbers in report.faults[0].message
+
+
+def test_copies_that_nobody_waits_for_are_told():
+    for body in (
+        LOAD,
+        "s[t] = 1; ptx::fence_proxy_async(); __syncthreads(); if (t == 0) "
+        "{ ptx::cp_async_bulk_store(y, s, 256); ptx::cp_async_bulk_commit_group(); }",
+    ):
+        for completion in ("early", "late"):
+            report = check(body, completion=completion)
+            assert kinds(report) == {"leak"}, report
+            assert report.ok
+
+
+def test_fence_of_the_reading_thread_alone_is_doubtful():
+    store = "ptx::cp_async_bulk_store(y, s, 256); ptx::cp_async_bulk_commit_group(); "
+    store += "ptx::cp_async_bulk_wait_group_read<0>();"
+    report = check(f"s[t] = 1; __syncthreads(); if (t == 0) {{ ptx::fence_proxy_async(); {store} }}")
+    (fault,) = report.faults
+    assert (fault.kind, fault.hazard, fault.severity) == ("race", "proxy", "warning")
+    assert "it has executed the fence, but the writer has not" in fault.message
+    assert report.ok
+    report = check(f"s[t] = 1; __syncthreads(); if (t == 0) {{ {store} }}")
+    (fault,) = report.faults
+    assert (fault.hazard, fault.severity, fault.rule) == ("proxy", "error", "race-proxy")
+    late = f"s[t] = 1; __syncthreads(); if (t) ptx::fence_proxy_async(); if (t == 0) {{ {store} }}"
+    assert not check(late).ok  # after the barrier that hands over
+
+
+def test_wait_for_groups_is_of_the_thread_that_started_them():
+    body = (
+        "s[t] = 1; ptx::fence_proxy_async(); __syncthreads(); if (t == 0) { ptx::cp_async_bulk_store(y, s, 256); "
+    )
+    body += "ptx::cp_async_bulk_commit_group(); %s } %s __syncthreads(); s[t] = 2;"
+    wait = "ptx::cp_async_bulk_wait_group_read<0>();"
+    assert not check(body % (wait, "")).faults
+    assert "race" in kinds(check(body % ("", f"if (t == 1) {wait}")))
+
+
+def test_copies_inside_shared_memory():
+    body = "s[t] = x[t]; ptx::fence_proxy_async(); __syncthreads(); if (t == 0) { "
+    body += "ptx::mbarrier_arrive_expect_tx(&full, 256); asm volatile("
+    body += (
+        '"cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%%0], [%%1], 256, [%%2];" :: '
+    )
+    body += '"r"((unsigned)__cvta_generic_to_shared(s + 64)), "r"((unsigned)__cvta_generic_to_shared(s)), '
+    body += '"r"((unsigned)__cvta_generic_to_shared(&full)) : "memory"); } %s y[t] = s[t + 64];'
+    assert not check(body % (WAIT % 0)).faults
+    assert "race" in kinds(check(body % "__syncthreads();"))
+    x, y = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
+    kernel(ONE % (body % (WAIT % 0)))[1, 64](x, y)
+    assert_array_equal(y[:64], x[:64])

@@ -1,0 +1,182 @@
+"""Tensor maps: their rules, and boxes that go to shared memory and back, byte for byte."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+MOVED = """
+#include <cuda.h>
+#include <cstdint>
+__global__ void moved(const __grid_constant__ CUtensorMap from, const __grid_constant__ CUtensorMap to,
+                      unsigned char *seen, int bytes, int c0, int c1, int c2, int c3, int c4)
+{
+    extern __shared__ __align__(1024) unsigned char s[];
+    __shared__ uint64_t full;
+    const unsigned at = (unsigned)__cvta_generic_to_shared(s), bar = (unsigned)__cvta_generic_to_shared(&full);
+    if (threadIdx.x == 0) {
+        asm volatile("prefetch.tensormap [%0];" :: "l"(&from) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(bar));
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
+        asm volatile("cp.async.bulk.tensor.RANKd.shared::cluster.global.mbarrier::complete_tx::bytes"
+                     " [%0], [%1, {FROM}], [%2];"
+                     :: "r"(at), "l"(&from), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
+    }
+    asm volatile("{.reg .pred P1; LAB_WAIT: mbarrier.try_wait.parity.shared::cta.b64 P1, [%0], 0; @P1 bra DONE;"
+                 " bra LAB_WAIT; DONE: }" :: "r"(bar));
+    for (int i = threadIdx.x; i < bytes; i += blockDim.x)
+        seen[i] = s[i];
+    if (threadIdx.x == 0) {
+        asm volatile("cp.async.bulk.tensor.RANKd.global.shared::cta.tile.bulk_group [%0, {TO}], [%1];"
+                     :: "l"(&to), "r"(at), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
+        asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+"""
+
+
+def kernel(rank):
+    coordinates = [", ".join(f"%{first + i}" for i in range(rank)) for first in (3, 2)]
+    text = MOVED.replace("RANK", str(rank)).replace("FROM", coordinates[0]).replace("TO", coordinates[1])
+    with smemkit.Device("cpu"):
+        return smemkit.Kernel(text)
+
+
+def box_of(x, box, first, fill):
+    """The box that begins at `first`; elements outside the array are `fill`."""
+    out = np.full(box, fill, x.dtype)
+    for index in np.ndindex(*box):
+        place = tuple(i + f for i, f in zip(index, first, strict=True))
+        if all(0 <= p < n for p, n in zip(place, x.shape, strict=True)):
+            out[index] = x[place]
+    return out
+
+
+def in_shared(rows, swizzle):
+    """The bytes of a box as shared memory holds them, from the pattern of the programming guide's tables: in a
+    segment of 8 rows of 128 bytes, row r's chunk c is at c XOR r, or r / 2 of 4 chunks, or r / 4 of 2."""
+    content = rows.tobytes()
+    out = bytearray(len(content))
+    for chunk in range(len(content) // 16):
+        row, column = divmod(chunk, 8)
+        if swizzle:
+            column ^= row % (swizzle // 16)
+        out[(row * 8 + column) * 16 : (row * 8 + column) * 16 + 16] = content[chunk * 16 : chunk * 16 + 16]
+    return bytes(out)
+
+
+def random_map(rng):
+    rank = int(rng.integers(1, 6))
+    dtype = [np.float32, np.float16, np.uint8, np.int32, np.float64][rng.integers(5)]
+    size = np.dtype(dtype).itemsize
+    swizzle = int([0, 32, 64, 128][rng.integers(4)])
+    inner = 16 // size * int(rng.integers(1, (swizzle or 64) // 16 + 1))
+    if swizzle:
+        inner = swizzle // size
+    box = [int(one) for one in rng.integers(1, 5, rank - 1)] + [inner]
+    if inner > 256:
+        box[-1] = 256 // 16 * 16
+    shape = [int(one) for one in rng.integers(1, 9, rank - 1)]
+    shape += [int(rng.integers(1, 40)) * (16 // size) if rank > 1 else int(rng.integers(1, 300))]
+    first = [int(rng.integers(-3, n + 2)) for n in shape]
+    fill = "nan" if dtype in (np.float32, np.float16, np.float64) and rng.integers(2) else "zeros"
+    return rank, dtype, swizzle, tuple(box), tuple(shape), first, fill
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.covering(most=6)
+def test_boxes_byte_for_byte(seed):
+    rng = np.random.default_rng(seed)
+    rank, dtype, swizzle, box, shape, first, fill = random_map(rng)
+    x = rng.integers(0, 100, shape).astype(dtype)
+    y = np.full(shape, 7, dtype)
+    total = int(np.prod(box)) * x.itemsize
+    seen = np.zeros(total, np.uint8)
+    maps = [smemkit.TensorMap(one, box, swizzle=swizzle, fill=fill) for one in (x, y)]
+    launch = kernel(rank)[1, 32, -(-total // 1024) * 1024]
+    coordinates = (first[::-1] + [0] * 5)[:5]
+    launch(*maps, seen, total, *coordinates)
+    want = box_of(x, box, first, np.nan if fill == "nan" else 0)
+    pad = np.frombuffer(want.tobytes().ljust(-(-total // 128) * 128, b"\0"), np.uint8)
+    stored = in_shared(pad, swizzle)[:total]
+    if total % 128 == 0 or not swizzle:
+        got = seen.tobytes()
+        if fill == "nan":  # any NaN will do
+            got = np.frombuffer(got, dtype)
+            assert_array_equal(got, np.frombuffer(stored, dtype))
+        else:
+            assert got == stored
+    wanted = np.full(shape, 7, dtype)
+    for index in np.ndindex(*box):
+        place = tuple(i + f for i, f in zip(index, first, strict=True))
+        if all(0 <= p < n for p, n in zip(place, shape, strict=True)):
+            wanted[place] = x[place]
+    assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("completion", ["early", "late"])
+def test_check_of_a_right_copy(completion):
+    x, y, seen = np.ones((8, 32), np.float32), np.zeros((8, 32), np.float32), np.zeros(1024, np.uint8)
+    maps = [smemkit.TensorMap(one, (8, 32), swizzle=128) for one in (x, y)]
+    report = smemkit.check(kernel(2)[1, 32, 1024], *maps, seen, 1024, 0, 0, 0, 0, 0, completion=completion)
+    assert not report.faults, report
+    assert not y.any()  # a check changes nothing
+    on_cpu = [smemkit.asarray(one, device="cpu") for one in (x, y)]
+    kernel(2)[1, 32, 1024](*[smemkit.TensorMap(one, (8, 32)) for one in on_cpu], seen, 1024, 0, 0, 0, 0, 0)
+    assert_array_equal(on_cpu[1].numpy(), x)
+
+
+def test_read_before_the_wait_is_a_race():
+    x, y, seen = np.ones((8, 32), np.float32), np.zeros((8, 32), np.float32), np.zeros(1024, np.uint8)
+    maps = [smemkit.TensorMap(one, (8, 32), swizzle=128) for one in (x, y)]
+    text = MOVED.replace("RANK", "2").replace("FROM", "%3, %4").replace("TO", "%2, %3")
+    text = text.replace("mbarrier.try_wait.parity.shared::cta.b64 P1, [%0], 0;", "setp.eq.u32 P1, 0, 0;")
+    with smemkit.Device("cpu"):
+        launch = smemkit.Kernel(text)[1, 32, 1024]
+    report = smemkit.check(launch, *maps, seen, 1024, 0, 0, 0, 0, 0)
+    assert {fault.kind for fault in report.faults} == {"race"}, report
+
+
+def test_faults_of_tensor_copies():
+    x, seen = np.ones((8, 32), np.float32), np.zeros(1024, np.uint8)
+    two, one = smemkit.TensorMap(x, (8, 32)), smemkit.TensorMap(np.ones(64, np.float32), (32,))
+    for maps, message in (((one, two), "of 2 dimensions with a tensor map of 1"),):
+        with pytest.raises(smemkit.Error, match=message):
+            kernel(2)[1, 32, 1024](*maps, seen, 1024, 0, 0, 0, 0, 0)
+    content = np.zeros(1, "V128")[0]
+    with pytest.raises(smemkit.Error, match=r"a tensor map that smemkit\.TensorMap has not made"):
+        kernel(2)[1, 32, 1024](content, two, seen, 1024, 0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "options", "message"),
+    [
+        ((8, 32), np.complex64, {}, "array: expected one of uint8"),
+        ((1,) * 6, np.float32, {"box": (1,) * 6}, "1 to 5 dimensions, got 6"),
+        ((8, 30), np.float32, {"box": (8, 28)}, r"strides: expected multiples of 16 bytes .* got \(120, 4\)"),
+        ((8, 32), np.float32, {"box": (8,)}, "box: expected 2 numbers, one per dimension, got 1"),
+        ((8, 32), np.float32, {"box": (0, 32)}, "box: expected 1 to 256 elements"),
+        ((8, 512), np.float32, {"box": (1, 257)}, "box: expected 1 to 256 elements"),
+        ((8, 32), np.float32, {"box": (8, 3)}, "rows of a multiple of 16 bytes, got 12"),
+        ((8, 64), np.float32, {"box": (8, 64), "swizzle": 128}, "rows of at most 128 bytes, the swizzle, got 256"),
+        ((8, 32), np.float32, {"swizzle": 16}, "swizzle: expected one of 0, 32, 64, 128, got 16"),
+        ((8, 32), np.int32, {"fill": "nan"}, "fill: expected 'zeros' for int32"),
+        ((8, 32), np.float32, {"fill": "ones"}, "fill: expected 'zeros' or 'nan'"),
+        ((256, 256), np.float64, {"box": (256, 256)}, "box: expected at most 232448 bytes"),
+        ((8, 32), np.float32, {"strides": (256, 4)}, "strides: expected at most the 1024 bytes of the array"),
+        ((8, 32), np.float32, {"strides": (128, 8)}, "strides: expected 4 bytes in the last dimension, got 8"),
+    ],
+)
+def test_rules_of_maps(shape, dtype, options, message):
+    options = {"box": (8, 32), **options}
+    with pytest.raises(ValueError, match=message):
+        smemkit.TensorMap(np.zeros(shape, dtype), **options)
+
+
+def test_a_map_of_something_else_is_refused():
+    with pytest.raises(TypeError, match="array: expected a NumPy array or an Array, got list"):
+        smemkit.TensorMap([1, 2], (2,))
