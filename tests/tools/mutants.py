@@ -459,6 +459,7 @@ MUTANTS = [
         "if (now->kind != ACCESS_LOAD || cell->atomics)",
         "if (now->kind == ACCESS_STORE)",
         "tests/checker/test_races.py --full",
+        2,
     ),
     Mutant(
         "view-is-passed-without-its-base-array",
