@@ -1,0 +1,34 @@
+"""The kernels without mistakes, right/*.cu and faulty/*.fixed.cu, leave the same numbers on a GPU as on the CPU device."""
+
+import numpy as np
+import pytest
+from kernel_files import TESTS, read
+
+import smemkit
+
+FILES = sorted([*(TESTS / "right").glob("*.cu"), *(TESTS / "faulty").glob("*.fixed.cu")])
+
+
+def results(case, device):
+    """What a launch leaves in the kernel's arrays."""
+    with smemkit.Device(device):
+        operands = {
+            name: smemkit.asarray(value, device=device) if isinstance(value, np.ndarray) else value
+            for name, value in case.operands().items()
+        }
+        smemkit.Kernel(case.path, case.kernel)[case.grid, case.block, case.shared](*operands.values())
+    return {name: value.numpy() for name, value in operands.items() if isinstance(value, smemkit.Array)}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_a_right_kernel_leaves_the_same_numbers_on_a_gpu(path):
+    if not smemkit.is_available():
+        pytest.skip("no CUDA device")
+    case = read(path)
+    there = results(case, "cuda:0")
+    for name, here in results(case, "cpu").items():
+        if here.dtype.kind in "fc":
+            np.testing.assert_allclose(there[name], here, rtol=1e-3, atol=1e-5, err_msg=name)
+        else:
+            np.testing.assert_array_equal(there[name], here, err_msg=name)
