@@ -41,6 +41,7 @@ typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef 
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t; typedef int64_t intptr_t; typedef uint64_t uintptr_t;
 typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
+typedef struct alignas(128) CUtensorMap_st { uint64_t opaque[16]; } CUtensorMap;
 #define INT8_MIN (-128)
 #define INT8_MAX 127
 #define UINT8_MAX 255

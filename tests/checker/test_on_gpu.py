@@ -6,7 +6,17 @@ from kernel_files import TESTS, read
 
 import smemkit
 
+BY_CHANCE = {  # what they leave depends on which atomic comes first
+    "compaction_count.fixed",
+    "compaction_in_block",
+    "frontier_queue",
+    "lock_per_lane",
+    "piece_overwritten.fixed",
+    "plain_exchange.fixed",
+    "queue_length.fixed",
+}
 FILES = sorted([*(TESTS / "right").glob("*.cu"), *(TESTS / "faulty").glob("*.fixed.cu")])
+FILES = [path for path in FILES if path.stem not in BY_CHANCE | {"records_by_memcpy"}]  # NVRTC has no memmove
 
 
 def results(case, device):

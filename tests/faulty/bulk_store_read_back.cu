@@ -7,8 +7,10 @@
 // fault: race RAW
 #include <cstdint>
 #include <cuda/barrier>
+#include <cuda/ptx>
 
 namespace device = cuda::device::experimental;
+namespace ptx = cuda::ptx;
 
 __global__ void stored_and_read(const float *x, float *y, float *z)
 {
@@ -21,7 +23,7 @@ __global__ void stored_and_read(const float *x, float *y, float *z)
     if (t == 0) {
         device::cp_async_bulk_shared_to_global(y, s, sizeof s); // THERE
         device::cp_async_bulk_commit_group();
-        device::cp_async_bulk_wait_group_read<0>();
+        ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
     }
     __syncthreads();
     z[t] = y[63 - t]; // HERE

@@ -9,8 +9,8 @@ __global__ void records(const int *x, int *y)
     __shared__ int s[93];
     const int t = threadIdx.x;
 
-    __builtin_memcpy(s + 3 * t, x + 3 * t, 12); // HERE
+    memcpy(s + 3 * t, x + 3 * t, 12); // HERE
     __syncwarp();
     if (t < 31)
-        __builtin_memcpy(y + 3 * t, s + 3 * (30 - t), 12);
+        memcpy(y + 3 * t, s + 3 * (30 - t), 12);
 }

@@ -8,8 +8,8 @@ __global__ void records(const int *x, int *y)
     __shared__ int s[96];
     const int t = threadIdx.x;
 
-    __builtin_memcpy(s + 3 * t, x + 3 * t, 12);
+    memcpy(s + 3 * t, x + 3 * t, 12);
     __syncwarp();
     if (t < 32)
-        __builtin_memcpy(y + 3 * t, s + 3 * (31 - t), 12);
+        memcpy(y + 3 * t, s + 3 * (31 - t), 12);
 }

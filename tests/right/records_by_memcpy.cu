@@ -17,10 +17,10 @@ __global__ void reversed(const int *from, int *to)
 
     s[t] = x[t];
     __syncthreads();
-    __builtin_memcpy(&mine, &s[31 - t], 20);
+    memcpy(&mine, &s[31 - t], 20);
     other = mine;
     memset(bytes + 24 * t, 0, 24);
     memmove(bytes + 24 * t, &other, 12);
-    __builtin_memcpy(bytes + 24 * t + 12, other.item + 3, 8);
+    memcpy(bytes + 24 * t + 12, other.item + 3, 8);
     y[t] = *(const five *)(bytes + 24 * t);
 }

@@ -294,14 +294,17 @@ void gpu_restore_context(const struct saved_context *saved)
         (void)set_context(saved->context);
 }
 
-/* Also true if unknown: for the default stream while another one is captured. */
+/* Also true for the default stream while another one is captured. False after any other error, as of a lost
+ * device: the next use of the stream gives it. */
 bool gpu_is_capturing(device_stream stream)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    if (cudaStreamIsCapturing(stream, &status) == cudaSuccess)
+    const cudaError_t code = cudaStreamIsCapturing(stream, &status);
+
+    if (code == cudaSuccess)
         return status != cudaStreamCaptureStatusNone;
     (void)cudaGetLastError();
-    return true;
+    return code == cudaErrorStreamCaptureImplicit;
 }
 
 static bool cuda_copy(struct device *device, void *to, const void *from, size_t bytes, device_stream stream,
