@@ -53,7 +53,7 @@ static void barrier(struct worker *w)
     trace_merge_block(w->tracer);
     clock_barrier(w->tracer);
     if (w->tracer->block_poisoned && ++w->tracer->poisoned_barriers >= MAX_POISONED_BARRIERS) {
-        w->exited = w->count;
+        w->exited = w->terminated = w->count; /* by the fault, so that nothing more is told of them */
         worker_leave(w);
     }
 }

@@ -452,7 +452,7 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
         } else {
             if (cell->pending)
                 check_copy(t, origins, &now);
-            if (cell->epoch >= t->base_epoch && cell->thread != thread)
+            if ((cell->epoch >= t->base_epoch || cell->thread >= COPIES) && cell->thread != thread)
                 check_store(t, cell, origins, &now);
             check_uses(t, cell, origins, &now);
             cell->pending = true;

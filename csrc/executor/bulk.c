@@ -85,6 +85,14 @@ static struct transactions *find_open(const struct worker *w, const void *object
     return NULL;
 }
 
+void bulk_forget_object(struct worker *w, const void *object)
+{
+    struct transactions *open = find_open(w, object);
+
+    if (open)
+        *open = w->bulk->open[--w->bulk->open_count];
+}
+
 bool bulk_is_open(const struct worker *w, const void *object)
 {
     return find_open(w, object) != NULL;

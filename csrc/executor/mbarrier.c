@@ -151,6 +151,7 @@ void smemkit_mbarrier_init(void *object, unsigned count, const char *file, int l
 
     check_place(w, object, life, file, line);
     *word_at(object) = smemkit_mbarrier_word(count, file, line);
+    bulk_forget_object(w, object);
     if (!life)
         life = &w->mbarrier_lives[w->mbarriers++ % MBARRIER_LIVES];
     *life = (struct mbarrier_life){object, {file, line, w->current}, {0}};
@@ -181,6 +182,7 @@ void smemkit_mbarrier_inval(void *object, const char *file, int line)
 
     checked_word(object, "mbarrier.inval", file, line);
     *word_at(object) = 0;
+    bulk_forget_object(w, object);
     life = life_at(w, object);
     if (life)
         life->ended = (struct thread_location){file, line, w->current};

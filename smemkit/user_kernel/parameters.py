@@ -114,7 +114,7 @@ class Parameter:
     @property
     def takes_map(self) -> bool:
         """Whether it is a CUtensorMap."""
-        return self.kind == "V" and not self.pointer and self.element_bytes == MAP_BYTES
+        return "CUtensorMap" in self.declaration and not self.pointer and self.element_bytes == MAP_BYTES
 
     def of_map(self, tensor_map: TensorMap) -> Parameter:
         """The parameter as a pointer to the array of a tensor map."""

@@ -54,7 +54,8 @@ class TensorMap:
     box : sequence of int
         Elements per dimension, at most 256.
     swizzle : {0, 32, 64, 128}
-        Bytes of the pattern by which chunks of 16 bytes are exchanged in shared memory.
+        Bytes of the pattern by which chunks of 16 bytes are exchanged in shared memory; a row of the box has as
+        many.
     fill : {"zeros", "nan"}
         What elements outside the array are read as.
     strides : sequence of int, optional
@@ -115,8 +116,8 @@ class TensorMap:
             raise ValueError(f"box: expected at most {_MAX_SHARED} bytes, got {math.prod(self.box) * size}")
         if self.swizzle not in _SWIZZLES:
             raise ValueError(f"swizzle: expected one of {', '.join(map(str, _SWIZZLES))}, got {self.swizzle!r}")
-        if self.swizzle and inner > self.swizzle:
-            raise ValueError(f"box: expected rows of at most {self.swizzle} bytes, the swizzle, got {inner} bytes")
+        if self.swizzle and inner != self.swizzle:  # how a GPU lays out shorter ones is not known here
+            raise ValueError(f"box: expected rows of {self.swizzle} bytes, the swizzle, got {inner} bytes")
         if self.fill not in ("zeros", "nan"):
             raise ValueError(f"fill: expected 'zeros' or 'nan', got {self.fill!r}")
         if self.fill == "nan" and array.dtype.name not in _NANS:

@@ -1,4 +1,4 @@
-"""Kernels without mistakes, right/*.cu and faulty/*.fixed.cu, leave the same numbers on a GPU as on the CPU device."""
+"""Right kernels, of right and faulty/*.fixed.cu, leave the same numbers on a GPU as on the CPU device."""
 
 import numpy as np
 import pytest

@@ -715,7 +715,7 @@ WRONG = {
         (
             "        __pipeline_wait_prior(1);\n",
             "        __pipeline_wait_prior(2);\n",
-            "line 13: race (WAW, warp-synchronous)",
+            "line 13: race (WAW)",
         ),
         ("        __syncthreads(); // row `step` is there\n", "", "line 16: race (RAW)"),
         ("        if (step + 1 < steps)\n            __pipe", "        __pipe", "line 12: out of bounds"),

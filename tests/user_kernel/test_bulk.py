@@ -264,6 +264,23 @@ def test_wait_for_groups_is_of_the_thread_that_started_them():
     assert "race" in kinds(check(body % ("", f"if (t == 1) {wait}")))
 
 
+def test_an_mbarrier_that_begins_anew_awaits_no_bytes_of_its_former_life():
+    life = "if (t == 0) { ptx::mbarrier_init(&full, 1); } __syncthreads(); "
+    body = (
+        life + "if (t == 0) { ptx::mbarrier_expect_tx(&full, 64); ptx::mbarrier_inval(&full); } __syncthreads(); "
+    )
+    body += life + "if (t == 0) ptx::mbarrier_arrive(&full); " + WAIT % 0
+    assert "hang" not in kinds(check(body))
+
+
+def test_an_asynchronous_copy_over_an_unfinished_bulk_copy_is_told():
+    over = "__syncthreads(); if (t == 32) asm volatile("
+    over += '"cp.async.ca.shared.global [%0], [%1], 4; cp.async.commit_group; cp.async.wait_group 0;"'
+    over += ' :: "r"((unsigned)__cvta_generic_to_shared(s)), "l"(x) : "memory"); '
+    report = check(LOAD + over + WAIT % 0, completion="late")
+    assert ("race", "WAW") in {(fault.kind, fault.hazard) for fault in report.faults}, report
+
+
 def test_copies_inside_shared_memory():
     body = "s[t] = x[t]; ptx::fence_proxy_async(); __syncthreads(); if (t == 0) { "
     body += "ptx::mbarrier_arrive_expect_tx(&full, 256); asm volatile("

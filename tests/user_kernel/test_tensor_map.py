@@ -162,7 +162,7 @@ def test_faults_of_tensor_copies():
         ((8, 32), np.float32, {"box": (0, 32)}, "box: expected 1 to 256 elements"),
         ((8, 512), np.float32, {"box": (1, 257)}, "box: expected 1 to 256 elements"),
         ((8, 32), np.float32, {"box": (8, 3)}, "rows of a multiple of 16 bytes, got 12"),
-        ((8, 64), np.float32, {"box": (8, 64), "swizzle": 128}, "rows of at most 128 bytes, the swizzle, got 256"),
+        ((8, 64), np.float32, {"box": (8, 64), "swizzle": 128}, "rows of 128 bytes, the swizzle, got 256"),
         ((8, 32), np.float32, {"swizzle": 16}, "swizzle: expected one of 0, 32, 64, 128, got 16"),
         ((8, 32), np.int32, {"fill": "nan"}, "fill: expected 'zeros' for int32"),
         ((8, 32), np.float32, {"fill": "ones"}, "fill: expected 'zeros' or 'nan'"),
@@ -180,3 +180,10 @@ def test_rules_of_maps(shape, dtype, options, message):
 def test_a_map_of_something_else_is_refused():
     with pytest.raises(TypeError, match="array: expected a NumPy array or an Array, got list"):
         smemkit.TensorMap([1, 2], (2,))
+
+
+def test_a_map_is_passed_for_a_map_only():
+    with smemkit.Device("cpu"):
+        launch = smemkit.Kernel("struct S { float v[32]; }; __global__ void k(S s) {}")[1, 1]
+    with pytest.raises(TypeError, match="TensorMap"):
+        launch(smemkit.TensorMap(np.zeros((8, 32), np.float32), (8, 32)))

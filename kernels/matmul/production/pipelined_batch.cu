@@ -12,7 +12,7 @@
 #include "../lanes.cuh"
 #include "product.cuh"
 
-// SIDE x SIDE elements of C; DEPTH along k in a pair of tiles; BLOCKS per multiprocessor, one less without packs.
+// SIDE x SIDE elements of C; DEPTH along k in a pair of tiles; BLOCKS per multiprocessor.
 template <int SIDE_, int DEPTH_, int BLOCKS_>
 struct batch_tile {
     static constexpr int SIDE = SIDE_, DEPTH = DEPTH_, BLOCKS = BLOCKS_;
@@ -26,6 +26,10 @@ struct batch_tile {
 
 using wide_tile = batch_tile<64, 32, 4>;
 using narrow_tile = batch_tile<32, 32, 11>;
+
+// Without packs a thread needs more registers.
+template <class Tile, int N>
+constexpr int blocks_at_once = N == 1 ? Tile::BLOCKS - 1 : Tile::BLOCKS;
 
 // Which pair of tiles a block copies or multiplies.
 struct position {
@@ -86,7 +90,7 @@ static __device__ void multiply_pair(const Tile &pair, int depth, int row, int c
 }
 
 template <class Tile, int N> // N: elements of a pack of A and of B
-__global__ void __launch_bounds__(Tile::BLOCK, N == 1 ? Tile::BLOCKS - 1 : Tile::BLOCKS)
+__global__ void __launch_bounds__(Tile::BLOCK, blocks_at_once<Tile, N>)
     matmul_pipelined_batch(const product<float> p, bool c_packs)
 {
     constexpr int SIDE = Tile::SIDE;
@@ -165,7 +169,7 @@ template <class Tile, int N>
 {
     constexpr int BYTES = 2 * (int)sizeof(Tile);
     const bool c_packs = p.n % Tile::V == 0 && (uintptr_t)p.c % 16 == 0;
-    const int64_t tiles = tiles_of<Tile>(p), most = (int64_t)Tile::BLOCKS * multiprocessors;
+    const int64_t tiles = tiles_of<Tile>(p), most = (int64_t)blocks_at_once<Tile, N> * multiprocessors;
 
     if (cudaError_t error = allow_shared_bytes<matmul_pipelined_batch<Tile, N>>(BYTES))
         return error;
