@@ -102,8 +102,8 @@ class TensorMap:
             raise ValueError(f"array: expected one of {', '.join(_TYPES)}, got {array.dtype}")
         if not 1 <= rank <= _MAX_RANK:
             raise ValueError(f"array: expected 1 to {_MAX_RANK} dimensions, got {rank}")
-        if any(not 1 <= one <= 1 << 32 for one in array.shape):
-            raise ValueError(f"array: expected dimensions of 1 to 2**32 elements, got shape {tuple(array.shape)}")
+        if any(not 1 <= one < 1 << 32 for one in array.shape):
+            raise ValueError(f"array: expected dimensions of 1 to 2**32 - 1, got shape {tuple(array.shape)}")
         for name, values in (("box", self.box), ("strides", self.strides)):
             if len(values) != rank:
                 raise ValueError(f"{name}: expected {rank} numbers, one per dimension, got {len(values)}")
@@ -156,7 +156,7 @@ class TensorMap:
             _MAGIC,
             address,
             *(*self.strides[::-1], *absent),
-            *(*(min(one, (1 << 32) - 1) for one in self.array.shape[::-1]), *absent),
+            *(*self.array.shape[::-1], *absent),
             *(*self.box[::-1], *absent),
             rank,
             size,

@@ -409,7 +409,7 @@ host, out = (large, np.full_like(large, np.nan)) if "large" in sys.argv else (x,
 bad = smemkit.Kernel("__global__ void bad(float *x) { x[1ll << 44] = 1; }")
 with smemkit.Device(device):
     bad[1, 1](there)
-time.sleep(0.2)  # until it has failed: the next call does not wait for it
+time.sleep(0.2)  # so that the next call meets the error when it begins
 try:
     smemkit.transpose(host, out=out, device=device)
 except smemkit.FatalCudaError as error:
