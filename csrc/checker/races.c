@@ -37,10 +37,19 @@ static void block_index(const struct smemkit_launch *launch, uint32_t block, uns
     index[2] = number / columns / rows;
 }
 
+/* Whether the report names `now` first. In one block that is the kernel's order, not the executor's. Blocks may
+ * run in any order, and one that waits for another takes more steps: a load is named after the other block's
+ * store. */
+static bool comes_first(const struct access *now, const struct access *earlier)
+{
+    const bool load = now->kind == ACCESS_LOAD, earlier_load = earlier->kind == ACCESS_LOAD;
+
+    return now->block != earlier->block && load != earlier_load ? earlier_load : earlier->position > now->position;
+}
+
 static void report_race(struct tracer *t, const struct access *now, const struct access *earlier)
 {
-    /* the kernel's order, not the executor's */
-    const bool swapped = earlier->position > now->position;
+    const bool swapped = comes_first(now, earlier);
     const struct access *first = swapped ? now : earlier, *second = swapped ? earlier : now;
     const enum hazard hazard = second->kind == ACCESS_LOAD  ? HAZARD_RAW
                                : first->kind == ACCESS_LOAD ? HAZARD_WAR

@@ -93,7 +93,23 @@ __global__ void k(int *y)
         y[0] = 1;
 }
 """
-    assert "WAR" in hazards(source, 100, 64, "serial")
+    assert "RAW" in hazards(source, 100, 64, "serial")
+
+
+def test_hazards_of_blocks_that_wait_for_each_other_stay():
+    """A block that spins takes any number of steps before its accesses, so steps do not order those of two blocks."""
+    source = """
+__global__ void k(int *y)
+{
+    if (threadIdx.x != 0)
+        return;
+    while (atomicCAS(&y[1], 0, 1) != 0)
+        ;
+    y[0] += 1;
+    atomicExch(&y[1], 0);
+}
+"""
+    assert [hazards(source, 4, 32, "serial") for _ in range(40)] == [{"RAW"}] * 40
 
 
 def test_async_copy_without_wait_is_reported_at_thread_exit():
