@@ -14,6 +14,7 @@ import argparse
 import ast
 import base64
 import contextlib
+import functools
 import io
 import json
 import os
@@ -21,6 +22,8 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +112,24 @@ def lines(text: str) -> list[str]:
     return text.splitlines(keepends=True)
 
 
+def write(folder: Path, path: Path) -> None:
+    """Runs a notebook in this process and writes it with its outputs to a folder."""
+    text = json.dumps(execute(path), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    (folder / path.name).write_text(text, encoding="utf-8")
+
+
+def report(run: Callable[[Path], None], path: Path) -> bool:
+    """Runs a notebook; prints its name with the seconds that it took, or its error. Whether it passed."""
+    start = time.perf_counter()
+    try:
+        run(path)
+    except Exception:
+        print(f"{traceback.format_exc()}✗ {path.name}", file=sys.stderr, flush=True)
+        return False
+    print(f"✓ {path.name}, {time.perf_counter() - start:.1f} s", flush=True)
+    return True
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -125,22 +146,11 @@ def main() -> int:
             "ignore", "FigureCanvasAgg is non-interactive"
         )  # from plt.show(), if DISPLAY is set
         arguments.write.mkdir(parents=True, exist_ok=True)
-    failed = 0
-    for path in paths:
-        start = time.perf_counter()
-        try:
-            if arguments.write:
-                text = json.dumps(execute(path), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-                (arguments.write / path.name).write_text(text, encoding="utf-8")
-            else:
-                check(path)
-        except Exception:
-            traceback.print_exc()
-            failed += 1
-            print(f"✗ {path.name}", file=sys.stderr)
-        else:
-            print(f"✓ {path.name}, {time.perf_counter() - start:.1f} s", flush=True)
-    return 1 if failed else 0
+    run = functools.partial(write, arguments.write) if arguments.write else check
+    # `write` runs the cells in this process, one notebook after the other
+    with ThreadPoolExecutor(1 if arguments.write else os.cpu_count()) as pool:
+        passed = list(pool.map(functools.partial(report, run), paths))
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":
