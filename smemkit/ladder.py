@@ -544,8 +544,15 @@ class _Climb:
         return {"predicted": speed, "limited_by": prediction.limit}
 
 
-def product_work(report: Report, counted: tuple[int, ...], shape: tuple[int, ...]) -> ProductWork:
-    """What a kernel does in a product of float32, from the report of a smaller one, `counted`.
+def product_work(
+    report: Report,
+    counted: tuple[int, ...],
+    shape: tuple[int, ...],
+    *,
+    itemsize: int = 4,
+    tensor_cores: bool = False,
+) -> ProductWork:
+    """What a kernel does in a product, elements of `itemsize` bytes, from the report of a smaller one, `counted`.
 
     Stores to global memory grow with the elements of the result, everything else with the multiplications.
     """
@@ -559,7 +566,7 @@ def product_work(report: Report, counted: tuple[int, ...], shape: tuple[int, ...
         requests += line.requests * times
         wavefronts += passes * times
     tile = counted[0] * counted[1] / report.launches[0].blocks
-    return ProductWork(shape, 4, tile, requests, wavefronts)
+    return ProductWork(shape, itemsize, tile, requests, wavefronts, tensor_cores)
 
 
 def _lines(report: Report) -> Iterator[tuple[LineReport, float]]:

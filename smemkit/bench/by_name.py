@@ -39,6 +39,8 @@ PROBLEMS = {
         "pipelined_large": Exact((130, 135, 80)),
         "pipelined_small": Exact((70, 75, 80)),
         "pipelined_batch": Exact((50, 70, 75, 80)),
+        "mma_large": Exact((130, 135, 80)),
+        "mma_small": Exact((70, 75, 80)),
         "matvec": Exact((300, 1, 100)),
         "tiny": Exact((50, 12, 13, 14)),
     },

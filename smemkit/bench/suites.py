@@ -48,6 +48,8 @@ PRODUCTION = {  # on which a production kernel of matmul is measured by name: (m
     "pipelined_large": [(4095, 4095, 4095), (4096, 4096, 4096)],
     "pipelined_small": [(256, 256, 256), (512, 512, 512)],
     "pipelined_batch": [(1000, 64, 64, 64), (500, 100, 100, 100)],
+    "mma_large": [(2048, 2048, 2048), (4095, 4095, 4095), (4096, 4096, 4096), (8192, 8192, 8192)],
+    "mma_small": [(256, 256, 256), (1024, 1024, 1024)],
     "matvec": [(16_384, 1, 16_384), (1, 16_384, 16_384)],
     "tiny": [(4096, 16, 16, 16)],
 }
@@ -101,6 +103,11 @@ SPARE = 1 << 28  # bytes of a device's memory that libraries and scratch may tak
 HUGE, HUGE_MEMORY = 40_000, 8 << 30  # a matmul that does not fit the device memory at once
 UPLOAD_RATE, DOWNLOAD_RATE = 44e9, 35e9  # bytes per second over PCIe, for the bound of an end-to-end row
 SUITES = (*SIZES, "planner", "transfer", "end_to_end", "hierarchy", "call", "executor")
+
+
+def usual_dtype(info: KernelInfo) -> str:
+    """The dtype in which a kernel is measured by name."""
+    return "float32" if "float32" in info.dtypes else info.dtypes[0]
 
 
 class Run:
@@ -177,11 +184,12 @@ class Run:
                 all_options = shape == LADDERS[op][0] and not self.quick
                 for info in (row for row in gpu_kernels if row.role == "rung"):
                     for options in single_option_variants(info) if all_options else info.variants[:1]:
-                        yield self.case(op, shape, info, options)
+                        yield self.case(op, shape, info, options, dtype=usual_dtype(info))
         for info in gpu_kernels if op == "matmul" and not self.quick else ():
             for shape in PRODUCTION.get(info.name, ()):
-                if self.fits(op, shape):
-                    yield self.case(op, shape, info)
+                dtype = usual_dtype(info)
+                if self.fits(op, shape, dtype):
+                    yield self.case(op, shape, info, dtype=dtype)
         for shape, dtype, axis, axes, other in () if self.quick else starmap(Extra, EXTRAS[op]):
             if self.fits(other or op, shape, dtype, axis):
                 for info in gpu_kernels:

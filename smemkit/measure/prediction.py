@@ -17,6 +17,10 @@ __all__ = ["H200", "Gpu", "Prediction", "ProductWork", "predict"]
 
 WARP = 32
 SCHEDULERS = 4  # of a multiprocessor: instructions per clock
+MMA = 16 * 8 * 16  # multiply-adds of one mma.sync with operands of 16 bits
+# Of a Hopper multiprocessor: 63 % of what wgmma reaches, 2048 multiply-adds per clock (Luo et al., "Benchmarking
+# and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking", 2024)
+MMA_PER_CLOCK = 0.63 * 2048 / MMA
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class ProductWork:
         Requests of warps for shared and for global memory.
     wavefronts : float
         Passes of shared memory and of L1 that they take.
+    tensor_cores : bool
+        Whether mma.sync multiplies, with operands of 16 bits.
     """
 
     shape: tuple[int, int, int]
@@ -68,11 +74,12 @@ class ProductWork:
     tile: float
     requests: float
     wavefronts: float
+    tensor_cores: bool = False
 
     @property
-    def fmas(self) -> float:
-        """Multiply-adds of warps."""
-        return math.prod(self.shape) / WARP
+    def multiplications(self) -> float:
+        """Instructions of warps that multiply."""
+        return math.prod(self.shape) / (MMA if self.tensor_cores else WARP)
 
     @property
     def l2_bytes(self) -> float:
@@ -94,8 +101,8 @@ class Prediction:
     Attributes
     ----------
     times : dict of str to float
-        Seconds by limit: "FMA" (multiply-adds of FP32), "issue" (these and the requests for memory), "shared"
-        (shared memory and L1), "L2", "memory".
+        Seconds by limit: "FMA" (multiply-adds of FP32) or "tensor cores", "issue" (these instructions and the
+        requests for memory), "shared" (shared memory and L1), "L2", "memory".
     """
 
     times: dict[str, float]
@@ -112,7 +119,7 @@ class Prediction:
 
 
 def predict(work: ProductWork, gpu: Gpu = H200) -> Prediction:
-    """The least time of a product of float32.
+    """The least time of a product of float32, or of 16-bit floats on tensor cores.
 
     Examples
     --------
@@ -126,8 +133,12 @@ def predict(work: ProductWork, gpu: Gpu = H200) -> Prediction:
     instructions = SCHEDULERS * passes
     return Prediction(
         {
-            "FMA": work.fmas / instructions,
-            "issue": (work.fmas + work.requests) / instructions,
+            **(
+                {"tensor cores": work.multiplications / (MMA_PER_CLOCK * passes)}
+                if work.tensor_cores
+                else {"FMA": work.multiplications / instructions}
+            ),
+            "issue": (work.multiplications + work.requests) / instructions,
             "shared": work.wavefronts / passes,
             "L2": work.l2_bytes / gpu.l2_bandwidth,
             "memory": work.memory_bytes / gpu.memory_bandwidth,

@@ -97,7 +97,7 @@ __global__ void k(int *y)
 
 
 def test_hazards_of_blocks_that_wait_for_each_other_stay():
-    """A block that spins takes any number of steps before its accesses, so steps do not order those of two blocks."""
+    """A block that spins takes any number of steps, so they do not order the accesses of two blocks."""
     source = """
 __global__ void k(int *y)
 {

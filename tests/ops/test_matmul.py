@@ -285,10 +285,8 @@ def test_every_production_kernel_is_measured_by_name():
 
 # ---- kernels whose blocks have tiles of 64 and more ------------------------------------------------------------
 
-BLOCK_KERNELS = [row.name for row in smemkit.kernels("matmul") if row.dtypes == ("float32",)] + [
-    "simt",
-    "simt_large",
-]
+NARROW = {row.name: row.dtypes for row in smemkit.kernels("matmul") if len(row.dtypes) <= 2}  # few dtypes
+BLOCK_KERNELS = [*NARROW, "simt", "simt_large"]
 PRODUCTION = [row.name for row in smemkit.kernels("matmul") if row.role == "production"]
 # m, k, n: at, below and above the tiles, whose sides are 64 and 128, and 8 or 16 along k; rows at multiples of 16
 # bytes and not
@@ -298,19 +296,24 @@ BLOCK_TILES = [
 ]
 
 
+def usual_dtype(name):
+    return NARROW.get(name, ("float32",))[0]
+
+
 @pytest.mark.parametrize("shape", BLOCK_TILES, ids=str)
 @pytest.mark.parametrize("name", BLOCK_KERNELS)
 def test_every_block_tile_guards_its_edges(device, name, shape):
-    m, k, n = shape
-    a, b = integers((m, k), np.float32), integers((k, n), np.float32, seed=1)
-    out = poison((m, n), "float32")
+    (m, k, n), dtype = shape, usual_dtype(name)
+    a, b = integers((m, k), dtype), integers((k, n), dtype, seed=1)
+    out = poison((m, n), dtype)
     smemkit.matmul(a, b, kernel=name, out=out, device=device)
     assert_array_equal(out, exact(a, b))
 
 
 @pytest.mark.parametrize("name", BLOCK_KERNELS)
 def test_block_tiles_multiply_batches(device, name):
-    a, b = integers((2, 3, 65, 18), np.float32), integers((3, 18, 131), np.float32, seed=1)
+    dtype = usual_dtype(name)
+    a, b = integers((2, 3, 65, 18), dtype), integers((3, 18, 131), dtype, seed=1)
     assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
 
 
@@ -321,17 +324,20 @@ def test_kernels_of_all_tiles_have_no_fault(name, schedule):
     shapes = [(65, 20, 68), (3, 33, 4)]
     if name == "matvec":  # for a large A, and with rows by whole blocks
         shapes = [(9, 40, 3), (2, 300, 20), (3, 300, 20), (9, 600, 1)]
+    if name.startswith("mma"):  # several pairs of tiles; by chunks and by elements
+        shapes = [(65, 200, 72), (3, 333, 5)]
     for m, k, n in shapes:
-        a, b = integers((m, k), np.float32), integers((k, n), np.float32, seed=1)
+        a, b = integers((m, k), usual_dtype(name)), integers((k, n), usual_dtype(name), seed=1)
         for order in ("C", "F") if name in PRODUCTION else "C":
             operands = np.array(a, order=order), np.array(b, order=order)
             report = smemkit.check(smemkit.matmul, *operands, kernel=name, blocks="all", schedule=schedule)
             assert report.ok, report
 
 
-@pytest.mark.parametrize("name", ["vectorized", "warp_tile", "pipelined"])
+@pytest.mark.parametrize("name", ["vectorized", "warp_tile", "pipelined", "mma", "mma_large", "mma_small"])
 def test_rungs_from_vectorized_on_have_no_bank_conflicts(name):
-    a, b = integers((128, 48), np.float32), integers((48, 128), np.float32, seed=1)
+    dtype = usual_dtype(name)
+    a, b = integers((128, 48), dtype), integers((48, 128), dtype, seed=1)
     report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
     shared = [line for line in report.lines if line.space == "shared"]
     assert shared
@@ -405,7 +411,7 @@ LAYOUT_SHAPES = [
 def test_operands_of_every_layout_are_read_where_they_are(device, name, dtype):
     row = next(row for row in smemkit.kernels("matmul") if row.name == name)
     if dtype not in row.dtypes:
-        dtype = "float32"
+        dtype = usual_dtype(name)
     for (a_layout, b_layout), (m, k, n) in zip(product_of(LAYOUTS, LAYOUTS), cycle(LAYOUT_SHAPES), strict=False):
         a, b = integers((2, m, k), dtype), integers((2, k, n), dtype, seed=1)
         x, y = LAYOUTS[a_layout](a), LAYOUTS[b_layout](b)
@@ -419,8 +425,8 @@ def test_operands_of_every_layout_are_read_where_they_are(device, name, dtype):
 
 @pytest.mark.parametrize("name", PRODUCTION)
 def test_operands_that_repeat_elements(device, name):
-    a = np.broadcast_to(integers((1, 40), np.float32), (5, 40))
-    b = np.broadcast_to(integers((40, 1), np.float32, seed=1), (40, 7))
+    a = np.broadcast_to(integers((1, 40), usual_dtype(name)), (5, 40))
+    b = np.broadcast_to(integers((40, 1), usual_dtype(name), seed=1), (40, 7))
     assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), exact(a, b))
 
 
@@ -457,11 +463,11 @@ def test_the_cpu_takes_the_kernel_with_the_least_predicted_time(shapes, chosen):
 
 
 def test_kernels_without_a_record_say_so():
-    x = np.ones((40, 40), np.float32)
     for row in smemkit.kernels("matmul"):
+        x = np.ones((40, 40), usual_dtype(row.name))
         plan = smemkit.plan(smemkit.matmul, x, x, kernel=row.name, device="cpu")
         assert str(plan).endswith(", not yet run on a GPU") == (not row.recorded)
-        if row.dtypes != ("float32",) and row.needs != "host" and "int16" not in row.recorded_dtypes:
+        if row.name not in NARROW and row.needs != "host" and "int16" not in row.recorded_dtypes:
             plan = smemkit.plan(
                 smemkit.matmul, x.astype(np.int16), x.astype(np.int16), kernel=row.name, device="cpu"
             )

@@ -1,4 +1,5 @@
-"""Registers, spills and shared memory of matmul's kernels in float32, and the least time that an H200 needs.
+"""Registers, spills and shared memory of matmul's kernels, and the least time that an H200 needs: in float32, or
+in float16 where that is what tensor cores take.
 
     python tests/tools/resources.py                    all whose blocks have tiles, at n = 4096, as Markdown
     python tests/tools/resources.py pipelined simt     some of them
@@ -20,7 +21,8 @@ from smemkit.measure.prediction import predict
 from smemkit.measure.records import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
-COUNTED, SHAPE = (128, 128, 128), (4096, 4096, 4096)
+COUNTED = {"float32": (128, 128, 128), "float16": (256, 256, 128)}  # whole tiles
+SHAPE = (4096, 4096, 4096)
 WITHOUT_TILES = ("sequential", "matvec", "tiny")
 HEAD = (
     "kernel",
@@ -45,10 +47,15 @@ class Resources:
     spilled: int
 
 
-def parse(text, tile=None):
-    """The most that an instance in float32 of a matmul kernel uses, from the output of ``-Xptxas -v``; of a kernel
-    with several tiles, the instance with this one."""
-    instance = f"IfLi{tile}E" if tile else "If"
+def usual_dtype(row):
+    return "float32" if "float32" in row.dtypes else "float16"
+
+
+def parse(text, tile=None, dtype="float32"):
+    """The most that an instance of a matmul kernel in this dtype uses, from the output of ``-Xptxas -v``; of a
+    kernel with several tiles, the instance with this one."""
+    element = {"float32": "f", "float16": "6__half"}[dtype]
+    instance = f"I{element}Li{tile}E" if tile else f"I{element}"
     kernel = rf"_Z\d+matmul_(?!add_slices)[a-z_]+(?:{instance}|ILb|PKf)"  # of no template: pointers to float
     found = [
         Resources(
@@ -60,7 +67,7 @@ def parse(text, tile=None):
         if re.match(f"'{kernel}", entry)
     ]
     if not found:
-        raise ValueError(f"ptxas reports no kernel in float32:\n{text}")
+        raise ValueError(f"ptxas reports no kernel in {dtype}:\n{text}")
     return Resources(*(max(getattr(one, name) for one in found) for name in Resources.__dataclass_fields__))
 
 
@@ -81,16 +88,20 @@ def compiled(row):
     done = subprocess.run(
         [*command, f"kernels/{row.file}"], cwd=ROOT, stderr=subprocess.PIPE, text=True, check=True
     )
-    return parse(done.stderr, row.sizes[0] if row.sizes else None)
+    return parse(done.stderr, row.sizes[0] if row.sizes else None, usual_dtype(row))
 
 
 def cells(row, records):
     """A row of the table."""
-    operands = ladder._operands("matmul", COUNTED, "float32")
+    dtype = usual_dtype(row)
+    counted, tensor_cores = COUNTED[dtype], dtype == "float16"
+    operands = ladder._operands("matmul", counted, dtype)
     report = smemkit.check(smemkit.matmul, *operands, kernel=row.name)
-    prediction = predict(ladder.product_work(report, COUNTED, SHAPE))
-    launch, used, measured = report.launches[0], compiled(row), records and records.row(row.name)
-    tile = f"{COUNTED[0] // launch.grid[1]} x {COUNTED[1] // launch.grid[0]}"
+    work = ladder.product_work(report, counted, SHAPE, itemsize=operands[0].itemsize, tensor_cores=tensor_cores)
+    prediction = predict(work)
+    measured = records and not tensor_cores and records.row(row.name)
+    launch, used = report.launches[0], compiled(row)
+    tile = f"{counted[0] // launch.grid[1]} x {counted[1] // launch.grid[0]}"
     times = f"{1e3 * prediction.seconds:.2f}", prediction.limit, f"{measured['us'] / 1e3:.2f}" if measured else ""
     return row.name, tile, launch.block[0] * launch.block[1], used.shared, used.registers, used.spilled, *times
 

@@ -31,6 +31,8 @@ def test_the_instances_in_float32_are_read():
     assert resources.parse(REPORT, 32) == resources.Resources(registers=31, shared=8192, spilled=12)
     assert resources.parse(REPORT) == resources.Resources(registers=40, shared=8192, spilled=12)
     without_shared = REPORT.replace("Used 40 registers, used 1 barriers, 2048 bytes smem", "Used 7 registers")
+    halves = REPORT.replace("tiledIfLi32E", "tiledI6__halfLi32E")
+    assert resources.parse(halves, 32, "float16") == resources.Resources(registers=31, shared=8192, spilled=12)
     assert resources.parse(without_shared, 16) == resources.Resources(registers=7, shared=0, spilled=0)
     with pytest.raises(ValueError, match="no kernel in float32"):
         resources.parse(REPORT.replace("If", "Id"))
@@ -38,12 +40,13 @@ def test_the_instances_in_float32_are_read():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")
-@pytest.mark.parametrize("name", ["thread_row", "thread_tile", "vectorized", "warp_tile", "pipelined"])
+@pytest.mark.parametrize("name", ["thread_row", "thread_tile", "vectorized", "warp_tile", "pipelined", "mma"])
 def test_rungs_do_not_spill(name):
     (row,) = (row for row in smemkit.kernels("matmul") if row.name == name)
     used = resources.compiled(row)
     assert used.spilled == 0
-    assert 32 <= used.registers <= 128  # two blocks of 256 threads per multiprocessor
+    # two blocks per multiprocessor: of 128 threads if they multiply on tensor cores, otherwise of 256
+    assert 32 <= used.registers <= (255 if name == "mma" else 128)
     if "extern __shared__" in smemkit.source("matmul", name):
         assert used.shared == 0  # its launch says how much
     else:

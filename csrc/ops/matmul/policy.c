@@ -14,8 +14,8 @@ struct candidate {
     int rows, columns; /* of a block's tile of C; matvec: 1 x 1, tiny: a warp's */
     int max_m, max_n;  /* 0: any */
     npy_intp max_k;    /* 0: any; longer sums would lose accuracy, because the kernel adds them up in one float */
-    double one_block, more_blocks; /* TFLOP/s of a multiprocessor in float32 with one resident block, and with
-                                      more; 0: not on a GPU */
+    double one_block, more_blocks; /* TFLOP/s of a multiprocessor with one resident block, and with more;
+                                      0: not on a GPU */
     int threads;                   /* per block */
     int depth;                     /* products per element between two barriers: a step */
     double step_ns;                /* the executor's time for a step of one thread; 0: not on the CPU device */
@@ -28,7 +28,8 @@ struct candidate {
 
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
-/* GPU: measured on an H200 (132 multiprocessors) in float32, at n = 256 to 8192. Executor: on a Zen 4. */
+/* GPU: measured on an H200 (132 multiprocessors) in float32, at n = 256 to 8192; of mma_large and mma_small in
+ * float16, and predicted: at n = 4096, 70 % of the speed that L2 allows. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
     {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 40, 2},
     {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 40, 2},
@@ -36,6 +37,8 @@ static const struct candidate candidates[] = {
     {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 64, 2},
     {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, 0.110, 0.230, 128, 32, 0, 80, 0, 0, 0, 2},
     {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 40, 2},
+    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 2.600, 2.600, 256, 64, 0, 80, 0, 128, 128, 1},
+    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 64, 3},
     {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 40, 2},
     {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 40, 2},
     {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0, 0, 0, 40, 2},

@@ -1,0 +1,237 @@
+// C = A @ B in float16 and bfloat16 on the tensor cores, for operands of any size and strides: what the rung `mma`
+// leads to.
+//
+// The idea: as there, a warp multiplies with mma what ldmatrix brings from shared memory, while the next tiles are
+// on their way. A tile keeps the direction in which its operand is contiguous: its rows are along k, or across it,
+// and then ldmatrix transposes. Where chunks of 16 bytes are not aligned, or not contiguous, elements are copied
+// one by one. Zeros stand for what is beyond the edges.
+#pragma once
+
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+#include <cstdlib>
+
+#include "../../common/ptx/ldmatrix.cuh"
+#include "../../common/ptx/mma.cuh"
+#include "product.cuh"
+
+// BM x BN elements of C per block, WM x WN of them per warp; BK along k in a pair of tiles.
+template <int BM_, int BN_, int WM_, int WN_, int STAGES_, int MIN_BLOCKS_>
+struct mma_tile {
+    static constexpr int BM = BM_, BN = BN_, BK = 64, WM = WM_, WN = WN_, V = 8; // V: elements of a chunk
+    static constexpr int STAGES = STAGES_, MIN_BLOCKS = MIN_BLOCKS_, BLOCK = BM / WM * (BN / WN) * 32;
+    static_assert(BM % WM == 0 && BN % WN == 0 && WM % 16 == 0 && WN % 16 == 0, "whole warps, whole fragments");
+
+    uint4 a[BM * BK / V], b[BN * BK / V];
+};
+
+// How an operand, seen as (sides, k), is copied.
+struct operand_layout {
+    bool along_k; // the rows of its tiles are along k, and not across it
+    bool chunks;  // 16 bytes at a time, or element by element
+};
+
+// A tile of an operand in shared memory. Chunk c of row r is stored at c ^ r % 8: the eight rows that ldmatrix
+// reads together, and the chunks that a warp stores together, are in different banks.
+template <int SIDE, int BK, bool ALONG_K>
+struct operand_tile {
+    static constexpr int V = 8, ROWS = ALONG_K ? SIDE : BK, CHUNKS = (ALONG_K ? BK : SIDE) / V;
+    static_assert(CHUNKS % 8 == 0, "the swizzle permutes eight chunks");
+
+    static __device__ int index(int row, int chunk)
+    {
+        return row * CHUNKS + (chunk ^ row % 8);
+    }
+
+    // 16 x 16 elements at (side, k): the four words of mma's first factor; its second one, of 8 columns, has the
+    // words 0 and 2, or 1 and 3
+    static __device__ void load_fragment(uint32_t (&words)[4], const uint4 *tile, int side, int k)
+    {
+        const int lane = threadIdx.x % 32;
+
+        if (ALONG_K)
+            ptx::ldmatrix_x4(words, &tile[index(side + lane % 16, k / V + lane / 16)]);
+        else
+            ptx::ldmatrix_x4_trans(words, &tile[index(k + lane % 8 + lane / 16 * 8, side / V + lane / 8 % 2)]);
+    }
+
+    // Starts to copy a tile whose first element is x[0], and of which `sides` x `depth` elements are left.
+    template <int BLOCK, class T>
+    static __device__ void copy(uint4 *tile, const T *x, const strided_matrix<T> &strides, bool chunks,
+                                int64_t sides, int depth)
+    {
+        const int64_t from_row = ALONG_K ? strides.row_stride : strides.column_stride;
+        const int64_t from_element = ALONG_K ? strides.column_stride : strides.row_stride;
+        const int64_t rows = ALONG_K ? sides : depth, columns = ALONG_K ? depth : sides;
+
+#pragma unroll 4
+        for (int i = threadIdx.x; i < ROWS * CHUNKS; i += BLOCK) {
+            const int row = i / CHUNKS, chunk = i % CHUNKS;
+            const int64_t left = row < rows ? columns - chunk * V : 0;
+            const T *from = left > 0 ? x + row * from_row + chunk * V * from_element : x;
+            uint4 *to = &tile[index(row, chunk)];
+
+            if (chunks)
+                __pipeline_memcpy_async(to, from, 16, left > 0 ? 0 : 16);
+            else
+                copy_elements((pack<T, V> *)to, from, from_element, left);
+        }
+    }
+
+    template <class T>
+    static __device__ void copy_elements(pack<T, V> *to, const T *from, int64_t stride, int64_t left)
+    {
+        pack<T, V> elements;
+
+        for (int e = 0; e < V; e++)
+            elements.element[e] = e < left ? from[e * stride] : T(0);
+        *to = elements;
+    }
+};
+
+template <class T>
+static __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+{
+    if constexpr (std::is_same_v<T, __half>)
+        ptx::mma_m16n8k16_f32_f16(sum, a, b, sum);
+    else
+        ptx::mma_m16n8k16_f32_bf16(sum, a, b, sum);
+}
+
+// Stores two neighbours of a row of c. PAIRS: rows begin at multiples of a pair.
+template <bool PAIRS, class Out>
+static __device__ void store_pair(Out *to, int64_t left, float first, float second)
+{
+    if (PAIRS && left > 0) {
+        *(pack<Out, 2> *)to = {{Out(first), Out(second)}};
+    } else if (!PAIRS) {
+        if (left > 0)
+            to[0] = Out(first);
+        if (left > 1)
+            to[1] = Out(second);
+    }
+}
+
+template <class T, class Tile, bool A_ALONG_K, bool B_ALONG_K>
+__global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
+    matmul_mma(const product<T> p, bool a_chunks, bool b_chunks, bool pairs, int64_t first_slice, corner first)
+{
+    constexpr int BM = Tile::BM, BN = Tile::BN, BK = Tile::BK, WM = Tile::WM, WN = Tile::WN;
+    constexpr int STAGES = Tile::STAGES;
+    using a_tile = operand_tile<BM, BK, A_ALONG_K>;
+    using b_tile = operand_tile<BN, BK, B_ALONG_K>;
+    extern __shared__ __align__(16) unsigned char shared[];
+    Tile *stages = (Tile *)shared;
+
+    const corner at = block_tile_origin(first, BM, BN);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int row = warp / (BN / WN) * WM, column = warp % (BN / WN) * WN;
+    const int64_t z = first_slice + blockIdx.z, batch = z / p.slices, begin = z % p.slices * p.chunk;
+    const int length = (int)(min(begin + p.chunk, p.k) - begin);
+    const strided_matrix<T> b = p.b.transposed();
+    float sum[WM / 16][WN / 8][4] = {};
+    int now = 0, loaded = 0;
+
+    pdl_wait();
+    const T *next_a = p.a.data + batch * p.a.batch_stride + at.row * p.a.row_stride + begin * p.a.column_stride;
+    const T *next_b = b.data + batch * b.batch_stride + at.column * b.row_stride + begin * b.column_stride;
+    const auto load_next = [&](Tile &stage) {
+        if (loaded < length) {
+            const int depth = min(length - loaded, BK);
+
+            a_tile::template copy<Tile::BLOCK>(stage.a, next_a, p.a, a_chunks, p.m - at.row, depth);
+            b_tile::template copy<Tile::BLOCK>(stage.b, next_b, b, b_chunks, p.n - at.column, depth);
+            next_a += BK * p.a.column_stride;
+            next_b += BK * b.column_stride;
+        }
+        loaded += BK;
+        __pipeline_commit();
+    };
+
+    for (int s = 0; s < STAGES - 1; s++)
+        load_next(stages[s]);
+    for (int done = 0; done < length; done += BK) {
+        __pipeline_wait_prior(STAGES - 2); // this thread's copies of the pair are complete,
+        __syncthreads();                   // and so are all threads'; the stage before this one is free
+        load_next(stages[now ? now - 1 : STAGES - 1]);
+
+#pragma unroll
+        for (int q = 0; q < BK; q += 16) {
+            uint32_t a_words[WM / 16][4];
+
+            for (int i = 0; i < WM / 16; i++)
+                a_tile::load_fragment(a_words[i], stages[now].a, row + i * 16, q);
+            for (int j = 0; j < WN / 8; j += 2) {
+                uint32_t words[4];
+
+                b_tile::load_fragment(words, stages[now].b, column + j * 8, q);
+                for (int i = 0; i < WM / 16; i++)
+                    for (int h = 0; h < 2; h++)
+                        multiply_add<T>(sum[i][j + h], a_words[i], {words[h], words[h + 2]});
+            }
+        }
+        now = now + 1 < STAGES ? now + 1 : 0;
+    }
+
+    const auto store = [&](auto *c) {
+#pragma unroll
+        for (int i = 0; i < WM / 16; i++)
+#pragma unroll
+            for (int j = 0; j < WN / 8; j++)
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    const int64_t y = at.row + row + i * 16 + h * 8 + lane / 4;
+                    const int64_t x = at.column + column + j * 8 + lane % 4 * 2;
+                    const int64_t left = y < p.m ? p.n - x : 0;
+
+                    if (pairs)
+                        store_pair<true>(c + y * p.n + x, left, sum[i][j][2 * h], sum[i][j][2 * h + 1]);
+                    else
+                        store_pair<false>(c + y * p.n + x, left, sum[i][j][2 * h], sum[i][j][2 * h + 1]);
+                }
+    };
+    if (p.slices > 1)
+        store(p.partial + z * p.m * p.n);
+    else
+        store(p.c + batch * p.m * p.n);
+}
+
+template <class T>
+static operand_layout layout_of(const strided_matrix<T> &x, int64_t sides, int64_t k)
+{
+    constexpr int V = 8;
+    const bool along_k = has_packs<V>(x, k, true), across_k = has_packs<V>(x.transposed(), sides, true);
+
+    return {along_k || (!across_k && std::abs(x.column_stride) < std::abs(x.row_stride)), along_k || across_k};
+}
+
+// Launches the kernel on tiles of type Tile.
+template <class T, class Tile, bool A_ALONG_K, bool B_ALONG_K>
+[[nodiscard]] static cudaError_t launch_mma(const product<T> &p, bool a_chunks, bool b_chunks, cudaStream_t stream)
+{
+    constexpr int BYTES = Tile::STAGES * (int)sizeof(Tile);
+    constexpr auto KERNEL = matmul_mma<T, Tile, A_ALONG_K, B_ALONG_K>;
+    const bool pairs = p.n % 2 == 0 && (uintptr_t)p.c % (2 * sizeof(T)) == 0;
+
+    if (cudaError_t error = allow_shared_bytes<KERNEL>(BYTES))
+        return error;
+    return cover(p.batches * p.slices, p.m, p.n, Tile::BM, Tile::BN,
+                 [&](dim3 grid, int64_t first_slice, corner first) {
+                     return launch<KERNEL>(grid, Tile::BLOCK, BYTES, stream, p, a_chunks, b_chunks, pairs,
+                                           first_slice, first);
+                 });
+}
+
+// The same for the operands' layouts.
+template <class T, class Tile>
+[[nodiscard]] static cudaError_t launch_mma(const matmul_args *args, cudaStream_t stream)
+{
+    const product<T> p = product_of<T>(args);
+    const operand_layout a = layout_of(p.a, p.m, p.k), b = layout_of(p.b.transposed(), p.n, p.k);
+    const auto multiply = a.along_k
+                              ? b.along_k ? launch_mma<T, Tile, true, true> : launch_mma<T, Tile, true, false>
+                          : b.along_k ? launch_mma<T, Tile, false, true>
+                                      : launch_mma<T, Tile, false, false>;
+
+    return multiply_and_add_slices(p, stream, [&] { return multiply(p, a.chunks, b.chunks, stream); });
+}
