@@ -209,7 +209,7 @@ MUTANTS = [
         "kernels/matmul/ladder/80_mma.cu",
         "load(stages[1 - now], p + BK);",
         "load(stages[now], p + BK);",
-        "tests/ops/test_matmul.py -k no_fault",
+        "tests/ops/test_matmul.py -k every_block_tile",
     ),
     Mutant(
         "mma-production-lacks-the-barrier",
