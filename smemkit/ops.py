@@ -47,7 +47,7 @@ def matmul(
     /,
     *,
     dtype: DTypeLike = None,
-    precision: str = "highest",
+    precision: str | None = None,
     kernel: str | None = None,
     tile: int | None = None,
     out: Any = None,
@@ -65,10 +65,11 @@ def matmul(
     dtype : dtype, optional
         The dtype of the result, to which the operands are cast ("same_kind"); if None, the dtype to which both
         promote.
-    precision : {"highest", "high", "medium"}
-        The lowest precision in which float32 operands may be multiplied: float32, TF32, bfloat16. All kernels so
-        far multiply them in float32, so "high" and "medium" are no faster. `smemkit.plan` shows the precision in
-        use.
+    precision : {"highest", "high", "medium"}, optional
+        The least precision in which float32 operands may be multiplied: that of float32, TF32 (11 significant
+        bits) or bfloat16 (8). None: "highest", or the own precision of a kernel that is asked for by name. A
+        kernel that has run on no GPU is not chosen there, so "high" and "medium" may be no faster:
+        `smemkit.plan` shows the precision in use.
     kernel : str, optional
         A kernel's name, as `smemkit.kernels("matmul")` lists them; None: the one that suits the problem best.
     tile : int, optional

@@ -69,6 +69,7 @@ REDUCTIONS = (
     "argmax",
     "count_nonzero",
 )
+TF32_KERNELS = ("mma_large", "mma_small")  # which multiply float32 in TF32
 PRODUCTION_REDUCTIONS = ("rows", "rowwise", "columns", "small_columns")  # kernels that take every op and axis
 OPS_WITH_KERNEL = ("sum", "prod", "min", "max")  # their functions take kernel= and block_size=
 FAMILIES = {
@@ -510,7 +511,8 @@ def _matmul(problem, a, b):
         a, b = a.astype(wide(dtype)), b.astype(wide(dtype))
         values, magnitude = np.matmul(a, b), np.matmul(np.abs(a), np.abs(b))
         k = a.shape[-1]
-        unit = {"medium": 2.0**-8, "high": 2.0**-11}.get(problem["precision"], _unit(dtype, True))
+        precision = "high" if dtype == np.float32 and problem["kernel"] in TF32_KERNELS else problem["precision"]
+        unit = {"medium": 2.0**-8, "high": 2.0**-11}.get(precision, _unit(dtype, True))
         bound = (k + 2) * unit * magnitude
         if kind(dtype) == "c":  # a component sums 2k products, in pairs of at most |a||b|
             bound = (2 * k + 2) * unit * magnitude * (1 + 1j)

@@ -17,7 +17,7 @@ from pathlib import Path
 import ml_dtypes  # noqa: F401  makes "bfloat16" a name of a dtype
 import numpy as np
 import pytest
-from calls import NEEDS
+from calls import NEEDS, TF32_KERNELS
 from tiers import DEVICES
 
 import smemkit
@@ -51,6 +51,11 @@ class Kernel:
     def __str__(self):
         options = [f"{name}{value}" for name, value in self.options]
         return "-".join(["default" if self.default else self.row.name, self.dtype, *options])
+
+    @property
+    def precision(self):
+        """In which it multiplies float32."""
+        return "high" if self.row.name in TF32_KERNELS and not self.default else "highest"
 
     def is_available_on(self, device):
         """Whether this build has the kernel for the device, and the device has what the kernel needs."""
@@ -123,6 +128,11 @@ def integers(shape, dtype, seed=0):
     """Small integers: sums of a few of them or of their products are exact in any dtype that holds them."""
     low, high = (0, 2) if np.dtype(dtype).kind == "b" else (-9, 10)
     return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
+
+
+def tf32(x):
+    """The 11 leading bits of numbers of float32."""
+    return (x.view(np.uint32) & ~np.uint32(0x1FFF)).view(np.float32)
 
 
 def numbered(shape, dtype):

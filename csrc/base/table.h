@@ -32,7 +32,8 @@ enum traits {
     ROWS_ONLY = 1 << 3,
     COUNTERS = 1 << 4,
     SLICES = 1 << 5,
-    SOLE = 1 << 6
+    SOLE = 1 << 6,
+    TF32 = 1 << 7
 };
 
 /* The rows by name, as indices of kernel_rows: ROW_transpose_tiles */

@@ -161,20 +161,27 @@ bool kernel_may_be_chosen(const struct device *device, enum kernel_index kernel,
     return device_is_host(device) || kernel_may_be_taken(kernel, dtypes);
 }
 
-bool read_precision(PyObject *object, const struct kernel_choice *choice)
+bool read_precision(PyObject *object, const struct kernel_choice *choice, enum precision *precision)
 {
-    const bool is_text = PyUnicode_Check(object);
+    static const char *const names[] = {[HIGHEST] = "highest", [HIGH] = "high", [MEDIUM] = "medium"};
+    const enum precision own = choice->row->traits & TF32 ? HIGH : HIGHEST;
+    int asked = HIGHEST;
 
-    if (is_text && PyUnicode_CompareWithASCIIString(object, "highest") == 0)
+    *precision = choice->automatic ? HIGHEST : own;
+    if (!object || object == Py_None)
         return true;
-    if (!is_text || (PyUnicode_CompareWithASCIIString(object, "high") != 0 &&
-                     PyUnicode_CompareWithASCIIString(object, "medium") != 0)) {
-        PyErr_Format(PyExc_ValueError, "precision: expected 'highest', 'high' or 'medium', got %R", object);
+    while (asked <= MEDIUM &&
+           (!PyUnicode_Check(object) || PyUnicode_CompareWithASCIIString(object, names[asked]) != 0))
+        asked++;
+    if (asked > MEDIUM) {
+        PyErr_Format(PyExc_ValueError, "precision: expected 'highest', 'high', 'medium' or None, got %R", object);
         return false;
     }
-    if (choice->automatic) /* permits lower precision, which no kernel uses yet */
+    if (choice->automatic || asked == (int)own) {
+        *precision = (enum precision)asked;
         return true;
-    PyErr_Format(PyExc_ValueError, "precision: kernel '%s' has its own, expected 'highest', got %R",
-                 choice->row->name, object);
+    }
+    PyErr_Format(PyExc_ValueError, "precision: kernel '%s' has its own, expected '%s', got %R", choice->row->name,
+                 names[own], object);
     return false;
 }

@@ -24,6 +24,11 @@ bool check_kernel_dtype(const struct kernel_choice *, const char *name, enum dty
 /* Whether kernel=None may take a kernel on this device, for an operand of one of these dtypes. */
 bool kernel_may_be_chosen(const struct device *, enum kernel_index, unsigned dtypes);
 
-bool read_precision(PyObject *, const struct kernel_choice *);
+/* The least precision in which float32 may be multiplied: that of float32, TF32 or bfloat16. */
+enum precision { HIGHEST, HIGH, MEDIUM };
+
+/* The argument `precision` of a call: None and NULL are HIGHEST for kernel=None, and otherwise the kernel's own.
+ */
+bool read_precision(PyObject *, const struct kernel_choice *, enum precision *);
 
 #endif

@@ -78,7 +78,7 @@ static void read_sizes(const struct kernel_row *row, const void *args, struct re
         launch->size = ((const struct matmul_args *)args)->tile;
         launch->dtypes = ((const struct matmul_args *)args)->dtype;
         if (((const struct matmul_args *)args)->dtype == FLOAT32)
-            launch->precision = "highest"; /* all matmul kernels compute in float32 or better */
+            launch->precision = row->traits & TF32 ? "high" : "highest";
         break;
     case OP_reduce:
         launch->size = ((const struct reduce_args *)args)->block_size;

@@ -59,8 +59,14 @@ KEYWORDS = [
     ("matmul", "dtype", "int32", TypeError, "x1: expected a dtype that can be cast to int32, got float32"),
     ("matmul", "dtype", ">f4", TypeError, "dtype: " + DTYPE + ">f4"),
     ("matmul", "dtype", "nope", TypeError, "dtype: data type 'nope' not understood"),
-    ("matmul", "precision", "low", ValueError, "precision: expected 'highest', 'high' or 'medium', got 'low'"),
-    ("matmul", "precision", 3, ValueError, "precision: expected 'highest', 'high' or 'medium', got 3"),
+    (
+        "matmul",
+        "precision",
+        "low",
+        ValueError,
+        "precision: expected 'highest', 'high', 'medium' or None, got 'low'",
+    ),
+    ("matmul", "precision", 3, ValueError, "precision: expected 'highest', 'high', 'medium' or None, got 3"),
     ("matmul", "tile", 7, ValueError, f"tile: expected one of {SIZES['matmul']} for kernel 'tiled', got 7"),
     ("matmul", "tile", -1, ValueError, f"tile: expected one of {SIZES['matmul']} for kernel 'tiled', got -1"),
     ("matmul", "tile", 2**80, ValueError, f"{SIZES['matmul']} for kernel 'tiled', got {2**80}"),
@@ -228,6 +234,12 @@ def test_rungs_reject_other_precisions(device, precision):
     message = f"precision: kernel 'tiled' has its own, expected 'highest', got '{precision}'"
     refused(ValueError, message, "matmul", (X, Y), precision=precision, kernel="tiled", device=device)
     refused(ValueError, message, "matmul", (X, Y), precision=precision, tile=16, device=device)
+
+
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+def test_kernels_of_tensor_cores_reject_other_precisions(device, precision):
+    message = f"precision: kernel 'mma_large' has its own, expected 'high', got '{precision}'"
+    refused(ValueError, message, "matmul", (X, Y), precision=precision, kernel="mma_large", device=device)
 
 
 @pytest.mark.parametrize("op", ["any", "all", "argmin", "argmax", "count_nonzero"])

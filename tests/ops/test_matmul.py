@@ -5,6 +5,7 @@ from itertools import product as product_of
 
 import numpy as np
 import pytest
+from calls import TF32_KERNELS
 from cases import DTYPES, each_kernel, each_variant, integers, launching, on, parts_of, poison
 from numpy.testing import assert_array_equal
 
@@ -36,10 +37,12 @@ def product(kernel, device, a, b):
     return out.numpy()
 
 
-def within_bound(result, a, b):
-    """Whether |C - Ĉ| <= (k + 2)·2⁻²⁴·|A||B|, the bound for float32 in any order of additions. False for NaN."""
+def within_bound(result, a, b, precision="highest"):
+    """Whether |C - Ĉ| <= (k + 2)·2⁻²⁴·|A||B|, the bound for float32 in any order of additions; with operands of 11
+    bits 2⁻¹⁰·|A||B| more. False for NaN."""
     a, b = a.astype(np.float64), b.astype(np.float64)
-    return np.all(np.abs(result - a @ b) <= (a.shape[1] + 2) * U * (np.abs(a) @ np.abs(b)))
+    unit = (a.shape[1] + 2) * U + (2**-10 if precision == "high" else 0)
+    return np.all(np.abs(result - a @ b) <= unit * (np.abs(a) @ np.abs(b)))
 
 
 @each_kernel("matmul")
@@ -131,7 +134,23 @@ def test_random_numbers_are_within_their_bound(device, kernel, shape):
     m, k, n = shape
     rng = np.random.default_rng(k)
     a, b = ((rng.standard_normal(s) * 10 ** rng.uniform(-3, 3, s)).astype(kernel.dtype) for s in ((m, k), (k, n)))
-    assert within_bound(product(kernel, device, a, b), a, b)
+    result = product(kernel, device, a, b)
+    assert within_bound(result, a, b, kernel.precision)
+    assert kernel.precision == "highest" or not within_bound(result, a, b)  # TF32 is what tensor cores multiply
+
+
+def test_kernels_of_lower_precision_say_so():
+    a = integers((40, 40), np.float32)
+    plans = {
+        row.name: smemkit.plan(smemkit.matmul, a, a, kernel=row.name, device="cpu")
+        for row in smemkit.kernels("matmul")
+        if "float32" in row.dtypes
+    }
+    assert {name for name, plan in plans.items() if plan.precision == "high"} == set(TF32_KERNELS)
+    assert {plan.precision for plan in plans.values()} == {"high", "highest"}
+    assert (
+        smemkit.plan(smemkit.matmul, a, a, kernel="mma_large", precision="high", device="cpu").precision == "high"
+    )
 
 
 def test_bound_detects_a_missing_product():
@@ -285,7 +304,7 @@ def test_every_production_kernel_is_measured_by_name():
 
 # ---- kernels whose blocks have tiles of 64 and more ------------------------------------------------------------
 
-NARROW = {row.name: row.dtypes for row in smemkit.kernels("matmul") if len(row.dtypes) <= 2}  # few dtypes
+NARROW = {row.name: row.dtypes for row in smemkit.kernels("matmul") if len(row.dtypes) <= 3}  # few dtypes
 BLOCK_KERNELS = [*NARROW, "simt", "simt_large"]
 PRODUCTION = [row.name for row in smemkit.kernels("matmul") if row.role == "production"]
 # m, k, n: at, below and above the tiles, whose sides are 64 and 128, and 8 or 16 along k; rows at multiples of 16
@@ -297,7 +316,7 @@ BLOCK_TILES = [
 
 
 def usual_dtype(name):
-    return NARROW.get(name, ("float32",))[0]
+    return NARROW.get(name, ("float32",))[-1]
 
 
 @pytest.mark.parametrize("shape", BLOCK_TILES, ids=str)
@@ -334,10 +353,20 @@ def test_kernels_of_all_tiles_have_no_fault(name, schedule):
             assert report.ok, report
 
 
-@pytest.mark.parametrize("name", ["vectorized", "warp_tile", "pipelined", "mma", "mma_large", "mma_small"])
-def test_rungs_from_vectorized_on_have_no_bank_conflicts(name):
-    dtype = usual_dtype(name)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, "float32") for name in ("vectorized", "warp_tile", "pipelined", "mma_large", "mma_small")),
+        *((name, "float16") for name in ("mma", "mma_large", "mma_small")),
+    ],
+)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rungs_from_vectorized_on_have_no_bank_conflicts(name, dtype, order):
     a, b = integers((128, 48), dtype), integers((48, 128), dtype, seed=1)
+    if order == "F":
+        if not name.startswith("mma_"):
+            pytest.skip("a rung takes arrays in C order")
+        a, b = np.asfortranarray(a), np.asfortranarray(b)
     report = smemkit.check(smemkit.matmul, a, b, kernel=name, blocks="all")
     shared = [line for line in report.lines if line.space == "shared"]
     assert shared

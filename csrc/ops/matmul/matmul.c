@@ -226,13 +226,13 @@ static void partition_matmul(struct call *call, int batches)
 /* The arguments of core_matmul, in order. */
 struct matmul_arguments {
     PyObject *x1, *x2, *dtype;
-    PyObject *precision; /* NULL: "highest" */
+    PyObject *precision; /* NULL: None */
     PyObject *kernel, *tile, *out, *device, *stream;
 };
 
 static bool is_highest(PyObject *precision)
 {
-    return !precision ||
+    return !precision || precision == Py_None ||
            (PyUnicode_CheckExact(precision) && PyUnicode_CompareWithASCIIString(precision, "highest") == 0);
 }
 
@@ -249,7 +249,7 @@ static bool is_nearer_along_k(const struct call *call, int i)
 }
 
 /* Completes the choice of the kernel. */
-static struct matmul_method choose_method(struct call *call, struct matmul_size size)
+static struct matmul_method choose_method(struct call *call, enum precision precision, struct matmul_size size)
 {
     struct matmul_method method = {.b_is_larger = size.n > size.m};
     struct matmul_choice choice;
@@ -260,7 +260,7 @@ static struct matmul_method choose_method(struct call *call, struct matmul_size 
         method.k_per_slice = choose_k_per_slice(call_target(call), call->kernel.row, call->result, size);
         return method;
     }
-    choice = choose_matmul_kernel(call_target(call), call->result, size);
+    choice = choose_matmul_kernel(call_target(call), call->result, precision, size);
     call->kernel.row = choice.row;
     call->kernel.size = choice.tile;
     method.k_per_slice = choice.k_per_slice;
@@ -295,6 +295,7 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
     int element;
     npy_intp shape[NPY_MAXDIMS];
     enum dtype dtype;
+    enum precision precision;
     int ndim;
 
     if (!read_operand(state, args->x1, "x1", args->stream, &call.in[0]) ||
@@ -311,7 +312,7 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
         !read_kernel(OP_matmul, args->kernel, "tile", args->tile, Py_None, args->device,
                      call_has_host_operands(&call), &call.device, &call.kernel) ||
         !check_kernel_dtype(&call.kernel, "x1", dtype) ||
-        (args->precision && !read_precision(args->precision, &call.kernel)) ||
+        !read_precision(args->precision, &call.kernel, &precision) ||
         !read_stream(state, args->stream, call.device, &call.stream) ||
         !call_read_out(state, &call, args->out, dtype, ndim, shape, args->stream))
         return call_fail(&call);
@@ -324,7 +325,7 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
                                          .k = call.in_view[0].shape[call.in_view[0].ndim - 1]};
 
         view_out_as_matrices(&call, batches.ndim, size.m, size.n);
-        method = choose_method(&call, size);
+        method = choose_method(&call, precision, size);
         element = dtype_bytes(dtype);
         if (call.kernel.row->traits & ANY_STRIDES) {
             call.accepts_layout = accepts_strides;

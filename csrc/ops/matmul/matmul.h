@@ -5,6 +5,7 @@
 #include "python/state.h"
 
 #include "call/call.h"
+#include "call/choice.h"
 
 /* The choice of kernel=None, and how many of an element's k products a slice has: k, or a multiple of 32. Both
  * depend on the size of the whole problem, the dtype and the device's attributes only: the bits of the result
@@ -27,7 +28,7 @@ struct matmul_method {
     bool b_is_larger, along_k; /* see struct matmul_args */
 };
 
-struct matmul_choice choose_matmul_kernel(const struct device *, enum dtype, struct matmul_size);
+struct matmul_choice choose_matmul_kernel(const struct device *, enum dtype, enum precision, struct matmul_size);
 
 /* The slices for a kernel that was asked for by name. */
 npy_intp choose_k_per_slice(const struct device *, const struct kernel_row *, enum dtype, struct matmul_size);

@@ -60,10 +60,13 @@ static npy_intp divide_up(npy_intp n, npy_intp d)
     return (n + d - 1) / d;
 }
 
-/* The time of a multiplication in this dtype, relative to float32. */
-static double cost_of_dtype(enum dtype dtype)
+/* The time of a multiplication in this dtype, relative to that in which the candidate's speed is given: float32,
+ * or float16 on tensor cores. */
+static double cost_of_dtype(const struct candidate *candidate, enum dtype dtype)
 {
     switch (dtype) {
+    case FLOAT32:
+        return kernel_rows[candidate->kernel].traits & TF32 ? 2 : 1;
     case FLOAT64:
     case INT32:
     case UINT32:
@@ -106,7 +109,7 @@ static double gpu_time(const struct candidate *candidate, const struct device *d
     const npy_intp most = few ? 1 : divide_up((npy_intp)tiles, device->multiprocessors); /* blocks of one */
     const double products =
         (double)most * candidate->rows * columns * ((double)divide_up(size.k, slices) + candidate->start_k);
-    const double compute = products * 2e-6 * cost_of_dtype(dtype) / speed_of(candidate, most);
+    const double compute = products * 2e-6 * cost_of_dtype(candidate, dtype) / speed_of(candidate, most);
     const double memory = bytes_of(dtype, size) / BYTES_PER_US;
     const double partials =
         (double)size.batches * (double)size.m * (double)size.n * (double)slices * dtype_bytes(dtype);
@@ -194,9 +197,11 @@ static npy_intp slice_length(npy_intp k, npy_intp slices)
 }
 
 static bool supports(const struct candidate *candidate, const struct device *device, enum dtype dtype,
-                     struct matmul_size size)
+                     enum precision precision, struct matmul_size size)
 {
-    return kernel_rows[candidate->kernel].dtypes & dtype &&
+    const struct kernel_row *row = &kernel_rows[candidate->kernel];
+
+    return row->dtypes & dtype && (dtype != FLOAT32 || !(row->traits & TF32) || precision != HIGHEST) &&
            kernel_may_be_chosen(device, candidate->kernel, dtype) &&
            (!candidate->max_m || size.m <= candidate->max_m) &&
            (!candidate->max_n || size.n <= candidate->max_n) && size.n >= candidate->min_n &&
@@ -205,7 +210,8 @@ static bool supports(const struct candidate *candidate, const struct device *dev
            candidate->capability <= device->capability;
 }
 
-struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtype dtype, struct matmul_size size)
+struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtype dtype, enum precision precision,
+                                          struct matmul_size size)
 {
     struct matmul_choice choice = {.row = NULL};
     const bool one_vector = size.m == 1 || size.n == 1;
@@ -222,7 +228,7 @@ struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtyp
     for (const struct candidate *candidate = candidates; candidate < candidates + CANDIDATES; candidate++) {
         double time;
 
-        if (!supports(candidate, device, dtype, size))
+        if (!supports(candidate, device, dtype, precision, size))
             continue;
         time = best_time(candidate, device, dtype, size, &slices);
         if (choice.row && time >= least)

@@ -30,4 +30,14 @@ PTX_MMA(mma_m16n8k32_s32_s8, int, "r", "m16n8k32.row.col.s32.s8.s8.s32")
 PTX_MMA(mma_m16n8k32_s32_u8, int, "r", "m16n8k32.row.col.s32.u8.u8.s32")
 #undef PTX_MMA
 
+// the nearest TF32 number, of two equally near ones the larger in magnitude, in the bits of a float (PTX ISA,
+// "cvt")
+static __device__ inline uint32_t cvt_rna_tf32_f32(float x)
+{
+    uint32_t tf32;
+
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(tf32) : "f"(x));
+    return tf32;
+}
+
 } // namespace ptx

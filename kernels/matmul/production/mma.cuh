@@ -1,10 +1,11 @@
-// C = A @ B in float16 and bfloat16 on the tensor cores, for operands of any size and strides: what the rung `mma`
-// leads to.
+// C = A @ B in float16 and bfloat16, and of float32 in TF32, on the tensor cores, for operands of any size and
+// strides: what the rung `mma` leads to.
 //
 // The idea: as there, a warp multiplies with mma what ldmatrix brings from shared memory, while the next tiles are
 // on their way. A tile keeps the direction in which its operand is contiguous: its rows are along k, or across it,
-// and then ldmatrix transposes. Where chunks of 16 bytes are not aligned, or not contiguous, elements are copied
-// one by one. Zeros stand for what is beyond the edges.
+// and then ldmatrix transposes, which it can do with 16 bits only: threads read the elements of float32 one by
+// one. Where chunks of 16 bytes are not aligned, or not contiguous, elements are copied one by one. Zeros stand
+// for what is beyond the edges.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -16,9 +17,11 @@
 #include "product.cuh"
 
 // BM x BN elements of C per block, WM x WN of them per warp; BK along k in a pair of tiles.
-template <int BM_, int BN_, int WM_, int WN_, int STAGES_, int MIN_BLOCKS_>
+template <class T, int BM_, int BN_, int WM_, int WN_, int STAGES_, int MIN_BLOCKS_>
 struct mma_tile {
-    static constexpr int BM = BM_, BN = BN_, BK = 64, WM = WM_, WN = WN_, V = 8; // V: elements of a chunk
+    using Element = T;
+    static constexpr int BM = BM_, BN = BN_, WM = WM_, WN = WN_, V = 16 / sizeof(T); // V: elements of a chunk
+    static constexpr int BK = 8 * V, FRAGMENT = 2 * V;                               // along k: of a tile, of mma
     static constexpr int STAGES = STAGES_, MIN_BLOCKS = MIN_BLOCKS_, BLOCK = BM / WM * (BN / WN) * 32;
     static_assert(BM % WM == 0 && BN % WN == 0 && WM % 16 == 0 && WN % 16 == 0, "whole warps, whole fragments");
 
@@ -32,31 +35,41 @@ struct operand_layout {
 };
 
 // A tile of an operand in shared memory. Chunk c of row r is stored at c ^ r % 8: the eight rows that ldmatrix
-// reads together, and the chunks that a warp stores together, are in different banks.
-template <int SIDE, int BK, bool ALONG_K>
+// reads together, and the chunks that a warp stores together, are in different banks. Where threads read single
+// elements, it is c ^ 2 r % 8: a warp reads two chunks of four rows.
+template <class T, int SIDE, int BK, bool ALONG_K>
 struct operand_tile {
-    static constexpr int V = 8, ROWS = ALONG_K ? SIDE : BK, CHUNKS = (ALONG_K ? BK : SIDE) / V;
+    static constexpr int V = 16 / sizeof(T), ROWS = ALONG_K ? SIDE : BK, CHUNKS = (ALONG_K ? BK : SIDE) / V;
     static_assert(CHUNKS % 8 == 0, "the swizzle permutes eight chunks");
 
     static __device__ int index(int row, int chunk)
     {
-        return row * CHUNKS + (chunk ^ row % 8);
+        return row * CHUNKS + (chunk ^ (ALONG_K || V == 8 ? row : 2 * row) % 8);
     }
 
-    // 16 x 16 elements at (side, k): the four words of mma's first factor; its second one, of 8 columns, has the
-    // words 0 and 2, or 1 and 3
+    // 16 sides and 32 bytes along k, at (side, k): the four words of mma's first factor; its second one, of 8
+    // columns, has the words 0 and 2, or 1 and 3
     static __device__ void load_fragment(uint32_t (&words)[4], const uint4 *tile, int side, int k)
     {
         const int lane = threadIdx.x % 32;
 
         if (ALONG_K)
             ptx::ldmatrix_x4(words, &tile[index(side + lane % 16, k / V + lane / 16)]);
-        else
+        else if (V == 8)
             ptx::ldmatrix_x4_trans(words, &tile[index(k + lane % 8 + lane / 16 * 8, side / V + lane / 8 % 2)]);
+        else
+            for (int w = 0; w < 4; w++) {
+                const int row = k + w / 2 * 4 + lane % 4, column = side + w % 2 * 8 + lane / 4;
+
+                words[w] = ((const uint32_t *)&tile[index(row, column / V)])[column % V];
+            }
+        if (V == 4)
+            for (int w = 0; w < 4; w++)
+                words[w] = ptx::cvt_rna_tf32_f32(__uint_as_float(words[w]));
     }
 
     // Starts to copy a tile whose first element is x[0], and of which `sides` x `depth` elements are left.
-    template <int BLOCK, class T>
+    template <int BLOCK>
     static __device__ void copy(uint4 *tile, const T *x, const strided_matrix<T> &strides, bool chunks,
                                 int64_t sides, int depth)
     {
@@ -78,7 +91,6 @@ struct operand_tile {
         }
     }
 
-    template <class T>
     static __device__ void copy_elements(pack<T, V> *to, const T *from, int64_t stride, int64_t left)
     {
         pack<T, V> elements;
@@ -94,6 +106,8 @@ static __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4], con
 {
     if constexpr (std::is_same_v<T, __half>)
         ptx::mma_m16n8k16_f32_f16(sum, a, b, sum);
+    else if constexpr (std::is_same_v<T, float>)
+        ptx::mma_m16n8k8_f32_tf32(sum, a, b, sum);
     else
         ptx::mma_m16n8k16_f32_bf16(sum, a, b, sum);
 }
@@ -112,14 +126,14 @@ static __device__ void store_pair(Out *to, int64_t left, float first, float seco
     }
 }
 
-template <class T, class Tile, bool A_ALONG_K, bool B_ALONG_K>
+template <class Tile, bool A_ALONG_K, bool B_ALONG_K, class T>
 __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     matmul_mma(const product<T> p, bool a_chunks, bool b_chunks, bool pairs, int64_t first_slice, corner first)
 {
     constexpr int BM = Tile::BM, BN = Tile::BN, BK = Tile::BK, WM = Tile::WM, WN = Tile::WN;
     constexpr int STAGES = Tile::STAGES;
-    using a_tile = operand_tile<BM, BK, A_ALONG_K>;
-    using b_tile = operand_tile<BN, BK, B_ALONG_K>;
+    using a_tile = operand_tile<T, BM, BK, A_ALONG_K>;
+    using b_tile = operand_tile<T, BN, BK, B_ALONG_K>;
     extern __shared__ __align__(16) unsigned char shared[];
     Tile *stages = (Tile *)shared;
 
@@ -156,7 +170,7 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
         load_next(stages[now ? now - 1 : STAGES - 1]);
 
 #pragma unroll
-        for (int q = 0; q < BK; q += 16) {
+        for (int q = 0; q < BK; q += Tile::FRAGMENT) {
             uint32_t a_words[WM / 16][4];
 
             for (int i = 0; i < WM / 16; i++)
@@ -199,18 +213,18 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
 template <class T>
 static operand_layout layout_of(const strided_matrix<T> &x, int64_t sides, int64_t k)
 {
-    constexpr int V = 8;
+    constexpr int V = 16 / sizeof(T);
     const bool along_k = has_packs<V>(x, k, true), across_k = has_packs<V>(x.transposed(), sides, true);
 
     return {along_k || (!across_k && std::abs(x.column_stride) < std::abs(x.row_stride)), along_k || across_k};
 }
 
 // Launches the kernel on tiles of type Tile.
-template <class T, class Tile, bool A_ALONG_K, bool B_ALONG_K>
+template <class Tile, bool A_ALONG_K, bool B_ALONG_K, class T>
 [[nodiscard]] static cudaError_t launch_mma(const product<T> &p, bool a_chunks, bool b_chunks, cudaStream_t stream)
 {
     constexpr int BYTES = Tile::STAGES * (int)sizeof(Tile);
-    constexpr auto KERNEL = matmul_mma<T, Tile, A_ALONG_K, B_ALONG_K>;
+    constexpr auto KERNEL = matmul_mma<Tile, A_ALONG_K, B_ALONG_K, T>;
     const bool pairs = p.n % 2 == 0 && (uintptr_t)p.c % (2 * sizeof(T)) == 0;
 
     if (cudaError_t error = allow_shared_bytes<KERNEL>(BYTES))
@@ -223,15 +237,25 @@ template <class T, class Tile, bool A_ALONG_K, bool B_ALONG_K>
 }
 
 // The same for the operands' layouts.
-template <class T, class Tile>
+template <class Tile>
 [[nodiscard]] static cudaError_t launch_mma(const matmul_args *args, cudaStream_t stream)
 {
+    using T = typename Tile::Element;
     const product<T> p = product_of<T>(args);
     const operand_layout a = layout_of(p.a, p.m, p.k), b = layout_of(p.b.transposed(), p.n, p.k);
     const auto multiply = a.along_k
-                              ? b.along_k ? launch_mma<T, Tile, true, true> : launch_mma<T, Tile, true, false>
-                          : b.along_k ? launch_mma<T, Tile, false, true>
-                                      : launch_mma<T, Tile, false, false>;
+                              ? b.along_k ? launch_mma<Tile, true, true, T> : launch_mma<Tile, true, false, T>
+                          : b.along_k ? launch_mma<Tile, false, true, T>
+                                      : launch_mma<Tile, false, false, T>;
 
     return multiply_and_add_slices(p, stream, [&] { return multiply(p, a.chunks, b.chunks, stream); });
+}
+
+// The same for the dtypes.
+template <template <class T> class Tile>
+[[nodiscard]] static cudaError_t launch_mma_of_dtype(const matmul_args *args, cudaStream_t stream)
+{
+    return args->dtype == FLOAT16   ? launch_mma<Tile<__half>>(args, stream)
+           : args->dtype == FLOAT32 ? launch_mma<Tile<float>>(args, stream)
+                                    : launch_mma<Tile<__nv_bfloat16>>(args, stream);
 }
