@@ -37,14 +37,11 @@ static void block_index(const struct smemkit_launch *launch, uint32_t block, uns
     index[2] = number / columns / rows;
 }
 
-/* Whether the report names `now` first. In one block that is the kernel's order, not the executor's. Blocks may
- * run in any order, and one that waits for another takes more steps: a load is named after the other block's
- * store. */
+/* Whether the report names `now` first. In one block that is the kernel's order, not the executor's. Of different
+ * blocks, one that waits for the other takes any number of steps: there it is the order of their code. */
 static bool comes_first(const struct access *now, const struct access *earlier)
 {
-    const bool load = now->kind == ACCESS_LOAD, earlier_load = earlier->kind == ACCESS_LOAD;
-
-    return now->block != earlier->block && load != earlier_load ? earlier_load : earlier->position > now->position;
+    return now->block == earlier->block ? earlier->position > now->position : earlier->item > now->item;
 }
 
 static void report_race(struct tracer *t, const struct access *now, const struct access *earlier)

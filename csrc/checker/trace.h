@@ -19,9 +19,9 @@
 #include "executor/stacks.h"
 
 enum {
-    MAX_POISONED = 16,      /* reads out of bounds after which a thread goes on */
-    MAX_POISONED_LOGS = 8,  /* full logs after which it is terminated: poison may be a loop's bound */
-    MAX_LOGS_BESIDE = 1024, /* those of another thread, when one has been terminated: poison may have come to it */
+    MAX_POISONED = 16,     /* reads out of bounds after which a thread goes on */
+    MAX_POISONED_LOGS = 8, /* full logs after which it is terminated: poison may be a loop's bound */
+    MAX_LOGS_BESIDE = 256, /* those of another thread, when one has been terminated: poison may have come to it */
     MAX_POISONED_BARRIERS =
         1000,         /* of a block, after which it ends: the bound may be that of a loop of barriers */
     LOG_ITEMS = 2048, /* per thread; when it is full, the warp's logs are merged */

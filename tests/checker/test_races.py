@@ -93,7 +93,7 @@ __global__ void k(int *y)
         y[0] = 1;
 }
 """
-    assert "RAW" in hazards(source, 100, 64, "serial")
+    assert "WAR" in hazards(source, 100, 64, "serial")
 
 
 def test_hazards_of_blocks_that_wait_for_each_other_stay():
@@ -109,7 +109,7 @@ __global__ void k(int *y)
     atomicExch(&y[1], 0);
 }
 """
-    assert [hazards(source, 4, 32, "serial") for _ in range(40)] == [{"RAW"}] * 40
+    assert [hazards(source, 4, 32, "serial") for _ in range(40)] == [{"WAR"}] * 40
 
 
 def test_async_copy_without_wait_is_reported_at_thread_exit():

@@ -11,6 +11,7 @@ from numpy.testing import assert_array_equal
 import smemkit
 from smemkit import _core
 
+PRECISIONS = "expected 'highest', 'high', 'medium' or None"
 X, Y = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(6, dtype=np.float32).reshape(3, 2)
 VALID_CALLS = {  # valid operands, and the shape of `out`
     "matmul": ((X, Y), (2, 2)),
@@ -64,9 +65,9 @@ KEYWORDS = [
         "precision",
         "low",
         ValueError,
-        "precision: expected 'highest', 'high', 'medium' or None, got 'low'",
+        f"precision: {PRECISIONS}, got 'low'",
     ),
-    ("matmul", "precision", 3, ValueError, "precision: expected 'highest', 'high', 'medium' or None, got 3"),
+    ("matmul", "precision", 3, ValueError, f"precision: {PRECISIONS}, got 3"),
     ("matmul", "tile", 7, ValueError, f"tile: expected one of {SIZES['matmul']} for kernel 'tiled', got 7"),
     ("matmul", "tile", -1, ValueError, f"tile: expected one of {SIZES['matmul']} for kernel 'tiled', got -1"),
     ("matmul", "tile", 2**80, ValueError, f"{SIZES['matmul']} for kernel 'tiled', got {2**80}"),
