@@ -194,8 +194,9 @@ def ladder(op: str, device: Device) -> Ladder:
 
 
 def shown(op: str) -> list[KernelInfo]:
-    """The ladder, and the production kernel that kernel=None takes."""
-    return ladder_of(op) + [info for info in kernels(op) if info.default and info.role == "production"]
+    """The ladder in float32, and the production kernel that kernel=None takes."""
+    rungs = [info for info in ladder_of(op) if "float32" in info.dtypes]
+    return rungs + [info for info in kernels(op) if info.default and info.role == "production"]
 
 
 def speed_of(result: Any) -> float:

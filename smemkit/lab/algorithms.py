@@ -500,7 +500,7 @@ SMALL = (128, 128, 128)
 
 @recorded_beside
 def matmul(device: str | None = None) -> Experiment:
-    """The ladder of matmul: what each rung moves and what limits it, and the speed that it reaches.
+    """The ladder of matmul in float32: what each rung moves and what limits it, and the speed that it reaches.
 
     Parameters
     ----------
@@ -512,7 +512,7 @@ def matmul(device: str | None = None) -> Experiment:
     Experiment
     """
     on, records = Device(device), recorded_problem("matmul", PRODUCT)
-    rungs = [rung for rung in ladder_of("matmul") if rung.needs != "host" and "cpu" in rung.devices]
+    rungs = [rung for rung in ladder_of("matmul") if rung.needs != "host" and "float32" in rung.dtypes]
     return Experiment(
         "matmul",
         "The ladder of matmul",
