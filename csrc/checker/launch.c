@@ -233,6 +233,7 @@ void trace_block_begin(struct worker *w)
         t->position[i] = 0;
         t->poisoned[i] = t->poisoned_logs[i] = 0;
         t->merged_context[i] = t->context[i] = 0;
+        t->passes[i].pass.file = NULL;
         t->last[i] = 0;
     }
     for (unsigned i = 0; i < w->shared.count; i++)

@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "executor/block.h"
 #include "internal.h"
+#include "shadow.h"
 
 static bool wants(void)
 {
@@ -130,6 +131,12 @@ static void copies_arrived(struct worker *w, unsigned thread, const void *object
     clock_atomic(w->tracer, thread, (uintptr_t)object, true, 2); /* a release */
 }
 
+static void mbarrier_passed(struct worker *w, const struct mbarrier_pass *pass)
+{
+    trace_check_log(w->tracer, w->current); /* the accesses before */
+    w->tracer->passes[w->current] = (struct passed_wait){*pass, shadow_position(w->tracer, w->current)};
+}
+
 static void fault(struct worker *w, enum fault_kind kind, const char *message, bool thread, const char *file,
                   int line, const char *other_file, int other_line)
 {
@@ -170,6 +177,7 @@ static const struct observer observer = {
     .bulk_issued = bulk_issued,
     .bulk_seen = bulk_seen,
     .copies_arrived = copies_arrived,
+    .mbarrier_passed = mbarrier_passed,
     .fault = fault,
     .fault_at_code = fault_at_code,
 };

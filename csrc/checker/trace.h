@@ -15,6 +15,7 @@
 
 #include "banks.h"
 #include "executor/library.h"
+#include "executor/mbarrier.h"
 #include "executor/observer.h"
 #include "executor/stacks.h"
 
@@ -88,12 +89,21 @@ struct code_location {
     int line;
 };
 
+/* A wait for an mbarrier that a thread has passed, at a position of its barrier interval. */
+struct passed_wait {
+    struct mbarrier_pass pass; /* without file: none */
+    uint32_t position;
+};
+
 struct checked_fault {
     enum fault_kind kind;
     enum hazard hazard;
     bool warp_synchronous, async;
     bool copy, other_copy; /* which of the two accesses is that of an asynchronous copy */
     bool doubtful;         /* the ISA can be read in two ways */
+    bool unwaited, waited; /* of a read of what a copy writes: by a thread that has not waited for its own copy of the
+                              same group; by one that has */
+    struct mbarrier_pass pass; /* of a race: the mbarrier wait that the later thread has passed before it */
     enum access_kind access, other_access;
     struct code_location location, other;
     unsigned block[3], other_block[3];
@@ -173,6 +183,7 @@ struct tracer {
         uint32_t parent, item, context;
     } contexts[CONTEXT_CACHE]; /* entered last */
     uint32_t last[1024];       /* last merged item */
+    struct passed_wait passes[1024];
 
     struct site *sites;
     unsigned site_capacity, site_count;

@@ -112,6 +112,15 @@ static PyObject *location_tuple(const struct trace *trace, const struct code_loc
     return Py_BuildValue("(()zi)", location->file, location->line);
 }
 
+/* The mbarrier wait before a race: (file, line, arrivals that a phase expects, phase, by_preceding), or None. */
+static PyObject *pass_tuple(const struct mbarrier_pass *pass)
+{
+    if (!pass->file)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(siIKN)", pass->file, pass->line, pass->expected, (unsigned long long)pass->phase,
+                         PyBool_FromLong(pass->by_preceding));
+}
+
 static PyObject *fault_dict(const struct trace *trace, const struct checked_fault *fault)
 {
     static const char *const kinds[] = {"race", "barrier", "out_of_bounds", "uninitialised", "misaligned",
@@ -122,7 +131,7 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
 
     return Py_BuildValue(
         "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:N,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
-        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:K,s:N}",
+        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:K,s:N}",
         "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
         PyBool_FromLong(fault->warp_synchronous), "location", location_tuple(trace, &fault->location), "other",
         location_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
@@ -134,7 +143,8 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
         "before", PyBool_FromLong(fault->before), "lead", (unsigned long long)fault->bytes_before, "reach",
         (unsigned long long)fault->reach, "async", PyBool_FromLong(fault->async), "copy",
         PyBool_FromLong(fault->copy), "other_copy", PyBool_FromLong(fault->other_copy), "doubtful",
-        PyBool_FromLong(fault->doubtful), "count", (unsigned long long)fault->count, "message",
+        PyBool_FromLong(fault->doubtful), "unwaited", PyBool_FromLong(fault->unwaited), "waited",
+        PyBool_FromLong(fault->waited), "pass", pass_tuple(&fault->pass), "count", (unsigned long long)fault->count, "message",
         text(fault->message));
 }
 

@@ -218,7 +218,7 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
             )
         return (
             f"{here} {verb} {what}, which {other} {_VERB_PAST[fault['other_access']]} at line {other_line}, and "
-            "nothing orders the two"
+            f"nothing orders the two{_passed_wait(fault)}"
         )
     here = _format_thread(fault["thread"])
     if kind == "uninitialised":
@@ -228,6 +228,14 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
         verb = _VERB_PRESENT[fault["access"]]
         return f"{here} {verb} {size} bytes at {what}, which is not a multiple of {size} bytes"
     return f"{here} {_out_of_bounds_message(fault, source, what)}"
+
+
+def _passed_wait(fault: Mapping[str, Any]) -> str:
+    """Why the mbarrier wait before a race did not prevent it, if it was for the wrong phase."""
+    if not fault["pass"] or not fault["pass"][4]:
+        return ""
+    _, line, _, phase, _ = fault["pass"]
+    return f": the wait at line {line} returned at once, while phase {phase} of its mbarrier was not complete"
 
 
 def _out_of_bounds_message(fault: Mapping[str, Any], source: LaunchSource, what: str) -> str:
