@@ -37,16 +37,28 @@ static void block_index(const struct smemkit_launch *launch, uint32_t block, uns
     index[2] = number / columns / rows;
 }
 
-/* Records what the later thread of a race has waited for: an mbarrier, or its own copies of the group. */
+/* The mbarrier wait that a thread has passed before an access, in the same barrier interval; NULL: none. */
+static const struct mbarrier_pass *pass_before(const struct tracer *t, const struct access *access)
+{
+    const struct passed_wait *wait = &t->passes[access->thread % COPIES];
+    const unsigned interval = 32 - INTERVAL_BITS;
+
+    if (!wait->pass.file || access->block != t->block_number || wait->position > access->position ||
+        wait->position >> interval != access->position >> interval)
+        return NULL;
+    return &wait->pass;
+}
+
+/* Records what the threads of a race have waited for: an mbarrier, or a reader its own copies of the group. */
 static void note_waits(struct tracer *t, struct checked_fault *fault, const struct access *first,
                        const struct access *second)
 {
-    const struct passed_wait *wait = &t->passes[second->thread % COPIES];
-    const unsigned interval = 32 - INTERVAL_BITS;
+    const struct mbarrier_pass *pass = pass_before(t, second);
 
-    if (wait->pass.file && !fault->pass.file && second->block == t->block_number && first->block == second->block &&
-        wait->position <= second->position && wait->position >> interval == second->position >> interval)
-        fault->pass = wait->pass;
+    if (!pass || !pass->by_preceding)
+        pass = pass_before(t, first) && pass_before(t, first)->by_preceding ? pass_before(t, first) : pass;
+    if (pass && first->block == second->block && !(fault->pass.file && fault->pass.by_preceding))
+        fault->pass = *pass;
     if (second->kind == ACCESS_LOAD && first->copied && second->thread < COPIES) {
         fault->unwaited |= async_is_in_flight(t->worker, second->thread, first->group);
         fault->waited |= async_has_waited(t->worker, second->thread, first->group);
@@ -482,7 +494,7 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
                                .epoch = t->threads[thread].epoch,
                                .item = item,
                                .context = t->context[thread],
-                               .position = position_in_thread(t, t->position[thread] + t->checked[thread]),
+                               .position = position_in_thread(t, trace_position(t, thread)),
                                .kind = ACCESS_STORE,
                                .address = address,
                                .size = bytes,
@@ -509,7 +521,7 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
 
 uint32_t shadow_position(const struct tracer *t, unsigned thread)
 {
-    return position_in_thread(t, t->position[thread] + t->checked[thread]);
+    return position_in_thread(t, trace_position(t, thread));
 }
 
 /* The async proxy accesses what a thread has written through the generic one: a fence must lie between. */

@@ -256,19 +256,25 @@ void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int
     worker_fail(w, KIND_BARRIER, what, file, line);
 }
 
-/* Tells the observer that the running thread passes a wait; `late`: that an earlier try of it has failed. */
-static void note_pass(struct worker *w, const void *object, bool late, bool parity, const char *file, int line)
+/* Tells the observer of a try of the running thread. */
+static void note_try(struct worker *w, const void *object, bool complete, bool parity, const char *file, int line)
 {
+    const struct mbarrier_wait *failed = &w->failed_waits[w->current];
     const struct mbarrier_arrival *arrival = &w->mbarrier_arrivals[w->current];
-    const uint64_t word = *(const uint64_t *)object, now = phase(word);
-    const bool arrived = arrival->object == object && arrival->phase == now;
+    const uint64_t word = *(const uint64_t *)object;
+    const bool late = failed->file && failed->object == object;
+    const bool arrived = arrival->object == object && arrival->phase == phase(word);
 
-    smemkit_observer->mbarrier_passed(w, &(struct mbarrier_pass){.file = file,
-                                                                 .line = line,
-                                                                 .expected = (unsigned)expected(word),
-                                                                 .phase = now,
-                                                                 .by_preceding = parity && !late &&
-                                                                                 (arrived || now == 0)});
+    if (!complete && !late)
+        smemkit_observer->mbarrier_failed(w);
+    if (complete)
+        smemkit_observer->mbarrier_passed(
+            w, &(struct mbarrier_pass){.file = file,
+                                       .line = line,
+                                       .expected = (unsigned)expected(word),
+                                       .phase = phase(word),
+                                       .late = late,
+                                       .by_preceding = parity && !late && (arrived || phase(word) == 0)});
 }
 
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line)
@@ -287,9 +293,8 @@ int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const
     }
     if (complete && w->bulk_used)
         bulk_observed(w, object);
-    if (complete && w->tracer)
-        note_pass(w, object, w->failed_waits[w->current].object == object && w->failed_waits[w->current].file,
-                  parity, file, line);
+    if (w->tracer)
+        note_try(w, object, complete, parity, file, line);
     w->failed_waits[w->current] = (struct mbarrier_wait){complete ? NULL : file, line, word_at(object)};
     w->waits_failed |= !complete;
     return complete;

@@ -11,6 +11,7 @@ struct mbarrier_pass {
     int line;
     unsigned expected; /* arrivals in a phase */
     uint64_t phase;    /* which the object is in */
+    bool late;         /* an earlier try has failed */
     bool by_preceding; /* it waited for the parity of the phase before, though it has arrived in this one, or this
                           is the first: the wait returned at once */
 };
@@ -31,8 +32,8 @@ void mbarrier_settle(void *object);
 /* The number of an object's phase. */
 uint32_t mbarrier_phase(const void *object);
 
-/* Of a thread's asynchronous copies: the group of the next one; whether one of this group, or of an earlier one, is
- * in flight; whether it has waited for this group. (async.c) */
+/* Of a thread's asynchronous copies: the group of the next one; whether one of this group, or of an earlier one,
+ * is in flight; whether it has waited for this group. (async.c) */
 uint32_t async_group(const struct worker *, unsigned thread);
 bool async_is_in_flight(const struct worker *, unsigned thread, uint32_t group);
 bool async_has_waited(const struct worker *, unsigned thread, uint32_t group);

@@ -89,8 +89,10 @@ struct observer {
     uint32_t (*bulk_issued)(struct worker *, const struct bulk *, const void *code);
     void (*bulk_seen)(struct worker *, const struct bulk *, bool written);
 
-    /* Copies of a thread that are complete arrive at an mbarrier; the running thread has passed a wait for one. */
+    /* Copies of a thread that are complete arrive at an mbarrier; the first try of a wait for one has failed; the
+     * running thread has passed a wait. */
     void (*copies_arrived)(struct worker *, unsigned thread, const void *object);
+    void (*mbarrier_failed)(struct worker *);
     void (*mbarrier_passed)(struct worker *, const struct mbarrier_pass *);
 
     /* A fault: of the running thread, or of the block, in one or two lines; of the running thread at an address of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from smemkit.checker.barriers import Gap, describe, gaps_between, insertions, is_before
+from smemkit.checker.barriers import Gap, describe, gaps_between, insertions, is_before, is_reached
 from smemkit.checker.edits import Fix, line_edits
 from smemkit.checker.evidence import Evidence, Launch, Places
 
@@ -16,6 +16,7 @@ __all__ = [
     "is_waited_for",
     "needs_a_wait",
     "shared_pipeline",
+    "waited_for_wrong_parity",
 ]
 
 # a wait that leaves groups in flight: __pipeline_wait_prior(1), cp.async.wait_group 1, cp_async_wait<1>(), WAIT(1)
@@ -113,13 +114,15 @@ def _fewer_in_flight(places: Places) -> Fix | None:
 
 
 def _wait_between(places: Places) -> Fix:
-    """A wait for all copies between the copy and its use, with a barrier if there is none."""
+    """A wait for all copies between the copy and its use, where all threads reach it, with a barrier if there is
+    none."""
     code, wait = places.source.code, _wait_statement(places)
     gaps = gaps_between(places.first, places.second) if is_before(places.first, places.second) else []
     barrier = next((gap for gap in gaps if gap.after and code.startswith("__syncthreads", gap.after.start)), None)
-    if not gaps:
-        return Fix(f"Put {wait} and then __syncthreads() between the two lines.")
-    gap = barrier or gaps[-1]
+    reached = [gap for gap in gaps if is_reached(places.guards, gap)]
+    if not barrier and not reached:
+        return Fix(f"Put {wait} and then __syncthreads() between the two lines, where all threads reach them.")
+    gap = barrier or reached[-1]
     new = f"{wait};" if barrier else f"{wait};\n    __syncthreads();"
     text = f"Put {wait} {describe(places.source, gap)}{'' if barrier else ', and __syncthreads() after it'}."
     return Fix(text, line_edits(places.file, places.source, insertions(places.source, gap, new)))
@@ -147,10 +150,12 @@ def fix_mbarrier_wait(launch: Launch, evidence: Evidence, places: Places | None)
         return None
     _, line, expected, phase, by_preceding = wait
     if by_preceding:
+        few = f" If more than {expected} threads arrive in a phase, the count of mbarrier.init is too small."
         return Fix(
-            f"Line {line} waits for parity {(phase + 1) % 2} in phase {phase} of the mbarrier: that is the parity of "
-            "the phase before, so the wait returns at once (PTX ISA, mbarrier.test_wait). Wait for parity 0 in the "
-            "first phase, then 1 and 0 in turn: flip it after each wait."
+            f"Line {line} waits for parity {(phase + 1) % 2} in phase {phase} of the mbarrier: that is the parity "
+            "of the phase before, so the wait returns at once (PTX ISA, mbarrier.test_wait). Wait for parity 0 in "
+            "the first phase, then 1 and 0 in turn: flip it after each wait."
+            + (few if expected < launch.threads else "")
         )
     between = places and places.source.line(places.first.start) <= line <= places.source.line(places.second.start)
     if fault.hazard != "RAW" or not between or expected >= launch.threads or evidence.raw["async"]:
@@ -160,3 +165,9 @@ def fix_mbarrier_wait(launch: Launch, evidence: Evidence, places: Places | None)
         f"threads have made before this one has passed line {fault.other_line}: initialise it with the number of "
         "all threads that arrive, and let each arrive after its stores."
     )
+
+
+def waited_for_wrong_parity(fix: Fix) -> int | None:
+    """The line of the wait that such a fix is about; None: it is another fix."""
+    found = re.match(r"Line (\d+) waits for parity", fix)
+    return int(found[1]) if found else None

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from smemkit.checker.address_fixes import fix_matrix_rows
 from smemkit.checker.barriers import (
     Gap,
     common_loops,
@@ -55,16 +56,20 @@ _FENCE = re.compile(r"\b__threadfence\s*\(\s*\)")
 def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
     """The races with their fixes. Those that one barrier orders are one fault, with the others folded under it."""
     found: list[Fault] = []
-    copies: list[Fault] = []
+    by_rule: list[Fault] = []
     same: list[Evidence] = []
     rest: list[tuple[Evidence, Places | None]] = []
     options: list[tuple[Evidence, Places, list[tuple[Gap, str]]]] = []
     for evidence in sorted(races, key=lambda one: (one.fault.file, one.fault.line or 0)):
         levels = all_places(launch, evidence)
         leaf = levels[0] if levels else None
-        asynchronous = fix_bulk_copy(evidence, leaf) or fix_mbarrier_wait(launch, evidence, leaf)
-        if asynchronous:
-            copies.append(replace(evidence.fault, fix=asynchronous))
+        special = (
+            fix_bulk_copy(evidence, leaf)
+            or fix_mbarrier_wait(launch, evidence, leaf)
+            or (fix_matrix_rows(evidence) if evidence.fault.hazard == "WAW" else None)
+        )
+        if special:
+            by_rule.append(replace(evidence.fault, fix=special))
             continue
         if leaf and _stores_same_value(evidence, leaf):
             same.append(evidence)
@@ -86,7 +91,7 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
         found.append(fault)
     others = [replace(one.fault, fix=_other_fix(launch, one, places)) for one, places in rest]
     warnings = [replace(one.fault, severity="warning", fix=Fix(_SAME_VALUE)) for one in same]
-    return found + _fold_same_edits(copies) + _fold_same_edits(others) + warnings
+    return found + _fold_same_edits(by_rule) + _fold_same_edits(others) + warnings
 
 
 _SAME_VALUE = "Let one thread store the value (`if (threadIdx.x == 0)`), or accept it: all store the same."
