@@ -7,6 +7,7 @@ import re
 from smemkit.checker.barriers import Gap, describe, gaps_between, insertions, is_before, is_reached
 from smemkit.checker.edits import Fix, line_edits
 from smemkit.checker.evidence import Evidence, Launch, Places
+from smemkit.checker.statements import Statement
 
 __all__ = [
     "fix_copy",
@@ -33,21 +34,30 @@ def is_waited_for(evidence: Evidence) -> bool:
     return evidence.raw["waited"] and not evidence.raw["unwaited"]
 
 
-def needs_a_wait(evidence: Evidence) -> bool:
+def needs_a_wait(evidence: Evidence, places: Places | None) -> bool:
     """Whether the earlier access is a copy that has not arrived, and not a read of what a copy overwrites."""
     raw = evidence.raw
-    return raw["other_copy"] and raw["other_access"] != "load" and not is_waited_for(evidence)
+    if not raw["other_copy"] or raw["other_access"] == "load":
+        return False
+    wait = _wait_before(places) if places else None
+    of_some = bool(places and wait and not is_reached(places.guards, Gap(wait.within, wait.index)))
+    return of_some or not is_waited_for(evidence)
 
 
 _ANY_WAIT = re.compile(r"cp[._]async[._]wait|\b\w*(?:wait|WAIT)\w*\s*[<(]")
 
 
+def _wait_before(places: Places) -> Statement | None:
+    """The last wait before the second access."""
+    begin, end = places.function.body.start, places.second.start
+    waits = [one.start() for one in _ANY_WAIT.finditer(places.source.text, begin, end)]
+    return places.function.statement_at(waits[-1]) if waits else None
+
+
 def gaps_after_wait(places: Places) -> list[Gap]:
     """The gaps between the last wait before the second access and that access, where a barrier shows all threads
     what each has waited for."""
-    body, second = places.function.body, places.second
-    waits = [one.start() for one in _ANY_WAIT.finditer(places.source.text, body.start, second.start)]
-    wait = places.function.statement_at(waits[-1]) if waits else None
+    second, wait = places.second, _wait_before(places)
     if wait:
         inner = {id(one.within): one.index for one in second.ancestors()}
         around = next((one for one in wait.ancestors() if id(one.within) in inner), None)

@@ -146,7 +146,7 @@ def _foldable(fault: Fault) -> bool:
 
 def _barrier_gaps(launch: Launch, evidence: Evidence, places: Places) -> list[tuple[Gap, str]]:
     """The gaps where a barrier would order a race, with the barrier; those preferred first."""
-    if between_blocks(evidence.fault) or needs_a_wait(evidence):
+    if between_blocks(evidence.fault) or needs_a_wait(evidence, places):
         return []
     one_pass = evidence.fault.hazard != "RAW" or _as_update(places.text(places.first), evidence.name)
     if places.first is places.second and places.is_leaf and one_pass:
@@ -286,7 +286,7 @@ def _other_fix(launch: Launch, evidence: Evidence, places: Places | None) -> Fix
     """The fix of a race that no barrier orders where all threads would reach it."""
     if pipe := places and shared_pipeline(places):
         return fix_stage(evidence, pipe)
-    if needs_a_wait(evidence):
+    if needs_a_wait(evidence, places):
         return fix_copy(evidence, places)
     if places and _overlap(evidence, places):
         return Fix(
