@@ -233,6 +233,8 @@ void trace_block_begin(struct worker *w)
         t->position[i] = 0;
         t->poisoned[i] = t->poisoned_logs[i] = 0;
         t->merged_context[i] = t->context[i] = 0;
+        t->passes[i].pass.file = NULL;
+        t->passed_over[i / LANES] = 0;
         t->last[i] = 0;
     }
     for (unsigned i = 0; i < w->shared.count; i++)

@@ -315,18 +315,37 @@ void trace_merge_block(struct tracer *t)
     load_log_position(t, current);
 }
 
-uint32_t trace_drain_logs(struct tracer *t, unsigned warp, uint32_t lanes)
+/* The lanes of a warp whose logs have space. */
+static uint32_t lanes_with_space(const struct tracer *t, unsigned warp, uint32_t lanes)
 {
-    const unsigned current = t->worker->current;
-    uint32_t drained = 0;
+    uint32_t found = 0;
 
-    save_log_position(t, current);
-    merge_warp(t, warp, lanes);
     for (uint32_t rest = lanes; rest; rest &= rest - 1) {
         const int lane = __builtin_ctz(rest);
 
         if (items_of(t, warp * LANES + (unsigned)lane) < LOG_ITEMS)
-            drained |= UINT32_C(1) << lane;
+            found |= UINT32_C(1) << lane;
+    }
+    return found;
+}
+
+/* Others of the warp may wait, in a loop at a lower address, for a lane whose log stays full: after a while it is
+ * merged without them, and from then on at once. */
+uint32_t trace_drain_logs(struct tracer *t, unsigned warp, uint32_t lanes)
+{
+    const unsigned current = t->worker->current;
+    uint32_t drained;
+
+    save_log_position(t, current);
+    merge_warp(t, warp, lanes);
+    drained = lanes_with_space(t, warp, lanes);
+    if (drained == lanes) {
+        t->passed_over[warp] = t->passed_over[warp] < MAX_PASSED_OVER ? 0 : MAX_PASSED_OVER;
+    } else if (t->passed_over[warp] < MAX_PASSED_OVER) {
+        t->passed_over[warp]++;
+    } else {
+        merge_warp(t, warp, 0);
+        drained = lanes;
     }
     load_log_position(t, current);
     return drained;

@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "executor/block.h"
 #include "internal.h"
+#include "shadow.h"
 
 static bool wants(void)
 {
@@ -130,11 +131,37 @@ static void copies_arrived(struct worker *w, unsigned thread, const void *object
     clock_atomic(w->tracer, thread, (uintptr_t)object, true, 2); /* a release */
 }
 
+/* The accesses so far come before. */
+static void mbarrier_failed(struct worker *w)
+{
+    trace_check_log(w->tracer, w->current);
+    w->tracer->passes[w->current].tried = trace_position(w->tracer, w->current);
+}
+
+/* The tries that failed do not count in the thread's position, which is to tell what comes first in the kernel. */
+static void mbarrier_passed(struct worker *w, const struct mbarrier_pass *pass)
+{
+    struct tracer *t = w->tracer;
+    struct passed_wait *passed = &t->passes[w->current];
+
+    trace_check_log(t, w->current);
+    if (pass->late)
+        t->position[w->current] -= trace_position(t, w->current) - passed->tried;
+    passed->pass = *pass;
+    passed->position = shadow_position(t, w->current);
+}
+
 static void fault(struct worker *w, enum fault_kind kind, const char *message, bool thread, const char *file,
                   int line, const char *other_file, int other_line)
 {
-    trace_fault_message(w, kind, (struct code_location){.file = file, .line = line},
-                        (struct code_location){.file = other_file, .line = other_line}, message, thread);
+    struct code_location here = {.file = file, .line = line};
+
+    if (thread) {
+        trace_check_log(w->tracer, w->current); /* up to the call that led here */
+        here.context = w->tracer->context[w->current];
+    }
+    trace_fault_message(w, kind, here, (struct code_location){.file = other_file, .line = other_line}, message,
+                        thread);
 }
 
 static void fault_at_code(struct worker *w, enum fault_kind kind, const char *message, const void *code)
@@ -170,6 +197,8 @@ static const struct observer observer = {
     .bulk_issued = bulk_issued,
     .bulk_seen = bulk_seen,
     .copies_arrived = copies_arrived,
+    .mbarrier_failed = mbarrier_failed,
+    .mbarrier_passed = mbarrier_passed,
     .fault = fault,
     .fault_at_code = fault_at_code,
 };

@@ -44,6 +44,34 @@ static bool comes_first(const struct access *now, const struct access *earlier)
     return now->block == earlier->block ? earlier->position > now->position : earlier->item > now->item;
 }
 
+/* The mbarrier wait that a thread has passed before an access, in the same barrier interval; NULL: none. */
+static const struct mbarrier_pass *pass_before(const struct tracer *t, const struct access *access)
+{
+    const struct passed_wait *wait = &t->passes[access->thread % COPIES];
+    const unsigned interval = 32 - INTERVAL_BITS;
+
+    if (!wait->pass.file || access->block != t->block_number || wait->position > access->position ||
+        wait->position >> interval != access->position >> interval)
+        return NULL;
+    return &wait->pass;
+}
+
+/* Records what the threads of a race have waited for: an mbarrier, or a reader its own copies of the group. */
+static void note_waits(struct tracer *t, struct checked_fault *fault, const struct access *first,
+                       const struct access *second)
+{
+    const struct mbarrier_pass *pass = pass_before(t, second);
+
+    if (!pass || !pass->by_preceding)
+        pass = pass_before(t, first) && pass_before(t, first)->by_preceding ? pass_before(t, first) : pass;
+    if (pass && first->block == second->block && !(fault->pass.file && fault->pass.by_preceding))
+        fault->pass = *pass;
+    if (second->kind == ACCESS_LOAD && first->copied && second->thread < COPIES) {
+        fault->unwaited |= async_is_in_flight(t->worker, second->thread, first->group);
+        fault->waited |= async_has_waited(t->worker, second->thread, first->group);
+    }
+}
+
 static void report_race(struct tracer *t, const struct access *now, const struct access *earlier)
 {
     const bool swapped = comes_first(now, earlier);
@@ -73,11 +101,13 @@ static void report_race(struct tracer *t, const struct access *now, const struct
         fault->other_access = first->kind;
         fault->warp_synchronous = same_warp;
         fault->async = copies;
-        fault->copy = second->async;
+        fault->copy = second->async || second->copied;
         fault->other_copy = first->async;
         fault->size = (int)now->size;
         trace_name(t, fault, now->address, now->space);
     }
+    if (fault)
+        note_waits(t, fault, first, second);
     trace_fault_done();
 }
 
@@ -102,8 +132,10 @@ static struct access access_from_origin(const struct origin *origin, unsigned th
 static void check_store(struct tracer *t, const struct cell *cell, const struct origins *origins,
                         const struct access *now)
 {
-    const struct access last = access_from_origin(&origins->store, cell->thread, cell->epoch, ACCESS_STORE);
+    struct access last = access_from_origin(&origins->store, cell->thread, cell->epoch, ACCESS_STORE);
 
+    last.copied = cell->copied;
+    last.group = origins->group;
     if (cell->epoch && !ordered(t, now, &last))
         report_race(t, now, &last);
 }
@@ -275,7 +307,8 @@ static void check_copy(struct tracer *t, const struct origins *origins, const st
 {
     struct access copy = access_from_origin(&origins->copy, origins->copier, 0, ACCESS_STORE);
 
-    copy.async = true;
+    copy.async = copy.copied = true;
+    copy.group = origins->group;
     report_race(t, now, &copy);
 }
 
@@ -299,8 +332,11 @@ static void access_cell(struct tracer *t, struct cell *cell, struct origins *ori
         return;
     }
     origins->store = make_origin(now);
-    *cell = (struct cell){
-        .epoch = now->epoch, .thread = (uint16_t)now->thread, .written = true, .pending = cell->pending};
+    *cell = (struct cell){.epoch = now->epoch,
+                          .thread = (uint16_t)now->thread,
+                          .written = true,
+                          .pending = cell->pending,
+                          .copied = now->copied};
 }
 
 /* Barrier interval and position in one number, which grows along a thread. */
@@ -424,6 +460,34 @@ void shadow_request(struct tracer *t, const struct site *site, unsigned warp, co
     }
 }
 
+/* An asynchronous copy to a cell is issued. */
+static void issue_to_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *copy)
+{
+    if (cell->pending)
+        check_copy(t, origins, copy);
+    if ((cell->epoch >= t->base_epoch || cell->thread >= COPIES) && cell->thread != copy->thread)
+        check_store(t, cell, origins, copy);
+    check_uses(t, cell, origins, copy);
+    cell->pending = true;
+    origins->copier = (uint16_t)copy->thread;
+    origins->copy = make_origin(copy);
+    origins->group = copy->group;
+}
+
+/* It is complete for its thread: a store in the place of the copy, which is before all reads that should have
+ * waited for it. Earlier accesses were checked when it was issued. */
+static void complete_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *copy)
+{
+    struct access now = *copy;
+
+    if (cell->pending && origins->copier == copy->thread) {
+        now.context = origins->copy.context;
+        now.position = origins->copy.position;
+    }
+    *cell = (struct cell){0};
+    access_cell(t, cell, origins, &now);
+}
+
 void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned bytes, uint32_t item, bool completed)
 {
     const uintptr_t address = (uintptr_t)to;
@@ -436,12 +500,14 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
                                .epoch = t->threads[thread].epoch,
                                .item = item,
                                .context = t->context[thread],
-                               .position = position_in_thread(t, t->position[thread] + t->checked[thread]),
+                               .position = position_in_thread(t, trace_position(t, thread)),
                                .kind = ACCESS_STORE,
                                .address = address,
                                .size = bytes,
                                .space = space,
-                               .async = !completed};
+                               .async = !completed,
+                               .copied = true,
+                               .group = async_group(t->worker, thread)};
     struct region *region;
 
     if (space == SPACE_NONE)
@@ -452,25 +518,16 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
         struct cell *cell = &region->cells[at];
         struct origins *origins = &region->origins[at];
 
-        if (completed) {
-            *cell = (struct cell){0}; /* earlier accesses were checked when the copy was issued */
-            access_cell(t, cell, origins, &now);
-        } else {
-            if (cell->pending)
-                check_copy(t, origins, &now);
-            if ((cell->epoch >= t->base_epoch || cell->thread >= COPIES) && cell->thread != thread)
-                check_store(t, cell, origins, &now);
-            check_uses(t, cell, origins, &now);
-            cell->pending = true;
-            origins->copier = (uint16_t)thread;
-            origins->copy = make_origin(&now);
-        }
+        if (completed)
+            complete_cell(t, cell, origins, &now);
+        else
+            issue_to_cell(t, cell, origins, &now);
     }
 }
 
 uint32_t shadow_position(const struct tracer *t, unsigned thread)
 {
-    return position_in_thread(t, t->position[thread] + t->checked[thread]);
+    return position_in_thread(t, trace_position(t, thread));
 }
 
 /* The async proxy accesses what a thread has written through the generic one: a fence must lie between. */

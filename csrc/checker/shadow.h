@@ -24,6 +24,7 @@ struct cell {
     bool written : 1; /* by a store, an atomic or a copy */
     bool atomics : 1; /* some uses may be atomics */
     bool pending : 1; /* an asynchronous copy to it is in flight */
+    bool copied : 1;  /* the last plain store is that of an asynchronous copy */
     struct use uses[USES];
 };
 
@@ -36,6 +37,7 @@ struct origins {
     struct origin store, uses[USES], copy;
     struct extra_uses *more; /* valid only while the cell's own uses are occupied, the first one included */
     uint16_t copier;         /* thread of the copy in flight */
+    uint32_t group;          /* the copy's, or that of the copy whose store is the last one */
 };
 
 /* Uses beyond those in the cell. */
@@ -72,7 +74,9 @@ struct access {
     unsigned size;
     enum space space;
     bool reads;
-    bool async; /* an asynchronous copy that has not been waited for */
+    bool async;     /* an asynchronous copy that has not been waited for */
+    bool copied;    /* an asynchronous copy, in flight or complete */
+    uint32_t group; /* its group */
 };
 
 struct extra_uses *take_extra_use(struct tracer *t);

@@ -15,6 +15,7 @@
 
 #include "banks.h"
 #include "executor/library.h"
+#include "executor/mbarrier.h"
 #include "executor/observer.h"
 #include "executor/stacks.h"
 
@@ -25,6 +26,7 @@ enum {
     MAX_POISONED_BARRIERS =
         1000,         /* of a block, after which it ends: the bound may be that of a loop of barriers */
     LOG_ITEMS = 2048, /* per thread; when it is full, the warp's logs are merged */
+    MAX_PASSED_OVER = 8,
     MAX_FAULTS = 256, /* different ones per launch */
     MAX_CONTEXTS = 16384,
     CONTEXT_CACHE = 64,
@@ -88,12 +90,22 @@ struct code_location {
     int line;
 };
 
+/* A wait for an mbarrier that a thread has passed, at a position of its barrier interval. */
+struct passed_wait {
+    struct mbarrier_pass pass; /* without file: none */
+    uint32_t position;
+    uint32_t tried; /* the thread's position when the first try of the wait failed */
+};
+
 struct checked_fault {
     enum fault_kind kind;
     enum hazard hazard;
     bool warp_synchronous, async;
     bool copy, other_copy; /* which of the two accesses is that of an asynchronous copy */
     bool doubtful;         /* the ISA can be read in two ways */
+    bool unwaited, waited; /* of a read of what a copy writes: by a thread that has not waited for its own copy of
+                              the same group; by one that has */
+    struct mbarrier_pass pass; /* of a race: the mbarrier wait that the later thread has passed before it */
     enum access_kind access, other_access;
     struct code_location location, other;
     unsigned block[3], other_block[3];
@@ -173,6 +185,8 @@ struct tracer {
         uint32_t parent, item, context;
     } contexts[CONTEXT_CACHE]; /* entered last */
     uint32_t last[1024];       /* last merged item */
+    struct passed_wait passes[1024];
+    uint8_t passed_over[32]; /* of each warp: drains that left the log of a lane full, one after the other */
 
     struct site *sites;
     unsigned site_capacity, site_count;
@@ -339,6 +353,11 @@ uint32_t trace_drain_logs(struct tracer *, unsigned warp, uint32_t lanes);
  * Accesses of threads that only synchronise at the block's barriers are checked when their warp's logs are merged.
  */
 void trace_check_log(struct tracer *, unsigned thread);
+/* How many items a thread has logged and checked in this barrier interval. */
+static inline uint32_t trace_position(const struct tracer *t, unsigned thread)
+{
+    return t->position[thread] + t->checked[thread];
+}
 
 /* Logs an access of the running thread that is counted, and not checked for races. */
 void trace_count(struct tracer *, uint32_t item, uint64_t tagged);

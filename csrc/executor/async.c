@@ -265,6 +265,26 @@ bool async_complete_for(struct worker *w, void *object, bool made)
     return found;
 }
 
+uint32_t async_group(const struct worker *w, unsigned thread)
+{
+    return w->copies ? w->copies->queues[thread].groups : 0;
+}
+
+bool async_is_in_flight(const struct worker *w, unsigned thread, uint32_t group)
+{
+    const struct async_copies *all = w->copies;
+
+    for (uint32_t i = all->queues[thread].first; i; i = i == all->queues[thread].last ? 0 : all->copies[i].next)
+        if (all->copies[i].bytes)
+            return all->copies[i].group <= group;
+    return false;
+}
+
+bool async_has_waited(const struct worker *w, unsigned thread, uint32_t group)
+{
+    return async_group(w, thread) > group && !async_is_in_flight(w, thread, group);
+}
+
 void smemkit_async_commit(void)
 {
     struct worker *w = smemkit_worker;

@@ -61,6 +61,8 @@ static void reset(struct worker *w)
         memset(w->phases, 0, sizeof w->phases);
     }
     w->named_used = false;
+    if (w->mbarriers)
+        memset(w->mbarrier_arrivals, 0, sizeof w->mbarrier_arrivals);
     w->mbarriers = 0;
     if (w->copies_pending)
         async_forget(w);

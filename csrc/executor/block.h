@@ -132,6 +132,11 @@ struct mbarrier_wait {
     const uint64_t *object;
 };
 
+struct mbarrier_arrival {
+    const void *object;
+    uint64_t phase;
+};
+
 struct worker {
     const struct smemkit_launch *launch;
     struct index3 block;
@@ -158,7 +163,8 @@ struct worker {
     struct named_barrier named[NAMED_BARRIERS];
     struct named_phase phases[NAMED_BARRIERS];
     bool named_used;                                /* by this block */
-    struct mbarrier_wait failed_waits[MAX_THREADS]; /* the last wait of each thread, if it has failed */
+    struct mbarrier_wait failed_waits[MAX_THREADS];        /* the last wait of each thread, if it has failed */
+    struct mbarrier_arrival mbarrier_arrivals[MAX_THREADS]; /* the last one of each thread, in an observed launch */
     bool waits_failed;                              /* any of this block */
 
     struct mbarrier_life mbarrier_lives[MBARRIER_LIVES]; /* a ring */

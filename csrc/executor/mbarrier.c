@@ -155,9 +155,12 @@ void smemkit_mbarrier_init(void *object, unsigned count, const char *file, int l
     if (!life)
         life = &w->mbarrier_lives[w->mbarriers++ % MBARRIER_LIVES];
     *life = (struct mbarrier_life){object, {file, line, w->current}, {0}};
-    for (unsigned i = 0; i < w->count; i++)
+    for (unsigned i = 0; i < w->count; i++) {
         if (w->waiting[i].reason == WAIT_INIT && w->waiting[i].value == (uintptr_t)object)
             set_ready(w, i);
+        if (w->mbarrier_arrivals[i].object == object)
+            w->mbarrier_arrivals[i].object = NULL;
+    }
 }
 
 /* A kernel that does not order the use after the init is wrong, whichever comes first. The checker is to see the
@@ -228,6 +231,8 @@ uint64_t smemkit_mbarrier_arrive(void *object, unsigned count, unsigned dropped,
     if (*refused)
         return word;
     *word_at(object) = make_word(left, later, phase(word));
+    if (own_worker()->tracer)
+        own_worker()->mbarrier_arrivals[own_worker()->current] = (struct mbarrier_arrival){object, phase(word)};
     mbarrier_settle(object);
     note_change(own_worker());
     return word;
@@ -251,6 +256,27 @@ void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int
     worker_fail(w, KIND_BARRIER, what, file, line);
 }
 
+/* Tells the observer of a try of the running thread. */
+static void note_try(struct worker *w, const void *object, bool complete, bool parity, const char *file, int line)
+{
+    const struct mbarrier_wait *failed = &w->failed_waits[w->current];
+    const struct mbarrier_arrival *arrival = &w->mbarrier_arrivals[w->current];
+    const uint64_t word = *(const uint64_t *)object;
+    const bool late = failed->file && failed->object == object;
+    const bool arrived = arrival->object == object && arrival->phase == phase(word);
+
+    if (!complete && !late)
+        smemkit_observer->mbarrier_failed(w);
+    if (complete)
+        smemkit_observer->mbarrier_passed(
+            w, &(struct mbarrier_pass){.file = file,
+                                       .line = line,
+                                       .expected = (unsigned)expected(word),
+                                       .phase = phase(word),
+                                       .late = late,
+                                       .by_preceding = parity && !late && (arrived || phase(word) == 0)});
+}
+
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line)
 {
     struct worker *w = own_worker();
@@ -267,6 +293,8 @@ int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const
     }
     if (complete && w->bulk_used)
         bulk_observed(w, object);
+    if (w->tracer)
+        note_try(w, object, complete, parity, file, line);
     w->failed_waits[w->current] = (struct mbarrier_wait){complete ? NULL : file, line, word_at(object)};
     w->waits_failed |= !complete;
     return complete;

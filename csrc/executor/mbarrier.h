@@ -5,6 +5,17 @@
 #include "block.h"
 #include "ptx.h"
 
+/* A wait for an mbarrier that a thread has passed. */
+struct mbarrier_pass {
+    const char *file;
+    int line;
+    unsigned expected; /* arrivals in a phase */
+    uint64_t phase;    /* which the object is in */
+    bool late;         /* an earlier try has failed */
+    bool by_preceding; /* it waited for the parity of the phase before, though it has arrived in this one, or this
+                          is the first: the wait returned at once */
+};
+
 /* cp.async.mbarrier.arrive: there must be an object; without .noinc, its phase expects one arrival more. */
 void mbarrier_expect(void *object, unsigned more, const char *file, int line);
 
@@ -20,6 +31,12 @@ void mbarrier_settle(void *object);
 
 /* The number of an object's phase. */
 uint32_t mbarrier_phase(const void *object);
+
+/* Of a thread's asynchronous copies: the group of the next one; whether one of this group, or of an earlier one,
+ * is in flight; whether it has waited for this group. (async.c) */
+uint32_t async_group(const struct worker *, unsigned thread);
+bool async_is_in_flight(const struct worker *, unsigned thread, uint32_t group);
+bool async_has_waited(const struct worker *, unsigned thread, uint32_t group);
 
 /* Completes the copies that are to arrive at an object, and their arrivals: all, or those that have been `made` in
  * phases that are complete. False if there are none. (async.c) */

@@ -11,6 +11,7 @@
 
 struct worker;
 struct bulk;
+struct mbarrier_pass;
 
 enum { SHARED_SLOTS = 64 }; /* static __shared__ variables per kernel */
 
@@ -88,8 +89,11 @@ struct observer {
     uint32_t (*bulk_issued)(struct worker *, const struct bulk *, const void *code);
     void (*bulk_seen)(struct worker *, const struct bulk *, bool written);
 
-    /* Copies of a thread that are complete arrive at an mbarrier. */
+    /* Copies of a thread that are complete arrive at an mbarrier; the first try of a wait for one has failed; the
+     * running thread has passed a wait. */
     void (*copies_arrived)(struct worker *, unsigned thread, const void *object);
+    void (*mbarrier_failed)(struct worker *);
+    void (*mbarrier_passed)(struct worker *, const struct mbarrier_pass *);
 
     /* A fault: of the running thread, or of the block, in one or two lines; of the running thread at an address of
      * code (NULL: at its last access). */

@@ -87,12 +87,12 @@ static NOINLINE void undefined_shuffle(struct worker *w, unsigned warp, unsigned
         append_text(what, "is beyond the %u threads of the block", w->count);
     else
         append_text(what, "has exited");
-    w->current = warp * 32 + lane; /* report the reading lane; the last one to arrive is running */
+    switch_current(w, warp * 32 + lane); /* report the reading lane; the last one to arrive is running */
     if (!w->tracer)
         worker_fail(w, KIND_SHUFFLE, what, reader->file, reader->line);
     append_location(w, what, true);
     smemkit_observer->fault(w, KIND_SHUFFLE, what, true, reader->file, reader->line, NULL, 0);
-    w->current = me;
+    switch_current(w, me);
 }
 
 /* Every lane of `lanes` must shuffle from one of them, or from one that a check has terminated. */

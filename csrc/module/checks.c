@@ -92,24 +92,37 @@ static PyObject *text(const char *bytes)
 
 /* A code address in the library, and those of its callers, innermost first; at most CHAIN of them.
  */
+/* The addresses of a call stack, innermost first: of an item, unless it is 0, and of its callers. */
 static PyObject *chain_tuple(const struct trace *trace, uint32_t item, uint32_t context)
 {
     enum { CHAIN = 16 };
     npy_intp chain[CHAIN];
     int count = 0;
 
-    chain[count++] = item >> ITEM_BITS;
+    if (item)
+        chain[count++] = item >> ITEM_BITS;
     for (; context && count < CHAIN; context = trace->contexts[context].parent)
         chain[count++] = trace->contexts[context].item >> ITEM_BITS;
     return shape_tuple(count, chain);
 }
 
-/* The source location of a fault: (addresses, file, line); either addresses or the others are empty. */
+/* The source location of a fault: (addresses, file, line); with a file, the addresses are those of the calls. */
 static PyObject *location_tuple(const struct trace *trace, const struct code_location *location)
 {
     if (location->item)
         return Py_BuildValue("(Nzi)", chain_tuple(trace, location->item, location->context), NULL, 0);
-    return Py_BuildValue("(()zi)", location->file, location->line);
+    if (!location->line)
+        return Py_BuildValue("(()zi)", location->file, 0);
+    return Py_BuildValue("(Nzi)", chain_tuple(trace, 0, location->context), location->file, location->line);
+}
+
+/* The mbarrier wait before a race: (file, line, arrivals that a phase expects, phase, by_preceding), or None. */
+static PyObject *pass_tuple(const struct mbarrier_pass *pass)
+{
+    if (!pass->file)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(siIKN)", pass->file, pass->line, pass->expected, (unsigned long long)pass->phase,
+                         PyBool_FromLong(pass->by_preceding));
 }
 
 static PyObject *fault_dict(const struct trace *trace, const struct checked_fault *fault)
@@ -122,7 +135,7 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
 
     return Py_BuildValue(
         "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:N,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
-        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:K,s:N}",
+        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:K,s:N}",
         "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
         PyBool_FromLong(fault->warp_synchronous), "location", location_tuple(trace, &fault->location), "other",
         location_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
@@ -134,8 +147,9 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
         "before", PyBool_FromLong(fault->before), "lead", (unsigned long long)fault->bytes_before, "reach",
         (unsigned long long)fault->reach, "async", PyBool_FromLong(fault->async), "copy",
         PyBool_FromLong(fault->copy), "other_copy", PyBool_FromLong(fault->other_copy), "doubtful",
-        PyBool_FromLong(fault->doubtful), "count", (unsigned long long)fault->count, "message",
-        text(fault->message));
+        PyBool_FromLong(fault->doubtful), "unwaited", PyBool_FromLong(fault->unwaited), "waited",
+        PyBool_FromLong(fault->waited), "pass", pass_tuple(&fault->pass), "count",
+        (unsigned long long)fault->count, "message", text(fault->message));
 }
 
 static PyObject *example_tuple(const struct site *site)

@@ -150,7 +150,12 @@ def explain(fault: Fault) -> tuple[str, str]:
 
 def _meaning(fault: Fault) -> str:
     if fault.kind == "race":
-        return _RACE_MEANINGS["same value" if fault._same_value else fault.hazard]
+        meaning = _RACE_MEANINGS["same value" if fault._same_value else fault.hazard]
+        return (
+            f"{meaning} {_COPY_RULE}"
+            if "asynchronous copy" in fault.message and fault.hazard != "proxy"
+            else meaning
+        )
     meaning = _FAULT_TEXTS.get(fault.kind, ("", ""))[0]
     return _BARRIER_MEANINGS.get(fault.cause, meaning) if fault.kind == "barrier" else meaning
 
@@ -162,6 +167,11 @@ def _advice(fault: Fault) -> str:
     return race_advice(fault) if fault.kind == "race" else _FAULT_TEXTS.get(fault.kind, ("", ""))[1]
 
 
+_COPY_RULE = (
+    "The bytes of an asynchronous copy belong to it until its thread has waited for it, and to other threads only "
+    "after a barrier or an mbarrier's phase as well (PTX ISA, cp.async.wait_group, cp.async.bulk, "
+    "mbarrier.try_wait)."
+)
 _RACE_MEANINGS = {
     "RAW": "RAW, read after write: nothing makes the reader wait for the writer, so it may get the old value.",
     "WAR": "WAR, write after read: nothing makes the writer wait for the reader, which may get the new value.",

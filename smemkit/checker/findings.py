@@ -112,7 +112,11 @@ def _lines_of(fault: Fault) -> tuple[tuple[str, int | None], ...]:
 def _evidence(fault: Mapping[str, Any], source: LaunchSource) -> Evidence:
     """A fault of the extension in the words of a report."""
     (file, line), (other_file, other_line) = source.location(fault["location"]), source.location(fault["other"])
+    frames, other_frames = source.frames(fault["location"]), source.frames(fault["other"])
     between_blocks = fault["kind"] == "race" and fault["block"] != fault["other_block"]
+    message = _fault_message(fault, source, other_line) + _callers(frames, file, line)
+    if other_frames != frames:
+        message += _callers(other_frames, other_file, other_line)
     report = Fault(
         kind=fault["kind"],
         line=line or None,
@@ -120,7 +124,7 @@ def _evidence(fault: Mapping[str, Any], source: LaunchSource) -> Evidence:
         block=fault["block"],
         threads=(fault["thread"], fault["other_thread"])[: fault["threads"]],
         variable=_format_variable(fault, source),
-        message=_fault_message(fault, source, other_line),
+        message=message,
         file=file,
         other_file=other_file,
         text=source.text(file, line),
@@ -130,7 +134,15 @@ def _evidence(fault: Mapping[str, Any], source: LaunchSource) -> Evidence:
         other_block=fault["other_block"] if between_blocks else None,
         severity="warning" if fault["kind"] == "leak" or fault["doubtful"] else "error",
     )
-    return Evidence(report, fault, source.frames(fault["location"]), source.frames(fault["other"]))
+    return Evidence(report, fault, frames, other_frames)
+
+
+def _callers(frames: Sequence[tuple[str, int]], file: str, line: int) -> str:
+    """The calls that led to a line, innermost first."""
+    if len(frames) < 2 or frames[0] != (file, line):
+        return ""
+    calls = [f"line {at}" if name == file else f"{name}:{at}" for name, at in frames[1:]]
+    return f"; line {line} is called at " + ", called at ".join(calls)
 
 
 def _merge_faults(found: Sequence[Evidence]) -> list[Evidence]:
@@ -218,7 +230,7 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
             )
         return (
             f"{here} {verb} {what}, which {other} {_VERB_PAST[fault['other_access']]} at line {other_line}, and "
-            "nothing orders the two"
+            f"nothing orders the two{_passed_wait(fault)}"
         )
     here = _format_thread(fault["thread"])
     if kind == "uninitialised":
@@ -228,6 +240,14 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
         verb = _VERB_PRESENT[fault["access"]]
         return f"{here} {verb} {size} bytes at {what}, which is not a multiple of {size} bytes"
     return f"{here} {_out_of_bounds_message(fault, source, what)}"
+
+
+def _passed_wait(fault: Mapping[str, Any]) -> str:
+    """Why the mbarrier wait before a race did not prevent it, if it was for the wrong phase."""
+    if not fault["pass"] or not fault["pass"][4]:
+        return ""
+    _, line, _, phase, _ = fault["pass"]
+    return f": the wait at line {line} returned at once, while phase {phase} of its mbarrier was not complete"
 
 
 def _out_of_bounds_message(fault: Mapping[str, Any], source: LaunchSource, what: str) -> str:

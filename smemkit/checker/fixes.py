@@ -6,7 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from smemkit.checker.address_fixes import fix_matrix_rows, fix_misaligned
+from smemkit.checker.barrier_texts import CAUSE_TEXTS, MISUSE_TEXTS, MOVE_TEXT
 from smemkit.checker.barriers import Gap, describe, insertions, is_reached, split_if
+from smemkit.checker.copy_fixes import waited_for_wrong_parity
 from smemkit.checker.edits import Fix, Insertion, indentation, line_edits
 from smemkit.checker.evidence import Evidence, Launch, statement_on
 from smemkit.checker.faults import Fault
@@ -30,19 +33,49 @@ def fixed(launch: Launch, evidence: Sequence[Evidence]) -> list[Fault]:
             found.append(replace(one.fault, fix=_FIXES[one.fault.kind](launch, one)))
         elif one.fault.kind != "race":
             found.append(one.fault)
-    return races + _fold_poisoned(_fold_sizes(found))
+    return _fold_wrong_parity(_fold_double_inits(races + _fold_poisoned(_fold_sizes(found))))
+
+
+def _fold(faults: list[Fault], root_of: Callable[[Fault], Fault | None]) -> list[Fault]:
+    """Folds faults under others that have the same cause."""
+    under: dict[int, list[Fault]] = {}
+    for fault in faults:
+        root = root_of(fault)
+        if root is not None:
+            under.setdefault(id(root), []).append(fault)
+    folded = {id(fault) for below in under.values() for fault in below}
+    return [
+        replace(one, knock_on=(*one.knock_on, *under.get(id(one), ()))) for one in faults if id(one) not in folded
+    ]
 
 
 def _fold_poisoned(faults: list[Fault]) -> list[Fault]:
     """Endless waits of threads that went on with what they had read out of bounds: the read is the cause."""
-    kept: list[Fault | None] = list(faults)
-    reads = {(one.file, one.line): at for at, one in enumerate(faults) if one.kind == "out_of_bounds"}
-    for number, fault in enumerate(faults):
-        at = reads.get((fault.other_file, fault.other_line)) if fault.kind == "hang" else None
-        if at is not None:
-            kept[at] = replace(kept[at], knock_on=(*kept[at].knock_on, fault))
-            kept[number] = None
-    return [one for one in kept if one]
+    reads = {(one.file, one.line): one for one in reversed(faults) if one.kind == "out_of_bounds"}
+    return _fold(
+        faults, lambda fault: reads.get((fault.other_file, fault.other_line)) if fault.kind == "hang" else None
+    )
+
+
+def _fold_wrong_parity(faults: list[Fault]) -> list[Fault]:
+    """Endless waits for an mbarrier at the line of a wait that another time returned at once."""
+    races = {waited_for_wrong_parity(one.fix): one for one in reversed(faults) if one.kind == "race"}
+    races.pop(None, None)
+    return _fold(faults, lambda fault: races.get(fault.line) if fault.kind == "hang" else None)
+
+
+def _fold_double_inits(faults: list[Fault]) -> list[Fault]:
+    """Races between two inits of an mbarrier without inval."""
+    inits = {
+        _line_pair(one): one
+        for one in reversed(faults)
+        if one.kind == "barrier" and "has initialised" in one.message
+    }
+    return _fold(faults, lambda fault: inits.get(_line_pair(fault)) if fault.kind == "race" else None)
+
+
+def _line_pair(fault: Fault) -> frozenset[tuple[str, int | None]]:
+    return frozenset({(fault.file, fault.line), (fault.other_file, fault.other_line)})
 
 
 def _fold_sizes(faults: list[Fault]) -> list[Fault]:
@@ -90,6 +123,8 @@ def _place(launch: Launch, evidence: Evidence) -> tuple[SourceText, Function, St
 
 def _fix_bounds(launch: Launch, evidence: Evidence) -> Fix:
     raw = evidence.raw
+    if fix := fix_matrix_rows(evidence):
+        return fix
     dynamic = raw["space"] == "shared" and (raw["rank"] == 1 and raw["dims"][0] == 0) and not raw["before"]
     if dynamic and raw["size"] and raw["reach"] <= MAX_SHARED_BYTES:
         return _fix_dynamic_size(launch, raw["reach"])
@@ -247,15 +282,15 @@ def _zeroing(launch: Launch, name: str, rank: int, count: int) -> list[str]:
 
 def _fix_barrier(launch: Launch, evidence: Evidence) -> Fix:
     place = _place(launch, evidence)
-    for sign, text in _MISUSE_TEXTS.items():
+    for sign, text in MISUSE_TEXTS.items():
         if sign in evidence.fault.message:
             return Fix(text)
-    if evidence.fault.cause in _CAUSE_TEXTS:
-        return Fix(_CAUSE_TEXTS[evidence.fault.cause])
+    if evidence.fault.cause in CAUSE_TEXTS:
+        return Fix(CAUSE_TEXTS[evidence.fault.cause])
     if evidence.fault.cause == "warp":
         return _fix_lanes(launch, evidence, place)
     if not place:
-        return Fix(_MOVE_TEXT)
+        return Fix(MOVE_TEXT)
     source, function, statement = place
     guards = launch.guards(source, function)
     if evidence.fault.cause == "exited":
@@ -264,9 +299,9 @@ def _fix_barrier(launch: Launch, evidence: Evidence) -> Fix:
     if vote and statement.kind != "simple":
         return _fix_vote(source, statement, vote, evidence)
     if not _BARRIER_STATEMENT.fullmatch(_code(source, statement)):
-        return Fix(_MOVE_TEXT)
+        return Fix(MOVE_TEXT)
     fix = _fix_branches(source, statement, guards, evidence) or _fix_branch(source, statement, guards, evidence)
-    return fix or Fix(_loop_text(source, statement, guards) or _MOVE_TEXT)
+    return fix or Fix(_loop_text(source, statement, guards) or MOVE_TEXT)
 
 
 _BARRIER_STATEMENT = re.compile(
@@ -312,70 +347,6 @@ def _loop_text(source: SourceText, statement: Statement, guards) -> str:
         "threadIdx.x < n)`, so that "
         "the barriers are outside of the `if`."
     )
-
-
-_MOVE_TEXT = (
-    "Move the barrier out of the branch or loop, so that all threads reach the same one equally "
-    "often; let all threads "
-    "run the loop as often, and guard the work inside it."
-)
-_MISUSE_TEXTS = {  # by what the executor says of a named barrier or an mbarrier
-    "not a multiple of 32": (
-        "Give bar.sync a number of threads in whole warps: the hardware counts warps, 32 threads for each. A "
-        "group smaller than a warp needs __syncwarp(mask) instead."
-    ),
-    "of a block that has": (
-        "Give bar.sync the number of threads that come to it, which the block must have: launch more threads, or "
-        "compute the number from blockDim."
-    ),
-    "(a block has 0 to 15)": "Number named barriers 1 to 15; barrier 0 is that of __syncthreads().",
-    "but for": (
-        "Give all threads that meet at one barrier the same number of threads; a group that waits on its own "
-        "needs a barrier of its own, with another number from 1 to 15."
-    ),
-    "nothing orders it after all arrivals": (
-        "Give each group of threads that waits on its own a named barrier of its own, with a number from 1 to 15 "
-        "(barrier 0 is that of __syncthreads()); or let all meet between the two phases, with __syncthreads()."
-    ),
-    "while others wait at it for": (
-        "Barrier 0 is that of __syncthreads(), which waits for the whole block: give a group of warps a number "
-        "from 1 to 15."
-    ),
-    "a second arrival at barrier": (
-        "Let a thread wait for the phase, with bar.sync, before it arrives again; or let it arrive at two "
-        "barriers in turn."
-    ),
-    "without mbarrier.inval in between": (
-        "Let one thread initialise the mbarrier, once. To initialise it again, let one thread run mbarrier.inval "
-        "first, after a barrier that all threads pass after their last wait."
-    ),
-    "has invalidated at": (
-        "Run mbarrier.inval after the last use of the mbarrier, and after a barrier that all its threads pass; or "
-        "initialise it again before this use, followed by __syncthreads()."
-    ),
-    "has destroyed": (
-        "Destroy the cuda::barrier after its last use, and after a barrier that all its threads pass; or call "
-        "init again before this use, followed by __syncthreads()."
-    ),
-    "has been overwritten": (
-        "Give the mbarrier memory of its own; or let one thread run mbarrier.inval, then __syncthreads(), before "
-        "its memory is used for data."
-    ),
-}
-_CAUSE_TEXTS = {
-    "named": (
-        "Give the named barrier the number of threads that come to it, in whole warps: all that call bar.sync and "
-        "bar.arrive for it; and use another number of a barrier for each group that waits on its own."
-    ),
-    "mbarrier": (
-        "Let one thread initialise the mbarrier with the number of threads that arrive in a phase, then "
-        "__syncthreads(); let each of them arrive once, and wait before it arrives again."
-    ),
-    "matrix": (
-        "Let all 32 lanes of the warp reach the instruction: move it out of the branch, give idle lanes zeros, "
-        "and return only after it; launch whole warps."
-    ),
-}
 
 
 def _cause(message: str, place: tuple[SourceText, Function, Statement] | None, guards) -> str:
@@ -589,43 +560,7 @@ def _fix_shuffle(launch: Launch, evidence: Evidence) -> Fix:
     )
 
 
-# ---- traps and misaligned accesses ----
-
-
-def _fix_misaligned(launch: Launch, evidence: Evidence) -> Fix:
-    raw, size = evidence.raw, evidence.raw["size"]
-    if raw["space"] == "shared" and raw["rank"] > 1:
-        return _fix_row_padding(launch, evidence)
-    if raw["space"] == "shared":
-        return Fix(
-            f"Begin each part of the shared memory at a multiple of {size} bytes: round the offset "
-            "up, or put the type "
-            "with the largest alignment first."
-        )
-    return Fix(
-        f"Access {size} bytes at multiples of {size} bytes only: begin at a multiple of the vector, "
-        "or load scalars "
-        "(memcpy into a local variable reads bytes at any address)."
-    )
-
-
-def _fix_row_padding(launch: Launch, evidence: Evidence) -> Fix:
-    """Rows of a shared array that vectors do not divide."""
-    raw, name = evidence.raw, evidence.name
-    unit = raw["size"] // max(1, raw["element"])
-    row = raw["dims"][raw["rank"] - 1]
-    padded = -(-row // max(1, unit)) * unit
-    text = (
-        f"Rows of {name} have {row} elements, which is no multiple of {raw['size']} bytes: give them "
-        f"{padded}, or load "
-        "scalars."
-    )
-    for file in launch.texts:
-        source = launch.source(file)
-        found = source and re.search(rf"__shared__[^;]*?\b{name}\s*(?:\[[^\]]*\]\s*)*\[([^\]]*)\]", source.code)
-        if found and padded != row:
-            return Fix(text, line_edits(file, source, [(found.start(1), found.end(1), str(padded))]))
-    return Fix(text)
+# ---- traps ----
 
 
 def _fix_trap(launch: Launch, evidence: Evidence) -> Fix:
@@ -644,6 +579,6 @@ _FIXES: dict[str, Callable[[Launch, Evidence], Fix]] = {
     "uninitialised": _fix_uninitialised,
     "barrier": _fix_barrier,
     "shuffle": _fix_shuffle,
-    "misaligned": _fix_misaligned,
+    "misaligned": fix_misaligned,
     "trap": _fix_trap,
 }

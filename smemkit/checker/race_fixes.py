@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from smemkit.checker.address_fixes import fix_matrix_rows
 from smemkit.checker.barriers import (
     Gap,
     common_loops,
@@ -19,6 +20,15 @@ from smemkit.checker.barriers import (
     split_if,
 )
 from smemkit.checker.bulk_fixes import fix_bulk_copy
+from smemkit.checker.copy_fixes import (
+    fix_copy,
+    fix_mbarrier_wait,
+    fix_stage,
+    gaps_after_wait,
+    is_waited_for,
+    needs_a_wait,
+    shared_pipeline,
+)
 from smemkit.checker.edits import Fix, Insertion, indentation, line_edits
 from smemkit.checker.evidence import Evidence, Launch, Places, all_places
 from smemkit.checker.faults import Fault, between_blocks, race_advice
@@ -46,22 +56,26 @@ _FENCE = re.compile(r"\b__threadfence\s*\(\s*\)")
 def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
     """The races with their fixes. Those that one barrier orders are one fault, with the others folded under it."""
     found: list[Fault] = []
-    copies: list[Fault] = []
+    by_rule: list[Fault] = []
     same: list[Evidence] = []
     rest: list[tuple[Evidence, Places | None]] = []
     options: list[tuple[Evidence, Places, list[tuple[Gap, str]]]] = []
     for evidence in sorted(races, key=lambda one: (one.fault.file, one.fault.line or 0)):
         levels = all_places(launch, evidence)
         leaf = levels[0] if levels else None
-        bulk = fix_bulk_copy(evidence, leaf)
-        if bulk:
-            copies.append(replace(evidence.fault, fix=bulk))
+        special = (
+            fix_bulk_copy(evidence, leaf)
+            or fix_mbarrier_wait(launch, evidence, leaf)
+            or (fix_matrix_rows(evidence) if evidence.fault.hazard == "WAW" else None)
+        )
+        if special:
+            by_rule.append(replace(evidence.fault, fix=special))
             continue
         if leaf and _stores_same_value(evidence, leaf):
             same.append(evidence)
             continue
         advised = leaf and (
-            _overlap(evidence, leaf) or _is_legacy_warp_code(evidence, leaf) or _shared_pipeline(leaf)
+            _overlap(evidence, leaf) or _is_legacy_warp_code(evidence, leaf) or shared_pipeline(leaf)
         )
         ways = [(places, _barrier_gaps(launch, evidence, places)) for places in ([] if advised else levels)]
         places, gaps = next((one for one in ways if one[1]), (leaf, []))
@@ -77,7 +91,7 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
         found.append(fault)
     others = [replace(one.fault, fix=_other_fix(launch, one, places)) for one, places in rest]
     warnings = [replace(one.fault, severity="warning", fix=Fix(_SAME_VALUE)) for one in same]
-    return found + _fold_same_edits(copies) + _fold_same_edits(others) + warnings
+    return found + _fold_same_edits(by_rule) + _fold_same_edits(others) + warnings
 
 
 _SAME_VALUE = "Let one thread store the value (`if (threadIdx.x == 0)`), or accept it: all store the same."
@@ -132,7 +146,7 @@ def _foldable(fault: Fault) -> bool:
 
 def _barrier_gaps(launch: Launch, evidence: Evidence, places: Places) -> list[tuple[Gap, str]]:
     """The gaps where a barrier would order a race, with the barrier; those preferred first."""
-    if between_blocks(evidence.fault) or _needs_a_wait(evidence):
+    if between_blocks(evidence.fault) or needs_a_wait(evidence, places):
         return []
     one_pass = evidence.fault.hazard != "RAW" or _as_update(places.text(places.first), evidence.name)
     if places.first is places.second and places.is_leaf and one_pass:
@@ -153,6 +167,8 @@ def _ways(evidence: Evidence, places: Places) -> list[list[Gap]]:
     """The gaps of each way that may lead from the first access to the second: in one pass of all loops, or in the
     next pass of one of them."""
     first, second = places.first, places.second
+    if is_waited_for(evidence):
+        return [gaps_after_wait(places)]
     next_passes = [passes(first, second, loop) for loop in common_loops(first, second)]
     if first is second or not is_before(first, second):
         return next_passes
@@ -268,10 +284,10 @@ def _is_legacy_warp_code(evidence: Evidence, places: Places) -> bool:
 
 def _other_fix(launch: Launch, evidence: Evidence, places: Places | None) -> Fix:
     """The fix of a race that no barrier orders where all threads would reach it."""
-    if pipe := places and _shared_pipeline(places):
-        return _fix_stage(evidence, pipe)
-    if _needs_a_wait(evidence):
-        return _fix_copy(evidence, places)
+    if pipe := places and shared_pipeline(places):
+        return fix_stage(evidence, pipe)
+    if needs_a_wait(evidence, places):
+        return fix_copy(evidence, places)
     if places and _overlap(evidence, places):
         return Fix(
             "The two lines store to different arrays that overlap: begin the second where the first "
@@ -532,81 +548,3 @@ def _barrier_before_publishing(places: Places, owner: Statement) -> Fix | None:
         f"line {line} announces it: its fence orders only what it has seen.",
         line_edits(places.file, places.source, insertions(places.source, gap, _BLOCK)),
     )
-
-
-# ---- asynchronous copies ----
-
-_WAIT = re.compile(r"\b__pipeline_wait_prior\s*\(\s*(\d+)\s*\)")
-_WAIT_OF_PTX = 'asm volatile("cp.async.wait_all;" ::: "memory")'
-
-
-def _wait_statement(code: str) -> str:
-    """The wait for all copies, as the source spells its copies."""
-    return _WAIT_OF_PTX if re.search(r"\basm\b", code) and "__pipeline" not in code else "__pipeline_wait_prior(0)"
-
-
-# cuda::memcpy_async(block, s, x, bytes, pipe);  auto pipe = cuda::make_pipeline(block, &state);
-_PIPELINE_COPY = re.compile(r"\bmemcpy_async\s*\(.*?\b(?P<pipe>\w+)\s*\)\s*;$", re.S)
-
-
-def _shared_pipeline(places: Places) -> str:
-    """The name of the pipeline of several threads that one of the statements copies through, or ""."""
-    copies = (_PIPELINE_COPY.search(places.text(one).strip()) for one in (places.first, places.second))
-    pipe = next((copy["pipe"] for copy in copies if copy), "")
-    shared = re.search(rf"\b{pipe}\s*=\s*(?:\w+\s*::\s*)*make_pipeline\s*\(\s*\w", places.source.code)
-    return pipe if pipe and shared else ""
-
-
-def _fix_stage(evidence: Evidence, pipe: str) -> Fix:
-    """A stage of a pipeline that is read before it is complete, or filled before it has been read."""
-    fault = evidence.fault
-    if fault.hazard == "WAR":
-        return Fix(
-            f"Call {pipe}.producer_acquire() before line {fault.line} fills the stage, and "
-            f"{pipe}.consumer_release() only after line {fault.other_line} has read it."
-        )
-    return Fix(
-        f"Call {pipe}.consumer_wait() in every thread that uses the stage, before line {fault.line}, and "
-        f"{pipe}.consumer_release() after the last use."
-    )
-
-
-def _needs_a_wait(evidence: Evidence) -> bool:
-    """Whether the earlier access is a copy that has not arrived, and not a read of what a copy overwrites."""
-    return evidence.raw["other_copy"] and evidence.raw["other_access"] != "load"
-
-
-def _fix_copy(evidence: Evidence, places: Places | None) -> Fix:
-    """A copy that has not been waited for."""
-    text = (
-        "Wait for the copy, then put a barrier if other threads read it: __pipeline_wait_prior(0) and "
-        "__syncthreads() between the two lines."
-    )
-    if places is None:
-        return Fix(text)
-    code = places.source.code
-    wait = next(
-        (one for one in _WAIT.finditer(code, places.function.body.start, places.second.start) if int(one[1])), None
-    )
-    if wait:
-        fewer = int(wait[1]) - 1
-        line = places.source.line(wait.start())
-        change = (wait.start(1), wait.end(1), str(fewer))
-        text = f"Line {line} leaves {wait[1]} copies in flight: make it __pipeline_wait_prior({fewer})."
-        return Fix(text, line_edits(places.file, places.source, [change]))
-    barrier = next(
-        (
-            gap
-            for gap in gaps_between(places.first, places.second)
-            if gap.after and code.startswith("__syncthreads", gap.after.start)
-        ),
-        None,
-    )
-    gaps = [barrier] if barrier else gaps_between(places.first, places.second)[-1:]
-    if not gaps:
-        return Fix(text)
-    wait_all = _wait_statement(code)
-    new = f"{wait_all};" if barrier else f"{wait_all};\n    __syncthreads();"
-    where = describe(places.source, gaps[0])
-    text = f"Put {wait_all} {where}{'' if barrier else ', and __syncthreads() after it'}."
-    return Fix(text, line_edits(places.file, places.source, insertions(places.source, gaps[0], new)))

@@ -124,9 +124,9 @@ class LaunchSource:
         """File and line of a location that the executor reported, or of a call stack: its innermost entry in the
         author's files that is not the copying of a struct, which the compiler generates."""
         addresses, file, line = location
-        if not addresses:
+        if file or not addresses:
             return self._displayed_file(file or ""), line
-        found = [(self._displayed_file(file), line) for file, line in map(self.lines.__getitem__, addresses)]
+        found = self._calls(addresses)
         return next(
             (at for at in found if at[0] in self.texts and not _TYPE_DEFINITION.match(self.text(*at))),
             next((at for at in found if at[0] in self.texts), found[0]),
@@ -135,10 +135,18 @@ class LaunchSource:
     def frames(self, location: tuple[tuple[int, ...], str | None, int]) -> tuple[tuple[str, int], ...]:
         """The calls that lead to a location, in the author's files, innermost first."""
         addresses, file, line = location
-        if not addresses:
-            return ((self._displayed_file(file), line),) if file and line else ()
-        found = [(self._displayed_file(file), line) for file, line in map(self.lines.__getitem__, addresses)]
-        return tuple(at for at in found if at[0] in self.texts and not _TYPE_DEFINITION.match(self.text(*at)))
+        own = [(self._displayed_file(file), line)] if file and line else []
+        return (
+            *own,
+            *(
+                at
+                for at in self._calls(addresses)
+                if at[0] in self.texts and not _TYPE_DEFINITION.match(self.text(*at))
+            ),
+        )
+
+    def _calls(self, addresses: tuple[int, ...]) -> list[tuple[str, int]]:
+        return [(self._displayed_file(file), line) for file, line in map(self.lines.__getitem__, addresses)]
 
     def _displayed_file(self, file: str) -> str:
         if file in self.texts:

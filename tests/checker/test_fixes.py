@@ -15,6 +15,9 @@ from smemkit.checker.edits import Edit, Fix, apply
 BY_HAND = re.findall(
     r"\w+",
     """
+    barrier_counts_warps barrier_id_of_both_halves barrier_ids_collide barrier_token_late
+    mbarrier_init_by_all mbarrier_parity_not_flipped mbarrier_wrong_parity
+    wmma_leading_dimension wmma_odd_rows wmma_rows_overlap
     bulk_bytes_short bulk_misaligned bulk_no_wait bulk_released_early bulk_store_read_back
     barrier_after_break barrier_in_loop bins_of_signed_chars bytes_before_floats carved_misaligned
     carved_overlap consumer_only_arrives copy_past_row divided_by_zero failed_assert flag_never_set

@@ -1,5 +1,7 @@
 """The life of an mbarrier: init, use, inval. What is out of order is told with both lines, in each spelling."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -166,3 +168,81 @@ __global__ void k(int *y)
 """
     report = smemkit.check(smemkit.Kernel(text)[1, 64], np.zeros(64, np.int32))
     assert report.ok, report
+
+
+# ---- waits that do not order what they should ----
+
+PHASES = """
+#include <cuda/ptx>
+__device__ __forceinline__ void wait_for(uint64_t *b, int parity)
+{
+    while (!cuda::ptx::mbarrier_try_wait_parity(b, parity)) // WAIT
+        ;
+}
+__global__ void k(const float *x, float *y)
+{
+    __shared__ float s[2][64];
+    __shared__ uint64_t b;
+    const int t = threadIdx.x;
+    if (t == 0)
+        cuda::ptx::mbarrier_init(&b, COUNT);
+    __syncthreads();
+    for (int i = 0; i < 2; i++) {
+        s[i][t] = x[64 * i + t]; // WRITE
+        cuda::ptx::mbarrier_arrive(&b);
+        wait_for(&b, PARITY); // CALL
+        y[64 * i + t] = s[i][63 - t]; // READ
+    }
+}
+"""
+
+
+def check_phases(count, parity, **options):
+    text = PHASES.replace("COUNT", str(count)).replace("PARITY", parity)
+    data = (np.ones(128, np.float32), np.zeros(128, np.float32))
+    return text, smemkit.check(smemkit.Kernel(text)[1, 64], *data, **options)
+
+
+@pytest.mark.parametrize(("schedule", "seed"), ORDERS)
+def test_the_right_parity_orders(schedule, seed):
+    assert check_phases(64, "i % 2", schedule=schedule, seed=seed)[1].ok
+
+
+@pytest.mark.parametrize(("parity", "phases"), [("1 - i % 2", (0, 1)), ("0", (1,))])
+@pytest.mark.parametrize(("schedule", "seed"), ORDERS)
+@pytest.mark.covering(3)
+def test_a_wait_for_the_phase_before_is_named_with_the_race_that_it_allows(parity, phases, schedule, seed):
+    text, report = check_phases(64, parity, schedule=schedule, seed=seed)
+    assert {fault.kind for fault in report.faults} == {"race"}, report  # an endless wait is folded under it
+    fault = report.faults[0]
+    assert (fault.hazard, fault.line, fault.other_line) == ("RAW", line(text, "// READ"), line(text, "// WRITE"))
+    wait, told = line(text, "// WAIT"), re.search(r"while phase (\d) of its mbarrier was not", fault.message)
+    assert f"the wait at line {wait} returned at once" in fault.message
+    assert int(told[1]) in phases
+    assert f"Line {wait} waits for parity {1 - int(told[1])} in phase {told[1]}" in fault.fix
+    assert "PTX ISA, mbarrier.test_wait" in fault.fix
+
+
+def test_an_endless_wait_for_the_wrong_parity_is_told_with_its_call():
+    text, report = check_phases(65, "i % 2")
+    (fault,) = report.faults
+    assert fault.kind == "hang"
+    assert fault.line == line(text, "// WAIT")
+    assert f"line {fault.line} is called at line {line(text, '// CALL')}" in fault.message
+
+
+def test_too_small_a_count_is_named_with_the_race_that_it_allows():
+    text = PHASES.replace("wait_for(&b, PARITY)", "while (!cuda::ptx::mbarrier_try_wait_parity(&b, 0))")
+    report = smemkit.check(
+        smemkit.Kernel(text.replace("COUNT", "2").replace("i < 2", "i < 1"))[1, 64],
+        *(np.ones(128, np.float32), np.zeros(128, np.float32)),
+    )
+    fault = report.faults[0]
+    assert (fault.kind, fault.hazard) == ("race", "RAW")
+    assert "more than 2 threads arrive in a phase" in fault.fix or "expects 2 arrivals in a phase" in fault.fix
+
+
+def test_two_inits_at_one_line_are_one_fault():
+    (fault,) = check("{init};\n" + SYNC).faults
+    assert fault.line == fault.other_line
+    assert {one.kind for one in fault.knock_on} <= {"race"}

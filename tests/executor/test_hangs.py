@@ -101,6 +101,27 @@ FINITE_WAITS = {
     ),
 }
 
+# a lane whose log is full while the others wait for it in a loop at a lower address, and the endless twin
+WAITS_FOR_A_LANE = """
+__global__ void wait(int *x)
+{
+    __shared__ int arrived;
+    if (threadIdx.x == 0)
+        arrived = 0;
+    __syncwarp();
+    if (threadIdx.x != 5) {
+        while (atomicAdd(&arrived, 0) == 0)
+            ;
+    } else {
+        int sum = 0;
+        for (int i = 0; i < 3000; i++)
+            sum += x[i % 256];
+        x[0] = sum;
+        atomicExch(&arrived, STORED);
+    }
+}
+"""
+
 
 @pytest.fixture(autouse=True)
 def no_watchdog(monkeypatch):
@@ -204,3 +225,11 @@ def test_an_abort_waits_until_the_thread_is_in_the_kernel_where_it_holds_no_lock
     with pytest.raises(smemkit.Error, match="time limit exceeded"):
         kernel[1, 1](np.zeros(1, np.int32))
     assert kernel.constants["step"] == 2
+
+
+@pytest.mark.parametrize("stored", [0, 1])
+def test_lanes_wait_for_one_whose_log_is_full(stored):
+    launch = smemkit.Kernel(WAITS_FOR_A_LANE.replace("STORED", str(stored)))[1, 32]
+    messages = hangs(launch, "serial")
+    assert len(messages) == (stored == 0)
+    assert all("repeat the same reads forever" in message for message in messages)

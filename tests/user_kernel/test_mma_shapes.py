@@ -122,6 +122,97 @@ def test_products_equal_numpy(case):
     run()
 
 
+def instruction(name, d, a, b, c):
+    """A kernel of one instruction; d, a, b, c are the registers of a lane: (constraint, count)."""
+    counts = [count for _, count in (d, a, b, c)]
+    starts = np.cumsum([0, *counts]).tolist()
+    lists = ["{" + ", ".join(f"%{i}" for i in range(*ends)) + "}" for ends in itertools.pairwise(starts)]
+    words = ["float" if letter == "f" else "unsigned" for letter, _ in (d, a, b, c)]
+    outputs = ", ".join(f'"={d[0]}"(d[{d[1]} * t + {i}])' for i in range(d[1]))
+    inputs = ", ".join(
+        f'"{letter}"({name}[{count} * t + {i}])'
+        for name, (letter, count) in zip("abc", (a, b, c), strict=True)
+        for i in range(count)
+    )
+    source = f"""
+__global__ void product(const {words[1]} *a, const {words[2]} *b, const {words[3]} *c, {words[0]} *d)
+{{
+    const int t = threadIdx.x;
+    asm volatile("mma.sync.aligned.{name} {lists[0]}, {lists[1]}, {lists[2]}, {lists[3]};"
+                 : {outputs} : {inputs});
+}}
+"""
+    with smemkit.Device("cpu"):
+        return smemkit.Kernel(source)[1, 32]
+
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@pytest.mark.parametrize("k", [8, 16])
+def test_sums_in_halves_equal_numpy(k):
+    launch = instruction(f"m16n8k{k}.row.col.f16.f16.f16.f16", ("r", 2), ("r", k // 4), ("r", k // 8), ("r", 2))
+
+    @settings(max_examples=6, deadline=None, database=None)
+    @given(SEEDS)
+    def run(seed):
+        random = np.random.default_rng(seed)
+        a, b, c = (random.integers(-9, 10, shape) for shape in ((16, k), (k, 8), (16, 8)))
+        d = np.zeros((32, 4), np.float16)
+        launch(
+            *(packed(a[a_places(16, k, 16)], "f16"), packed(b[b_places(k, 16)], "f16")),
+            *(packed(c[c_places(16)], "f16"), d.view(np.uint32)),
+        )
+        assert_array_equal(d.astype(np.int64), (a @ b + c)[c_places(16)])
+
+    run()
+
+
+# m8n8k4: lanes 4 q to 4 q + 3 and those 16 above multiply matrices of their own. (PTX ISA, "Matrix Fragments for
+# mma.m8n8k4 with .f16 floating point type")
+QUAD = LANES // 4 % 4
+UPPER = np.where(LANES < 16, 0, 4)
+
+
+def quad_operand_places(i, across):
+    """The index along m or n and that along k: a lane has a row of four, or, `across`, a column of four."""
+    along = LANES % 4 + UPPER + 0 * i
+    return (i + UPPER, LANES % 4 + 0 * i) if across else (along, i + 0 * LANES)
+
+
+def quad_sum_places(kind):
+    i = np.arange(8)
+    if kind == "f16":
+        return LANES % 4 + UPPER + 0 * i, i + 0 * LANES
+    return (LANES & 1) + (i & 2) + UPPER, (i & 4) + (LANES & 2) + (i & 1)
+
+
+@pytest.mark.parametrize("sums", [("f16", "f16"), ("f32", "f16"), ("f32", "f32")], ids="-".join)
+@pytest.mark.parametrize("layouts", list(itertools.product(("row", "col"), repeat=2)), ids="-".join)
+@pytest.mark.covering(most=4)
+def test_products_of_quads_equal_numpy(layouts, sums):
+    d_kind, c_kind = sums
+    registers = {"f16": ("r", 4), "f32": ("f", 8)}
+    name = f"m8n8k4.{layouts[0]}.{layouts[1]}.{d_kind}.f16.f16.{c_kind}"
+    launch = instruction(name, registers[d_kind], ("r", 2), ("r", 2), registers[c_kind])
+    dtypes = {"f16": np.float16, "f32": np.float32}
+
+    @settings(max_examples=6, deadline=None, database=None)
+    @given(SEEDS)
+    def run(seed):
+        random = np.random.default_rng(seed)
+        a, b, c = (random.integers(-9, 10, (4, *shape)) for shape in ((8, 4), (4, 8), (8, 8)))
+        row, p = quad_operand_places(np.arange(4), layouts[0] == "col")
+        column, q = quad_operand_places(np.arange(4), layouts[1] == "row")
+        fragment = np.ascontiguousarray(c[(QUAD, *quad_sum_places(c_kind))].astype(dtypes[c_kind]))
+        d = np.zeros((32, 8), dtypes[d_kind])
+        words = [one.view(np.uint32) if one.dtype == np.float16 else one for one in (fragment, d)]
+        launch(packed(a[QUAD, row, p], "f16"), packed(b[QUAD, q, column], "f16"), *words)
+        assert_array_equal(d.astype(np.int64), (a @ b + c)[(QUAD, *quad_sum_places(d_kind))])
+
+    run()
+
+
 LOAD = """
 __global__ void load(const uint4 *x, const int *rows, unsigned *y)
 {

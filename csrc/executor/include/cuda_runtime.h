@@ -40,7 +40,11 @@
 #define __constant__
 #define __managed__
 #define __grid_constant__
+#ifdef SMEMKIT_CHECKED /* faults are told with the calls that led to them */
+#define __forceinline__ inline
+#else
 #define __forceinline__ inline __attribute__((always_inline))
+#endif
 #define __noinline__    /* empty: gcc 13's C++ library uses __attribute__((__noinline__)) */
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
