@@ -58,6 +58,16 @@ static void access_range(struct tracer *t, struct access now, uint32_t epoch, ui
     }
 }
 
+/* The copy counts its bytes at its mbarrier: a use of it, which no proxy fence need precede. */
+static void use_mbarrier(struct tracer *t, const struct bulk *bulk, struct access now, uint32_t epoch)
+{
+    if (!bulk->copy.mbarrier)
+        return;
+    now.kind = ACCESS_ATOMIC;
+    now.same_proxy = true;
+    access_range(t, now, epoch, (uintptr_t)bulk->copy.mbarrier, 8);
+}
+
 /* The accesses of a copy to one of its two ends. */
 struct end {
     struct tracer *tracer;
@@ -113,6 +123,7 @@ uint32_t bulk_access(struct tracer *t, const struct bulk *bulk, const void *code
         bulk_each_piece(bulk, access_piece, &read);
     if (write.known)
         bulk_each_piece(bulk, access_piece, &write);
+    use_mbarrier(t, bulk, write.now, write.epoch);
     t->threads[thread].epoch = ++t->clock;
     return read.epoch;
 }
@@ -128,12 +139,12 @@ void bulk_see(struct tracer *t, const struct bulk *bulk, bool written)
 
 /* ---- the proxy fence ---- */
 
-void smemkit_checked_proxy_fence(void)
+void smemkit_checked_proxy_fence(int shared, int global)
 {
     struct tracer *t = smemkit_worker ? smemkit_worker->tracer : NULL;
 
     if (t) {
         trace_check_log(t, t->worker->current);
-        clock_proxy_fence(t, t->worker->current);
+        clock_proxy_fence(t, t->worker->current, shared, global);
     }
 }

@@ -160,7 +160,8 @@ void clocks_dispose(struct tracer *t)
     for (unsigned i = 0; t->threads && i < MAX_THREADS; i++) {
         list_free(&t->threads[i].seen);
         list_free(&t->threads[i].pending);
-        free(t->threads[i].proxy_fences);
+        free(t->threads[i].shared_fences.epochs);
+        free(t->threads[i].global_fences.epochs);
     }
     list_free(&t->seen);
     free(t->named);
@@ -192,7 +193,7 @@ void clocks_block_begin(struct tracer *t)
         memset(thread->fence, 0, sizeof thread->fence);
         memset(thread->fence_base, 0, sizeof thread->fence_base);
         thread->plain_since = false;
-        thread->proxy_count = 0;
+        thread->shared_fences.count = thread->global_fences.count = 0;
         thread->seen.count = thread->pending.count = 0;
     }
 }
@@ -487,45 +488,59 @@ void clock_copy(struct tracer *t, unsigned thread, uintptr_t address, bool seen,
     pthread_mutex_unlock(&objects_lock);
 }
 
-void clock_proxy_fence(struct tracer *t, unsigned number)
+static void add_fence(struct tracer *t, struct proxy_fences *fences, uint32_t epoch)
 {
-    struct thread_clock *thread = &t->threads[number];
-
-    if (thread->proxy_count == thread->proxy_capacity) {
-        const int capacity = thread->proxy_capacity ? thread->proxy_capacity * 2 : 16;
-        uint32_t *larger = realloc(thread->proxy_fences, (size_t)capacity * sizeof *larger);
+    if (fences->count == fences->capacity) {
+        const int capacity = fences->capacity ? fences->capacity * 2 : 16;
+        uint32_t *larger = realloc(fences->epochs, (size_t)capacity * sizeof *larger);
 
         if (!larger) {
             t->trace->observed.out_of_memory = true;
             return;
         }
-        thread->proxy_fences = larger;
-        thread->proxy_capacity = capacity;
+        fences->epochs = larger;
+        fences->capacity = capacity;
     }
-    thread->proxy_fences[thread->proxy_count++] = thread->epoch;
+    fences->epochs[fences->count++] = epoch;
+}
+
+void clock_proxy_fence(struct tracer *t, unsigned number, bool shared, bool global)
+{
+    struct thread_clock *thread = &t->threads[number];
+
+    if (shared)
+        add_fence(t, &thread->shared_fences, thread->epoch);
+    if (global)
+        add_fence(t, &thread->global_fences, thread->epoch);
     thread->epoch = ++t->clock;
+}
+
+static const struct proxy_fences *fences_of(const struct tracer *t, unsigned thread, enum space space)
+{
+    return space == SPACE_GLOBAL ? &t->threads[thread].global_fences : &t->threads[thread].shared_fences;
 }
 
 enum proxy clock_proxy(struct tracer *t, const struct access *now, const struct access *earlier)
 {
-    const struct thread_clock *writer = &t->threads[earlier->thread], *reader = &t->threads[now->thread];
+    const struct proxy_fences *writer = fences_of(t, earlier->thread, now->space);
+    const struct proxy_fences *reader = fences_of(t, now->thread, now->space);
     struct access fence = *earlier;
-    int low = 0, high = writer->proxy_count;
+    int low = 0, high = writer->count;
 
     while (low < high) { /* the first fence that is not before the access */
         const int middle = (low + high) / 2;
 
-        if (writer->proxy_fences[middle] < earlier->epoch)
+        if (writer->epochs[middle] < earlier->epoch)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low < writer->proxy_count) {
-        fence.epoch = writer->proxy_fences[low];
+    if (low < writer->count) {
+        fence.epoch = writer->epochs[low];
         if (ordered(t, now, &fence))
             return PROXY_FENCED;
     }
-    if (reader->proxy_count && reader->proxy_fences[reader->proxy_count - 1] > earlier->epoch)
+    if (reader->count && reader->epochs[reader->count - 1] > earlier->epoch)
         return PROXY_FENCED_LATE;
     return PROXY_UNFENCED;
 }

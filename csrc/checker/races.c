@@ -177,16 +177,27 @@ static void check_uses(struct tracer *t, const struct cell *cell, const struct o
         check_use(t, &more->use, &more->origin, now);
 }
 
+/* A copy may outlast a later one of the same thread, unless the thread has waited for it. */
+static bool is_known_complete(struct tracer *t, const struct use *use, const struct origin *origin,
+                              const struct access *now)
+{
+    const struct access earlier = {.block = origin->block, .epoch = use->epoch, .thread = now->thread};
+    const struct access issuer = {.block = now->block, .thread = now->thread % COPIES};
+
+    return (use->lanes >> now->thread % LANES & 1) && ordered(t, &issuer, &earlier);
+}
+
 /* Merges `now`, by some lanes of its warp, into a use of the same epoch, and returns whether it could. Otherwise
  * `now` replaces these lanes in an older use of the same warp and kind. */
-static bool merge_into_use(struct use *use, const struct origin *origin, uint32_t lanes, const struct access *now)
+static bool merge_into_use(struct tracer *t, struct use *use, const struct origin *origin, uint32_t lanes,
+                           const struct access *now)
 {
     if (use->warp != now->thread / LANES || use->atomic != (now->kind == ACCESS_ATOMIC) ||
         origin->block != now->block)
         return false;
     if (use->epoch == now->epoch)
         use->lanes |= lanes;
-    else if (now->thread < COPIES) /* a copy may outlast a later one of the same thread */
+    else if (now->thread < COPIES || is_known_complete(t, use, origin, now))
         use->lanes &= ~lanes;
     return use->epoch == now->epoch;
 }
@@ -259,7 +270,7 @@ static void add_use(struct tracer *t, struct cell *cell, struct origins *origins
     if (!cell->uses[0].epoch)
         release_extra_uses(t, origins);
     for (int i = 0; i < USES; i++) {
-        if (cell->uses[i].epoch && merge_into_use(&cell->uses[i], &origins->uses[i], lanes, now))
+        if (cell->uses[i].epoch && merge_into_use(t, &cell->uses[i], &origins->uses[i], lanes, now))
             return;
         if (!slot && (!cell->uses[i].lanes || is_past(t, &cell->uses[i], &origins->uses[i], now))) {
             slot = &cell->uses[i];
@@ -267,7 +278,7 @@ static void add_use(struct tracer *t, struct cell *cell, struct origins *origins
         }
     }
     for (more = origins->more; more; more = more->next) {
-        if (merge_into_use(&more->use, &more->origin, lanes, now))
+        if (merge_into_use(t, &more->use, &more->origin, lanes, now))
             return;
         if (!slot && (!more->use.lanes || is_past(t, &more->use, &more->origin, now))) {
             slot = &more->use;
@@ -531,32 +542,58 @@ uint32_t shadow_position(const struct tracer *t, unsigned thread)
 }
 
 /* The async proxy accesses what a thread has written through the generic one: a fence must lie between. */
-static void check_proxy(struct tracer *t, const struct cell *cell, const struct origins *origins,
-                        const struct access *now)
+static void check_proxy(struct tracer *t, const struct access *now, const struct access *last)
 {
-    const struct access last = access_from_origin(&origins->store, cell->thread, cell->epoch, ACCESS_STORE);
     struct checked_fault *fault;
     enum proxy proxy;
 
-    if (!cell->epoch || last.async || last.block != now->block || !ordered(t, now, &last))
+    if (last->async || last->block != now->block || !ordered(t, now, last))
         return;
-    proxy = clock_proxy(t, now, &last);
+    proxy = clock_proxy(t, now, last);
     if (proxy == PROXY_FENCED)
         return;
     fault = trace_fault(t, KIND_RACE, (struct code_location){.item = now->item, .context = now->context},
-                        (struct code_location){.item = last.item, .context = last.context}, HAZARD_PROXY);
+                        (struct code_location){.item = last->item, .context = last->context}, HAZARD_PROXY);
     if (fault && fault->count == 1) {
         fault->threads = 2;
         memcpy(fault->thread[0], &t->worker->indices[now->thread], sizeof fault->thread[0]);
-        memcpy(fault->thread[1], &t->worker->indices[last.thread], sizeof fault->thread[1]);
-        block_index(t->trace->launch, last.block, fault->other_block);
+        memcpy(fault->thread[1], &t->worker->indices[last->thread], sizeof fault->thread[1]);
+        block_index(t->trace->launch, last->block, fault->other_block);
         fault->access = now->kind;
-        fault->other_access = ACCESS_STORE;
+        fault->other_access = last->kind;
         fault->size = (int)now->size;
         fault->doubtful = proxy == PROXY_FENCED_LATE || now->kind != ACCESS_LOAD;
         trace_name(t, fault, now->address, now->space);
     }
     trace_fault_done();
+}
+
+static void check_proxy_of_use(struct tracer *t, const struct use *use, const struct origin *origin,
+                               const struct access *now)
+{
+    struct access last = access_from_origin(origin, use->warp * LANES, use->epoch, ACCESS_ATOMIC);
+
+    for (uint32_t lanes = use->atomic ? use->lanes : 0; lanes; lanes &= lanes - 1) {
+        last.thread = use->warp * LANES + (unsigned)__builtin_ctz(lanes);
+        check_proxy(t, now, &last);
+    }
+}
+
+/* The last store to a cell, and the atomics since */
+static void check_proxies(struct tracer *t, const struct cell *cell, const struct origins *origins,
+                          const struct access *now)
+{
+    const struct access last = access_from_origin(&origins->store, cell->thread, cell->epoch, ACCESS_STORE);
+
+    if (now->same_proxy)
+        return;
+    if (cell->epoch)
+        check_proxy(t, now, &last);
+    for (int i = 0; cell->atomics && i < USES; i++)
+        if (cell->uses[i].epoch)
+            check_proxy_of_use(t, &cell->uses[i], &origins->uses[i], now);
+    for (const struct extra_uses *more = cell->uses[0].epoch ? origins->more : NULL; more; more = more->next)
+        check_proxy_of_use(t, &more->use, &more->origin, now);
 }
 
 void shadow_copy_access(struct tracer *t, struct region *region, const struct access *now, uint32_t epoch)
@@ -571,7 +608,7 @@ void shadow_copy_access(struct tracer *t, struct region *region, const struct ac
     copy.epoch = epoch;
     if (region->global)
         lock_stripe(stripe);
-    check_proxy(t, cell, origins, now);
+    check_proxies(t, cell, origins, now);
     if (cell->epoch && (cell->thread != now->thread || origins->store.block != now->block))
         check_store(t, cell, origins, now);
     if (cell->pending)

@@ -74,9 +74,10 @@ struct access {
     unsigned size;
     enum space space;
     bool reads;
-    bool async;     /* an asynchronous copy that has not been waited for */
-    bool copied;    /* an asynchronous copy, in flight or complete */
-    uint32_t group; /* its group */
+    bool async;      /* an asynchronous copy that has not been waited for */
+    bool same_proxy; /* of a copy: needs no proxy fence */
+    bool copied;     /* an asynchronous copy, in flight or complete */
+    uint32_t group;  /* its group */
 };
 
 struct extra_uses *take_extra_use(struct tracer *t);
@@ -94,10 +95,11 @@ struct region *find_region(struct tracer *t, uintptr_t address);
 /* Whether `earlier`, which the shadow recorded before, is ordered before `now`. */
 bool ordered(struct tracer *t, const struct access *now, const struct access *earlier);
 
-/* A thread executes fence.proxy.async. Whether the accesses of `earlier` are before such a fence of their thread
- * that is ordered before `now`; or before one of the thread of `now`. */
+/* A thread executes fence.proxy.async for memory of these spaces. Whether the accesses of `earlier` are before
+ * such a fence of their thread, for the space of `now`, that is ordered before `now`; or before one of the thread
+ * of `now`. */
 enum proxy { PROXY_UNFENCED, PROXY_FENCED_LATE, PROXY_FENCED };
-void clock_proxy_fence(struct tracer *t, unsigned thread);
+void clock_proxy_fence(struct tracer *t, unsigned thread, bool shared, bool global);
 enum proxy clock_proxy(struct tracer *t, const struct access *now, const struct access *earlier);
 
 /* Releases the read of a bulk copy, which has this epoch, and its write, at an address; with `seen`, also to a

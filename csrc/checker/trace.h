@@ -147,6 +147,12 @@ struct clock_list {
     int count, capacity;
 };
 
+/* The accesses of a thread up to these epochs, to memory of one space, are before a fence.proxy.async. */
+struct proxy_fences {
+    uint32_t *epochs;
+    int count, capacity;
+};
+
 /* The clock of one thread: which accesses of others it is ordered after. */
 struct thread_clock {
     uint32_t epoch;         /* epoch of its next access */
@@ -155,8 +161,7 @@ struct thread_clock {
     uint32_t fence_base[2]; /* as are those of its block before this epoch */
     bool plain_since;       /* it has made plain accesses since its last fence */
     bool fence_scope;       /* that fence was for the device */
-    uint32_t *proxy_fences; /* its accesses up to these epochs are before a fence.proxy.async */
-    int proxy_count, proxy_capacity;
+    struct proxy_fences shared_fences, global_fences;
     struct clock_list seen, pending;
 };
 

@@ -26,9 +26,17 @@ struct transactions {
     long long expected, come; /* bytes of the phase; they differ */
 };
 
+/* A copy whose source is known to be read, in a check: a wait for its write may follow. */
+struct read_copy {
+    unsigned thread;
+    uint32_t group, epoch;
+};
+
 struct bulk_copies {
     struct bulk *items; /* in the order of their issue */
     unsigned count, capacity;
+    struct read_copy *read;
+    unsigned read_count, read_capacity;
     struct transactions *open;
     unsigned open_count, open_capacity;
     uint32_t groups[MAX_THREADS]; /* commits of each thread */
@@ -63,6 +71,7 @@ void bulk_dispose(struct worker *w)
     if (w->bulk) {
         free(w->bulk->items);
         free(w->bulk->open);
+        free(w->bulk->read);
     }
     free(w->bulk);
     w->bulk = NULL;
@@ -70,7 +79,7 @@ void bulk_dispose(struct worker *w)
 
 void bulk_forget(struct worker *w)
 {
-    w->bulk->count = w->bulk->open_count = 0;
+    w->bulk->count = w->bulk->open_count = w->bulk->read_count = 0;
     memset(w->bulk->groups, 0, sizeof w->bulk->groups);
     w->bulk_used = false;
 }
@@ -404,6 +413,37 @@ void smemkit_bulk_commit(void)
     own_copies(w)->groups[w->current]++;
 }
 
+/* A wait of the running thread for all but its last `groups` groups covers this one. */
+static bool is_awaited(const struct worker *w, uint32_t group, unsigned groups)
+{
+    return w->bulk->groups[w->current] - group > groups;
+}
+
+/* Its thread sees the writes of copies whose sources it has seen read before. */
+static void see_writes(struct worker *w, unsigned groups)
+{
+    struct bulk_copies *all = w->bulk;
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < all->read_count; i++) {
+        const struct read_copy one = all->read[i];
+
+        if (one.thread == w->current && is_awaited(w, one.group, groups))
+            smemkit_observer->bulk_seen(w, &(struct bulk){.thread = one.thread, .epoch = one.epoch}, true);
+        else
+            all->read[kept++] = one;
+    }
+    all->read_count = kept;
+}
+
+static void see_read(struct worker *w, const struct bulk *bulk)
+{
+    struct bulk_copies *all = w->bulk;
+
+    all->read = grow(w, all->read, all->read_count, &all->read_capacity, sizeof *all->read);
+    all->read[all->read_count++] = (struct read_copy){bulk->thread, bulk->group, bulk->epoch};
+}
+
 void smemkit_bulk_wait(unsigned groups, int read)
 {
     struct worker *w = own_worker();
@@ -414,17 +454,19 @@ void smemkit_bulk_wait(unsigned groups, int read)
     for (unsigned i = 0; i < all->count; i++) {
         struct bulk *bulk = &all->items[i];
 
-        if (bulk->copy.mbarrier || bulk->thread != w->current || all->groups[w->current] - bulk->group <= groups)
+        if (bulk->copy.mbarrier || bulk->thread != w->current || !is_awaited(w, bulk->group, groups))
             continue;
         if (!bulk->moved)
             perform(w, bulk);
         if (w->tracer)
             smemkit_observer->bulk_seen(w, bulk, !read);
-        bulk->read = true;
-        if (!read || !w->tracer)
-            mark(bulk);
+        if (w->tracer && read)
+            see_read(w, bulk);
+        mark(bulk);
     }
     remove_marked(all);
+    if (w->tracer && !read)
+        see_writes(w, groups);
 }
 
 static void report_unfinished(struct worker *w, const struct bulk *bulk, const char *who)
@@ -445,8 +487,7 @@ void bulk_exit(struct worker *w, unsigned thread)
 
         if (bulk->copy.mbarrier || bulk->thread != thread)
             continue;
-        if (!bulk->read)
-            report_unfinished(w, bulk, "a thread exits");
+        report_unfinished(w, bulk, "a thread exits");
         if (!bulk->moved)
             perform(w, bulk);
         mark(bulk);

@@ -14,7 +14,6 @@ struct bulk {
     uint32_t group;  /* of a copy without an mbarrier: index of the commit of its thread that closes it */
     uint64_t phase;  /* of its mbarrier, in which its bytes have arrived */
     bool moved;      /* its bytes have been copied */
-    bool read;       /* its thread has waited until its source was read */
     uint32_t epoch;  /* the observer's number of its read; the next one is that of its write */
 };
 
@@ -25,7 +24,8 @@ struct bulk_piece {
     size_t bytes;
 };
 typedef void (*bulk_piece_function)(void *context, const struct bulk_piece *);
-/* Calls `function` for each piece of a copy, not for those of a plain copy between two shared places. */
+/* Calls `function` for each piece of a copy. One between two places in shared memory is a piece whose `global` is
+ * its source. */
 void bulk_each_piece(const struct bulk *, bulk_piece_function, void *context);
 
 /* Completes copies that arrive at an object whose phase only lacks bytes, until the phase is complete. False if

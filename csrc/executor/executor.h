@@ -133,8 +133,8 @@ void smemkit_checked_access(const volatile void *address, unsigned bytes, int wr
  * plus 4 for compare-and-swap. */
 void smemkit_checked_atomic(const volatile void *address, unsigned bytes, int reads, const void *pc);
 void smemkit_checked_atomic_done(const volatile void *address, unsigned bytes, int wrote, int order);
-void smemkit_checked_fence(int scope);  /* 1 block, 2 device, 3 system */
-void smemkit_checked_proxy_fence(void); /* fence.proxy.async */
+void smemkit_checked_fence(int scope);                    /* 1 block, 2 device, 3 system */
+void smemkit_checked_proxy_fence(int shared, int global); /* fence.proxy.async for memory of these spaces */
 
 /* Called at the declaration of an extern __shared__ array. */
 void smemkit_checked_dynamic(const char *name, size_t element_bytes);

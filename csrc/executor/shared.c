@@ -20,7 +20,7 @@
 
 enum {
     STATIC_BYTES = 48 * 1024, /* nvcc's limit for all static variables of a kernel */
-    DYNAMIC_ALIGNMENT = 128,
+    DYNAMIC_ALIGNMENT = 1024, /* of 128-byte swizzles */
     SLACK_BYTE = 0xFE,
 };
 

@@ -217,9 +217,11 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
         if fault["copy"] or fault["hazard"] == "proxy":
             here = f"the asynchronous copy that {here} starts"
         if fault["hazard"] == "proxy":
-            late = "; it has executed the fence, but the writer has not" if fault["doubtful"] else ""
+            late = fault["doubtful"] and fault["access"] == "load"
+            late = "; it has executed the fence, but the writer has not" if late else ""
+            how = "an atomic" if fault["other_access"] == "atomic" else "an ordinary store"
             return (
-                f"{here} {verb} {what}, which {other} wrote at line {other_line} with an ordinary store, and no "
+                f"{here} {verb} {what}, which {other} wrote at line {other_line} with {how}, and no "
                 f"fence.proxy.async of the writer comes between{late}"
             )
         if fault["other_copy"]:

@@ -117,7 +117,18 @@ class Parameter:
         return "CUtensorMap" in self.declaration and not self.pointer and self.element_bytes == MAP_BYTES
 
     def of_map(self, tensor_map: TensorMap) -> Parameter:
-        """The parameter as a pointer to the array of a tensor map."""
+        """The parameter as a pointer to the array of a tensor map.
+
+        Raises
+        ------
+        TypeError
+            A thread would have a copy of the map in its local memory, which the hardware cannot read.
+        """
+        if "__grid_constant__" not in self.declaration:
+            raise TypeError(
+                f"{self.name}: expected the parameter of a tensor map to be declared const __grid_constant__ "
+                f"CUtensorMap {self.name}, got {self.declaration}"
+            )
         array = tensor_map.array
         constant = not array.flags.writeable if isinstance(array, np.ndarray) else array.readonly
         return Parameter(self.name, self.declaration, True, constant, "v", 1, 1)

@@ -17,8 +17,8 @@ __global__ void reversed(const float *x, float *y)
         asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(64)); // THERE
     s[t] = x[t];
     asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory"); // HERE
-    asm volatile("{\n.reg .pred p;\nWAIT:\n"
-                 "mbarrier.try_wait.parity.shared.b64 p, [%0], 0;\n@!p bra WAIT;\n}" ::"r"(barrier) // ALSO
+    asm volatile("{\n.reg .pred p;\nWAIT:\n"                                       // ALSO
+                 "mbarrier.try_wait.parity.shared.b64 p, [%0], 0;\n@!p bra WAIT;\n}" ::"r"(barrier)
                  : "memory");
     y[t] = s[63 - t];
 }

@@ -195,11 +195,11 @@ def test_rules_of_the_instruction(body, kind, message):
     assert message in report.faults[0].message.replace("\n", " "), report
 
 
-@pytest.mark.parametrize("completion", ["early", "late", "random"])
-def test_wait_of_another_phase_does_not_show_the_bytes(completion):
+@pytest.mark.parametrize(("completion", "found"), [("early", {"hang"}), ("late", {"race"})])
+def test_wait_of_another_phase_does_not_show_the_bytes(completion, found):
+    """The phase before the first one is complete; the one after the bytes' never."""
     report = check(f"{LOAD} if (t == 1) {{ {WAIT % 1} y[0] = s[0]; }}", completion=completion)
-    assert "race" in kinds(report) or kinds(report) == {"hang"}
-    assert "race" in kinds(check(f"{LOAD} if (t == 1) {{ {WAIT % 1} y[0] = s[0]; }}", completion="late"))
+    assert kinds(report) == found
 
 
 def test_waits_are_of_the_thread_that_reads():
@@ -298,3 +298,164 @@ def test_a_block_that_a_poisoned_bound_ends_has_no_leak():
     body = LOAD + "const unsigned n = ((const unsigned *)x)[4096]; "
     body += "for (unsigned i = 0; i < n; i++) __syncthreads(); "
     assert kinds(check(body + WAIT % 0)) == {"out_of_bounds"}
+
+
+STORE = "ptx::cp_async_bulk_store(y, s, 256); ptx::cp_async_bulk_commit_group(); "
+STORE += "ptx::cp_async_bulk_wait_group_read<0>();"
+
+
+def test_atomics_before_a_store_need_the_fence():
+    body = "s[t] = 0; %s __syncthreads(); atomicAdd(&s[t / 2], 1.0f); %s __syncthreads(); "
+    body += f"if (t == 0) {{ {STORE} }}"
+    fence = "ptx::fence_proxy_async();"
+    (fault,) = check(body % (fence, "")).faults
+    assert (fault.kind, fault.hazard, fault.severity) == ("race", "proxy", "error")
+    assert "atomic" in fault.message
+    assert not check(body % (fence, fence)).faults
+    assert not check(body % ("", fence)).faults
+
+
+@pytest.mark.parametrize(
+    ("fence", "right"), [("", True), (".shared::cta", True), (".shared::cluster", True), (".global", False)]
+)
+def test_a_fence_covers_its_space(fence, right):
+    fences = f'asm volatile("fence.proxy.async{fence};" ::: "memory");'
+    report = check(f"s[t] = 1; {fences} __syncthreads(); if (t == 0) {{ {STORE} }}")
+    assert (not report.faults) if right else {one.hazard for one in report.faults} == {"proxy"}, report
+
+
+@pytest.mark.parametrize("fence", ["", ".global", ".shared::cta"])
+def test_a_fence_for_global_memory_is_for_loads(fence):
+    fences = f'asm volatile("fence.proxy.async{fence};" ::: "memory");'
+    report = check(f"((float *)x)[t] = 1; {fences} __syncthreads(); {LOAD} {WAIT % 0} y[t] = s[t];")
+    assert {one.hazard for one in report.faults} == ({"proxy"} if "shared" in fence else set()), report
+
+
+INIT_LINE = (COMMON / "ptx" / "mbarrier.cuh").read_text().partition("mbarrier.init")[0].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "ptx::mbarrier_expect_tx(&full, 16);",
+        'asm volatile("mbarrier.complete_tx.shared::cta.b64 [%0], 16;" :: "r"(at));',
+        "ptx::cp_async_bulk_load(s, x, 256, &full);",
+    ],
+)
+@pytest.mark.parametrize("ordered", [False, True])
+def test_bytes_are_a_use_of_the_mbarrier(use, ordered):
+    text = ONE.replace("__syncthreads();\n", "__syncthreads();\n" if ordered else "\n", 1)
+    text = text.replace(
+        "const int t", "const unsigned at = (unsigned)__cvta_generic_to_shared(&full); const int t"
+    )
+    x = np.ones(256, np.float32)
+    report = smemkit.check(kernel(text % f"if (t == 32) {{ {use} }}")[1, 64], x, x.copy())
+    races = [fault for fault in report.faults if fault.kind == "race"]
+    assert bool(races) != ordered, report
+    for race in races:
+        assert INIT_LINE in (race.line, race.other_line), report
+
+
+def exchange(arrive, acquires=True, parity=0):
+    """Thread 32 reads what thread 0 has written before `arrive`."""
+    return f"""
+    if (t == 0) {{ s[0] = 1; {arrive} }}
+    if (t == 32) {{ {WAIT % parity if acquires else "__nanosleep(0);"} y[0] = s[0]; }}
+    """
+
+
+def test_arrivals_release_and_do_not_acquire():
+    arrive = "ptx::mbarrier_arrive(&full);"
+    assert not check(exchange(arrive)).faults
+    # thread 32 arrives after thread 0 and reads without a wait
+    text = ONE.replace("mbarrier_init(&full, 1)", "mbarrier_init(&full, 2)")
+    x = np.ones(256, np.float32)
+    body = f"if (t == 0) {{ s[0] = 1; {arrive} }} if (t == 32) {{ {arrive} %s y[0] = s[0]; }}"
+    for wait, right in (("", False), (WAIT % 0, True)):
+        report = smemkit.check(kernel(text % (body % wait))[1, 64], x, x.copy())
+        assert kinds(report) == (set() if right else {"race"}), report
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("arrive.shared::cta.b64 _, [%0]", True),
+        ("arrive.release.cta.shared::cta.b64 _, [%0]", True),
+        ("arrive.relaxed.cta.shared::cta.b64 _, [%0]", False),
+        ("arrive_drop.relaxed.cta.shared::cta.b64 _, [%0]", False),
+        ("arrive.expect_tx.relaxed.cta.shared::cta.b64 _, [%0], 0", False),
+        ("arrive.expect_tx.shared::cta.b64 _, [%0], 0", True),
+    ],
+)
+def test_relaxed_arrivals_order_nothing(name, right):
+    arrive = f'asm volatile("mbarrier.{name};" :: "r"((unsigned)__cvta_generic_to_shared(&full)) : "memory");'
+    assert kinds(check(exchange(arrive))) == (set() if right else {"race"})
+
+
+@pytest.mark.parametrize("name", ["arrive.acquire.cta", "test_wait.release.cta"])
+def test_orders_that_an_instruction_lacks_are_refused(name):
+    text = f'asm volatile("{{ .reg .pred p; mbarrier.{name}.shared::cta.b64 p, [%0], 0; }}" :: "r"(0));'
+    with pytest.raises(smemkit.CompileError, match=rf"mbarrier\.{name}"):
+        kernel(ONE % text)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        *("add.s64", "add.noftz.f32", "add.f16", "min.f32", "max.f64", "min.noftz.f16", "inc.u64", "xor.b16"),
+        *("add.u16", "and.u32"),
+    ],
+)
+def test_reductions_that_ptx_lacks_are_refused(what):
+    text = f'asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.{what} [%0], [%1], 16;"'
+    with pytest.raises(smemkit.CompileError, match=rf"bulk_group\.{what}"):
+        kernel(ONE % f'{text} :: "l"(y), "r"(0));')
+
+
+def test_many_groups_of_one_thread():
+    """Waits for reads alone keep nothing that grows into a fault."""
+    loop = "for (int i = 0; i < 70000; i++) { ptx::cp_async_bulk_store(y + 4 * i, s, 16); %s }"
+    loop %= "ptx::cp_async_bulk_commit_group(); ptx::cp_async_bulk_wait_group_read<0>();"
+    body = f"s[t] = t; ptx::fence_proxy_async(); __syncthreads(); if (t == 0) {{ {loop} }}"
+    x, y = np.ones(256, np.float32), np.zeros(4 * 70000, np.float32)
+    report = smemkit.check(kernel(ONE % body)[1, 64], x, y, completion="late")
+    assert not report.faults, report
+    assert report.seconds < 60, "not in proportion to the square of the groups"
+
+
+def test_a_wait_for_writes_after_one_for_reads():
+    body = (
+        "s[t] = t; ptx::fence_proxy_async(); __syncthreads(); if (t == 0) { ptx::cp_async_bulk_store(y, s, 256); "
+    )
+    body += "ptx::cp_async_bulk_commit_group(); ptx::cp_async_bulk_wait_group_read<0>(); %s } __syncthreads(); "
+    body += "s[t] = y[t];"
+    assert kinds(check(body % "")) == {"race"}
+    assert not check(body % "ptx::cp_async_bulk_wait_group<0>();").faults
+
+
+def test_an_mbarrier_counts_at_most_its_arrivals():
+    text = ONE.replace("mbarrier_init(&full, 1)", "mbarrier_init(&full, (1 << 20) - 1)")
+    text %= (
+        'asm volatile("cp.async.mbarrier.arrive%s.shared.b64 [%%0];" :: "r"((unsigned)__cvta_generic_to_shared('
+    )
+    text = text.rstrip("}\n ") + "&full)));\n}"
+    x = np.ones(256, np.float32)
+    (fault,) = smemkit.check(kernel(text % "")[1, 1], x, x.copy()).faults
+    assert fault.kind == "barrier"
+    assert "expects 1048575 arrivals, as many as it can" in fault.message
+    assert kinds(smemkit.check(kernel(text % ".noinc")[1, 1], x, x.copy())) == set()
+
+
+@pytest.mark.parametrize(("bytes_", "right"), [(2**20 - 1, True), (2**20, False)])
+def test_bytes_that_nobody_expects_are_limited(bytes_, right):
+    body = f'if (t == 0) asm volatile("mbarrier.complete_tx.shared::cta.b64 [%0], {bytes_};"'
+    report = check(body + ' :: "r"((unsigned)__cvta_generic_to_shared(&full)));')
+    assert kinds(report) == (set() if right else {"barrier"}), report
+
+
+def test_dynamic_memory_fits_each_swizzle():
+    text = "__global__ void k(unsigned long long *y) { extern __shared__ char s[]; y[0] = (unsigned long long)s; }"
+    for shared_bytes in (16, 1000, 1024, 3000):
+        y = np.zeros(1, np.uint64)
+        kernel(text)[1, 1, shared_bytes](y)
+        assert y[0] % 1024 == 0

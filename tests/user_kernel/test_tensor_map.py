@@ -187,3 +187,11 @@ def test_a_map_is_passed_for_a_map_only():
         launch = smemkit.Kernel("struct S { float v[32]; }; __global__ void k(S s) {}")[1, 1]
     with pytest.raises(TypeError, match="TensorMap"):
         launch(smemkit.TensorMap(np.zeros((8, 32), np.float32), (8, 32)))
+
+
+def test_the_parameter_of_a_map_is_a_grid_constant():
+    text = "#include <cuda.h>\n__global__ void k(const CUtensorMap m) {}"
+    one = smemkit.TensorMap(np.zeros((4, 4), np.float32), (4, 4))
+    with pytest.raises(TypeError, match=r"m: expected .* const __grid_constant__ CUtensorMap m, got const CUt"):
+        smemkit.Kernel(text)[1, 1](one)
+    smemkit.Kernel(text.replace("const CU", "const __grid_constant__ CU"))[1, 1](one)

@@ -7,10 +7,11 @@
 namespace smemkit
 {
 
-SMEMKIT_INLINE void proxy_fence()
+/* For memory of these spaces */
+SMEMKIT_INLINE void proxy_fence([[maybe_unused]] bool shared, [[maybe_unused]] bool global)
 {
 #ifdef SMEMKIT_CHECKED
-    smemkit_checked_proxy_fence();
+    smemkit_checked_proxy_fence(shared, global);
 #endif
     smemkit_tick(0);
 }

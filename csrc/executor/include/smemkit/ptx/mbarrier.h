@@ -1,5 +1,5 @@
-/* mbarrier of PTX, in the shared memory of one block. An arrival releases, a wait that succeeds acquires. The
- * executor has the object's word: csrc/executor/mbarrier.c. */
+/* mbarrier of PTX, in the shared memory of one block. An arrival releases, a wait that succeeds acquires, unless
+ * they are relaxed. The executor has the object's word: csrc/executor/mbarrier.c. */
 #ifndef SMEMKIT_PTX_MBARRIER_H
 #define SMEMKIT_PTX_MBARRIER_H
 
@@ -28,41 +28,53 @@ SMEMKIT_INLINE void ptx_mbarrier_inval(char *at, SMEMKIT_HERE)
     mbarrier_inval(at, SMEMKIT_PC, file, line);
 }
 SMEMKIT_INLINE uint64_t mbarrier_arrive(void *at, uint64_t count, uint64_t dropped, bool incomplete,
-                                        const void *pc, const char *file, int line)
+                                        const void *pc, const char *file, int line, bool releases = true)
 {
     int refused;
     smemkit_mbarrier_await_init(at, file, line);
     before_atomic(at, 8, pc);
     const uint64_t state = smemkit_mbarrier_arrive(at, (unsigned)count, (unsigned)dropped, incomplete, &refused);
-    after_atomic(at, 8, true, ACQUIRE_RELEASE);
+    after_atomic(at, 8, true, releases ? RELEASE : RELAXED);
     if (refused) /* only now: the checker holds a lock around an atomic */
         smemkit_mbarrier_refuse(at, (unsigned)count, file, line);
     smemkit_tick(1);
     return state;
 }
 SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive(char *at, uint64_t count, uint64_t dropped, bool incomplete,
-                                            SMEMKIT_HERE)
+                                            bool releases, SMEMKIT_HERE)
 {
-    return mbarrier_arrive(at, count, dropped, incomplete, SMEMKIT_PC, file, line);
+    return mbarrier_arrive(at, count, dropped, incomplete, SMEMKIT_PC, file, line, releases);
 }
-/* expects `bytes` more, and arrives: expect_tx fails before the checker holds its lock */
-SMEMKIT_INLINE uint64_t mbarrier_arrive_expect(void *at, uint64_t bytes, const void *pc, const char *file,
-                                               int line)
+/* A use of the object that orders nothing. The executor checks it first: the checker holds a lock around it. */
+SMEMKIT_INLINE void mbarrier_relaxed_use(void *at, const void *pc)
+{
+    before_atomic(at, 8, pc);
+    after_atomic(at, 8, true, RELAXED);
+}
+SMEMKIT_INLINE void mbarrier_expect(void *at, uint64_t bytes, const void *pc, const char *file, int line)
 {
     smemkit_mbarrier_expect(at, bytes, file, line);
-    return mbarrier_arrive(at, 1, 0, false, pc, file, line);
+    mbarrier_relaxed_use(at, pc);
 }
-SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive_expect(char *at, uint64_t bytes, SMEMKIT_HERE)
+/* expects `bytes` more, and arrives */
+SMEMKIT_INLINE uint64_t mbarrier_arrive_expect(void *at, uint64_t bytes, const void *pc, const char *file,
+                                               int line, bool releases = true)
 {
-    return mbarrier_arrive_expect(at, bytes, SMEMKIT_PC, file, line);
+    smemkit_mbarrier_expect(at, bytes, file, line);
+    return mbarrier_arrive(at, 1, 0, false, pc, file, line, releases);
+}
+SMEMKIT_INLINE uint64_t ptx_mbarrier_arrive_expect(char *at, uint64_t bytes, bool releases, SMEMKIT_HERE)
+{
+    return mbarrier_arrive_expect(at, bytes, SMEMKIT_PC, file, line, releases);
 }
 SMEMKIT_INLINE void ptx_mbarrier_expect(char *at, uint64_t bytes, SMEMKIT_HERE)
 {
-    smemkit_mbarrier_expect(at, bytes, file, line);
+    mbarrier_expect(at, bytes, SMEMKIT_PC, file, line);
 }
 SMEMKIT_INLINE void ptx_mbarrier_complete(char *at, uint64_t bytes, SMEMKIT_HERE)
 {
     smemkit_mbarrier_complete(at, bytes, file, line);
+    mbarrier_relaxed_use(at, SMEMKIT_PC);
 }
 /* acquires: unless it is relaxed */
 SMEMKIT_INLINE bool mbarrier_is_complete(void *at, uint64_t state, bool parity, const void *pc, const char *file,
