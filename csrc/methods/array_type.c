@@ -185,8 +185,9 @@ PyDoc_STRVAR(
     "views of the same memory (integers alone give a 0-dimensional array, not a number), and\n"
     "``x[...] = value`` assigns. Arrays, lists and bools as indices are not supported.\n"
     "\n"
-    "``+``, ``==`` and ``!=`` take Arrays on the same device, with NumPy's broadcasting and dtypes, or a number;\n"
-    "Python numbers have no dtype of their own, as in NumPy 2. ``@`` is `smemkit.matmul`. With a NumPy array\n"
+    "``+ - * /`` and comparisons take Arrays on the same device, with NumPy's broadcasting and dtypes, or a\n"
+    "number; Python numbers have no dtype of their own, as in NumPy 2. Nothing warns of overflow, NaN or a division\n"
+    "by zero. ``@`` is `smemkit.matmul`. With a NumPy array\n"
     "all of them raise TypeError, as do NumPy's ufuncs but for those that are operators here; its other "
     "functions\n"
     "make a NumPy array of it first, as `numpy.asarray` does.\n"
@@ -230,6 +231,13 @@ static PyType_Slot slots[] = {
     {Py_nb_bool, array_bool},
     {Py_nb_add, array_add},
     {Py_nb_inplace_add, array_add_to},
+    {Py_nb_subtract, array_subtract},
+    {Py_nb_inplace_subtract, array_subtract_to},
+    {Py_nb_multiply, array_multiply},
+    {Py_nb_inplace_multiply, array_multiply_to},
+    {Py_nb_true_divide, array_divide},
+    {Py_nb_inplace_true_divide, array_divide_to},
+    {Py_nb_negative, array_negative},
     {Py_nb_matrix_multiply, array_matmul},
     {Py_nb_inplace_matrix_multiply, array_matmul_to},
     {0, NULL},

@@ -50,6 +50,13 @@ PyObject *array_reduce(PyObject *self, PyObject *unused);
 
 PyObject *array_add(PyObject *, PyObject *);
 PyObject *array_add_to(PyObject *, PyObject *);
+PyObject *array_subtract(PyObject *, PyObject *);
+PyObject *array_subtract_to(PyObject *, PyObject *);
+PyObject *array_multiply(PyObject *, PyObject *);
+PyObject *array_multiply_to(PyObject *, PyObject *);
+PyObject *array_divide(PyObject *, PyObject *);
+PyObject *array_divide_to(PyObject *, PyObject *);
+PyObject *array_negative(PyObject *);
 PyObject *array_matmul(PyObject *, PyObject *);
 PyObject *array_matmul_to(PyObject *, PyObject *);
 PyObject *array_compare(PyObject *, PyObject *, int operation);
