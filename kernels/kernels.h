@@ -5,8 +5,8 @@
  * launch_<op>_<name>(const struct <op>_args *)` in C for the rungs that run on the host. It enqueues and returns;
  * it never prints, exits or waits.
  *
- * All arrays are C-contiguous, aligned and in native byte order, except those of `convert` and where steps or
- * pitches give the distance between elements. None is empty.
+ * All arrays are C-contiguous, aligned and in native byte order, except those of `convert` and where strides,
+ * steps or pitches give the distance between elements. None is empty.
  */
 #ifndef SMEMKIT_KERNELS_H
 #define SMEMKIT_KERNELS_H
@@ -270,23 +270,35 @@ struct add_one_args {
     enum dtype dtype; /* not BOOL */
 };
 
-/* out (n,) = a (n,) + b (n,); for BOOL, "or" */
-struct add_args {
-    const void *a, *b;
-    void *out;
-    int64_t n;
-    enum dtype dtype; /* of all three */
+/* Comparisons come last. */
+enum elementwise_function {
+    ELEMENTWISE_ADD, /* of BOOL: "or" */
+    ELEMENTWISE_SUBTRACT,
+    ELEMENTWISE_MULTIPLY, /* of BOOL: "and" */
+    ELEMENTWISE_DIVIDE,   /* of FLOATING and COMPLEX */
+    ELEMENTWISE_NEGATE,   /* of a */
+    ELEMENTWISE_EQUAL,
+    ELEMENTWISE_NOT_EQUAL,
+    ELEMENTWISE_LESS,
+    ELEMENTWISE_LESS_EQUAL,
+    ELEMENTWISE_GREATER,
+    ELEMENTWISE_GREATER_EQUAL,
+    ELEMENTWISE_FUNCTIONS
 };
 
-enum comparison { COMPARE_EQUAL, COMPARE_NOT_EQUAL };
+enum { MAX_ELEMENT_BYTES = 16 };
 
-/* out (n,), BOOL: the comparison of a (n,) and b (n,) */
-struct compare_args {
+/* out (n,), C-contiguous, = the function of a and b, in the shape that both are broadcast to. An operand that is
+ * NULL is the number. Comparisons give BOOL. */
+struct elementwise_args {
     const void *a, *b;
     void *out;
     int64_t n;
-    enum dtype dtype[2]; /* of a and of b: the same, or INT64 and UINT64 */
-    enum comparison comparison;
+    int ndim;
+    int64_t shape[MAX_DIMENSIONS], strides[2][MAX_DIMENSIONS]; /* bytes, of any sign; 0 repeats */
+    enum dtype dtype[2]; /* of a and of b: the same, or INT64 and UINT64 to be compared */
+    enum elementwise_function function;
+    unsigned char number[MAX_ELEMENT_BYTES];
 };
 
 #endif

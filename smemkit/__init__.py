@@ -26,7 +26,21 @@ except ModuleNotFoundError as error:
 import atexit as _atexit
 from importlib.metadata import version as _version
 
-from smemkit.arrays import Array, asarray, asnumpy, empty, from_dlpack, zeros
+from smemkit.arrays import (
+    Array,
+    arange,
+    asarray,
+    asnumpy,
+    empty,
+    empty_like,
+    from_dlpack,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
 from smemkit.checker.banks import Access, wavefronts
 from smemkit.checker.check import check
 from smemkit.checker.faults import Fault
@@ -133,6 +147,7 @@ __all__ = [
     "add_one",
     "all",
     "any",
+    "arange",
     "argmax",
     "argmin",
     "asarray",
@@ -145,7 +160,10 @@ __all__ = [
     "devices",
     "empty",
     "empty_cache",
+    "empty_like",
     "from_dlpack",
+    "full",
+    "full_like",
     "get_num_threads",
     "is_available",
     "kernels",
@@ -158,6 +176,8 @@ __all__ = [
     "memory_stats",
     "min",
     "occupancy",
+    "ones",
+    "ones_like",
     "plan",
     "prod",
     "reduce",
@@ -173,4 +193,5 @@ __all__ = [
     "var",
     "wavefronts",
     "zeros",
+    "zeros_like",
 ]

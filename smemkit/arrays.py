@@ -12,7 +12,23 @@ from numpy.typing import DTypeLike
 from smemkit import _core
 from smemkit._core import Array
 
-__all__ = ["Array", "asarray", "asnumpy", "empty", "from_dlpack", "zeros"]
+__all__ = [
+    "Array",
+    "arange",
+    "asarray",
+    "asnumpy",
+    "empty",
+    "empty_like",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]
+
+Shape = int | tuple[int, ...]
 
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
@@ -56,7 +72,7 @@ def asarray(obj: Any, *, dtype: DTypeLike = None, device: str | None = None, cop
     return _core.asarray(obj, dtype, device, copy)
 
 
-def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, device: str | None = None) -> Array:
+def empty(shape: Shape, dtype: DTypeLike = np.float32, *, device: str | None = None) -> Array:
     """A new array, whose elements are not initialised.
 
     Parameters
@@ -89,7 +105,7 @@ def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, device
     return _core.empty(shape, dtype, device)
 
 
-def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, device: str | None = None) -> Array:
+def zeros(shape: Shape, dtype: DTypeLike = np.float32, *, device: str | None = None) -> Array:
     """A new array of zeros; parameters and errors are those of `empty`.
 
     Examples
@@ -99,6 +115,183 @@ def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, device
     array([0., 0., 0.], dtype=float32)
     """
     return _core.zeros(shape, dtype, device)
+
+
+def ones(shape: Shape, dtype: DTypeLike = np.float32, *, device: str | None = None) -> Array:
+    """A new array of ones; parameters and errors are those of `empty`.
+
+    Examples
+    --------
+    >>> import smemkit
+    >>> smemkit.ones(3, device="cpu").numpy()
+    array([1., 1., 1.], dtype=float32)
+    """
+    return full(shape, 1, dtype, device=device)
+
+
+def full(shape: Shape, fill_value: Any, dtype: DTypeLike = None, *, device: str | None = None) -> Array:
+    """A new array whose elements all have one value.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    fill_value : scalar or array_like
+        Broadcast to `shape`.
+    dtype : dtype, optional
+        `fill_value`'s own if None, as in NumPy: float64 for a Python float.
+    device : str, optional
+        "cuda:0", "cpu"; if None, that of `fill_value` if it is an `Array`, else the default device.
+
+    Returns
+    -------
+    Array
+        C-contiguous.
+
+    Raises
+    ------
+    TypeError, ValueError, OverflowError
+        `shape` or `dtype` is invalid, or `dtype` cannot hold `fill_value`.
+    NoDeviceError
+        This machine has no such device.
+    OutOfMemoryError
+        The device has too little free memory.
+
+    Examples
+    --------
+    >>> import smemkit
+    >>> smemkit.full((2, 2), 7, device="cpu").numpy()
+    array([[7, 7],
+           [7, 7]])
+    """
+    if isinstance(fill_value, Array):
+        device = fill_value.device if device is None else device
+    elif not np.isscalar(fill_value):
+        fill_value = np.asarray(fill_value)
+    if dtype is None:
+        dtype = fill_value.dtype if hasattr(fill_value, "dtype") else np.asarray(fill_value).dtype
+    x = empty(shape, dtype, device=device)
+    x[...] = fill_value
+    return x
+
+
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: DTypeLike = None,
+    *,
+    device: str | None = None,
+) -> Array:
+    """Evenly spaced numbers: ``start``, ``start + step``, … before ``stop``, as `numpy.arange` computes them.
+
+    Parameters
+    ----------
+    start, stop, step : int or float
+        With one number: 0, 1, … before it.
+    dtype : dtype, optional
+        NumPy's if None: int64 for integers, else float64.
+    device : str, optional
+        "cuda:0", "cpu"; the default device if None.
+
+    Returns
+    -------
+    Array, shape (n,)
+
+    Raises
+    ------
+    TypeError, ValueError, ZeroDivisionError
+        An argument is invalid.
+    NoDeviceError
+        This machine has no such device.
+    OutOfMemoryError
+        The device has too little free memory.
+
+    Examples
+    --------
+    >>> import smemkit
+    >>> smemkit.arange(3, device="cpu").numpy()
+    array([0, 1, 2])
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    return asarray(np.arange(first, last, step, dtype=dtype), device=device)
+
+
+def empty_like(x: Any, dtype: DTypeLike = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
+    """A new array of the shape and dtype of `x`, whose elements are not initialised.
+
+    Parameters
+    ----------
+    x : array_like
+    dtype : dtype, optional
+        `x`'s own if None.
+    shape : int or tuple of int, optional
+        `x`'s own if None.
+    device : str, optional
+        "cuda:0", "cpu"; if None, `x`'s device if it is on one, else the default device.
+
+    Returns
+    -------
+    Array
+        C-contiguous, whatever the strides of `x`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `shape` or `dtype` is invalid, or operations do not take `x`'s.
+    NoDeviceError
+        This machine has no such device.
+    OutOfMemoryError
+        The device has too little free memory.
+
+    Examples
+    --------
+    >>> import smemkit
+    >>> smemkit.empty_like(smemkit.zeros((2, 3), device="cpu"), "int8")[:0]
+    Array([], shape=(0, 3), dtype=int8, device='cpu')
+    """
+    return _core.empty(*_like(x, dtype, shape, device))
+
+
+def zeros_like(x: Any, dtype: DTypeLike = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
+    """A new array of zeros of the shape and dtype of `x`; parameters and errors are those of `empty_like`.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> smemkit.zeros_like(np.ones((1, 2)), device="cpu").numpy()
+    array([[0., 0.]])
+    """
+    return _core.zeros(*_like(x, dtype, shape, device))
+
+
+def ones_like(x: Any, dtype: DTypeLike = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
+    """A new array of ones of the shape and dtype of `x`; parameters and errors are those of `empty_like`.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> smemkit.ones_like(np.zeros((1, 2)), device="cpu").numpy()
+    array([[1., 1.]])
+    """
+    return full_like(x, 1, dtype, shape=shape, device=device)
+
+
+def full_like(
+    x: Any, fill_value: Any, dtype: DTypeLike = None, *, shape: Shape | None = None, device: str | None = None
+) -> Array:
+    """A new array of the shape and dtype of `x` with `fill_value` in each element, or broadcast to them.
+
+    The other parameters and the errors are those of `empty_like`; OverflowError if the dtype cannot hold the
+    value.
+
+    Examples
+    --------
+    >>> import numpy as np, smemkit
+    >>> smemkit.full_like(np.zeros((1, 2)), 7, device="cpu").numpy()
+    array([[7., 7.]])
+    """
+    shape, dtype, device = _like(x, dtype, shape, device)
+    return full(shape, fill_value, dtype, device=device)
 
 
 def asnumpy(x: Any) -> np.ndarray:
@@ -173,6 +366,17 @@ def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) 
     The Python array API standard, `from_dlpack`.
     """
     return _core.from_dlpack(x, device, copy)
+
+
+def _like(
+    x: Any, dtype: DTypeLike, shape: Shape | None, device: str | None
+) -> tuple[Shape, DTypeLike, str | None]:
+    """The shape, the dtype and the device of a new array like `x`."""
+    if not isinstance(x, Array):
+        x = asarray(x) if _is_on_gpu(x) else np.asarray(x)
+    if device is None and isinstance(x, Array):
+        device = x.device
+    return x.shape if shape is None else shape, x.dtype if dtype is None else dtype, device
 
 
 def _is_on_gpu(x: Any) -> bool:

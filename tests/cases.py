@@ -41,9 +41,9 @@ class Kernel:
     default: bool = False
 
     def __call__(self, *operands, **keywords):
-        if self.row.op in ("add", "compare"):  # Array's + and ==, which are not functions of smemkit
-            operator = {"add": _core.add, "compare": _core.equal}[self.row.op]
-            return operator(*operands, keywords.get("out"), keywords.get("device"), keywords.get("stream"))
+        if self.row.op == "elementwise":  # Array's operators, which are not functions of smemkit
+            options = (keywords.get(name) for name in ("out", "device", "stream"))
+            return _core.elementwise("add", *operands, *options)
         if self.row.op not in ("add_one", "convert"):  # these have one kernel and no kernel=
             keywords["kernel"] = None if self.default else self.row.name
         return getattr(smemkit, self.row.op)(*operands, **dict(self.options), **keywords)
@@ -188,8 +188,7 @@ def small_problem(op, dtype):
         "transpose": lambda: ((x,), x.T.copy()),
         "reverse": lambda: ((x.ravel(),), x.ravel()[::-1].copy()),
         "add_one": lambda: ((x,), x + x.dtype.type(1)),
-        "add": lambda: ((x, x), x + x),
-        "compare": lambda: ((x, x[:, ::-1].copy()), x == x[:, ::-1]),
+        "elementwise": lambda: ((x, x[:, ::-1].copy()), x + x[:, ::-1]),
         "convert": lambda: ((x,), x),
     }[op]()
 

@@ -69,5 +69,5 @@ const struct kernel_rename kernel_renames[] = {
 
 const kernel_launcher *checked_launchers;
 
-const char *const op_names[OP_COUNT] = {"matmul", "reduce",  "transpose", "reverse", "add_one",
-                                        "add",    "compare", "convert",   "ceiling"};
+const char *const op_names[OP_COUNT] = {"matmul",  "reduce",      "transpose", "reverse",
+                                        "add_one", "elementwise", "convert",   "ceiling"};

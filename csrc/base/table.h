@@ -16,8 +16,7 @@ enum op {
     OP_transpose,
     OP_reverse,
     OP_add_one,
-    OP_add,
-    OP_compare,
+    OP_elementwise,
     OP_convert,
     OP_ceiling,
     OP_COUNT

@@ -111,6 +111,13 @@ static PyObject *array_iterator(PyObject *self)
 
 #define DOC(signature, text) signature "\n--\n\n" text
 #define KEYWORDS             METH_VARARGS | METH_KEYWORDS
+#define REDUCTION(op, keywords, text)                                                              \
+    {                                                                                              \
+#op, (PyCFunction)(void (*)(void))array_##op, METH_FASTCALL | METH_KEYWORDS,               \
+            DOC(#op "($self, /, axis=None, *, " keywords "keepdims=False, out=None, stream=None)", \
+                text ": smemkit." #op ".")                                                         \
+    }
+#define LADDER "initial=None, kernel=None, block_size=None, "
 static PyMethodDef methods[] = {
     {"numpy", array_numpy, METH_NOARGS, DOC("numpy($self, /)", "A NumPy array with a copy of the elements.")},
     {"item", (PyCFunction)(void (*)(void))array_item, METH_FASTCALL,
@@ -130,9 +137,38 @@ static PyMethodDef methods[] = {
      "A view if strides can express it, otherwise a copy."},
     {"ravel", array_ravel, METH_NOARGS,
      DOC("ravel($self, /)", "The elements in C order in one dimension: reshape(-1).")},
+    {"squeeze", (PyCFunction)(void (*)(void))array_squeeze, KEYWORDS,
+     DOC("squeeze($self, /, axis=None)", "A view without the axes of length 1, or without these of them.")},
+    {"transpose", array_transpose, METH_VARARGS,
+     "transpose($self, /, *axes)\n--\n\nA view with permuted axes, in reverse order without an argument.\n\n"
+     "`smemkit.transpose` moves the elements."},
+    {"fill", array_fill, METH_O, DOC("fill($self, value, /)", "Sets every element: x[...] = value.")},
+    {"tolist", array_tolist, METH_NOARGS,
+     DOC("tolist($self, /)", "The elements as nested lists of Python numbers.")},
+    {"get", array_numpy, METH_NOARGS, DOC("get($self, /)", "The same as numpy(), as CuPy calls it.")},
+    {"to_device", (PyCFunction)(void (*)(void))array_to_device, KEYWORDS,
+     DOC("to_device($self, device, /, *, stream=None)", "The same as to(), as the array API standard calls it.")},
+    REDUCTION(sum, "dtype=None, " LADDER, "The sum"),
+    REDUCTION(prod, "dtype=None, " LADDER, "The product"),
+    REDUCTION(min, LADDER, "The smallest element"),
+    REDUCTION(max, LADDER, "The largest element"),
+    REDUCTION(mean, "dtype=None, ", "The mean"),
+    REDUCTION(var, "dtype=None, ddof=0, ", "The variance"),
+    REDUCTION(std, "dtype=None, ddof=0, ", "The standard deviation"),
+    REDUCTION(any, "", "Whether an element is not 0"),
+    REDUCTION(all, "", "Whether no element is 0"),
+    REDUCTION(argmin, "", "The index of the smallest element"),
+    REDUCTION(argmax, "", "The index of the largest element"),
+    REDUCTION(count_nonzero, "", "The number of elements that are not 0"),
     {"__array_ufunc__", (PyCFunction)(void (*)(void))array_ufunc, KEYWORDS,
      DOC("__array_ufunc__($self, ufunc, method, /, *inputs, **keywords)",
          "Implements operators with NumPy scalars; refuses NumPy arrays and other ufuncs.")},
+    {"__array_function__", array_function, METH_VARARGS,
+     DOC("__array_function__($self, function, types, args, kwargs, /)",
+         "Calls smemkit's function in the place of NumPy's, or raises TypeError.")},
+    {"__array_namespace__", (PyCFunction)(void (*)(void))array_namespace, KEYWORDS,
+     DOC("__array_namespace__($self, /, *, api_version=None)",
+         "The module with the functions of the array API standard that smemkit has.")},
     {"__array__", (PyCFunction)(void (*)(void))array_array, KEYWORDS,
      DOC("__array__($self, /, dtype=None, copy=None)",
          "For numpy.asarray: a view of CPU device memory, a copy of GPU memory.")},
@@ -142,6 +178,10 @@ static PyMethodDef methods[] = {
     {"__dlpack_device__", array_dlpack_device, METH_NOARGS,
      DOC("__dlpack_device__($self, /)", "DLPack's type and number of the device.")},
     {"__complex__", array_complex, METH_NOARGS, DOC("__complex__($self, /)", "complex(self), of one element.")},
+    {"__round__", array_round, METH_VARARGS,
+     DOC("__round__($self, ndigits=None, /)", "round(self), of one element.")},
+    {"__format__", array_format, METH_O,
+     DOC("__format__($self, specification, /)", "format(self, specification), of one element.")},
     {"__copy__", array_copy, METH_NOARGS, DOC("__copy__($self, /)", "For copy.copy: copy().")},
     {"__deepcopy__", array_deepcopy, METH_O, DOC("__deepcopy__($self, memo, /)", "For copy.deepcopy: copy().")},
     {"__reduce__", array_reduce, METH_NOARGS,
@@ -185,11 +225,12 @@ PyDoc_STRVAR(
     "views of the same memory (integers alone give a 0-dimensional array, not a number), and\n"
     "``x[...] = value`` assigns. Arrays, lists and bools as indices are not supported.\n"
     "\n"
-    "``+``, ``==`` and ``!=`` take Arrays on the same device, with NumPy's broadcasting and dtypes, or a number;\n"
-    "Python numbers have no dtype of their own, as in NumPy 2. ``@`` is `smemkit.matmul`. With a NumPy array\n"
-    "all of them raise TypeError, as do NumPy's ufuncs but for those that are operators here; its other "
-    "functions\n"
-    "make a NumPy array of it first, as `numpy.asarray` does.\n"
+    "``+ - * /`` and comparisons take Arrays on the same device, with NumPy's broadcasting and dtypes, or a\n"
+    "number; Python numbers have no dtype of their own, as in NumPy 2. Nothing warns of overflow, NaN or a "
+    "division\n"
+    "by zero. ``@`` is `smemkit.matmul`. With a NumPy array\n"
+    "all of them raise TypeError. NumPy's functions give an Array where smemkit has the same function, such as\n"
+    "``numpy.sum``; the others raise TypeError, but `numpy.asarray` converts.\n"
     "\n"
     "On the CPU device the memory is host memory: `numpy.asarray` and `memoryview` share it. From a GPU,\n"
     "`numpy.asarray` copies. Like NumPy arrays it has no hash.\n"
@@ -230,6 +271,13 @@ static PyType_Slot slots[] = {
     {Py_nb_bool, array_bool},
     {Py_nb_add, array_add},
     {Py_nb_inplace_add, array_add_to},
+    {Py_nb_subtract, array_subtract},
+    {Py_nb_inplace_subtract, array_subtract_to},
+    {Py_nb_multiply, array_multiply},
+    {Py_nb_inplace_multiply, array_multiply_to},
+    {Py_nb_true_divide, array_divide},
+    {Py_nb_inplace_true_divide, array_divide_to},
+    {Py_nb_negative, array_negative},
     {Py_nb_matrix_multiply, array_matmul},
     {Py_nb_inplace_matrix_multiply, array_matmul_to},
     {0, NULL},

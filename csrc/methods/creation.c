@@ -91,6 +91,19 @@ PyObject *array_to(PyObject *self, PyObject *name)
     return result;
 }
 
+PyObject *array_to_device(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"device", "stream", NULL};
+    PyObject *device, *stream = Py_None;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$O:to_device", names, &device, &stream))
+        return NULL;
+    if (stream != Py_None)
+        return PyErr_Format(PyExc_ValueError, "stream: expected None, got %R; `with Stream():` sets the stream",
+                            stream);
+    return array_to(self, device);
+}
+
 /* Returns an Array itself, or an Array that shares another library's GPU memory: a new reference. NULL for
  * anything else, with or without an exception. */
 static struct array *read_array(const struct module_state *state, PyObject *object, PyObject *copy)

@@ -264,3 +264,8 @@ int array_assign(PyObject *self, PyObject *key, PyObject *value)
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
+
+PyObject *array_fill(PyObject *self, PyObject *value)
+{
+    return array_assign(self, Py_Ellipsis, value) < 0 ? NULL : Py_NewRef(Py_None);
+}

@@ -30,10 +30,13 @@ PyObject *core_from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t c
 PyObject *array_select(PyObject *self, PyObject *key); /* x[key] */
 PyObject *array_item_at(PyObject *self, Py_ssize_t index);
 int array_assign(PyObject *self, PyObject *key, PyObject *value);
+PyObject *array_fill(PyObject *self, PyObject *value);
 PyObject *array_transposed(PyObject *self, void *unused);
 PyObject *array_matrix_transposed(PyObject *self, void *unused);
 PyObject *array_reshape(PyObject *self, PyObject *args);
 PyObject *array_ravel(PyObject *self, PyObject *unused);
+PyObject *array_squeeze(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *array_transpose(PyObject *self, PyObject *args);
 
 PyObject *array_numpy(PyObject *self, PyObject *unused);
 PyObject *array_array(PyObject *self, PyObject *args, PyObject *kwargs);
@@ -44,17 +47,44 @@ PyObject *array_int(PyObject *self);
 PyObject *array_complex(PyObject *self, PyObject *unused);
 PyObject *array_index(PyObject *self);
 int array_bool(PyObject *self);
+PyObject *array_tolist(PyObject *self, PyObject *unused);
+PyObject *array_round(PyObject *self, PyObject *args);
+PyObject *array_format(PyObject *self, PyObject *specification);
 PyObject *array_repr(PyObject *self);
 PyObject *array_str(PyObject *self);
 PyObject *array_reduce(PyObject *self, PyObject *unused);
+PyObject *array_function(PyObject *self, PyObject *args);
+PyObject *array_namespace(PyObject *self, PyObject *args, PyObject *kwargs);
 
 PyObject *array_add(PyObject *, PyObject *);
 PyObject *array_add_to(PyObject *, PyObject *);
+PyObject *array_subtract(PyObject *, PyObject *);
+PyObject *array_subtract_to(PyObject *, PyObject *);
+PyObject *array_multiply(PyObject *, PyObject *);
+PyObject *array_multiply_to(PyObject *, PyObject *);
+PyObject *array_divide(PyObject *, PyObject *);
+PyObject *array_divide_to(PyObject *, PyObject *);
+PyObject *array_negative(PyObject *);
 PyObject *array_matmul(PyObject *, PyObject *);
 PyObject *array_matmul_to(PyObject *, PyObject *);
 PyObject *array_compare(PyObject *, PyObject *, int operation);
 int array_contains(PyObject *self, PyObject *value);
 PyObject *array_ufunc(PyObject *self, PyObject *args, PyObject *keywords);
+
+#define METHOD(op) PyObject *array_##op(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+METHOD(sum);
+METHOD(prod);
+METHOD(min);
+METHOD(max);
+METHOD(mean);
+METHOD(var);
+METHOD(std);
+METHOD(any);
+METHOD(all);
+METHOD(argmin);
+METHOD(argmax);
+METHOD(count_nonzero);
+#undef METHOD
 
 PyObject *array_copy(PyObject *self, PyObject *unused);
 
@@ -63,5 +93,6 @@ PyObject *array_deepcopy(PyObject *self, PyObject *memo);
 PyObject *array_astype(PyObject *self, PyObject *args, PyObject *kwargs);
 
 PyObject *array_to(PyObject *self, PyObject *name);
+PyObject *array_to_device(PyObject *self, PyObject *args, PyObject *kwargs);
 
 #endif

@@ -1,6 +1,6 @@
-/* The operators of an Array: +, ==, != and @. The other operand is an Array or, except for @, a number. NumPy
- * arrays are refused, because the caller has to say which operand is to be copied to where. (NumPy itself converts
- * 0-dimensional arrays to scalars on the left of == and !=.) */
+/* The operators of an Array: + - * /, comparisons and @. The other operand is an Array or, except for @, a number.
+ * NumPy arrays are refused, because the caller has to say which operand is to be copied to where. (NumPy itself
+ * converts 0-dimensional arrays to scalars on the left of == and !=.) */
 #include "python/state.h"
 
 #include "array/array.h"
@@ -26,63 +26,68 @@ static enum dtype dtype_with_number(enum dtype dtype, PyObject *number)
 }
 
 /* The dtype of a scalar; NumPy scalars have their own. NULL without an exception if it is not a number. */
-static PyArray_Descr *scalar_descr(struct array *array, PyObject *object)
+static PyArray_Descr *scalar_descr(struct array *array, enum elementwise_function function, PyObject *object)
 {
+    const bool integers = !(array->dtype & (FLOATING | COMPLEX)) && PyLong_Check(object);
     PyArray_Descr *descr;
 
-    if (!PyArray_IsScalar(object, Generic))
-        return PyLong_Check(object) || PyFloat_Check(object) || PyComplex_Check(object)
-                   ? dtype_descr(dtype_with_number(array->dtype, object))
-                   : NULL;
+    if (!PyArray_IsScalar(object, Generic)) {
+        if (!PyLong_Check(object) && !PyFloat_Check(object) && !PyComplex_Check(object))
+            return NULL;
+        return dtype_descr(integers && function == ELEMENTWISE_DIVIDE ? FLOAT64
+                                                                      : dtype_with_number(array->dtype, object));
+    }
     descr = PyArray_DescrFromScalar(object);
     if (descr && !dtype_of(descr))
         Py_CLEAR(descr);
     return descr;
 }
 
-/* The other operand: an Array itself, or a number as a 0-dimensional array on the device of `array`. NULL without
- * an exception for anything else. */
-static PyObject *as_operand(struct array *array, PyObject *object)
+/* A number as a 0-dimensional NumPy array. NULL without an exception for anything else. */
+static PyArrayObject *read_number(struct array *array, enum elementwise_function function, PyObject *object)
 {
-    const struct module_state *state = PyType_GetModuleState(Py_TYPE(array));
-    PyObject *number, *result;
-    PyArray_Descr *descr;
+    PyArray_Descr *descr = scalar_descr(array, function, object);
 
-    if (array_check(object) || PyArray_Check(object))
-        return Py_NewRef(object);
-    descr = scalar_descr(array, object);
-    number = descr ? PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL) : NULL;
-    result = number ? array_from(state, array->device, number, 0, 0) : NULL;
+    return descr ? (PyArrayObject *)PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL) : NULL;
+}
+
+/* A function of x and y, at least one of which is an Array, into `out`, or a new array if that is None. */
+static PyObject *elementwise(enum elementwise_function function, PyObject *x, PyObject *y, PyObject *out)
+{
+    PyObject *const array = array_check(x) ? x : y, *const other = array == x ? y : x;
+    PyObject *operands[2] = {x, y}, *result;
+    PyArrayObject *number = NULL;
+
+    if (!array_check(other) && !PyArray_Check(other)) {
+        if (!(number = read_number((struct array *)array, function, other)))
+            return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
+        operands[array == x ? 1 : 0] = NULL;
+    }
+    result = elementwise_into(PyType_GetModuleState(Py_TYPE(array)), function, operands, number, out);
     Py_XDECREF(number);
     return result;
 }
 
-typedef PyObject *(*operation)(const struct module_state *, PyObject *x, PyObject *y, PyObject *out);
-
-/* An operation on x and y, at least one of which is an Array, into `out`, or a new array if that is None. */
-static PyObject *elementwise(operation compute, PyObject *x, PyObject *y, PyObject *out)
-{
-    struct array *array = (struct array *)(array_check(x) ? x : y);
-    PyObject *a = as_operand(array, x), *b = a ? as_operand(array, y) : NULL, *result = NULL;
-
-    if (b) {
-        result = compute(PyType_GetModuleState(Py_TYPE(array)), a, b, out);
-    } else if (!PyErr_Occurred()) {
-        result = Py_NewRef(Py_NotImplemented);
+#define OPERATOR(name, function)                          \
+    PyObject *array_##name(PyObject *x, PyObject *y)      \
+    {                                                     \
+        return elementwise(function, x, y, Py_None);      \
+    }                                                     \
+    PyObject *array_##name##_to(PyObject *x, PyObject *y) \
+    {                                                     \
+        return elementwise(function, x, y, x);            \
     }
-    Py_XDECREF(a);
-    Py_XDECREF(b);
-    return result;
-}
+OPERATOR(add, ELEMENTWISE_ADD)
+OPERATOR(subtract, ELEMENTWISE_SUBTRACT)
+OPERATOR(multiply, ELEMENTWISE_MULTIPLY)
+OPERATOR(divide, ELEMENTWISE_DIVIDE)
+#undef OPERATOR
 
-PyObject *array_add(PyObject *x, PyObject *y)
+PyObject *array_negative(PyObject *x)
 {
-    return elementwise(add_into, x, y, Py_None);
-}
+    PyObject *const operands[2] = {x, NULL};
 
-PyObject *array_add_to(PyObject *x, PyObject *y)
-{
-    return elementwise(add_into, x, y, x);
+    return elementwise_into(PyType_GetModuleState(Py_TYPE(x)), ELEMENTWISE_NEGATE, operands, NULL, Py_None);
 }
 
 static PyObject *matmul(PyObject *x, PyObject *y, PyObject *out)
@@ -104,8 +109,26 @@ PyObject *array_matmul_to(PyObject *x, PyObject *y)
     return matmul(x, y, x);
 }
 
-/* Whether the current exception says that a Python integer is too large for an integer array: no element equals
- * it. */
+static enum elementwise_function function_of(int comparison)
+{
+    switch (comparison) {
+    case Py_EQ:
+        return ELEMENTWISE_EQUAL;
+    case Py_NE:
+        return ELEMENTWISE_NOT_EQUAL;
+    case Py_LT:
+        return ELEMENTWISE_LESS;
+    case Py_LE:
+        return ELEMENTWISE_LESS_EQUAL;
+    case Py_GT:
+        return ELEMENTWISE_GREATER;
+    default:
+        return ELEMENTWISE_GREATER_EQUAL;
+    }
+}
+
+/* Whether the current exception says that a Python integer is too large for an integer array: it is greater or
+ * less than every element. */
 static bool fits_no_element(PyObject *x, PyObject *number)
 {
     const bool integral = ((struct array *)x)->dtype & (BOOL | SIGNED | UNSIGNED);
@@ -116,7 +139,19 @@ static bool fits_no_element(PyObject *x, PyObject *number)
     return true;
 }
 
-/* The other object's own == or !=, if its class defines one; otherwise NotImplemented. */
+/* The comparison with a number that is beyond every element: the same for all of them. */
+static PyObject *compare_beyond(PyObject *x, PyObject *number, int comparison)
+{
+    PyObject *zero = PyLong_FromLong(0);
+    const int positive = zero ? PyObject_RichCompareBool(number, zero, Py_GT) : -1;
+    const bool result = comparison == Py_NE || (positive ? comparison == Py_LT || comparison == Py_LE
+                                                         : comparison == Py_GT || comparison == Py_GE);
+
+    Py_XDECREF(zero);
+    return positive < 0 ? NULL : elementwise(result ? ELEMENTWISE_EQUAL : ELEMENTWISE_NOT_EQUAL, x, x, Py_None);
+}
+
+/* The other object's own comparison, if its class defines one; otherwise NotImplemented. */
 static PyObject *compare_by_other_type(PyObject *x, PyObject *y, int comparison)
 {
     const PyTypeObject *type = Py_TYPE(y);
@@ -128,15 +163,13 @@ static PyObject *compare_by_other_type(PyObject *x, PyObject *y, int comparison)
 
 PyObject *array_compare(PyObject *x, PyObject *y, int comparison)
 {
-    const operation same = comparison == Py_EQ ? equal_into : not_equal_into;
-    const operation opposite = comparison == Py_EQ ? not_equal_into : equal_into;
-    PyObject *result;
+    const bool ordering = comparison != Py_EQ && comparison != Py_NE;
+    PyObject *result = elementwise(function_of(comparison), x, y, Py_None);
 
-    if (comparison != Py_EQ && comparison != Py_NE)
-        Py_RETURN_NOTIMPLEMENTED;
-    result = elementwise(same, x, y, Py_None);
     if (!result && fits_no_element(x, y))
-        return elementwise(opposite, x, x, Py_None); /* all False for ==, all True for != */
+        return compare_beyond(x, y, comparison);
+    if (ordering) /* Python asks the other object, and raises */
+        return result;
     if (result == Py_NotImplemented)
         Py_SETREF(result, compare_by_other_type(x, y, comparison));
     if (result == Py_NotImplemented) { /* Python would fall back to identity */
@@ -158,30 +191,47 @@ int array_contains(PyObject *self, PyObject *value)
     return found;
 }
 
-/* == or != of an Array and another operand, in either order. NumPy passes its scalars as 0-dimensional arrays.
- */
-static PyObject *compare_with(PyObject *x, PyObject *y, int comparison)
+/* A NumPy scalar as itself: NumPy passes it as a 0-dimensional array. A new reference. */
+static PyObject *as_scalar(PyObject *object)
 {
-    PyObject *array = array_check(x) ? x : y, *other = array == x ? y : x, *result;
+    return PyArray_Check(object) ? PyArray_Return((PyArrayObject *)Py_NewRef(object)) : Py_NewRef(object);
+}
 
-    other = PyArray_Check(other) ? PyArray_Return((PyArrayObject *)Py_NewRef(other)) : Py_NewRef(other);
-    result = other ? array_compare(array, other, comparison) : NULL;
+/* A comparison of an Array and another operand, in either order. */
+static PyObject *compare_with(PyObject *x, PyObject *y, enum elementwise_function function)
+{
+    static const int comparisons[2][6] = {
+        {Py_EQ, Py_NE, Py_LT, Py_LE, Py_GT, Py_GE},
+        {Py_EQ, Py_NE, Py_GT, Py_GE, Py_LT, Py_LE}}; /* with operands exchanged */
+    PyObject *array = array_check(x) ? x : y, *other = as_scalar(array == x ? y : x), *result;
+
+    result = other ? array_compare(array, other, comparisons[array != x][function - ELEMENTWISE_EQUAL]) : NULL;
     Py_XDECREF(other);
     return result;
 }
 
-/* Calls the operator that a NumPy ufunc stands for; NotImplemented for others. */
-static PyObject *call_operator(PyObject *ufunc_name, PyObject *x, PyObject *y)
+/* Calls the operator that a NumPy ufunc of one or two operands stands for; NotImplemented for others. */
+static PyObject *call_operator(PyObject *ufunc_name, PyObject *args)
 {
-    if (PyUnicode_CompareWithASCIIString(ufunc_name, "add") == 0)
-        return array_add(x, y);
-    if (PyUnicode_CompareWithASCIIString(ufunc_name, "matmul") == 0)
+    PyObject *x = PyTuple_GET_ITEM(args, 2), *y = PyTuple_GET_SIZE(args) == 4 ? PyTuple_GET_ITEM(args, 3) : NULL;
+    enum elementwise_function function;
+
+    if (y && PyUnicode_CompareWithASCIIString(ufunc_name, "matmul") == 0)
         return array_matmul(x, y);
-    if (PyUnicode_CompareWithASCIIString(ufunc_name, "equal") == 0)
-        return compare_with(x, y, Py_EQ);
-    if (PyUnicode_CompareWithASCIIString(ufunc_name, "not_equal") == 0)
-        return compare_with(x, y, Py_NE);
-    Py_RETURN_NOTIMPLEMENTED;
+    if (!find_elementwise(ufunc_name, &function) || (function == ELEMENTWISE_NEGATE) != !y)
+        Py_RETURN_NOTIMPLEMENTED;
+    if (!y)
+        return array_negative(x);
+    return function >= ELEMENTWISE_EQUAL ? compare_with(x, y, function) : elementwise(function, x, y, Py_None);
+}
+
+/* Whether self is one of the one or two operands. */
+static bool is_operand(PyObject *self, PyObject *args)
+{
+    const Py_ssize_t count = PyTuple_GET_SIZE(args);
+
+    return (count == 3 || count == 4) &&
+           (PyTuple_GET_ITEM(args, 2) == self || PyTuple_GET_ITEM(args, count - 1) == self);
 }
 
 /* Whether an operand of another type implements __array_ufunc__. */
@@ -210,13 +260,11 @@ PyObject *array_ufunc(PyObject *self, PyObject *args, PyObject *keywords)
     method = PyTuple_GET_ITEM(args, 1);
     if (!(name = PyObject_GetAttrString(ufunc, "__name__")))
         return NULL;
-    const bool plain = PyUnicode_Check(name) && PyUnicode_Check(method) && PyTuple_GET_SIZE(args) == 4 &&
+    const bool plain = PyUnicode_Check(name) && PyUnicode_Check(method) && is_operand(self, args) &&
                        !(keywords && PyDict_GET_SIZE(keywords)) &&
-                       PyUnicode_CompareWithASCIIString(method, "__call__") == 0 &&
-                       (PyTuple_GET_ITEM(args, 2) == self || PyTuple_GET_ITEM(args, 3) == self);
+                       PyUnicode_CompareWithASCIIString(method, "__call__") == 0;
 
-    result = plain ? call_operator(name, PyTuple_GET_ITEM(args, 2), PyTuple_GET_ITEM(args, 3))
-                   : Py_NewRef(Py_NotImplemented);
+    result = plain ? call_operator(name, args) : Py_NewRef(Py_NotImplemented);
     if (result == Py_NotImplemented && !other_operand_has_ufunc(args)) {
         Py_DECREF(result);
         result = PyErr_Format(PyExc_TypeError,

@@ -38,6 +38,44 @@ PyObject *array_matrix_transposed(PyObject *self, void *unused)
     return (PyObject *)array_view((struct array *)self, 0, &layout);
 }
 
+PyObject *array_transpose(PyObject *self, PyObject *args)
+{
+    PyObject *order = PyTuple_GET_SIZE(args) == 0   ? Py_None
+                      : PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0)
+                                                    : args;
+    const struct layout layout = array_layout((struct array *)self);
+    struct layout permuted;
+    int axes[NPY_MAXDIMS];
+
+    if (!read_axes(order, layout.ndim, axes))
+        return NULL;
+    permuted = layout_permuted(&layout, axes);
+    return (PyObject *)array_view((struct array *)self, 0, &permuted);
+}
+
+PyObject *array_squeeze(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"axis", NULL};
+    const struct layout layout = array_layout((struct array *)self);
+    bool chosen[NPY_MAXDIMS];
+    struct layout squeezed = {.ndim = 0};
+    PyObject *axis = Py_None;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:squeeze", names, &axis) ||
+        !read_axis(axis, layout.ndim, true, true, chosen))
+        return NULL;
+    for (int d = 0; d < layout.ndim; d++) {
+        if (chosen[d] && layout.shape[d] == 1)
+            continue;
+        if (chosen[d] && axis != Py_None)
+            return PyErr_Format(PyExc_ValueError, "axis: expected axes of length 1, but axis %d has length %zd", d,
+                                (Py_ssize_t)layout.shape[d]);
+        squeezed.shape[squeezed.ndim] = layout.shape[d];
+        squeezed.strides[squeezed.ndim++] = layout.strides[d];
+    }
+    return (PyObject *)array_view((struct array *)self, 0, &squeezed);
+}
+
 /* The strides of the same elements, in the same order, in another shape; false if no strides can express that. The
  * dimensions of both are matched in groups of equal size: those of `old` must be contiguous within a group. */
 static bool regroup(const struct layout *old, struct layout *new)

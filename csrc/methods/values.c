@@ -181,6 +181,15 @@ int array_buffer(PyObject *self, Py_buffer *buffer, int flags)
 
 /* ---- numbers ---- */
 
+static PyObject *from_module(const char *module_name, const char *name)
+{
+    PyObject *module = PyImport_ImportModule(module_name);
+    PyObject *function = module ? PyObject_GetAttrString(module, name) : NULL;
+
+    Py_XDECREF(module);
+    return function;
+}
+
 /* Reads the bytes of one element. */
 static bool array_scalar(struct array *array, const char *element, void *buffer)
 {
@@ -294,6 +303,46 @@ PyObject *array_complex(PyObject *self, PyObject *unused)
     return converted(self, complex_of);
 }
 
+PyObject *array_tolist(PyObject *self, PyObject *unused)
+{
+    PyObject *numpy = array_numpy(self, NULL), *list = numpy ? PyArray_ToList((PyArrayObject *)numpy) : NULL;
+
+    (void)unused;
+    Py_XDECREF(numpy);
+    return list;
+}
+
+/* round() of the number. */
+PyObject *array_round(PyObject *self, PyObject *args)
+{
+    PyObject *digits = NULL, *item = NULL, *function = NULL, *result = NULL;
+
+    if (PyArg_ParseTuple(args, "|O:__round__", &digits) && (item = only_number(self)) &&
+        (function = from_module("builtins", "round")))
+        result = PyObject_CallFunctionObjArgs(function, item, digits, NULL);
+    Py_XDECREF(function);
+    Py_XDECREF(item);
+    return result;
+}
+
+/* An empty specification means str(), as for every object. */
+PyObject *array_format(PyObject *self, PyObject *specification)
+{
+    PyObject *item, *result;
+
+    if (PyUnicode_Check(specification) && PyUnicode_GET_LENGTH(specification) == 0)
+        return PyObject_Str(self);
+    if (((struct array *)self)->size != 1)
+        return PyErr_Format(
+            PyExc_TypeError,
+            "format: expected an array of one element for %R, got %zd; .numpy() or .tolist() converts",
+            specification, (Py_ssize_t)((struct array *)self)->size);
+    item = only_number(self);
+    result = item ? PyObject_Format(item, specification) : NULL;
+    Py_XDECREF(item);
+    return result;
+}
+
 /* As in NumPy: only an integer without dimensions can be an index. */
 PyObject *array_index(PyObject *self)
 {
@@ -317,15 +366,32 @@ int array_bool(PyObject *self)
     return truth;
 }
 
-/* ---- text and pickles, which smemkit/arrays.py makes ---- */
+/* ---- what Python does: text and pickles (smemkit/arrays.py), functions of NumPy (smemkit/array_functions.py),
+ * and the array API's namespace (smemkit/array_api.py) ---- */
 
 static PyObject *from_arrays(const char *name)
 {
-    PyObject *module = PyImport_ImportModule("smemkit.arrays");
-    PyObject *function = module ? PyObject_GetAttrString(module, name) : NULL;
+    return from_module("smemkit.arrays", name);
+}
 
-    Py_XDECREF(module);
-    return function;
+PyObject *array_function(PyObject *self, PyObject *args)
+{
+    PyObject *call = from_module("smemkit.array_functions", "call");
+    PyObject *result = call ? PyObject_CallObject(call, args) : NULL;
+
+    (void)self;
+    Py_XDECREF(call);
+    return result;
+}
+
+PyObject *array_namespace(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    PyObject *namespace = from_module("smemkit.array_api", "_namespace");
+    PyObject *result = namespace ? PyObject_Call(namespace, args, kwargs) : NULL;
+
+    (void)self;
+    Py_XDECREF(namespace);
+    return result;
 }
 
 static PyObject *text(PyObject *self, const char *name)

@@ -1,5 +1,7 @@
-/* The operations that visit each element once: reverse, add_one, convert, and the operators add and compare. */
+/* The arithmetic and the comparisons of Arrays, element by element, with NumPy's broadcasting and dtypes. */
 #include "python/state.h"
+
+#include <string.h>
 
 #include "array/lookup.h"
 #include "array/operand.h"
@@ -7,115 +9,141 @@
 #include "call/choice.h"
 #include "call/operands.h"
 #include "call/part.h"
+#include "call/steps.h"
 #include "kernels.h"
 #include "ops.h"
 #include "python/arguments.h"
 #include "python/dtypes.h"
-#include "python/errors.h"
 #include "python/layout.h"
 
-static bool launch_reverse_part(struct part *part, void *unused)
-{
-    struct reverse_args args = {.x = part->buffers.operands[0],
-                                .out = part->buffers.out,
-                                .n = layout_size(&part->in_view[0]),
-                                .element_size = dtype_bytes(part->call->in[0].dtype)};
+static const char *const names[ELEMENTWISE_FUNCTIONS] = {"add",        "subtract", "multiply",     "divide",
+                                                         "negative",   "equal",    "not_equal",    "less",
+                                                         "less_equal", "greater",  "greater_equal"};
 
-    (void)unused;
-    return part_launch(part, part->call->kernel.row, &args);
+bool find_elementwise(PyObject *name, enum elementwise_function *function)
+{
+    for (int i = 0; i < ELEMENTWISE_FUNCTIONS; i++) {
+        if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, names[i]) == 0) {
+            *function = (enum elementwise_function)i;
+            return true;
+        }
+    }
+    return false;
 }
 
-PyObject *core_reverse(PyObject *module, PyObject *const *args, Py_ssize_t count)
+/* A call: where its operands are, and how large their elements are. */
+struct elementwise {
+    enum elementwise_function function;
+    int input[2];                           /* of x[0] and x[1] in the call; -1: the number, or none */
+    PyArrayObject *number;                  /* NULL: none */
+    unsigned char bytes[MAX_ELEMENT_BYTES]; /* of the number, in the kernel's dtype */
+    int element_bytes;
+    enum dtype dtype[2]; /* the kernel's */
+};
+
+static bool read_inputs(const struct module_state *state, struct elementwise *elementwise, PyObject *const x[2],
+                        PyObject *stream, struct call *call)
 {
-    enum { X, KERNEL, OUT, DEVICE, STREAM, ARGUMENTS };
-    struct module_state *state = state_of(module);
-    const bool out_given = count == ARGUMENTS && args[OUT] != Py_None;
-    struct call call = {.inputs = 1, .bytes_only = true};
+    static const char *const arguments[2] = {"x1", "x2"};
 
-    if (!read_count("reverse", count, ARGUMENTS) ||
-        !read_operand(state, args[X], "x", args[STREAM], &call.in[0]) ||
-        !read_device(state, args[DEVICE], call.in, 1, &call.device) ||
-        !read_kernel(OP_reverse, args[KERNEL], "size", Py_None, Py_None, args[DEVICE],
-                     call_has_host_operands(&call), &call.device, &call.kernel) ||
-        !read_stream(state, args[STREAM], call.device, &call.stream) ||
-        !call_read_out(state, &call, args[OUT], call.in[0].dtype, call.in[0].layout.ndim, call.in[0].layout.shape,
-                       args[STREAM]))
-        return call_fail(&call);
-
-    use_native_layout(&call, 0);
-    return call_run(state, &call, launch_reverse_part, NULL, out_given);
+    for (int i = 0; i < 2; i++) {
+        elementwise->input[i] = x[i] ? call->inputs++ : -1;
+        if (x[i] && !read_operand(state, x[i], arguments[i], stream, &call->in[elementwise->input[i]]))
+            return false;
+    }
+    return true;
 }
 
-static bool launch_add_one_part(struct part *part, void *unused)
+static PyArray_Descr *descr_of(const struct elementwise *elementwise, const struct call *call, int i)
 {
-    struct add_one_args args = {.x = part->buffers.operands[0],
-                                .out = part->buffers.out,
-                                .n = layout_size(&part->in_view[0]),
-                                .dtype = part->call->result};
+    const int input = elementwise->input[i];
 
-    (void)unused;
-    return part_launch(part, part->call->kernel.row, &args);
+    return input >= 0 ? call->in[input].descr : elementwise->number ? PyArray_DESCR(elementwise->number) : NULL;
 }
 
-PyObject *core_add_one(PyObject *module, PyObject *const *args, Py_ssize_t count)
+/* ---- dtypes ---- */
+
+static bool refuse_bool(enum elementwise_function function)
 {
-    enum { X, OUT, DEVICE, STREAM, ARGUMENTS };
-    struct module_state *state = state_of(module);
-    const bool out_given = count == ARGUMENTS && args[OUT] != Py_None;
-    struct call call = {.inputs = 1};
-
-    if (!read_count("add_one", count, ARGUMENTS) || !read_operand(state, args[X], "x", args[STREAM], &call.in[0]))
-        return call_fail(&call);
-    use_native_layout(&call, 0);
-    call.type_num = call.in[0].descr->type_num;
-    if (call.dtype[0] == BOOL) /* True + 1 is 2 */
-        call.dtype[0] = INT64;
-    if (!read_device(state, args[DEVICE], call.in, 1, &call.device) ||
-        !read_kernel(OP_add_one, Py_None, "size", Py_None, Py_None, args[DEVICE], call_has_host_operands(&call),
-                     &call.device, &call.kernel) ||
-        !read_stream(state, args[STREAM], call.device, &call.stream) ||
-        !call_read_out(state, &call, args[OUT], call.dtype[0], call.in[0].layout.ndim, call.in[0].layout.shape,
-                       args[STREAM]))
-        return call_fail(&call);
-
-    return call_run(state, &call, launch_add_one_part, NULL, out_given);
+    PyErr_Format(PyExc_TypeError, "%s: expected another dtype than bool; != is the exclusive or of two arrays",
+                 names[function]);
+    return false;
 }
 
-static PyObject *convert(const struct module_state *state, PyObject *x, PyObject *dtype_object, PyObject *out,
-                         PyObject *device, PyObject *stream)
+/* The promoted dtype by NumPy's rules. Quotients of integers are float64. */
+static bool promote(const struct elementwise *elementwise, struct call *call, enum dtype *dtype)
 {
-    struct call call = {.inputs = 1};
-    enum dtype dtype;
+    PyArray_Descr *a = descr_of(elementwise, call, 0), *b = descr_of(elementwise, call, 1);
+    const enum elementwise_function function = elementwise->function;
 
-    if (!read_operand(state, x, "x", stream, &call.in[0]))
-        return call_fail(&call);
-    use_native_layout(&call, 0);
-    dtype = call.in[0].dtype;
-    call.type_num = call.in[0].descr->type_num;
-    if (!read_dtype(dtype_object, EVERY, &dtype, &call.type_num) || !warn_complex(call.in[0].dtype, dtype) ||
-        !read_device(state, device, call.in, 1, &call.device) ||
-        !read_kernel(OP_convert, Py_None, "size", Py_None, Py_None, device, call_has_host_operands(&call),
-                     &call.device, &call.kernel) ||
-        !read_stream(state, stream, call.device, &call.stream) ||
-        !call_read_out(state, &call, out, dtype, call.in[0].layout.ndim, call.in[0].layout.shape, stream))
-        return call_fail(&call);
-
-    return call_run_convert(state, &call, out != Py_None);
+    *dtype = dtype_promoted(a, b ? b : a, &call->type_num);
+    if (!*dtype) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "%S and %S have no common dtype", a, b);
+        return add_argument_name("x1, x2");
+    }
+    if (*dtype == BOOL && (function == ELEMENTWISE_SUBTRACT || function == ELEMENTWISE_NEGATE))
+        return refuse_bool(function);
+    if (function == ELEMENTWISE_DIVIDE && !(*dtype & (FLOATING | COMPLEX))) {
+        *dtype = FLOAT64;
+        call->type_num = NPY_FLOAT64;
+    }
+    return true;
 }
 
-PyObject *core_convert(PyObject *module, PyObject *const *args, Py_ssize_t count)
+/* Signed integers are compared with uint64 as they are: float64, to which they promote, would round. */
+static bool compares_exactly(const enum dtype dtype[2])
 {
-    return read_count("convert", count, 5) ? convert(state_of(module), args[0], args[1], args[2], args[3], args[4])
-                                           : NULL;
+    const unsigned both = dtype[0] | dtype[1];
+
+    return both & UINT64 && both & SIGNED && !(both & ~(SIGNED | UINT64));
 }
 
-PyObject *convert_to_native(const struct module_state *state, PyObject *x)
+static bool choose_dtypes(struct elementwise *elementwise, struct call *call)
 {
-    return convert(state, x, Py_None, Py_None, Py_None, Py_None);
+    const bool compares = elementwise->function >= ELEMENTWISE_EQUAL;
+    enum dtype given[2], common = 0;
+
+    for (int i = 0; i < 2; i++) {
+        PyArray_Descr *descr = descr_of(elementwise, call, i);
+
+        given[i] = descr ? dtype_of(descr) : given[0];
+    }
+    const bool exactly = compares && compares_exactly(given);
+
+    if (!exactly && !promote(elementwise, call, &common))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        elementwise->dtype[i] = !exactly ? common : given[i] == UINT64 ? UINT64 : INT64;
+        if (elementwise->input[i] >= 0)
+            call->dtype[elementwise->input[i]] = elementwise->dtype[i];
+    }
+    elementwise->element_bytes = dtype_bytes(elementwise->dtype[0]);
+    call->result = compares ? BOOL : common;
+    return true;
 }
 
-/* Broadcasts both operands to their common shape. -1 with an exception. */
-static int broadcast_both(struct call *call, npy_intp *shape)
+/* Converts the number to the dtype in which the kernel reads it. */
+static bool convert_number(struct elementwise *elementwise)
+{
+    const enum dtype dtype = elementwise->dtype[elementwise->input[0] < 0 ? 0 : 1];
+    PyArray_Descr *descr;
+    PyArrayObject *cast;
+
+    if (!elementwise->number)
+        return true;
+    descr = dtype_descr(dtype);
+    cast = descr ? (PyArrayObject *)PyArray_CastToType(elementwise->number, descr, 0) : NULL;
+    if (cast)
+        memcpy(elementwise->bytes, PyArray_DATA(cast), (size_t)dtype_bytes(dtype));
+    Py_XDECREF(cast);
+    return cast != NULL;
+}
+
+/* ---- shapes ---- */
+
+/* Broadcasts two operands to their common shape. */
+static bool broadcast_both(struct call *call)
 {
     const struct layout *const layouts[2] = {&call->in[0].layout, &call->in[1].layout};
     const int ndim = layouts[0]->ndim > layouts[1]->ndim ? layouts[0]->ndim : layouts[1]->ndim;
@@ -129,129 +157,116 @@ static int broadcast_both(struct call *call, npy_intp *shape)
             lengths[i] = axis < 0 ? 1 : layouts[i]->shape[axis];
             call->in_view[i].strides[d] = lengths[i] == 1 ? 0 : layouts[i]->strides[axis];
         }
-        if (lengths[0] != lengths[1] && lengths[0] != 1 && lengths[1] != 1) {
-            refuse_shapes(&call->in[0], &call->in[1], "shapes that can be broadcast");
-            return -1;
-        }
-        shape[d] = lengths[0] == 1 ? lengths[1] : lengths[0];
-        call->in_view[0].shape[d] = call->in_view[1].shape[d] = shape[d];
+        if (lengths[0] != lengths[1] && lengths[0] != 1 && lengths[1] != 1)
+            return refuse_shapes(&call->in[0], &call->in[1], "shapes that can be broadcast");
+        call->in_view[0].shape[d] = call->in_view[1].shape[d] = lengths[0] == 1 ? lengths[1] : lengths[0];
     }
-    return call->in_view[0].ndim = call->in_view[1].ndim = ndim;
+    call->in_view[0].ndim = call->in_view[1].ndim = ndim;
+    return true;
 }
 
-/* An operation on two arrays, element by element. */
-struct binary {
-    enum op op;
-    bool (*set_dtypes)(struct call *); /* of the operands and of the result */
-    call_launcher launch;
-    enum comparison comparison;
-};
-
-static PyObject *run_binary(const struct module_state *state, const struct binary *binary, PyObject *x1,
-                            PyObject *x2, PyObject *out, PyObject *device, PyObject *stream)
+static bool choose_views(struct call *call)
 {
-    enum comparison comparison = binary->comparison;
-    struct call call = {.inputs = 2};
-    npy_intp shape[NPY_MAXDIMS];
-    int ndim;
+    if (call->inputs == 2)
+        return broadcast_both(call);
+    call->in_view[0] = call->in[0].layout;
+    return true;
+}
 
-    if (!read_operand(state, x1, "x1", stream, &call.in[0]) ||
-        !read_operand(state, x2, "x2", stream, &call.in[1]) ||
-        !read_device(state, device, call.in, 2, &call.device) || !binary->set_dtypes(&call) ||
-        (ndim = broadcast_both(&call, shape)) < 0 ||
-        !read_kernel(binary->op, Py_None, "size", Py_None, Py_None, device, call_has_host_operands(&call),
+static bool accepts_layout(const struct layout *layout, const void *context)
+{
+    return layout_strides_are_whole_elements(layout, ((const struct elementwise *)context)->element_bytes);
+}
+
+static bool same_layout(const struct layout *a, const struct layout *b)
+{
+    bool same = a->ndim == b->ndim;
+
+    for (int d = 0; same && d < a->ndim; d++)
+        same = a->shape[d] == b->shape[d] && (a->shape[d] == 1 || a->strides[d] == b->strides[d]);
+    return same;
+}
+
+/* Whether each operand that overlaps out is out itself, so that a thread overwrites only what it has read. */
+static bool may_run_in_place(const struct call *call)
+{
+    bool may = true;
+
+    for (int i = 0; may && i < call->inputs; i++) {
+        const struct operand *in = &call->in[i], *out = &call->out;
+        const bool itself = in->data == out->data && in->dtype == out->dtype && in->dtype == call->result &&
+                            same_layout(&call->in_view[i], &out->layout);
+
+        may = itself || !operands_overlap(in, out);
+    }
+    return may;
+}
+
+/* ---- the launch ---- */
+
+static bool launch_elementwise_part(struct part *part, void *context)
+{
+    const struct elementwise *elementwise = context;
+    struct elementwise_args args = {.out = part->buffers.out,
+                                    .n = layout_size(&part->in_view[0]),
+                                    .dtype = {elementwise->dtype[0], elementwise->dtype[1]},
+                                    .function = elementwise->function};
+    const void **const operands[2] = {&args.a, &args.b};
+    struct layout shape = part->in_view[0];
+
+    memcpy(args.number, elementwise->bytes, sizeof args.number);
+    for (int i = 0; i < 2; i++) {
+        const int input = elementwise->input[i];
+
+        if (input < 0)
+            continue;
+        *operands[i] = part->buffers.operands[input];
+        for (int d = 0; d < part->in_view[input].ndim; d++)
+            args.strides[i][d] = part->in_view[input].strides[d];
+    }
+    args.ndim = merge_dimensions(shape.ndim, shape.shape, args.strides[0], args.strides[1]);
+    for (int d = 0; d < args.ndim; d++)
+        args.shape[d] = shape.shape[d];
+    return part_launch(part, part->call->kernel.row, &args);
+}
+
+static PyObject *run(const struct module_state *state, struct elementwise *elementwise, PyObject *const x[2],
+                     PyObject *out, PyObject *device, PyObject *stream)
+{
+    struct call call = {.inputs = 0, .accepts_layout = accepts_layout, .accepts_context = elementwise};
+
+    if (!read_inputs(state, elementwise, x, stream, &call) ||
+        !read_device(state, device, call.in, call.inputs, &call.device) || !choose_dtypes(elementwise, &call) ||
+        !convert_number(elementwise) || !choose_views(&call) ||
+        !read_kernel(OP_elementwise, Py_None, "size", Py_None, Py_None, device, call_has_host_operands(&call),
                      &call.device, &call.kernel) ||
         !read_stream(state, stream, call.device, &call.stream) ||
-        !call_read_out(state, &call, out, call.result, ndim, shape, stream))
+        !call_read_out(state, &call, out, call.result, call.in_view[0].ndim, call.in_view[0].shape, stream))
         return call_fail(&call);
 
-    return call_run(state, &call, binary->launch, &comparison, out != Py_None);
+    call.in_place = may_run_in_place(&call);
+    return call_run(state, &call, launch_elementwise_part, elementwise, out != Py_None);
 }
 
-static PyObject *core_binary(PyObject *module, const struct binary *binary, PyObject *const *args,
-                             Py_ssize_t count)
+PyObject *elementwise_into(const struct module_state *state, enum elementwise_function function,
+                           PyObject *const x[2], PyArrayObject *number, PyObject *out)
 {
-    return read_count(op_names[binary->op], count, 5)
-               ? run_binary(state_of(module), binary, args[0], args[1], args[2], args[3], args[4])
-               : NULL;
+    struct elementwise elementwise = {.function = function, .number = number};
+
+    return run(state, &elementwise, x, out, Py_None, Py_None);
 }
 
-static bool launch_add_part(struct part *part, void *unused)
+PyObject *core_elementwise(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    struct add_args args = {.a = part->buffers.operands[0],
-                            .b = part->buffers.operands[1],
-                            .out = part->buffers.out,
-                            .n = layout_size(&part->in_view[0]),
-                            .dtype = part->call->result};
+    enum { FUNCTION, X1, X2, OUT, DEVICE, STREAM, ARGUMENTS };
+    struct elementwise elementwise = {.number = NULL};
 
-    (void)unused;
-    return part_launch(part, part->call->kernel.row, &args);
-}
+    if (!read_count("elementwise", count, ARGUMENTS))
+        return NULL;
+    if (!find_elementwise(args[FUNCTION], &elementwise.function))
+        return PyErr_Format(PyExc_ValueError, "function: expected a ufunc's name such as 'add', got %R",
+                            args[FUNCTION]);
+    PyObject *const x[2] = {args[X1], elementwise.function == ELEMENTWISE_NEGATE ? NULL : args[X2]};
 
-static bool set_add_dtypes(struct call *call)
-{
-    const bool ok = read_common_dtype(call, Py_None, &call->result);
-
-    call->dtype[0] = call->dtype[1] = call->result;
-    return ok;
-}
-
-static bool launch_compare_part(struct part *part, void *comparison)
-{
-    struct compare_args args = {.a = part->buffers.operands[0],
-                                .b = part->buffers.operands[1],
-                                .out = part->buffers.out,
-                                .n = layout_size(&part->in_view[0]),
-                                .dtype = {part->call->dtype[0], part->call->dtype[1]},
-                                .comparison = *(const enum comparison *)comparison};
-
-    return part_launch(part, part->call->kernel.row, &args);
-}
-
-/* The operands' promoted dtype by NumPy's rules, except for signed integers with uint64: float64 would round. */
-static bool set_compare_dtypes(struct call *call)
-{
-    const unsigned both = call->in[0].dtype | call->in[1].dtype;
-    enum dtype common = 0;
-    const bool integers = both & UINT64 && both & SIGNED && !(both & ~(SIGNED | UINT64));
-    const bool ok = integers || read_common_dtype(call, Py_None, &common);
-
-    for (int i = 0; i < 2; i++)
-        call->dtype[i] = !integers ? common : call->in[i].dtype == UINT64 ? UINT64 : INT64;
-    call->result = BOOL;
-    return ok;
-}
-
-static const struct binary add = {OP_add, set_add_dtypes, launch_add_part, 0},
-                           equal = {OP_compare, set_compare_dtypes, launch_compare_part, COMPARE_EQUAL},
-                           not_equal = {OP_compare, set_compare_dtypes, launch_compare_part, COMPARE_NOT_EQUAL};
-
-PyObject *core_add(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
-    return core_binary(module, &add, args, count);
-}
-
-PyObject *core_equal(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
-    return core_binary(module, &equal, args, count);
-}
-
-PyObject *core_not_equal(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
-    return core_binary(module, &not_equal, args, count);
-}
-
-PyObject *add_into(const struct module_state *state, PyObject *x1, PyObject *x2, PyObject *out)
-{
-    return run_binary(state, &add, x1, x2, out, Py_None, Py_None);
-}
-
-PyObject *equal_into(const struct module_state *state, PyObject *x1, PyObject *x2, PyObject *out)
-{
-    return run_binary(state, &equal, x1, x2, out, Py_None, Py_None);
-}
-
-PyObject *not_equal_into(const struct module_state *state, PyObject *x1, PyObject *x2, PyObject *out)
-{
-    return run_binary(state, &not_equal, x1, x2, out, Py_None, Py_None);
+    return run(state_of(module), &elementwise, x, args[OUT], args[DEVICE], args[STREAM]);
 }

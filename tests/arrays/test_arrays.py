@@ -3,8 +3,6 @@
 import contextlib
 import copy
 import doctest
-import enum
-import math
 import operator
 import os
 import pickle
@@ -646,277 +644,6 @@ def test_assignment_and_operators_stay_on_one_device(device):
             op(here, there)
 
 
-# ---- operators --------------------------------------------------------------------------------------------------
-
-
-def numpy_sum(x, y):
-    """x + y of NumPy arrays, but bfloat16 plus a Python float stays bfloat16, like every other float dtype."""
-    narrow = [v for v in (x, y) if isinstance(v, np.ndarray) and v.dtype == "bfloat16"]
-    other = y if narrow and narrow[0] is x else x
-    if narrow and type(other) is float:
-        return narrow[0] + narrow[0].dtype.type(other)
-    return x + y
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_addition_of_every_dtype(device, dtype):
-    x = integers((3, 5), dtype, 1)
-    for other in DTYPES:
-        y = integers((3, 5), other, 2)
-        try:
-            common = np.promote_types(dtype, other)
-        except TypeError:
-            with pytest.raises(TypeError, match="x1, x2: "):
-                on(device, x) + on(device, y)
-            continue
-        expected = x.astype(common) + y.astype(common)
-        assert_array_equal((on(device, x) + on(device, y)).numpy(), expected, strict=True)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    "number", [True, 2, 2.5, 2 + 1j, np.bool_(True), np.int8(3), np.float32(1.5), np.float64(1.5)]
-)
-def test_addition_of_a_number(device, number, dtype):
-    x = integers((3, 5), dtype)
-    for expected, result in (
-        (numpy_sum(x, number), on(device, x) + number),
-        (numpy_sum(number, x), number + on(device, x)),
-    ):
-        assert isinstance(result, smemkit.Array)
-        assert_array_equal(result.numpy(), expected, strict=True)
-
-
-def test_addition_of_numbers_that_do_not_fit(device):
-    with pytest.raises(OverflowError, match="Python integer 300 out of bounds for uint8"):
-        smemkit.zeros(3, np.uint8, device=device) + 300
-    with pytest.raises(OverflowError, match="Python integer -1 out of bounds for uint8"):
-        -1 + smemkit.zeros(3, np.uint8, device=device)
-
-
-@pytest.mark.parametrize(
-    "shapes",
-    [((3, 4), (4,)), ((3, 1), (1, 4)), ((), (2, 3)), ((5, 1, 3), (4, 1)), ((0, 3), (3,)), ((1,), (0,)), ((), ())],
-    ids=str,
-)
-def test_addition_broadcasts(device, shapes):
-    x, y = (numbered(shape, np.float32) for shape in shapes)
-    assert_array_equal((on(device, x) + on(device, y)).numpy(), np.asarray(x + y), strict=True)
-
-
-def test_addition_of_views(device):
-    x = numbered((6, 6), np.int32)
-    array = on(device, x)
-    assert_array_equal((array[::2, 1:4] + array[::-2, ::2].T).numpy(), x[::2, 1:4] + x[::-2, ::2].T, strict=True)
-
-
-def test_addition_in_place(device):
-    x = numbered((4, 4), np.int32)
-    array = on(device, x)
-    same = array
-    array += 1
-    array += array[0]
-    x += 1
-    x += x[0].copy()
-    assert array is same
-    assert_array_equal(array.numpy(), x)
-    with pytest.raises(TypeError, match="out: expected dtype float64 or one that it can be cast to, got int32"):
-        array += 1.5
-    with pytest.raises(ValueError, match=r"out: expected shape \(2, 4, 4\), got \(4, 4\)"):
-        array += smemkit.zeros((2, 4, 4), np.int32, device=device)
-    array[:, 1] += 10
-    x[:, 1] += 10
-    assert_array_equal(array.numpy(), x)
-    array @= array
-    assert_array_equal(array.numpy(), x @ x)
-    assert array is same
-
-
-def test_products(device):
-    x, y = numbered((3, 4), np.float32), integers((4, 2), np.int8)
-    assert_array_equal((on(device, x) @ on(device, y)).numpy(), x @ y, strict=True)
-    assert_array_equal((on(device, x).T @ on(device, x)).numpy(), x.T @ x, strict=True)
-    assert (on(device, x[0]) @ on(device, x[0])).shape == ()
-    with pytest.raises(ValueError, match="x1, x2: expected shapes"):
-        on(device, x) @ on(device, x)
-
-
-OPERATORS = [operator.add, operator.matmul, operator.iadd, operator.imatmul, operator.eq, operator.ne]
-
-
-@pytest.mark.parametrize("op", OPERATORS)
-@pytest.mark.parametrize("shape", [(3, 3), (3,), (1,), (0, 3)], ids=str)
-def test_operators_do_not_mix_with_numpy_arrays(device, op, shape):
-    x, other = on(device, numbered((3, 3), np.float32)), numbered(shape, np.float32)
-    for left, right in ((x, other), (other, x)):
-        with launching(0), pytest.raises(TypeError, match=r"asarray\(\) and \.numpy\(\) convert"):
-            op(left, right)
-    assert_array_equal(x.numpy(), numbered((3, 3), np.float32))
-    assert_array_equal(other, numbered(shape, np.float32))
-
-
-@pytest.mark.parametrize("op", OPERATORS)
-def test_operators_reject_other_types(device, op):
-    x = on(device, numbered((3, 3), np.float32))
-    for other in ([[1.0] * 3] * 3, (1.0,), "a", None, object()):
-        sides = [(x, other), (other, x)]
-        if op is operator.iadd and isinstance(other, list):  # += appends the rows to it
-            sides.pop()
-        for operands in sides:
-            with (
-                launching(0),
-                pytest.raises(TypeError, match=r"unsupported operand|concatenate|[=!]=: expected an"),
-            ):
-                op(*operands)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda x: np.subtract(np.ones(3), x),
-        lambda x: np.negative(x),
-        lambda x: np.add.reduce(x),
-        lambda x: np.add(x, x, dtype=np.float64),
-        lambda x: np.add(np.ones(3), np.ones(3), out=x),
-        lambda x: np.ones(3) < x,
-        lambda x: np.ones(3) - x,
-        lambda x: x.__array_ufunc__(np.add, "reduce", x, x),
-    ],
-)
-def test_other_functions_of_numpy_refuse_an_array(device, call):
-    with (
-        launching(0),
-        pytest.raises(TypeError, match=r"numpy\.\w+: does not accept a smemkit.Array; asarray\(\) and \.numpy"),
-    ):
-        call(smemkit.zeros(3, device=device))
-    with pytest.raises(TypeError, match="__array_ufunc__: expected a ufunc and a method"):
-        smemkit.zeros(3, device=device).__array_ufunc__()
-
-
-# ---- == and != --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_comparison_of_every_dtype(device, dtype):
-    x = integers((3, 40), dtype, 1)
-    for other in DTYPES:
-        y = integers((3, 40), other, 2)
-        try:
-            np.promote_types(dtype, other)
-        except TypeError:
-            with pytest.raises(TypeError, match="x1, x2: "):
-                on(device, x) == on(device, y)  # noqa: B015
-            continue
-        assert_array_equal((on(device, x) == on(device, y)).numpy(), x == y, strict=True)
-        assert_array_equal((on(device, x) != on(device, y)).numpy(), x != y, strict=True)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_comparison_with_a_number(device, dtype):
-    x = integers((3, 40), dtype)
-    numbers = [True, 1, 2.5, 1 + 0j, 1 + 1j, math.nan, math.inf, np.bool_(True), np.int8(1), np.float32(1.5)]
-    for number in [*numbers, np.float64(1), np.uint8(1), np.complex64(1)]:
-        array = on(device, x)
-        for result, expected in (
-            (array == number, x == number),
-            (number == array, number == x),
-            (array != number, x != number),
-            (number != array, number != x),
-        ):
-            assert isinstance(result, smemkit.Array)
-            assert_array_equal(result.numpy(), expected, strict=True)
-
-
-@pytest.mark.parametrize("number", [300, -1, 128, -129, 2**31, 2**63, 2**64, -(2**63) - 1, 2**70, -(10**40)])
-@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if np.dtype(dtype).kind in "biu"])
-def test_a_number_that_the_dtype_cannot_hold_equals_no_element(device, dtype, number):
-    x = integers((5,), dtype)
-    assert_array_equal((on(device, x) == number).numpy(), [int(v) == number for v in x])
-    assert_array_equal((number != on(device, x)).numpy(), [int(v) != number for v in x])
-    assert (on(device, x[:0]) == number).shape == (0,)
-
-
-def test_comparison_with_an_integer_beyond_float_range(device):
-    with pytest.raises(OverflowError):
-        smemkit.zeros(3, device=device) == 10**400  # noqa: B015
-
-
-def test_signed_and_unsigned_integers_compare_exactly(device):
-    near = [0, 1, 2**53, 2**53 + 1, 2**62 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, -1, -(2**63), -(2**53) - 1]
-    for name in ("int64", "int32", "int8"):
-        limits = np.iinfo(name)
-        signed = np.array([n for n in near if limits.min <= n <= limits.max], name)
-        unsigned = np.array([n for n in near if n >= 0], np.uint64)
-        expected = np.array([[int(a) == int(b) for b in unsigned] for a in signed])
-        a, b = on(device, signed[:, None]), on(device, unsigned)
-        assert_array_equal((a == b).numpy(), expected)
-        assert_array_equal((b == a).numpy(), expected)
-        assert_array_equal((a != b).numpy(), ~expected)
-        assert_array_equal((np.uint64(2**63) == a).numpy(), np.zeros((signed.size, 1), bool))
-
-
-@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if np.dtype(dtype).kind in "fcV"])
-def test_nan_equals_nothing_and_zeros_are_equal(device, dtype):
-    x = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf], dtype)
-    array = on(device, x)
-    assert_array_equal((array[:, None] == array).numpy(), x[:, None] == x)
-    assert_array_equal((array[:, None] != array).numpy(), x[:, None] != x)
-    assert np.nan not in array
-
-
-@pytest.mark.parametrize(
-    "shapes", [((3, 4), (4,)), ((3, 1), (1, 4)), ((), (2, 3)), ((0, 3), (3,)), ((), ())], ids=str
-)
-def test_comparison_broadcasts(device, shapes):
-    x, y = (numbered(shape, np.float32) for shape in shapes)
-    assert_array_equal((on(device, x) == on(device, y)).numpy(), np.asarray(x == y), strict=True)
-    with pytest.raises(ValueError, match="x1, x2: expected shapes that can be broadcast"):
-        smemkit.zeros(3, device=device) == smemkit.zeros(4, device=device)  # noqa: B015
-
-
-def test_comparison_of_views_is_one_launch(device):
-    x = integers((6, 6), np.int32)
-    array = on(device, x)
-    assert_array_equal((array[::2, 1:4] == array[::-2, ::2].T).numpy(), x[::2, 1:4] == x[::-2, ::2].T)
-    with launching(1):
-        array != array  # noqa: B015
-    with launching(0):
-        array[:0] == array[:0]  # noqa: B015
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
-def test_comparison_stays_on_one_device(device):
-    with pytest.raises(ValueError, match="on one device, got cuda:0 and cpu"):
-        smemkit.zeros(3, device=device) == smemkit.zeros(3, device="cpu")  # noqa: B015
-
-
-def test_an_array_that_compares_by_element_has_no_hash(device):
-    x, y = smemkit.zeros(3, device=device), smemkit.zeros(3, device=device)
-    for use in (hash, lambda x: {x}, lambda x: {x: 1}):
-        with pytest.raises(TypeError, match=r"unhashable type: 'smemkit.Array'"):
-            use(x)
-    assert bool((x == y)[0])
-    with pytest.raises((TypeError, ValueError)):  # like NumPy: ambiguous for several elements
-        bool(x == y)
-
-
-def test_addition_is_one_launch(device):
-    x = on(device, numbered((3, 3), np.float32))
-    with launching(1):
-        x + x
-    with launching(0):
-        x[:0] + x[:0]
-
-
-def test_shapes_that_cannot_be_added(device):
-    x = on(device, numbered((3, 4), np.float32))
-    with pytest.raises(
-        ValueError, match=re.escape("x1, x2: expected shapes that can be broadcast, got (3, 4) and (4, 3)")
-    ):
-        x + x.T
-
-
 # ---- numbers ----------------------------------------------------------------------------------------------------
 
 
@@ -1080,8 +807,13 @@ def exercise_array_api(x, y):
     x.item(3)
     list(x)
     x + y
-    x + 1
-    1.5 + x
+    x * 2
+    1.5 / x
+    operator.neg(x)
+    operator.le(x, y)
+    operator.gt(x, 3)
+    np.less(np.float32(1), x)
+    operator.lt(x.astype(np.int8), 300)
     x @ x.T
     x[1] = y[0]
     x[:, 1] = 5
@@ -1118,7 +850,7 @@ def exercise_array_api(x, y):
         lambda: operator.contains(x, "a"),
         lambda: x == [1],
         lambda: np.ones(3) == x,
-        lambda: np.negative(x),
+        lambda: np.exp(x),
         lambda: hash(x),
         lambda: x.astype("U3"),
         lambda: x.__array__("nonsense"),
@@ -1241,39 +973,3 @@ def test_bool_of_one_element(device):
     assert not smemkit.zeros((1, 1), device=device)
     with pytest.raises(ValueError, match="item: expected an array of one element, got 3"):
         bool(smemkit.zeros(3, device=device))
-
-
-# ---- operands that define the result ----------------------------------------------------------------------------
-
-
-class DecidingOperand:
-    """An object with its own == and `__array_ufunc__`."""
-
-    def __eq__(self, other):
-        return "equal"
-
-    def __ne__(self, other):
-        return "not equal"
-
-    def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
-        return ufunc.__name__
-
-
-class NotImplementedOperand(DecidingOperand):
-    def __eq__(self, other):
-        return NotImplemented
-
-
-def test_comparison_defers_to_other_objects(device):
-    x = on(device, numbered((3,), "int32"))
-    assert (x == DecidingOperand(), x != DecidingOperand()) == ("equal", "not equal")
-    assert (np.add(x, DecidingOperand()), np.multiply(x, DecidingOperand())) == ("add", "multiply")
-    with pytest.raises(TypeError, match=r"==: expected an Array on .* or a number, got NotImplementedOperand"):
-        x == NotImplementedOperand()  # noqa: B015
-
-
-def test_numbers_of_subclasses_compare_as_their_values(device):
-    class Number(enum.IntEnum):
-        TWO = 2
-
-    assert_array_equal((on(device, numbered((3,), "int32")) == Number.TWO).numpy(), [False, True, False])

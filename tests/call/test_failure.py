@@ -85,8 +85,8 @@ CALLS = {
     "convert": lambda t: smemkit.convert(t.x[::-1], np.complex64, device=t.device),
     "asarray": lambda t: smemkit.asarray(t.wide, dtype=np.int32, device=t.device),
     "zeros": lambda t: (smemkit.zeros((3, 4), device=t.device), smemkit.empty(7, np.int8, device=t.device)),
-    "add": lambda t: (t.array + t.other[0], t.array + 1, 2.5 + t.rows),
-    "compare": lambda t: (t.array == t.other[0], t.array != 1, t.rows == 2.5, 3 in t.array),
+    "arithmetic": lambda t: (t.array + t.other[0], t.array * 2, 2.5 / t.rows, -t.rows, t.array - t.array[:, 1:2]),
+    "comparisons": lambda t: (t.array == t.other[0], t.array != 1, t.rows < 2.5, 3 in t.array, t.array <= 10**30),
     "operator @": lambda t: t.array @ t.other.T,
     "views": lambda t: (t.array[1:, ::-2].T.reshape(-1)[3:], t.array.ravel(), t.array[..., None, 0].mT, [*t.rows]),
     "assignment": assign,
@@ -150,7 +150,7 @@ def refused(name):
 
 def without_memory(t):
     """Makes each of these calls once while allocations on the device fail."""
-    for name in ("matmul", "convert", "asarray", "add", "in parts", "copies"):
+    for name in ("matmul", "convert", "asarray", "arithmetic", "in parts", "copies"):
         _core.fail_allocation(1)
         with contextlib.suppress(smemkit.OutOfMemoryError):
             CALLS[name](t)

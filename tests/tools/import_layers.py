@@ -18,6 +18,7 @@ PACKAGE = "smemkit"
 LAYERS = [
     ["_core"],
     ["ops", "arrays", "devices"],
+    ["array_functions", "array_api"],
     ["table", "cuda_source"],
     ["user_kernel"],
     ["measure"],
