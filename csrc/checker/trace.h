@@ -79,6 +79,8 @@ struct site {
     uint64_t origin;
 };
 
+/* What a fault about registers of a wgmma is: an access before the wait, or a write without a fence after it. */
+enum registers { REGISTERS_NONE, REGISTERS_IN_FLIGHT, REGISTERS_UNFENCED };
 enum hazard { HAZARD_NONE, HAZARD_RAW, HAZARD_WAR, HAZARD_WAW, HAZARD_PROXY };
 
 /* Code location of a fault: an item of a log with its call stack, or a file and a line. */
@@ -92,8 +94,10 @@ struct checked_fault {
     enum fault_kind kind;
     enum hazard hazard;
     bool warp_synchronous, async;
-    bool copy, other_copy; /* which of the two accesses is that of an asynchronous copy */
-    bool doubtful;         /* the ISA can be read in two ways */
+    bool copy, other_copy;             /* which of the two accesses is that of an asynchronous copy */
+    bool multiplies, other_multiplies; /* of a wgmma */
+    enum registers registers;
+    bool doubtful; /* the ISA can be read in two ways */
     enum access_kind access, other_access;
     struct code_location location, other;
     unsigned block[3], other_block[3];
@@ -212,6 +216,9 @@ struct tracer {
     uint64_t barriers; /* of whole blocks, that are complete */
     uint64_t random;
     int schedule;
+
+    struct local_writes *locals; /* NULL before the first wgmma of the worker */
+    bool locals_used;            /* by this block: accesses to threads' locals are checked */
 };
 
 struct worker;
@@ -286,6 +293,8 @@ void smemkit_trace_full(struct tracer *);
  * checked. Does not return from a fault. */
 uint64_t smemkit_trace_unusual(struct tracer *, uintptr_t address, unsigned bytes, enum access_kind,
                                uint32_t item);
+/* Called for an access to a thread's locals, if locals_used. */
+void smemkit_trace_local(struct tracer *, uintptr_t address, unsigned bytes, enum access_kind, uint32_t item);
 /* Lets other threads run before an access, if the schedule says so. */
 void smemkit_trace_yield(struct tracer *);
 void smemkit_trace_bounds(struct tracer *, const char *file, int line, const char *type, int64_t index);
@@ -301,6 +310,13 @@ uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read,
 struct bulk;
 uint32_t bulk_access(struct tracer *, const struct bulk *, const void *code);
 void bulk_see(struct tracer *, const struct bulk *, bool written);
+/* wgmma.c: as in struct observer; around the worker's launch and block */
+struct wgmma;
+uint32_t wgmma_access(struct tracer *, const struct wgmma *);
+void wgmma_see(struct tracer *, const struct wgmma *, unsigned warp);
+void wgmma_fence(struct tracer *, unsigned warp);
+void locals_begin(struct tracer *);
+void locals_dispose(struct tracer *);
 
 /* Describes the __device__ variable that contains `address`: name, offset, extent, element size. False if there is
  * none. */

@@ -10,6 +10,7 @@
 
 #include "bulk.h"
 #include "schedule.h"
+#include "wgmma.h"
 
 SMEMKIT_THREAD_LOCAL struct worker *smemkit_worker;
 
@@ -66,6 +67,8 @@ static void reset(struct worker *w)
         async_forget(w);
     if (w->bulk_used)
         bulk_forget(w);
+    if (w->wgmma_used)
+        wgmma_forget(w);
     w->ticks = 0;
     memset(w->repetition.collectives, 0, sizeof w->repetition.collectives);
     w->fault.error = ERROR_NONE;

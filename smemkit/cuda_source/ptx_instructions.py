@@ -8,8 +8,9 @@ C++ statement that calls a function of the dialect (csrc/executor/include/smemki
 
 The operands: d is written, the others are read; [a] is an address, in shared memory where the name says so or as
 in [a:shared]; [a;v] is one with coordinates, the vector $v; {d} is a vector, in C++ an array $d of $nd words; d|p
-may write a predicate, in C++ a pointer $p that may be null; x?0 may be missing, and is then 0. @ is the prefix of
-the dialect's names. $flag_x is true if the name has modifier x.
+may write a predicate, in C++ a pointer $p that may be null; x?0 may be missing, and is then 0. {&d} is a vector of
+operands that stay where they are, in C++ an array $d of their addresses; {&a} the same with their values, $a, and
+addresses, $a_at. @ is the prefix of the dialect's names. $flag_x is true if the name has modifier x.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ _CLASSES = {
     "COMPARISON": "eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan",
     "ATOMIC": "add|min|max|and|or|xor|inc|dec|exch",
     "TYPE": "f16|bf16|tf32|f32|f64|s8|u8|s4|u4|b1|s32",
+    "WGMMA": "|".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32)),
     "SHAPE": "m8n8k4|m8n8k16|m8n8k32|m8n8k128|m16n8k4|m16n8k8|m16n8k16|m16n8k32|m16n8k64|m16n8k128|m16n8k256",
 }
 
@@ -424,6 +426,41 @@ _FORMS = {
             " bit=xor|and? popc?",
             "{d}, {a}, {b}, {c}",
             "@mma<@$shape, @$dt, @$at, @$bt, @$ct, @$al, @$bl, @$bit>($d, $a, $b, $c, $flag_satfinite)",
+        ),
+    ],
+    "wgmma": [
+        ("wgmma fence sync aligned", "", "@wgmma_fence()"),
+        ("wgmma commit_group sync aligned", "", "@wgmma_commit()"),
+        ("wgmma wait_group sync aligned", "a", "@wgmma_wait($a)"),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA dt=f16|f32 at=f16|bf16 bt=f16|bf16",
+            "{&d}, a, b, c, e, f, g, h",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, false, $a, $b, $c, $e, $f, $g, $h)",
+        ),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA dt=f16|f32 at=f16|bf16 bt=f16|bf16",
+            "{&d}, {&a}, b, c, e, f, h",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, false, $a, $a_at, $b, $c, $e, $f, $h)",
+        ),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA dt=f16|f32 at=tf32|e4m3|e5m2 bt=tf32|e4m3|e5m2",
+            "{&d}, a, b, c, e, f",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, false, $a, $b, $c, $e, $f, 0, 0)",
+        ),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA dt=f16|f32 at=tf32|e4m3|e5m2 bt=tf32|e4m3|e5m2",
+            "{&d}, {&a}, b, c, e, f",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, false, $a, $a_at, $b, $c, $e, $f, 0)",
+        ),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA satfinite? dt=s32 at=s8|u8 bt=s8|u8 satfinite?",
+            "{&d}, a, b, c",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, $flag_satfinite, $a, $b, $c, 1, 1, 0, 0)",
+        ),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA satfinite? dt=s32 at=s8|u8 bt=s8|u8 satfinite?",
+            "{&d}, {&a}, b, c",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, $flag_satfinite, $a, $a_at, $b, $c, 1, 1, 0)",
         ),
     ],
     "mbarrier": [

@@ -1,0 +1,229 @@
+"""wgmma: every shape and layout against NumPy, exactly, and what the checker says of its rules."""
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+COMMON = Path(__file__).resolve().parents[2] / "kernels" / "common"
+TYPES = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "tf32": np.float32,
+    "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
+    "s8": np.int8,
+    "u8": np.uint8,
+}
+RESULTS = {"f32": np.float32, "f16": np.float16, "s32": np.int32}
+ROWS = {0: 16, 32: 32, 64: 64, 128: 128}  # bytes of a row of the pattern, by swizzle
+CODES = {0: 0, 128: 1, 64: 2, 32: 3}
+
+
+def kernel_text(n, k, d, a, b, *, registers=False, scales=(1, 1), transposes=(0, 0), satfinite=False, code=""):
+    """The kernel that multiplies once, `code` before it."""
+    count = n // 4 if d == "f16" else n // 2
+    own = "+f" if d == "f32" else "+r"
+    accumulators = ", ".join(f"%{i}" for i in range(count))
+    outputs = ", ".join(f'"{own}"(d[{i}])' for i in range(count))
+    first = f"{{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}" if registers else f"%{count}"
+    at = count + (4 if registers else 1)
+    inputs = '"r"(ar[0]), "r"(ar[1]), "r"(ar[2]), "r"(ar[3])' if registers else '"l"(da)'
+    more = "" if d == "s32" else f", {scales[0]}, {scales[1]}"
+    if a in ("f16", "bf16"):
+        more += f", {transposes[1]}" if registers else f", {transposes[0]}, {transposes[1]}"
+    name = f"wgmma.mma_async.sync.aligned.m64n{n}k{k}{'.satfinite' if satfinite else ''}.{d}.{a}.{b}"
+    return f"""
+#include <cstdint>
+#include "ptx/wgmma.cuh"
+typedef {"float" if d == "f32" else "uint32_t"} T;
+__global__ void k(const uint4 *image, int chunks, const uint32_t *a, const T *c, T *out, uint64_t da, uint64_t db,
+                  int keep)
+{{
+    extern __shared__ uint4 s[];
+    T d[{count}];
+    uint32_t ar[4];
+    const uint64_t base = (uint32_t)__cvta_generic_to_shared(s) >> 4 & 0x3fff;
+    da += base, db += base;
+    for (int i = threadIdx.x; i < chunks; i += 128)
+        s[i] = image[i];
+    for (int i = 0; i < {count}; i++)
+        d[i] = c[threadIdx.x * {count} + i];
+    for (int i = 0; i < 4; i++)
+        ar[i] = a[threadIdx.x * 4 + i];
+    ptx::fence_proxy_async();
+    __syncthreads();
+    {code}
+    ptx::wgmma_fence();
+    asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{at + 1}, 0;"
+                 "{name} {{{accumulators}}}, {first}, %{at}, p{more}; }}"
+                 : {outputs} : {inputs}, "l"(db), "r"(keep));
+    ptx::wgmma_commit_group();
+    ptx::wgmma_wait_group<0>();
+    for (int i = 0; i < {count}; i++)
+        out[threadIdx.x * {count} + i] = d[i];
+}}
+"""
+
+
+def kernel(text):
+    with smemkit.Device("cpu"):
+        return smemkit.Kernel(text, options=[f"-I{COMMON}"])
+
+
+# ---- layouts, as the PTX ISA's "Strides" and "Matrix Descriptor Format" give them ----
+
+
+class Operand:
+    """`values` (rows, k) laid out for a descriptor, from byte `start` of the image on."""
+
+    def __init__(self, values, swizzle, transposed, start, gap=0, base=0):
+        raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
+        size, row = values.dtype.itemsize, ROWS[swizzle]
+        rows, k = values.shape
+        self.places = np.zeros((rows, k), np.int64)
+        r, p = np.meshgrid(np.arange(rows), np.arange(k), indexing="ij")
+        groups = rows // 8
+        if not transposed:
+            chunk = p * size // 16
+            self.stride = 8 * row + gap
+            self.leading = groups * self.stride if swizzle == 0 else 0
+            places = r % 8 * row + r // 8 * self.stride + p * size % 16
+            places = places + chunk * (self.leading if swizzle == 0 else 16)
+        else:
+            j, chunks = r // 8, row // 16
+            first, second = 8 * row + gap, (k // 8) * (8 * row + gap)
+            if swizzle == 0:
+                self.leading, self.stride = first, second
+                places = p % 8 * 16 + p // 8 * self.leading + j * self.stride + r % 8 * size
+            else:
+                self.stride, self.leading = first, second
+                places = p % 8 * row + p // 8 * self.stride + j % chunks * 16 + j // chunks * self.leading
+                places = places + r % 8 * size
+        places = places + start
+        places ^= (((places >> 7) - base) & (row // 16 - 1)) << 4
+        self.places, self.raw, self.size = places, raw, size
+        self.descriptor = start >> 4 | self.leading >> 4 << 16 | self.stride >> 4 << 32 | base << 49
+        self.descriptor |= CODES[swizzle] << 62
+
+    def put(self, image):
+        for byte in range(self.size):
+            image[self.places + byte] = self.raw[:, byte :: self.size]
+
+    @property
+    def end(self):
+        return int(self.places.max()) + self.size
+
+
+def fragments(values, dtype):
+    """(64, n) as the accumulators of 128 threads, in words."""
+    n = values.shape[1]
+    lanes = np.arange(128)
+    rows = (lanes // 32 * 16 + lanes % 32 // 4)[:, None, None, None] + 8 * np.arange(2)[None, None, :, None]
+    columns = 8 * np.arange(n // 8)[None, :, None, None] + (2 * (lanes % 4))[:, None, None, None] + np.arange(2)
+    return np.ascontiguousarray(values[rows, columns].reshape(128, -1).astype(dtype))
+
+
+def a_registers(values):
+    """(64, k) as the four registers of each of 128 threads."""
+    words = np.ascontiguousarray(values).view(np.uint32)
+    lanes, r = np.arange(128)[:, None], np.arange(4)[None]
+    return np.ascontiguousarray(words[lanes // 32 * 16 + lanes % 32 // 4 + 8 * (r % 2), lanes % 4 + 4 * (r // 2)])
+
+
+def integers(rng, shape, type_, low=-3, high=4):
+    return rng.integers(0 if type_ == "u8" else low, high, shape).astype(TYPES[type_])
+
+
+def multiply(
+    rng,
+    n,
+    d,
+    a,
+    b,
+    *,
+    swizzles=(128, 128),
+    transposes=(0, 0),
+    registers=False,
+    keep=1,
+    scales=(1, 1),
+    gaps=(0, 0),
+    check=False,
+    **more,
+):
+    """Launches one multiplication and compares all of d."""
+    k = 32 // np.dtype(TYPES[a]).itemsize
+    x, y = integers(rng, (64, k), a), integers(rng, (n, k), b)
+    c = rng.integers(-8, 9, (64, n))
+    left = Operand(x, swizzles[0], transposes[0], 0, gaps[0])
+    right = Operand(y, swizzles[1], transposes[1], -(-left.end // 1024) * 1024, gaps[1])
+    image = np.zeros(-(-max(left.end, right.end) // 16) * 16, np.uint8)
+    left.put(image)
+    right.put(image)
+    words = np.float32 if d == "f32" else np.uint32
+    start, out = fragments(c, RESULTS[d]).view(words), np.zeros((128, n // 4 if d == "f16" else n // 2), words)
+    launch = kernel(kernel_text(n, k, d, a, b, registers=registers, scales=scales, transposes=transposes, **more))
+    arguments = (
+        *(image.view(np.uint32), len(image) // 16, a_registers(x), start, out),
+        *(left.descriptor, right.descriptor, keep),
+    )
+    launch = launch[1, 128, len(image)]
+    launch(*arguments)
+    product = scales[0] * scales[1] * (x.astype(np.float64) @ y.astype(np.float64).T)
+    assert_array_equal(out.view(RESULTS[d]), fragments(product + keep * c, RESULTS[d]))
+    if check:
+        report = smemkit.check(launch, *arguments)
+        assert not report.faults, report
+
+
+ALL = [("f32", "f16", "f16"), ("f16", "f16", "f16"), ("f32", "bf16", "bf16"), ("f32", "tf32", "tf32")]
+ALL += [(d, a, b) for d in ("f32", "f16") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")]
+ALL += [("s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")]
+
+
+@pytest.mark.parametrize(("d", "a", "b"), ALL)
+@pytest.mark.parametrize("registers", [False, True])
+@pytest.mark.covering(1, most=10)
+def test_types(d, a, b, registers):
+    multiply(np.random.default_rng(1), 16, d, a, b, registers=registers, check=True)
+
+
+@pytest.mark.parametrize("n", range(8, 257, 8))
+@pytest.mark.covering(most=4)
+def test_widths(n):
+    multiply(np.random.default_rng(n), n, "f32", "f16", "f16")
+
+
+@pytest.mark.parametrize("swizzle", ROWS)
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("gap", [0, 1024])
+@pytest.mark.covering(most=8)
+def test_layouts(swizzle, transposed, gap):
+    rng = np.random.default_rng(swizzle + gap)
+    multiply(
+        rng, 128, "f32", "bf16", "bf16", swizzles=(swizzle,) * 2, transposes=(transposed,) * 2, gaps=(gap,) * 2
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.covering(most=6)
+def test_any_form(seed):
+    rng = np.random.default_rng(seed)
+    d, a, b = ALL[rng.integers(len(ALL))]
+    n = int(rng.integers(1, 33)) * 8
+    if d == "s32" and n > 32:
+        n = -(-n // 16) * 16
+    halves = a in ("f16", "bf16")
+    multiply(
+        *(rng, n, d, a, b),
+        swizzles=tuple(int(one) for one in rng.choice(list(ROWS), 2)),
+        transposes=tuple(int(one) for one in rng.integers(0, 2, 2)) if halves else (0, 0),
+        registers=bool(rng.integers(2)),
+        keep=int(rng.integers(2)),
+        scales=(1, 1) if d == "s32" else tuple(int(one) for one in rng.choice([-1, 1], 2)),
+        gaps=tuple(int(one) for one in rng.choice([0, 1024], 2)),
+    )
