@@ -202,6 +202,8 @@ static __attribute__((noreturn)) void abandon_thread(struct worker *w)
 void worker_terminate_thread(struct worker *w)
 {
     w->terminated++;
+    if (w->wgmma_used)
+        wgmma_exit(w);
     note_exit(w);
     if (w->arrived && w->arrived + w->terminated == w->count && !w->divergent)
         complete_barrier(w);

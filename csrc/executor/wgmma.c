@@ -73,15 +73,44 @@ void wgmma_dispose(struct worker *w)
 
 /* ---- carrying out ---- */
 
+/* A thread's stack pointer: what is below it belongs to functions that have returned. */
+static const char *stack_of(const struct worker *w, unsigned thread)
+{
+    return thread == w->current ? __builtin_frame_address(0) : w->fibers[thread].sp;
+}
+
+/* Aborts the launch if an accumulator does not exist any more. */
+static void check_alive(struct worker *w, const struct wgmma *item)
+{
+    const unsigned count = item->form.registers;
+    char what[MESSAGE_BYTES];
+
+    for (unsigned i = 0; i < GROUP_THREADS * count; i++) {
+        const char *at = item->d[i], *stack = stack_of(w, item->first + i / count);
+
+        if (!at || at >= stack || at < stack - STACK_BYTES)
+            continue;
+        snprintf(what, sizeof what,
+                 "the function that has the accumulators of the wgmma.mma_async at %.200s:%d has returned before "
+                 "a wait "
+                 "for it",
+                 item->file, item->line);
+        worker_fail(w, KIND_RACE, what, item->file, item->line);
+    }
+}
+
 /* Carries out those of a warpgroup up to one. */
 static void perform_up_to(struct worker *w, const struct wgmma *last)
 {
     for (struct wgmma *item = w->wgmma->items; item <= last; item++)
-        if (item->first == last->first && !item->moved)
+        if (item->first == last->first && !item->moved) {
+            check_alive(w, item);
             wgmma_perform(w, item);
+        }
 }
 
-const struct wgmma *wgmma_register(const struct worker *w, unsigned thread, const char *at, size_t bytes, bool store)
+const struct wgmma *wgmma_register(const struct worker *w, unsigned thread, const char *at, size_t bytes,
+                                   bool store)
 {
     const unsigned lane = thread % GROUP_THREADS;
 
@@ -121,7 +150,8 @@ static void check_descriptor(struct worker *w, const struct wgmma *item, bool b)
 
     if (wgmma_start(w, &item->form, b))
         return;
-    snprintf(why, sizeof why, "with a descriptor of %c, 0x%016llx, whose address is in none of the block's shared arrays",
+    snprintf(why, sizeof why,
+             "with a descriptor of %c, 0x%016llx, whose address is in none of the block's shared arrays",
              b ? 'b' : 'a', (unsigned long long)(b ? item->form.b_descriptor : item->form.a_descriptor));
     refuse(w, KIND_OUT_OF_BOUNDS, item, why);
 }
@@ -210,10 +240,11 @@ static void check_same(struct worker *w, const struct rendezvous *at, const stru
         if (!call || (same_line(mine->file, mine->line, other->file, other->line) && call->n == now->n &&
                       call->b_descriptor == now->b_descriptor))
             continue;
-        snprintf(what, sizeof what,
-                 "warp divergence at %.200s:%d: warps of a warpgroup execute different wgmma.mma_async, another one at "
-                 "%.200s:%d",
-                 mine->file, mine->line, other->file, other->line);
+        snprintf(
+            what, sizeof what,
+            "warp divergence at %.200s:%d: warps of a warpgroup execute different wgmma.mma_async, another one at "
+            "%.200s:%d",
+            mine->file, mine->line, other->file, other->line);
         worker_fail_beside(w, KIND_BARRIER, what, mine->file, mine->line, other->file, other->line);
     }
 }
@@ -248,10 +279,11 @@ static void refuse_group(struct worker *w, const char *file, int line)
 {
     char what[MESSAGE_BYTES];
 
-    snprintf(what, sizeof what,
-             "warp divergence at %.200s:%d: wgmma.mma_async needs the four warps of a warpgroup, and the block has %u "
-             "threads",
-             file, line, w->count);
+    snprintf(
+        what, sizeof what,
+        "warp divergence at %.200s:%d: wgmma.mma_async needs the four warps of a warpgroup, and the block has %u "
+        "threads",
+        file, line, w->count);
     worker_fail(w, KIND_BARRIER, what, file, line);
 }
 
@@ -366,11 +398,11 @@ static void report_unfinished(struct worker *w, const struct wgmma *item)
 
     snprintf(what, sizeof what, "a thread exits without a wait for the wgmma.mma_async at %.200s:%d", item->file,
              item->line);
-    if (w->tracer)
+    if (w->tracer && !w->terminated)
         smemkit_observer->fault(w, KIND_LEAK, what, true, item->file, item->line, NULL, 0);
 }
 
-/* The registers of the thread end with it. */
+/* The registers of the thread end with it. Nobody waits for what all four warps have left. */
 void wgmma_exit(struct worker *w)
 {
     const unsigned me = w->current, lane = me % GROUP_THREADS, bit = 1u << lane / LANES;
@@ -382,7 +414,6 @@ void wgmma_exit(struct worker *w)
         if (item->first != me - lane || item->waited & bit)
             continue;
         report_unfinished(w, item);
-        perform_up_to(w, item);
         memset(&item->d[lane * item->form.registers], 0, item->form.registers * sizeof *item->d);
         if (item->a_at)
             memset(&item->a_at[lane * WGMMA_A_REGISTERS], 0, WGMMA_A_REGISTERS * sizeof *item->a_at);

@@ -219,8 +219,8 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
         if fault["other_copy"]:
             if fault["other_multiplies"]:
                 return (
-                    f"{here} {verb} {what} before the wgmma.mma_async that {other} has executed at line {other_line}, "
-                    "and that may still read it, has been waited for"
+                    f"{here} {verb} {what} before the wgmma.mma_async that {other} has executed at line "
+                    f"{other_line}, and that may still read it, has been waited for"
                 )
             ends = ("from", "has read it") if fault["other_access"] == "load" else ("to", "has been waited for")
             return (
@@ -243,8 +243,8 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
 
 def _register_message(fault: Mapping[str, Any], here: str, verb: str, other_line: int | None) -> str:
     if fault["registers"] == "in flight":
-        return f"{here} {verb} a register of the wgmma.mma_async at line {other_line} before a wgmma.wait_group for it"
-    if other_line is None:
+        return f"{here} {verb} a register of the wgmma.mma_async at line {other_line} before its wgmma.wait_group"
+    if not other_line:
         return f"{here} executes wgmma.mma_async without a wgmma.fence before"
     return (
         f"{here} executes wgmma.mma_async with a register that it has written at line {other_line}, without a "

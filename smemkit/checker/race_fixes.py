@@ -23,6 +23,7 @@ from smemkit.checker.edits import Fix, Insertion, indentation, line_edits
 from smemkit.checker.evidence import Evidence, Launch, Places, all_places
 from smemkit.checker.faults import Fault, between_blocks, race_advice
 from smemkit.checker.statements import Statement
+from smemkit.checker.wgmma_fixes import fix_wgmma
 
 __all__ = ["fix_races"]
 
@@ -53,7 +54,7 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
     for evidence in sorted(races, key=lambda one: (one.fault.file, one.fault.line or 0)):
         levels = all_places(launch, evidence)
         leaf = levels[0] if levels else None
-        bulk = fix_bulk_copy(evidence, leaf)
+        bulk = fix_wgmma(evidence) or fix_bulk_copy(evidence, leaf)
         if bulk:
             copies.append(replace(evidence.fault, fix=bulk))
             continue

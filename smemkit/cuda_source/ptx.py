@@ -112,8 +112,8 @@ class _Writer:
             yield (f"smemkit_to_{number} = smemkit::ptx_as<decltype(smemkit_to_{number})>(smemkit_{number});")
 
     def _stays(self, number: int, operand: AsmOperand) -> bool:
-        """Whether an operand is neither read nor written here: an instruction has its address, or none uses it, as in
-        asm volatile("" : "+f"(x)), which is for the compiler alone."""
+        """Whether an operand is neither read nor written here: an instruction has its address, or none uses it, as
+        in asm volatile("" : "+f"(x)), which is for the compiler alone."""
         return number in self._in_place or ("+" in operand.constraint and number not in self._used)
 
     def _letter(self, operand: AsmOperand) -> str:

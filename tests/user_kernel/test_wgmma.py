@@ -227,3 +227,208 @@ def test_any_form(seed):
         scales=(1, 1) if d == "s32" else tuple(int(one) for one in rng.choice([-1, 1], 2)),
         gaps=tuple(int(one) for one in rng.choice([0, 1024], 2)),
     )
+
+
+def test_infinities_nans_and_saturation():
+    rng = np.random.default_rng(5)
+    x, y = integers(rng, (64, 16), "f16").astype(np.float32), integers(rng, (8, 16), "f16").astype(np.float32)
+    x[3, 2], x[5, 0], x[6, 1:3] = np.inf, np.nan, (np.inf, -np.inf)
+    y[:, 1:3] = 1
+    x, y = x.astype(np.float16), y.astype(np.float16)
+    left, right = Operand(x, 0, 0, 0), Operand(y, 0, 0, 2048)
+    image = np.zeros(right.end, np.uint8)
+    left.put(image)
+    right.put(image)
+    out = np.zeros((128, 4), np.float32)
+    kernel(kernel_text(8, 16, "f32", "f16", "f16"))[1, 128, len(image)](
+        *(image.view(np.uint32), len(image) // 16, a_registers(x), out.copy(), out),
+        *(left.descriptor, right.descriptor, 0),
+    )
+    with np.errstate(invalid="ignore"):
+        assert_array_equal(out, fragments(x.astype(np.float64) @ y.astype(np.float64).T, np.float32))
+    big = np.full((64, 8), 2**31 - 10)
+    for satfinite, most in ((False, None), (True, 2**31 - 1)):
+        x, y = np.full((64, 32), 2, np.int8), np.full((8, 32), 3, np.int8)
+        left, right = Operand(x, 0, 0, 0), Operand(y, 0, 0, 2048)
+        left.put(image)
+        right.put(image)
+        out = np.zeros((128, 4), np.uint32)
+        kernel(kernel_text(8, 32, "s32", "s8", "s8", satfinite=satfinite))[1, 128, len(image)](
+            *(image.view(np.uint32), len(image) // 16, a_registers(x), fragments(big, np.int32).view(np.uint32)),
+            *(out, left.descriptor, right.descriptor, 1),
+        )
+        want = most if satfinite else 2**31 - 10 + 192 - 2**32
+        assert_array_equal(out.view(np.int32), want)
+
+
+def test_the_base_offset_moves_the_pattern():
+    """A pattern that begins 256 bytes after a multiple of 1024."""
+    rng = np.random.default_rng(2)
+    x, y = integers(rng, (64, 16), "f16"), integers(rng, (8, 16), "f16")
+    left, right = Operand(x, 128, 0, 256, base=2), Operand(y, 128, 0, 9216 + 384, base=3)
+    image = np.zeros(20480, np.uint8)
+    left.put(image)
+    right.put(image)
+    assert left.places[8, 0] == 256 + 1024  # the first row of each eight is not swizzled
+    out = np.zeros((128, 4), np.float32)
+    kernel(kernel_text(8, 16, "f32", "f16", "f16"))[1, 128, len(image)](
+        *(image.view(np.uint32), len(image) // 16, a_registers(x), out.copy(), out),
+        *(left.descriptor, right.descriptor, 0),
+    )
+    assert_array_equal(out, fragments(x.astype(np.float64) @ y.astype(np.float64).T, np.float32))
+
+
+MATMUL = """
+#include "ptx/mbarrier.cuh"
+#include "ptx/wgmma.cuh"
+#include <cuda.h>
+// out (64, 256) = a (64, K) @ b (256, K)^T in two stages of 128 bytes of k, which one thread loads by TMA
+__global__ void matmul(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, float *out,
+                       int steps)
+{
+    extern __shared__ __align__(1024) char s[];
+    __shared__ uint64_t full[2], empty[2];
+    float d[128];
+    const int t = threadIdx.x, lane = t % 32, warp = t / 32;
+    if (t == 0)
+        for (int i = 0; i < 2; i++) {
+            ptx::mbarrier_init(&full[i], 1);
+            ptx::mbarrier_init(&empty[i], 4);
+        }
+    __syncthreads();
+    if (warp == 4) {
+        for (int i = 0; lane == 0 && i < steps; i++) {
+            char *to = s + i % 2 * 40960;
+            const int k = i * 64;
+            while (i >= 2 && !ptx::mbarrier_test_wait_parity(&empty[i % 2], (i / 2 + 1) % 2)) {}
+            ptx::mbarrier_arrive_expect_tx(&full[i % 2], 40960);
+            const unsigned bar = (unsigned)__cvta_generic_to_shared(&full[i % 2]);
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                         " [%0], [%2, {%4, 0}], [%5]; cp.async.bulk.tensor.2d.shared::cluster.global."
+                         "mbarrier::complete_tx::bytes [%1], [%3, {%4, 0}], [%5];"
+                         :: "r"((unsigned)__cvta_generic_to_shared(to)),
+                            "r"((unsigned)__cvta_generic_to_shared(to + 8192)), "l"(&a), "l"(&b), "r"(k), "r"(bar)
+                         : "memory");
+        }
+        return;
+    }
+    for (float &one : d)
+        one = 0;
+    for (int i = 0; i < steps; i++) {
+        const char *from = s + i % 2 * 40960;
+        const uint64_t da = ptx::wgmma_descriptor(from), db = ptx::wgmma_descriptor(from + 8192);
+        while (!ptx::mbarrier_test_wait_parity(&full[i % 2], i / 2 % 2)) {}
+        for (float &one : d)
+            asm volatile("" : "+f"(one)::"memory");
+        ptx::wgmma_fence();
+        for (int step = 0; step < 4; step++)
+            ptx::wgmma_mma_async(d, da + 2 * step, db + 2 * step, __half());
+        ptx::wgmma_commit_group();
+        for (float &one : d)
+            asm volatile("" : "+f"(one)::"memory");
+        WAIT
+        if (lane == 0 && i + 1 >= LEFT)
+            ptx::mbarrier_arrive(&empty[(i + 1 - LEFT) % 2]);
+    }
+    ptx::wgmma_wait_group<0>();
+    for (int i = 0; i < 128; i++)
+        out[(16 * warp + lane / 4 + i % 4 / 2 * 8) * 256 + i / 4 * 8 + lane % 4 * 2 + i % 2] = d[i];
+}
+"""
+
+
+def matmul(wait, left):
+    rng = np.random.default_rng(3)
+    a, b = integers(rng, (64, 320), "f16"), integers(rng, (256, 320), "f16")
+    out = np.zeros((64, 256), np.float32)
+    text = MATMUL.replace("WAIT", wait).replace("LEFT", str(left))
+    launch = kernel(text)[1, 160, 2 * 40960]
+    maps = [smemkit.TensorMap(one, (len(one), 64), swizzle=128) for one in (a, b)]
+    return launch, (*maps, out, 5), out, a.astype(np.float64) @ b.astype(np.float64).T
+
+
+@pytest.mark.parametrize("groups", [0, 1])
+def test_a_pipeline_of_tensor_copies(groups):
+    launch, arguments, out, want = matmul(f"ptx::wgmma_wait_group<{groups}>();", groups + 1)
+    launch(*arguments)
+    assert_array_equal(out, want)
+    for completion in ("early", "late"):
+        report = smemkit.check(launch, *arguments, completion=completion)
+        assert not report.faults, report
+
+
+def test_a_stage_that_is_handed_back_before_the_wait():
+    launch, arguments, *_ = matmul("ptx::wgmma_wait_group<1>();", 1)
+    report = smemkit.check(launch, *arguments, completion="early")
+    assert {(fault.kind, fault.hazard) for fault in report.faults} == {("race", "WAR")}, report
+    assert "the wgmma.mma_async that thread" in report.faults[0].message
+
+
+@pytest.mark.parametrize("completion", ["early", "late"])
+def test_a_run_without_a_wait_has_wrong_numbers(completion):
+    launch, arguments, out, want = matmul("", 1)
+    text = MATMUL.replace("WAIT", "").replace("LEFT", "1").replace("ptx::wgmma_wait_group<0>();", "")
+    launch = kernel(text)[1, 160, 2 * 40960]
+    launch(*arguments)
+    assert (out != want).any()
+    report = smemkit.check(launch, *arguments, completion=completion)
+    assert ("race", "RAW") in {(fault.kind, fault.hazard) for fault in report.faults}, report
+
+
+WARP = "const int warp = threadIdx.x / 32; "
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [
+        ("if (threadIdx.x == 40) return;", "barrier", "wgmma.fence needs all 32 lanes of the warp, and 31"),
+        ("if (threadIdx.x >= 96) return;", "barrier", "wait at FILE for the other warps of their warpgroup"),
+        ("db += 4096;", "out_of_bounds", "with a descriptor of b"),
+        ("d[0] = 0; ptx::wgmma_fence(); d[0] = 1; d[1] = d[0];", None, ""),
+    ],
+)
+def test_rules(code, kind, message):
+    text = kernel_text(8, 16, "f32", "f16", "f16", code=code)
+    x = np.ones(4096, np.uint32)
+    arguments = (x, 256, x, x.astype(np.float32), x.astype(np.float32), 8 << 32, 8 << 32 | 128, 1)
+    report = smemkit.check(kernel(text)[1, 128, 4096], *arguments)
+    assert {fault.kind for fault in report.faults} == ({kind} if kind else set()), report
+    assert message.partition("FILE")[2] in (report.faults[0].message if kind else "")
+    assert message.partition("FILE")[0] in (report.faults[0].message if kind else "")
+
+
+def test_the_first_wgmma_needs_a_fence():
+    text = kernel_text(8, 16, "f32", "f16", "f16").replace("ptx::wgmma_fence();", "")
+    x = np.ones(4096, np.uint32)
+    arguments = (x, 256, x, x.astype(np.float32), x.astype(np.float32), 8 << 32, 8 << 32 | 128, 1)
+    (fault,) = smemkit.check(kernel(text)[1, 128, 4096], *arguments).faults
+    assert (fault.kind, fault.hazard) == ("race", "RAW")
+    assert "executes wgmma.mma_async without a wgmma.fence before" in fault.message
+    assert "Put wgmma.fence.sync.aligned in front" in fault.fix
+
+
+def test_a_block_that_is_no_warpgroup():
+    text = kernel_text(8, 16, "f32", "f16", "f16")
+    x = np.ones(4096, np.uint32)
+    arguments = (x, 256, x, x.astype(np.float32), x.astype(np.float32), 8 << 32, 8 << 32 | 128, 1)
+    with pytest.raises(smemkit.Error, match="needs the four warps of a warpgroup, and the block has 96 threads"):
+        kernel(text)[1, 96, 4096](*arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("m64n8k8.f32.f16.f16", 4),
+        ("m64n8k16.f16.bf16.bf16", 2),
+        ("m64n40k32.s32.s8.s8", 20),
+        ("m64n12k16.f32.f16.f16", 6),
+        ("m64n8k16.f32.f16.f16", 8),
+    ],
+)
+def test_forms_that_ptx_lacks_are_refused(name, count):
+    outputs = ", ".join(f'"+r"(d[{i}])' for i in range(count))
+    vector = ", ".join(f"%{i}" for i in range(count))
+    scales = "1" if "s8" in name else "1, 1, 1, 0, 0"
+    text = f'asm volatile("wgmma.mma_async.sync.aligned.{name} {{{vector}}}, %{count}, %{count}, {scales};"'
+    with pytest.raises(smemkit.CompileError, match="wgmma"):
+        kernel(f'#include <cstdint>\n__global__ void k(uint32_t *d) {{ {text} : {outputs} : "l"(0ull)); }}')
