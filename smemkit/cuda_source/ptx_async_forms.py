@@ -1,4 +1,4 @@
-"""The forms of PTX's asynchronous instructions, as in ptx_instructions.py: wgmma, mbarrier, bulk copies, fences."""
+"""The forms of the asynchronous instructions, as in ptx_instructions.py: wgmma, mbarrier, bulk copies, fences."""
 
 __all__ = ["ASYNC_FORMS"]
 
