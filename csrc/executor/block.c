@@ -106,6 +106,8 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
 
     if (w->bulk_used && w->exited == w->count && !w->terminated)
         bulk_finish(w);
+    if (w->wgmma_used && w->exited == w->count && !w->terminated)
+        wgmma_finish(w);
     if (w->tracer)
         smemkit_observer->block_end(w);
     if (w->exited == w->count && !w->fault.error && shared_is_intact(w))

@@ -67,6 +67,10 @@ void smemkit_wgmma_commit(const char *file, int line);
 /* until at most so many groups of the warp are not complete */
 void smemkit_wgmma_wait(unsigned groups, const char *file, int line);
 
+/* PTX's setmaxnreg: the warps of a warpgroup have `count` registers per thread from now on, more than before or
+ * fewer. */
+void smemkit_set_registers(unsigned count, int more, const char *file, int line);
+
 /* PTX's ldmatrix and stmatrix: lane i of the first 8 * count has row i of the 8 x 8 matrices of 16-bit elements,
  * each lane has a register of each matrix. */
 struct smemkit_matrices {

@@ -28,6 +28,11 @@ struct wgmma_state {
     unsigned count, capacity;
     struct rendezvous groups[GROUPS];
     uint32_t commits[MAX_WARPS];
+    struct {
+        unsigned count, changes; /* registers per thread (0: not known), and setmaxnreg so far */
+        const char *file;        /* of the last one */
+        int line;
+    } registers[MAX_WARPS];
 };
 
 static struct wgmma_state *own_state(struct worker *w)
@@ -56,6 +61,7 @@ void wgmma_forget(struct worker *w)
     all->count = 0;
     memset(all->groups, 0, sizeof all->groups);
     memset(all->commits, 0, sizeof all->commits);
+    memset(all->registers, 0, sizeof all->registers);
     w->wgmma_used = false;
 }
 
@@ -421,4 +427,72 @@ void wgmma_exit(struct worker *w)
             item->waited |= bit;
     }
     remove_seen(all);
+}
+
+/* ---- setmaxnreg ---- */
+
+struct register_change {
+    struct smemkit_warp_call call;
+    unsigned count;
+    bool more;
+    const char *file;
+    int line;
+};
+
+static NOINLINE void change_registers(struct smemkit_warp_call *const lanes[32])
+{
+    struct worker *w = own_worker();
+    const struct register_change *change = (const struct register_change *)lanes[w->current % LANES];
+    const unsigned warp = w->current / LANES, before = w->wgmma->registers[warp].count;
+    char what[MESSAGE_BYTES];
+
+    if (before && (change->more ? change->count < before : change->count > before)) {
+        snprintf(what, sizeof what, "setmaxnreg.%s to %u registers at %.200s:%d, where the warp has %u",
+                 change->more ? "inc" : "dec", change->count, change->file, change->line, before);
+        worker_fail(w, KIND_TRAP, what, change->file, change->line);
+    }
+    w->wgmma->registers[warp].count = change->count;
+    w->wgmma->registers[warp].changes++;
+    w->wgmma->registers[warp].file = change->file;
+    w->wgmma->registers[warp].line = change->line;
+}
+
+void smemkit_set_registers(unsigned count, int more, const char *file, int line)
+{
+    struct worker *w = own_worker();
+    struct register_change change = {{"setmaxnreg", change_registers}, count, more, file, line};
+    char what[MESSAGE_BYTES];
+
+    if (count < 24 || count > 256 || count % 8) {
+        snprintf(what, sizeof what,
+                 "setmaxnreg to %u registers at %.200s:%d: a multiple of 8 from 24 to 256 is needed", count, file,
+                 line);
+        worker_fail(w, KIND_TRAP, what, file, line);
+    }
+    own_state(w);
+    smemkit_warp_call(&change.call, file, line);
+}
+
+void wgmma_finish(struct worker *w)
+{
+    const struct wgmma_state *all = w->wgmma;
+    char what[MESSAGE_BYTES];
+
+    for (unsigned warp = 0; warp < w->count / LANES; warp++) {
+        const unsigned first = warp / GROUP_WARPS * GROUP_WARPS;
+
+        const unsigned more = all->registers[warp].changes > all->registers[first].changes ? warp : first;
+
+        if (all->registers[warp].changes == all->registers[first].changes)
+            continue;
+        snprintf(
+            what, sizeof what,
+            "warp divergence at %.200s:%d: setmaxnreg needs the four warps of a warpgroup, and warp %u has not "
+            "executed it",
+            all->registers[more].file, all->registers[more].line, more == warp ? first : warp);
+        if (w->tracer)
+            smemkit_observer->fault(w, KIND_BARRIER, what, false, all->registers[more].file,
+                                    all->registers[more].line, NULL, 0);
+        return;
+    }
 }

@@ -5,7 +5,14 @@
 #include "block.h"
 #include "ptx.h"
 
-enum { GROUP_WARPS = 4, GROUP_THREADS = 128, WGMMA_M = 64, WGMMA_BYTES = 32, WGMMA_MAX_N = 256, WGMMA_A_REGISTERS = 4 };
+enum {
+    GROUP_WARPS = 4,
+    GROUP_THREADS = 128,
+    WGMMA_M = 64,
+    WGMMA_BYTES = 32,
+    WGMMA_MAX_N = 256,
+    WGMMA_A_REGISTERS = 4
+};
 
 struct wgmma {
     struct smemkit_wgmma form; /* of its first lane; its pointers are not valid */
@@ -34,11 +41,14 @@ void wgmma_perform(struct worker *, struct wgmma *);
 
 /* The multiplication in flight, as a thread must see it, that has a register of the thread at one of these bytes;
  * NULL if there is none. For a store its registers of a count too. */
-const struct wgmma *wgmma_register(const struct worker *, unsigned thread, const char *at, size_t bytes, bool store);
+const struct wgmma *wgmma_register(const struct worker *, unsigned thread, const char *at, size_t bytes,
+                                   bool store);
 
-/* wgmma_exit: the running thread exits. wgmma_forget: drops the multiplications of a block. wgmma_dispose: frees
- * their memory. */
+/* wgmma_exit: the running thread exits. wgmma_finish: the block ends. Tells of warpgroups of which some warps have
+ * executed setmaxnreg, and others have not. wgmma_forget: drops the multiplications of a block. wgmma_dispose:
+ * frees their memory. */
 void wgmma_exit(struct worker *);
+void wgmma_finish(struct worker *);
 void wgmma_forget(struct worker *);
 void wgmma_dispose(struct worker *);
 

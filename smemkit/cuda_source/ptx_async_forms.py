@@ -5,6 +5,8 @@ __all__ = ["ASYNC_FORMS"]
 # header → name and modifiers; operands; C++
 ASYNC_FORMS = {
     "wgmma": [
+        ("setmaxnreg inc sync aligned u32", "a", "@set_registers($a, true)"),
+        ("setmaxnreg dec sync aligned u32", "a", "@set_registers($a, false)"),
         ("wgmma fence sync aligned", "", "@wgmma_fence()"),
         ("wgmma commit_group sync aligned", "", "@wgmma_commit()"),
         ("wgmma wait_group sync aligned", "a", "@wgmma_wait($a)"),

@@ -399,7 +399,6 @@ _FORMS = {
         ("exit", "", "smemkit_exit()"),
         ("pmevent mask?", "a", "(void)$a"),
         ("griddepcontrol launch_dependents|wait", "", "(void)0"),
-        ("setmaxnreg inc|dec sync aligned u32", "a", "(void)$a"),
     ],
     "matrix": [
         (

@@ -432,3 +432,91 @@ def test_forms_that_ptx_lacks_are_refused(name, count):
     text = f'asm volatile("wgmma.mma_async.sync.aligned.{name} {{{vector}}}, %{count}, %{count}, {scales};"'
     with pytest.raises(smemkit.CompileError, match="wgmma"):
         kernel(f'#include <cstdint>\n__global__ void k(uint32_t *d) {{ {text} : {outputs} : "l"(0ull)); }}')
+
+
+REGISTERS = """
+__global__ void k(int *x)
+{
+    const int warp = threadIdx.x / 32;
+    %s
+    x[threadIdx.x] = 1;
+}
+"""
+
+
+def set_registers(kind, count):
+    return f'asm volatile("setmaxnreg.{kind}.sync.aligned.u32 %0;" :: "n"({count}));'
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [
+        (set_registers("inc", 240), None, ""),
+        (f"if (warp < 4) {set_registers('dec', 24)} else {set_registers('inc', 256)}", None, ""),
+        (set_registers("inc", 20), "trap", "to 20 registers at"),
+        (set_registers("inc", 100), "trap", "a multiple of 8 from 24 to 256"),
+        (set_registers("inc", 264), "trap", "a multiple of 8 from 24 to 256"),
+        (set_registers("dec", 40) + set_registers("dec", 48), "trap", "setmaxnreg.dec to 48 registers"),
+        (f"if (warp != 5) {set_registers('dec', 40)}", "barrier", "and warp 5 has not executed it"),
+        (f"if (threadIdx.x % 32) {set_registers('dec', 40)}", "barrier", "setmaxnreg needs all 32 lanes"),
+    ],
+)
+def test_setmaxnreg(code, kind, message):
+    report = smemkit.check(kernel(REGISTERS % code)[1, 256], np.zeros(256, np.int32))
+    assert {fault.kind for fault in report.faults} == ({kind} if kind else set()), report
+    assert not kind or message in report.faults[0].message
+
+
+CUTLASS = """
+#include <cstdint>
+#include "ptx/wgmma.cuh"
+struct atom {
+    static __device__ void fma(uint32_t const &a0, uint32_t const &a1, uint32_t const &a2, uint32_t const &a3,
+                               uint64_t const &desc_b, float &d0, float &d1, float &d2, float &d3, int scale_D)
+    {
+        asm volatile(
+            "{\\n.reg .pred p;\\nsetp.ne.b32 p, %9, 0;\\n"
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3},{%4, %5, %6, %7}, %8, p, "
+            "%10, %11, %12;\\n}\\n"
+            : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
+            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(desc_b), "r"(int32_t(scale_D)), "n"(int32_t(-1)),
+              "n"(int32_t(1)), "n"(int32_t(0)));
+    }
+};
+__global__ void k(const uint4 *image, const uint32_t *a, float4 *out)
+{
+    __shared__ alignas(128) uint4 s[16];
+    uint32_t ar[4];
+    float4 d;
+    const int t = threadIdx.x;
+    if (t < 16)
+        s[t] = image[t];
+    for (int i = 0; i < 4; i++)
+        ar[i] = a[4 * t + i];
+    ptx::fence_proxy_async();
+    __syncthreads();
+    const uint64_t b = (uint64_t)((uint32_t)__cvta_generic_to_shared(s) >> 4) | 8ull << 16 | 8ull << 32;
+    ptx::wgmma_fence();
+    for (int step = 0; step < 2; step++)
+        atom::fma(ar[0], ar[1], ar[2], ar[3], b, d.x, d.y, d.z, d.w, step);
+    ptx::wgmma_commit_group();
+    ptx::wgmma_wait_group<0>();
+    out[t] = d;
+}
+"""
+
+
+def test_as_cutlass_writes_it():
+    """The first multiplication overwrites d, which is not set; the constants have the constraint n."""
+    rng = np.random.default_rng(8)
+    x, y = integers(rng, (64, 16), "bf16"), integers(rng, (8, 16), "bf16")
+    right, out = Operand(y, 0, 0, 0), np.zeros((128, 4), np.float32)
+    image = np.zeros(256, np.uint8)
+    right.put(image)
+    assert right.descriptor & 0x3FFF0000 == 8 << 16
+    launch = kernel(CUTLASS.replace("\\\\", "\\"))[1, 128]
+    arguments = image.view(np.uint32), a_registers(x), out
+    launch(*arguments)
+    assert_array_equal(out, fragments(-2 * (x.astype(np.float64) @ y.astype(np.float64).T), np.float32))
+    report = smemkit.check(launch, *arguments)
+    assert not report.faults, report

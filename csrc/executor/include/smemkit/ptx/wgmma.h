@@ -11,12 +11,12 @@ template <int Columns, int Depth>
 struct wgmma_shape {
     static constexpr int N = Columns, K = Depth;
 };
-#define SMEMKIT_WGMMA_N(n)                                  \
-    struct ptx_m64n##n##k8 : wgmma_shape<n, 8> {            \
-    };                                                      \
-    struct ptx_m64n##n##k16 : wgmma_shape<n, 16> {          \
-    };                                                      \
-    struct ptx_m64n##n##k32 : wgmma_shape<n, 32> {          \
+#define SMEMKIT_WGMMA_N(n)                         \
+    struct ptx_m64n##n##k8 : wgmma_shape<n, 8> {   \
+    };                                             \
+    struct ptx_m64n##n##k16 : wgmma_shape<n, 16> { \
+    };                                             \
+    struct ptx_m64n##n##k32 : wgmma_shape<n, 32> { \
     };
 #define SMEMKIT_WGMMA_4(a, b, c, d) SMEMKIT_WGMMA_N(a) SMEMKIT_WGMMA_N(b) SMEMKIT_WGMMA_N(c) SMEMKIT_WGMMA_N(d)
 SMEMKIT_WGMMA_4(8, 16, 24, 32)
@@ -73,7 +73,8 @@ constexpr bool ptx_has_wgmma()
     return a == b && (d == SMEMKIT_F32 || (d == SMEMKIT_F16 && a == SMEMKIT_F16));
 }
 
-/* What the four forms share. `scales`: scale-d, imm-scale-a, imm-scale-b; `transposes`: imm-trans-a, imm-trans-b */
+/* What the four forms share. `scales`: scale-d, imm-scale-a, imm-scale-b; `transposes`: imm-trans-a, imm-trans-b
+ */
 template <class Shape, class D, class A, class B, unsigned ND>
 SMEMKIT_INLINE smemkit_wgmma make_wgmma(void *const (&d)[ND], bool saturate, uint64_t b, bool scale_d, int scale_a,
                                         int scale_b, int transpose_a, int transpose_b, const void *pc,
@@ -118,9 +119,9 @@ SMEMKIT_INLINE void ptx_wgmma(void *const (&d)[ND], bool saturate, uint64_t a, u
 }
 /* a in registers */
 template <class Shape, class D, class A, class B, unsigned ND, unsigned NA>
-SMEMKIT_INLINE void ptx_wgmma(void *const (&d)[ND], bool saturate, const uint32_t (&a)[NA], void *const (&a_at)[NA],
-                              uint64_t b, bool scale_d, int64_t scale_a, int64_t scale_b, int64_t transpose_b,
-                              SMEMKIT_HERE)
+SMEMKIT_INLINE void ptx_wgmma(void *const (&d)[ND], bool saturate, const uint32_t (&a)[NA],
+                              void *const (&a_at)[NA], uint64_t b, bool scale_d, int64_t scale_a, int64_t scale_b,
+                              int64_t transpose_b, SMEMKIT_HERE)
 {
     static_assert(NA == 4, "wgmma.mma_async has 4 registers of a");
     smemkit_wgmma mma = make_wgmma<Shape, D, A, B>(d, saturate, b, scale_d, (int)scale_a, (int)scale_b, 0,
@@ -128,6 +129,10 @@ SMEMKIT_INLINE void ptx_wgmma(void *const (&d)[ND], bool saturate, const uint32_
     mma.a = a;
     mma.a_at = a_at;
     smemkit_wgmma_execute(&mma, file, line);
+}
+SMEMKIT_INLINE void ptx_set_registers(uint64_t count, bool more, SMEMKIT_HERE)
+{
+    smemkit_set_registers((unsigned)count, more, file, line);
 }
 SMEMKIT_INLINE void ptx_wgmma_fence(SMEMKIT_HERE)
 {
