@@ -488,6 +488,30 @@ void clock_copy(struct tracer *t, unsigned thread, uintptr_t address, bool seen,
     pthread_mutex_unlock(&objects_lock);
 }
 
+void clock_release_reads(struct tracer *t, uintptr_t address, unsigned wgmma, uint32_t epoch)
+{
+    const struct release release = {.block = t->block_number, .thread = (uint16_t)wgmma, .epoch = {epoch, epoch}};
+    struct sync_object *object;
+
+    pthread_mutex_lock(&objects_lock);
+    object = object_at(t, address);
+    if (object)
+        add_release(t, object, &release);
+    t->seen_used = true;
+    pthread_mutex_unlock(&objects_lock);
+}
+
+void clock_acquire(struct tracer *t, unsigned thread, uintptr_t address)
+{
+    struct sync_object *object;
+
+    pthread_mutex_lock(&objects_lock);
+    object = object_at(t, address);
+    if (object)
+        list_add(t, &t->threads[thread].seen, &(struct seen){object, object->count, object->count});
+    pthread_mutex_unlock(&objects_lock);
+}
+
 static void add_fence(struct tracer *t, struct proxy_fences *fences, uint32_t epoch)
 {
     if (fences->count == fences->capacity) {

@@ -71,11 +71,14 @@ INLINE void touch(const volatile void *memory, unsigned bytes, enum access_kind 
     const struct span *span;
     struct tracer *t;
 
-    if (address - (uintptr_t)smemkit_stacks < STACKS_BYTES) /* a thread's locals */
-        return;
     t = own_tracer();
     if (!t)
         return;
+    if (address - (uintptr_t)smemkit_stacks < STACKS_BYTES) { /* a thread's locals */
+        if (__builtin_expect(t->locals_used, 0))
+            smemkit_trace_local(t, address, bytes, kind, item_of(t, code, ITEM_ACCESS));
+        return;
+    }
     span = t->spans;
     for (int i = 1; i < SPANS && address - span->start >= span->bytes; i++)
         span++;

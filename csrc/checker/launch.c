@@ -218,6 +218,7 @@ void trace_leave(struct worker *w)
     shadow_free(&t->shared[0]);
     shadow_free(&t->shared[1]);
     clocks_dispose(t);
+    locals_dispose(t);
     free(t->sites);
     free(t);
 }
@@ -246,6 +247,7 @@ void trace_block_begin(struct worker *w)
     t->block_poisoned = false;
     t->poisoned_barriers = 0;
     clocks_block_begin(t);
+    locals_begin(t);
     load_log_position(t, 0);
 }
 

@@ -125,6 +125,22 @@ static void bulk_seen(struct worker *w, const struct bulk *bulk, bool written)
     bulk_see(w->tracer, bulk, written);
 }
 
+static uint32_t wgmma_issued(struct worker *w, const struct wgmma *item)
+{
+    atomic_store_explicit(&w->tracer->trace->asynchronous, true, memory_order_relaxed);
+    return wgmma_access(w->tracer, item);
+}
+
+static void wgmma_seen(struct worker *w, const struct wgmma *item, unsigned warp)
+{
+    wgmma_see(w->tracer, item, warp);
+}
+
+static void wgmma_fenced(struct worker *w, unsigned warp)
+{
+    wgmma_fence(w->tracer, warp);
+}
+
 static void copies_arrived(struct worker *w, unsigned thread, const void *object)
 {
     clock_atomic_begin(w->tracer);
@@ -196,6 +212,9 @@ static const struct observer observer = {
     .copy_completed = copy_completed,
     .bulk_issued = bulk_issued,
     .bulk_seen = bulk_seen,
+    .wgmma_issued = wgmma_issued,
+    .wgmma_seen = wgmma_seen,
+    .wgmma_fenced = wgmma_fenced,
     .copies_arrived = copies_arrived,
     .mbarrier_failed = mbarrier_failed,
     .mbarrier_passed = mbarrier_passed,

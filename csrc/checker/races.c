@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "executor/block.h"
+#include "executor/wgmma.h"
 
 static void block_index(const struct smemkit_launch *launch, uint32_t block, unsigned *index)
 {
@@ -112,6 +113,8 @@ static void report_race(struct tracer *t, const struct access *now, const struct
         fault->async = copies;
         fault->copy = second->async || second->copied;
         fault->other_copy = first->async;
+        fault->multiplies = second->multiplies || second->thread >= MULTIPLICATIONS;
+        fault->other_multiplies = first->multiplies || first->thread >= MULTIPLICATIONS;
         fault->size = (int)now->size;
         trace_name(t, fault, now->address, now->space);
     }
@@ -572,6 +575,7 @@ static void check_proxy(struct tracer *t, const struct access *now, const struct
         fault->other_access = last->kind;
         fault->size = (int)now->size;
         fault->doubtful = proxy == PROXY_FENCED_LATE || now->kind != ACCESS_LOAD;
+        fault->multiplies = now->multiplies;
         trace_name(t, fault, now->address, now->space);
     }
     trace_fault_done();
@@ -603,6 +607,29 @@ static void check_proxies(struct tracer *t, const struct cell *cell, const struc
             check_proxy_of_use(t, &cell->uses[i], &origins->uses[i], now);
     for (const struct extra_uses *more = cell->uses[0].epoch ? origins->more : NULL; more; more = more->next)
         check_proxy_of_use(t, &more->use, &more->origin, now);
+}
+
+void shadow_operand_access(struct tracer *t, struct region *region, const struct access *now, uint32_t epoch)
+{
+    const size_t at = (now->address - region->start) >> region->shift;
+    struct cell *cell = &region->cells[at];
+    struct origins *origins = &region->origins[at];
+    struct access reads = *now;
+
+    check_proxies(t, cell, origins, now);
+    if (cell->epoch && cell->thread != now->thread)
+        check_store(t, cell, origins, now);
+    if (cell->pending)
+        check_copy(t, origins, now);
+    if (!cell->written && !cell->pending)
+        report_uninitialised(t, now);
+    if (cell->atomics)
+        check_uses(t, cell, origins, now);
+    if (!epoch)
+        return;
+    reads.thread = now->thread / GROUP_THREADS * GROUP_THREADS + MULTIPLICATIONS;
+    reads.epoch = epoch;
+    add_use(t, cell, origins, UINT32_C(1) << reads.thread % LANES, &reads);
 }
 
 void shadow_copy_access(struct tracer *t, struct region *region, const struct access *now, uint32_t epoch)

@@ -6,8 +6,9 @@
 
 #include "internal.h"
 
-/* Numbers of threads: a bulk copy that thread i has started counts as thread COPIES + i. */
-enum { COPIES = 1024 };
+/* Numbers of threads: a bulk copy that thread i has started counts as thread COPIES + i, a wgmma of the warpgroup
+ * whose first thread is i as MULTIPLICATIONS + i. */
+enum { COPIES = 1024, MULTIPLICATIONS = 2048 };
 
 enum { USES = 2, MAX_ATOMICS = 32, MAX_LOADS = 4, USES_IN_CHUNK = 1024, STRIPES = 256, INTERVAL_BITS = 10 };
 
@@ -78,6 +79,7 @@ struct access {
     bool same_proxy; /* of a copy: needs no proxy fence */
     bool copied;     /* an asynchronous copy, in flight or complete */
     uint32_t group;  /* its group */
+    bool multiplies; /* a wgmma */
 };
 
 struct extra_uses *take_extra_use(struct tracer *t);
@@ -106,6 +108,12 @@ enum proxy clock_proxy(struct tracer *t, const struct access *now, const struct 
  * thread. */
 void clock_copy(struct tracer *t, unsigned thread, uintptr_t address, bool seen, unsigned copy, uint32_t epoch,
                 bool written);
+
+/* A wgmma reads a cell: checks the access of one thread, and, with an epoch, records it as the wgmma's. */
+void shadow_operand_access(struct tracer *t, struct region *region, const struct access *now, uint32_t epoch);
+/* Releases the reads of a wgmma at an address. To a thread: the releases at an address so far. */
+void clock_release_reads(struct tracer *t, uintptr_t address, unsigned wgmma, uint32_t epoch);
+void clock_acquire(struct tracer *t, unsigned thread, uintptr_t address);
 
 /* A thread's position in the kernel. */
 uint32_t shadow_position(const struct tracer *t, unsigned thread);

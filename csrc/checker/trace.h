@@ -81,6 +81,8 @@ struct site {
     uint64_t origin;
 };
 
+/* What a fault about registers of a wgmma is: an access before the wait, or a write without a fence after it. */
+enum registers { REGISTERS_NONE, REGISTERS_IN_FLIGHT, REGISTERS_UNFENCED };
 enum hazard { HAZARD_NONE, HAZARD_RAW, HAZARD_WAR, HAZARD_WAW, HAZARD_PROXY };
 
 /* Code location of a fault: an item of a log with its call stack, or a file and a line. */
@@ -106,6 +108,8 @@ struct checked_fault {
     bool unwaited, waited; /* of a read of what a copy writes: by a thread that has not waited for its own copy of
                               the same group; by one that has */
     struct mbarrier_pass pass; /* of a race: the mbarrier wait that the later thread has passed before it */
+    bool multiplies, other_multiplies; /* of a wgmma */
+    enum registers registers;
     enum access_kind access, other_access;
     struct code_location location, other;
     unsigned block[3], other_block[3];
@@ -226,6 +230,9 @@ struct tracer {
     uint64_t barriers; /* of whole blocks, that are complete */
     uint64_t random;
     int schedule;
+
+    struct local_writes *locals; /* NULL before the first wgmma of the worker */
+    bool locals_used;            /* by this block: accesses to threads' locals are checked */
 };
 
 struct worker;
@@ -300,6 +307,8 @@ void smemkit_trace_full(struct tracer *);
  * checked. Does not return from a fault. */
 uint64_t smemkit_trace_unusual(struct tracer *, uintptr_t address, unsigned bytes, enum access_kind,
                                uint32_t item);
+/* Called for an access to a thread's locals, if locals_used. */
+void smemkit_trace_local(struct tracer *, uintptr_t address, unsigned bytes, enum access_kind, uint32_t item);
 /* Lets other threads run before an access, if the schedule says so. */
 void smemkit_trace_yield(struct tracer *);
 void smemkit_trace_bounds(struct tracer *, const char *file, int line, const char *type, int64_t index);
@@ -315,6 +324,13 @@ uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read,
 struct bulk;
 uint32_t bulk_access(struct tracer *, const struct bulk *, const void *code);
 void bulk_see(struct tracer *, const struct bulk *, bool written);
+/* wgmma.c: as in struct observer; around the worker's launch and block */
+struct wgmma;
+uint32_t wgmma_access(struct tracer *, const struct wgmma *);
+void wgmma_see(struct tracer *, const struct wgmma *, unsigned warp);
+void wgmma_fence(struct tracer *, unsigned warp);
+void locals_begin(struct tracer *);
+void locals_dispose(struct tracer *);
 
 /* Describes the __device__ variable that contains `address`: name, offset, extent, element size. False if there is
  * none. */

@@ -10,6 +10,7 @@
 
 #include "bulk.h"
 #include "schedule.h"
+#include "wgmma.h"
 
 SMEMKIT_THREAD_LOCAL struct worker *smemkit_worker;
 
@@ -68,6 +69,8 @@ static void reset(struct worker *w)
         async_forget(w);
     if (w->bulk_used)
         bulk_forget(w);
+    if (w->wgmma_used)
+        wgmma_forget(w);
     w->ticks = 0;
     memset(w->repetition.collectives, 0, sizeof w->repetition.collectives);
     w->fault.error = ERROR_NONE;
@@ -105,6 +108,8 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
 
     if (w->bulk_used && w->exited == w->count && !w->terminated)
         bulk_finish(w);
+    if (w->wgmma_used && w->exited == w->count && !w->terminated)
+        wgmma_finish(w);
     if (w->tracer)
         smemkit_observer->block_end(w);
     if (w->exited == w->count && !w->fault.error && shared_is_intact(w))

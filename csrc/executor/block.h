@@ -49,7 +49,15 @@ struct fault {
     char message[MESSAGE_BYTES];
 };
 
-enum wait { WAIT_AT_BARRIER, WAIT_AT_OTHER_BARRIER, WAIT_NAMED, WAIT_WARP, WAIT_CONVERGENCE, WAIT_INIT };
+enum wait {
+    WAIT_AT_BARRIER,
+    WAIT_AT_OTHER_BARRIER,
+    WAIT_NAMED,
+    WAIT_WARP,
+    WAIT_CONVERGENCE,
+    WAIT_INIT,
+    WAIT_WARPGROUP
+};
 
 /* What a waiting thread waits for. WAIT_AT_BARRIER is the default, so that the barrier, whose path must be short,
  * need not write here. */
@@ -82,6 +90,7 @@ struct named_phase {
 
 struct async_copies; /* async.c */
 struct bulk_copies;  /* bulk.c */
+struct wgmma_state;  /* wgmma.c */
 
 /* State of the search for a wait that can never end. If a thread yields with the same registers and stack as at an
  * earlier turn, and no memory has changed in between, it repeats itself for ever. Lanes that exchange values
@@ -102,6 +111,7 @@ struct repetition {
 struct shared_array {
     const struct smemkit_shared *variable; /* NULL: the dynamic one, or a free slot */
     char *first, *start, *end, *limit;     /* first <= start <= end <= limit (fixed); the rest is slack */
+    size_t window; /* where it begins among the block's arrays, which PTX's shared window has one after another */
 };
 
 struct shared_memory {
@@ -110,6 +120,7 @@ struct shared_memory {
     size_t bytes; /* from `base` to that guard */
     unsigned shift, count; /* slots [0, count) are in use */
     size_t static_bytes;   /* sum over the launch's variables */
+    size_t window_end;     /* of all arrays so far */
     struct shared_array slots[SHARED_SLOTS], dynamic;
     struct poisoned_pages poisoned; /* guard pages that a check may read */
 };
@@ -192,6 +203,9 @@ struct worker {
     unsigned copies_pending;     /* copies of the block that are not complete */
     struct bulk_copies *bulk;    /* NULL before the first bulk copy */
     bool bulk_used;              /* by this block */
+    struct wgmma_state *wgmma;   /* NULL before the first wgmma */
+    bool wgmma_used;             /* by this block */
+    void *wgmma_operands;        /* memory for those of one multiplication, or NULL */
 
     struct fault fault;
     const void *fault_address, *fault_code; /* the address, and the instruction that accessed it */
@@ -255,6 +269,10 @@ void *shared_allocate(struct worker *, const struct smemkit_shared *);
  * shared variable tile of 1024 bytes" or the like; false if there is no such array. */
 const struct shared_array *shared_near(const struct worker *, const void *address);
 bool shared_describe(const struct worker *, const void *address, char *text, size_t length);
+/* The byte of an array whose address in the shared window has these low WINDOW_BITS bits, or NULL: the descriptors
+ * of matrices have no others. */
+enum { WINDOW_BITS = 18 };
+char *shared_in_window(const struct worker *, size_t low);
 /* As memory_poison_guard and memory_restore_guards, for a worker's shared memory. */
 bool shared_poison_guard(struct worker *, const void *address, size_t bytes);
 bool shared_restore_guards(struct worker *);

@@ -87,6 +87,8 @@ static void append_waiters(const struct worker *w, char *text)
             append_text(text, " for lanes of mask 0x%08x", (unsigned)site.mask);
         if (site.reason == WAIT_INIT)
             append_text(text, " for mbarrier.init");
+        if (site.reason == WAIT_WARPGROUP)
+            append_text(text, " for the other warps of their warpgroup");
         if (site.reason == WAIT_NAMED)
             append_text(text, " for barrier %d, at which %u of %u have arrived", site.source,
                         w->named[site.source].arrived, w->named[site.source].expected);

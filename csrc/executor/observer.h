@@ -12,6 +12,7 @@
 struct worker;
 struct bulk;
 struct mbarrier_pass;
+struct wgmma;
 
 enum { SHARED_SLOTS = 64 }; /* static __shared__ variables per kernel */
 
@@ -88,6 +89,12 @@ struct observer {
      * `written`, that it is complete. */
     uint32_t (*bulk_issued)(struct worker *, const struct bulk *, const void *code);
     void (*bulk_seen)(struct worker *, const struct bulk *, bool written);
+
+    /* A multiplication of a warpgroup is issued, which returns the number of its reads; a warp waits for it; a
+     * warp executes wgmma.fence. */
+    uint32_t (*wgmma_issued)(struct worker *, const struct wgmma *);
+    void (*wgmma_seen)(struct worker *, const struct wgmma *, unsigned warp);
+    void (*wgmma_fenced)(struct worker *, unsigned warp);
 
     /* Copies of a thread that are complete arrive at an mbarrier; the first try of a wait for one has failed; the
      * running thread has passed a wait. */

@@ -30,7 +30,9 @@ enum smemkit_element {
     SMEMKIT_S4,
     SMEMKIT_U4,
     SMEMKIT_B1,
-    SMEMKIT_S32
+    SMEMKIT_S32,
+    SMEMKIT_E4M3,
+    SMEMKIT_E5M2
 };
 struct smemkit_mma {
     struct smemkit_warp_call call;
@@ -43,6 +45,31 @@ struct smemkit_mma {
     uint64_t *d;
 };
 void smemkit_multiply(struct smemkit_mma *, const char *file, int line);
+
+/* PTX's wgmma (wgmma.c): d (64, n) = scale_d * d + (scale_a * a) @ (scale_b * b). The operands of a lane: */
+struct smemkit_wgmma {
+    struct smemkit_warp_call call;
+    int n, k;
+    enum smemkit_element a_type, b_type, d_type;
+    int saturate, scale_d, scale_a, scale_b, transpose_a, transpose_b;
+    uint64_t a_descriptor, b_descriptor;
+    const uint32_t *a;  /* 4 registers; NULL: a is in shared memory */
+    void *const *a_at;  /* where they are */
+    void *const *d;     /* where the accumulators are */
+    unsigned registers; /* that many */
+    const void *code;   /* the kernel's call */
+    unsigned thread;    /* this and `number` are the executor's */
+    uint64_t number;
+};
+void smemkit_wgmma_execute(struct smemkit_wgmma *, const char *file, int line);
+void smemkit_wgmma_fence(const char *file, int line);
+void smemkit_wgmma_commit(const char *file, int line);
+/* until at most so many groups of the warp are not complete */
+void smemkit_wgmma_wait(unsigned groups, const char *file, int line);
+
+/* PTX's setmaxnreg: the warps of a warpgroup have `count` registers per thread from now on, more than before or
+ * fewer. */
+void smemkit_set_registers(unsigned count, int more, const char *file, int line);
 
 /* PTX's ldmatrix and stmatrix: lane i of the first 8 * count has row i of the 8 x 8 matrices of 16-bit elements,
  * each lane has a register of each matrix. */

@@ -12,6 +12,7 @@
 #include "bulk.h"
 #include "ptx.h"
 #include "schedule.h"
+#include "wgmma.h"
 
 static int next_ready(struct worker *w)
 {
@@ -160,6 +161,8 @@ static void exit_thread(struct worker *w)
         async_finish(w, me);
     if (w->bulk_used)
         bulk_exit(w, me);
+    if (w->wgmma_used)
+        wgmma_exit(w);
     note_exit(w);
     next = choose_next(w);
     if (next >= 0 && !bit(w->started, (unsigned)next)) {
@@ -199,6 +202,8 @@ static __attribute__((noreturn)) void abandon_thread(struct worker *w)
 void worker_terminate_thread(struct worker *w)
 {
     w->terminated++;
+    if (w->wgmma_used)
+        wgmma_exit(w);
     note_exit(w);
     if (w->arrived && w->arrived + w->terminated == w->count && !w->divergent)
         complete_barrier(w);
@@ -213,6 +218,8 @@ void smemkit_exit(void)
         async_finish(w, w->current);
     if (w->bulk_used)
         bulk_exit(w, w->current);
+    if (w->wgmma_used)
+        wgmma_exit(w);
     note_exit(w);
     abandon_thread(w);
 }

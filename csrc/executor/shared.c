@@ -6,6 +6,10 @@
  * to the slack is found at the end of the block, and hits neither another array nor the process's own data. The
  * slack before an array is the rest of its first page; below it nothing is accessible. A static variable gets its
  * slot when a thread first reaches its declaration, for the rest of the launch.
+ *
+ * An address of PTX's shared window has in its low WINDOW_BITS bits the place of the byte among the block's
+ * arrays, which begin at the same multiples of WINDOW_ALIGNMENT there as in memory; above them twice the array's
+ * number, so that an address before or past the array still tells which one it is.
  */
 #define _GNU_SOURCE
 #include "block.h"
@@ -22,6 +26,7 @@ enum {
     STATIC_BYTES = 48 * 1024, /* nvcc's limit for all static variables of a kernel */
     DYNAMIC_ALIGNMENT = 1024, /* of 128-byte swizzles */
     SLACK_BYTE = 0xFE,
+    WINDOW_ALIGNMENT = 1024,
 };
 
 static const size_t GUARD = (size_t)1 << 24; /* around all slots; address space only, as in memory.c */
@@ -48,6 +53,12 @@ static bool place_before_guard(struct shared_array *a, size_t bytes, size_t alig
     memset(a->first, SLACK_BYTE, (size_t)(a->start - a->first));
     memset(a->end, SLACK_BYTE, (size_t)(a->limit - a->end));
     return true;
+}
+
+static void place_in_window(struct shared_memory *s, struct shared_array *a)
+{
+    a->window = s->window_end + (((uintptr_t)a->start - s->window_end) & (WINDOW_ALIGNMENT - 1));
+    s->window_end = a->window + (size_t)(a->end - a->start);
 }
 
 /* Returns the first overwritten slack byte in [from, to), or NULL. */
@@ -115,7 +126,11 @@ bool shared_begin(struct worker *w, const struct smemkit_launch *launch)
     while (s->count)
         s->slots[--s->count].variable = NULL;
     s->static_bytes = 0;
-    return place_before_guard(&s->dynamic, launch->shared_bytes, DYNAMIC_ALIGNMENT, w->page);
+    s->window_end = WINDOW_ALIGNMENT;
+    if (!place_before_guard(&s->dynamic, launch->shared_bytes, DYNAMIC_ALIGNMENT, w->page))
+        return false;
+    place_in_window(s, &s->dynamic);
+    return true;
 }
 
 bool shared_intact(struct worker *w, char *text, size_t length)
@@ -214,6 +229,7 @@ void *shared_allocate(struct worker *w, const struct smemkit_shared *variable)
         what[0] = '\0';
     if (what[0])
         worker_fail(w, KIND_TRAP, what, "", 0);
+    place_in_window(s, &s->slots[i]);
     s->slots[i].variable = variable;
     s->count = i + 1;
     if (w->tracer)
@@ -231,19 +247,51 @@ uint64_t shared_hash(const struct worker *w)
     return hash;
 }
 
+static const struct shared_array *array_number(const struct shared_memory *s, size_t number)
+{
+    return number == 0 ? &s->dynamic : number <= s->count ? &s->slots[number - 1] : NULL;
+}
+
+char *shared_in_window(const struct worker *w, size_t low)
+{
+    const struct shared_memory *s = &w->shared;
+
+    for (size_t i = 0; i <= s->count; i++) {
+        const struct shared_array *a = array_number(s, i);
+
+        if (low - a->window < (size_t)(a->end - a->start))
+            return a->start + (low - a->window);
+    }
+    return NULL;
+}
+
 size_t smemkit_to_shared(const void *address)
 {
-    return (size_t)((const char *)address - own_worker()->shared.base);
+    const struct worker *w = own_worker();
+    const struct shared_array *a = shared_near(w, address);
+    size_t number;
+
+    if (!a)
+        return SIZE_MAX;
+    number = a == &w->shared.dynamic ? 0 : (size_t)(a - w->shared.slots) + 1;
+    return (number << (WINDOW_BITS + 1)) + a->window + (size_t)((const char *)address - a->start);
 }
 
 void *smemkit_from_shared(size_t address)
 {
-    const struct shared_memory *s = &own_worker()->shared;
+    const size_t low = address & (((size_t)1 << WINDOW_BITS) - 1), half = (size_t)1 << (WINDOW_BITS - 1);
+    const size_t twice = address >> WINDOW_BITS; /* odd: past the end of one array, or before the next one */
+    const size_t number = (twice + (twice & 1 && low >= half)) >> 1;
+    const struct shared_array *a = array_number(&own_worker()->shared, number);
 
-    return address < s->bytes ? s->base + address : (void *)(address & 0xfff); /* the null page */
+    if (!a)
+        return (void *)(address & 0xfff); /* the null page */
+    return a->start + (ptrdiff_t)(address - (number << (WINDOW_BITS + 1)) - a->window);
 }
 
 int smemkit_is_shared(const void *address)
 {
-    return smemkit_to_shared(address) < own_worker()->shared.bytes;
+    const struct shared_memory *s = &own_worker()->shared;
+
+    return (size_t)((const char *)address - s->base) < s->bytes;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "schedule.h"
+#include "wgmma.h"
 
 /* Number of guard pages of all workers. */
 static atomic_int guards;
@@ -76,6 +77,7 @@ void worker_dispose(struct worker *w)
     free(w->signal_stack);
     async_dispose(w);
     bulk_dispose(w);
+    wgmma_dispose(w);
     w->stacks = NULL;
     w->signal_stack = NULL;
 }

@@ -131,11 +131,12 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
                                         "hang", "trap",    "shuffle",       "leak"};
     static const char *const hazards[] = {"", "RAW", "WAR", "WAW", "proxy"};
     static const char *const accesses[] = {"load", "store", "atomic"};
+    static const char *const registers[] = {"", "in flight", "unfenced"};
     static const char *const spaces[] = {"shared", "shared", "global", ""};
 
     return Py_BuildValue(
         "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:N,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
-        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:K,s:N}",
+        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:K,s:N}",
         "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
         PyBool_FromLong(fault->warp_synchronous), "location", location_tuple(trace, &fault->location), "other",
         location_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
@@ -148,8 +149,10 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
         (unsigned long long)fault->reach, "async", PyBool_FromLong(fault->async), "copy",
         PyBool_FromLong(fault->copy), "other_copy", PyBool_FromLong(fault->other_copy), "doubtful",
         PyBool_FromLong(fault->doubtful), "unwaited", PyBool_FromLong(fault->unwaited), "waited",
-        PyBool_FromLong(fault->waited), "pass", pass_tuple(&fault->pass), "count",
-        (unsigned long long)fault->count, "message", text(fault->message));
+        PyBool_FromLong(fault->waited), "pass", pass_tuple(&fault->pass), "multiplies",
+        PyBool_FromLong(fault->multiplies), "other_multiplies", PyBool_FromLong(fault->other_multiplies),
+        "registers", registers[fault->registers], "count", (unsigned long long)fault->count, "message",
+        text(fault->message));
 }
 
 static PyObject *example_tuple(const struct site *site)

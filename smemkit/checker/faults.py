@@ -177,9 +177,9 @@ _RACE_MEANINGS = {
     "WAR": "WAR, write after read: nothing makes the writer wait for the reader, which may get the new value.",
     "WAW": "WAW, write after write: nothing orders the two writes, so either value may stay.",
     "proxy": (
-        "The hardware that carries out cp.async.bulk goes through the async proxy, which need not see what "
-        "threads have stored through the generic one, barrier or not, without fence.proxy.async (PTX ISA, Memory "
-        "Consistency Model: Proxies)."
+        "The hardware that carries out cp.async.bulk and wgmma goes through the async proxy, which need not see "
+        "what threads have stored through the generic one, barrier or not, without fence.proxy.async (PTX ISA, "
+        "Memory Consistency Model: Proxies)."
     ),
     "": "Nothing orders the two accesses, so the result depends on which thread comes first.",
     "same value": (

@@ -214,7 +214,11 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
         here = _format_thread(fault["thread"], fault["block"] if between_blocks else None)
         other = _format_thread(fault["other_thread"], fault["other_block"] if between_blocks else None)
         verb = _VERB_PRESENT[fault["access"]]
-        if fault["copy"] or fault["hazard"] == "proxy":
+        if fault["registers"]:
+            return _register_message(fault, here, verb, other_line)
+        if fault["multiplies"]:
+            here = f"the wgmma.mma_async that {here} executes"
+        elif fault["copy"] or fault["hazard"] == "proxy":
             here = f"the asynchronous copy that {here} starts"
         if fault["hazard"] == "proxy":
             late = fault["doubtful"] and fault["access"] == "load"
@@ -225,6 +229,11 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
                 f"fence.proxy.async of the writer comes between{late}"
             )
         if fault["other_copy"]:
+            if fault["other_multiplies"]:
+                return (
+                    f"{here} {verb} {what} before the wgmma.mma_async that {other} has executed at line "
+                    f"{other_line}, and that may still read it, has been waited for"
+                )
             ends = ("from", "has read it") if fault["other_access"] == "load" else ("to", "has been waited for")
             return (
                 f"{here} {verb} {what} before the asynchronous copy {ends[0]} it, which {other} started at line "
@@ -250,6 +259,17 @@ def _passed_wait(fault: Mapping[str, Any]) -> str:
         return ""
     _, line, _, phase, _ = fault["pass"]
     return f": the wait at line {line} returned at once, while phase {phase} of its mbarrier was not complete"
+
+
+def _register_message(fault: Mapping[str, Any], here: str, verb: str, other_line: int | None) -> str:
+    if fault["registers"] == "in flight":
+        return f"{here} {verb} a register of the wgmma.mma_async at line {other_line} before its wgmma.wait_group"
+    if not other_line:
+        return f"{here} executes wgmma.mma_async without a wgmma.fence before"
+    return (
+        f"{here} executes wgmma.mma_async with a register that it has written at line {other_line}, without a "
+        "wgmma.fence in between"
+    )
 
 
 def _out_of_bounds_message(fault: Mapping[str, Any], source: LaunchSource, what: str) -> str:

@@ -33,6 +33,7 @@ from smemkit.checker.edits import Fix, Insertion, indentation, line_edits
 from smemkit.checker.evidence import Evidence, Launch, Places, all_places
 from smemkit.checker.faults import Fault, between_blocks, race_advice
 from smemkit.checker.statements import Statement
+from smemkit.checker.wgmma_fixes import fix_wgmma
 
 __all__ = ["fix_races"]
 
@@ -64,7 +65,8 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
         levels = all_places(launch, evidence)
         leaf = levels[0] if levels else None
         special = (
-            fix_bulk_copy(evidence, leaf)
+            fix_wgmma(evidence)
+            or fix_bulk_copy(evidence, leaf)
             or fix_mbarrier_wait(launch, evidence, leaf)
             or (fix_matrix_rows(evidence) if evidence.fault.hazard == "WAW" else None)
         )

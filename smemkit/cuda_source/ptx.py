@@ -74,6 +74,8 @@ class _Writer:
         self._scopes: list[dict[str, str]] = []  # registers of the blocks around: name → C++ type
         self._labels: list[str] = []
         self._block = read_ptx(statement.text)
+        self._in_place = {self._number_of(one) for one in _in_place(self._block)}
+        self._used = {self._number_of(one) for one in _placeholders(self._block)}
         self._headers = {"registers"} if self._operands else set()  # smemkit::ptx_operand
         self._carries = False
 
@@ -91,6 +93,10 @@ class _Writer:
             yield f"auto &&smemkit_to_{number} = {operand.expression};"
         for number, operand in enumerate(self._operands):
             letter = self._letter(operand)
+            if self._stays(number, operand):
+                if number >= self._outputs:
+                    yield f"auto &&smemkit_to_{number} = {operand.expression};"
+                continue
             value = f"smemkit::ptx_operand<'{letter}'>({operand.expression})"
             if number < self._outputs:
                 value = f"smemkit::ptx_operand<'{letter}'>(smemkit_to_{number})"
@@ -101,7 +107,14 @@ class _Writer:
 
     def _writes(self) -> Iterator[str]:
         for number in range(self._outputs):
+            if self._stays(number, self._operands[number]):
+                continue
             yield (f"smemkit_to_{number} = smemkit::ptx_as<decltype(smemkit_to_{number})>(smemkit_{number});")
+
+    def _stays(self, number: int, operand: AsmOperand) -> bool:
+        """Whether an operand is neither read nor written here: an instruction has its address, or none uses it, as
+        in asm volatile("" : "+f"(x)), which is for the compiler alone."""
+        return number in self._in_place or ("+" in operand.constraint and number not in self._used)
 
     def _letter(self, operand: AsmOperand) -> str:
         constraint = operand.constraint.strip("=+& ")
@@ -198,7 +211,7 @@ class _Writer:
         before: list[str] = []
         after: list[str] = []
         for role, operand in operands:
-            key = role.strip("[]{}")[0]
+            key = role.strip("[]{}&")[0]
             if operand is None:
                 names[key] = role.partition("?")[2]
             elif role[0] == "[":
@@ -206,6 +219,8 @@ class _Writer:
                 if operand.second:
                     self._vector("v", "uint32_t", operand.second, instruction, names, before, after)
                 names[key] = f"@at_{space}({self._address(operand, instruction)})"
+            elif role.startswith("{&"):
+                self._addresses(key, operand, instruction, names, before)
             elif role[0] == "{":
                 self._vector(key, form.word, operand, instruction, names, before, after)
             else:
@@ -235,6 +250,19 @@ class _Writer:
         if written:
             after += [f"{text} = smemkit_{key}[{i}];" for i, text in enumerate(texts)]
 
+    def _addresses(self, key: str, operand: Operand, instruction: Instruction, names: _Names, before) -> None:
+        parts = operand.parts if operand.kind == "vector" else (operand,)
+        if any(one.kind != "placeholder" for one in parts):
+            raise PtxError(str(instruction), "with registers that are no operands of the asm statement")
+        texts = [f"smemkit_to_{self._number_of(one)}" for one in parts]
+        addresses = ", ".join(f"{_PREFIX}address({text})" for text in texts)
+        names[key], names[f"{key}_at"] = f"smemkit_{key}", f"smemkit_{key}_at"
+        at = key if key == "d" else f"{key}_at"
+        before.append(f"void *const smemkit_{at}[{len(parts)}] = {{{addresses}}};")
+        if key != "d":
+            values = ", ".join(f"{_PREFIX}register({text})" for text in texts)
+            before.append(f"const uint32_t smemkit_{key}[{len(parts)}] = {{{values}}};")
+
     def _address(self, operand: Operand, instruction: Instruction) -> str:
         return " + ".join(f"(uint64_t){self._value(one, instruction)}" for one in operand.parts)
 
@@ -255,16 +283,55 @@ class _Writer:
         raise PtxError(str(instruction), f"of {name}")
 
     def _placeholder(self, operand: Operand, instruction: Instruction) -> str:
-        text = str(operand.value)
-        number = int(text) if text.isdigit() else self._numbers.get(text, -1)
+        number = self._number_of(operand)
         if not 0 <= number < len(self._operands):
-            raise PtxError(str(instruction), f"of the operand %{text}, which the statement lacks")
+            raise PtxError(str(instruction), f"of the operand %{operand.value}, which the statement lacks")
+        if number in self._in_place:
+            raise PtxError(str(instruction), f"of the operand %{operand.value}, which is a register of wgmma")
         return f"smemkit_{number}"
+
+    def _number_of(self, operand: Operand) -> int:
+        text = str(operand.value)
+        return int(text) if text.isdigit() else self._numbers.get(text, -1)
+
+
+def _instructions(block: Block) -> Iterator[Instruction]:
+    for item in block.items:
+        if isinstance(item, Block):
+            yield from _instructions(item)
+        elif isinstance(item, Instruction):
+            yield item
+
+
+def _all_parts(operand: Operand | None) -> Iterator[Operand]:
+    if operand:
+        yield operand
+        yield from _all_parts(operand.second)
+        for one in operand.parts:
+            yield from _all_parts(one)
+
+
+def _placeholders(block: Block) -> Iterator[Operand]:
+    """The asm operands that instructions name."""
+    for instruction in _instructions(block):
+        for operand in (*instruction.operands, instruction.predicate):
+            yield from (one for one in _all_parts(operand) if one.kind == "placeholder")
+
+
+def _in_place(block: Block) -> Iterator[Operand]:
+    """Those that stay where they are: the registers of wgmma, which are in use until a wait."""
+    for instruction in _instructions(block):
+        if instruction.name[:2] == ("wgmma", "mma_async"):
+            for operand in instruction.operands[:2]:
+                parts = operand.parts if operand.kind == "vector" else ()
+                yield from (one for one in parts if one.kind == "placeholder")
 
 
 def _fits(role: str, operand: Operand) -> bool:
     if role[0] == "[":
         return operand.kind == "address" and (operand.second is not None) == (";v" in role)
+    if role.startswith("{&"):
+        return operand.kind == "vector"
     if role[0] == "{":
         return operand.kind in ("vector", "placeholder", "name")
     return operand.kind in ("placeholder", "name", "number")

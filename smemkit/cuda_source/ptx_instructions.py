@@ -8,14 +8,17 @@ C++ statement that calls a function of the dialect (csrc/executor/include/smemki
 
 The operands: d is written, the others are read; [a] is an address, in shared memory where the name says so or as
 in [a:shared]; [a;v] is one with coordinates, the vector $v; {d} is a vector, in C++ an array $d of $nd words; d|p
-may write a predicate, in C++ a pointer $p that may be null; x?0 may be missing, and is then 0. @ is the prefix of
-the dialect's names. $flag_x is true if the name has modifier x.
+may write a predicate, in C++ a pointer $p that may be null; x?0 may be missing, and is then 0. {&d} is a vector of
+operands that stay where they are, in C++ an array $d of their addresses; {&a} the same with their values, $a, and
+addresses, $a_at. @ is the prefix of the dialect's names. $flag_x is true if the name has modifier x.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+
+from .ptx_async_forms import ASYNC_FORMS
 
 __all__ = ["SPECIAL_REGISTERS", "Form", "forms_of", "instruction_names"]
 
@@ -85,6 +88,7 @@ _CLASSES = {
     "COMPARISON": "eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan",
     "ATOMIC": "add|min|max|and|or|xor|inc|dec|exch",
     "TYPE": "f16|bf16|tf32|f32|f64|s8|u8|s4|u4|b1|s32",
+    "WGMMA": "|".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32)),
     "SHAPE": "m8n8k4|m8n8k16|m8n8k32|m8n8k128|m16n8k4|m16n8k8|m16n8k16|m16n8k32|m16n8k64|m16n8k128|m16n8k256",
 }
 
@@ -395,7 +399,6 @@ _FORMS = {
         ("exit", "", "smemkit_exit()"),
         ("pmevent mask?", "a", "(void)$a"),
         ("griddepcontrol launch_dependents|wait", "", "(void)0"),
-        ("setmaxnreg inc|dec sync aligned u32", "a", "(void)$a"),
     ],
     "matrix": [
         (
@@ -426,110 +429,7 @@ _FORMS = {
             "@mma<@$shape, @$dt, @$at, @$bt, @$ct, @$al, @$bl, @$bit>($d, $a, $b, $c, $flag_satfinite)",
         ),
     ],
-    "mbarrier": [
-        ("mbarrier init space=SHARED? b64", "[a], b", "@mbarrier_init($a, $b)"),
-        ("mbarrier inval space=SHARED? b64", "[a]", "@mbarrier_inval($a)"),
-        (
-            "mbarrier arrive ARRIVAL? SCOPE? noComplete? ARRIVAL? SCOPE? space=CLUSTER? b64",
-            "d, [a], b?1",
-            "$d = @mbarrier_arrive($a, $b, 0, $flag_noComplete, !$flag_relaxed)",
-        ),
-        (
-            "mbarrier arrive expect_tx ARRIVAL? SCOPE? space=CLUSTER? b64",
-            "d, [a], b",
-            "$d = @mbarrier_arrive_expect($a, $b, !$flag_relaxed)",
-        ),
-        ("mbarrier expect_tx relaxed? SCOPE? space=CLUSTER? b64", "[a], b", "@mbarrier_expect($a, $b)"),
-        ("mbarrier complete_tx relaxed? SCOPE? space=CLUSTER? b64", "[a], b", "@mbarrier_complete($a, $b)"),
-        (
-            "mbarrier arrive_drop ARRIVAL? SCOPE? noComplete? ARRIVAL? SCOPE? space=CLUSTER? b64",
-            "d, [a], b?1",
-            "$d = @mbarrier_arrive($a, $b, $b, $flag_noComplete, !$flag_relaxed)",
-        ),
-        (
-            "mbarrier op=test_wait|try_wait WAIT? SCOPE? space=SHARED? b64",
-            "d, [a], b, e?0",
-            "$d = @mbarrier_test_wait($a, $b, !$flag_relaxed)",
-        ),
-        (
-            "mbarrier op=test_wait|try_wait parity WAIT? SCOPE? space=SHARED? b64",
-            "d, [a], b, e?0",
-            "$d = @mbarrier_test_wait_parity($a, $b, !$flag_relaxed)",
-        ),
-        ("mbarrier pending_count b64", "d, a", "$d = @mbarrier_pending_count($a)"),
-        ("cp async mbarrier arrive noinc? space=SHARED? b64", "[a]", "@copy_async_arrive($a, $flag_noinc)"),
-    ],
-    "bulk": [
-        (
-            "cp async bulk WINDOW global TX L2::cache_hint?",
-            "[d:shared], [a:global], b, [c:shared], e?0",
-            "@copy_bulk($d, $a, false, $b, $c)",
-        ),
-        (
-            "cp async bulk shared::cluster shared::cta TX",
-            "[d:shared], [a:shared], b, [c:shared]",
-            "@copy_bulk($d, $a, true, $b, $c)",
-        ),
-        (
-            "cp async bulk global shared::cta bulk_group L2::cache_hint?",
-            "[d:global], [a:shared], b, e?0",
-            "@copy_bulk_out($d, $a, $b)",
-        ),
-        (
-            "cp reduce async bulk global shared::cta bulk_group L2::cache_hint? op=add type=u32|s32|u64|FLOAT",
-            "[d:global], [a:shared], b, e?0",
-            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
-        ),
-        (
-            "cp reduce async bulk global shared::cta bulk_group L2::cache_hint? op=add noftz type=f16|bf16",
-            "[d:global], [a:shared], b, e?0",
-            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
-        ),
-        (
-            "cp reduce async bulk global shared::cta bulk_group L2::cache_hint? op=min|max"
-            " type=u32|s32|u64|s64|f16|bf16",
-            "[d:global], [a:shared], b, e?0",
-            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
-        ),
-        (
-            "cp reduce async bulk global shared::cta bulk_group L2::cache_hint? op=inc|dec type=u32",
-            "[d:global], [a:shared], b, e?0",
-            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
-        ),
-        (
-            "cp reduce async bulk global shared::cta bulk_group L2::cache_hint? op=and|or|xor type=b32|b64",
-            "[d:global], [a:shared], b, e?0",
-            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
-        ),
-        (
-            "cp async bulk tensor rank=1d|2d|3d|4d|5d WINDOW global tile? TX L2::cache_hint?",
-            "[d:shared], [a;v], [c:shared], e?0",
-            "@copy_tensor<$initial_rank>($d, $a, $v, $c)",
-        ),
-        (
-            "cp async bulk tensor rank=1d|2d|3d|4d|5d global shared::cta tile? bulk_group L2::cache_hint?",
-            "[a;v], [b:shared], e?0",
-            "@copy_tensor_out<$initial_rank>($a, $v, $b)",
-        ),
-        (
-            "cp async bulk prefetch tensor 1d|2d|3d|4d|5d L2 global tile? L2::cache_hint?",
-            "[a;v], e?0",
-            "(void)$a, (void)$v",
-        ),
-        ("prefetch space=SPACE? tensormap", "[a]", "(void)$a"),
-        ("cp async bulk commit_group", "", "smemkit_bulk_commit()"),
-        ("cp async bulk wait_group read?", "a", "smemkit_bulk_wait($a, $flag_read)"),
-        (
-            "cp async bulk prefetch L2 global L2::cache_hint?",
-            "[a:global], b, e?0",
-            "@prefetch_bulk($a, $b)",
-        ),
-        ("fence proxy async", "", "smemkit::proxy_fence(true, true)"),
-        ("fence proxy async global", "", "smemkit::proxy_fence(false, true)"),
-        ("fence proxy async WINDOW", "", "smemkit::proxy_fence(true, false)"),
-        ("fence proxy alias", "", "(void)0"),
-        ("fence mbarrier_init release cluster", "", "smemkit::fence(2)"),
-    ],
+    **ASYNC_FORMS,
 }
 
 

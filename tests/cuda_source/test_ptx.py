@@ -204,7 +204,7 @@ def test_lines_stay():
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ('asm("wgmma.fence.sync.aligned;");', "inline PTX `wgmma.fence.sync.aligned`"),
+        ('asm("tcgen05.fence::before_thread_sync;");', "inline PTX `tcgen05.fence::before_thread_sync`"),
         ('asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(x));', "inline PTX `mov.u32` of dynamic_smem_size"),
         ('asm("mov.u32 %0, %2;" : "=r"(x) : "r"(1));', "the operand %2, which the statement lacks"),
         ('asm("mov.u32 %0, %1;" : "=x"(x) : "r"(1));', "the constraint  =x "),

@@ -905,7 +905,10 @@ def test_compile_error_in_a_template():
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ('asm volatile("wgmma.fence.sync.aligned;");', "does not support inline PTX `wgmma.fence.sync.aligned`"),
+        (
+            'asm volatile("tcgen05.fence::before_thread_sync;");',
+            "does not support inline PTX `tcgen05.fence::before_thread_sync`",
+        ),
         ('asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(*x));', "does not support inline PTX `mov.u32`"),
         (
             'asm volatile("{ .reg .pred p; @p mbarrier.try_wait.b64 p, [%0]; }" :: "l"(x));',
@@ -1483,8 +1486,8 @@ def test_clang(fresh_cache, monkeypatch):
         smemkit.Kernel(
             "struct big { char c[99]; };\n__global__ void k(big *x)\n{\n    __shfl_sync(~0u, *x, 0);\n}"
         )
-    with pytest.raises(smemkit.CompileError, match=r"kernel\.cu:3: the CPU .* inline PTX `wgmma.fence`"):
-        smemkit.Kernel('__global__ void k()\n{\n    asm("wgmma.fence;");\n}')
+    with pytest.raises(smemkit.CompileError, match=r"kernel\.cu:3: the CPU .* inline PTX `tcgen05.fence`"):
+        smemkit.Kernel('__global__ void k()\n{\n    asm("tcgen05.fence;");\n}')
 
 
 # ---- for the checker --------------------------------------------------------------------------------------------

@@ -1,0 +1,498 @@
+/* The warpgroup's matrix instruction, wgmma. (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions")
+ *
+ * d (64, n) += a (64, k) @ b (k, n), by four warps whose first one has a number that is a multiple of four; k
+ * elements are 32 bytes. b is in shared memory, a there or in registers, d in registers. The last warp to arrive
+ * issues the multiplication. It is carried out, after those before it, when a warp waits for its group; the
+ * observer may have it carried out at once instead.
+ */
+#define _GNU_SOURCE
+#include "wgmma.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedule.h"
+
+enum { LANES = 32, GROUPS = MAX_WARPS / GROUP_WARPS };
+
+/* A warpgroup that its warps enter one by one */
+struct rendezvous {
+    struct smemkit_wgmma *calls[GROUP_THREADS];
+    unsigned arrived; /* warps */
+    uint64_t issued;
+};
+
+struct wgmma_state {
+    struct wgmma *items; /* in the order of their issue */
+    unsigned count, capacity;
+    struct rendezvous groups[GROUPS];
+    uint32_t commits[MAX_WARPS];
+    struct {
+        unsigned count, changes; /* registers per thread (0: not known), and setmaxnreg so far */
+        const char *file;        /* of the last one */
+        int line;
+    } registers[MAX_WARPS];
+};
+
+static struct wgmma_state *own_state(struct worker *w)
+{
+    if (!w->wgmma)
+        w->wgmma = calloc(1, sizeof *w->wgmma);
+    if (!w->wgmma)
+        worker_fail(w, KIND_TRAP, "no memory for wgmma", __FILE__, __LINE__);
+    w->wgmma_used = true;
+    return w->wgmma;
+}
+
+static void free_item(struct wgmma *item)
+{
+    free(item->d);
+    free(item->a_at);
+    free(item->a);
+}
+
+void wgmma_forget(struct worker *w)
+{
+    struct wgmma_state *all = w->wgmma;
+
+    for (unsigned i = 0; i < all->count; i++)
+        free_item(&all->items[i]);
+    all->count = 0;
+    memset(all->groups, 0, sizeof all->groups);
+    memset(all->commits, 0, sizeof all->commits);
+    memset(all->registers, 0, sizeof all->registers);
+    w->wgmma_used = false;
+}
+
+void wgmma_dispose(struct worker *w)
+{
+    if (w->wgmma) {
+        wgmma_forget(w);
+        free(w->wgmma->items);
+    }
+    free(w->wgmma);
+    free(w->wgmma_operands);
+    w->wgmma = NULL;
+    w->wgmma_operands = NULL;
+}
+
+/* ---- carrying out ---- */
+
+/* A thread's stack pointer: what is below it belongs to functions that have returned. */
+static const char *stack_of(const struct worker *w, unsigned thread)
+{
+    return thread == w->current ? __builtin_frame_address(0) : w->fibers[thread].sp;
+}
+
+/* Aborts the launch if an accumulator does not exist any more. */
+static void check_alive(struct worker *w, const struct wgmma *item)
+{
+    const unsigned count = item->form.registers;
+    char what[MESSAGE_BYTES];
+
+    for (unsigned i = 0; i < GROUP_THREADS * count; i++) {
+        const char *at = item->d[i], *stack = stack_of(w, item->first + i / count);
+
+        if (!at || at >= stack || at < stack - STACK_BYTES)
+            continue;
+        snprintf(what, sizeof what,
+                 "the function that has the accumulators of the wgmma.mma_async at %.200s:%d has returned before "
+                 "a wait "
+                 "for it",
+                 item->file, item->line);
+        worker_fail(w, KIND_RACE, what, item->file, item->line);
+    }
+}
+
+/* Carries out those of a warpgroup up to one. */
+static void perform_up_to(struct worker *w, const struct wgmma *last)
+{
+    for (struct wgmma *item = w->wgmma->items; item <= last; item++)
+        if (item->first == last->first && !item->moved) {
+            check_alive(w, item);
+            wgmma_perform(w, item);
+        }
+}
+
+const struct wgmma *wgmma_register(const struct worker *w, unsigned thread, const char *at, size_t bytes,
+                                   bool store)
+{
+    const unsigned lane = thread % GROUP_THREADS;
+
+    for (unsigned i = w->wgmma_used ? w->wgmma->count : 0; i-- > 0;) {
+        const struct wgmma *item = &w->wgmma->items[i];
+        const struct {
+            void **registers;
+            unsigned count;
+        } sets[] = {{item->d, item->form.registers}, {store ? item->a_at : NULL, WGMMA_A_REGISTERS}};
+
+        if (item->first != thread - lane || item->waited >> lane / LANES & 1)
+            continue;
+        for (int set = 0; set < 2; set++)
+            for (unsigned r = 0; sets[set].registers && r < sets[set].count; r++) {
+                const char *own = sets[set].registers[lane * sets[set].count + r];
+
+                if (own && at < own + 4 && own < at + bytes)
+                    return item;
+            }
+    }
+    return NULL;
+}
+
+/* ---- issue ---- */
+
+static void refuse(struct worker *w, enum fault_kind kind, const struct wgmma *item, const char *why)
+{
+    char what[MESSAGE_BYTES];
+
+    snprintf(what, sizeof what, "wgmma.mma_async %s at %.200s:%d", why, item->file, item->line);
+    worker_fail(w, kind, what, item->file, item->line);
+}
+
+static void check_descriptor(struct worker *w, const struct wgmma *item, bool b)
+{
+    char why[120];
+
+    if (wgmma_start(w, &item->form, b))
+        return;
+    snprintf(why, sizeof why,
+             "with a descriptor of %c, 0x%016llx, whose address is in none of the block's shared arrays",
+             b ? 'b' : 'a', (unsigned long long)(b ? item->form.b_descriptor : item->form.a_descriptor));
+    refuse(w, KIND_OUT_OF_BOUNDS, item, why);
+}
+
+/* Notes the registers of all lanes. Those of lanes that a fault has terminated are NULL. */
+static bool note_registers(struct wgmma *item, struct smemkit_wgmma *const calls[GROUP_THREADS])
+{
+    const unsigned count = item->form.registers;
+
+    item->d = calloc((size_t)GROUP_THREADS * count, sizeof *item->d);
+    if (item->form.a) {
+        item->a = calloc(GROUP_THREADS * WGMMA_A_REGISTERS, sizeof *item->a);
+        item->a_at = calloc(GROUP_THREADS * WGMMA_A_REGISTERS, sizeof *item->a_at);
+    }
+    if (!item->d || (item->form.a && (!item->a || !item->a_at)))
+        return false;
+    for (unsigned i = 0; i < GROUP_THREADS; i++) {
+        if (!calls[i])
+            continue;
+        memcpy(&item->d[(size_t)i * count], calls[i]->d, count * sizeof *item->d);
+        for (unsigned r = 0; item->form.a && r < WGMMA_A_REGISTERS; r++) {
+            item->a[i * WGMMA_A_REGISTERS + r] = calls[i]->a[r];
+            item->a_at[i * WGMMA_A_REGISTERS + r] = calls[i]->a_at[r];
+        }
+    }
+    return true;
+}
+
+static struct wgmma *add_item(struct worker *w)
+{
+    struct wgmma_state *all = w->wgmma;
+
+    if (all->count == all->capacity) {
+        const unsigned capacity = all->capacity ? all->capacity * 2 : 16;
+        struct wgmma *items = realloc(all->items, capacity * sizeof *items);
+
+        if (!items)
+            worker_fail(w, KIND_TRAP, "no memory for wgmma", __FILE__, __LINE__);
+        all->items = items;
+        all->capacity = capacity;
+    }
+    return &all->items[all->count++];
+}
+
+static NOINLINE void issue(struct worker *w, unsigned group)
+{
+    struct rendezvous *at = &w->wgmma->groups[group];
+    const struct waiting *site = &w->waiting[w->current];
+    struct wgmma *item = add_item(w);
+
+    *item = (struct wgmma){.file = site->file, .line = site->line, .first = group * GROUP_THREADS};
+    for (unsigned i = 0; i < GROUP_THREADS; i++)
+        if (at->calls[i])
+            item->form = *at->calls[i];
+    for (unsigned i = 0; i < GROUP_WARPS; i++)
+        item->commit[i] = w->wgmma->commits[group * GROUP_WARPS + i];
+    if (!item->form.a)
+        check_descriptor(w, item, false);
+    check_descriptor(w, item, true);
+    if (!note_registers(item, at->calls))
+        worker_fail(w, KIND_TRAP, "no memory for wgmma", __FILE__, __LINE__);
+    if (w->tracer)
+        item->epoch = smemkit_observer->wgmma_issued(w, item);
+    if (w->tracer && smemkit_observer->completes_early(w))
+        perform_up_to(w, item);
+}
+
+/* ---- the warps of a group ---- */
+
+static struct smemkit_wgmma *lane_of(struct smemkit_warp_call *const lanes[32], unsigned lane)
+{
+    return (struct smemkit_wgmma *)lanes[lane];
+}
+
+/* The warps before this one execute the same instruction: same form, same place. */
+static void check_same(struct worker *w, const struct rendezvous *at, const struct smemkit_wgmma *now)
+{
+    const struct waiting *mine = &w->waiting[w->current];
+    const unsigned first = w->current / GROUP_THREADS * GROUP_THREADS;
+    char what[MESSAGE_BYTES];
+
+    for (unsigned i = 0; i < GROUP_THREADS; i++) {
+        const struct waiting *other = &w->waiting[first + i];
+        const struct smemkit_wgmma *call = at->calls[i];
+
+        if (!call || (same_line(mine->file, mine->line, other->file, other->line) && call->n == now->n &&
+                      call->b_descriptor == now->b_descriptor))
+            continue;
+        snprintf(
+            what, sizeof what,
+            "warp divergence at %.200s:%d: warps of a warpgroup execute different wgmma.mma_async, another one at "
+            "%.200s:%d",
+            mine->file, mine->line, other->file, other->line);
+        worker_fail_beside(w, KIND_BARRIER, what, mine->file, mine->line, other->file, other->line);
+    }
+}
+
+/* A warp arrives: the last one issues. */
+static NOINLINE void arrive(struct smemkit_warp_call *const lanes[32])
+{
+    struct worker *w = own_worker();
+    const unsigned warp = w->current / LANES, group = warp / GROUP_WARPS;
+    struct rendezvous *at = &w->wgmma->groups[group];
+
+    check_same(w, at, lane_of(lanes, 0));
+    for (unsigned lane = 0; lane < LANES; lane++) {
+        struct smemkit_wgmma *call = lane_of(lanes, lane);
+
+        call->number = at->issued;
+        at->calls[warp % GROUP_WARPS * LANES + lane] = call->thread == warp * LANES + lane ? call : NULL;
+    }
+    at->arrived |= 1u << warp % GROUP_WARPS;
+    if (at->arrived != (1u << GROUP_WARPS) - 1)
+        return;
+    issue(w, group);
+    memset(at->calls, 0, sizeof at->calls);
+    at->arrived = 0;
+    at->issued++;
+    for (unsigned i = group * GROUP_THREADS; i < (group + 1) * GROUP_THREADS; i++)
+        if (w->waiting[i].reason == WAIT_WARPGROUP)
+            set_ready(w, i);
+}
+
+static void refuse_group(struct worker *w, const char *file, int line)
+{
+    char what[MESSAGE_BYTES];
+
+    snprintf(
+        what, sizeof what,
+        "warp divergence at %.200s:%d: wgmma.mma_async needs the four warps of a warpgroup, and the block has %u "
+        "threads",
+        file, line, w->count);
+    worker_fail(w, KIND_BARRIER, what, file, line);
+}
+
+void smemkit_wgmma_execute(struct smemkit_wgmma *mma, const char *file, int line)
+{
+    struct worker *w = own_worker();
+    const unsigned me = w->current;
+    struct rendezvous *at = &own_state(w)->groups[me / GROUP_THREADS];
+
+    if (me / GROUP_THREADS * GROUP_THREADS + GROUP_THREADS > w->count)
+        refuse_group(w, file, line);
+    if (w->tracer)
+        smemkit_observer->copies_awaited(w, me); /* its accesses so far */
+    mma->call = (struct smemkit_warp_call){"wgmma.mma_async", arrive};
+    mma->thread = me;
+    smemkit_warp_call(&mma->call, file, line);
+    if (at->issued > mma->number)
+        return;
+    w->waiting[me] = (struct waiting){.file = file, .line = line, .reason = WAIT_WARPGROUP};
+    clear_ready(w, me);
+    yield_to_next(w);
+    w->waiting[me].reason = WAIT_AT_BARRIER;
+}
+
+/* ---- fences, groups, waits ---- */
+
+struct warp_action {
+    struct smemkit_warp_call call;
+    unsigned groups;
+};
+
+static NOINLINE void fence_warp(struct smemkit_warp_call *const lanes[32])
+{
+    struct worker *w = own_worker();
+
+    (void)lanes;
+    if (w->tracer)
+        smemkit_observer->wgmma_fenced(w, w->current / LANES);
+}
+
+static NOINLINE void commit_warp(struct smemkit_warp_call *const lanes[32])
+{
+    struct worker *w = own_worker();
+
+    (void)lanes;
+    w->wgmma->commits[w->current / LANES]++;
+}
+
+static void remove_seen(struct wgmma_state *all)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < all->count; i++)
+        if (all->items[i].waited == (1u << GROUP_WARPS) - 1)
+            free_item(&all->items[i]);
+        else
+            all->items[kept++] = all->items[i];
+    all->count = kept;
+}
+
+static NOINLINE void wait_warp(struct smemkit_warp_call *const lanes[32])
+{
+    struct worker *w = own_worker();
+    const unsigned warp = w->current / LANES, bit = 1u << warp % GROUP_WARPS;
+    const unsigned groups = ((const struct warp_action *)lanes[w->current % LANES])->groups;
+    struct wgmma_state *all = w->wgmma;
+
+    for (unsigned i = 0; i < all->count; i++) {
+        struct wgmma *item = &all->items[i];
+
+        if (item->first != warp / GROUP_WARPS * GROUP_THREADS || item->waited & bit ||
+            all->commits[warp] - item->commit[warp % GROUP_WARPS] <= groups)
+            continue;
+        perform_up_to(w, item);
+        item->waited |= bit;
+        if (w->tracer)
+            smemkit_observer->wgmma_seen(w, item, warp);
+    }
+    remove_seen(all);
+}
+
+static void act(const char *instruction, void (*run)(struct smemkit_warp_call *const *), unsigned groups,
+                const char *file, int line)
+{
+    struct worker *w = own_worker();
+    struct warp_action action = {{instruction, run}, groups};
+
+    own_state(w);
+    if (w->tracer)
+        smemkit_observer->copies_awaited(w, w->current);
+    smemkit_warp_call(&action.call, file, line);
+}
+
+void smemkit_wgmma_fence(const char *file, int line)
+{
+    act("wgmma.fence", fence_warp, 0, file, line);
+}
+
+void smemkit_wgmma_commit(const char *file, int line)
+{
+    act("wgmma.commit_group", commit_warp, 0, file, line);
+}
+
+void smemkit_wgmma_wait(unsigned groups, const char *file, int line)
+{
+    act("wgmma.wait_group", wait_warp, groups, file, line);
+}
+
+static void report_unfinished(struct worker *w, const struct wgmma *item)
+{
+    char what[MESSAGE_BYTES];
+
+    snprintf(what, sizeof what, "a thread exits without a wait for the wgmma.mma_async at %.200s:%d", item->file,
+             item->line);
+    if (w->tracer && !w->terminated)
+        smemkit_observer->fault(w, KIND_LEAK, what, true, item->file, item->line, NULL, 0);
+}
+
+/* The registers of the thread end with it. Nobody waits for what all four warps have left. */
+void wgmma_exit(struct worker *w)
+{
+    const unsigned me = w->current, lane = me % GROUP_THREADS, bit = 1u << lane / LANES;
+    struct wgmma_state *all = w->wgmma;
+
+    for (unsigned i = 0; i < all->count; i++) {
+        struct wgmma *item = &all->items[i];
+
+        if (item->first != me - lane || item->waited & bit)
+            continue;
+        report_unfinished(w, item);
+        memset(&item->d[lane * item->form.registers], 0, item->form.registers * sizeof *item->d);
+        if (item->a_at)
+            memset(&item->a_at[lane * WGMMA_A_REGISTERS], 0, WGMMA_A_REGISTERS * sizeof *item->a_at);
+        if (w->warp_exited[me / LANES] == ~(UINT32_C(1) << me % LANES))
+            item->waited |= bit;
+    }
+    remove_seen(all);
+}
+
+/* ---- setmaxnreg ---- */
+
+struct register_change {
+    struct smemkit_warp_call call;
+    unsigned count;
+    bool more;
+    const char *file;
+    int line;
+};
+
+static NOINLINE void change_registers(struct smemkit_warp_call *const lanes[32])
+{
+    struct worker *w = own_worker();
+    const struct register_change *change = (const struct register_change *)lanes[w->current % LANES];
+    const unsigned warp = w->current / LANES, before = w->wgmma->registers[warp].count;
+    char what[MESSAGE_BYTES];
+
+    if (before && (change->more ? change->count < before : change->count > before)) {
+        snprintf(what, sizeof what, "setmaxnreg.%s to %u registers at %.200s:%d, where the warp has %u",
+                 change->more ? "inc" : "dec", change->count, change->file, change->line, before);
+        worker_fail(w, KIND_TRAP, what, change->file, change->line);
+    }
+    w->wgmma->registers[warp].count = change->count;
+    w->wgmma->registers[warp].changes++;
+    w->wgmma->registers[warp].file = change->file;
+    w->wgmma->registers[warp].line = change->line;
+}
+
+void smemkit_set_registers(unsigned count, int more, const char *file, int line)
+{
+    struct worker *w = own_worker();
+    struct register_change change = {{"setmaxnreg", change_registers}, count, more, file, line};
+    char what[MESSAGE_BYTES];
+
+    if (count < 24 || count > 256 || count % 8) {
+        snprintf(what, sizeof what,
+                 "setmaxnreg to %u registers at %.200s:%d: a multiple of 8 from 24 to 256 is needed", count, file,
+                 line);
+        worker_fail(w, KIND_TRAP, what, file, line);
+    }
+    own_state(w);
+    smemkit_warp_call(&change.call, file, line);
+}
+
+void wgmma_finish(struct worker *w)
+{
+    const struct wgmma_state *all = w->wgmma;
+    char what[MESSAGE_BYTES];
+
+    for (unsigned warp = 0; warp < w->count / LANES; warp++) {
+        const unsigned first = warp / GROUP_WARPS * GROUP_WARPS;
+
+        const unsigned more = all->registers[warp].changes > all->registers[first].changes ? warp : first;
+
+        if (all->registers[warp].changes == all->registers[first].changes)
+            continue;
+        snprintf(
+            what, sizeof what,
+            "warp divergence at %.200s:%d: setmaxnreg needs the four warps of a warpgroup, and warp %u has not "
+            "executed it",
+            all->registers[more].file, all->registers[more].line, more == warp ? first : warp);
+        if (w->tracer)
+            smemkit_observer->fault(w, KIND_BARRIER, what, false, all->registers[more].file,
+                                    all->registers[more].line, NULL, 0);
+        return;
+    }
+}

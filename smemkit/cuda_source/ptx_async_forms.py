@@ -1,0 +1,148 @@
+"""The forms of the asynchronous instructions, as in ptx_instructions.py: wgmma, mbarrier, bulk copies, fences."""
+
+__all__ = ["ASYNC_FORMS"]
+
+# header → name and modifiers; operands; C++
+ASYNC_FORMS = {
+    "wgmma": [
+        ("setmaxnreg inc sync aligned u32", "a", "@set_registers($a, true)"),
+        ("setmaxnreg dec sync aligned u32", "a", "@set_registers($a, false)"),
+        ("wgmma fence sync aligned", "", "@wgmma_fence()"),
+        ("wgmma commit_group sync aligned", "", "@wgmma_commit()"),
+        ("wgmma wait_group sync aligned", "a", "@wgmma_wait($a)"),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA dt=f16|f32 at=f16|bf16 bt=f16|bf16",
+            "{&d}, a, b, c, e, f, g, h",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, false, $a, $b, $c, $e, $f, $g, $h)",
+        ),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA dt=f16|f32 at=f16|bf16 bt=f16|bf16",
+            "{&d}, {&a}, b, c, e, f, h",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, false, $a, $a_at, $b, $c, $e, $f, $h)",
+        ),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA dt=f16|f32 at=tf32|e4m3|e5m2 bt=tf32|e4m3|e5m2",
+            "{&d}, a, b, c, e, f",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, false, $a, $b, $c, $e, $f, 0, 0)",
+        ),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA dt=f16|f32 at=tf32|e4m3|e5m2 bt=tf32|e4m3|e5m2",
+            "{&d}, {&a}, b, c, e, f",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, false, $a, $a_at, $b, $c, $e, $f, 0)",
+        ),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA satfinite? dt=s32 at=s8|u8 bt=s8|u8 satfinite?",
+            "{&d}, a, b, c",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, $flag_satfinite, $a, $b, $c, 1, 1, 0, 0)",
+        ),
+        (
+            "wgmma mma_async sync aligned shape=WGMMA satfinite? dt=s32 at=s8|u8 bt=s8|u8 satfinite?",
+            "{&d}, {&a}, b, c",
+            "@wgmma<@$shape, @$dt, @$at, @$bt>($d, $flag_satfinite, $a, $a_at, $b, $c, 1, 1, 0)",
+        ),
+    ],
+    "mbarrier": [
+        ("mbarrier init space=SHARED? b64", "[a], b", "@mbarrier_init($a, $b)"),
+        ("mbarrier inval space=SHARED? b64", "[a]", "@mbarrier_inval($a)"),
+        (
+            "mbarrier arrive ARRIVAL? SCOPE? noComplete? ARRIVAL? SCOPE? space=CLUSTER? b64",
+            "d, [a], b?1",
+            "$d = @mbarrier_arrive($a, $b, 0, $flag_noComplete, !$flag_relaxed)",
+        ),
+        (
+            "mbarrier arrive expect_tx ARRIVAL? SCOPE? space=CLUSTER? b64",
+            "d, [a], b",
+            "$d = @mbarrier_arrive_expect($a, $b, !$flag_relaxed)",
+        ),
+        ("mbarrier expect_tx relaxed? SCOPE? space=CLUSTER? b64", "[a], b", "@mbarrier_expect($a, $b)"),
+        ("mbarrier complete_tx relaxed? SCOPE? space=CLUSTER? b64", "[a], b", "@mbarrier_complete($a, $b)"),
+        (
+            "mbarrier arrive_drop ARRIVAL? SCOPE? noComplete? ARRIVAL? SCOPE? space=CLUSTER? b64",
+            "d, [a], b?1",
+            "$d = @mbarrier_arrive($a, $b, $b, $flag_noComplete, !$flag_relaxed)",
+        ),
+        (
+            "mbarrier op=test_wait|try_wait WAIT? SCOPE? space=SHARED? b64",
+            "d, [a], b, e?0",
+            "$d = @mbarrier_test_wait($a, $b, !$flag_relaxed)",
+        ),
+        (
+            "mbarrier op=test_wait|try_wait parity WAIT? SCOPE? space=SHARED? b64",
+            "d, [a], b, e?0",
+            "$d = @mbarrier_test_wait_parity($a, $b, !$flag_relaxed)",
+        ),
+        ("mbarrier pending_count b64", "d, a", "$d = @mbarrier_pending_count($a)"),
+        ("cp async mbarrier arrive noinc? space=SHARED? b64", "[a]", "@copy_async_arrive($a, $flag_noinc)"),
+    ],
+    "bulk": [
+        (
+            "cp async bulk WINDOW global TX L2::cache_hint?",
+            "[d:shared], [a:global], b, [c:shared], e?0",
+            "@copy_bulk($d, $a, false, $b, $c)",
+        ),
+        (
+            "cp async bulk shared::cluster shared::cta TX",
+            "[d:shared], [a:shared], b, [c:shared]",
+            "@copy_bulk($d, $a, true, $b, $c)",
+        ),
+        (
+            "cp async bulk global shared::cta bulk_group L2::cache_hint?",
+            "[d:global], [a:shared], b, e?0",
+            "@copy_bulk_out($d, $a, $b)",
+        ),
+        (
+            "cp reduce async bulk global shared::cta bulk_group L2::cache_hint? op=add type=u32|s32|u64|FLOAT",
+            "[d:global], [a:shared], b, e?0",
+            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
+        ),
+        (
+            "cp reduce async bulk global shared::cta bulk_group L2::cache_hint? op=add noftz type=f16|bf16",
+            "[d:global], [a:shared], b, e?0",
+            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
+        ),
+        (
+            "cp reduce async bulk global shared::cta bulk_group L2::cache_hint? op=min|max"
+            " type=u32|s32|u64|s64|f16|bf16",
+            "[d:global], [a:shared], b, e?0",
+            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
+        ),
+        (
+            "cp reduce async bulk global shared::cta bulk_group L2::cache_hint? op=inc|dec type=u32",
+            "[d:global], [a:shared], b, e?0",
+            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
+        ),
+        (
+            "cp reduce async bulk global shared::cta bulk_group L2::cache_hint? op=and|or|xor type=b32|b64",
+            "[d:global], [a:shared], b, e?0",
+            "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",
+        ),
+        (
+            "cp async bulk tensor rank=1d|2d|3d|4d|5d WINDOW global tile? TX L2::cache_hint?",
+            "[d:shared], [a;v], [c:shared], e?0",
+            "@copy_tensor<$initial_rank>($d, $a, $v, $c)",
+        ),
+        (
+            "cp async bulk tensor rank=1d|2d|3d|4d|5d global shared::cta tile? bulk_group L2::cache_hint?",
+            "[a;v], [b:shared], e?0",
+            "@copy_tensor_out<$initial_rank>($a, $v, $b)",
+        ),
+        (
+            "cp async bulk prefetch tensor 1d|2d|3d|4d|5d L2 global tile? L2::cache_hint?",
+            "[a;v], e?0",
+            "(void)$a, (void)$v",
+        ),
+        ("prefetch space=SPACE? tensormap", "[a]", "(void)$a"),
+        ("cp async bulk commit_group", "", "smemkit_bulk_commit()"),
+        ("cp async bulk wait_group read?", "a", "smemkit_bulk_wait($a, $flag_read)"),
+        (
+            "cp async bulk prefetch L2 global L2::cache_hint?",
+            "[a:global], b, e?0",
+            "@prefetch_bulk($a, $b)",
+        ),
+        ("fence proxy async", "", "smemkit::proxy_fence(true, true)"),
+        ("fence proxy async global", "", "smemkit::proxy_fence(false, true)"),
+        ("fence proxy async WINDOW", "", "smemkit::proxy_fence(true, false)"),
+        ("fence proxy alias", "", "(void)0"),
+        ("fence mbarrier_init release cluster", "", "smemkit::fence(2)"),
+    ],
+}
