@@ -23,7 +23,7 @@ BY_NUMPY = (
         "linspace",
         "eye",
     ),
-    *("broadcast_arrays", "broadcast_to", "expand_dims", "flip", "moveaxis"),
+    *("eye", "broadcast_arrays", "broadcast_to", "expand_dims", "flip", "moveaxis"),
 )
 
 
