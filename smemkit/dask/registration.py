@@ -10,6 +10,7 @@ from dask.array.dispatch import concatenate_lookup
 from dask.base import normalize_token
 from dask.sizeof import sizeof
 
+from smemkit import arrays
 from smemkit._core import Array
 
 __all__: list[str] = []
