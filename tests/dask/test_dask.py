@@ -2,11 +2,12 @@
 
 import copy
 import pickle
+import re
 import warnings
 
 import numpy as np
 import pytest
-from cases import on
+from cases import ROOT, on
 
 pytest.importorskip("dask", reason="smemkit.dask needs Dask")
 
@@ -321,3 +322,17 @@ def test_states_of_tasks_are_pickled():
 
     state = STATES["var"]("var", np.dtype("f4"), {"dtype": None, "ddof": 0}, None, "numpy", True)
     assert pickle.loads(pickle.dumps(state)) == state == copy.copy(state)
+
+
+def test_the_guide_runs():
+    text = (
+        (ROOT / "docs" / "dask.md")
+        .read_text(encoding="utf-8")
+        .replace("(4000, 3000), chunks=1000", "(40, 30), chunks=10")
+    )
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) == 3
+    namespace = {"__name__": "guide"}  # without the cluster
+    for block in blocks:
+        exec(compile(block, "dask.md", "exec"), namespace)
+    assert namespace["total"].shape == (40,)
