@@ -94,11 +94,11 @@ _atexit.register(_core.close)  # the threads that copy to and from a GPU end bef
 
 
 def __getattr__(name: str):
-    """The laboratory, which is imported at its first use."""
-    if name == "lab":
+    """The laboratory and the operations on arrays of Dask, which are imported at their first use."""
+    if name in ("lab", "dask"):
         from importlib import import_module
 
-        return import_module("smemkit.lab")
+        return import_module(f"smemkit.{name}")
     raise AttributeError(f"module 'smemkit' has no attribute {name!r}")
 
 

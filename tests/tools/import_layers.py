@@ -19,7 +19,7 @@ LAYERS = [
     ["_core"],
     ["ops", "arrays", "devices"],
     ["array_functions", "array_api"],
-    ["table", "cuda_source"],
+    ["table", "cuda_source", "dask"],
     ["user_kernel"],
     ["measure"],
     ["checker"],

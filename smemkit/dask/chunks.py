@@ -1,0 +1,90 @@
+"""What tasks do with chunks: NumPy's arrays, Arrays, and CuPy's arrays, which smemkit reads in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from smemkit import arrays
+from smemkit._core import Array
+
+__all__: list[str] = []
+
+
+def check_operand(x: Any, name: str) -> None:
+    """TypeError if `x` is not an array of Dask."""
+    if not isinstance(x, da.Array):
+        raise TypeError(
+            f"{name}: expected a dask.array.Array, got {type(x).__name__}; dask.array.from_array() makes one"
+        )
+
+
+def kind_of(x: da.Array) -> str:
+    """The library of the chunks: "numpy", "smemkit", "cupy"."""
+    return type(x._meta).__module__.partition(".")[0]
+
+
+def meta_of(x: da.Array, ndim: int, dtype: np.dtype) -> Any:
+    """An empty array of the kind of `x`'s chunks, which tells Dask what a result's chunks are."""
+    if isinstance(x._meta, Array):
+        return arrays.empty((0,) * ndim, dtype, device="cpu")
+    return np.empty((0,) * ndim, dtype) if kind_of(x) == "numpy" else x._meta.astype(dtype).reshape((0,) * ndim)
+
+
+def operand(chunk: Any) -> np.ndarray | Array:
+    """A chunk as smemkit computes with it."""
+    if isinstance(chunk, np.ndarray | np.generic):
+        return np.asarray(chunk)
+    return chunk if isinstance(chunk, Array) else arrays.asarray(chunk)
+
+
+def in_kind(result: Any, kind: str) -> Any:
+    """A result for an array whose chunks are of this library."""
+    if isinstance(result, Array) and kind != "smemkit":
+        return import_module(kind).from_dlpack(result)
+    return result
+
+
+def empty(like: np.ndarray | Array, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | Array:
+    """A new array where `like` is."""
+    if isinstance(like, Array):
+        return arrays.empty(shape, dtype, device=like.device)
+    return np.empty(shape, dtype)
+
+
+def joined(parts: Sequence[np.ndarray | Array]) -> np.ndarray | Array:
+    """Partial results of one shape as an array with one more axis, the first."""
+    result = empty(parts[0], (len(parts), *parts[0].shape), parts[0].dtype)
+    for i, part in enumerate(parts):
+        result[i] = part
+    return result
+
+
+def flattened(nested: Any) -> list[Any]:
+    """The partial results of a tree's node, which Dask gives as a list of lists, one level for each axis."""
+    if not isinstance(nested, list):
+        return [nested]
+    return [part for inner in nested for part in flattened(inner)]
+
+
+def without_axes(x: np.ndarray | Array, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """The result of a reduction, whose reduced axes still have length 1; NumPy's as a scalar if it is one."""
+    if not keepdims:
+        x = x.squeeze(axis)
+    return x[()] if isinstance(x, np.ndarray) else x
+
+
+def widest(dtype: np.dtype) -> np.dtype:
+    """The dtype in which partial results of a dtype are added."""
+    if dtype.kind == "c":
+        return np.dtype(np.complex128)
+    return np.dtype(np.float64) if is_floating(dtype) else dtype
+
+
+def is_floating(dtype: np.dtype) -> bool:
+    """Whether it is a real floating dtype; bfloat16 is one."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"

@@ -1,0 +1,34 @@
+"""The types that smemkit declares: mypy infers what typing_uses.py says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+USES = Path(__file__).with_name("typing_uses.py")
+
+
+def complaints(file, tmp_path):
+    pytest.importorskip("mypy")
+    package = Path(__file__).resolve().parents[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--cache-dir", tmp_path / "cache", "--no-error-summary", file],
+        cwd=package,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert not done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow  # mypy reads NumPy's stubs
+def test_mypy_infers_what_the_operations_return(tmp_path):
+    assert complaints(USES, tmp_path) == ""
+    wrong = tmp_path / "wrong.py"
+    text = USES.read_text().replace("assert_type(smemkit.matmul(host, host.T), NDArray[Any])", "int(array.dtyp)")
+    wrong.write_text(text.replace("assert_type(array + 1, smemkit.Array)", "assert_type(array + 1, int)"))
+    said = complaints(wrong, tmp_path)
+    assert '"Array" has no attribute "dtyp"' in said
+    assert 'Expression is of type "Array", not "int"' in said
