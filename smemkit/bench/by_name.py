@@ -41,6 +41,7 @@ PROBLEMS = {
         "pipelined_batch": Exact((50, 70, 75, 80)),
         "mma_large": Exact((130, 135, 80)),
         "mma_small": Exact((70, 75, 80)),
+        "mma_split": Exact((130, 135, 80)),
         "matvec": Exact((300, 1, 100)),
         "tiny": Exact((50, 12, 13, 14)),
     },

@@ -291,7 +291,7 @@ def test_the_same_bits_in_parts_and_whole(device, name, shape, order):
             assert_array_equal(smemkit.matmul(a, b, kernel=name, device=device), whole)
 
 
-@pytest.mark.parametrize("name", ["simt", "simt_large", "pipelined_large", "pipelined_small"])
+@pytest.mark.parametrize("name", ["simt", "simt_large", "pipelined_large", "pipelined_small", "mma_split"])
 def test_partial_sums_are_added(device, name):
     k = 17_000 if name == "pipelined_small" else 5000  # more than 2 * FLUSH
     a, b = integers((3, k), np.float32), integers((k, 4), np.float32, seed=1)
@@ -356,7 +356,10 @@ def test_kernels_of_all_tiles_have_no_fault(name, schedule):
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
-        *((name, "float32") for name in ("vectorized", "warp_tile", "pipelined", "mma_large", "mma_small")),
+        *(
+            (name, "float32")
+            for name in ("vectorized", "warp_tile", "pipelined", "mma_large", "mma_small", "mma_split")
+        ),
         *((name, "float16") for name in ("mma", "mma_large", "mma_small")),
     ],
 )

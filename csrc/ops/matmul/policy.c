@@ -22,6 +22,7 @@ struct candidate {
     int capability;                /* the least that pays: 80 has asynchronous copies */
     int few_columns;               /* of a tile, if half of the multiprocessors would have none; 0: the same */
     int min_n;                     /* fewer columns leave most of a tile empty */
+    int min_k;                     /* shorter sums are more accurate otherwise */
     int start_k;                   /* what the start and end of a block cost, in steps along k */
     int full;                      /* resident blocks that reach the speed of more_blocks */
 };
@@ -29,21 +30,23 @@ struct candidate {
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };
 
 /* GPU: measured on an H200 (132 multiprocessors) in float32, at n = 256 to 8192; of mma_large and mma_small in
- * float16, and predicted: at n = 4096, 70 % of the speed that L2 allows. Executor: on a Zen 4. */
+ * float16, and predicted: at n = 4096, 70 % of the speed that L2 allows; so is that of mma_split, 60 % of what mma
+ * allows. Executor: on a Zen 4. */
 static const struct candidate candidates[] = {
-    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 40, 2},
-    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 40, 2},
-    {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, 0.290, 0.390, 128, 16, 0, 80, 0, 64, 40, 4},
-    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 64, 2},
-    {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, 0.110, 0.230, 128, 32, 0, 80, 0, 0, 0, 2},
-    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 40, 2},
-    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 2.600, 2.600, 256, 64, 0, 80, 0, 128, 128, 1},
-    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 64, 3},
-    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 40, 2},
-    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 40, 2},
-    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0, 0, 0, 40, 2},
-    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34, 0, 0, 0, 40, 2},
-    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31, 0, 0, 0, 40, 2},
+    {ROW_matmul_tiled, 32, 32, 0, 0, 0, 0.050, 0.070, 1024, 32, 73, 0, 0, 0, 0, 40, 2},
+    {ROW_matmul_simt_large, 128, 128, 0, 0, 0, 0.344, 0.367, 256, 16, 265, 0, 0, 0, 0, 40, 2},
+    {ROW_matmul_pipelined_large, 64, 128, 0, 0, 0, 0.290, 0.390, 128, 16, 0, 80, 0, 64, 0, 40, 4},
+    {ROW_matmul_pipelined_small, 32, 64, 0, 0, 0, 0.300, 0.339, 128, 64, 0, 80, 32, 32, 0, 64, 2},
+    {ROW_matmul_pipelined_batch, 64, 64, 0, 0, MAX_K_OF_ONE_SUM / 4, 0.110, 0.230, 128, 32, 0, 80, 0, 0, 0, 0, 2},
+    {ROW_matmul_simt, 64, 64, 0, 0, 0, 0.180, 0.315, 128, 16, 190, 0, 0, 0, 0, 40, 2},
+    {ROW_matmul_mma_large, 128, 256, 0, 0, 0, 2.600, 2.600, 256, 64, 0, 80, 0, 128, 0, 128, 1},
+    {ROW_matmul_mma_small, 64, 64, 0, 0, 0, 0.400, 0.950, 128, 64, 0, 80, 0, 0, 0, 64, 3},
+    {ROW_matmul_mma_split, 128, 128, 0, 0, 0, 0.500, 0.500, 256, 32, 0, 80, 0, 64, 256, 64, 1},
+    {ROW_matmul_tiny, TINY, TINY, TINY, TINY, MAX_K_OF_ONE_SUM / 4, 0.020, 0.100, 32, 16, 120, 0, 0, 0, 0, 40, 2},
+    {ROW_matmul_tiled, 16, 16, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 256, 16, 50, 0, 0, 0, 0, 40, 2},
+    {ROW_matmul_tiled, 8, 8, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 64, 8, 39, 0, 0, 0, 0, 40, 2},
+    {ROW_matmul_tiled, 4, 4, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 16, 4, 34, 0, 0, 0, 0, 40, 2},
+    {ROW_matmul_tiled, 2, 2, 0, 0, MAX_K_OF_ONE_SUM, 0, 0, 4, 2, 31, 0, 0, 0, 0, 40, 2},
 };
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
@@ -205,6 +208,7 @@ static bool supports(const struct candidate *candidate, const struct device *dev
            kernel_may_be_chosen(device, candidate->kernel, dtype) &&
            (!candidate->max_m || size.m <= candidate->max_m) &&
            (!candidate->max_n || size.n <= candidate->max_n) && size.n >= candidate->min_n &&
+           size.k >= candidate->min_k &&
            (!candidate->max_k || size.k <= candidate->max_k || !(dtype & (FLOATING | COMPLEX))) &&
            (device_is_host(device) ? candidate->step_ns > 0 : candidate->one_block > 0) &&
            candidate->capability <= device->capability;

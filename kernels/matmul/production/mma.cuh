@@ -15,13 +15,14 @@
 #include "../../common/ptx/ldmatrix.cuh"
 #include "../../common/ptx/mma.cuh"
 #include "product.cuh"
+#include "register_tile.cuh"
 
 // BM x BN elements of C per block, WM x WN of them per warp; BK along k in a pair of tiles.
 template <class T, int BM_, int BN_, int WM_, int WN_, int STAGES_, int MIN_BLOCKS_>
 struct mma_tile {
     using Element = T;
     static constexpr int BM = BM_, BN = BN_, WM = WM_, WN = WN_, V = 16 / sizeof(T); // V: elements of a chunk
-    static constexpr int BK = 8 * V, FRAGMENT = 2 * V;                               // along k: of a tile, of mma
+    static constexpr int BK = 8 * V;                                                 // of a tile, along k
     static constexpr int STAGES = STAGES_, MIN_BLOCKS = MIN_BLOCKS_, BLOCK = BM / WM * (BN / WN) * 32;
     static_assert(BM % WM == 0 && BN % WN == 0 && WM % 16 == 0 && WN % 16 == 0, "whole warps, whole fragments");
 
@@ -63,9 +64,6 @@ struct operand_tile {
 
                 words[w] = ((const uint32_t *)&tile[index(row, column / V)])[column % V];
             }
-        if (V == 4)
-            for (int w = 0; w < 4; w++)
-                words[w] = ptx::cvt_rna_tf32_f32(__uint_as_float(words[w]));
     }
 
     // Starts to copy a tile whose first element is x[0], and of which `sides` x `depth` elements are left.
@@ -101,32 +99,108 @@ struct operand_tile {
     }
 };
 
+// One product per pair of elements; those of float32 are rounded to TF32.
 template <class T>
-static __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+struct single_products {
+    static constexpr int DEPTH = 32 / sizeof(T);       // of k, in a step
+    static constexpr int STEPS_AT_ONCE = 4, FLUSH = 0; // 0: one sum for all of k
+    static constexpr bool MAY_FAIL = false;
+
+    static __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+    {
+        if constexpr (std::is_same_v<T, __half>)
+            ptx::mma_m16n8k16_f32_f16(sum, a, b, sum);
+        else if constexpr (std::is_same_v<T, float>)
+            ptx::mma_m16n8k8_f32_tf32(sum, a, b, sum);
+        else
+            ptx::mma_m16n8k16_f32_bf16(sum, a, b, sum);
+    }
+
+    template <class Tile>
+    static __device__ void load(uint32_t (&words)[4], const uint4 *tile, int side, int k)
+    {
+        Tile::load_fragment(words, tile, side, k);
+        if constexpr (std::is_same_v<T, float>)
+            for (int w = 0; w < 4; w++)
+                words[w] = ptx::cvt_rna_tf32_f32(__uint_as_float(words[w]));
+    }
+
+    // Adds a step's products, of rows from `row` and columns from `column` on, to the sums of the warp's tile.
+    template <class ATile, class BTile, int M, int N>
+    __device__ void step(const uint4 *a, const uint4 *b, int row, int column, int k, float (&sum)[M][N][4])
+    {
+        uint32_t a_words[M][4];
+
+        for (int i = 0; i < M; i++)
+            load<ATile>(a_words[i], a, row + i * 16, k);
+        for (int j = 0; j < N; j += 2) {
+            uint32_t words[4];
+
+            load<BTile>(words, b, column + j * 8, k);
+            for (int i = 0; i < M; i++)
+                for (int h = 0; h < 2; h++)
+                    multiply_add(sum[i][j + h], a_words[i], {words[h], words[h + 2]});
+        }
+    }
+};
+
+// The sum of the products of row y of a and column x of b, for k from `begin` on.
+template <class T>
+static __device__ float plain_sum(const product<T> &p, int64_t batch, int64_t y, int64_t x, int64_t begin,
+                                  int length)
 {
-    if constexpr (std::is_same_v<T, __half>)
-        ptx::mma_m16n8k16_f32_f16(sum, a, b, sum);
-    else if constexpr (std::is_same_v<T, float>)
-        ptx::mma_m16n8k8_f32_tf32(sum, a, b, sum);
-    else
-        ptx::mma_m16n8k16_f32_bf16(sum, a, b, sum);
+    const T *a = p.a.data + batch * p.a.batch_stride + y * p.a.row_stride + begin * p.a.column_stride;
+    const T *b = p.b.data + batch * p.b.batch_stride + begin * p.b.row_stride + x * p.b.column_stride;
+    float sum = 0;
+
+    for (int q = 0; q < length; q++)
+        sum += float(a[q * p.a.column_stride]) * float(b[q * p.b.row_stride]);
+    return sum;
 }
 
-// Stores two neighbours of a row of c. PAIRS: rows begin at multiples of a pair.
-template <bool PAIRS, class Out>
-static __device__ void store_pair(Out *to, int64_t left, float first, float second)
+// Computes anew, one by one, the elements of a block's tile of c whose row or column has `failed`.
+template <class Tile, class T, class Out>
+static __device__ void store_plain_sums(Out *c, const product<T> &p, int64_t batch, corner at, int64_t begin,
+                                        int length, const bool *failed_rows, const bool *failed_columns)
 {
-    if (PAIRS && left > 0) {
-        *(pack<Out, 2> *)to = {{Out(first), Out(second)}};
-    } else if (!PAIRS) {
-        if (left > 0)
-            to[0] = Out(first);
-        if (left > 1)
-            to[1] = Out(second);
+    for (int e = threadIdx.x; e < Tile::BM * Tile::BN; e += Tile::BLOCK) {
+        const int row = e / Tile::BN, column = e % Tile::BN;
+        const int64_t y = at.row + row, x = at.column + column;
+
+        if ((failed_rows[row] || failed_columns[column]) && y < p.m && x < p.n)
+            c[y * p.n + x] = Out(plain_sum(p, batch, y, x, begin, length));
     }
 }
 
-template <class Tile, bool A_ALONG_K, bool B_ALONG_K, class T>
+// Stores a thread's sums in c (m, n); with `more` adds them to what is there. Its first pair of neighbours in a
+// row is at `first`. `pairs`: rows begin at multiples of a pair.
+template <class Out, int M, int N>
+static __device__ void store_sums(Out *c, int64_t m, int64_t n, corner first, bool pairs, bool more,
+                                  float (&sum)[M][N][4])
+{
+#pragma unroll
+    for (int i = 0; i < M; i++)
+#pragma unroll
+        for (int j = 0; j < N; j++)
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const int64_t y = first.row + i * 16 + h * 8, x = first.column + j * 8, left = y < m ? n - x : 0;
+                const float *pair = &sum[i][j][2 * h];
+                Out *to = c + y * n + x;
+
+                if (pairs && left > 0) {
+                    pack<Out, 2> *both = (pack<Out, 2> *)to,
+                                 old = more ? *both : pack<Out, 2>{{Out(-0.f), Out(-0.f)}};
+
+                    *both = {{Out(float(old.element[0]) + pair[0]), Out(float(old.element[1]) + pair[1])}};
+                } else {
+                    for (int e = 0; e < 2 && e < left; e++)
+                        to[e] = Out((more ? float(to[e]) : -0.f) + pair[e]);
+                }
+            }
+}
+
+template <class Tile, class Products, bool A_ALONG_K, bool B_ALONG_K, class T>
 __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     matmul_mma(const product<T> p, bool a_chunks, bool b_chunks, bool pairs, int64_t first_slice, corner first)
 {
@@ -144,6 +218,7 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     const int length = (int)(min(begin + p.chunk, p.k) - begin);
     const strided_matrix<T> b = p.b.transposed();
     float sum[WM / 16][WN / 8][4] = {};
+    Products products;
     int now = 0, loaded = 0;
 
     pdl_wait();
@@ -162,6 +237,17 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
         __pipeline_commit();
     };
 
+    float *const partial = p.slices > 1 ? p.partial + z * p.m * p.n : nullptr;
+    T *const c = p.c + batch * p.m * p.n;
+    const auto store = [&](bool more) {
+        const corner first = {at.row + row + opaque(lane) / 4, at.column + column + opaque(lane) % 4 * 2};
+
+        if (partial)
+            store_sums(partial, p.m, p.n, first, pairs, more, sum);
+        else
+            store_sums(c, p.m, p.n, first, pairs, more, sum);
+    };
+
     for (int s = 0; s < STAGES - 1; s++)
         load_next(stages[s]);
     for (int done = 0; done < length; done += BK) {
@@ -169,45 +255,32 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
         __syncthreads();                   // and so are all threads'; the stage before this one is free
         load_next(stages[now ? now - 1 : STAGES - 1]);
 
-#pragma unroll
-        for (int q = 0; q < BK; q += Tile::FRAGMENT) {
-            uint32_t a_words[WM / 16][4];
-
-            for (int i = 0; i < WM / 16; i++)
-                a_tile::load_fragment(a_words[i], stages[now].a, row + i * 16, q);
-            for (int j = 0; j < WN / 8; j += 2) {
-                uint32_t words[4];
-
-                b_tile::load_fragment(words, stages[now].b, column + j * 8, q);
-                for (int i = 0; i < WM / 16; i++)
-                    for (int h = 0; h < 2; h++)
-                        multiply_add<T>(sum[i][j + h], a_words[i], {words[h], words[h + 2]});
+        if constexpr (Products::FLUSH > 0)
+            if (done > 0 && done % Products::FLUSH == 0) {
+                store(done > Products::FLUSH);
+                memset(sum, 0, sizeof sum);
             }
-        }
+#pragma unroll(Products::STEPS_AT_ONCE)
+        for (int q = 0; q < BK; q += Products::DEPTH)
+            products.template step<a_tile, b_tile>(stages[now].a, stages[now].b, row, column, q, sum);
         now = now + 1 < STAGES ? now + 1 : 0;
     }
 
-    const auto store = [&](auto *c) {
-#pragma unroll
-        for (int i = 0; i < WM / 16; i++)
-#pragma unroll
-            for (int j = 0; j < WN / 8; j++)
-#pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    const int64_t y = at.row + row + i * 16 + h * 8 + lane / 4;
-                    const int64_t x = at.column + column + j * 8 + lane % 4 * 2;
-                    const int64_t left = y < p.m ? p.n - x : 0;
+    store(Products::FLUSH > 0 && length > Products::FLUSH);
+    if constexpr (Products::MAY_FAIL)
+        if (__syncthreads_or(products.failed())) {
+            bool *failed = (bool *)shared; // of BM rows and BN columns
 
-                    if (pairs)
-                        store_pair<true>(c + y * p.n + x, left, sum[i][j][2 * h], sum[i][j][2 * h + 1]);
-                    else
-                        store_pair<false>(c + y * p.n + x, left, sum[i][j][2 * h], sum[i][j][2 * h + 1]);
-                }
-    };
-    if (p.slices > 1)
-        store(p.partial + z * p.m * p.n);
-    else
-        store(p.c + batch * p.m * p.n);
+            for (int e = threadIdx.x; e < BM + BN; e += Tile::BLOCK)
+                failed[e] = false;
+            __syncthreads(); // all are false before some become true
+            products.mark_failed(failed + row, failed + BM + column);
+            __syncthreads(); // all are marked before they are read
+            if (partial)
+                store_plain_sums<Tile>(partial, p, batch, at, begin, length, failed, failed + BM);
+            else
+                store_plain_sums<Tile>(c, p, batch, at, begin, length, failed, failed + BM);
+        }
 }
 
 template <class T>
@@ -220,11 +293,11 @@ static operand_layout layout_of(const strided_matrix<T> &x, int64_t sides, int64
 }
 
 // Launches the kernel on tiles of type Tile.
-template <class Tile, bool A_ALONG_K, bool B_ALONG_K, class T>
+template <class Tile, class Products, bool A_ALONG_K, bool B_ALONG_K, class T>
 [[nodiscard]] static cudaError_t launch_mma(const product<T> &p, bool a_chunks, bool b_chunks, cudaStream_t stream)
 {
     constexpr int BYTES = Tile::STAGES * (int)sizeof(Tile);
-    constexpr auto KERNEL = matmul_mma<Tile, A_ALONG_K, B_ALONG_K, T>;
+    constexpr auto KERNEL = matmul_mma<Tile, Products, A_ALONG_K, B_ALONG_K, T>;
     const bool pairs = p.n % 2 == 0 && (uintptr_t)p.c % (2 * sizeof(T)) == 0;
 
     if (cudaError_t error = allow_shared_bytes<KERNEL>(BYTES))
@@ -237,16 +310,16 @@ template <class Tile, bool A_ALONG_K, bool B_ALONG_K, class T>
 }
 
 // The same for the operands' layouts.
-template <class Tile>
+template <class Tile, class Products>
 [[nodiscard]] static cudaError_t launch_mma(const matmul_args *args, cudaStream_t stream)
 {
     using T = typename Tile::Element;
     const product<T> p = product_of<T>(args);
     const operand_layout a = layout_of(p.a, p.m, p.k), b = layout_of(p.b.transposed(), p.n, p.k);
-    const auto multiply = a.along_k
-                              ? b.along_k ? launch_mma<Tile, true, true, T> : launch_mma<Tile, true, false, T>
-                          : b.along_k ? launch_mma<Tile, false, true, T>
-                                      : launch_mma<Tile, false, false, T>;
+    const auto multiply = a.along_k   ? b.along_k ? launch_mma<Tile, Products, true, true, T>
+                                                  : launch_mma<Tile, Products, true, false, T>
+                            : b.along_k ? launch_mma<Tile, Products, false, true, T>
+                                      : launch_mma<Tile, Products, false, false, T>;
 
     return multiply_and_add_slices(p, stream, [&] { return multiply(p, a.chunks, b.chunks, stream); });
 }
@@ -255,7 +328,8 @@ template <class Tile>
 template <template <class T> class Tile>
 [[nodiscard]] static cudaError_t launch_mma_of_dtype(const matmul_args *args, cudaStream_t stream)
 {
-    return args->dtype == FLOAT16   ? launch_mma<Tile<__half>>(args, stream)
-           : args->dtype == FLOAT32 ? launch_mma<Tile<float>>(args, stream)
-                                    : launch_mma<Tile<__nv_bfloat16>>(args, stream);
+    return args->dtype == FLOAT16 ? launch_mma<Tile<__half>, single_products<__half>>(args, stream)
+           : args->dtype == FLOAT32
+               ? launch_mma<Tile<float>, single_products<float>>(args, stream)
+               : launch_mma<Tile<__nv_bfloat16>, single_products<__nv_bfloat16>>(args, stream);
 }
