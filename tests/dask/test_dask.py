@@ -4,6 +4,7 @@ import copy
 import pickle
 import re
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -336,3 +337,42 @@ def test_the_guide_runs():
     for block in blocks:
         exec(compile(block, "dask.md", "exec"), namespace)
     assert namespace["total"].shape == (40,)
+
+
+# ---- memory -----------------------------------------------------------------------------------------------------
+
+
+class CountedChunks:
+    """Makes the chunks of an array of Dask, and counts those that are alive."""
+
+    def __init__(self):
+        self.alive = self.most = 0
+
+    def make(self, block_info=None):
+        chunk = np.ones(block_info[None]["chunk-shape"], np.float32)
+        self.alive += 1
+        self.most = max(self.most, self.alive)
+        weakref.finalize(chunk, self.end)
+        return chunk
+
+    def end(self):
+        self.alive -= 1
+
+    def array(self, rows, columns):
+        """An array of this many chunks of 4 x 4."""
+        chunks = ((4,) * rows, (4,) * columns)
+        return da.map_blocks(self.make, chunks=chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
+
+
+@pytest.mark.parametrize("op", ["sum", "var", "argmax", "matmul", "transpose"])
+def test_a_worker_holds_few_chunks(op):
+    counted = CountedChunks()
+    x = counted.array(6, 16)
+    if op == "matmul":
+        lazy = chunked.matmul(x, da.ones((64, 2), chunks=(4, 2), dtype=np.float32), device="cpu")
+    else:
+        lazy = chunked.sum(chunked.transpose(x)) if op == "transpose" else getattr(chunked, op)(x, device="cpu")
+    with dask.config.set(scheduler="threads", num_workers=1):
+        lazy.compute()
+    assert 0 < counted.most <= 2
+    assert counted.alive == 0
