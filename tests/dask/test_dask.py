@@ -144,6 +144,18 @@ def test_keywords_are_those_of_the_plain_operations(device):
     np.testing.assert_array_equal(chunked.matmul(lazy, lazy.T, tile=8, **place).compute(), x @ x.T, strict=True)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("op", ["sum", "mean", "var"])
+def test_elements_are_cast_before_they_are_added(device, op):
+    x = np.array([1e5, -1e5, 1, 2], np.float32)  # infinite in float16
+    result = getattr(chunked, op)(da.from_array(x, chunks=2), dtype=np.float16, device=device).compute()
+    expected = getattr(smemkit, op)(x, dtype=np.float16, device=device)
+    assert np.isnan(expected)
+    np.testing.assert_array_equal(result, expected, strict=True)
+    y = np.array([0.6, 0.6, 1.6, 2.6])
+    assert chunked.sum(da.from_array(y, chunks=2), dtype=np.int32, device=device).compute() == 3
+
+
 # ---- accuracy ---------------------------------------------------------------------------------------------------
 
 
