@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from cases import ROOT, on
 
-pytest.importorskip("dask", reason="smemkit.dask needs Dask")
+pytest.importorskip("dask.array", reason="smemkit.dask needs Dask")
 
 import dask
 import dask.array as da
+from dask.base import tokenize
 from dask.sizeof import sizeof
-from dask.tokenize import tokenize
 
 import smemkit
 import smemkit.dask as chunked
