@@ -286,7 +286,7 @@ enum elementwise_function {
     ELEMENTWISE_FUNCTIONS
 };
 
-enum { MAX_ELEMENT_BYTES = 16 };
+enum { MAX_ELEMENT_BYTES = 16, ELEMENTWISE_DIMENSIONS = 6 /* the CPU device copies arguments for each thread */ };
 
 /* out (n,), C-contiguous, = the function of a and b, in the shape that both are broadcast to. An operand that is
  * NULL is the number. Comparisons give BOOL. */
@@ -295,7 +295,7 @@ struct elementwise_args {
     void *out;
     int64_t n;
     int ndim;
-    int64_t shape[MAX_DIMENSIONS], strides[2][MAX_DIMENSIONS]; /* bytes, of any sign; 0 repeats */
+    int64_t shape[ELEMENTWISE_DIMENSIONS], strides[2][ELEMENTWISE_DIMENSIONS]; /* bytes, of any sign; 0 repeats */
     enum dtype dtype[2]; /* of a and of b: the same, or INT64 and UINT64 to be compared */
     enum elementwise_function function;
     unsigned char number[MAX_ELEMENT_BYTES];

@@ -135,7 +135,6 @@ _FUNCTIONS: dict[Callable, Callable] = {
     np.ravel: _ravel,
     np.squeeze: lambda a, axis=None: a.squeeze(axis),
     np.copy: _copy,
-    np.astype: lambda x, dtype, /, *, copy=True: x.astype(dtype, copy=copy),
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
     np.size: _size,
@@ -148,3 +147,5 @@ _FUNCTIONS: dict[Callable, Callable] = {
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
 }
+if hasattr(np, "astype"):  # since NumPy 2.1
+    _FUNCTIONS[np.astype] = lambda x, dtype, /, *, copy=True: x.astype(dtype, copy=copy)

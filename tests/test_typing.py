@@ -1,5 +1,6 @@
-"""The types that smemkit declares: mypy infers what typing_uses.py says."""
+"""The types that smemkit declares: mypy and pyright infer what typing_uses.py says."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,3 +33,25 @@ def test_mypy_infers_what_the_operations_return(tmp_path):
     said = complaints(wrong, tmp_path)
     assert '"Array" has no attribute "dtyp"' in said
     assert 'Expression is of type "Array", not "int"' in said
+
+
+@pytest.mark.slow
+def test_pyright_infers_what_the_operations_return(tmp_path):
+    command = shutil.which("pyright") or shutil.which("basedpyright")
+    if not command:
+        pytest.skip("pyright is not installed")
+
+    def check(file):
+        return subprocess.run(
+            [command, "--level", "error", file], cwd=USES.parents[1], capture_output=True, text=True, timeout=300
+        )
+
+    done = check(USES)
+    assert done.returncode == 0, done.stdout
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
+        USES.read_text().replace("assert_type(array + 1, smemkit.Array)", "assert_type(array + 1, int)")
+    )
+    done = check(wrong)
+    assert done.returncode == 1
+    assert "array + 1" in done.stdout or '"assert_type" mismatch' in done.stdout

@@ -204,36 +204,58 @@ static bool may_run_in_place(const struct call *call)
 
 /* ---- the launch ---- */
 
+/* The operands' strides over as few dimensions as possible. Those that an operand without an input has are 0. */
+struct strided_operands {
+    struct layout shape;
+    npy_intp strides[2][NPY_MAXDIMS];
+};
+
+static struct strided_operands merged_operands(const struct elementwise *elementwise, const struct layout *views)
+{
+    struct strided_operands operands = {.shape = views[0]};
+
+    for (int i = 0; i < 2; i++)
+        if (elementwise->input[i] >= 0)
+            memcpy(operands.strides[i], views[elementwise->input[i]].strides, sizeof operands.strides[i]);
+    operands.shape.ndim =
+        merge_dimensions(operands.shape.ndim, operands.shape.shape, operands.strides[0], operands.strides[1]);
+    return operands;
+}
+
+/* Whether the kernel reads the operands in their own layouts. Otherwise both are made contiguous first. */
+static bool takes_any_strides(const struct elementwise *elementwise, const struct call *call)
+{
+    return !call_has_host_operands(call) &&
+           merged_operands(elementwise, call->in_view).shape.ndim <= ELEMENTWISE_DIMENSIONS;
+}
+
 static bool launch_elementwise_part(struct part *part, void *context)
 {
     const struct elementwise *elementwise = context;
+    const struct strided_operands operands = merged_operands(elementwise, part->in_view);
     struct elementwise_args args = {.out = part->buffers.out,
                                     .n = layout_size(&part->in_view[0]),
+                                    .ndim = operands.shape.ndim,
                                     .dtype = {elementwise->dtype[0], elementwise->dtype[1]},
                                     .function = elementwise->function};
-    const void **const operands[2] = {&args.a, &args.b};
-    struct layout shape = part->in_view[0];
+    const void **const addresses[2] = {&args.a, &args.b};
 
     memcpy(args.number, elementwise->bytes, sizeof args.number);
-    for (int i = 0; i < 2; i++) {
-        const int input = elementwise->input[i];
-
-        if (input < 0)
-            continue;
-        *operands[i] = part->buffers.operands[input];
-        for (int d = 0; d < part->in_view[input].ndim; d++)
-            args.strides[i][d] = part->in_view[input].strides[d];
-    }
-    args.ndim = merge_dimensions(shape.ndim, shape.shape, args.strides[0], args.strides[1]);
     for (int d = 0; d < args.ndim; d++)
-        args.shape[d] = shape.shape[d];
+        args.shape[d] = operands.shape.shape[d];
+    for (int i = 0; i < 2; i++) {
+        if (elementwise->input[i] >= 0)
+            *addresses[i] = part->buffers.operands[elementwise->input[i]];
+        for (int d = 0; d < args.ndim; d++)
+            args.strides[i][d] = operands.strides[i][d];
+    }
     return part_launch(part, part->call->kernel.row, &args);
 }
 
 static PyObject *run(const struct module_state *state, struct elementwise *elementwise, PyObject *const x[2],
                      PyObject *out, PyObject *device, PyObject *stream)
 {
-    struct call call = {.inputs = 0, .accepts_layout = accepts_layout, .accepts_context = elementwise};
+    struct call call = {.inputs = 0, .accepts_context = elementwise};
 
     if (!read_inputs(state, elementwise, x, stream, &call) ||
         !read_device(state, device, call.in, call.inputs, &call.device) || !choose_dtypes(elementwise, &call) ||
@@ -244,6 +266,7 @@ static PyObject *run(const struct module_state *state, struct elementwise *eleme
         !call_read_out(state, &call, out, call.result, call.in_view[0].ndim, call.in_view[0].shape, stream))
         return call_fail(&call);
 
+    call.accepts_layout = takes_any_strides(elementwise, &call) ? accepts_layout : NULL;
     call.in_place = may_run_in_place(&call);
     return call_run(state, &call, launch_elementwise_part, elementwise, out != Py_None);
 }

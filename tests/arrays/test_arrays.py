@@ -821,6 +821,9 @@ def exercise_array_api(x, y):
     x += y
     np.asarray(x)
     x.astype(np.int32)
+    x.sum(0), x.var(axis=1, ddof=1, keepdims=True), x.argmax(), np.sum(x, 0, initial=1)
+    x[None].squeeze(0), x.transpose(1, 0), x.tolist(), x[:, :1].fill(3), x.to_device(x.device)
+    f"{x[0, 0]:.1f}", round(x[0, 0]), round(x[0, 0], 1), x.__array_namespace__()
     pickle.loads(pickle.dumps(x))
     copy.copy(x)
     repr(x), str(x)
@@ -855,6 +858,18 @@ def exercise_array_api(x, y):
         lambda: x.astype("U3"),
         lambda: x.__array__("nonsense"),
         lambda: x[0].mT,
+        lambda: x.sum(nope=1),
+        lambda: x.sum(0, axis=0),
+        lambda: x.sum(7),
+        lambda: x.squeeze(0),
+        lambda: x.transpose(0, 0),
+        lambda: x.fill("a"),
+        lambda: f"{x:.1f}",
+        lambda: f"{x[0, 0]:nope}",
+        lambda: round(x),
+        lambda: x.to_device(x.device, stream=1),
+        lambda: np.sort(x),
+        lambda: x.__array_namespace__(api_version="1"),
     ]
     for call in wrong:
         with contextlib.suppress(TypeError, ValueError, IndexError):

@@ -131,6 +131,18 @@ def test_views_take_one_launch(device, op):
         assert op(array[:0], array[:0]).shape == (0, 6)
 
 
+def test_more_dimensions_than_the_kernel_takes(device):
+    x = numbered((2, 3, 2, 3, 2, 3, 2, 3, 2), np.int32)
+    array = on(device, x)
+    odd, expected = array[::-1, ::2, :1, ::2, ::-1, :2, ::-1, ::2], x[::-1, ::2, :1, ::2, ::-1, :2, ::-1, ::2]
+    with launching(2):  # one makes it contiguous
+        odd - 3
+    for other, y in ((odd, expected), (odd[:, :1, :, :, :1], expected[:, :1, :, :, :1]), (3, 3)):
+        assert_array_equal((odd - other).numpy(), expected - y, strict=True)
+    odd *= odd
+    assert_array_equal(array.numpy()[::-1, ::2, :1, ::2, ::-1, :2, ::-1, ::2], expected * expected, strict=True)
+
+
 @given(data=st.data())
 @settings(max_examples=30, deadline=None)
 def test_random_operands(data):

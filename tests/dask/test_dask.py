@@ -4,17 +4,18 @@ import copy
 import pickle
 import re
 import warnings
+import weakref
 
 import numpy as np
 import pytest
 from cases import ROOT, on
 
-pytest.importorskip("dask", reason="smemkit.dask needs Dask")
+pytest.importorskip("dask.array", reason="smemkit.dask needs Dask")
 
 import dask
 import dask.array as da
+from dask.base import tokenize
 from dask.sizeof import sizeof
-from dask.tokenize import tokenize
 
 import smemkit
 import smemkit.dask as chunked
@@ -141,6 +142,18 @@ def test_keywords_are_those_of_the_plain_operations(device):
     wide = chunked.matmul(y, y.T, dtype="int32", split_every=2, **place).compute()
     np.testing.assert_array_equal(wide, x @ x.T, strict=True)
     np.testing.assert_array_equal(chunked.matmul(lazy, lazy.T, tile=8, **place).compute(), x @ x.T, strict=True)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("op", ["sum", "mean", "var"])
+def test_elements_are_cast_before_they_are_added(device, op):
+    x = np.array([1e5, -1e5, 1, 2], np.float32)  # infinite in float16
+    result = getattr(chunked, op)(da.from_array(x, chunks=2), dtype=np.float16, device=device).compute()
+    expected = getattr(smemkit, op)(x, dtype=np.float16, device=device)
+    assert np.isnan(expected)
+    np.testing.assert_array_equal(result, expected, strict=True)
+    y = np.array([0.6, 0.6, 1.6, 2.6])
+    assert chunked.sum(da.from_array(y, chunks=2), dtype=np.int32, device=device).compute() == 3
 
 
 # ---- accuracy ---------------------------------------------------------------------------------------------------
@@ -336,3 +349,42 @@ def test_the_guide_runs():
     for block in blocks:
         exec(compile(block, "dask.md", "exec"), namespace)
     assert namespace["total"].shape == (40,)
+
+
+# ---- memory -----------------------------------------------------------------------------------------------------
+
+
+class CountedChunks:
+    """Makes the chunks of an array of Dask, and counts those that are alive."""
+
+    def __init__(self):
+        self.alive = self.most = 0
+
+    def make(self, block_info=None):
+        chunk = np.ones(block_info[None]["chunk-shape"], np.float32)
+        self.alive += 1
+        self.most = max(self.most, self.alive)
+        weakref.finalize(chunk, self.end)
+        return chunk
+
+    def end(self):
+        self.alive -= 1
+
+    def array(self, rows, columns):
+        """An array of this many chunks of 4 x 4."""
+        chunks = ((4,) * rows, (4,) * columns)
+        return da.map_blocks(self.make, chunks=chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
+
+
+@pytest.mark.parametrize("op", ["sum", "var", "argmax", "matmul", "transpose"])
+def test_a_worker_holds_few_chunks(op):
+    counted = CountedChunks()
+    x = counted.array(6, 16)
+    if op == "matmul":
+        lazy = chunked.matmul(x, da.ones((64, 2), chunks=(4, 2), dtype=np.float32), device="cpu")
+    else:
+        lazy = chunked.sum(chunked.transpose(x)) if op == "transpose" else getattr(chunked, op)(x, device="cpu")
+    with dask.config.set(scheduler="threads", num_workers=1):
+        lazy.compute()
+    assert 0 < counted.most <= 2
+    assert counted.alive == 0

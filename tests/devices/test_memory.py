@@ -100,6 +100,8 @@ calls = {
     "elements": lambda: list(array[:3]) + [array.item(3), float(array[1, 2]), bool(array[:1, :1])],
     "assignment": lambda: (array.__setitem__(0, 1), array.__setitem__((slice(None), 1), x[0]), array[2:3]),
     "add": lambda: (array + 1, array + array[0], array @ array),
+    "arithmetic": lambda: (array / 2, -array, array * array[:, :1], array < 3, 2 - array.T),
+    "methods": lambda: (array.sum(0), array.max(), array.transpose(), array[None].squeeze(), array[:2].fill(3)),
     "add in place": lambda: array[:2].__iadd__(array[2:4]),
     "numpy": lambda: (array[::2].T.numpy(), np.asarray(array), memoryview(array).release()),
     "copy": lambda: (array[::2].astype(np.int16), array.copy(), array.to("cpu")),
