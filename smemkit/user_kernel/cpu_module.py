@@ -19,7 +19,9 @@ from smemkit.cuda_source.overloads import alias, base_name, signature, template_
 from smemkit.cuda_source.scanner import DeviceCode, have_macro
 from smemkit.user_kernel import cccl
 from smemkit.user_kernel.compiler import CPU_PRELUDE, INCLUDE, compile_library
+from smemkit.user_kernel.cpu_texture import cpu_texture
 from smemkit.user_kernel.parameters import DESCRIPTION_FIELDS, Parameter
+from smemkit.user_kernel.texture import Texture
 
 __all__ = ["CpuModule"]
 
@@ -126,6 +128,11 @@ class CpuModule:
                 self.initial[variable.name] = (
                     _initial_contents.setdefault((path, variable.name), content) if checked else content
                 )
+
+    def texture_object(self, texture: Texture, address: int) -> tuple[int, Callable[[], None]]:
+        """The handle of a texture of an array at an address, and what releases it."""
+        made = cpu_texture(texture, address)
+        return ctypes.addressof(made[0]), lambda kept=made: None
 
     def signature(self, kernel: str) -> list[list[int]] | None:
         """The fields of each parameter; None if an #if excludes the kernel."""

@@ -15,6 +15,7 @@ NAMES = re.findall(
     fma fmin fmaxf max min scalb logb drem norm norm3d normcdf isnan signbit abs labs div ldiv rand srand qsort
     malloc calloc free exit abort atoi system getenv index rindex memcpy memset strlen remove rename printf sprintf
     puts getchar time clock difftime signal raise read write close pipe fork sleep kill select send wait
+    name shape bytes arguments number kernel count launch start run enter
     """,
 )
 IN_STD = re.findall(r"\w+", "copy fill swap move begin end exchange count transform sort find reverse accumulate")
