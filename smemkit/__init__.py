@@ -88,6 +88,7 @@ from smemkit.table.kernel_table import KernelInfo, kernels, source
 from smemkit.table.planning import Plan, PlannedLaunch, plan
 from smemkit.user_kernel.kernel import Kernel, Launch
 from smemkit.user_kernel.tensor_map import TensorMap
+from smemkit.user_kernel.texture import Texture
 
 __version__ = _version("smemkit")
 _atexit.register(_core.close)  # the threads that copy to and from a GPU end before CUDA does
@@ -141,6 +142,7 @@ __all__ = [
     "Report",
     "Stream",
     "TensorMap",
+    "Texture",
     "Timer",
     "Timing",
     "__version__",

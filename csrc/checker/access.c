@@ -118,6 +118,11 @@ static bool is_argument(const struct smemkit_launch *launch, uintptr_t address, 
     return false;
 }
 
+static bool is_load(enum access_kind kind)
+{
+    return kind == ACCESS_LOAD || kind == ACCESS_READ_ONLY;
+}
+
 uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned bytes, enum access_kind kind,
                                uint32_t item)
 {
@@ -129,15 +134,14 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
     struct checked_fault *fault;
 
     /* kernel arguments, the compiler's tables, and constants are not checked */
-    if (kind == ACCESS_LOAD &&
-        (address - trace->frame < LAUNCH_FRAMES || is_argument(trace->launch, address, bytes)))
+    if (is_load(kind) && (address - trace->frame < LAUNCH_FRAMES || is_argument(trace->launch, address, bytes)))
         return SPACE_UNKNOWN;
     if (library_holds(&trace->library, address) && !library_has_data(&trace->library, address))
         return SPACE_UNKNOWN;
     if (is_index(address))
         return SPACE_UNKNOWN;
     constant = library_has_data(&trace->library, address) && is_constant(address);
-    if (constant && kind == ACCESS_LOAD)
+    if (constant && is_load(kind))
         return SPACE_UNKNOWN;
     span = span_at(t, address);
     if (!span && !constant && find_span(t, address))
@@ -153,19 +157,19 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
     here.context = t->context[t->worker->current];
     fault = trace_fault(t, misaligned ? KIND_MISALIGNED : KIND_OUT_OF_BOUNDS, here, nowhere, HAZARD_NONE);
     if (fault && fault->count == 1) {
-        fault->access = kind;
+        fault->access = is_load(kind) ? ACCESS_LOAD : kind;
         fault->size = (int)bytes;
         trace_name(t, fault, address, space_near(t, address));
         if (constant)
             snprintf(fault->message, sizeof fault->message, "writes constant memory");
         else if (memory_is_freed((const void *)address))
             snprintf(fault->message, sizeof fault->message, "%s memory that the kernel has freed",
-                     kind == ACCESS_LOAD ? "reads" : "writes");
+                     is_load(kind) ? "reads" : "writes");
     }
     if (fault)
         note_reach(t, fault, address, bytes);
     trace_fault_done();
-    if (!misaligned && kind == ACCESS_LOAD && go_on(t, here, address, bytes))
+    if (!misaligned && is_load(kind) && go_on(t, here, address, bytes))
         return SPACE_UNKNOWN;
     worker_terminate_thread(t->worker);
 }
@@ -238,9 +242,11 @@ static struct tracer *note_access(const volatile void *memory, unsigned bytes, e
     return t;
 }
 
-void smemkit_checked_access(const volatile void *memory, unsigned bytes, int write, const void *code)
+void smemkit_checked_access(const volatile void *memory, unsigned bytes, int how, const void *code)
 {
-    note_access(memory, bytes, write ? ACCESS_STORE : ACCESS_LOAD, code);
+    static const enum access_kind kinds[] = {ACCESS_LOAD, ACCESS_STORE, ACCESS_READ_ONLY};
+
+    note_access(memory, bytes, kinds[how], code);
 }
 
 uint32_t trace_async(struct tracer *t, void *to, const void *from, unsigned read, unsigned bytes, const void *code)

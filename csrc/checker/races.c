@@ -45,43 +45,6 @@ static bool comes_first(const struct access *now, const struct access *earlier)
     return now->block == earlier->block ? earlier->position > now->position : earlier->item > now->item;
 }
 
-/* The mbarrier wait that a thread has passed before an access, in the same barrier interval; NULL: none. */
-static const struct mbarrier_pass *pass_before(const struct tracer *t, const struct access *access)
-{
-    const struct passed_wait *wait = &t->passes[access->thread % COPIES];
-    const unsigned interval = 32 - INTERVAL_BITS;
-
-    if (!wait->pass.file || access->block != t->block_number || wait->position > access->position ||
-        wait->position >> interval != access->position >> interval)
-        return NULL;
-    return &wait->pass;
-}
-
-/* Whether the pass is the mistake: the wait returned at once, for the parity of the phase before. A thread that
- * fills a stage passes the first phase so, because the stage is free. */
-static bool passed_too_early(const struct mbarrier_pass *pass, const struct access *access)
-{
-    return pass && pass->by_preceding && (access->kind == ACCESS_LOAD || pass->phase > 0);
-}
-
-/* Records what the threads of a race have waited for: an mbarrier, or a reader its own copies of the group. */
-static void note_waits(struct tracer *t, struct checked_fault *fault, const struct access *first,
-                       const struct access *second)
-{
-    const struct mbarrier_pass *pass = pass_before(t, second), *other = pass_before(t, first);
-
-    if (first->thread == second->thread && t->passes[second->thread % COPIES].position < first->position)
-        pass = other = NULL; /* one thread's wait before both accesses is not the one between them */
-    if (!passed_too_early(pass, second) && (passed_too_early(other, first) || (pass && pass->by_preceding)))
-        pass = passed_too_early(other, first) ? other : NULL;
-    if (pass && first->block == second->block && !(fault->pass.file && fault->pass.by_preceding))
-        fault->pass = *pass;
-    if (second->kind == ACCESS_LOAD && first->copied && second->thread < COPIES) {
-        fault->unwaited |= async_is_in_flight(t->worker, second->thread, first->group);
-        fault->waited |= async_has_waited(t->worker, second->thread, first->group);
-    }
-}
-
 static void report_race(struct tracer *t, const struct access *now, const struct access *earlier)
 {
     const bool swapped = comes_first(now, earlier);
@@ -92,8 +55,9 @@ static void report_race(struct tracer *t, const struct access *now, const struct
     const struct code_location here = {.item = second->item, .context = second->context};
     const struct code_location other = {.item = first->item, .context = first->context};
     struct checked_fault *fault = trace_fault(t, KIND_RACE, here, other, hazard);
-    const bool copies = now->async || earlier->async;
-    const bool same_warp = first->block == second->block && first->thread / 32 == second->thread / 32 && !copies;
+    const bool copies = now->async || earlier->async, incoherent = now->read_only || earlier->read_only;
+    const bool same_warp =
+        first->block == second->block && first->thread / 32 == second->thread / 32 && !copies && !incoherent;
     const bool within = fault && memcmp(fault->block, fault->other_block, sizeof fault->block) == 0;
 
     /* a pair of different warps, or of different blocks, is the better example */
@@ -118,8 +82,10 @@ static void report_race(struct tracer *t, const struct access *now, const struct
         fault->size = (int)now->size;
         trace_name(t, fault, now->address, now->space);
     }
-    if (fault)
+    if (fault) {
         note_waits(t, fault, first, second);
+        fault->incoherent |= incoherent;
+    }
     trace_fault_done();
 }
 
@@ -152,11 +118,12 @@ static void check_store(struct tracer *t, const struct cell *cell, const struct 
         report_race(t, now, &last);
 }
 
-/* Whether a use is before the last barrier of the same block. */
+/* Whether a use is before the last barrier of the same block, which orders it, so that it may be forgotten. */
 static bool is_past(const struct tracer *t, const struct use *use, const struct origin *origin,
                     const struct access *now)
 {
-    return origin->block == now->block && use->epoch < t->base_epoch && use->warp < COPIES / LANES;
+    return origin->block == now->block && use->epoch < t->base_epoch && use->warp < COPIES / LANES &&
+           !use->read_only;
 }
 
 static void check_use(struct tracer *t, const struct use *use, const struct origin *origin,
@@ -169,7 +136,8 @@ static void check_use(struct tracer *t, const struct use *use, const struct orig
     for (uint32_t lanes = use->lanes; lanes; lanes &= lanes - 1) {
         earlier.thread = use->warp * LANES + (unsigned)__builtin_ctz(lanes);
         earlier.async = earlier.thread >= COPIES;
-        if (!ordered(t, now, &earlier)) {
+        earlier.read_only = use->read_only;
+        if (use->read_only || !ordered(t, now, &earlier)) { /* order does not help what must not be written */
             report_race(t, now, &earlier);
             return;
         }
@@ -205,7 +173,7 @@ static bool merge_into_use(struct tracer *t, struct use *use, const struct origi
                            const struct access *now)
 {
     if (use->warp != now->thread / LANES || use->atomic != (now->kind == ACCESS_ATOMIC) ||
-        origin->block != now->block)
+        use->read_only != now->read_only || origin->block != now->block)
         return false;
     if (use->epoch == now->epoch)
         use->lanes |= lanes;
@@ -274,7 +242,8 @@ static struct extra_uses *find_extra_slot(struct tracer *t, const struct cell *c
 static void add_use(struct tracer *t, struct cell *cell, struct origins *origins, uint32_t lanes,
                     const struct access *now)
 {
-    const struct use use = {now->epoch, lanes, (uint16_t)(now->thread / LANES), now->kind == ACCESS_ATOMIC};
+    const struct use use = {now->epoch, lanes, (uint16_t)(now->thread / LANES), now->kind == ACCESS_ATOMIC,
+                            now->read_only};
     struct extra_uses *more;
     struct use *slot = NULL;
     struct origin *origin = NULL;
@@ -335,11 +304,22 @@ static void check_copy(struct tracer *t, const struct origins *origins, const st
     report_race(t, now, &copy);
 }
 
+/* A load of memory that nothing may write, after a store by any thread of the launch. */
+static void report_incoherent(struct tracer *t, const struct cell *cell, const struct origins *origins,
+                              const struct access *now)
+{
+    const struct access last = access_from_origin(&origins->store, cell->thread, cell->epoch, ACCESS_STORE);
+
+    report_race(t, now, &last);
+}
+
 static void access_cell(struct tracer *t, struct cell *cell, struct origins *origins, const struct access *now)
 {
     if (cell->epoch && (origins->store.block != now->block ||
                         ((cell->epoch >= t->base_epoch || cell->thread >= COPIES) && cell->thread != now->thread)))
         check_store(t, cell, origins, now);
+    if (cell->epoch && now->read_only)
+        report_incoherent(t, cell, origins, now);
     if (cell->pending)
         check_copy(t, origins, now);
     if (!cell->written && !cell->pending && now->reads && now->space != SPACE_GLOBAL)
@@ -396,6 +376,11 @@ static void access_cells(struct tracer *t, struct access *now, uint64_t tagged)
     now->reads = now->kind == ACCESS_LOAD || now->kind == ACCESS_ATOMIC;
     if (now->kind == ACCESS_ATOMIC_STORE)
         now->kind = ACCESS_ATOMIC;
+    now->read_only = now->kind == ACCESS_READ_ONLY;
+    if (now->read_only) {
+        now->kind = ACCESS_LOAD;
+        now->reads = true;
+    }
     now->address = (uintptr_t)(tagged & ((UINT64_C(1) << ADDRESS_BITS) - 1));
     now->size = 1u << (tagged >> SIZE_SHIFT & 15);
     now->space = (enum space)(tagged >> SPACE_SHIFT);

@@ -193,7 +193,9 @@ void count_request(struct tracer *t, uint32_t item, uint32_t context, uint32_t m
         const int first = __builtin_ctz(mask);
         const uint64_t tag = tagged[first] >> ADDRESS_BITS;
         const unsigned size = 1u << (tag & 15), access = tag >> (KIND_SHIFT - ADDRESS_BITS) & 15;
-        const unsigned kind = access == ACCESS_ATOMIC_STORE ? ACCESS_ATOMIC : access;
+        const unsigned kind = access == ACCESS_ATOMIC_STORE ? ACCESS_ATOMIC
+                              : access == ACCESS_READ_ONLY  ? ACCESS_LOAD
+                                                            : access;
         const unsigned space = (unsigned)(tag >> (SPACE_SHIFT - ADDRESS_BITS));
         uint32_t others = 0, steps[LANES];
         uint64_t differ = 0;

@@ -16,7 +16,7 @@ enum { USES = 2, MAX_ATOMICS = 32, MAX_LOADS = 4, USES_IN_CHUNK = 1024, STRIPES 
 struct use {
     uint32_t epoch, lanes; /* epoch 0: none */
     uint16_t warp;
-    bool atomic;
+    bool atomic, read_only;
 };
 
 struct cell {
@@ -75,12 +75,18 @@ struct access {
     unsigned size;
     enum space space;
     bool reads;
+    bool read_only;  /* of memory that nothing may write in this kernel */
     bool async;      /* an asynchronous copy that has not been waited for */
     bool same_proxy; /* of a copy: needs no proxy fence */
     bool copied;     /* an asynchronous copy, in flight or complete */
     uint32_t group;  /* its group */
     bool multiplies; /* a wgmma */
 };
+
+/* Records in the fault of a race what its threads have waited for: an mbarrier, or a reader its own copies of the
+ * group. (waits.c) */
+void note_waits(struct tracer *t, struct checked_fault *fault, const struct access *first,
+                const struct access *second);
 
 struct extra_uses *take_extra_use(struct tracer *t);
 

@@ -38,7 +38,8 @@ enum { ITEM_BLOCK, ITEM_ACCESS, ITEM_ENTER, ITEM_LEAVE, ITEM_BITS = 2 };
 
 /* An address in a log: 48 bits of address, the logarithm of the size, the kind of access, the memory space. */
 enum { ADDRESS_BITS = 48, SIZE_SHIFT = 48, KIND_SHIFT = 52, SPACE_SHIFT = 56 };
-enum access_kind { ACCESS_LOAD, ACCESS_STORE, ACCESS_ATOMIC, ACCESS_ATOMIC_STORE };
+/* ACCESS_READ_ONLY: a load of memory that nothing may write in this kernel, ld.global.nc */
+enum access_kind { ACCESS_LOAD, ACCESS_STORE, ACCESS_ATOMIC, ACCESS_ATOMIC_STORE, ACCESS_READ_ONLY };
 enum space { SPACE_STATIC, SPACE_DYNAMIC, SPACE_GLOBAL, SPACE_NONE };
 enum { SPANS = 5, OBJECT_LISTS = 1024 };
 
@@ -105,6 +106,7 @@ struct checked_fault {
     bool warp_synchronous, async;
     bool copy, other_copy; /* which of the two accesses is that of an asynchronous copy */
     bool doubtful;         /* the ISA can be read in two ways */
+    bool incoherent;       /* one of the two is a load of memory that nothing may write */
     bool unwaited, waited; /* of a read of what a copy writes: by a thread that has not waited for its own copy of
                               the same group; by one that has */
     struct mbarrier_pass pass; /* of a race: the mbarrier wait that the later thread has passed before it */

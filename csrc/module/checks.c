@@ -136,7 +136,7 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
 
     return Py_BuildValue(
         "{s:s,s:s,s:N,s:N,s:N,s:(III),s:(III),s:I,s:(III),s:(III),s:s,s:s,s:s,s:N,s:K,s:K,s:I,s:(III),s:I,s:i,s:i,"
-        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:K,s:N}",
+        "s:N,s:K,s:K,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:s,s:K,s:N}",
         "kind", kinds[fault->kind], "hazard", hazards[fault->hazard], "warp_synchronous",
         PyBool_FromLong(fault->warp_synchronous), "location", location_tuple(trace, &fault->location), "other",
         location_tuple(trace, &fault->other), "block", TRIPLE(fault->block), "other_block",
@@ -148,7 +148,7 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
         "before", PyBool_FromLong(fault->before), "lead", (unsigned long long)fault->bytes_before, "reach",
         (unsigned long long)fault->reach, "async", PyBool_FromLong(fault->async), "copy",
         PyBool_FromLong(fault->copy), "other_copy", PyBool_FromLong(fault->other_copy), "doubtful",
-        PyBool_FromLong(fault->doubtful), "unwaited", PyBool_FromLong(fault->unwaited), "waited",
+        PyBool_FromLong(fault->doubtful), "incoherent", PyBool_FromLong(fault->incoherent), "unwaited", PyBool_FromLong(fault->unwaited), "waited",
         PyBool_FromLong(fault->waited), "pass", pass_tuple(&fault->pass), "multiplies",
         PyBool_FromLong(fault->multiplies), "other_multiplies", PyBool_FromLong(fault->other_multiplies),
         "registers", registers[fault->registers], "count", (unsigned long long)fault->count, "message",

@@ -7,7 +7,7 @@ import re
 from smemkit.checker.edits import Fix, line_edits
 from smemkit.checker.evidence import Evidence, Launch
 
-__all__ = ["fix_matrix_rows", "fix_misaligned"]
+__all__ = ["fix_matrix_rows", "fix_misaligned", "fix_read_only_load"]
 
 
 def fix_misaligned(launch: Launch, evidence: Evidence) -> Fix:
@@ -86,3 +86,27 @@ def fix_matrix_rows(evidence: Evidence) -> Fix | None:
         f"length of a row of {evidence.name or 'the array'}, with its padding, in elements, and give the array as "
         "many rows as the matrix has; a tile at the edge needs padding up to whole matrices."
     )
+
+
+_READ_ONLY = (("__ldg(", "*("), (".global.nc.", ".global."), (".nc.", "."))
+
+
+def fix_read_only_load(launch: Launch, evidence: Evidence) -> Fix | None:
+    """A non-coherent load of memory that the kernel writes: an ordinary load."""
+    if not evidence.raw["incoherent"]:
+        return None
+    fault = evidence.fault
+    for file, line in ((fault.file, fault.line), (fault.other_file, fault.other_line)):
+        source = launch.source(file) if line else None
+        start, end = source.extent(line) if source else (0, 0)
+        text = source.text[start:end] if source else ""
+        for special, ordinary in _READ_ONLY:
+            at = text.find(special)
+            if at >= 0:
+                change = (start + at, start + at + len(special), ordinary)
+                return Fix(
+                    f"Make the load of line {line} an ordinary one, without __ldg or .nc; if other threads write "
+                    "what it reads, they must be ordered as well.",
+                    line_edits(file, source, [change]),
+                )
+    return Fix("Make the load an ordinary one, without __ldg or .nc; or write the results to another array.")

@@ -25,7 +25,7 @@ from smemkit.checker.launches import LaunchReport
 from smemkit.checker.report import Report
 from smemkit.cuda_source.lexer import mask
 from smemkit.table import kernel_table
-from smemkit.user_kernel.tensor_map import arrays_of, with_arrays
+from smemkit.user_kernel.array_argument import arrays_of, with_arrays
 
 __all__ = ["check"]
 

@@ -151,11 +151,9 @@ def explain(fault: Fault) -> tuple[str, str]:
 def _meaning(fault: Fault) -> str:
     if fault.kind == "race":
         meaning = _RACE_MEANINGS["same value" if fault._same_value else fault.hazard]
-        return (
-            f"{meaning} {_COPY_RULE}"
-            if "asynchronous copy" in fault.message and fault.hazard != "proxy"
-            else meaning
-        )
+        is_copy = "asynchronous copy" in fault.message and fault.hazard != "proxy"
+        is_incoherent = "a non-coherent load" in fault.message
+        return _INCOHERENT_RULE if is_incoherent else f"{meaning} {_COPY_RULE}" if is_copy else meaning
     meaning = _FAULT_TEXTS.get(fault.kind, ("", ""))[0]
     return _BARRIER_MEANINGS.get(fault.cause, meaning) if fault.kind == "barrier" else meaning
 
@@ -167,6 +165,10 @@ def _advice(fault: Fault) -> str:
     return race_advice(fault) if fault.kind == "race" else _FAULT_TEXTS.get(fault.kind, ("", ""))[1]
 
 
+_INCOHERENT_RULE = (
+    "A non-coherent load goes through a cache that does not see stores: it may read old contents even after a "
+    "barrier. What it reads must not be written while the kernel runs (PTX ISA, ld.global.nc)."
+)
 _COPY_RULE = (
     "The bytes of an asynchronous copy belong to it until its thread has waited for it, and to other threads only "
     "after a barrier or an mbarrier's phase as well (PTX ISA, cp.async.wait_group, cp.async.bulk, "

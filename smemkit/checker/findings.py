@@ -239,10 +239,10 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
                 f"{here} {verb} {what} before the asynchronous copy {ends[0]} it, which {other} started at line "
                 f"{other_line}, {ends[1]}"
             )
-        return (
-            f"{here} {verb} {what}, which {other} {_VERB_PAST[fault['other_access']]} at line {other_line}, and "
-            f"nothing orders the two{_passed_wait(fault)}"
-        )
+        told = f"{here} {verb} {what}, which {other} {_VERB_PAST[fault['other_access']]} at line {other_line}"
+        if fault["incoherent"]:
+            return f"{told}: one of the two is a non-coherent load (__ldg, ld.global.nc)"
+        return f"{told}, and nothing orders the two{_passed_wait(fault)}"
     here = _format_thread(fault["thread"])
     if kind == "uninitialised":
         return f"{here} reads {what}, which no thread of its block has written"

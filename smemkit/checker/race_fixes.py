@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from smemkit.checker.address_fixes import fix_matrix_rows
+from smemkit.checker.address_fixes import fix_matrix_rows, fix_read_only_load
 from smemkit.checker.barriers import (
     Gap,
     common_loops,
@@ -66,6 +66,7 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
         leaf = levels[0] if levels else None
         special = (
             fix_wgmma(evidence)
+            or fix_read_only_load(launch, evidence)
             or fix_bulk_copy(evidence, leaf)
             or fix_mbarrier_wait(launch, evidence, leaf)
             or (fix_matrix_rows(evidence) if evidence.fault.hazard == "WAW" else None)

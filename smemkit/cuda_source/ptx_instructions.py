@@ -300,12 +300,12 @@ _FORMS = {
         (
             "op=ld|ldu order=weak|volatile? space=SPACE? CACHE? nc? HINT* type=MEMORY",
             "d, [a], e?0",
-            "$d = @load<@$type, $flag_volatile>($a)",
+            "$d = @load<@$type, $flag_volatile, $flag_nc>($a)",
         ),
         (
             "op=ld|ldu order=weak|volatile? space=SPACE? CACHE? nc? HINT* v2|v4|v8 type=MEMORY",
             "{d}, [a], e?0",
-            "@load_vector<@$type>($a, $d)",
+            "@load_vector<@$type, $flag_nc>($a, $d)",
         ),
         (
             "ld order=relaxed|acquire SCOPE space=SPACE? HINT* type=MEMORY",

@@ -25,19 +25,12 @@ from smemkit.cuda_source.declarations import (
 from smemkit.cuda_source.host_members import blank_host_members
 from smemkit.cuda_source.includes import INCLUDE, Locations, line_marker, source_location
 from smemkit.cuda_source.lexer import DIRECTIVE, blank, identifiers, mask, matching_bracket, split_commas
+from smemkit.cuda_source.library_names import is_library_function
 from smemkit.cuda_source.overloads import base_name, signature
 
 __all__ = ["DeviceCode", "Function", "Variable", "have_macro", "scan"]
 
 _USING_NAMESPACE = re.compile(r"using\s+namespace\b")
-# What CUDA or the C library declares, too, and a kernel may well be called
-_LIBRARY_FUNCTIONS = frozenset(
-    (
-        *("abs", "access", "clock", "cos", "div", "erf", "exp", "floor", "fma", "fmod", "free", "gamma", "index"),
-        *("link", "log", "malloc", "max", "min", "norm", "pause", "pow", "read", "remainder", "remove", "rotate"),
-        *("round", "select", "signal", "sin", "sqrt", "sync", "tan", "time", "trunc", "wait", "write"),
-    )
-)
 _DECLARED_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*$")
 
 
@@ -317,7 +310,7 @@ def _kernels(declarations: list[Declaration], macros, locations: Locations) -> d
     overloads: dict[str, set[str]] = {}
     for function in kernels.values():
         kind = "template" if function.template else _signature(function)
-        libraries = {"a library's"} if function.name in _LIBRARY_FUNCTIONS else set()
+        libraries = {"a library's"} if is_library_function(function.name) else set()
         overloads.setdefault(function.name, libraries).add(kind)
     named = {
         declaration: replace(function, name=f"{function.name}({_signature(function)})")

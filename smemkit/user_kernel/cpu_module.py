@@ -8,17 +8,20 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from smemkit import _core
 from smemkit._core import CompileError, Error, OutOfMemoryError
 from smemkit.cuda_source import dialect
 from smemkit.cuda_source.includes import line_marker
-from smemkit.cuda_source.overloads import alias, template_name
+from smemkit.cuda_source.overloads import alias, base_name, signature, template_name
 from smemkit.cuda_source.scanner import DeviceCode, have_macro
 from smemkit.user_kernel import cccl
 from smemkit.user_kernel.compiler import CPU_PRELUDE, INCLUDE, compile_library
+from smemkit.user_kernel.cpu_texture import cpu_texture
 from smemkit.user_kernel.parameters import DESCRIPTION_FIELDS, Parameter
+from smemkit.user_kernel.texture import Texture
 
 __all__ = ["CpuModule"]
 
@@ -82,9 +85,15 @@ class CpuModule:
     ):
         self._code = code
         uses_cccl = bool(_MENTIONS_CUB.search(code.text)) or _includes_cuda_std(code)
-        text = _translation_unit(code, filename, kernels, with_cccl=uses_cccl)
+        unit = partial(_translation_unit, code, filename, kernels, with_cccl=uses_cccl)
         options = (*options, *cccl.compile_options()) if uses_cccl else options
-        path = compile_library(text, options, checked=checked, explain=explain)
+        build = partial(compile_library, options=options, checked=checked, explain=explain)
+        try:
+            path = build(unit())
+        except CompileError as error:
+            if "overloaded function" not in str(error):
+                raise
+            path = build(unit(by_signature=True))  # a header declares a function of a kernel's name, too
         try:
             self._library = _load_library(path, own_variables=not checked)
         except OSError as error:  # probably a broken file in the cache: the next call compiles it again
@@ -119,6 +128,11 @@ class CpuModule:
                 self.initial[variable.name] = (
                     _initial_contents.setdefault((path, variable.name), content) if checked else content
                 )
+
+    def texture_object(self, texture: Texture, address: int) -> tuple[int, Callable[[], None]]:
+        """The handle of a texture of an array at an address, and what releases it."""
+        made = cpu_texture(texture, address)
+        return ctypes.addressof(made[0]), lambda kept=made: None
 
     def signature(self, kernel: str) -> list[list[int]] | None:
         """The fields of each parameter; None if an #if excludes the kernel."""
@@ -165,7 +179,11 @@ def _includes_cuda_std(code: DeviceCode) -> bool:
     return bool(re.search(_USES_CUDA_STD, code.text)) and not all((INCLUDE / name).is_file() for name in names)
 
 
-def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *, with_cccl: bool) -> str:
+def _translation_unit(
+    code: DeviceCode, filename: str, kernels: Sequence[str], *, with_cccl: bool, by_signature: bool = False
+) -> str:
+    """The C++ of a source and of the entry points of its kernels, which `by_signature` tells from functions that
+    share their names."""
     uses_std = code.mentions("std")
 
     def keep(include: str) -> bool | str:
@@ -185,7 +203,9 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *
     entries = [dialect.isolate_from_macros("#include <smemkit/describe_half.h>", text)]
     for number, kernel in enumerate(kernels):
         line = line_marker(*known[kernel].location) if kernel in known else f'#line 1 "name={kernel}"\n'
-        before, expression = alias(kernel, number)
+        function = known.get(kernel) if by_signature and base_name(kernel) == kernel else None
+        types = f"({signature(function.declarations, function.parameters)})" if function else ""
+        before, expression = alias(kernel + types, number)
         entry = f"{line}{before}SMEMKIT_ENTRY({number}, {expression})"
         base = template_name(kernel)
         entries.append(f"#ifdef {have_macro(base)}\n{entry}\n#endif" if base in known else entry)
@@ -200,7 +220,8 @@ def _translation_unit(code: DeviceCode, filename: str, kernels: Sequence[str], *
     # nvcc needs no header for assert, and accepts `using namespace nvcuda;` without any other use of nvcuda
     headers = cccl.needed_headers(code.text) if with_cccl and not missing else ()
     included = "".join(f"#include <{header}>\n" for header in [*(_PTX_HEADERS if with_cccl else ()), *headers])
-    before = f"{CPU_PRELUDE}{included}namespace nvcuda {{}} namespace cub {{}}"
+    own_printf = "#undef printf\n" if any(base_name(one) == "printf" for one in known) else ""
+    before = f"{CPU_PRELUDE}{own_printf}{included}namespace nvcuda {{}} namespace cub {{}}"
     return "\n".join([before, text, *entries, ""])
 
 

@@ -18,6 +18,7 @@ from smemkit.cuda_source.overloads import alias, base_name, template_name
 from smemkit.cuda_source.scanner import DeviceCode, have_macro
 from smemkit.user_kernel.compiler import INCLUDE
 from smemkit.user_kernel.parameters import DESCRIPTION_FIELDS, Parameter
+from smemkit.user_kernel.texture import ADDRESS_MODES, FILTERS, Texture
 
 try:
     from cuda.bindings import driver
@@ -184,6 +185,28 @@ class GpuModule:
         """The fields of each parameter; None if an #if excludes the kernel."""
         return self._signatures[kernel]
 
+    def texture_object(self, texture: Texture, address: int) -> tuple[int, Callable[[], None]]:
+        """The handle of a texture of an array at an address, and what releases it when all launches have ended."""
+        with self._current_context():
+            _raise_on_error(driver.cuCtxSynchronize())  # whatever writes the array
+            array = None if texture.linear_memory else _filled_array(texture, address)
+            try:
+                handle = int(_raise_on_error(_create_texture(texture, address, array)))
+            except BaseException:
+                if array is not None:
+                    driver.cuArrayDestroy(array)
+                raise
+
+        def release() -> None:
+            with self._current_context():
+                ended = driver.cuCtxSynchronize()
+                _raise_on_error(driver.cuTexObjectDestroy(handle))
+                if array is not None:
+                    _raise_on_error(driver.cuArrayDestroy(array))
+                _raise_on_error(ended)
+
+        return handle, release
+
     def launch(
         self,
         kernel: str,
@@ -302,6 +325,59 @@ def _toolkit_includes() -> list[str]:
     roots.append(Path("/usr/local/cuda"))
     folders = [folder for root in roots for folder in (root / "include", root / "include" / "cccl")]
     return [str(folder) for folder in folders if folder.is_dir()]
+
+
+# ---- textures ----
+
+
+def _array_format(texture: Texture) -> Any:
+    dtype, formats = texture.array.dtype, driver.CUarray_format
+    if dtype.kind == "f":
+        return {2: formats.CU_AD_FORMAT_HALF, 4: formats.CU_AD_FORMAT_FLOAT}[dtype.itemsize]
+    kind = {"i": "SIGNED", "u": "UNSIGNED"}[dtype.kind]
+    return getattr(formats, f"CU_AD_FORMAT_{kind}_INT{8 * dtype.itemsize}")
+
+
+def _filled_array(texture: Texture, address: int) -> Any:
+    """A CUDA array with the texels at an address."""
+    width, height, depth = (*texture.extent, 0, 0)[:3]
+    description = driver.CUDA_ARRAY3D_DESCRIPTOR()
+    description.Width, description.Height, description.Depth = width, height, depth
+    description.Format, description.NumChannels = _array_format(texture), texture.channels
+    array = _raise_on_error(driver.cuArray3DCreate(description))
+    copy = driver.CUDA_MEMCPY3D()
+    copy.WidthInBytes = width * texture.channels * texture.array.dtype.itemsize
+    copy.Height, copy.Depth = max(height, 1), max(depth, 1)
+    copy.srcMemoryType, copy.srcDevice = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE, address
+    copy.srcPitch, copy.srcHeight = copy.WidthInBytes, copy.Height
+    copy.dstMemoryType, copy.dstArray = driver.CUmemorytype.CU_MEMORYTYPE_ARRAY, array
+    try:
+        _raise_on_error(driver.cuMemcpy3D(copy))
+        _raise_on_error(driver.cuCtxSynchronize())
+    except BaseException:
+        driver.cuArrayDestroy(array)
+        raise
+    return array
+
+
+def _create_texture(texture: Texture, address: int, array: Any) -> tuple:
+    resource, how = driver.CUDA_RESOURCE_DESC(), driver.CUDA_TEXTURE_DESC()
+    if array is None:
+        resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_LINEAR
+        resource.res.linear.devPtr, resource.res.linear.format = address, _array_format(texture)
+        resource.res.linear.numChannels = texture.channels
+        resource.res.linear.sizeInBytes = texture.array.nbytes
+    else:
+        resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
+        resource.res.array.hArray = array
+    modes = [ADDRESS_MODES[one] for one in texture.address[::-1]]
+    how.addressMode = [driver.CUaddress_mode(one) for one in (*modes, 1, 1)[:3]]
+    how.filterMode = driver.CUfilter_mode(FILTERS[texture.filter])
+    read_as_integer, normalized_coordinates = 1, 2  # CU_TRSF_…
+    integers = texture.array.dtype.kind != "f" and not texture.as_float
+    how.flags = read_as_integer * integers | normalized_coordinates * texture.normalized
+    how.borderColor = list(texture.border)
+    return driver.cuTexObjectCreate(resource, how, None)
 
 
 @contextlib.contextmanager

@@ -15,10 +15,10 @@ from smemkit import _core
 from smemkit._core import Array
 from smemkit.cuda_source.overloads import base_name
 from smemkit.cuda_source.reach import reached_names
+from smemkit.user_kernel.array_argument import arrays_of, with_arrays
 from smemkit.user_kernel.parameters import Arguments, Parameter, are_accepted, describe_value
 from smemkit.user_kernel.program import Program
 from smemkit.user_kernel.static_shared import shared_variables
-from smemkit.user_kernel.tensor_map import arrays_of, with_arrays
 
 __all__ = ["Kernel", "Launch"]
 
@@ -322,21 +322,24 @@ class Launch:
         module = program.module(device, kernel.name, checked=checked)
         kernel = kernel._overload_for(args, module)
         parameters = program.parameters(module, kernel._function, kernel.name)
-        arguments = Arguments(kernel.name, parameters, args, device)
+        arguments = Arguments(kernel.name, parameters, args, device, module.texture_object)
         if checked:
             for name, content in program.variables_to_check(module, kernel.name).items():
                 module.write(name, content)
-        module.launch(
-            kernel.name,
-            self.grid,
-            self.block,
-            self.shared_bytes,
-            arguments.addresses,
-            stream=self.stream,
-            array_streams={array._owning_stream for array in arrays_of(args) if isinstance(array, Array)},
-            carveout=kernel.carveout,
-            host_cannot_write=arguments.host_cannot_write,
-        )
+        try:
+            module.launch(
+                kernel.name,
+                self.grid,
+                self.block,
+                self.shared_bytes,
+                arguments.addresses,
+                stream=self.stream,
+                array_streams={array._owning_stream for array in arrays_of(args) if isinstance(array, Array)},
+                carveout=kernel.carveout,
+                host_cannot_write=arguments.host_cannot_write,
+            )
+        finally:
+            arguments.release()
         if keep_results:
             arguments.copy_back()
 

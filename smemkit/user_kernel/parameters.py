@@ -10,7 +10,7 @@ import itertools
 import math
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,9 @@ import numpy as np
 
 from smemkit import _core
 from smemkit._core import Array
-from smemkit.user_kernel.tensor_map import MAP_BYTES, TensorMap
+from smemkit.user_kernel.array_argument import ArrayArgument
+from smemkit.user_kernel.tensor_map import TensorMap
+from smemkit.user_kernel.texture import Texture
 
 __all__ = ["DESCRIPTION_FIELDS", "Arguments", "Parameter", "are_accepted", "describe_value"]
 
@@ -109,29 +111,28 @@ class Parameter:
             return np.dtype(getattr(ml_dtypes, self.scalar_name))
         return np.dtype(self.scalar_name)
 
-    # ---- tensor maps ----
+    # ---- tensor maps and textures ----
 
-    @property
-    def takes_map(self) -> bool:
-        """Whether it is a CUtensorMap."""
-        return "CUtensorMap" in self.declaration and not self.pointer and self.element_bytes == MAP_BYTES
+    def takes(self, argument: Any) -> bool:
+        """Whether an argument describes an array in the way that this parameter asks for."""
+        if not isinstance(argument, ArrayArgument) or self.pointer:
+            return False
+        return argument.parameter_type in self.declaration and self.element_bytes == argument.parameter_bytes
 
-    def of_map(self, tensor_map: TensorMap) -> Parameter:
-        """The parameter as a pointer to the array of a tensor map.
+    def of_array(self, argument: ArrayArgument) -> Parameter:
+        """The parameter as a pointer to the array that an argument describes.
 
         Raises
         ------
         TypeError
-            A thread would have a copy of the map in its local memory, which the hardware cannot read.
+            A thread would have a copy of a tensor map in its local memory, which the hardware cannot read.
         """
-        if "__grid_constant__" not in self.declaration:
+        if isinstance(argument, TensorMap) and "__grid_constant__" not in self.declaration:
             raise TypeError(
                 f"{self.name}: expected the parameter of a tensor map to be declared const __grid_constant__ "
                 f"CUtensorMap {self.name}, got {self.declaration}"
             )
-        array = tensor_map.array
-        constant = not array.flags.writeable if isinstance(array, np.ndarray) else array.readonly
-        return Parameter(self.name, self.declaration, True, constant, "v", 1, 1)
+        return Parameter(self.name, self.declaration, True, argument.is_read_only, "v", 1, 1)
 
     # ---- arrays ----
 
@@ -181,7 +182,7 @@ class Parameter:
             value = np.asarray(value)[()]
         if self.lanes > 1:
             return self._pack_vector(value)
-        if self.kind == "V" and not isinstance(value, TensorMap):
+        if self.kind == "V" and not isinstance(value, ArrayArgument):
             return self._pack_struct(value)
         if self.kind in "iub":
             return self._pack_integer(value)
@@ -274,6 +275,8 @@ class Parameter:
             wanted = f"{self.element_text}, a NumPy structured scalar or another buffer"
             if isinstance(value, (np.ndarray, Array)):
                 hint = "; for a pointer in it use a uint64 with an Array's address"
+        elif "cudaTextureObject_t" in self.declaration:
+            wanted = "a smemkit.Texture"
         else:
             wanted = f"a tuple of {self.element_text}" if self.lanes > 1 else self.element_text
         return TypeError(f"{self.name}: expected {wanted}{hint} ({self.declaration}), got {describe_value(value)}")
@@ -316,11 +319,15 @@ def are_accepted(parameters: Sequence[Parameter], args: Sequence[Any]) -> bool:
         for parameter, arg in zip(parameters, args, strict=True):
             if parameter.pointer:
                 parameter.check_array(arg)
-            elif not (isinstance(arg, TensorMap) and parameter.takes_map):
+            elif not parameter.takes(arg):
                 parameter.pack(arg)
     except (TypeError, ValueError):
         return False
     return True
+
+
+# Makes a texture object of an array at an address of the device: its handle, and what releases it.
+TextureObject = Callable[[Texture, int], tuple[int, Callable[[], None]]]
 
 
 class Arguments:
@@ -333,6 +340,8 @@ class Arguments:
     parameters : sequence of Parameter
     args : sequence
     device : str
+    texture_object : callable
+        The module's.
 
     Attributes
     ----------
@@ -342,14 +351,21 @@ class Arguments:
         Whether the host cannot write the memory that the kernel uses, because it only has copies of NumPy arrays.
     """
 
-    def __init__(self, kernel: str, parameters: Sequence[Parameter], args: Sequence[Any], device: str):
+    def __init__(
+        self,
+        kernel: str,
+        parameters: Sequence[Parameter],
+        args: Sequence[Any],
+        device: str,
+        texture_object: TextureObject,
+    ):
         if len(args) != len(parameters):
             names = ", ".join(parameter.name for parameter in parameters)
             takes = f"{len(parameters)} argument{'s' * (len(parameters) != 1)}" + (f" ({names})" if names else "")
             raise TypeError(f"{kernel}: expected {takes}, got {len(args)}")
         pairs = list(zip(parameters, args, strict=True))
-        maps = {p.name: arg for p, arg in pairs if isinstance(arg, TensorMap) and p.takes_map}
-        pairs = [(p.of_map(arg), arg.array) if p.name in maps else (p, arg) for p, arg in pairs]
+        described = {p.name: arg for p, arg in pairs if p.takes(arg)}
+        pairs = [(p.of_array(arg), arg.array) if p.name in described else (p, arg) for p, arg in pairs]
         values = [p.check_array(arg) if p.pointer else p.pack(arg) for p, arg in pairs]
         self.host_cannot_write = not any(
             isinstance(arg, Array) if p.pointer else p.kind == "V" and p.element_bytes >= _POINTER_BYTES
@@ -363,10 +379,30 @@ class Arguments:
         packed = [
             self._pointer(p, value) if p.pointer else value for (p, _), value in zip(pairs, values, strict=True)
         ]
-        for number, (p, _) in enumerate(pairs):
-            if p.name in maps:
-                packed[number] = maps[p.name].encode(int.from_bytes(packed[number], "little"), device)
+        self._releases: list[Callable[[], None]] = []
+        try:
+            for number, (p, _) in enumerate(pairs):
+                if p.name in described:
+                    address = int.from_bytes(packed[number], "little")
+                    packed[number] = self._encode(described[p.name], address, device, texture_object)
+        except BaseException:
+            self.release()
+            raise
         self._pack(packed)
+
+    def _encode(self, one: ArrayArgument, address: int, device: str, texture_object: TextureObject) -> bytes:
+        """What the kernel takes for an array at an address of the device."""
+        if isinstance(one, TensorMap):
+            return one.encode(address, device)
+        assert isinstance(one, Texture)
+        handle, release = texture_object(one, address)
+        self._releases.append(release)
+        return handle.to_bytes(8, "little")
+
+    def release(self) -> None:
+        """Releases texture objects, after the kernel has ended."""
+        while self._releases:
+            self._releases.pop()()
 
     def _copy_arrays_to_device(
         self, pairs: list[tuple[Parameter, np.ndarray | Array | None]], device: str

@@ -5,17 +5,17 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from smemkit._core import Array
 from smemkit._core import Error as SmemkitError
+from smemkit.user_kernel.array_argument import ArrayArgument
 
-__all__ = ["MAP_BYTES", "TensorMap", "arrays_of", "with_arrays"]
+__all__ = ["TensorMap"]
 
-MAP_BYTES = 128
+_MAP_BYTES = 128
 _MAGIC = 0x70614D726F736E54  # SMEMKIT_TENSOR_MAGIC of csrc/executor/ptx.h
 _MAX_RANK, _MAX_BOX, _MAX_SHARED = 5, 256, 227 * 1024
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
@@ -41,7 +41,7 @@ _NANS = {"float16": b"\xff\x7f", "bfloat16": b"\xff\x7f", "float32": b"\xff\xff\
 _NANS["float64"] = b"\xff" * 6 + b"\xff\x7f"
 
 
-class TensorMap:
+class TensorMap(ArrayArgument):
     """An array and the box of it that one tensor copy moves: a kernel's ``const __grid_constant__ CUtensorMap``.
 
     Shape and box are in NumPy's order; a kernel's coordinates are innermost first. The rules are those of the
@@ -71,6 +71,8 @@ class TensorMap:
     >>> TensorMap(np.zeros((64, 32), np.float32), (8, 32), swizzle=128)
     TensorMap(float32, shape (64, 32), box (8, 32), swizzle 128)
     """
+
+    parameter_type, parameter_bytes = "CUtensorMap", _MAP_BYTES
 
     def __init__(
         self,
@@ -163,12 +165,12 @@ class TensorMap:
             _SWIZZLES[self.swizzle],
             _NANS[name] if self.fill == "nan" else b"",
         )
-        return content.ljust(MAP_BYTES, b"\0")
+        return content.ljust(_MAP_BYTES, b"\0")
 
     def _for_gpu(self, address: int) -> bytes:
         """What the driver makes of it."""
         rank = self.array.ndim
-        buffer = ctypes.create_string_buffer(MAP_BYTES + 64)
+        buffer = ctypes.create_string_buffer(_MAP_BYTES + 64)
         at = -(-ctypes.addressof(buffer) // 64) * 64
         encode = _driver().cuTensorMapEncodeTiled
         promotion_to_128_bytes = 2
@@ -188,17 +190,7 @@ class TensorMap:
         )
         if code:
             raise SmemkitError(f"cuTensorMapEncodeTiled refuses {self!r} with code {code}")
-        return ctypes.string_at(at, MAP_BYTES)
-
-
-def arrays_of(args: Sequence[Any]) -> list[Any]:
-    """The arguments of a launch, with its arrays in place of their tensor maps."""
-    return [arg.array if isinstance(arg, TensorMap) else arg for arg in args]
-
-
-def with_arrays(args: Sequence[Any], copies: Sequence[Any]) -> list[Any]:
-    """The arguments of a launch with other arrays: what arrays_of has given, copied."""
-    return [arg.of(copy) if isinstance(arg, TensorMap) else copy for arg, copy in zip(args, copies, strict=True)]
+        return ctypes.string_at(at, _MAP_BYTES)
 
 
 def _driver() -> Any:

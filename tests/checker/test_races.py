@@ -214,3 +214,48 @@ __global__ void k(const int *x, int *y)
     assert (fault.hazard, fault.line, fault.other_line) == ("WAR", 11, 15)
     assert fault.message.endswith("read at line 15, and nothing orders the two")
     assert "Wait for the copy" not in fault.fix
+
+
+# ---- loads that nothing may write: ld.global.nc ----
+
+NC = 'asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(&x[i]))'
+NC_PAIR = 'asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(v), "=f"(w) : "l"(&x[i & ~1]))'
+
+
+def incoherent(body, **options):
+    text = (
+        "__global__ void k(float *x, float *y) { int i = threadIdx.x; float v = 0, w = 0; "
+        + body
+        + " y[i] = v + w; }"
+    )
+    x = np.ones(64, np.float32)
+    return smemkit.check(smemkit.Kernel(text)[1, 64], x, np.zeros(64, np.float32), **options)
+
+
+@pytest.mark.parametrize("load", ["v = __ldg(&x[i])", NC, NC_PAIR])
+@pytest.mark.parametrize("order", ["x[i] = 1; __syncthreads(); LOAD;", "LOAD; __syncthreads(); x[63 - i] = 1;"])
+@pytest.mark.parametrize("schedule", ["serial", "random"])
+@pytest.mark.covering(4)
+def test_a_non_coherent_load_of_what_the_kernel_writes_is_a_fault_however_it_is_ordered(load, order, schedule):
+    report = incoherent(order.replace("LOAD", load), schedule=schedule, seed=1)
+    (fault,) = report.faults
+    assert fault.kind == "race"
+    assert fault.hazard == ("RAW" if order.startswith("x") else "WAR")
+    assert not fault.warp_synchronous
+    assert "ld.global.nc" in fault.meaning
+    assert fault.fix.edits
+
+
+@pytest.mark.parametrize("load", ["v = __ldcg(&x[i])", "v = x[i]", NC.replace(".nc", "")])
+def test_coherent_loads_are_none(load):
+    assert incoherent(f"x[i] = 1; __syncthreads(); {load};").ok
+
+
+def test_a_non_coherent_load_of_what_an_earlier_launch_has_written_is_none():
+    source = """
+        __global__ void store(float *x) { x[threadIdx.x] = 1; }
+        __global__ void load(const float *x, float *y) { y[threadIdx.x] = __ldg(&x[threadIdx.x]); }"""
+    kernel = smemkit.Kernel(source)
+    x, y = (smemkit.zeros(64, dtype=np.float32, device="cpu") for _ in range(2))
+    assert smemkit.check(kernel["store"][1, 64], x).ok
+    assert smemkit.check(kernel["load"][1, 64], x, y).ok

@@ -526,9 +526,37 @@ MUTANTS = [
     Mutant(
         "constant-memory-is-writable",
         "csrc/checker/access.c",
-        "if (constant && kind == ACCESS_LOAD)",
+        "if (constant && is_load(kind))",
         "if (constant)",
         "tests/checker/test_faulty.py -k writes_constant",
+    ),
+    Mutant(
+        "non-coherent-loads-may-be-ordered",
+        "csrc/checker/races.c",
+        "if (use->read_only || !ordered(t, now, &earlier))",
+        "if (!ordered(t, now, &earlier))",
+        "tests/checker/test_races.py -k non_coherent",
+    ),
+    Mutant(
+        "full-logs-starve",
+        "csrc/checker/log.c",
+        "        merge_warp(t, warp, 0);\n        drained = lanes;",
+        "        drained |= 0;",
+        "tests/executor/test_hangs.py -k log_is_full",
+    ),
+    Mutant(
+        "waits-for-the-phase-before-are-not-seen",
+        "csrc/executor/mbarrier.c",
+        "parity && !late && (arrived || phase(word) == 0)",
+        "parity && !late && false",
+        "tests/checker/test_mbarriers.py -k phase_before",
+    ),
+    Mutant(
+        "complete-copies-stand-at-the-wait",
+        "csrc/checker/races.c",
+        "        now.position = origins->copy.position;\n",
+        "",
+        "tests/checker/test_faulty.py -k 'pipeline_prior_off_by_one or async_copy_no_wait'",
     ),
     Mutant(
         "atomics-and-loads-do-not-race",

@@ -5,13 +5,14 @@
 namespace smemkit
 {
 
-/* Reports an access to `bytes` bytes that follows, for the kernel's call at `pc` */
-SMEMKIT_INLINE void reads(const volatile void *address, unsigned bytes, const void *pc)
+/* Reports an access to `bytes` bytes that follows, for the kernel's call at `pc`; `read_only`: of memory that the
+ * kernel must not write (ld.global.nc) */
+SMEMKIT_INLINE void reads(const volatile void *address, unsigned bytes, const void *pc, bool read_only = false)
 {
 #ifdef SMEMKIT_CHECKED
-    smemkit_checked_access(address, bytes, 0, pc);
+    smemkit_checked_access(address, bytes, read_only ? 2 : 0, pc);
 #else
-    (void)address, (void)bytes, (void)pc;
+    (void)address, (void)bytes, (void)pc, (void)read_only;
 #endif
 }
 SMEMKIT_INLINE void writes(const volatile void *address, unsigned bytes, const void *pc)

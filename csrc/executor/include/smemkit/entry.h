@@ -40,15 +40,15 @@ int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t sha
 
 } // namespace smemkit
 
-#define SMEMKIT_ENTRY(number, ...)                                                                    \
-    extern "C" {                                                                                      \
-    SMEMKIT_VISIBLE extern const auto smemkit_signature_##number =                                    \
-        smemkit::signature_of<decltype(&__VA_ARGS__)>::smemkit_value;                                 \
-    SMEMKIT_VISIBLE int smemkit_enter_##number(const char *name, const unsigned *shape, size_t bytes, \
-                                               void **arguments)                                      \
-    {                                                                                                 \
-        return smemkit::enter(&__VA_ARGS__, name, shape, bytes, arguments);                           \
-    }                                                                                                 \
+#define SMEMKIT_ENTRY(number, ...)                                                                          \
+    extern "C" {                                                                                            \
+    SMEMKIT_VISIBLE extern const auto smemkit_signature_##number =                                          \
+        smemkit::signature_of<decltype(&__VA_ARGS__)>::smemkit_value;                                       \
+    SMEMKIT_VISIBLE int smemkit_enter_##number(const char *smemkit_name, const unsigned *smemkit_shape,     \
+                                               size_t smemkit_bytes, void **smemkit_arguments)              \
+    { /* a kernel may have any other name */                                                                \
+        return smemkit::enter(&__VA_ARGS__, smemkit_name, smemkit_shape, smemkit_bytes, smemkit_arguments); \
+    }                                                                                                       \
     }
 
 #define SMEMKIT_VARIABLE(number, name)                                            \

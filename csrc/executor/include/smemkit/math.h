@@ -465,12 +465,12 @@ SMEMKIT_FUNCTION_1(double, __ll2double_rn, long long, (double)x)
 SMEMKIT_FUNCTION_1(double, __ull2double_rn, unsigned long long, (double)x)
 
 /* Loads and stores with a cache hint, which is ignored. */
-#define SMEMKIT_LOAD(name)                              \
-    template <class T>                                  \
-    SMEMKIT_INLINE T name(const T *address)             \
-    {                                                   \
-        smemkit::reads(address, sizeof(T), SMEMKIT_PC); \
-        return smemkit::load(address);                  \
+#define SMEMKIT_LOAD(name, read_only)                              \
+    template <class T>                                             \
+    SMEMKIT_INLINE T name(const T *address)                        \
+    {                                                              \
+        smemkit::reads(address, sizeof(T), SMEMKIT_PC, read_only); \
+        return smemkit::load(address);                             \
     }
 #define SMEMKIT_STORE(name)                                               \
     template <class T>                                                    \
@@ -479,12 +479,12 @@ SMEMKIT_FUNCTION_1(double, __ull2double_rn, unsigned long long, (double)x)
         smemkit::writes(address, sizeof(T), SMEMKIT_PC);                  \
         smemkit::store(address, value);                                   \
     }
-SMEMKIT_LOAD(__ldg)
-SMEMKIT_LOAD(__ldcg)
-SMEMKIT_LOAD(__ldca)
-SMEMKIT_LOAD(__ldcs)
-SMEMKIT_LOAD(__ldlu)
-SMEMKIT_LOAD(__ldcv)
+SMEMKIT_LOAD(__ldg, true)
+SMEMKIT_LOAD(__ldcg, false)
+SMEMKIT_LOAD(__ldca, false)
+SMEMKIT_LOAD(__ldcs, false)
+SMEMKIT_LOAD(__ldlu, false)
+SMEMKIT_LOAD(__ldcv, false)
 SMEMKIT_STORE(__stwb)
 SMEMKIT_STORE(__stcg)
 SMEMKIT_STORE(__stcs)

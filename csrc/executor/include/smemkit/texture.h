@@ -111,7 +111,9 @@ struct texture {
     size_t row, slice;
     cudaTextureDesc how;
     bool cubemap;
+    bool linear; /* memory without dimensions, for tex1Dfetch */
 };
+static_assert(sizeof(texture) == 152 && sizeof(cudaTextureDesc) == 72, "as in smemkit/user_kernel/cpu_texture.py");
 
 template <class T>
 struct texel {
@@ -173,7 +175,8 @@ SMEMKIT_INLINE uint32_t component_bits(const texture &t, const unsigned char *at
 {
     const int bytes = t.format.x / 8;
     uint32_t bits = 0;
-    memcpy(&bits, at + component * bytes, (size_t)bytes);
+    for (int i = 0; i < bytes; i++) /* memcpy would be an access of the kernel to the checker */
+        bits |= (uint32_t)at[component * bytes + i] << 8 * i;
     if (t.format.f == cudaChannelFormatKindSigned && bytes < 4 && bits >> (8 * bytes - 1))
         bits |= ~0u << 8 * bytes;
     return bits;
@@ -244,11 +247,16 @@ SMEMKIT_INLINE float filtered(const texture &t, const filtered_axis (&axes)[3], 
     return sum;
 }
 
-SMEMKIT_INLINE const texture &texture_of(cudaTextureObject_t object, const char *file, int line)
+/* The description is no memory of the kernel, so the checker must not see that it is read. */
+SMEMKIT_INLINE texture texture_of(unsigned long long object, const char *what, const char *file, int line)
 {
     if (!object)
-        smemkit_trap("a fetch from the texture object 0", file, line);
-    return *(const texture *)object;
+        smemkit_trap(what, file, line);
+    return load((const texture *)object);
+}
+SMEMKIT_INLINE texture texture_of(cudaTextureObject_t object, const char *file, int line)
+{
+    return texture_of(object, "a fetch from the texture object 0", file, line);
 }
 
 /* Fetches at up to three filtered axes */
@@ -276,10 +284,12 @@ template <class T>
 SMEMKIT_INLINE T fetch_at(cudaTextureObject_t object, int axes, float x, float y, float z, int layer,
                           const char *file, int line)
 {
-    const texture &whole = texture_of(object, file, line);
+    texture t = texture_of(object, file, line);
+    if (t.linear)
+        smemkit_trap("a fetch by coordinates from a texture of linear memory, which tex1Dfetch alone reads", file,
+                     line);
     const float at[3] = {x, y, z};
     filtered_axis found[3] = {};
-    texture t = whole;
     for (int i = 0; i < axes; i++)
         found[i] = filter_axis(t, i, at[i]);
     if (axes < 3 && t.size[2] > 1) { /* a layer; clamped */
@@ -313,7 +323,7 @@ template <class T>
 SMEMKIT_INLINE T fetch_cube(cudaTextureObject_t object, float x, float y, float z, int layer, const char *file,
                             int line)
 {
-    const texture &t = texture_of(object, file, line);
+    const texture t = texture_of(object, file, line);
     const cube_place at = place_on_cube(x, y, z);
     const float scale = t.how.normalizedCoords ? 1 : (float)t.size[0];
     return fetch_at<T>(object, 2, at.s * scale, at.t * scale, 0, 6 * layer + at.face, file, line);
@@ -323,7 +333,9 @@ SMEMKIT_INLINE T fetch_cube(cudaTextureObject_t object, float x, float y, float 
 template <class T>
 SMEMKIT_INLINE T fetch_index(cudaTextureObject_t object, int x, const char *file, int line)
 {
-    const texture &t = texture_of(object, file, line);
+    const texture t = texture_of(object, file, line);
+    if (!t.linear)
+        smemkit_trap("tex1Dfetch from a texture that is not of linear memory", file, line);
     if (x < 0 || x >= t.size[0])
         return T{};
     return fetch<T>(t, {{x, 0}, {0, 0}, {0, 0}});
@@ -408,11 +420,9 @@ namespace smemkit
 SMEMKIT_INLINE unsigned char *surface_address(cudaSurfaceObject_t object, size_t bytes, int x, int y, int z,
                                               cudaSurfaceBoundaryMode mode, const char *file, int line)
 {
-    if (!object)
-        smemkit_trap("an access to the surface object 0", file, line);
+    const texture t = texture_of(object, "an access to the surface object 0", file, line);
     if (x % (int)bytes)
         smemkit_trap("a misaligned access to a surface: x is in bytes, a multiple of the type's size", file, line);
-    const texture &t = *(const texture *)object;
     const long texels = texel_bytes(t.format), end = t.size[0] * texels;
     const bool inside = x >= 0 && x + (long)bytes <= end && y >= 0 && y < t.size[1] && z >= 0 && z < t.size[2];
     if (!inside && mode == cudaBoundaryModeTrap)
@@ -428,14 +438,14 @@ SMEMKIT_INLINE T surface_read(const unsigned char *at)
 {
     T value{};
     if (at)
-        memcpy(&value, at, sizeof value);
+        copy_untold(&value, (const T *)at);
     return value;
 }
 template <class T>
 SMEMKIT_INLINE void surface_write(unsigned char *at, T value)
 {
     if (at)
-        memcpy(at, &value, sizeof value);
+        copy_untold((T *)at, &value);
 }
 
 } // namespace smemkit

@@ -99,20 +99,22 @@ SMEMKIT_INLINE texture *make_texture(const cudaResourceDesc &resource, const cud
     if (resource.resType == cudaResourceTypeLinear) {
         const auto &linear = resource.res.linear;
         const long width = (long)linear.sizeInBytes / texel_bytes(linear.desc);
-        return new texture{(const unsigned char *)linear.devPtr, linear.desc, {width, 1, 1}, 0, 0, how, false};
+        return new texture{
+            (const unsigned char *)linear.devPtr, linear.desc, {width, 1, 1}, 0, 0, how, false, true};
     }
     if (resource.resType == cudaResourceTypePitch2D) {
         const auto &pitched = resource.res.pitch2D;
         const long width = (long)pitched.width, height = (long)pitched.height;
         const auto *data = (const unsigned char *)pitched.devPtr;
-        return new texture{data, pitched.desc, {width, height, 1}, pitched.pitchInBytes, 0, how, false};
+        return new texture{data, pitched.desc, {width, height, 1}, pitched.pitchInBytes, 0, how, false, false};
     }
     const cudaArray &array = *resource.res.array.array;
     const long width = (long)array.extent.width, height = (long)array.extent.height + !array.extent.height;
     const size_t row = array.extent.width * (size_t)texel_bytes(array.format);
     const long depth = (long)array.extent.depth + !array.extent.depth;
     const bool cubemap = array.flags & cudaArrayCubemap;
-    return new texture{array.data, array.format, {width, height, depth}, row, row * (size_t)height, how, cubemap};
+    return new texture{array.data, array.format, {width, height, depth}, row, row * (size_t)height, how,
+                       cubemap,    false};
 }
 
 } // namespace smemkit

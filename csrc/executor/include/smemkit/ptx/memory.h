@@ -26,12 +26,12 @@ SMEMKIT_INLINE uint64_t ptx_extended(T value)
 }
 
 /* a volatile load may be one of a loop that waits for another thread */
-template <class T, bool Volatile>
+template <class T, bool Volatile, bool ReadOnly = false>
 SMEMKIT_INLINE uint64_t ptx_load(const char *from)
 {
     if (Volatile)
         smemkit_tick(0);
-    reads(from, sizeof(T), SMEMKIT_PC);
+    reads(from, sizeof(T), SMEMKIT_PC, ReadOnly);
     return ptx_extended(load((const T *)from));
 }
 template <class T>
@@ -40,13 +40,13 @@ SMEMKIT_INLINE void ptx_store(char *to, uint64_t bits)
     writes(to, sizeof(T), SMEMKIT_PC);
     store((T *)to, ptx_value<T>(bits));
 }
-template <class T, unsigned N>
+template <class T, bool ReadOnly, unsigned N>
 SMEMKIT_INLINE void ptx_load_vector(const char *from, uint64_t (&d)[N])
 {
     static_assert(N * sizeof(T) <= 32, "a vector has at most 32 bytes");
     const unsigned most = N * sizeof(T) < 16 ? N * sizeof(T) : 16;
     for (unsigned at = 0; at < N * sizeof(T); at += most)
-        reads(from + at, most, SMEMKIT_PC);
+        reads(from + at, most, SMEMKIT_PC, ReadOnly);
     for (unsigned i = 0; i < N; i++)
         d[i] = ptx_extended(load((const T *)from + i));
 }

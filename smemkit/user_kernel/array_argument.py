@@ -1,0 +1,50 @@
+"""Arguments that describe an array: a kernel takes the description by value, and its memory with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from smemkit._core import Array
+
+__all__ = ["ArrayArgument", "arrays_of", "with_arrays"]
+
+
+class ArrayArgument:
+    """Describes an array to a kernel.
+
+    Attributes
+    ----------
+    array : numpy.ndarray or Array
+    parameter_type : str
+        What the kernel's parameter is declared as.
+    parameter_bytes : int
+    """
+
+    array: np.ndarray | Array
+    parameter_type: str
+    parameter_bytes: int
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether a kernel cannot write the array through it."""
+        array = self.array
+        return not array.flags.writeable if isinstance(array, np.ndarray) else array.readonly
+
+    def of(self, array: np.ndarray | Array) -> ArrayArgument:
+        """The same description of another array of this shape."""
+        raise NotImplementedError
+
+
+def arrays_of(args: Sequence[Any]) -> list[Any]:
+    """The arguments of a launch, with its arrays in place of what describes them."""
+    return [arg.array if isinstance(arg, ArrayArgument) else arg for arg in args]
+
+
+def with_arrays(args: Sequence[Any], copies: Sequence[Any]) -> list[Any]:
+    """The arguments of a launch with other arrays: what arrays_of has given, copied."""
+    return [
+        arg.of(copy) if isinstance(arg, ArrayArgument) else copy for arg, copy in zip(args, copies, strict=True)
+    ]
