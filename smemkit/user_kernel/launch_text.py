@@ -311,7 +311,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks of the grid")
     parser.add_argument("--block", metavar="X[,Y[,Z]]", help="threads per block")
     parser.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory per block")
-    parser.add_argument("--cluster", metavar="X[,Y[,Z]]", help="blocks of a cluster; the CPU device takes 1 only")
+    parser.add_argument("--cluster", metavar="X[,Y[,Z]]", help="blocks of a cluster; the checker takes 1 only")
     parser.add_argument(
         "--arg",
         action="append",
@@ -383,7 +383,7 @@ def configured_launch(kernel: Any, options: argparse.Namespace) -> Any:
     grid, block = (parse_dimensions(getattr(options, name), f"--{name}") for name in ("grid", "block"))
     if options.cluster is not None and math.prod(parse_dimensions(options.cluster, "--cluster")) != 1:
         raise ValueError(
-            f"--cluster: the CPU device runs no clusters of blocks; expected 1, got {options.cluster}"
+            f"--cluster: the checker does not run clusters of blocks yet; expected 1, got {options.cluster}"
         )
     return kernel[grid, block, options.shared]
 
