@@ -240,8 +240,8 @@ __global__ void k(int *x)
         ("x[t] = *cluster.map_shared_rank(x, 1);", "of an address outside shared memory"),
         ("int *there = cluster.map_shared_rank(s, 1); if (rank == 0) { for (int i = 0; i < 100000; i++) "
          "__nanosleep(1); x[t] = there[t]; }", "illegal access"),
-        ("if (rank == 0) { for (int i = 0; i < 100000; i++) __nanosleep(1); x[t] = *cluster.map_shared_rank(s, 1); }",
-         "of a block that has exited"),
+        ("if (rank == 0) { for (int i = 0; i < 100000; i++) __nanosleep(1); "
+         "x[t] = *cluster.map_shared_rank(s, 1); }", "of a block that has exited"),
         ('asm volatile("trap;");', "trap"),
     ],
 )  # fmt: skip
