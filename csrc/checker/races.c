@@ -411,7 +411,7 @@ void shadow_request(struct tracer *t, const struct site *site, unsigned warp, co
     const unsigned first = warp * LANES + site->group_lane[0];
     const struct region *region = &t->shared[tagged[site->group_lane[0]] >> SPACE_SHIFT == SPACE_DYNAMIC];
     const bool words = site->kind == ACCESS_LOAD && site->space != SPACE_GLOBAL && site->size == 4 &&
-                       region->shift == 2 && region->cells && !t->fences_used;
+                       region->shift == 2 && region->cells && !t->fences_used && !t->worker->in_cluster;
     struct access now = {.thread = first,
                          .block = t->block_number,
                          .epoch = t->threads[first].epoch,
@@ -466,7 +466,9 @@ void shadow_async(struct tracer *t, unsigned thread, const void *to, unsigned by
         } else {
             if (cell->pending)
                 check_copy(t, origins, &now);
-            if ((cell->epoch >= t->base_epoch || cell->thread >= COPIES) && cell->thread != thread)
+            if (cell->epoch &&
+                (origins->store.block != now.block ||
+                 ((cell->epoch >= t->base_epoch || cell->thread >= COPIES) && cell->thread != thread)))
                 check_store(t, cell, origins, &now);
             check_uses(t, cell, origins, &now);
             cell->pending = true;
@@ -545,7 +547,7 @@ void shadow_operand_access(struct tracer *t, struct region *region, const struct
     struct access reads = *now;
 
     check_proxies(t, cell, origins, now);
-    if (cell->epoch && cell->thread != now->thread)
+    if (cell->epoch && (cell->thread != now->thread || origins->store.block != now->block))
         check_store(t, cell, origins, now);
     if (cell->pending)
         check_copy(t, origins, now);

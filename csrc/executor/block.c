@@ -91,6 +91,8 @@ void worker_begin_block(struct worker *w, const struct smemkit_launch *launch, s
     w->thread_index = &smemkit_thread_index;
     reset(w);
     w->repetition.shared = 0;
+    if (w->tracer)
+        smemkit_observer->block_begin(w);
 }
 
 static void set_indices(const struct worker *w)
@@ -113,8 +115,6 @@ bool worker_resume_block(struct worker *w)
         *w->thread_index = w->indices[w->current];
         atomic_store_explicit(&w->in_block, true, memory_order_relaxed);
     } else {
-        if (w->tracer)
-            smemkit_observer->block_begin(w);
         if (w->tracer)
             first = smemkit_observer->next_thread(w, true);
         switch_current(w, first);

@@ -43,12 +43,10 @@ bool cluster_is_possible(const struct smemkit_launch *launch, char *why, size_t 
     if ((uint64_t)of[0] * of[1] * of[2] > MAX_CLUSTER)
         snprintf(why, length, "a cluster has at most %d blocks", MAX_CLUSTER);
     else if (grid[0] % of[0] || grid[1] % of[1] || grid[2] % of[2])
-        snprintf(why, length, "a grid of (%u, %u, %u) blocks is no whole number of clusters of (%u, %u, %u)", grid[0],
-                 grid[1], grid[2], of[0], of[1], of[2]);
+        snprintf(why, length, "a grid of (%u, %u, %u) blocks is no whole number of clusters of (%u, %u, %u)",
+                 grid[0], grid[1], grid[2], of[0], of[1], of[2]);
     else if (launch->cooperative)
         snprintf(why, length, "the CPU device has no grid-wide barriers in clusters");
-    else if (smemkit_observer && smemkit_observer->wants())
-        snprintf(why, length, "the checker does not run clusters of blocks");
     return !why[0];
 }
 
@@ -96,6 +94,29 @@ void cluster_dispose(struct worker *w)
 struct cluster *cluster_of(const struct worker *w)
 {
     return !w->in_cluster ? NULL : w->host ? w->host->cluster : w->cluster;
+}
+
+bool cluster_observe(struct worker *w, const struct smemkit_launch *launch, struct observation *observation)
+{
+    for (unsigned i = 1; cluster_is_wanted(launch) && i < size_of(launch); i++)
+        if (!smemkit_observer->enter(w->cluster->members[i], observation))
+            return false;
+    return true;
+}
+
+bool cluster_restore(struct worker *w)
+{
+    bool restored = true;
+
+    for (unsigned i = 1; w->cluster && i < MAX_CLUSTER; i++) {
+        struct worker *member = w->cluster->members[i];
+
+        if (!member || !member->tracer)
+            continue;
+        smemkit_observer->leave(member);
+        restored &= shared_restore_guards(member);
+    }
+    return restored;
 }
 
 static struct index3 block_of(const struct cluster *c, unsigned rank)
@@ -256,6 +277,12 @@ void cluster_exit(struct worker *w)
     complete_if_all(c);
 }
 
+/* What threads release at, and acquire from: a phase has ended for all threads before the next but one begins. */
+static const void *barrier_phase(const struct cluster *c, uint32_t phase)
+{
+    return (const char *)c + phase % 2;
+}
+
 static void no_action(struct smemkit_warp_call *const lanes[32])
 {
     (void)lanes;
@@ -283,18 +310,21 @@ static bool is_alone(const struct worker *w)
     return !w->in_cluster;
 }
 
-void smemkit_cluster_arrive(int aligned, const char *file, int line)
+void smemkit_cluster_arrive(int aligned, int releases, const char *file, int line)
 {
     struct worker *w = own_worker();
     struct cluster *c = cluster_of(w);
 
     check_warp("barrier.cluster.arrive", aligned, file, line);
     if (is_alone(w))
-        refuse(w, "barrier.cluster in a launch without clusters: give the launch a cluster, or use __syncthreads()",
+        refuse(w,
+               "barrier.cluster in a launch without clusters: give the launch a cluster, or use __syncthreads()",
                file, line);
     if (w->cluster_tickets[w->current])
-        refuse(w, "barrier.cluster.arrive of a thread that has arrived already, without barrier.cluster.wait", file,
-               line);
+        refuse(w, "barrier.cluster.arrive of a thread that has arrived already, without barrier.cluster.wait",
+               file, line);
+    if (w->tracer)
+        smemkit_observer->cluster_barrier(w, barrier_phase(c, c->phase), true, releases);
     w->cluster_tickets[w->current] = c->phase + 1;
     c->arrived++;
     complete_if_all(c);
@@ -305,6 +335,7 @@ void smemkit_cluster_wait(int aligned, const char *file, int line)
     struct worker *w = own_worker();
     const struct cluster *c = cluster_of(w);
     const unsigned me = w->current;
+    uint32_t phase;
 
     check_warp("barrier.cluster.wait", aligned, file, line);
     if (is_alone(w) || !w->cluster_tickets[me])
@@ -315,7 +346,10 @@ void smemkit_cluster_wait(int aligned, const char *file, int line)
         yield_to_next(w);
         w->waiting[me].reason = WAIT_AT_BARRIER;
     }
+    phase = w->cluster_tickets[me] - 1;
     w->cluster_tickets[me] = 0;
+    if (w->tracer)
+        smemkit_observer->cluster_barrier(w, barrier_phase(c, phase), false, true);
 }
 
 /* ---- where a block is in its cluster, and its memory ---- */
@@ -358,9 +392,9 @@ void *smemkit_cluster_map(const void *address, unsigned rank, const char *file, 
     other = c ? c->members[rank] : w;
     if (other == owner)
         return (void *)(uintptr_t)address;
-    if (c->ended[rank])
-        smemkit_trap("mapa, or map_shared_rank, of a block that has exited: its shared memory is gone", file, line);
     start = array->variable ? shared_variable(other, array->variable) : other->shared.dynamic.start;
+    if (c->ended[rank]) /* the variable may be new there */
+        protect(other, PROT_NONE);
     return (char *)(uintptr_t)start + ((const char *)address - array->start);
 }
 

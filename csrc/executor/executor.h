@@ -60,7 +60,7 @@ int smemkit_set_error(int error);
 
 /* PTX's barrier.cluster and the place of a block in its cluster (cluster.c). `map`: the same place in the shared
  * memory of the block of this rank. */
-void smemkit_cluster_arrive(int aligned, const char *file, int line);
+void smemkit_cluster_arrive(int aligned, int releases, const char *file, int line);
 void smemkit_cluster_wait(int aligned, const char *file, int line);
 unsigned smemkit_cluster_rank(void);
 unsigned smemkit_cluster_dim(int axis);

@@ -95,6 +95,9 @@ struct observer {
     void (*wgmma_seen)(struct worker *, const struct wgmma *, unsigned warp);
     void (*wgmma_fenced)(struct worker *, unsigned warp);
 
+    /* The running thread arrives at the barrier of its cluster, or has waited for it. */
+    void (*cluster_barrier)(struct worker *, const void *cluster, bool arrives, bool orders);
+
     /* Copies of a thread that are complete arrive at an mbarrier. */
     void (*copies_arrived)(struct worker *, unsigned thread, const void *object);
 

@@ -117,7 +117,8 @@ static void run_blocks(struct worker *w, const struct smemkit_launch *launch)
         pthread_mutex_unlock(&pool.lock);
         return;
     }
-    if (pool.observation && !smemkit_observer->enter(w, pool.observation)) {
+    if (pool.observation &&
+        (!smemkit_observer->enter(w, pool.observation) || !cluster_observe(w, launch, pool.observation))) {
         pthread_mutex_lock(&pool.lock);
         pool.observation->out_of_memory = true;
         pthread_mutex_unlock(&pool.lock);
@@ -142,7 +143,7 @@ static void run_blocks(struct worker *w, const struct smemkit_launch *launch)
     }
     if (pool.observation) {
         smemkit_observer->leave(w);
-        if (!shared_restore_guards(w))
+        if (!cluster_restore(w) || !shared_restore_guards(w))
             pool.guards_lost = true;
     }
 }
@@ -477,9 +478,9 @@ static void run_launch(const struct smemkit_launch *launch, struct observation *
 {
     pool.launch = launch;
     pool.observation = observation;
-    pool.blocks = observation                 ? observation->blocks
-                  : cluster_is_wanted(launch) ? cluster_count(launch)
-                                              : blocks_of(launch);
+    pool.blocks = cluster_is_wanted(launch) ? cluster_count(launch)
+                  : observation             ? observation->blocks
+                                            : blocks_of(launch);
     pool.next_block = 0;
     pool.abort = ABORT_NOT;
     pool.guards_lost = false;

@@ -19,6 +19,7 @@ from smemkit.checker.barriers import (
     split_if,
 )
 from smemkit.checker.bulk_fixes import fix_bulk_copy
+from smemkit.checker.cluster_fixes import fix_cluster
 from smemkit.checker.edits import Fix, Insertion, indentation, line_edits
 from smemkit.checker.evidence import Evidence, Launch, Places, all_places
 from smemkit.checker.faults import Fault, between_blocks, race_advice
@@ -54,7 +55,7 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
     for evidence in sorted(races, key=lambda one: (one.fault.file, one.fault.line or 0)):
         levels = all_places(launch, evidence)
         leaf = levels[0] if levels else None
-        bulk = fix_wgmma(evidence) or fix_bulk_copy(evidence, leaf)
+        bulk = fix_cluster(evidence) or fix_wgmma(evidence) or fix_bulk_copy(evidence, leaf)
         if bulk:
             copies.append(replace(evidence.fault, fix=bulk))
             continue

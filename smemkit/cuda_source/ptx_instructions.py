@@ -392,7 +392,11 @@ _FORMS = {
             "$d = __reduce_${op}_sync($e, (@$type)$a)",
         ),
         ("elect sync", "d|p, e", "$d = @elect($e, $p)"),
-        ("barrier cluster arrive sem=release|relaxed? aligned?", "", "@cluster_arrive($flag_aligned)"),
+        (
+            "barrier cluster arrive sem=release|relaxed? aligned?",
+            "",
+            "@cluster_arrive($flag_aligned, !$flag_relaxed)",
+        ),
         ("barrier cluster wait sem=acquire? aligned?", "", "@cluster_wait($flag_aligned)"),
         ("mapa shared::cluster type=u32|u64", "d, a, b", "$d = @map_window($a, $b)"),
         ("mapa type=u32|u64", "d, a, b", "$d = @map_address($a, $b)"),

@@ -272,8 +272,7 @@ class Launch:
         otherwise the default stream. Ignored on the CPU device.
     cluster : int or tuple of up to 3, optional
         Blocks of a cluster, which run together and access each other's shared memory; those of the kernel's
-        ``__cluster_dims__`` if it is left out. On the CPU device; a GPU takes ``__cluster_dims__`` alone, and the
-        checker takes no clusters yet.
+        ``__cluster_dims__`` if it is left out. On the CPU device; a GPU takes ``__cluster_dims__`` alone.
 
     Raises
     ------
@@ -331,8 +330,6 @@ class Launch:
         module = program.module(device, kernel.name, checked=checked)
         kernel = kernel._overload_for(args, module)
         cluster = self._cluster_on(device, kernel.name)
-        if checked and cluster and math.prod(cluster) > 1:
-            raise SmemkitError(f"{kernel.name}: the checker does not run clusters of blocks yet")
         parameters = program.parameters(module, kernel._function, kernel.name)
         arguments = Arguments(kernel.name, parameters, args, device)
         if checked:

@@ -241,7 +241,7 @@ __global__ void k(int *x)
         ("int *there = cluster.map_shared_rank(s, 1); if (rank == 0) { for (int i = 0; i < 100000; i++) "
          "__nanosleep(1); x[t] = there[t]; }", "illegal access"),
         ("if (rank == 0) { for (int i = 0; i < 100000; i++) __nanosleep(1); "
-         "x[t] = *cluster.map_shared_rank(s, 1); }", "of a block that has exited"),
+         "x[t] = *cluster.map_shared_rank(s, 1); }", "illegal access"),
         ('asm volatile("trap;");', "trap"),
     ],
 )  # fmt: skip
@@ -270,6 +270,50 @@ def test_a_barrier_without_a_cluster():
         kernel(FAULTS % "cluster.sync();")[2, 32](np.zeros(64, np.int32))
 
 
-def test_the_checker_refuses_clusters():
-    with pytest.raises(smemkit.Error, match="the checker does not run clusters of blocks yet"):
-        smemkit.check(kernel(FAULTS % "cluster.sync();")[2, 32, 0, None, 2], np.zeros(64, np.int32))
+def check(body, size=2, **options):
+    return smemkit.check(kernel(FAULTS % body)[2 * size, 32, 0, None, size], np.zeros(64, np.int32), **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"schedule": "random", "seed": 1}, {"schedule": "lockstep"}])
+def test_a_right_exchange_has_no_fault(options):
+    body = "cluster.sync(); x[t] = cluster.map_shared_rank(s, rank ^ 1)[31 - t]; cluster.sync();"
+    body = body.replace("x[t] =", "const int other =") + "if (blockIdx.x == 0) x[t] = other;"
+    report = check(body, **options)
+    assert not report.faults, report
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        ("const int o = cluster.map_shared_rank(s, rank ^ 1)[t]; cluster.sync(); if (o == 9) x[t] = o;", "race",
+         "nothing makes sure that it has begun"),
+        ("cluster.sync(); const int o = cluster.map_shared_rank(s, rank ^ 1)[t]; if (o == 9) x[t] = o;", "race",
+         "nothing makes sure that it has not exited"),
+        ("cluster.sync(); if (rank) cluster.map_shared_rank(s, 0)[t] = 5; else if (s[t] == 9) x[t] = 1; "
+         "cluster.sync();", "race", "and nothing orders the two"),
+        ('asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait;"); const int o = '
+         "cluster.map_shared_rank(s, rank ^ 1)[t]; cluster.sync(); if (o == 9) x[t] = o;", "race", "nothing"),
+        ("cluster.sync(); if (rank == 0) cluster.map_shared_rank(s, 1)[t + 1] = 0; cluster.sync();",
+         "out_of_bounds", ""),
+        ("cluster.sync(); if (rank == 0) { for (int i = 0; i < 100000; i++) __nanosleep(1); "
+         "if (cluster.map_shared_rank(s, 0) == x) x[t] = 1; } ", None, ""),
+    ],
+)  # fmt: skip
+def test_what_the_checker_finds(body, kind, message):
+    report = check(body)
+    assert {fault.kind for fault in report.faults} == ({kind} if kind else set()), report
+    assert any(message in fault.message for fault in report.faults) or not kind, report
+    if "makes sure" in message:
+        assert "Put cluster.sync()" in report.faults[0].fix
+
+
+@pytest.mark.parametrize(("body", "count"), [(ARRIVE, 2), (COPY, 1), (MULTICAST, 1)])
+@pytest.mark.parametrize("completion", ["early", "late"])
+def test_checks_of_mbarriers_and_copies(body, count, completion):
+    x, y = np.random.default_rng(1).random((8, 64), np.float32), np.zeros((8, 64), np.float32)
+    text = REMOTE.replace("BODY", body).replace("COUNT", str(count)).replace("MASK", "3")
+    report = smemkit.check(kernel(text)[8, 64, 0, None, 2], x, y, completion=completion)
+    assert not report.faults, report
+    text = text.replace("while (!ptx::mbarrier_test_wait_parity(&full, 0)) {}", "")
+    report = smemkit.check(kernel(text)[8, 64, 0, None, 2], x, y, completion=completion)
+    assert body == ARRIVE or "race" in {fault.kind for fault in report.faults}, report

@@ -432,7 +432,7 @@ class cluster_group
     };
     SMEMKIT_UNSEEN static arrival_token barrier_arrive(SMEMKIT_HERE)
     {
-        smemkit_cluster_arrive(0, file, line);
+        smemkit_cluster_arrive(0, 1, file, line);
         return {};
     }
     SMEMKIT_UNSEEN static void barrier_wait(SMEMKIT_HERE)
@@ -445,7 +445,7 @@ class cluster_group
     }
     SMEMKIT_UNSEEN static void sync(SMEMKIT_HERE)
     {
-        smemkit_cluster_arrive(0, file, line);
+        smemkit_cluster_arrive(0, 1, file, line);
         smemkit_cluster_wait(0, file, line);
     }
     SMEMKIT_UNSEEN static dim3 dim_blocks()

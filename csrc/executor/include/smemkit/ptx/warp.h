@@ -47,9 +47,9 @@ SMEMKIT_INLINE uint64_t ptx_map_address(uint64_t address, uint64_t rank, SMEMKIT
 {
     return (uint64_t)smemkit_cluster_map(ptx_at_generic(address), (unsigned)rank, file, line);
 }
-SMEMKIT_INLINE void ptx_cluster_arrive(bool aligned, SMEMKIT_HERE)
+SMEMKIT_INLINE void ptx_cluster_arrive(bool aligned, bool releases, SMEMKIT_HERE)
 {
-    smemkit_cluster_arrive(aligned, file, line);
+    smemkit_cluster_arrive(aligned, releases, file, line);
 }
 SMEMKIT_INLINE void ptx_cluster_wait(bool aligned, SMEMKIT_HERE)
 {
