@@ -57,7 +57,7 @@ static const char AFTER_EXIT[] =
 
 static void report(struct tracer *t, struct code_location here, const char *message)
 {
-    struct checked_fault *fault = trace_fault(t, KIND_RACE, here, (struct code_location){0}, HAZARD_NONE);
+    struct checked_fault *fault = trace_fault(t, KIND_RACE, here, here, HAZARD_NONE);
 
     if (fault && fault->count == 1) {
         strncpy(fault->message, message, sizeof fault->message - 1);
