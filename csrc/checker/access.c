@@ -130,6 +130,7 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
     const struct code_location nowhere = {0};
     struct code_location here = {.item = item};
     const struct span *span;
+    struct tracer *remote;
     bool misaligned = address & (bytes - 1), constant;
     struct checked_fault *fault;
 
@@ -144,7 +145,14 @@ uint64_t smemkit_trace_unusual(struct tracer *t, uintptr_t address, unsigned byt
     if (constant && is_load(kind))
         return SPACE_UNKNOWN;
     span = span_at(t, address);
-    if (!span && !constant && find_span(t, address))
+    remote = span ? NULL : remote_tracer(t, address);
+    if (remote && !misaligned) {
+        trace_check_log(t, t->worker->current);
+        here.context = t->context[t->worker->current];
+        if (remote_access(t, remote, address, bytes, here))
+            return (uint64_t)SPACE_GLOBAL << SPACE_SHIFT;
+    }
+    if (!span && !constant && !remote && find_span(t, address))
         span = &t->spans[RECENT];
     if (!misaligned && span && address - span->start < span->bytes &&
         bytes <= span->bytes - (address - span->start))

@@ -352,7 +352,9 @@ void clock_fence(struct tracer *t, unsigned number, int scope)
 static struct sync_object *object_at(struct tracer *t, uintptr_t address)
 {
     struct trace *trace = t->trace;
-    const uint32_t block = library_has_data(&trace->library, address)                             ? 0
+    const struct tracer *remote = remote_tracer(t, address);
+    const uint32_t block = remote                                       ? remote->block_number
+                           : library_has_data(&trace->library, address) ? 0
                            : t->spans[0].bytes && address - t->spans[0].start < t->spans[0].bytes ? t->block_number
                            : t->spans[1].bytes && address - t->spans[1].start < t->spans[1].bytes ? t->block_number
                                                                                                   : 0;

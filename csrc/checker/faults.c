@@ -41,7 +41,12 @@ static void name_shared(const struct tracer *t, struct checked_fault *fault, uin
 void trace_name(struct tracer *t, struct checked_fault *fault, uintptr_t address, enum space space)
 {
     uintptr_t start = 0, end = 0, nearest = 0;
+    struct tracer *remote = remote_tracer(t, address);
 
+    if (remote) {
+        t = remote;
+        space = address - t->spans[STATIC].start < t->spans[STATIC].bytes ? SPACE_STATIC : SPACE_DYNAMIC;
+    }
     fault->space = space;
     fault->argument = -1;
     if (space == SPACE_STATIC || space == SPACE_DYNAMIC) {

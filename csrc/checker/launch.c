@@ -109,7 +109,8 @@ struct trace *trace_begin(struct checking *check, const struct smemkit_launch *l
     trace->contexts = calloc(MAX_CONTEXTS, sizeof *trace->contexts);
     trace->context_count = 1;
     if (!trace->faults || !trace->contexts ||
-        !choose_blocks(trace, check->all_blocks || launch->cooperative ? 0 : check->blocks)) {
+        !choose_blocks(trace,
+                       check->all_blocks || launch->cooperative || launch->cluster[0] ? 0 : check->blocks)) {
         trace_free(trace);
         return NULL;
     }
@@ -219,6 +220,7 @@ void trace_leave(struct worker *w)
     shadow_free(&t->shared[1]);
     clocks_dispose(t);
     locals_dispose(t);
+    remotes_dispose(t);
     free(t->sites);
     free(t);
 }
@@ -248,10 +250,13 @@ void trace_block_begin(struct worker *w)
     t->poisoned_barriers = 0;
     clocks_block_begin(t);
     locals_begin(t);
+    remotes_begin(t);
     load_log_position(t, 0);
 }
 
 void trace_block_end(struct worker *w)
 {
     trace_merge_block(w->tracer);
+    if (w->in_cluster && !w->terminated)
+        remotes_end(w->tracer);
 }

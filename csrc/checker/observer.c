@@ -141,6 +141,13 @@ static void wgmma_fenced(struct worker *w, unsigned warp)
     wgmma_fence(w->tracer, warp);
 }
 
+static void cluster_barrier(struct worker *w, const void *cluster, bool arrives, bool orders)
+{
+    trace_check_log(w->tracer, w->current);
+    clock_atomic_begin(w->tracer);
+    clock_atomic(w->tracer, w->current, (uintptr_t)cluster, arrives, !orders ? 0 : arrives ? 2 : 1);
+}
+
 static void copies_arrived(struct worker *w, unsigned thread, const void *object)
 {
     clock_atomic_begin(w->tracer);
@@ -215,6 +222,7 @@ static const struct observer observer = {
     .wgmma_issued = wgmma_issued,
     .wgmma_seen = wgmma_seen,
     .wgmma_fenced = wgmma_fenced,
+    .cluster_barrier = cluster_barrier,
     .copies_arrived = copies_arrived,
     .mbarrier_failed = mbarrier_failed,
     .mbarrier_passed = mbarrier_passed,

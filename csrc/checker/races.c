@@ -447,7 +447,7 @@ void shadow_request(struct tracer *t, const struct site *site, unsigned warp, co
     const unsigned first = warp * LANES + site->group_lane[0];
     const struct region *region = &t->shared[tagged[site->group_lane[0]] >> SPACE_SHIFT == SPACE_DYNAMIC];
     const bool words = site->kind == ACCESS_LOAD && site->space != SPACE_GLOBAL && site->size == 4 &&
-                       region->shift == 2 && region->cells && !t->fences_used;
+                       region->shift == 2 && region->cells && !t->fences_used && !t->worker->in_cluster;
     struct access now = {.thread = first,
                          .block = t->block_number,
                          .epoch = t->threads[first].epoch,
@@ -473,7 +473,9 @@ static void issue_to_cell(struct tracer *t, struct cell *cell, struct origins *o
 {
     if (cell->pending)
         check_copy(t, origins, copy);
-    if ((cell->epoch >= t->base_epoch || cell->thread >= COPIES) && cell->thread != copy->thread)
+    if (cell->epoch &&
+        (origins->store.block != copy->block ||
+         ((cell->epoch >= t->base_epoch || cell->thread >= COPIES) && cell->thread != copy->thread)))
         check_store(t, cell, origins, copy);
     check_uses(t, cell, origins, copy);
     cell->pending = true;
@@ -602,7 +604,7 @@ void shadow_operand_access(struct tracer *t, struct region *region, const struct
     struct access reads = *now;
 
     check_proxies(t, cell, origins, now);
-    if (cell->epoch && cell->thread != now->thread)
+    if (cell->epoch && (cell->thread != now->thread || origins->store.block != now->block))
         check_store(t, cell, origins, now);
     if (cell->pending)
         check_copy(t, origins, now);

@@ -152,6 +152,11 @@ struct region *find_region(struct tracer *t, uintptr_t address)
     struct region *found = NULL;
     uintptr_t start, end;
 
+    const struct tracer *remote = remote_tracer(t, address);
+
+    if (remote)
+        return (struct region *)&remote
+            ->shared[address - remote->spans[STATIC].start >= remote->spans[STATIC].bytes];
     if (t->recent && address - t->recent->start < t->recent->bytes)
         return t->recent;
     pthread_mutex_lock(&regions_lock);

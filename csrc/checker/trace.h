@@ -233,6 +233,9 @@ struct tracer {
     uint64_t random;
     int schedule;
 
+    struct remote_uses *remotes; /* of the block's shared memory, by others of its cluster; NULL: none yet */
+    uint16_t begun[1024];        /* bit i: a thread knows that block i of the cluster has begun */
+
     struct local_writes *locals; /* NULL before the first wgmma of the worker */
     bool locals_used;            /* by this block: accesses to threads' locals are checked */
 };
@@ -326,6 +329,14 @@ uint32_t trace_async(struct tracer *, void *to, const void *from, unsigned read,
 struct bulk;
 uint32_t bulk_access(struct tracer *, const struct bulk *, const void *code);
 void bulk_see(struct tracer *, const struct bulk *, bool written);
+/* cluster.c: the tracer of the other block of the cluster whose shared memory has this address, or NULL; checks
+ * that the running thread may access it there, and returns whether it may; around the block. */
+struct tracer *remote_tracer(const struct tracer *, uintptr_t address);
+bool remote_access(struct tracer *, struct tracer *remote, uintptr_t address, unsigned bytes,
+                   struct code_location);
+void remotes_begin(struct tracer *);
+void remotes_end(struct tracer *);
+void remotes_dispose(struct tracer *);
 /* wgmma.c: as in struct observer; around the worker's launch and block */
 struct wgmma;
 uint32_t wgmma_access(struct tracer *, const struct wgmma *);

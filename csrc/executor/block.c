@@ -84,28 +84,64 @@ static void reset(struct worker *w)
     }
 }
 
-bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, struct index3 block)
+void worker_begin_block(struct worker *w, const struct smemkit_launch *launch, struct index3 block)
 {
-    unsigned first = 0;
-
     w->launch = launch;
     w->block = block;
     w->count = launch->block[0] * launch->block[1] * launch->block[2];
     number_threads(w, launch->block);
     w->thread_index = &smemkit_thread_index;
-    smemkit_block_index = block;
-    smemkit_block_dim = (struct index3){launch->block[0], launch->block[1], launch->block[2]};
-    smemkit_grid_dim = (struct index3){launch->grid[0], launch->grid[1], launch->grid[2]};
     reset(w);
     w->repetition.shared = 0;
     if (w->tracer)
         smemkit_observer->block_begin(w);
-    if (w->tracer)
-        first = smemkit_observer->next_thread(w, true);
-    switch_current(w, first);
-    start_on_own_stack(w, first);
-    fiber_switch(&w->worker_fiber, &w->fibers[first]);
+}
 
+static void set_indices(const struct worker *w)
+{
+    const struct smemkit_launch *launch = w->launch;
+
+    smemkit_block_index = w->block;
+    smemkit_block_dim = (struct index3){launch->block[0], launch->block[1], launch->block[2]};
+    smemkit_grid_dim = (struct index3){launch->grid[0], launch->grid[1], launch->grid[2]};
+}
+
+bool worker_resume_block(struct worker *w)
+{
+    unsigned first = w->current;
+
+    set_indices(w);
+    w->cluster_turns = 0;
+    if (w->cluster_paused) {
+        w->cluster_paused = false;
+        *w->thread_index = w->indices[w->current];
+        atomic_store_explicit(&w->in_block, true, memory_order_relaxed);
+    } else {
+        if (w->tracer)
+            first = smemkit_observer->next_thread(w, true);
+        switch_current(w, first);
+        start_on_own_stack(w, first);
+    }
+    fiber_switch(&w->worker_fiber, &w->fibers[first]);
+    return w->cluster_paused;
+}
+
+void worker_abandon_block(struct worker *w)
+{
+    atomic_store_explicit(&w->in_block, false, memory_order_relaxed);
+    w->free_count = 0;
+}
+
+bool worker_has_ready(const struct worker *w)
+{
+    for (unsigned i = 0; i < READY_WORDS; i++)
+        if (w->ready[i])
+            return true;
+    return false;
+}
+
+bool worker_end_block(struct worker *w)
+{
     if (w->bulk_used && w->exited == w->count && !w->terminated)
         bulk_finish(w);
     if (w->wgmma_used && w->exited == w->count && !w->terminated)
@@ -122,6 +158,13 @@ bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, str
             explain_abort(w);
     }
     return false;
+}
+
+bool worker_run_block(struct worker *w, const struct smemkit_launch *launch, struct index3 block)
+{
+    worker_begin_block(w, launch, block);
+    worker_resume_block(w);
+    return worker_end_block(w);
 }
 
 /* A function of its own, with a small frame in place of smemkit_tick's, because the stack is hashed. */
@@ -232,12 +275,15 @@ void *smemkit_dynamic_shared(void)
     return own_worker()->shared.dynamic.start;
 }
 
-void *smemkit_static_shared(const struct smemkit_shared *variable)
+void *shared_variable(struct worker *w, const struct smemkit_shared *variable)
 {
-    struct worker *w = own_worker();
-
     for (unsigned i = 0; i < w->shared.count; i++)
         if (w->shared.slots[i].variable == variable)
             return w->shared.slots[i].start;
     return shared_allocate(w, variable);
+}
+
+void *smemkit_static_shared(const struct smemkit_shared *variable)
+{
+    return shared_variable(own_worker(), variable);
 }

@@ -56,7 +56,8 @@ enum wait {
     WAIT_WARP,
     WAIT_CONVERGENCE,
     WAIT_INIT,
-    WAIT_WARPGROUP
+    WAIT_WARPGROUP,
+    WAIT_CLUSTER
 };
 
 /* What a waiting thread waits for. WAIT_AT_BARRIER is the default, so that the barrier, whose path must be short,
@@ -91,6 +92,7 @@ struct named_phase {
 struct async_copies; /* async.c */
 struct bulk_copies;  /* bulk.c */
 struct wgmma_state;  /* wgmma.c */
+struct cluster;      /* cluster.c */
 
 /* State of the search for a wait that can never end. If a thread yields with the same registers and stack as at an
  * earlier turn, and no memory has changed in between, it repeats itself for ever. Lanes that exchange values
@@ -207,6 +209,14 @@ struct worker {
     bool wgmma_used;             /* by this block */
     void *wgmma_operands;        /* memory for those of one multiplication, or NULL */
 
+    struct cluster *cluster; /* of a worker that has run one */
+    struct worker *host;     /* of a further member of a cluster: the worker that runs it; NULL: itself */
+    bool in_cluster;         /* the block is one of a cluster */
+    unsigned rank;           /* in the cluster */
+    bool cluster_paused, cluster_stalled, cluster_dead; /* it lets others run; it must; they cannot help it */
+    unsigned cluster_turns;                             /* yields since it began to run */
+    uint32_t cluster_tickets[MAX_THREADS];              /* 1 + the phase at which a thread has arrived; 0: none */
+
     struct fault fault;
     const void *fault_address, *fault_code; /* the address, and the instruction that accessed it */
     int fault_signal;                       /* set by the handler; the worker's fiber writes the message */
@@ -242,6 +252,14 @@ void worker_dispose(struct worker *);
 /* Runs one block. On failure returns false and fills worker->fault. */
 bool worker_run_block(struct worker *, const struct smemkit_launch *, struct index3 block);
 
+/* The parts of worker_run_block, for the blocks of a cluster: begins one, without running it; lets it run, and
+ * returns whether it has paused, not ended; ends one, as worker_run_block does, or abandons it. */
+void worker_begin_block(struct worker *, const struct smemkit_launch *, struct index3 block);
+bool worker_resume_block(struct worker *);
+bool worker_end_block(struct worker *);
+void worker_abandon_block(struct worker *);
+bool worker_has_ready(const struct worker *); /* a thread that can run */
+
 /* Leaves the running block, finished or not. Called by one of its fibers, or by a signal handler on any stack. */
 void worker_leave(struct worker *) __attribute__((noreturn));
 
@@ -265,6 +283,8 @@ bool shared_prepare(struct worker *);
 void shared_dispose(struct worker *);
 bool shared_begin(struct worker *, const struct smemkit_launch *);
 void *shared_allocate(struct worker *, const struct smemkit_shared *);
+/* A static variable of the worker's block, which it allocates if need be. */
+void *shared_variable(struct worker *, const struct smemkit_shared *);
 /* shared_near: the array at or next to `address`, or NULL. shared_describe: writes "4 bytes past the end of the
  * shared variable tile of 1024 bytes" or the like; false if there is no such array. */
 const struct shared_array *shared_near(const struct worker *, const void *address);

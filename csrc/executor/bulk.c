@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster.h"
 #include "mbarrier.h"
 #include "schedule.h"
 
@@ -86,6 +87,14 @@ void bulk_forget(struct worker *w)
 
 /* ---- transactions ---- */
 
+/* The block that has the object keeps its transactions. */
+static struct worker *keeper(struct worker *w, const void *object)
+{
+    struct worker *owner = w->in_cluster ? cluster_owner(w, object) : w;
+
+    return owner ? owner : w;
+}
+
 static struct transactions *find_open(const struct worker *w, const void *object)
 {
     for (unsigned i = 0; w->bulk_used && i < w->bulk->open_count; i++)
@@ -102,17 +111,18 @@ void bulk_forget_object(struct worker *w, const void *object)
         *open = w->bulk->open[--w->bulk->open_count];
 }
 
-bool bulk_is_open(const struct worker *w, const void *object)
+bool bulk_is_open(struct worker *w, const void *object)
 {
-    return find_open(w, object) != NULL;
+    return find_open(keeper(w, object), object) != NULL;
 }
 
 /* Counts bytes that the object's phase expects, and bytes that have come. Returns false if they differ by more
  * than an mbarrier can count. */
 static bool count_bytes(struct worker *w, void *object, uint64_t expected, uint64_t come)
 {
-    struct bulk_copies *all = own_copies(w);
-    struct transactions *open = find_open(w, object);
+    struct worker *owner = keeper(w, object);
+    struct bulk_copies *all = own_copies(owner);
+    struct transactions *open = find_open(owner, object);
     bool counted;
 
     if (!open) {
@@ -127,7 +137,7 @@ static bool count_bytes(struct worker *w, void *object, uint64_t expected, uint6
         *open = all->open[--all->open_count];
         mbarrier_settle(object);
     }
-    note_change(w);
+    note_change(owner);
     return counted;
 }
 
@@ -294,7 +304,8 @@ static void mark(struct bulk *bulk)
     bulk->copy.bytes = UINT64_MAX;
 }
 
-bool bulk_complete_for(struct worker *w, void *object)
+/* Those that a block has started */
+static bool complete_of_block(struct worker *w, void *object)
 {
     const uint32_t phase = mbarrier_phase(object);
     bool found = false;
@@ -312,12 +323,22 @@ bool bulk_complete_for(struct worker *w, void *object)
     return found;
 }
 
-void bulk_observed(struct worker *w, void *object)
+bool bulk_complete_for(struct worker *w, void *object)
+{
+    const struct cluster *c = cluster_of(w);
+    bool found = complete_of_block(w, object);
+
+    for (unsigned rank = 0; c && rank < c->size; rank++)
+        found |= complete_of_block(c->members[rank], object);
+    return found;
+}
+
+static void observe_of_block(struct worker *w, void *object)
 {
     const uint32_t phase = mbarrier_phase(object);
     bool any = false;
 
-    for (unsigned i = 0; i < w->bulk->count; i++) {
+    for (unsigned i = 0; w->bulk_used && i < w->bulk->count; i++) {
         struct bulk *bulk = &w->bulk->items[i];
 
         if (bulk->copy.mbarrier != object || !bulk->moved || bulk->phase == phase)
@@ -329,6 +350,15 @@ void bulk_observed(struct worker *w, void *object)
     }
     if (any)
         remove_marked(w->bulk);
+}
+
+void bulk_observed(struct worker *w, void *object)
+{
+    const struct cluster *c = cluster_of(w);
+
+    observe_of_block(w, object);
+    for (unsigned rank = 0; c && rank < c->size; rank++)
+        observe_of_block(c->members[rank], object);
 }
 
 static void refuse(struct worker *w, enum fault_kind kind, const struct bulk *bulk, const char *why)

@@ -36,7 +36,7 @@ bool bulk_complete_for(struct worker *, void *object);
 void bulk_observed(struct worker *, void *object);
 
 /* Whether the phase of an object has bytes to wait for, or bytes that nobody has expected. */
-bool bulk_is_open(const struct worker *, const void *object);
+bool bulk_is_open(struct worker *, const void *object);
 /* The mbarrier begins or ends: bytes of its former life are not awaited. */
 void bulk_forget_object(struct worker *, const void *object);
 /* Appends " and 64 of 1088 bytes", if it has. */

@@ -36,6 +36,7 @@ struct smemkit_launch {
     int cooperative; /* its blocks wait for each other: they run together, each on a worker of its own */
     int closed;      /* the host cannot write the kernel's memory meanwhile: a wait for the host never ends */
     unsigned *grid_arrivals; /* arrivals of blocks at grid-wide barriers; zeroed before blocks run */
+    unsigned cluster[3];     /* blocks of a cluster in each dimension, which divides the grid; zeros: none */
 };
 
 /* Runs the grid and waits for it. Returns a cudaError_t, which smemkit_last_message() explains. Call it without
@@ -56,6 +57,17 @@ int smemkit_last_error(int clear);
 int smemkit_set_error(int error);
 
 /* ---- called by a kernel ---- */
+
+/* PTX's barrier.cluster and the place of a block in its cluster (cluster.c). `map`: the same place in the shared
+ * memory of the block of this rank. */
+void smemkit_cluster_arrive(int aligned, int releases, const char *file, int line);
+void smemkit_cluster_wait(int aligned, const char *file, int line);
+unsigned smemkit_cluster_rank(void);
+unsigned smemkit_cluster_dim(int axis);
+void *smemkit_cluster_map(const void *address, unsigned rank, const char *file, int line);
+unsigned smemkit_cluster_rank_of(const void *address);
+/* As smemkit_is_shared, of all blocks of the cluster. */
+int smemkit_is_cluster_shared(const void *address);
 
 /* __syncthreads_count: returns how many threads of the block gave a nonzero predicate. */
 int smemkit_barrier(int predicate, const char *file, int line);

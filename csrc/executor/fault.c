@@ -67,7 +67,8 @@ static void forward_signal(int number, siginfo_t *info, void *context)
 static bool may_interrupt(const struct worker *w, void *context)
 {
     const void *code = code_of(context);
-    const struct library *kernel = atomic_load(&w->interruptible);
+    const struct worker *host = w->host ? w->host : w;
+    const struct library *kernel = atomic_load(&host->interruptible);
 
     return !code || !kernel || library_holds(kernel, (uintptr_t)code);
 }

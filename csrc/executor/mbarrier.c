@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #include "bulk.h"
-
+#include "cluster.h"
 #include "schedule.h"
 
 enum { COUNT_BITS = 20, PHASE_SHIFT = 2 * COUNT_BITS };
@@ -74,7 +74,8 @@ static void reject(struct worker *, const void *object, const char *instruction,
     __attribute__((noreturn));
 static void reject(struct worker *w, const void *object, const char *instruction, const char *file, int line)
 {
-    const struct mbarrier_life *life = life_at(w, object);
+    struct worker *owner = cluster_owner(w, object);
+    const struct mbarrier_life *life = life_at(owner ? owner : w, object);
     const struct thread_location *other = !life ? NULL : life->ended.file ? &life->ended : &life->begun;
     const bool misaligned = (uintptr_t)object % 8;
     char what[MESSAGE_BYTES], by[64];
@@ -170,7 +171,7 @@ void smemkit_mbarrier_await_init(const void *object, const char *file, int line)
     struct worker *w = own_worker();
     const unsigned me = w->current;
 
-    if ((uintptr_t)object % 8 || is_object(object) || life_at(w, object))
+    if ((uintptr_t)object % 8 || is_object(object) || life_at(w, object) || cluster_owner(w, object) != w)
         return;
     w->waiting[me] = (struct waiting){.file = file, .line = line, .reason = WAIT_INIT, .value = (uintptr_t)object};
     clear_ready(w, me);

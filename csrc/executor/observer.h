@@ -96,6 +96,9 @@ struct observer {
     void (*wgmma_seen)(struct worker *, const struct wgmma *, unsigned warp);
     void (*wgmma_fenced)(struct worker *, unsigned warp);
 
+    /* The running thread arrives at the barrier of its cluster, or has waited for it. */
+    void (*cluster_barrier)(struct worker *, const void *cluster, bool arrives, bool orders);
+
     /* Copies of a thread that are complete arrive at an mbarrier; the first try of a wait for one has failed; the
      * running thread has passed a wait. */
     void (*copies_arrived)(struct worker *, unsigned thread, const void *object);

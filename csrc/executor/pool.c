@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cluster.h"
 #include "memory.h"
 
 enum {
@@ -109,14 +110,15 @@ static void run_blocks(struct worker *w, const struct smemkit_launch *launch)
 {
     uint64_t columns = launch->grid[0], rows = launch->grid[1], i;
 
-    if (!shared_begin(w, launch)) {
+    if (!shared_begin(w, launch) || (cluster_is_wanted(launch) && !cluster_prepare(w, launch))) {
         pthread_mutex_lock(&pool.lock);
         pool.fault = (struct fault){ERROR_MEMORY_ALLOCATION, "no memory for the shared memory of a block"};
         pool.abort = ABORT_FAULT;
         pthread_mutex_unlock(&pool.lock);
         return;
     }
-    if (pool.observation && !smemkit_observer->enter(w, pool.observation)) {
+    if (pool.observation &&
+        (!smemkit_observer->enter(w, pool.observation) || !cluster_observe(w, launch, pool.observation))) {
         pthread_mutex_lock(&pool.lock);
         pool.observation->out_of_memory = true;
         pthread_mutex_unlock(&pool.lock);
@@ -128,7 +130,7 @@ static void run_blocks(struct worker *w, const struct smemkit_launch *launch)
         struct index3 block = {(unsigned)(i % columns), (unsigned)(i / columns % rows),
                                (unsigned)(i / columns / rows)};
 
-        if (!worker_run_block(w, launch, block) &&
+        if (!(cluster_is_wanted(launch) ? cluster_run(w, launch, i) : worker_run_block(w, launch, block)) &&
             (!pool.observation || pool.abort)) { /* a check goes on with other blocks */
             pthread_mutex_lock(&pool.lock);
             if (!pool.fault.error || pool.abort == ABORT_HANG || pool.abort == ABORT_DEADLOCK)
@@ -141,7 +143,7 @@ static void run_blocks(struct worker *w, const struct smemkit_launch *launch)
     }
     if (pool.observation) {
         smemkit_observer->leave(w);
-        if (!shared_restore_guards(w))
+        if (!cluster_restore(w) || !shared_restore_guards(w))
             pool.guards_lost = true;
     }
 }
@@ -420,6 +422,8 @@ static int check_configuration(const struct smemkit_launch *launch)
         launch->block[2] > MAX_BLOCK_Z)
         return refuse(ERROR_INVALID_CONFIGURATION, "a block has at most %d threads, and z at most %d", MAX_THREADS,
                       MAX_BLOCK_Z);
+    if (cluster_is_wanted(launch) && !cluster_is_possible(launch, last_message, sizeof last_message))
+        return smemkit_set_error(ERROR_INVALID_CONFIGURATION);
     if (launch->cooperative && blocks_of(launch) > MAX_WORKERS)
         return refuse(ERROR_COOPERATIVE_TOO_LARGE,
                       "%llu blocks that wait for each other: the CPU device runs at most %d together",
@@ -474,7 +478,9 @@ static void run_launch(const struct smemkit_launch *launch, struct observation *
 {
     pool.launch = launch;
     pool.observation = observation;
-    pool.blocks = observation ? observation->blocks : blocks_of(launch);
+    pool.blocks = cluster_is_wanted(launch) ? cluster_count(launch)
+                  : observation             ? observation->blocks
+                                            : blocks_of(launch);
     pool.next_block = 0;
     pool.abort = ABORT_NOT;
     pool.guards_lost = false;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bulk.h"
+#include "cluster.h"
 #include "ptx.h"
 #include "schedule.h"
 #include "wgmma.h"
@@ -129,6 +130,8 @@ int choose_next(struct worker *w)
     if (w->tracer)
         resume_lanes(w, w->current >> 5);
     next = next_ready(w);
+    while (next < 0 && w->in_cluster && w->exited < w->count && cluster_switch(w, true))
+        next = next_ready(w);
     if (next < 0 && w->exited < w->count)
         next = wake_without_init(w);
     if (next < 0 && w->exited < w->count)
@@ -142,6 +145,8 @@ static void note_exit(struct worker *w)
     const unsigned me = w->current, warp = me >> 5;
 
     note_change(w);
+    if (w->in_cluster)
+        cluster_exit(w);
     w->exited++;
     w->warp_exited[warp] |= UINT32_C(1) << (me & 31);
     clear_ready(w, me);
@@ -228,6 +233,8 @@ void worker_yield(struct worker *w)
 {
     if (*w->abort)
         worker_leave(w);
+    if (w->in_cluster && ++w->cluster_turns % TURNS_PER_BLOCK == 0)
+        cluster_switch(w, false);
     yield_to_next(w);
 }
 

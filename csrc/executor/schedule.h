@@ -10,7 +10,8 @@ enum {
     STACK_BYTES = 256 * 1024,
     STACK_COLOURS = 16,
     COLOUR_BYTES = 256,
-    TICKS_PER_TURN = 32, /* ticks of a block between two switches to the next thread */
+    TICKS_PER_TURN = 32,  /* ticks of a block between two switches to the next thread */
+    TURNS_PER_BLOCK = 64, /* switches of a block between two switches to the next block of its cluster */
     COLLECTIVES_PER_TURN =
         509, /* collectives of a warp per turn; prime, so that each collective of a loop ends a turn at times */
     MAX_GUARDS = 16384,

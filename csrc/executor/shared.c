@@ -9,7 +9,8 @@
  *
  * An address of PTX's shared window has in its low WINDOW_BITS bits the place of the byte among the block's
  * arrays, which begin at the same multiples of WINDOW_ALIGNMENT there as in memory; above them twice the array's
- * number, so that an address before or past the array still tells which one it is.
+ * number, so that an address before or past the array still tells which one it is;
+ * and above them which block of a cluster.
  */
 #define _GNU_SOURCE
 #include "block.h"
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "cluster.h"
 #include "memory.h"
 #include "ptx.h"
 #include "schedule.h"
@@ -27,6 +29,7 @@ enum {
     DYNAMIC_ALIGNMENT = 1024, /* of 128-byte swizzles */
     SLACK_BYTE = 0xFE,
     WINDOW_ALIGNMENT = 1024,
+    RANK_SHIFT = 27, /* above: 1 + the rank of a block of the cluster, 0 for the own one */
 };
 
 static const size_t GUARD = (size_t)1 << 24; /* around all slots; address space only, as in memory.c */
@@ -267,22 +270,36 @@ char *shared_in_window(const struct worker *w, size_t low)
 
 size_t smemkit_to_shared(const void *address)
 {
-    const struct worker *w = own_worker();
-    const struct shared_array *a = shared_near(w, address);
+    struct worker *w = own_worker(), *owner = w->in_cluster ? cluster_owner(w, address) : w;
+    const struct shared_array *a = owner ? shared_near(owner, address) : NULL;
     size_t number;
 
     if (!a)
         return SIZE_MAX;
-    number = a == &w->shared.dynamic ? 0 : (size_t)(a - w->shared.slots) + 1;
-    return (number << (WINDOW_BITS + 1)) + a->window + (size_t)((const char *)address - a->start);
+    number = a == &owner->shared.dynamic ? 0 : (size_t)(a - owner->shared.slots) + 1;
+    return (owner == w ? 0 : (size_t)(owner->rank + 1) << RANK_SHIFT) + (number << (WINDOW_BITS + 1)) + a->window +
+           (size_t)((const char *)address - a->start);
 }
 
-void *smemkit_from_shared(size_t address)
+/* The block that an address names: the running one, or one of its cluster. NULL: none. */
+static const struct worker *named_block(size_t address)
 {
+    const struct worker *w = own_worker(), *host = w->host ? w->host : w;
+    const size_t rank = address >> RANK_SHIFT;
+
+    if (!rank)
+        return w;
+    return w->in_cluster && rank <= host->cluster->size ? host->cluster->members[rank - 1] : NULL;
+}
+
+void *smemkit_from_shared(size_t full)
+{
+    const struct worker *w = named_block(full);
+    const size_t address = full & (((size_t)1 << RANK_SHIFT) - 1);
     const size_t low = address & (((size_t)1 << WINDOW_BITS) - 1), half = (size_t)1 << (WINDOW_BITS - 1);
     const size_t twice = address >> WINDOW_BITS; /* odd: past the end of one array, or before the next one */
     const size_t number = (twice + (twice & 1 && low >= half)) >> 1;
-    const struct shared_array *a = array_number(&own_worker()->shared, number);
+    const struct shared_array *a = w ? array_number(&w->shared, number) : NULL;
 
     if (!a)
         return (void *)(address & 0xfff); /* the null page */
@@ -294,4 +311,9 @@ int smemkit_is_shared(const void *address)
     const struct shared_memory *s = &own_worker()->shared;
 
     return (size_t)((const char *)address - s->base) < s->bytes;
+}
+
+int smemkit_is_cluster_shared(const void *address)
+{
+    return cluster_owner(own_worker(), address) != NULL;
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "block.h"
 #include "bulk.h"
+#include "cluster.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -78,6 +79,7 @@ void worker_dispose(struct worker *w)
     async_dispose(w);
     bulk_dispose(w);
     wgmma_dispose(w);
+    cluster_dispose(w);
     w->stacks = NULL;
     w->signal_stack = NULL;
 }

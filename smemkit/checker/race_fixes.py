@@ -20,6 +20,7 @@ from smemkit.checker.barriers import (
     split_if,
 )
 from smemkit.checker.bulk_fixes import fix_bulk_copy
+from smemkit.checker.cluster_fixes import fix_cluster
 from smemkit.checker.copy_fixes import (
     fix_copy,
     fix_mbarrier_wait,
@@ -65,7 +66,8 @@ def fix_races(launch: Launch, races: Sequence[Evidence]) -> list[Fault]:
         levels = all_places(launch, evidence)
         leaf = levels[0] if levels else None
         special = (
-            fix_wgmma(evidence)
+            fix_cluster(evidence)
+            or fix_wgmma(evidence)
             or fix_read_only_load(launch, evidence)
             or fix_bulk_copy(evidence, leaf)
             or fix_mbarrier_wait(launch, evidence, leaf)

@@ -81,6 +81,11 @@ ASYNC_FORMS = {
             "@copy_bulk($d, $a, false, $b, $c)",
         ),
         (
+            "cp async bulk shared::cluster global TX multicast::cluster L2::cache_hint?",
+            "[d:shared], [a:global], b, [c:shared], f, e?0",
+            "@copy_bulk_multicast($d, $a, $b, $c, $f)",
+        ),
+        (
             "cp async bulk shared::cluster shared::cta TX",
             "[d:shared], [a:shared], b, [c:shared]",
             "@copy_bulk($d, $a, true, $b, $c)",
@@ -120,6 +125,12 @@ ASYNC_FORMS = {
             "cp async bulk tensor rank=1d|2d|3d|4d|5d WINDOW global tile? TX L2::cache_hint?",
             "[d:shared], [a;v], [c:shared], e?0",
             "@copy_tensor<$initial_rank>($d, $a, $v, $c)",
+        ),
+        (
+            "cp async bulk tensor rank=1d|2d|3d|4d|5d shared::cluster global tile? TX multicast::cluster"
+            " L2::cache_hint?",
+            "[d:shared], [a;v], [c:shared], f, e?0",
+            "@copy_tensor_multicast<$initial_rank>($d, $a, $v, $c, $f)",
         ),
         (
             "cp async bulk tensor rank=1d|2d|3d|4d|5d global shared::cta tile? bulk_group L2::cache_hint?",

@@ -145,15 +145,25 @@ class CpuModule:
         return [fields[1 + DESCRIPTION_FIELDS * i : 1 + DESCRIPTION_FIELDS * (i + 1)] for i in range(count)]
 
     def launch(
-        self, kernel: str, grid, block, shared_bytes: int, arguments, *, host_cannot_write=False, **_ignored
+        self,
+        kernel: str,
+        grid,
+        block,
+        shared_bytes: int,
+        arguments,
+        *,
+        host_cannot_write=False,
+        cluster=None,
+        **_ignored,
     ) -> None:
         """Runs the kernel and waits. `arguments` is a ctypes array with the address of each argument's value.
-        `host_cannot_write`: the host cannot write the kernel's memory during the launch."""
+        `host_cannot_write`: the host cannot write the kernel's memory during the launch. `cluster`: the blocks of
+        a cluster, or None."""
         enter = _EntryPoint((f"smemkit_enter_{self._kernel_numbers[kernel]}", self._library))
         if kernel not in self._cooperative:
             self._cooperative[kernel] = self._code.reaches(template_name(kernel), _GRID_WORDS)
         cooperative = self._cooperative[kernel]
-        shape = (ctypes.c_uint * 8)(*grid, *block, host_cannot_write, cooperative)
+        shape = (ctypes.c_uint * 11)(*grid, *block, host_cannot_write, cooperative, *(cluster or (0, 0, 0)))
         try:
             error = enter(kernel.encode(), shape, shared_bytes, arguments)
         except SystemError as wrapper:  # Ctrl-C inside the launch; ctypes wraps its exception

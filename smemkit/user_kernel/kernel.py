@@ -13,9 +13,11 @@ import numpy as np
 
 from smemkit import _core
 from smemkit._core import Array
+from smemkit._core import Error as SmemkitError
 from smemkit.cuda_source.overloads import base_name
 from smemkit.cuda_source.reach import reached_names
 from smemkit.user_kernel.array_argument import arrays_of, with_arrays
+from smemkit.user_kernel.clusters import MAX_CLUSTER, cluster_of_launch, declared_cluster
 from smemkit.user_kernel.parameters import Arguments, Parameter, are_accepted, describe_value
 from smemkit.user_kernel.program import Program
 from smemkit.user_kernel.static_shared import shared_variables
@@ -23,7 +25,7 @@ from smemkit.user_kernel.static_shared import shared_variables
 __all__ = ["Kernel", "Launch"]
 
 _MAX_THREADS_PER_BLOCK = 1024
-_MAX_DIMENSIONS = {"grid": (2**31 - 1, 65535, 65535), "block": (1024, 1024, 64)}
+_MAX_DIMENSIONS = {"grid": (2**31 - 1, 65535, 65535), "block": (1024, 1024, 64), "cluster": (MAX_CLUSTER,) * 3}
 _checker_lock = threading.Lock()  # a process loads a checked library once, with one set of variables
 if hasattr(os, "register_at_fork"):  # the thread that holds it does not exist in the child
     os.register_at_fork(after_in_child=_checker_lock._at_fork_reinit)
@@ -207,7 +209,7 @@ class Kernel:
         self._carveout = percent
 
     def __getitem__(self, key: Any) -> Any:
-        """``kernel[grid, block, shared_bytes, stream]`` is a `Launch`, ``kernel["name"]`` another `Kernel`."""
+        """``kernel[grid, block, shared_bytes, stream, cluster]`` is a `Launch`, ``kernel["name"]`` another one."""
         if not isinstance(key, str):
             return Launch(self, key)
         _, name = self._program.find(key)
@@ -247,7 +249,8 @@ class Kernel:
 
 
 class Launch:
-    """A kernel with its grid and block: ``kernel[grid, block, shared_bytes=0, stream=None]``, to be called.
+    """A kernel with its grid and block, ``kernel[grid, block, shared_bytes=0, stream=None, cluster=None]``, to be
+    called.
 
     Arguments may be NumPy arrays, which are copied to the device and, unless the kernel's pointer is to const,
     back; `Array`, which is used in place; None for a null pointer; numbers; and for a struct an object with its
@@ -267,6 +270,9 @@ class Launch:
     stream : stream or int, optional
         A `Stream`, or another object that the operations accept as one; if None, the thread's current stream,
         otherwise the default stream. Ignored on the CPU device.
+    cluster : int or tuple of up to 3, optional
+        Blocks of a cluster, which run together and access each other's shared memory; those of the kernel's
+        ``__cluster_dims__`` if it is left out. On the CPU device; a GPU takes ``__cluster_dims__`` alone.
 
     Raises
     ------
@@ -288,15 +294,17 @@ class Launch:
             functions = kernel._program.code.functions
             choices = ", ".join(f.name + ("<…>" if f.template else "") for f in functions)
             raise ValueError(f'name: expected kernel["name"] with one of {kernel.filename}\'s kernels, {choices}')
-        if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
+        if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 5:
             raise TypeError(
-                f"expected kernel[grid, block, shared_bytes=0, stream=None], got kernel[{configuration!r}]"
+                "expected kernel[grid, block, shared_bytes=0, stream=None, cluster=None], got "
+                f"kernel[{configuration!r}]"
             )
         self.kernel = kernel
         self.grid = _read_dimensions("grid", configuration[0])
         self.block = _read_dimensions("block", configuration[1])
         self.shared_bytes = _read_integer("shared_bytes", (*configuration, 0)[2], 0, 2**31 - 1)
-        self.stream = configuration[3] if len(configuration) == 4 else None
+        self.stream, cluster = (*configuration[3:], None, None)[:2]
+        self.cluster = None if cluster is None else _read_dimensions("cluster", cluster)
         if math.prod(self.block) > _MAX_THREADS_PER_BLOCK:
             raise ValueError(f"block: expected at most {_MAX_THREADS_PER_BLOCK} threads, got {self.block}")
 
@@ -321,6 +329,7 @@ class Launch:
         kernel, program = self.kernel, self.kernel._program
         module = program.module(device, kernel.name, checked=checked)
         kernel = kernel._overload_for(args, module)
+        cluster = self._cluster_on(device, kernel.name)
         parameters = program.parameters(module, kernel._function, kernel.name)
         arguments = Arguments(kernel.name, parameters, args, device, module.texture_object)
         if checked:
@@ -337,11 +346,20 @@ class Launch:
                 array_streams={array._owning_stream for array in arrays_of(args) if isinstance(array, Array)},
                 carveout=kernel.carveout,
                 host_cannot_write=arguments.host_cannot_write,
+                cluster=cluster,
             )
         finally:
             arguments.release()
         if keep_results:
             arguments.copy_back()
+
+    def _cluster_on(self, device: str, name: str) -> tuple[int, int, int] | None:
+        """The blocks of a cluster; None without clusters, and on a GPU, where __cluster_dims__ has them."""
+        if device != "cpu" and self.cluster:
+            raise SmemkitError(f"cluster: expected the kernel's __cluster_dims__ on a GPU, got {self.cluster}")
+        if device != "cpu":
+            return None
+        return cluster_of_launch(self.cluster, declared_cluster(self.kernel._program.code, name), self.grid)
 
     def __repr__(self) -> str:
         shared = f", {self.shared_bytes}" if self.shared_bytes else ""

@@ -311,7 +311,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks of the grid")
     parser.add_argument("--block", metavar="X[,Y[,Z]]", help="threads per block")
     parser.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory per block")
-    parser.add_argument("--cluster", metavar="X[,Y[,Z]]", help="blocks of a cluster; the CPU device takes 1 only")
+    parser.add_argument("--cluster", metavar="X[,Y[,Z]]", help="blocks of a cluster")
     parser.add_argument(
         "--arg",
         action="append",
@@ -374,18 +374,16 @@ def split(line: str) -> list[str]:
 
 
 def configured_launch(kernel: Any, options: argparse.Namespace) -> Any:
-    """``kernel[grid, block, shared_bytes]`` from the options."""
+    """``kernel[grid, block, shared_bytes, None, cluster]`` from the options."""
     missing = [name for name in ("grid", "block") if getattr(options, name) is None]
     if missing:
         raise ValueError(f"--{missing[0]}: expected the {_WORDS[missing[0]]}, such as --{missing[0]} 4,2")
     if options.shared < 0:
         raise ValueError(f"--shared: expected a number of bytes, 0 or more, got {options.shared}")
     grid, block = (parse_dimensions(getattr(options, name), f"--{name}") for name in ("grid", "block"))
-    if options.cluster is not None and math.prod(parse_dimensions(options.cluster, "--cluster")) != 1:
-        raise ValueError(
-            f"--cluster: the CPU device runs no clusters of blocks; expected 1, got {options.cluster}"
-        )
-    return kernel[grid, block, options.shared]
+    if options.cluster is None:
+        return kernel[grid, block, options.shared]
+    return kernel[grid, block, options.shared, None, parse_dimensions(options.cluster, "--cluster")]
 
 
 _WORDS = {"grid": "number of blocks", "block": "number of threads in a block"}

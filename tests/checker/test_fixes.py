@@ -29,7 +29,8 @@ BY_HAND = re.findall(
     reset_by_every_block reverse_in_place row_overrun same_output shuffle_from_exited stale_maximum
     stencil_in_place swapped_extents syncthreads_for_grid table_never_set tile_edge transpose_in_place
     transposed_tile two_names_one_memory unknown_code volatile_flag volatile_warp_reduction writes_constant
-    wrong_pitch zeroed_by_neighbour
+    wrong_pitch zeroed_by_neighbour cluster_exits_early cluster_no_first_sync cluster_slot_reused wgmma_no_fence
+    wgmma_no_wait wgmma_operand_overwritten wgmma_three_warps wgmma_tile_overwritten
     """,
 )
 FAULTY = [read(path) for path in sorted((TESTS / "faulty").glob("*.cu")) if not path.stem.endswith(".fixed")]

@@ -349,7 +349,7 @@ FILL = "__global__ void fill(int *x) { x[blockIdx.x * blockDim.x + threadIdx.x] 
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ((1,), "expected kernel[grid, block, shared_bytes=0, stream=None], got kernel[(1,)]"),
+        ((1,), "expected kernel[grid, block, shared_bytes=0, stream=None, cluster=None], got kernel[(1,)]"),
         ((0, 1), "grid: expected a number from 1 to 2147483647, got 0"),
         (((1, 65536), 1), "grid: expected a number from 1 to 65535, got 65536"),
         (((1, 1, 1, 1), 1), "grid: expected an int or a tuple of 1 to 3, got (1, 1, 1, 1)"),

@@ -341,7 +341,7 @@ def test_ascii_terminals_get_replacement_characters(checks, file, monkeypatch):
         (["{}", "--grid", "4", "--block", "0"], "smemkit: --block: expected one to three numbers above 0"),
         (["{}", *LAUNCH, "--shared", "-1"], "smemkit: --shared: expected a number of bytes, 0 or more, got -1"),
         (["{}", *LAUNCH, "--blocks", "some"], "smemkit: --blocks: expected auto, all or a number above 0"),
-        (["{}", *LAUNCH, "--cluster", "2"], "--cluster: the CPU device runs no clusters of blocks; expected 1"),
+        (["{}", *LAUNCH, "--cluster", "0"], "smemkit: --cluster: expected one to three numbers above 0"),
         (["{}", *LAUNCH, "--fail-on", "rase"], "smemkit: --fail-on: expected a list of errors, warnings,"),
         (["{}", *LAUNCH, "--jobs", "0"], "smemkit: --jobs: expected a number above 0, got 0"),
         (["{}", *LAUNCH, "--update-baseline"], "smemkit: --update-baseline: expected --baseline FILE"),

@@ -423,7 +423,90 @@ SMEMKIT_INLINE grid_group this_grid()
 {
     return grid_group();
 }
-thread_block this_cluster() SMEMKIT_UNAVAILABLE("clusters do not run on the CPU device");
+
+/* The blocks of a cluster; in a launch without clusters each block is one of its own */
+class cluster_group
+{
+  public:
+    struct arrival_token {
+    };
+    SMEMKIT_UNSEEN static arrival_token barrier_arrive(SMEMKIT_HERE)
+    {
+        smemkit_cluster_arrive(0, 1, file, line);
+        return {};
+    }
+    SMEMKIT_UNSEEN static void barrier_wait(SMEMKIT_HERE)
+    {
+        smemkit_cluster_wait(0, file, line);
+    }
+    SMEMKIT_UNSEEN static void barrier_wait(arrival_token &&, SMEMKIT_HERE)
+    {
+        smemkit_cluster_wait(0, file, line);
+    }
+    SMEMKIT_UNSEEN static void sync(SMEMKIT_HERE)
+    {
+        smemkit_cluster_arrive(0, 1, file, line);
+        smemkit_cluster_wait(0, file, line);
+    }
+    SMEMKIT_UNSEEN static dim3 dim_blocks()
+    {
+        return {smemkit_cluster_dim(0), smemkit_cluster_dim(1), smemkit_cluster_dim(2)};
+    }
+    SMEMKIT_UNSEEN static unsigned num_blocks()
+    {
+        return smemkit_cluster_dim(0) * smemkit_cluster_dim(1) * smemkit_cluster_dim(2);
+    }
+    SMEMKIT_UNSEEN static dim3 block_index()
+    {
+        return {blockIdx.x % smemkit_cluster_dim(0), blockIdx.y % smemkit_cluster_dim(1),
+                blockIdx.z % smemkit_cluster_dim(2)};
+    }
+    SMEMKIT_UNSEEN static unsigned block_rank()
+    {
+        return smemkit_cluster_rank();
+    }
+    SMEMKIT_UNSEEN static dim3 dim_threads()
+    {
+        return {smemkit_cluster_dim(0) * blockDim.x, smemkit_cluster_dim(1) * blockDim.y,
+                smemkit_cluster_dim(2) * blockDim.z};
+    }
+    SMEMKIT_UNSEEN static unsigned num_threads()
+    {
+        return num_blocks() * smemkit_detail::volume(blockDim);
+    }
+    SMEMKIT_UNSEEN static unsigned size()
+    {
+        return num_threads();
+    }
+    SMEMKIT_UNSEEN static dim3 thread_index()
+    {
+        const dim3 block = block_index();
+        return {block.x * blockDim.x + threadIdx.x, block.y * blockDim.y + threadIdx.y,
+                block.z * blockDim.z + threadIdx.z};
+    }
+    SMEMKIT_UNSEEN static unsigned thread_rank()
+    {
+        return block_rank() * smemkit_detail::volume(blockDim) + smemkit_detail::rank_in_block();
+    }
+    template <class T>
+    SMEMKIT_UNSEEN static T *map_shared_rank(T *address, int rank, SMEMKIT_HERE)
+    {
+        return (T *)smemkit_cluster_map((const void *)address, (unsigned)rank, file, line);
+    }
+    SMEMKIT_UNSEEN static unsigned query_shared_rank(const void *address)
+    {
+        return smemkit_cluster_rank_of(address);
+    }
+    SMEMKIT_UNSEEN static bool is_valid()
+    {
+        return true;
+    }
+};
+
+SMEMKIT_INLINE cluster_group this_cluster()
+{
+    return cluster_group();
+}
 thread_block this_multi_grid() SMEMKIT_UNAVAILABLE("grids on several devices do not run on the CPU device");
 template <class Group>
 SMEMKIT_INLINE void sync(const Group &group, SMEMKIT_HERE)

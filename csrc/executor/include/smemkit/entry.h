@@ -15,8 +15,8 @@ struct variable {
     described type;
 };
 
-/* `shape`: the grid, the block, whether the launch is closed, and whether it is cooperative; `arguments` holds the
- * address of each argument's value. Returns a cudaError_t. */
+/* `shape`: the grid, the block, whether the launch is closed, whether it is cooperative, and the cluster;
+ * `arguments` holds the address of each argument's value. Returns a cudaError_t. */
 template <class R, class... P, size_t... I>
 int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t shared_bytes, void **arguments,
           std::index_sequence<I...>)
@@ -28,6 +28,8 @@ int enter(R (*kernel)(P...), const char *name, const unsigned *shape, size_t sha
     configured.shared_limit = SIZE_MAX; /* the executor has its own limit */
     configured.closed = (int)shape[6];
     configured.cooperative = (int)shape[7];
+    for (int i = 0; i < 3; i++)
+        configured.cluster[i] = shape[8 + i];
     smemkit_forget();
     launch(configured, kernel, *(std::remove_reference_t<P> *)arguments[I]...);
     return smemkit_last_error(1);

@@ -26,12 +26,20 @@ SMEMKIT_INLINE void bulk_space(const char *address, bool shared, const char *fil
             file, line);
 }
 
+SMEMKIT_INLINE void bulk_space_of_cluster(const char *address, const char *file, int line)
+{
+    if (!smemkit_is_cluster_shared(address))
+        smemkit_trap(
+            "cp.async.bulk of an address outside the cluster's shared memory, which the instruction needs,", file,
+            line);
+}
+
 /* global to shared memory, or shared to shared memory of the cluster: the bytes arrive at an mbarrier */
 SMEMKIT_INLINE void copy_bulk_to_shared(void *to, const void *from, bool from_shared, uint64_t bytes,
                                         void *mbarrier, const void *pc, const char *file, int line)
 {
-    bulk_space((const char *)to, true, file, line);
-    bulk_space((const char *)mbarrier, true, file, line);
+    bulk_space_of_cluster((const char *)to, file, line);
+    bulk_space_of_cluster((const char *)mbarrier, file, line);
     bulk_space((const char *)from, from_shared, file, line);
     const smemkit_bulk copy = {"cp.async.bulk", to, from, bytes, mbarrier, nullptr, {}, nullptr};
     smemkit_bulk_copy(&copy, 0, pc, file, line);
@@ -40,6 +48,16 @@ SMEMKIT_INLINE void ptx_copy_bulk(char *to, const char *from, bool from_shared, 
                                   SMEMKIT_HERE)
 {
     copy_bulk_to_shared(to, from, from_shared, bytes, mbarrier, SMEMKIT_PC, file, line);
+}
+
+/* The same bytes to the same place in each block of the cluster whose bit is set, and to its mbarrier there */
+SMEMKIT_INLINE void ptx_copy_bulk_multicast(char *to, const char *from, uint64_t bytes, char *mbarrier,
+                                            uint64_t mask, SMEMKIT_HERE)
+{
+    for (unsigned rank = 0; rank < 16; rank++)
+        if (mask >> rank & 1)
+            copy_bulk_to_shared(smemkit_cluster_map(to, rank, file, line), from, false, bytes,
+                                smemkit_cluster_map(mbarrier, rank, file, line), SMEMKIT_PC, file, line);
 }
 
 /* shared to global memory, in a bulk group of the thread */
@@ -88,11 +106,14 @@ SMEMKIT_INLINE void copy_tensor(void *shared, const void *map, const T (&at)[N],
                                 const char *file, int line)
 {
     static_assert(N >= 1 && N <= SMEMKIT_TENSOR_RANK, "a tensor map has 1 to 5 dimensions");
-    bulk_space((const char *)shared, true, file, line);
+    if (mbarrier)
+        bulk_space_of_cluster((const char *)shared, file, line);
+    else
+        bulk_space((const char *)shared, true, file, line);
     smemkit_bulk copy = {"cp.async.bulk.tensor",      nullptr, nullptr, 0, mbarrier,
                          (const smemkit_tensor *)map, {},      nullptr};
     if (mbarrier) {
-        bulk_space((const char *)mbarrier, true, file, line);
+        bulk_space_of_cluster((const char *)mbarrier, file, line);
         copy.to = shared;
     } else {
         copy.from = shared;
@@ -107,6 +128,16 @@ SMEMKIT_INLINE void ptx_copy_tensor(char *shared, const char *map, const uint32_
 {
     static_assert(Rank == N, "cp.async.bulk.tensor needs as many coordinates as its name has dimensions");
     copy_tensor(shared, map, at, mbarrier, SMEMKIT_PC, file, line);
+}
+template <unsigned Rank, unsigned N>
+SMEMKIT_INLINE void ptx_copy_tensor_multicast(char *shared, const char *map, const uint32_t (&at)[N],
+                                              char *mbarrier, uint64_t mask, SMEMKIT_HERE)
+{
+    static_assert(Rank == N, "cp.async.bulk.tensor needs as many coordinates as its name has dimensions");
+    for (unsigned rank = 0; rank < 16; rank++)
+        if (mask >> rank & 1)
+            copy_tensor(smemkit_cluster_map(shared, rank, file, line), map, at,
+                        smemkit_cluster_map(mbarrier, rank, file, line), SMEMKIT_PC, file, line);
 }
 template <unsigned Rank, unsigned N>
 SMEMKIT_INLINE void ptx_copy_tensor_out(const char *map, const uint32_t (&at)[N], char *shared, SMEMKIT_HERE)

@@ -38,6 +38,24 @@ SMEMKIT_INLINE uint32_t ptx_barrier_count(uint64_t barrier, bool predicate, SMEM
     return (uint32_t)smemkit_barrier(predicate, file, line);
 }
 
+/* Clusters. An address of the shared window, or a generic one, in the block of this rank */
+SMEMKIT_INLINE uint64_t ptx_map_window(uint64_t address, uint64_t rank, SMEMKIT_HERE)
+{
+    return smemkit_to_shared(smemkit_cluster_map(ptx_at_shared(address), (unsigned)rank, file, line));
+}
+SMEMKIT_INLINE uint64_t ptx_map_address(uint64_t address, uint64_t rank, SMEMKIT_HERE)
+{
+    return (uint64_t)smemkit_cluster_map(ptx_at_generic(address), (unsigned)rank, file, line);
+}
+SMEMKIT_INLINE void ptx_cluster_arrive(bool aligned, bool releases, SMEMKIT_HERE)
+{
+    smemkit_cluster_arrive(aligned, releases, file, line);
+}
+SMEMKIT_INLINE void ptx_cluster_wait(bool aligned, SMEMKIT_HERE)
+{
+    smemkit_cluster_wait(aligned, file, line);
+}
+
 } // namespace smemkit
 
 #endif

@@ -1,0 +1,141 @@
+/* Shared memory of the other blocks of a cluster. Its shadow is that of the block that has it; the accesses of others
+ * are recorded there with their own blocks, as in global memory.
+ *
+ * Such memory exists from the begin of its block to the end. An access must be ordered after something that the
+ * block has done, and something that a thread of it does after it: a cluster's barrier at the begin and one at the
+ * end, or mbarriers. (CUDA Programming Guide, "Distributed Shared Memory")
+ */
+#define _GNU_SOURCE
+#include "executor/cluster.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shadow.h"
+
+enum { MAX_REMOTES = 16 * 1024 };
+
+/* The last access of a thread of another block */
+struct remote_use {
+    uint32_t block, epoch, item, context;
+    uint16_t thread, rank;
+};
+
+struct remote_uses {
+    unsigned count;
+    int32_t slot[MAX_CLUSTER][MAX_THREADS]; /* 1 + the index of a thread's use; 0: none */
+    struct remote_use items[MAX_REMOTES];
+};
+
+struct tracer *remote_tracer(const struct tracer *t, uintptr_t address)
+{
+    const struct worker *owner =
+        t->worker->in_cluster ? cluster_owner(t->worker, (const void *)address) : NULL;
+
+    return owner && owner != t->worker ? owner->tracer : NULL;
+}
+
+void remotes_begin(struct tracer *t)
+{
+    memset(t->begun, 0, sizeof t->begun);
+    if (t->remotes) {
+        t->remotes->count = 0;
+        memset(t->remotes->slot, 0, sizeof t->remotes->slot);
+    }
+}
+
+void remotes_dispose(struct tracer *t)
+{
+    free(t->remotes);
+    t->remotes = NULL;
+}
+
+static const char BEFORE_BEGIN[] =
+    "accesses shared memory of another block of the cluster, and nothing makes sure that it has begun";
+static const char AFTER_EXIT[] =
+    "accesses shared memory of another block of the cluster, and nothing makes sure that it has not exited";
+
+static void report(struct tracer *t, struct code_location here, const char *message)
+{
+    struct checked_fault *fault = trace_fault(t, KIND_RACE, here, here, HAZARD_NONE);
+
+    if (fault && fault->count == 1) {
+        strncpy(fault->message, message, sizeof fault->message - 1);
+        fault->space = SPACE_NONE;
+        memcpy(fault->other_block, fault->block, sizeof fault->block);
+    }
+    trace_fault_done();
+}
+
+/* Whether some thread of one block is ordered after an access of another one. */
+static bool any_thread_follows(struct tracer *t, const struct access *earlier)
+{
+    struct access now = {.block = t->block_number};
+
+    for (now.thread = 0; now.thread < t->worker->count; now.thread++)
+        if (ordered(t, &now, earlier))
+            return true;
+    return false;
+}
+
+/* Whether the running thread is ordered after anything that the other block has done. */
+static bool knows_begin(struct tracer *t, const struct tracer *remote)
+{
+    const struct access now = {.thread = t->worker->current, .block = t->block_number};
+    struct access first = {.block = remote->block_number, .epoch = 1};
+    const uint16_t bit = (uint16_t)(1u << remote->worker->rank);
+
+    for (first.thread = 0; !(t->begun[now.thread] & bit) && first.thread < remote->worker->count; first.thread++)
+        if (ordered(t, &now, &first))
+            t->begun[now.thread] |= bit;
+    return t->begun[now.thread] & bit;
+}
+
+static void note_use(struct tracer *t, struct tracer *remote, struct code_location here)
+{
+    const unsigned me = t->worker->current, rank = t->worker->rank;
+    struct remote_uses *all = remote->remotes;
+    int32_t *slot;
+
+    if (!all)
+        all = remote->remotes = calloc(1, sizeof *all);
+    if (!all) {
+        t->trace->observed.out_of_memory = true;
+        return;
+    }
+    slot = &all->slot[rank][me];
+    if (!*slot)
+        *slot = (int32_t)++all->count;
+    all->items[*slot - 1] = (struct remote_use){
+        t->block_number, t->threads[me].epoch, here.item, here.context, (uint16_t)me, (uint16_t)rank};
+}
+
+bool remote_access(struct tracer *t, struct tracer *remote, uintptr_t address, unsigned bytes,
+                   struct code_location here)
+{
+    const struct shared_array *array = shared_near(remote->worker, (const void *)address);
+
+    if (!array || address < (uintptr_t)array->start || address + bytes > (uintptr_t)array->end)
+        return false;
+    if (cluster_of(t->worker)->ended[remote->worker->rank]) {
+        report(t, here, AFTER_EXIT);
+        worker_terminate_thread(t->worker);
+    }
+    if (!knows_begin(t, remote))
+        report(t, here, BEFORE_BEGIN);
+    note_use(t, remote, here);
+    return true;
+}
+
+void remotes_end(struct tracer *t)
+{
+    const struct remote_uses *all = t->remotes;
+
+    for (unsigned i = 0; all && i < all->count; i++) {
+        const struct remote_use *use = &all->items[i];
+        const struct access earlier = {.thread = use->thread, .block = use->block, .epoch = use->epoch};
+
+        if (!any_thread_follows(t, &earlier))
+            report(t, (struct code_location){.item = use->item, .context = use->context}, AFTER_EXIT);
+    }
+}

@@ -1,0 +1,21 @@
+// A block may exit, and its shared memory end, while the other one still reads it.
+// topic: clusters
+// launch: grid 4, block 64
+// arg x: int[256] = random
+// arg y: int[256] = zeros
+// fault: race
+#include <cooperative_groups.h>
+
+namespace cg = cooperative_groups;
+
+// y = x, with the halves of each pair of blocks exchanged
+__global__ void __cluster_dims__(2, 1, 1) exchanged(const int *x, int *y)
+{
+    __shared__ int s[64];
+    const cg::cluster_group cluster = cg::this_cluster();
+    const int t = threadIdx.x, other = cluster.block_rank() ^ 1;
+
+    s[t] = x[blockIdx.x * 64 + t];
+    cluster.sync();
+    y[blockIdx.x * 64 + t] = cluster.map_shared_rank(s, other)[t]; // HERE
+}

@@ -1,0 +1,319 @@
+"""Clusters of blocks on the CPU device: barriers, shared memory of others, mbarriers and copies between blocks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import smemkit
+
+COMMON = Path(__file__).resolve().parents[2] / "kernels" / "common"
+
+
+def kernel(source):
+    with smemkit.Device("cpu"):
+        return smemkit.Kernel(source, options=[f"-I{COMMON}"])
+
+
+SHAPES = """
+#include <cooperative_groups.h>
+#include <cuda/ptx>
+namespace cg = cooperative_groups;
+__global__ void k(int *x)
+{
+    const cg::cluster_group cluster = cg::this_cluster();
+    const int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    unsigned rank, count, cx, nx, ix;
+    asm("mov.u32 %0, %%cluster_ctarank; mov.u32 %1, %%cluster_nctarank; mov.u32 %2, %%clusterid.x;"
+        " mov.u32 %3, %%nclusterid.x; mov.u32 %4, %%cluster_ctaid.y;"
+        : "=r"(rank), "=r"(count), "=r"(cx), "=r"(nx), "=r"(ix));
+    if (threadIdx.x == 0) {
+        int *own = x + 8 * block;
+        own[0] = rank, own[1] = count, own[2] = cx, own[3] = nx, own[4] = ix;
+        own[5] = cluster.block_rank() == rank && cluster.num_blocks() == count && cluster.dim_blocks().y == 2 &&
+                 cuda::ptx::get_sreg_cluster_ctarank() == rank && cuda::ptx::get_sreg_clusterid_x() == cx;
+        own[6] = cluster.thread_rank(), own[7] = cluster.num_threads();
+    }
+}
+"""
+
+
+def test_where_a_block_is():
+    x = np.zeros((3, 4, 6, 8), np.int32)
+    kernel(SHAPES)[(6, 4, 3), 32, 0, None, (3, 2)](x)
+    _, y, column = np.indices((3, 4, 6))
+    assert_array_equal(x[..., 0], column % 3 + 3 * (y % 2))
+    assert (x[..., 1] == 6).all()
+    assert_array_equal(x[..., 2], column // 3)
+    assert (x[..., 3] == 2).all()
+    assert_array_equal(x[..., 4], y % 2)
+    assert (x[..., 5] == 1).all()
+    assert_array_equal(x[..., 6], 32 * x[..., 0])
+    assert (x[..., 7] == 192).all()
+
+
+RING = """
+#include <cooperative_groups.h>
+#include <cuda/ptx>
+namespace cg = cooperative_groups;
+__device__ int other_way(int *s, int rank, int i)
+{
+    unsigned at = (unsigned)__cvta_generic_to_shared(s + i), there;
+    int value;
+    asm volatile("mapa.shared::cluster.u32 %1, %2, %3; ld.shared::cluster.s32 %0, [%1];"
+                 : "=r"(value), "=r"(there) : "r"(at), "r"(rank) : "memory");
+    return value;
+}
+__global__ void CLUSTER k(const int *x, int *y, int *sum)
+{
+    __shared__ int first[3], own[64];
+    extern __shared__ int more[];
+    const cg::cluster_group cluster = cg::this_cluster();
+    const int t = threadIdx.x, rank = cluster.block_rank(), next = (rank + 1) % cluster.num_blocks();
+    const int i = blockIdx.x * 64 + t;
+    if (rank % 2)
+        first[t % 3] = 1; // the blocks meet their variables in different orders
+    own[t] = x[i];
+    more[t] = 10 * x[i];
+    SYNC
+    y[2 * i] = other_way(own, next, 63 - t);
+    y[2 * i + 1] = *cluster.map_shared_rank(&more[t], next);
+    if (t == 0 && cluster.query_shared_rank(cluster.map_shared_rank(own, next)) != next)
+        y[2 * i] = -1;
+    SYNC
+    atomicAdd(cluster.map_shared_rank(&own[t], 0), rank + 1);
+    SYNC
+    if (rank == 0)
+        sum[i] = own[t];
+}
+"""
+SYNCS = {
+    "group": "cluster.sync();",
+    "tokens": "auto token = cluster.barrier_arrive(); cluster.barrier_wait(std::move(token));",
+    "inline": 'asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;");',
+    "split": 'asm volatile("barrier.cluster.arrive;"); __syncthreads(); asm volatile("barrier.cluster.wait;");',
+    "cuda::ptx": "cuda::ptx::barrier_cluster_arrive(); cuda::ptx::barrier_cluster_wait();",
+}
+
+
+@pytest.mark.parametrize("sync", SYNCS)
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+@pytest.mark.covering(most=7)
+def test_shared_memory_of_others(sync, size):
+    text = RING.replace("CLUSTER", "").replace("SYNC", SYNCS[sync]).replace("auto token", "{ auto token")
+    text = text.replace("(std::move(token));", "(std::move(token)); }")
+    if size == 1:  # a cluster of one has no barrier of its own here
+        text = (
+            text.replace(SYNCS[sync], "__syncthreads();")
+            if sync != "tokens"
+            else RING.replace("SYNC", "__syncthreads();").replace("CLUSTER", "")
+        )
+    blocks = 2 * size
+    x = np.random.default_rng(size).integers(0, 1000, (blocks, 64)).astype(np.int32)
+    y, total = np.zeros((blocks, 64, 2), np.int32), np.zeros((blocks, 64), np.int32)
+    kernel(text)[blocks, 64, 256, None, size](x, y, total)
+    rolled = np.roll(x.reshape(2, size, 64), -1, axis=1).reshape(blocks, 64)
+    assert_array_equal(y[..., 0], rolled[:, ::-1])
+    assert_array_equal(y[..., 1], 10 * rolled)
+    assert_array_equal(total[::size], x[::size] + size * (size + 1) // 2)
+
+
+def test_cluster_dims_of_the_kernel():
+    text = RING.replace("CLUSTER", "__cluster_dims__(2, 1, 1)").replace("SYNC", SYNCS["group"])
+    x, y, total = np.ones((4, 64), np.int32), np.zeros((4, 64, 2), np.int32), np.zeros((4, 64), np.int32)
+    kernel(text)[4, 64, 256](x, y, total)
+    assert (total[::2] == 4).all()
+    for grid, cluster, message in (
+        (4, 4, r"cluster: expected \(2, 1, 1\), the kernel's __cluster_dims__, got \(4, 1, 1\)"),
+        (3, None, r"cluster: expected a divisor of the grid \(3, 1, 1\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kernel(text)[grid, 64, 256, None, cluster](x, y, total)
+    with pytest.raises(ValueError, match=r"expected numbers in __cluster_dims__\(N\)"):
+        kernel(text.replace("2, 1, 1", "N").replace("namespace cg", "constexpr int N = 2;\nnamespace cg"))[4, 64](
+            x, y, total
+        )
+
+
+@pytest.mark.parametrize(
+    ("cluster", "error", "message"),
+    [
+        (17, ValueError, "cluster: expected a number from 1 to 16, got 17"),
+        ((8, 4), ValueError, "cluster: expected at most 16 blocks"),
+        (3, ValueError, "cluster: expected a divisor of the grid"),
+        ("2", TypeError, "cluster: expected int"),
+    ],
+)
+def test_clusters_that_cannot_be(cluster, error, message):
+    with pytest.raises(error, match=message):
+        kernel("__global__ void k(int *x) {}")[(8, 4), 32, 0, None, cluster](np.zeros(1, np.int32))
+
+
+REMOTE = """
+#include "ptx/cp_async_bulk.cuh"
+#include "ptx/mbarrier.cuh"
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__device__ unsigned window(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ unsigned mapped(const void *p, int rank)
+{
+    unsigned there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(window(p)), "r"(rank));
+    return there;
+}
+__global__ void k(const float *x, float *y)
+{
+    __shared__ alignas(128) float s[64], got[64];
+    __shared__ uint64_t full;
+    const cg::cluster_group cluster = cg::this_cluster();
+    const int t = threadIdx.x, rank = cluster.block_rank(), size = cluster.num_blocks();
+    if (t == 0)
+        ptx::mbarrier_init(&full, COUNT);
+    s[t] = x[blockIdx.x * 64 + t];
+    ptx::fence_proxy_async();
+    cluster.sync();
+    BODY
+    while (!ptx::mbarrier_test_wait_parity(&full, 0)) {}
+    y[blockIdx.x * 64 + t] = got[t];
+    cluster.sync();
+}
+"""
+ARRIVE = """
+    if (t < 2)
+        asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"
+                     :: "r"(mapped(&full, (rank + 1) % size)) : "memory");
+    got[t] = s[t];
+"""
+COPY = """
+    if (t == 0) {
+        ptx::mbarrier_arrive_expect_tx(&full, 256);
+        asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], "
+                     "256, [%2];"
+                     :: "r"(mapped(got, (rank + 1) % size)), "r"(window(s)), "r"(mapped(&full, (rank + 1) % size))
+                     : "memory");
+    }
+"""
+MULTICAST = """
+    if (t == 0) {
+        ptx::mbarrier_arrive_expect_tx(&full, 256);
+        if (rank == 1)
+            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                         "[%0], [%1], 256, [%2], %3;"
+                         :: "r"(window(got)), "l"(x), "r"(window(&full)), "h"((unsigned short)MASK) : "memory");
+    }
+"""
+
+
+@pytest.mark.parametrize(("body", "count"), [(ARRIVE, 2), (COPY, 1), (MULTICAST, 1)])
+@pytest.mark.parametrize("size", [2, 4])
+def test_mbarriers_and_copies_between_blocks(body, count, size):
+    x, y = np.random.default_rng(1).random((8, 64), np.float32), np.zeros((8, 64), np.float32)
+    text = REMOTE.replace("BODY", body).replace("COUNT", str(count)).replace("MASK", str(2**size - 1))
+    kernel(text)[8, 64, 0, None, size](x, y)
+    before = np.roll(x.reshape(-1, size, 64), 1, axis=1).reshape(8, 64)
+    assert_array_equal(y, {ARRIVE: x, COPY: before, MULTICAST: np.tile(x[0], (8, 1))}[body])
+
+
+FAULTS = """
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void k(int *x)
+{
+    __shared__ int s[32];
+    const cg::cluster_group cluster = cg::this_cluster();
+    const int rank = cluster.block_rank(), t = threadIdx.x;
+    s[t] = rank;
+    %s
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("if (rank) cluster.sync(); else if (t == 0) cluster.barrier_arrive(); if (!rank && !t) "
+         "cluster.barrier_arrive();", "of a thread that has arrived already"),
+        ("cluster.barrier_wait();", "wait of a thread that has not arrived"),
+        ("if (rank == 0) { __syncthreads(); if (t) __syncthreads(); } else cluster.sync();", "barrier divergence"),
+        ("x[t] = *cluster.map_shared_rank(s, 2);", "an address in block 2 of a cluster of 2"),
+        ("x[t] = *cluster.map_shared_rank(x, 1);", "of an address outside shared memory"),
+        ("int *there = cluster.map_shared_rank(s, 1); if (rank == 0) { for (int i = 0; i < 100000; i++) "
+         "__nanosleep(1); x[t] = there[t]; }", "illegal access"),
+        ("if (rank == 0) { for (int i = 0; i < 100000; i++) __nanosleep(1); "
+         "x[t] = *cluster.map_shared_rank(s, 1); }", "illegal access"),
+        ('asm volatile("trap;");', "trap"),
+    ],
+)  # fmt: skip
+def test_faults(body, message):
+    launch = kernel(FAULTS % body)[4, 32, 0, None, 2]
+    with pytest.raises(smemkit.Error, match=message):
+        launch(np.zeros(64, np.int32))
+    x = np.zeros(32, np.int32)  # the next launch works
+    body = "cluster.sync(); if (rank) x[t] = *cluster.map_shared_rank(&s[t], 0) + 1; cluster.sync();"
+    kernel(FAULTS % body)[2, 32, 0, None, 2](x)
+    assert (x == 1).all()
+
+
+def test_threads_that_have_exited_are_not_awaited():
+    x = np.zeros(64, np.int32)
+    body = (
+        "if (rank == 1 && t < 16) return; cluster.sync(); x[32 * rank + t] = cluster.map_shared_rank(s, 1)[31]; "
+    )
+    body += "cluster.sync();"
+    kernel(FAULTS % body)[2, 32, 0, None, 2](x)
+    assert_array_equal(x, np.repeat([1, 1, 0, 1], [16, 16, 16, 16]))
+
+
+def test_a_barrier_without_a_cluster():
+    with pytest.raises(smemkit.Error, match="in a launch without clusters"):
+        kernel(FAULTS % "cluster.sync();")[2, 32](np.zeros(64, np.int32))
+
+
+def check(body, size=2, **options):
+    return smemkit.check(kernel(FAULTS % body)[2 * size, 32, 0, None, size], np.zeros(64, np.int32), **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"schedule": "random", "seed": 1}, {"schedule": "lockstep"}])
+def test_a_right_exchange_has_no_fault(options):
+    body = "cluster.sync(); x[t] = cluster.map_shared_rank(s, rank ^ 1)[31 - t]; cluster.sync();"
+    body = body.replace("x[t] =", "const int other =") + "if (blockIdx.x == 0) x[t] = other;"
+    report = check(body, **options)
+    assert not report.faults, report
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        ("const int o = cluster.map_shared_rank(s, rank ^ 1)[t]; cluster.sync(); if (o == 9) x[t] = o;", "race",
+         "nothing makes sure that it has begun"),
+        ("cluster.sync(); const int o = cluster.map_shared_rank(s, rank ^ 1)[t]; if (o == 9) x[t] = o;", "race",
+         "nothing makes sure that it has not exited"),
+        ("cluster.sync(); if (rank) cluster.map_shared_rank(s, 0)[t] = 5; else if (s[t] == 9) x[t] = 1; "
+         "cluster.sync();", "race", "and nothing orders the two"),
+        ('asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait;"); const int o = '
+         "cluster.map_shared_rank(s, rank ^ 1)[t]; cluster.sync(); if (o == 9) x[t] = o;", "race", "nothing"),
+        ("cluster.sync(); if (rank == 0) cluster.map_shared_rank(s, 1)[t + 1] = 0; cluster.sync();",
+         "out_of_bounds", ""),
+        ("cluster.sync(); if (rank == 0) { for (int i = 0; i < 100000; i++) __nanosleep(1); "
+         "if (cluster.map_shared_rank(s, 0) == x) x[t] = 1; } ", None, ""),
+    ],
+)  # fmt: skip
+def test_what_the_checker_finds(body, kind, message):
+    report = check(body)
+    assert {fault.kind for fault in report.faults} == ({kind} if kind else set()), report
+    assert any(message in fault.message for fault in report.faults) or not kind, report
+    if "makes sure" in message:
+        assert "Put cluster.sync()" in report.faults[0].fix
+
+
+@pytest.mark.parametrize(("body", "count"), [(ARRIVE, 2), (COPY, 1), (MULTICAST, 1)])
+@pytest.mark.parametrize("completion", ["early", "late"])
+def test_checks_of_mbarriers_and_copies(body, count, completion):
+    x, y = np.random.default_rng(1).random((8, 64), np.float32), np.zeros((8, 64), np.float32)
+    text = REMOTE.replace("BODY", body).replace("COUNT", str(count)).replace("MASK", "3")
+    report = smemkit.check(kernel(text)[8, 64, 0, None, 2], x, y, completion=completion)
+    assert not report.faults, report
+    text = text.replace("while (!ptx::mbarrier_test_wait_parity(&full, 0)) {}", "")
+    report = smemkit.check(kernel(text)[8, 64, 0, None, 2], x, y, completion=completion)
+    assert body == ARRIVE or "race" in {fault.kind for fault in report.faults}, report
