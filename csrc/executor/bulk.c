@@ -261,6 +261,8 @@ static void move_piece(void *context, const struct bulk_piece *piece)
         copy->combine(piece->global, piece->shared, piece->bytes);
     else if (!copy->mbarrier && piece->global)
         memcpy(piece->global, piece->shared, piece->bytes);
+    else if (copy->mbarrier && piece->global && copy->combine)
+        copy->combine(piece->shared, piece->global, piece->bytes);
     else if (copy->mbarrier && piece->global)
         memcpy(piece->shared, piece->global, piece->bytes);
     else if (copy->mbarrier)

@@ -35,6 +35,13 @@ uint64_t cluster_count(const struct smemkit_launch *launch)
     return (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2] / size_of(launch);
 }
 
+int cluster_workers(const struct smemkit_launch *launch, int wanted)
+{
+    const int most = cluster_is_wanted(launch) ? MAX_WORKERS / (int)size_of(launch) : MAX_WORKERS;
+
+    return wanted < most ? wanted : most;
+}
+
 bool cluster_is_possible(const struct smemkit_launch *launch, char *why, size_t length)
 {
     const unsigned *of = launch->cluster, *grid = launch->grid;

@@ -19,6 +19,8 @@ struct cluster {
 bool cluster_run(struct worker *, const struct smemkit_launch *, uint64_t number);
 uint64_t cluster_count(const struct smemkit_launch *); /* of the grid */
 bool cluster_is_wanted(const struct smemkit_launch *);
+/* How many of `wanted` workers may run clusters: each needs the stacks of a whole one. */
+int cluster_workers(const struct smemkit_launch *, int wanted);
 /* If not, says why. */
 bool cluster_is_possible(const struct smemkit_launch *, char *why, size_t length);
 /* Maps the stacks and the shared memory of further members. False if there is no memory for them. */

@@ -246,6 +246,8 @@ static bool start_workers(const struct smemkit_launch *launch)
 {
     int wanted = launch->cooperative ? (int)blocks_of(launch) : smemkit_workers();
 
+    wanted = cluster_workers(launch, wanted);
+
     if (pool.size > wanted)
         stop_workers();
     while (pool.size < wanted) {

@@ -96,6 +96,26 @@ ASYNC_FORMS = {
             "@copy_bulk_out($d, $a, $b)",
         ),
         (
+            "cp reduce async bulk shared::cluster shared::cta TX op=add type=u32|s32|u64",
+            "[d:shared], [a:shared], b, [c:shared]",
+            "@reduce_bulk_to_shared<@$type>($d, $a, @${op}_op(), $b, $c)",
+        ),
+        (
+            "cp reduce async bulk shared::cluster shared::cta TX op=min|max type=u32|s32",
+            "[d:shared], [a:shared], b, [c:shared]",
+            "@reduce_bulk_to_shared<@$type>($d, $a, @${op}_op(), $b, $c)",
+        ),
+        (
+            "cp reduce async bulk shared::cluster shared::cta TX op=inc|dec type=u32",
+            "[d:shared], [a:shared], b, [c:shared]",
+            "@reduce_bulk_to_shared<@$type>($d, $a, @${op}_op(), $b, $c)",
+        ),
+        (
+            "cp reduce async bulk shared::cluster shared::cta TX op=and|or|xor type=b32",
+            "[d:shared], [a:shared], b, [c:shared]",
+            "@reduce_bulk_to_shared<@$type>($d, $a, @${op}_op(), $b, $c)",
+        ),
+        (
             "cp reduce async bulk global shared::cta bulk_group L2::cache_hint? op=add type=u32|s32|u64|FLOAT",
             "[d:global], [a:shared], b, e?0",
             "@reduce_bulk<@$type>($d, $a, @${op}_op(), $b)",

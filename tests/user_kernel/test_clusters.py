@@ -317,3 +317,55 @@ def test_checks_of_mbarriers_and_copies(body, count, completion):
     text = text.replace("while (!ptx::mbarrier_test_wait_parity(&full, 0)) {}", "")
     report = smemkit.check(kernel(text)[8, 64, 0, None, 2], x, y, completion=completion)
     assert body == ARRIVE or "race" in {fault.kind for fault in report.faults}, report
+
+
+REDUCED = """
+#include "ptx/cp_async_bulk.cuh"
+#include "ptx/mbarrier.cuh"
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void k(const unsigned *x, unsigned *y)
+{
+    __shared__ alignas(16) unsigned s[64], sum[64];
+    __shared__ uint64_t full;
+    const cg::cluster_group cluster = cg::this_cluster();
+    const int t = threadIdx.x, rank = cluster.block_rank(), size = cluster.num_blocks();
+    const unsigned to = (unsigned)__cvta_generic_to_shared(cluster.map_shared_rank(sum, 0));
+    const unsigned at = (unsigned)__cvta_generic_to_shared(cluster.map_shared_rank(&full, 0));
+    if (t == 0) {
+        ptx::mbarrier_init(&full, 1);
+        ptx::mbarrier_arrive_expect_tx(&full, 256 * size);
+    }
+    s[t] = x[blockIdx.x * 64 + t];
+    sum[t] = 100;
+    ptx::fence_proxy_async();
+    cluster.sync();
+    if (t == 0)
+        asm volatile("cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.OP "
+                     "[%0], [%1], 256, [%2];"
+                     :: "r"(to), "r"((unsigned)__cvta_generic_to_shared(s)), "r"(at) : "memory");
+    if (rank == 0) {
+        while (!ptx::mbarrier_test_wait_parity(&full, 0)) {}
+        y[blockIdx.x / size * 64 + t] = sum[t];
+    }
+    cluster.sync();
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "combined"), [("add.u32", np.add), ("max.u32", np.maximum), ("xor.b32", np.bitwise_xor)]
+)
+def test_reductions_into_a_block_of_the_cluster(what, combined):
+    x, y = np.random.default_rng(4).integers(0, 200, (8, 64)).astype(np.uint32), np.zeros((2, 64), np.uint32)
+    launch = kernel(REDUCED.replace("OP", what))[8, 64, 0, None, 4]
+    launch(x, y)
+    assert_array_equal(y, combined.reduce(x.reshape(2, 4, 64), axis=1, initial=100))
+    report = smemkit.check(launch, x, y)
+    assert not report.faults, report
+
+
+@pytest.mark.parametrize("what", ["add.s64", "add.f32", "min.u64", "and.b64", "add.noftz.f16"])
+def test_reductions_that_ptx_lacks_in_shared_memory(what):
+    with pytest.raises(smemkit.CompileError, match=rf"bytes\.{what}"):
+        kernel(REDUCED.replace("OP", what))

@@ -95,6 +95,17 @@ SMEMKIT_INLINE void ptx_reduce_bulk(char *to, const char *from, Op, uint64_t byt
 {
     copy_bulk_to_global(to, from, bytes, combine<T, Op>, SMEMKIT_PC, file, line);
 }
+/* to shared memory of the cluster: the bytes arrive at an mbarrier */
+template <class T, class Op>
+SMEMKIT_INLINE void ptx_reduce_bulk_to_shared(char *to, const char *from, Op, uint64_t bytes, char *mbarrier,
+                                              SMEMKIT_HERE)
+{
+    bulk_space_of_cluster(to, file, line);
+    bulk_space_of_cluster(mbarrier, file, line);
+    bulk_space(from, true, file, line);
+    const smemkit_bulk copy = {"cp.reduce.async.bulk", to, from, bytes, mbarrier, nullptr, {}, combine<T, Op>};
+    smemkit_bulk_copy(&copy, 0, SMEMKIT_PC, file, line);
+}
 SMEMKIT_INLINE void ptx_prefetch_bulk(const char *from, uint64_t bytes, SMEMKIT_HERE)
 {
     smemkit_bulk_prefetch(from, bytes, file, line);
