@@ -29,66 +29,6 @@
 #include "executor/block.h"
 #include "executor/wgmma.h"
 
-static void block_index(const struct smemkit_launch *launch, uint32_t block, unsigned *index)
-{
-    const uint32_t number = block - 1, columns = launch->grid[0], rows = launch->grid[1];
-
-    index[0] = number % columns;
-    index[1] = number / columns % rows;
-    index[2] = number / columns / rows;
-}
-
-/* Whether the report names `now` first. In one block that is the kernel's order, not the executor's. Of different
- * blocks, one that waits for the other takes any number of steps: there it is the order of their code. */
-static bool comes_first(const struct access *now, const struct access *earlier)
-{
-    return now->block == earlier->block ? earlier->position > now->position : earlier->item > now->item;
-}
-
-static void report_race(struct tracer *t, const struct access *now, const struct access *earlier)
-{
-    const bool swapped = comes_first(now, earlier);
-    const struct access *first = swapped ? now : earlier, *second = swapped ? earlier : now;
-    const enum hazard hazard = second->kind == ACCESS_LOAD  ? HAZARD_RAW
-                               : first->kind == ACCESS_LOAD ? HAZARD_WAR
-                                                            : HAZARD_WAW;
-    const struct code_location here = {.item = second->item, .context = second->context};
-    const struct code_location other = {.item = first->item, .context = first->context};
-    struct checked_fault *fault = trace_fault(t, KIND_RACE, here, other, hazard);
-    const bool copies = now->async || earlier->async, incoherent = now->read_only || earlier->read_only;
-    const bool same_warp =
-        first->block == second->block && first->thread / 32 == second->thread / 32 && !copies && !incoherent;
-    const bool within = fault && memcmp(fault->block, fault->other_block, sizeof fault->block) == 0;
-
-    /* a pair of different warps, or of different blocks, is the better example */
-    if (fault && (fault->count == 1 || (fault->warp_synchronous && !same_warp) ||
-                  (within && first->block != second->block))) {
-        const struct index3 *a = &t->worker->indices[second->thread % COPIES];
-        const struct index3 *b = &t->worker->indices[first->thread % COPIES];
-
-        fault->threads = 2;
-        memcpy(fault->thread[0], a, sizeof fault->thread[0]);
-        memcpy(fault->thread[1], b, sizeof fault->thread[1]);
-        block_index(t->trace->launch, second->block, fault->block);
-        block_index(t->trace->launch, first->block, fault->other_block);
-        fault->access = second->kind;
-        fault->other_access = first->kind;
-        fault->warp_synchronous = same_warp;
-        fault->async = copies;
-        fault->copy = second->async || second->copied;
-        fault->other_copy = first->async;
-        fault->multiplies = second->multiplies || second->thread >= MULTIPLICATIONS;
-        fault->other_multiplies = first->multiplies || first->thread >= MULTIPLICATIONS;
-        fault->size = (int)now->size;
-        trace_name(t, fault, now->address, now->space);
-    }
-    if (fault) {
-        note_waits(t, fault, first, second);
-        fault->incoherent |= incoherent;
-    }
-    trace_fault_done();
-}
-
 static struct origin make_origin(const struct access *now)
 {
     return (struct origin){now->item, now->context, now->position, now->block};

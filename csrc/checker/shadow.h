@@ -83,10 +83,8 @@ struct access {
     bool multiplies; /* a wgmma */
 };
 
-/* Records in the fault of a race what its threads have waited for: an mbarrier, or a reader its own copies of the
- * group. (waits.c) */
-void note_waits(struct tracer *t, struct checked_fault *fault, const struct access *first,
-                const struct access *second);
+/* Tells of a race between `now` and an access that the shadow has recorded before. (race_report.c) */
+void report_race(struct tracer *t, const struct access *now, const struct access *earlier);
 
 struct extra_uses *take_extra_use(struct tracer *t);
 

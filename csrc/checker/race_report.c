@@ -1,0 +1,104 @@
+/* How a race is told: which of its accesses comes first, and what the threads have waited for before it. */
+#define _GNU_SOURCE
+#include "shadow.h"
+
+#include <string.h>
+
+#include "executor/block.h"
+
+/* The mbarrier wait that a thread has passed before an access, in the same barrier interval; NULL: none. */
+static const struct mbarrier_pass *pass_before(const struct tracer *t, const struct access *access)
+{
+    const struct passed_wait *wait = &t->passes[access->thread % COPIES];
+    const unsigned interval = 32 - INTERVAL_BITS;
+
+    if (!wait->pass.file || access->block != t->block_number || wait->position > access->position ||
+        wait->position >> interval != access->position >> interval)
+        return NULL;
+    return &wait->pass;
+}
+
+/* Whether the pass is the mistake: the wait returned at once, for the parity of the phase before. A thread that
+ * fills a stage passes the first phase so, because the stage is free. */
+static bool passed_too_early(const struct mbarrier_pass *pass, const struct access *access)
+{
+    return pass && pass->by_preceding && (access->kind == ACCESS_LOAD || pass->phase > 0);
+}
+
+/* Records what the threads have waited for: an mbarrier, or a reader its own copies of the group. */
+static void note_waits(struct tracer *t, struct checked_fault *fault, const struct access *first,
+                       const struct access *second)
+{
+    const struct mbarrier_pass *pass = pass_before(t, second), *other = pass_before(t, first);
+
+    if (first->thread == second->thread && t->passes[second->thread % COPIES].position < first->position)
+        pass = other = NULL; /* one thread's wait before both accesses is not the one between them */
+    if (!passed_too_early(pass, second) && (passed_too_early(other, first) || (pass && pass->by_preceding)))
+        pass = passed_too_early(other, first) ? other : NULL;
+    if (pass && first->block == second->block && !(fault->pass.file && fault->pass.by_preceding))
+        fault->pass = *pass;
+    if (second->kind == ACCESS_LOAD && first->copied && second->thread < COPIES) {
+        fault->unwaited |= async_is_in_flight(t->worker, second->thread, first->group);
+        fault->waited |= async_has_waited(t->worker, second->thread, first->group);
+    }
+}
+
+static void block_index(const struct smemkit_launch *launch, uint32_t block, unsigned *index)
+{
+    const uint32_t number = block - 1, columns = launch->grid[0], rows = launch->grid[1];
+
+    index[0] = number % columns;
+    index[1] = number / columns % rows;
+    index[2] = number / columns / rows;
+}
+
+/* Whether the report names `now` first. In one block that is the kernel's order, not the executor's. Of different
+ * blocks, one that waits for the other takes any number of steps: there it is the order of their code. */
+static bool comes_first(const struct access *now, const struct access *earlier)
+{
+    return now->block == earlier->block ? earlier->position > now->position : earlier->item > now->item;
+}
+
+void report_race(struct tracer *t, const struct access *now, const struct access *earlier)
+{
+    const bool swapped = comes_first(now, earlier);
+    const struct access *first = swapped ? now : earlier, *second = swapped ? earlier : now;
+    const enum hazard hazard = second->kind == ACCESS_LOAD  ? HAZARD_RAW
+                               : first->kind == ACCESS_LOAD ? HAZARD_WAR
+                                                            : HAZARD_WAW;
+    const struct code_location here = {.item = second->item, .context = second->context};
+    const struct code_location other = {.item = first->item, .context = first->context};
+    struct checked_fault *fault = trace_fault(t, KIND_RACE, here, other, hazard);
+    const bool copies = now->async || earlier->async, incoherent = now->read_only || earlier->read_only;
+    const bool same_warp =
+        first->block == second->block && first->thread / 32 == second->thread / 32 && !copies && !incoherent;
+    const bool within = fault && memcmp(fault->block, fault->other_block, sizeof fault->block) == 0;
+
+    /* a pair of different warps, or of different blocks, is the better example */
+    if (fault && (fault->count == 1 || (fault->warp_synchronous && !same_warp) ||
+                  (within && first->block != second->block))) {
+        const struct index3 *a = &t->worker->indices[second->thread % COPIES];
+        const struct index3 *b = &t->worker->indices[first->thread % COPIES];
+
+        fault->threads = 2;
+        memcpy(fault->thread[0], a, sizeof fault->thread[0]);
+        memcpy(fault->thread[1], b, sizeof fault->thread[1]);
+        block_index(t->trace->launch, second->block, fault->block);
+        block_index(t->trace->launch, first->block, fault->other_block);
+        fault->access = second->kind;
+        fault->other_access = first->kind;
+        fault->warp_synchronous = same_warp;
+        fault->async = copies;
+        fault->copy = second->async || second->copied;
+        fault->other_copy = first->async;
+        fault->multiplies = second->multiplies || second->thread >= MULTIPLICATIONS;
+        fault->other_multiplies = first->multiplies || first->thread >= MULTIPLICATIONS;
+        fault->size = (int)now->size;
+        trace_name(t, fault, now->address, now->space);
+    }
+    if (fault) {
+        note_waits(t, fault, first, second);
+        fault->incoherent |= incoherent;
+    }
+    trace_fault_done();
+}
