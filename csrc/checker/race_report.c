@@ -43,7 +43,7 @@ static void note_waits(struct tracer *t, struct checked_fault *fault, const stru
     }
 }
 
-static void block_index(const struct smemkit_launch *launch, uint32_t block, unsigned *index)
+void block_index(const struct smemkit_launch *launch, uint32_t block, unsigned *index)
 {
     const uint32_t number = block - 1, columns = launch->grid[0], rows = launch->grid[1];
 

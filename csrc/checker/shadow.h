@@ -83,6 +83,9 @@ struct access {
     bool multiplies; /* a wgmma */
 };
 
+/* The index in the grid of a block, which is counted from 1. (race_report.c) */
+void block_index(const struct smemkit_launch *launch, uint32_t block, unsigned *index);
+
 /* Tells of a race between `now` and an access that the shadow has recorded before. (race_report.c) */
 void report_race(struct tracer *t, const struct access *now, const struct access *earlier);
 
