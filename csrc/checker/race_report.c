@@ -18,23 +18,14 @@ static const struct mbarrier_pass *pass_before(const struct tracer *t, const str
     return &wait->pass;
 }
 
-/* Whether the pass is the mistake: the wait returned at once, for the parity of the phase before. A thread that
- * fills a stage passes the first phase so, because the stage is free. */
-static bool passed_too_early(const struct mbarrier_pass *pass, const struct access *access)
-{
-    return pass && pass->by_preceding && (access->kind == ACCESS_LOAD || pass->phase > 0);
-}
-
 /* Records what the threads have waited for: an mbarrier, or a reader its own copies of the group. */
 static void note_waits(struct tracer *t, struct checked_fault *fault, const struct access *first,
                        const struct access *second)
 {
-    const struct mbarrier_pass *pass = pass_before(t, second), *other = pass_before(t, first);
+    const struct mbarrier_pass *pass = pass_before(t, second);
 
-    if (first->thread == second->thread && t->passes[second->thread % COPIES].position < first->position)
-        pass = other = NULL; /* one thread's wait before both accesses is not the one between them */
-    if (!passed_too_early(pass, second) && (passed_too_early(other, first) || (pass && pass->by_preceding)))
-        pass = passed_too_early(other, first) ? other : NULL;
+    if (!pass || !pass->by_preceding)
+        pass = pass_before(t, first) && pass_before(t, first)->by_preceding ? pass_before(t, first) : pass;
     if (pass && first->block == second->block && !(fault->pass.file && fault->pass.by_preceding))
         fault->pass = *pass;
     if (second->kind == ACCESS_LOAD && first->copied && second->thread < COPIES) {

@@ -26,8 +26,7 @@ _WAIT = re.compile(
 )
 _WAIT_OF_PTX = 'asm volatile("cp.async.wait_all;" ::: "memory")'
 # cuda::memcpy_async(block, s, x, bytes, pipe);  cooperative_groups::memcpy_async(block, s, x, bytes);
-_COPY = re.compile(r"\bmemcpy_async\s*\(\s*(?P<group>\w+)?.*?\b(?P<last>[A-Za-z_]\w*)\s*\)\s*;$", re.S)
-_PIPELINE = re.compile(r"\b(?:producer_acquire|consumer_wait)\b")
+_COPY = re.compile(r"\bmemcpy_async\s*\(\s*(?P<group>\w*).*?\b(?P<last>[A-Za-z_]\w*)\s*\)\s*;$", re.S)
 
 
 def is_waited_for(evidence: Evidence) -> bool:
@@ -145,7 +144,7 @@ def _wait_statement(places: Places) -> str:
     if pipe := _object(places, "producer_commit"):
         return f"{pipe}.consumer_wait()"
     copies = (_COPY.search(places.text(one).strip()) for one in (places.first, places.second))
-    group = next((copy["group"] for copy in copies if copy), None)
+    group = next((copy["group"] for copy in copies if copy), "")
     if group and "cooperative_groups" in places.source.text:
         return f"cooperative_groups::wait({group})"
     return _WAIT_OF_PTX if re.search(r"\basm\b", code) and "__pipeline" not in code else "__pipeline_wait_prior(0)"
@@ -160,8 +159,6 @@ def fix_mbarrier_wait(launch: Launch, evidence: Evidence, places: Places | None)
     if not wait or fault.hazard not in ("RAW", "WAR"):
         return None
     _, line, expected, phase, by_preceding = wait
-    if places and _PIPELINE.search(places.source.text, *places.source.extent(line)):  # it knows its parity
-        return None
     if by_preceding:
         few = f" If more than {expected} threads arrive in a phase, the count of mbarrier.init is too small."
         return Fix(
