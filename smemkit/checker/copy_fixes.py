@@ -26,7 +26,7 @@ _WAIT = re.compile(
 )
 _WAIT_OF_PTX = 'asm volatile("cp.async.wait_all;" ::: "memory")'
 # cuda::memcpy_async(block, s, x, bytes, pipe);  cooperative_groups::memcpy_async(block, s, x, bytes);
-_COPY = re.compile(r"\bmemcpy_async\s*\(\s*(?P<group>\w+).*?\b(?P<last>[A-Za-z_]\w*)\s*\)\s*;$", re.S)
+_COPY = re.compile(r"\bmemcpy_async\s*\(\s*(?P<group>\w*).*?\b(?P<last>[A-Za-z_]\w*)\s*\)\s*;$", re.S)
 
 
 def is_waited_for(evidence: Evidence) -> bool:
