@@ -278,13 +278,12 @@ static void note_try(struct worker *w, const void *object, bool complete, bool p
     if (!complete && !late)
         smemkit_observer->mbarrier_failed(w);
     if (complete)
-        smemkit_observer->mbarrier_passed(
-            w, &(struct mbarrier_pass){.file = file,
-                                       .line = line,
-                                       .expected = (unsigned)expected(word),
-                                       .phase = phase(word),
-                                       .late = late,
-                                       .by_preceding = parity && !late && (arrived || phase(word) == 0)});
+        smemkit_observer->mbarrier_passed(w, &(struct mbarrier_pass){.file = file,
+                                                                     .line = line,
+                                                                     .expected = (unsigned)expected(word),
+                                                                     .phase = phase(word),
+                                                                     .late = late,
+                                                                     .by_preceding = parity && !late && arrived});
 }
 
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line)

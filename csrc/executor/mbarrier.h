@@ -12,8 +12,8 @@ struct mbarrier_pass {
     unsigned expected; /* arrivals in a phase */
     uint64_t phase;    /* which the object is in */
     bool late;         /* an earlier try has failed */
-    bool by_preceding; /* it waited for the parity of the phase before, though it has arrived in this one, or this
-                          is the first: the wait returned at once */
+    bool by_preceding; /* it waited for the parity of the phase before, though it has arrived in this one: the wait
+                          returned at once */
 };
 
 /* cp.async.mbarrier.arrive: there must be an object; without .noinc, its phase expects one arrival more. */

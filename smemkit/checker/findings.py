@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from smemkit.checker.source_lines import LaunchSource
 
 __all__ = ["launch_report"]
 
+_PIPELINE_WAIT = re.compile(r"\b(?:producer_acquire|consumer_wait(?:_prior|_for|_until)?)\b")
 _VERB_PRESENT = {"load": "reads", "store": "writes", "atomic": "updates atomically"}
 _VERB_PAST = {"load": "read", "store": "wrote", "atomic": "updated atomically"}
 
@@ -111,6 +113,8 @@ def _lines_of(fault: Fault) -> tuple[tuple[str, int | None], ...]:
 
 def _evidence(fault: Mapping[str, Any], source: LaunchSource) -> Evidence:
     """A fault of the extension in the words of a report."""
+    if fault["pass"] and _PIPELINE_WAIT.search(source.text(*source.location(((), *fault["pass"][:2])))):
+        fault = {**fault, "pass": None}  # the library waits for the right phase
     (file, line), (other_file, other_line) = source.location(fault["location"]), source.location(fault["other"])
     frames, other_frames = source.frames(fault["location"]), source.frames(fault["other"])
     between_blocks = fault["kind"] == "race" and fault["block"] != fault["other_block"]
