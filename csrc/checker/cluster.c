@@ -1,5 +1,5 @@
-/* Shared memory of the other blocks of a cluster. Its shadow is that of the block that has it; the accesses of others
- * are recorded there with their own blocks, as in global memory.
+/* Shared memory of the other blocks of a cluster. Its shadow is that of the block that has it; the accesses of
+ * others are recorded there with their own blocks, as in global memory.
  *
  * Such memory exists from the begin of its block to the end. An access must be ordered after something that the
  * block has done, and something that a thread of it does after it: a cluster's barrier at the begin and one at the
@@ -29,8 +29,7 @@ struct remote_uses {
 
 struct tracer *remote_tracer(const struct tracer *t, uintptr_t address)
 {
-    const struct worker *owner =
-        t->worker->in_cluster ? cluster_owner(t->worker, (const void *)address) : NULL;
+    const struct worker *owner = t->worker->in_cluster ? cluster_owner(t->worker, (const void *)address) : NULL;
 
     return owner && owner != t->worker ? owner->tracer : NULL;
 }
@@ -106,8 +105,8 @@ static void note_use(struct tracer *t, struct tracer *remote, struct code_locati
     slot = &all->slot[rank][me];
     if (!*slot)
         *slot = (int32_t)++all->count;
-    all->items[*slot - 1] = (struct remote_use){
-        t->block_number, t->threads[me].epoch, here.item, here.context, (uint16_t)me, (uint16_t)rank};
+    all->items[*slot - 1] = (struct remote_use){t->block_number, t->threads[me].epoch, here.item,
+                                                here.context,    (uint16_t)me,         (uint16_t)rank};
 }
 
 bool remote_access(struct tracer *t, struct tracer *remote, uintptr_t address, unsigned bytes,

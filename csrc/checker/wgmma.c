@@ -59,8 +59,8 @@ static bool use_locals(struct tracer *t)
         return true;
     locals = calloc(1, sizeof *locals);
     if (locals) {
-        void *words = mmap(NULL, WORDS_BYTES, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *words =
+            mmap(NULL, WORDS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         locals->words = words;
         if (words == MAP_FAILED) {

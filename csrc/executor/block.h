@@ -176,9 +176,10 @@ struct worker {
     struct named_barrier named[NAMED_BARRIERS];
     struct named_phase phases[NAMED_BARRIERS];
     bool named_used;                                /* by this block */
-    struct mbarrier_wait failed_waits[MAX_THREADS];        /* the last wait of each thread, if it has failed */
-    struct mbarrier_arrival mbarrier_arrivals[MAX_THREADS]; /* the last one of each thread, in an observed launch */
-    bool waits_failed;                              /* any of this block */
+    struct mbarrier_wait failed_waits[MAX_THREADS]; /* the last wait of each thread, if it has failed */
+    struct mbarrier_arrival
+        mbarrier_arrivals[MAX_THREADS]; /* the last one of each thread, in an observed launch */
+    bool waits_failed;                  /* any of this block */
 
     struct mbarrier_life mbarrier_lives[MBARRIER_LIVES]; /* a ring */
     unsigned mbarriers;                                  /* of this block so far */

@@ -8,7 +8,8 @@
  *   transposed: chunk j, 8 rows, of k index p:     S (p % 8) + ...
  *       S == 16: LBO (p / 8) + SBO j               otherwise: SBO (p / 8) + 16 (j % (S / 16)) + LBO (j / (S / 16))
  *
- * Then bits 4 and up of the address are XORed with bits 7 and up, as many as the swizzle has, less the base offset.
+ * Then bits 4 and up of the address are XORed with bits 7 and up, as many as the swizzle has, less the base
+ * offset.
  *
  * Accumulators: register 4 i + 2 h + c of lane t of warp w has row 16 w + t / 4 + 8 h and column 8 i + 2 (t % 4) +
  * c; or register 2 i + h both columns, if d is of halves. Registers of a as in mma: see matrix.c.
@@ -206,19 +207,19 @@ static void multiply(const struct operands *of, unsigned block, unsigned k, eigh
 
 /* The registers of d that have columns [8 block, 8 block + 8): calls for each of them with its row, and its first
  * column among these. */
-#define EACH_REGISTER(item, block, statement)                                                          \
-    for (unsigned thread = 0; thread < GROUP_THREADS; thread++) {                                      \
-        const unsigned each = (item)->form.d_type == SMEMKIT_F16 ? 2 : 4;                              \
-                                                                                                       \
-        for (unsigned i = 0; i < each; i++) {                                                          \
-            const unsigned h = each == 2 ? i : i / 2;                                                  \
-            const unsigned row = thread / LANES * 16 + thread % LANES / 4 + 8 * h;                     \
-            const unsigned column = 2 * (thread % 4) + (each == 2 ? 0 : i % 2);                        \
-            uint32_t *at = (item)->d[thread * (item)->form.registers + each * (block) + i];            \
-                                                                                                       \
-            if (at)                                                                                    \
-                statement;                                                                             \
-        }                                                                                              \
+#define EACH_REGISTER(item, block, statement)                                               \
+    for (unsigned thread = 0; thread < GROUP_THREADS; thread++) {                           \
+        const unsigned each = (item)->form.d_type == SMEMKIT_F16 ? 2 : 4;                   \
+                                                                                            \
+        for (unsigned i = 0; i < each; i++) {                                               \
+            const unsigned h = each == 2 ? i : i / 2;                                       \
+            const unsigned row = thread / LANES * 16 + thread % LANES / 4 + 8 * h;          \
+            const unsigned column = 2 * (thread % 4) + (each == 2 ? 0 : i % 2);             \
+            uint32_t *at = (item)->d[thread * (item)->form.registers + each * (block) + i]; \
+                                                                                            \
+            if (at)                                                                         \
+                statement;                                                                  \
+        }                                                                                   \
     }
 
 /* A register of an accumulator as numbers, and back; of integers the sum of products is added. */
@@ -237,7 +238,8 @@ static void read_register(const struct smemkit_wgmma *form, const uint32_t *at, 
 static void write_register(const struct smemkit_wgmma *form, const double *from, uint32_t *at)
 {
     if (form->d_type == SMEMKIT_F16) {
-        *at = float16_from_float(round_to_odd(from[0])) | (uint32_t)float16_from_float(round_to_odd(from[1])) << 16;
+        *at = float16_from_float(round_to_odd(from[0])) | (uint32_t)float16_from_float(round_to_odd(from[1]))
+                                                              << 16;
     } else if (form->d_type == SMEMKIT_F32) {
         *at = from[0] == from[0] ? bits_of_float((float)from[0]) : 0x7fffffff; /* CUDA's NaN */
     } else {

@@ -148,11 +148,11 @@ static PyObject *fault_dict(const struct trace *trace, const struct checked_faul
         "before", PyBool_FromLong(fault->before), "lead", (unsigned long long)fault->bytes_before, "reach",
         (unsigned long long)fault->reach, "async", PyBool_FromLong(fault->async), "copy",
         PyBool_FromLong(fault->copy), "other_copy", PyBool_FromLong(fault->other_copy), "doubtful",
-        PyBool_FromLong(fault->doubtful), "incoherent", PyBool_FromLong(fault->incoherent), "unwaited", PyBool_FromLong(fault->unwaited), "waited",
-        PyBool_FromLong(fault->waited), "pass", pass_tuple(&fault->pass), "multiplies",
-        PyBool_FromLong(fault->multiplies), "other_multiplies", PyBool_FromLong(fault->other_multiplies),
-        "registers", registers[fault->registers], "count", (unsigned long long)fault->count, "message",
-        text(fault->message));
+        PyBool_FromLong(fault->doubtful), "incoherent", PyBool_FromLong(fault->incoherent), "unwaited",
+        PyBool_FromLong(fault->unwaited), "waited", PyBool_FromLong(fault->waited), "pass",
+        pass_tuple(&fault->pass), "multiplies", PyBool_FromLong(fault->multiplies), "other_multiplies",
+        PyBool_FromLong(fault->other_multiplies), "registers", registers[fault->registers], "count",
+        (unsigned long long)fault->count, "message", text(fault->message));
 }
 
 static PyObject *example_tuple(const struct site *site)

@@ -45,7 +45,7 @@
 #else
 #define __forceinline__ inline __attribute__((always_inline))
 #endif
-#define __noinline__    /* empty: gcc 13's C++ library uses __attribute__((__noinline__)) */
+#define __noinline__ /* empty: gcc 13's C++ library uses __attribute__((__noinline__)) */
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
 #define __cluster_dims__(...)
