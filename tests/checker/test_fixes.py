@@ -392,3 +392,11 @@ def test_guards_are_back_after_a_check():
         smemkit.check(kernel, x, y)
         with pytest.raises(smemkit.Error, match="past the end"):
             kernel(x, y)
+
+
+@pytest.mark.parametrize("name", ["pipeline_prior_off_by_one", "async_copy_no_wait"])
+def test_a_copy_that_is_read_too_early_is_one_fault(name):
+    """Also where another thread's copy is complete by then: it stands where it was issued, before the read."""
+    report = read(TESTS / "faulty" / f"{name}.cu").check()
+    (fault,) = report.faults
+    assert {one.hazard for one in (fault, *fault.knock_on)} == {"RAW"}, report

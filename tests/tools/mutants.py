@@ -556,7 +556,7 @@ MUTANTS = [
         "csrc/checker/races.c",
         "        now.position = origins->copy.position;\n",
         "",
-        "tests/checker/test_faulty.py -k 'pipeline_prior_off_by_one or async_copy_no_wait'",
+        "tests/checker/test_fixes.py -k read_too_early",
     ),
     Mutant(
         "atomics-and-loads-do-not-race",
