@@ -43,16 +43,26 @@ void block_index(const struct smemkit_launch *launch, uint32_t block, unsigned *
     index[2] = number / columns / rows;
 }
 
-/* Whether the report names `now` first. In one block that is the kernel's order, not the executor's. Of different
- * blocks, one that waits for the other takes any number of steps: there it is the order of their code. */
-static bool comes_first(const struct access *now, const struct access *earlier)
+/* Whether it is an access of wgmma. */
+static bool multiplies(const struct access *access)
 {
-    return now->block == earlier->block ? earlier->position > now->position : earlier->item > now->item;
+    return access->multiplies || access->thread >= MULTIPLICATIONS;
+}
+
+/* Whether the report names `now` first. In one block, and in a cluster, that is the kernel's order, not the
+ * executor's; but of wgmma, whose warps wait for each other at mbarriers, it is the executor's. Of other blocks,
+ * one that waits for another takes any number of steps: there it is the order of their code. */
+static bool comes_first(const struct tracer *t, const struct access *now, const struct access *earlier)
+{
+    if (multiplies(now) || multiplies(earlier))
+        return false;
+    return now->block == earlier->block || t->worker->in_cluster ? earlier->position > now->position
+                                                                 : earlier->item > now->item;
 }
 
 void report_race(struct tracer *t, const struct access *now, const struct access *earlier)
 {
-    const bool swapped = comes_first(now, earlier);
+    const bool swapped = comes_first(t, now, earlier);
     const struct access *first = swapped ? now : earlier, *second = swapped ? earlier : now;
     const enum hazard hazard = second->kind == ACCESS_LOAD  ? HAZARD_RAW
                                : first->kind == ACCESS_LOAD ? HAZARD_WAR
@@ -82,8 +92,8 @@ void report_race(struct tracer *t, const struct access *now, const struct access
         fault->async = copies;
         fault->copy = second->async || second->copied;
         fault->other_copy = first->async;
-        fault->multiplies = second->multiplies || second->thread >= MULTIPLICATIONS;
-        fault->other_multiplies = first->multiplies || first->thread >= MULTIPLICATIONS;
+        fault->multiplies = multiplies(second);
+        fault->other_multiplies = multiplies(first);
         fault->size = (int)now->size;
         trace_name(t, fault, now->address, now->space);
     }
