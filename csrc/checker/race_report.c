@@ -73,6 +73,7 @@ void report_race(struct tracer *t, const struct access *now, const struct access
     const bool copies = now->async || earlier->async, incoherent = now->read_only || earlier->read_only;
     const bool same_warp =
         first->block == second->block && first->thread / 32 == second->thread / 32 && !copies && !incoherent;
+    const bool same_thread = first->block == second->block && first->thread == second->thread;
     const bool within = fault && memcmp(fault->block, fault->other_block, sizeof fault->block) == 0;
 
     /* a pair of different warps, or of different blocks, is the better example */
@@ -100,6 +101,8 @@ void report_race(struct tracer *t, const struct access *now, const struct access
     if (fault) {
         note_waits(t, fault, first, second);
         fault->incoherent |= incoherent;
+        if (incoherent) /* a thread that loads, and then stores, itself gets what it asked for on today's GPUs */
+            fault->doubtful = same_thread && hazard == HAZARD_WAR && (fault->count == 1 || fault->doubtful);
     }
     trace_fault_done();
 }

@@ -246,6 +246,14 @@ def test_a_non_coherent_load_of_what_the_kernel_writes_is_a_fault_however_it_is_
     assert fault.fix.edits
 
 
+def test_a_non_coherent_load_before_the_thread_s_own_store_is_a_warning():
+    report = incoherent("v = __ldg(&x[i]); x[i] = v + 1;")
+    (fault,) = report.faults
+    assert (fault.kind, fault.hazard, fault.severity) == ("race", "WAR", "warning")
+    assert report.ok
+    assert not incoherent("v = __ldg(&x[i]); w = __ldg(&x[i ^ 1]); x[i] = v + 1;").ok  # of a neighbour, too
+
+
 @pytest.mark.parametrize("load", ["v = __ldcg(&x[i])", "v = x[i]", NC.replace(".nc", "")])
 def test_coherent_loads_are_none(load):
     assert incoherent(f"x[i] = 1; __syncthreads(); {load};").ok
