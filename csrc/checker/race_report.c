@@ -51,13 +51,20 @@ static bool multiplies(const struct access *access)
 
 /* Whether the report names `now` first. In one block, and in a cluster, that is the kernel's order, not the
  * executor's; but of wgmma, whose warps wait for each other at mbarriers, it is the executor's. Of other blocks,
- * one that waits for another takes any number of steps: there it is the order of their code. */
+ * one that waits for another takes any number of steps: there it is the order of their code. A copy costs its
+ * thread a step more than the threads have that only read: of two at almost the same position, the copy comes
+ * first. */
 static bool comes_first(const struct tracer *t, const struct access *now, const struct access *earlier)
 {
+    const int64_t ahead = (int64_t)earlier->position - now->position;
+
     if (multiplies(now) || multiplies(earlier))
         return false;
-    return now->block == earlier->block || t->worker->in_cluster ? earlier->position > now->position
-                                                                 : earlier->item > now->item;
+    if (now->block != earlier->block && !t->worker->in_cluster)
+        return earlier->item > now->item;
+    if (earlier->copied && now->kind == ACCESS_LOAD && ahead == 1)
+        return false;
+    return ahead > 0;
 }
 
 void report_race(struct tracer *t, const struct access *now, const struct access *earlier)

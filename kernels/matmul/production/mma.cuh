@@ -76,8 +76,8 @@ struct operand_tile {
         const int64_t rows = ALONG_K ? sides : depth, columns = ALONG_K ? depth : sides;
 
 #pragma unroll 4
-        for (int i = threadIdx.x; i < ROWS * CHUNKS; i += BLOCK) {
-            const int row = i / CHUNKS, chunk = i % CHUNKS;
+        for (int s = 0; s < ROWS * CHUNKS / BLOCK; s++) {
+            const int i = threadIdx.x + s * BLOCK, row = i / CHUNKS, chunk = i % CHUNKS;
             const int64_t left = row < rows ? columns - chunk * V : 0;
             const T *from = left > 0 ? x + row * from_row + chunk * V * from_element : x;
             uint4 *to = &tile[index(row, chunk)];
