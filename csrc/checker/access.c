@@ -72,6 +72,15 @@ static const struct span *span_at(const struct tracer *t, uintptr_t address)
     return NULL;
 }
 
+bool trace_is_in_bounds(struct tracer *t, uintptr_t address, unsigned bytes)
+{
+    const struct span *span = span_at(t, address);
+
+    if (!span && find_span(t, address))
+        span = &t->spans[RECENT];
+    return span && address - span->start < span->bytes && bytes <= span->bytes - (address - span->start);
+}
+
 /* Notes how far past the end of its shared array an access goes. */
 static void note_reach(struct tracer *t, struct checked_fault *fault, uintptr_t address, unsigned bytes)
 {

@@ -28,7 +28,7 @@ static void note_waits(struct tracer *t, struct checked_fault *fault, const stru
         pass = pass_before(t, first) && pass_before(t, first)->by_preceding ? pass_before(t, first) : pass;
     if (pass && first->block == second->block && !(fault->pass.file && fault->pass.by_preceding))
         fault->pass = *pass;
-    if (second->kind == ACCESS_LOAD && first->copied && second->thread < COPIES) {
+    if (second->kind == ACCESS_LOAD && first->copied && second->thread < COPIES && first->block == second->block) {
         fault->unwaited |= async_is_in_flight(t->worker, second->thread, first->group);
         fault->waited |= async_has_waited(t->worker, second->thread, first->group);
     }

@@ -308,6 +308,8 @@ static const uint64_t SPACE_UNKNOWN = UINT64_MAX;
 #pragma GCC visibility push(default)
 /* Called when the log of the running thread is full. */
 void smemkit_trace_full(struct tracer *);
+/* Whether an access is inside an array, for those that do not end the running thread if it is not. */
+bool trace_is_in_bounds(struct tracer *, uintptr_t address, unsigned bytes);
 /* Called for an access outside the recent spans. Returns the shifted space, or SPACE_UNKNOWN if the access is not
  * checked. Does not return from a fault. */
 uint64_t smemkit_trace_unusual(struct tracer *, uintptr_t address, unsigned bytes, enum access_kind,

@@ -172,6 +172,7 @@ struct reads {
     struct tracer *tracer;
     struct access now;
     uint32_t epoch; /* 0: the reads are recorded already */
+    const struct wgmma *item;
 };
 
 static void read_chunk(void *context, char *chunk)
@@ -179,9 +180,16 @@ static void read_chunk(void *context, char *chunk)
     const struct reads *reads = context;
     struct tracer *t = reads->tracer;
     struct access now = reads->now;
-    const uint64_t space = smemkit_trace_unusual(t, (uintptr_t)chunk, CHUNK, ACCESS_LOAD, now.item);
+    uint64_t space;
     struct region *region;
 
+    if (!trace_is_in_bounds(t, (uintptr_t)chunk, CHUNK)) /* the thread must not end while its warp multiplies */
+        worker_fail(
+            t->worker, KIND_OUT_OF_BOUNDS,
+            "out of bounds: wgmma.mma_async reads beyond the shared arrays of its block: the descriptor, or its "
+            "leading and stride byte offsets, are wrong (PTX ISA, \"Matrix Descriptor Format\")",
+            reads->item->file, reads->item->line);
+    space = smemkit_trace_unusual(t, (uintptr_t)chunk, CHUNK, ACCESS_LOAD, now.item);
     if (space == SPACE_UNKNOWN)
         return;
     now.space = (enum space)(space >> SPACE_SHIFT);
@@ -209,7 +217,8 @@ static void read_operands(struct tracer *t, const struct wgmma *item, unsigned w
                            .reads = true,
                            .async = true,
                            .multiplies = true},
-                          epoch};
+                          epoch,
+                          item};
 
     if (!item->a)
         wgmma_each_chunk(t->worker, item, false, (int)warp, read_chunk, &reads);

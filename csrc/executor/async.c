@@ -274,7 +274,8 @@ bool async_is_in_flight(const struct worker *w, unsigned thread, uint32_t group)
 {
     const struct async_copies *all = w->copies;
 
-    for (uint32_t i = all->queues[thread].first; i; i = i == all->queues[thread].last ? 0 : all->copies[i].next)
+    for (uint32_t i = all ? all->queues[thread].first : 0; i;
+         i = i == all->queues[thread].last ? 0 : all->copies[i].next)
         if (all->copies[i].bytes)
             return all->copies[i].group <= group;
     return false;

@@ -22,7 +22,7 @@
 
 bool cluster_is_wanted(const struct smemkit_launch *launch)
 {
-    return (uint64_t)launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > 1;
+    return (uint64_t)launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > 0;
 }
 
 static unsigned size_of(const struct smemkit_launch *launch)

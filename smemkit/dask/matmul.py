@@ -20,7 +20,7 @@ def matmul(
     /,
     *,
     dtype: Any = None,
-    precision: str = "highest",
+    precision: str | None = None,
     kernel: str | None = None,
     tile: int | None = None,
     split_every: int | None = None,

@@ -55,34 +55,38 @@ class Combined(State):
         x = operand(x)
         rung = {name: self.options[name] for name in ("kernel", "block_size")}
         if self.op in ("min", "max") and not all(x.shape[a] for a in axis):
-            return None  # no elements: nothing to compare
+            return x  # no elements: nothing to compare
         return ops.reduce(
             self.cast(x), self.op, axis, keepdims=True, **self.keywords(), **rung, device=self.device
         )
 
     def combine(self, nested: Any, axis: tuple[int, ...], keepdims: bool, initial: Any = None) -> Any:
-        parts = [part for part in flattened(nested) if part is not None]
-        if not parts:
-            return None
+        every = flattened(nested)
+        parts = [part for part in every if all(part.shape[a] for a in axis)]
+        if not parts:  # an error, unless there is an initial value
+            return every[0]
         op = "sum" if self.op == "count_nonzero" else self.op
         return ops.reduce(joined(parts), op, 0, **self.keywords(), initial=initial, device=self.device)
 
     def aggregate(self, nested: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-        total = self.combine(nested, axis, keepdims, self.options["initial"])
+        initial = self.options["initial"]
+        total = self.combine(nested, axis, keepdims, initial)
+        if not all(total.shape[a] for a in axis):
+            total = ops.reduce(total, self.op, axis, keepdims=True, initial=initial, device=self.device)
         return self.finished(total, axis, keepdims)
 
 
 class Moments(State):
-    """mean, var, std: counts, means and, but for mean, sums of squared differences to the mean."""
+    """mean: counts and sums; var, std: counts, means and sums of squared differences to the mean."""
 
     def chunk(self, x: Any, *, axis: tuple[int, ...]) -> dict[str, Any]:
         x = self.cast(operand(x))
         n = int(np.prod([x.shape[a] for a in axis]))
         dtype = np.dtype(np.complex128 if x.dtype.kind == "c" else np.float64)
-        state = {"n": n, "mean": self.reduced(x, "mean", axis, dtype)}
-        if self.op != "mean":
-            state["squares"] = self.reduced(x, "var", axis, np.dtype(np.float64)) * n
-        return state
+        if self.op == "mean":
+            return {"n": n, "sum": self.reduced(x, "sum", axis, dtype)}
+        squares = self.reduced(x, "var", axis, np.dtype(np.float64)) * n
+        return {"n": n, "mean": self.reduced(x, "mean", axis, dtype), "squares": squares}
 
     def reduced(self, x: np.ndarray | Array, op: str, axis: tuple[int, ...], dtype: np.dtype) -> Any:
         shape = tuple(1 if d in axis else n for d, n in enumerate(x.shape))
@@ -100,7 +104,8 @@ class Moments(State):
     def aggregate(self, nested: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         total = self.combine(nested, axis, keepdims)
         if self.op == "mean":
-            return self.finished(total["mean"], axis, keepdims)
+            with np.errstate(all="ignore"):
+                return self.finished(total["sum"] / total["n"], axis, keepdims)
         with np.errstate(all="ignore"):
             variance = total["squares"] / max(total["n"] - self.options["ddof"], 0.0)
         return self.finished(square_root(variance) if self.op == "std" else variance, axis, keepdims)
@@ -111,12 +116,15 @@ def chan(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
     if not a["n"] or not b["n"]:
         return a if a["n"] else b
     n = a["n"] + b["n"]
+    if "sum" in a:
+        return {"n": n, "sum": a["sum"] + b["sum"]}
     difference = b["mean"] - a["mean"]
-    state = {"n": n, "mean": a["mean"] + difference * (b["n"] / n)}
-    if "squares" in a:
-        between = squared_magnitude(difference) * (a["n"] * (b["n"] / n))
-        state["squares"] = a["squares"] + b["squares"] + between
-    return state
+    between = squared_magnitude(difference) * (a["n"] * (b["n"] / n))
+    return {
+        "n": n,
+        "mean": a["mean"] + difference * (b["n"] / n),
+        "squares": a["squares"] + b["squares"] + between,
+    }
 
 
 def on_host(x: np.ndarray | Array, function: Any) -> np.ndarray | Array:

@@ -388,3 +388,34 @@ def test_a_worker_holds_few_chunks(op):
         lazy.compute()
     assert 0 < counted.most <= 2
     assert counted.alive == 0
+
+
+def test_means_of_infinities_are_those_of_one_array():
+    for values in [np.inf, np.inf], [np.inf, 1, np.inf, 1], [-np.inf, 1, 2, 3], [np.inf, 1, -np.inf, 1]:
+        for dtype in "f4", "f8":
+            x = np.array(values, dtype)
+            with np.errstate(invalid="ignore"):
+                np.testing.assert_array_equal(chunked.mean(da.from_array(x, chunks=1)).compute(), x.mean())
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_minima_of_nothing(op):
+    function, x = getattr(chunked, op), da.zeros((0, 3), chunks=(1, 2))
+    np.testing.assert_array_equal(function(x, 0, initial=5.0).compute(), [5, 5, 5])
+    unknown = da.from_array(np.arange(12.0).reshape(4, 3), chunks=(2, 3))
+    unknown = unknown[unknown[:, 0] > 100]
+    np.testing.assert_array_equal(function(unknown, 0, initial=5.0).compute(), [5, 5, 5])
+    with pytest.raises(ValueError, match=op):
+        function(unknown, 0).compute()
+
+
+@pytest.mark.parametrize("op", ["argmin", "argmax"])
+def test_positions_in_nothing(op):
+    with pytest.raises(ValueError, match=op):
+        getattr(chunked, op)(da.zeros(0))
+
+
+def test_products_by_kernels_of_lower_precision():
+    x = da.from_array(np.arange(64.0, dtype=np.float32).reshape(8, 8) % 7, chunks=4)
+    result = chunked.matmul(x, x, kernel="mma_large", device="cpu").compute()
+    np.testing.assert_array_equal(result, x.compute() @ x.compute())

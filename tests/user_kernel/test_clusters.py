@@ -270,6 +270,42 @@ def test_a_barrier_without_a_cluster():
         kernel(FAULTS % "cluster.sync();")[2, 32](np.zeros(64, np.int32))
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_cluster_of_one_block(declared):
+    text = FAULTS % "cluster.sync(); x[threadIdx.x] = threadIdx.x; cluster.sync();"
+    text = text.replace("__global__ void", "__global__ void __cluster_dims__(1)") if declared else text
+    launch = kernel(text)[1, 32] if declared else kernel(text)[1, 32, 0, None, 1]
+    x = np.zeros(64, np.int32)
+    launch(x)
+    assert_array_equal(x[:32], np.arange(32))
+    assert smemkit.check(launch, x).ok
+
+
+def test_a_copy_of_another_block_that_is_read_too_early():
+    """By a block whose threads have started no copies."""
+    source = """
+#include <cooperative_groups.h>
+#include <cuda_pipeline.h>
+__global__ void __cluster_dims__(2) early(const float *x, float *y)
+{
+    __shared__ float s[32];
+    auto cluster = cooperative_groups::this_cluster();
+    if (cluster.block_rank() == 0) {
+        __pipeline_memcpy_async(&s[threadIdx.x], &x[threadIdx.x], 4);
+        __pipeline_commit();
+    }
+    cluster.sync();
+    if (cluster.block_rank() == 1)
+        y[threadIdx.x] = cluster.map_shared_rank(s, 0)[threadIdx.x];
+    cluster.sync();
+    if (cluster.block_rank() == 0)
+        __pipeline_wait_prior(0);
+}
+"""
+    report = smemkit.check(kernel(source)[2, 32], np.zeros(32, np.float32), np.zeros(32, np.float32))
+    assert [(fault.kind, fault.hazard) for fault in report.faults] == [("race", "RAW")], report
+
+
 def check(body, size=2, **options):
     return smemkit.check(kernel(FAULTS % body)[2 * size, 32, 0, None, size], np.zeros(64, np.int32), **options)
 

@@ -397,6 +397,17 @@ def test_rules(code, kind, message):
     assert message.partition("FILE")[0] in (report.faults[0].message if kind else "")
 
 
+def test_an_operand_beyond_shared_memory_is_one_fault():
+    source = (Path(__file__).parents[1] / "faulty/wgmma_no_wait.fixed.cu").read_text()
+    assert "descriptor(b, 8)" in source
+    launch = kernel(source.replace("descriptor(b, 8)", "descriptor(b + 8, 8)"))[1, 128]
+    x, y = np.zeros(512, np.int32), np.zeros(64, np.int32)
+    for _ in range(3):
+        (fault,) = smemkit.check(launch, x, y, np.zeros(512, np.float32)).faults
+        assert fault.kind == "out_of_bounds"
+        assert "wgmma.mma_async reads beyond" in fault.message
+
+
 def test_the_first_wgmma_needs_a_fence():
     text = kernel_text(8, 16, "f32", "f16", "f16").replace("ptx::wgmma_fence();", "")
     x = np.ones(4096, np.uint32)
