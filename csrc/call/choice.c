@@ -161,7 +161,8 @@ bool kernel_may_be_chosen(const struct device *device, enum kernel_index kernel,
     return device_is_host(device) || kernel_may_be_taken(kernel, dtypes);
 }
 
-bool read_precision(PyObject *object, const struct kernel_choice *choice, enum precision *precision)
+bool read_precision(PyObject *object, const struct kernel_choice *choice, enum dtype dtype,
+                    enum precision *precision)
 {
     static const char *const names[] = {[HIGHEST] = "highest", [HIGH] = "high", [MEDIUM] = "medium"};
     const enum precision own = choice->row->traits & TF32 ? HIGH : HIGHEST;
@@ -177,7 +178,7 @@ bool read_precision(PyObject *object, const struct kernel_choice *choice, enum p
         PyErr_Format(PyExc_ValueError, "precision: expected 'highest', 'high', 'medium' or None, got %R", object);
         return false;
     }
-    if (choice->automatic || asked == (int)own) {
+    if (choice->automatic || asked == (int)own || dtype != FLOAT32) {
         *precision = (enum precision)asked;
         return true;
     }

@@ -27,8 +27,8 @@ bool kernel_may_be_chosen(const struct device *, enum kernel_index, unsigned dty
 /* The least precision in which float32 may be multiplied: that of float32, TF32 or bfloat16. */
 enum precision { HIGHEST, HIGH, MEDIUM };
 
-/* The argument `precision` of a call: None and NULL are HIGHEST for kernel=None, and otherwise the kernel's own.
- */
-bool read_precision(PyObject *, const struct kernel_choice *, enum precision *);
+/* The argument `precision` of a call, which concerns operands of float32 only: None and NULL are HIGHEST for
+ * kernel=None, and otherwise the kernel's own. */
+bool read_precision(PyObject *, const struct kernel_choice *, enum dtype, enum precision *);
 
 #endif

@@ -50,7 +50,7 @@ _ANY_WAIT = re.compile(r"cp[._]async[._]wait|\b\w*(?:wait|WAIT)\w*\s*[<(]")
 def _wait_before(places: Places) -> Statement | None:
     """The last wait before the second access."""
     begin, end = places.function.body.start, places.second.start
-    waits = [one.start() for one in _ANY_WAIT.finditer(places.source.text, begin, end)]
+    waits = [one.start() for one in _ANY_WAIT.finditer(places.source.without_comments, begin, end)]
     return places.function.statement_at(waits[-1]) if waits else None
 
 
@@ -112,7 +112,7 @@ def fix_copy(evidence: Evidence, places: Places | None) -> Fix:
 def _fewer_in_flight(places: Places) -> Fix | None:
     """A wait that leaves too many groups in flight: one fewer."""
     start, end = places.function.body.start, places.second.start
-    wait = _WAIT.search(places.source.text, start, end)
+    wait = _WAIT.search(places.source.without_comments, start, end)
     if not wait:
         return None
     fewer = f"{wait['head']}{int(wait['groups']) - 1}"

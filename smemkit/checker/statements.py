@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from smemkit.cuda_source.lexer import DIRECTIVE, blank, end_of_statement, mask, matching_bracket
+from smemkit.cuda_source.lexer import DIRECTIVE, blank, end_of_statement, mask, mask_comments, matching_bracket
 
 __all__ = ["LOOPS", "Function", "Sequence", "SourceText", "Statement", "functions"]
 
@@ -87,6 +87,7 @@ class SourceText:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.without_comments = mask_comments(text)
         masked = mask(text)
         self.code = blank(masked, [found.span() for found in DIRECTIVE.finditer(masked)])
         self.starts = [0, *(found.end() for found in re.finditer("\n", text))]

@@ -56,6 +56,13 @@ def mask(source: str) -> str:
     )
 
 
+def mask_comments(source: str) -> str:
+    """The source with comments blanked; positions stay the same."""
+    return _COMMENT_OR_LITERAL.sub(
+        lambda match: _NOT_LINE_END.sub(" ", match[0]) if match[0].startswith(("//", "/*")) else match[0], source
+    )
+
+
 def identifiers(text: str) -> frozenset[str]:
     """The identifiers and keywords in a text."""
     return frozenset(_IDENTIFIER.findall(text))

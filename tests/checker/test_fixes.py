@@ -400,3 +400,21 @@ def test_a_copy_that_is_read_too_early_is_one_fault(name):
     report = read(TESTS / "faulty" / f"{name}.cu").check()
     (fault,) = report.faults
     assert {one.hazard for one in (fault, *fault.knock_on)} == {"RAW"}, report
+
+
+def test_fixes_of_copies_do_not_edit_comments():
+    source = """
+#include <cuda_pipeline.h>
+__global__ void k(const float *x, float *y)
+{
+    __shared__ float s[64];
+    __pipeline_memcpy_async(&s[threadIdx.x], &x[threadIdx.x], 4);
+    __pipeline_commit();
+    // here one should wait(1) for it
+    __syncthreads();
+    y[threadIdx.x] = s[63 - threadIdx.x];
+}
+"""
+    report = smemkit.check(smemkit.Kernel(source)[1, 64], np.zeros(64, np.float32), np.zeros(64, np.float32))
+    assert "in flight" not in report.faults[0].fix
+    assert all("wait(0)" not in edit.text for edit in report.faults[0].fix.edits)

@@ -237,6 +237,14 @@ def test_rungs_reject_other_precisions(device, precision):
     refused(ValueError, message, "matmul", (X, Y), precision=precision, tile=16, device=device)
 
 
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
+@pytest.mark.parametrize("kernel", ["mma", "mma_large", "tiled"])
+def test_precision_concerns_float32_only(device, precision, kernel):
+    x, y = X.astype(np.float16), Y.astype(np.float16)
+    result = smemkit.matmul(x, y, precision=precision, kernel=kernel, device=device)
+    np.testing.assert_array_equal(result, x @ y)
+
+
 @pytest.mark.parametrize("precision", ["highest", "medium"])
 def test_kernels_of_tensor_cores_reject_other_precisions(device, precision):
     message = f"precision: kernel 'mma_large' has its own, expected 'high', got '{precision}'"

@@ -312,7 +312,7 @@ static PyObject *matmul(const struct module_state *state, const struct matmul_ar
         !read_kernel(OP_matmul, args->kernel, "tile", args->tile, Py_None, args->device,
                      call_has_host_operands(&call), &call.device, &call.kernel) ||
         !check_kernel_dtype(&call.kernel, "x1", dtype) ||
-        !read_precision(args->precision, &call.kernel, &precision) ||
+        !read_precision(args->precision, &call.kernel, dtype, &precision) ||
         !read_stream(state, args->stream, call.device, &call.stream) ||
         !call_read_out(state, &call, args->out, dtype, ndim, shape, args->stream))
         return call_fail(&call);
