@@ -90,9 +90,8 @@ static PyObject *text(const char *bytes)
     return PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)strlen(bytes), "replace");
 }
 
-/* A code address in the library, and those of its callers, innermost first; at most CHAIN of them.
+/* The addresses of a call stack, innermost first, at most CHAIN: of an item, unless it is 0, and of its callers.
  */
-/* The addresses of a call stack, innermost first: of an item, unless it is 0, and of its callers. */
 static PyObject *chain_tuple(const struct trace *trace, uint32_t item, uint32_t context)
 {
     enum { CHAIN = 16 };

@@ -99,3 +99,4 @@ def test_numbers_beyond_the_parts_are_multiplied_as_float32(special):
         plain = smemkit.matmul(a, b, kernel="simt", device="cpu")
         result = smemkit.matmul(a, b, kernel="mma_split", device="cpu")
     np.testing.assert_array_equal(result, plain)
+    assert not smemkit.check(smemkit.matmul, a, b, kernel="mma_split", blocks="all").faults

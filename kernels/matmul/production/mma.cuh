@@ -161,7 +161,7 @@ static __device__ float plain_sum(const product<T> &p, int64_t batch, int64_t y,
 // Computes anew, one by one, the elements of a block's tile of c whose row or column has `failed`.
 template <class Tile, class T, class Out>
 static __device__ void store_plain_sums(Out *c, const product<T> &p, int64_t batch, corner at, int64_t begin,
-                                        int length, const bool *failed_rows, const bool *failed_columns)
+                                        int length, const unsigned *failed_rows, const unsigned *failed_columns)
 {
     for (int e = threadIdx.x; e < Tile::BM * Tile::BN; e += Tile::BLOCK) {
         const int row = e / Tile::BN, column = e % Tile::BN;
@@ -269,11 +269,11 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
     store(Products::FLUSH > 0 && length > Products::FLUSH);
     if constexpr (Products::MAY_FAIL)
         if (__syncthreads_or(products.failed())) {
-            bool *failed = (bool *)shared; // of BM rows and BN columns
+            unsigned *failed = (unsigned *)shared; // of BM rows and BN columns
 
             for (int e = threadIdx.x; e < BM + BN; e += Tile::BLOCK)
-                failed[e] = false;
-            __syncthreads(); // all are false before some become true
+                failed[e] = 0;
+            __syncthreads(); // all are 0 before some become 1
             products.mark_failed(failed + row, failed + BM + column);
             __syncthreads(); // all are marked before they are read
             if (partial)

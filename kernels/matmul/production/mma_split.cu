@@ -90,15 +90,15 @@ class split_products
     }
 
     // Marks their rows and columns in the warp's tile.
-    __device__ void mark_failed(bool *rows, bool *columns) const
+    __device__ void mark_failed(unsigned *rows, unsigned *columns) const
     {
         const int lane = threadIdx.x % 32;
 
         for (int bit = 0; bit < COLUMNS; bit++) {
             if (special >> bit & 1)
-                rows[bit * 8 + lane / 4] = true;
+                atomicOr(&rows[bit * 8 + lane / 4], 1u);
             if (special >> (COLUMNS + bit) & 1)
-                columns[bit * 8 + lane / 4] = true;
+                atomicOr(&columns[bit * 8 + lane / 4], 1u);
         }
     }
 };
