@@ -325,6 +325,7 @@ def run_in(tree: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("added rungs")  # one process builds the tree
 def test_a_new_rung_is_one_file_and_one_row(tree_with_added_rungs):
     script = f"""
 import numpy, smemkit
@@ -339,6 +340,7 @@ numpy.testing.assert_array_equal(smemkit.reverse(x, kernel="scratch"), x[::-1])
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("added rungs")  # one process builds the tree
 def test_a_new_rung_is_tested_without_a_new_test(tree_with_added_rungs):
     this = tree_with_added_rungs / "tests/test_build.py"
     options = ["-q", "-p", "no:cacheprovider", "-k", "scratch", f"--ignore={this}"]
@@ -348,6 +350,7 @@ def test_a_new_rung_is_tested_without_a_new_test(tree_with_added_rungs):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("added rungs")  # one process builds the tree
 def test_a_rung_that_writes_out_of_bounds_raises(tree_with_added_rungs):
     script = """
 import numpy, smemkit
