@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import smemkit
+from smemkit.bench.suites import usual_dtype
 from smemkit.measure.prediction import predict
 from smemkit.measure.records import recorded
 
@@ -45,10 +46,6 @@ class Resources:
     registers: int
     shared: int
     spilled: int
-
-
-def usual_dtype(row):
-    return "float32" if "float32" in row.dtypes else "float16"
 
 
 def parse(text, tile=None, dtype="float32"):

@@ -29,8 +29,8 @@ struct mma_tile {
     uint4 a[BM * BK / V], b[BN * BK / V];
 };
 
-// How an operand, seen as (sides, k), is copied.
-struct operand_layout {
+// How an operand, seen as (sides, k), lies in its tiles, and is copied to them.
+struct tile_layout {
     bool along_k; // the rows of its tiles are along k, and not across it
     bool chunks;  // 16 bytes at a time, or element by element
 };
@@ -284,7 +284,7 @@ __global__ void __launch_bounds__(Tile::BLOCK, Tile::MIN_BLOCKS)
 }
 
 template <class T>
-static operand_layout layout_of(const strided_matrix<T> &x, int64_t sides, int64_t k)
+static tile_layout tile_layout_of(const strided_matrix<T> &x, int64_t sides, int64_t k)
 {
     constexpr int V = 16 / sizeof(T);
     const bool along_k = has_packs<V>(x, k, true), across_k = has_packs<V>(x.transposed(), sides, true);
@@ -315,7 +315,7 @@ template <class Tile, class Products>
 {
     using T = typename Tile::Element;
     const product<T> p = product_of<T>(args);
-    const operand_layout a = layout_of(p.a, p.m, p.k), b = layout_of(p.b.transposed(), p.n, p.k);
+    const tile_layout a = tile_layout_of(p.a, p.m, p.k), b = tile_layout_of(p.b.transposed(), p.n, p.k);
     const auto multiply = a.along_k   ? b.along_k ? launch_mma<Tile, Products, true, true, T>
                                                   : launch_mma<Tile, Products, true, false, T>
                             : b.along_k ? launch_mma<Tile, Products, false, true, T>
