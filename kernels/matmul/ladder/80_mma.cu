@@ -35,9 +35,8 @@ static __device__ inline int chunk_index(int row, int chunk, int chunks)
 template <bool ALIGNED, int ROWS, int CHUNKS, class T>
 static __device__ void load_tile(uint4 *tile, const T *x, int64_t pitch, int64_t rows, int64_t columns)
 {
-#pragma unroll
-    for (int s = 0; s < ROWS * CHUNKS / BLOCK; s++) {
-        const int i = threadIdx.x + s * BLOCK, row = i / CHUNKS, chunk = i % CHUNKS;
+    for (int i = threadIdx.x; i < ROWS * CHUNKS; i += BLOCK) {
+        const int row = i / CHUNKS, chunk = i % CHUNKS;
         const int64_t left = row < rows ? columns - chunk * V : 0;
         const T *from = left > 0 ? x + row * pitch + chunk * V : x;
         uint4 *to = &tile[chunk_index(row, chunk, CHUNKS)];
