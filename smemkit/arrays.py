@@ -33,7 +33,7 @@ Shape = int | tuple[int, ...]
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
-def asarray(obj: Any, *, dtype: DTypeLike = None, device: str | None = None, copy: bool | None = None) -> Array:
+def asarray(obj: Any, *, dtype: DTypeLike | None = None, device: str | None = None, copy: bool | None = None) -> Array:
     """`obj` as an array on a device.
 
     Parameters
@@ -129,7 +129,7 @@ def ones(shape: Shape, dtype: DTypeLike = np.float32, *, device: str | None = No
     return full(shape, 1, dtype, device=device)
 
 
-def full(shape: Shape, fill_value: Any, dtype: DTypeLike = None, *, device: str | None = None) -> Array:
+def full(shape: Shape, fill_value: Any, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """A new array whose elements all have one value.
 
     Parameters
@@ -178,7 +178,7 @@ def arange(
     start: float,
     stop: float | None = None,
     step: float = 1,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     *,
     device: str | None = None,
 ) -> Array:
@@ -216,7 +216,7 @@ def arange(
     return asarray(np.arange(first, last, step, dtype=dtype), device=device)
 
 
-def empty_like(x: Any, dtype: DTypeLike = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
+def empty_like(x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
     """A new array of the shape and dtype of `x`, whose elements are not initialised.
 
     Parameters
@@ -252,7 +252,7 @@ def empty_like(x: Any, dtype: DTypeLike = None, *, shape: Shape | None = None, d
     return _core.empty(*_like(x, dtype, shape, device))
 
 
-def zeros_like(x: Any, dtype: DTypeLike = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
+def zeros_like(x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
     """A new array of zeros of the shape and dtype of `x`; parameters and errors are those of `empty_like`.
 
     Examples
@@ -264,7 +264,7 @@ def zeros_like(x: Any, dtype: DTypeLike = None, *, shape: Shape | None = None, d
     return _core.zeros(*_like(x, dtype, shape, device))
 
 
-def ones_like(x: Any, dtype: DTypeLike = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
+def ones_like(x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
     """A new array of ones of the shape and dtype of `x`; parameters and errors are those of `empty_like`.
 
     Examples
@@ -277,7 +277,7 @@ def ones_like(x: Any, dtype: DTypeLike = None, *, shape: Shape | None = None, de
 
 
 def full_like(
-    x: Any, fill_value: Any, dtype: DTypeLike = None, *, shape: Shape | None = None, device: str | None = None
+    x: Any, fill_value: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = None, device: str | None = None
 ) -> Array:
     """A new array of the shape and dtype of `x` with `fill_value` in each element, or broadcast to them.
 
