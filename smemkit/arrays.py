@@ -33,7 +33,9 @@ Shape = int | tuple[int, ...]
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
-def asarray(obj: Any, *, dtype: DTypeLike | None = None, device: str | None = None, copy: bool | None = None) -> Array:
+def asarray(
+    obj: Any, *, dtype: DTypeLike | None = None, device: str | None = None, copy: bool | None = None
+) -> Array:
     """`obj` as an array on a device.
 
     Parameters
@@ -216,7 +218,9 @@ def arange(
     return asarray(np.arange(first, last, step, dtype=dtype), device=device)
 
 
-def empty_like(x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
+def empty_like(
+    x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = None, device: str | None = None
+) -> Array:
     """A new array of the shape and dtype of `x`, whose elements are not initialised.
 
     Parameters
@@ -252,7 +256,9 @@ def empty_like(x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = 
     return _core.empty(*_like(x, dtype, shape, device))
 
 
-def zeros_like(x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
+def zeros_like(
+    x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = None, device: str | None = None
+) -> Array:
     """A new array of zeros of the shape and dtype of `x`; parameters and errors are those of `empty_like`.
 
     Examples
@@ -264,7 +270,9 @@ def zeros_like(x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = 
     return _core.zeros(*_like(x, dtype, shape, device))
 
 
-def ones_like(x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = None, device: str | None = None) -> Array:
+def ones_like(
+    x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = None, device: str | None = None
+) -> Array:
     """A new array of ones of the shape and dtype of `x`; parameters and errors are those of `empty_like`.
 
     Examples
@@ -277,7 +285,12 @@ def ones_like(x: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = N
 
 
 def full_like(
-    x: Any, fill_value: Any, dtype: DTypeLike | None = None, *, shape: Shape | None = None, device: str | None = None
+    x: Any,
+    fill_value: Any,
+    dtype: DTypeLike | None = None,
+    *,
+    shape: Shape | None = None,
+    device: str | None = None,
 ) -> Array:
     """A new array of the shape and dtype of `x` with `fill_value` in each element, or broadcast to them.
 
