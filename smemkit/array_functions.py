@@ -20,7 +20,8 @@ class _RefusedError(TypeError):
     """A function, or an option of it, that an `Array` does not have."""
 
     def __init__(self, function: Callable, what: str):
-        super().__init__(f"numpy.{function.__name__}: does not accept {what}; asarray() and .numpy() convert")
+        name = f"{function.__module__}.{function.__name__}"
+        super().__init__(f"{name}: does not accept {what}; asarray() and .numpy() convert")
 
 
 def call(function: Callable, types: tuple[type, ...], args: tuple, kwargs: dict[str, Any]) -> Any:

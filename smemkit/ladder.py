@@ -25,7 +25,7 @@ from smemkit.measure.benchmarks import Benchmark, measure, measure_host, operati
 from smemkit.measure.ceilings import Ceilings, ceilings
 from smemkit.measure.formats import format_number, format_seconds
 from smemkit.measure.operands import random
-from smemkit.measure.prediction import H200, ProductWork, predict
+from smemkit.measure.prediction import FMA, H200, Multiplier, ProductWork, predict
 from smemkit.measure.records import Records, recorded
 from smemkit.table.kernel_table import KernelInfo, kernels
 
@@ -550,7 +550,7 @@ def product_work(
     shape: tuple[int, ...],
     *,
     itemsize: int = 4,
-    tensor_cores: bool = False,
+    multiplier: Multiplier = FMA,
 ) -> ProductWork:
     """What a kernel does in a product, elements of `itemsize` bytes, from the report of a smaller one, `counted`.
 
@@ -566,7 +566,7 @@ def product_work(
         requests += line.requests * times
         wavefronts += passes * times
     tile = counted[0] * counted[1] / report.launches[0].blocks
-    return ProductWork(shape, itemsize, tile, requests, wavefronts, tensor_cores)
+    return ProductWork(shape, itemsize, tile, requests, wavefronts, multiplier)
 
 
 def _lines(report: Report) -> Iterator[tuple[LineReport, float]]:

@@ -17,7 +17,7 @@ _SEMANTIC_FLAGS = (
     *("-fno-delete-null-pointer-checks", "-fsigned-char", "-ffp-contract=off"),
     *("-fstack-protector-strong", "-fno-builtin-malloc", "-fno-builtin-free"),
 )
-_OPTIONAL_FLAGS = ("-fno-finite-loops", "-fstack-clash-protection", "-fno-gnu-unique")
+_OPTIONAL_FLAGS = ("-fno-finite-loops", "-fstack-clash-protection", "-fno-gnu-unique", "-Wno-psabi")
 
 # The flags of a checked build: not optimised, with a hook at every access and basic block, and with line tables.
 # It is linked with csrc/checker/hooks.c instead of a sanitizer's runtime library.

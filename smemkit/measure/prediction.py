@@ -13,14 +13,37 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["H200", "Gpu", "Prediction", "ProductWork", "predict"]
+__all__ = ["FMA", "H200", "MMA", "WGMMA", "Gpu", "Multiplier", "Prediction", "ProductWork", "predict"]
 
 WARP = 32
 SCHEDULERS = 4  # of a multiprocessor: instructions per clock
-MMA = 16 * 8 * 16  # multiply-adds of one mma.sync with operands of 16 bits
-# Of a Hopper multiprocessor: 63 % of what wgmma reaches, 2048 multiply-adds per clock (Luo et al., "Benchmarking
-# and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking", 2024)
-MMA_PER_CLOCK = 0.63 * 2048 / MMA
+
+
+@dataclass(frozen=True)
+class Multiplier:
+    """An instruction that multiplies.
+
+    Attributes
+    ----------
+    name : str
+        Of the limit that its units set.
+    products : int
+        Multiply-adds of one instruction of a warp.
+    per_clock : float
+        Multiply-adds of a multiprocessor per clock.
+    """
+
+    name: str
+    products: int
+    per_clock: float
+
+
+# Of a Hopper multiprocessor: wgmma reaches 2048 multiply-adds of 16-bit operands per clock, mma.sync 63 % of that
+# (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking", 2024). A
+# warp does a quarter of a wgmma.
+FMA = Multiplier("FMA", WARP, WARP * SCHEDULERS)
+MMA = Multiplier("tensor cores", 16 * 8 * 16, 0.63 * 2048)
+WGMMA = Multiplier("tensor cores", 64 * 128 * 16 // 4, 2048)
 
 
 @dataclass(frozen=True)
@@ -65,8 +88,8 @@ class ProductWork:
         Requests of warps for shared and for global memory.
     wavefronts : float
         Passes of shared memory and of L1 that they take.
-    tensor_cores : bool
-        Whether mma.sync multiplies, with operands of 16 bits.
+    multiplier : Multiplier
+        What multiplies.
     """
 
     shape: tuple[int, int, int]
@@ -74,12 +97,12 @@ class ProductWork:
     tile: float
     requests: float
     wavefronts: float
-    tensor_cores: bool = False
+    multiplier: Multiplier = FMA
 
     @property
     def multiplications(self) -> float:
         """Instructions of warps that multiply."""
-        return math.prod(self.shape) / (MMA if self.tensor_cores else WARP)
+        return math.prod(self.shape) / self.multiplier.products
 
     @property
     def l2_bytes(self) -> float:
@@ -133,11 +156,7 @@ def predict(work: ProductWork, gpu: Gpu = H200) -> Prediction:
     instructions = SCHEDULERS * passes
     return Prediction(
         {
-            **(
-                {"tensor cores": work.multiplications / (MMA_PER_CLOCK * passes)}
-                if work.tensor_cores
-                else {"FMA": work.multiplications / instructions}
-            ),
+            work.multiplier.name: math.prod(work.shape) / (work.multiplier.per_clock * passes),
             "issue": (work.multiplications + work.requests) / instructions,
             "shared": work.wavefronts / passes,
             "L2": work.l2_bytes / gpu.l2_bandwidth,

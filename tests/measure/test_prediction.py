@@ -2,7 +2,7 @@
 
 import pytest
 
-from smemkit.measure.prediction import H200, Gpu, ProductWork, predict
+from smemkit.measure.prediction import H200, MMA, WGMMA, Gpu, ProductWork, predict
 
 GPU = Gpu("a GPU", multiprocessors=2, clock=100.0, l2_bandwidth=1000.0, memory_bandwidth=500.0)
 PRODUCT = ProductWork((8, 8, 32), 4, tile=16, requests=0, wavefronts=0)
@@ -32,3 +32,11 @@ def test_an_h200_without_requests_reaches_its_peak():
     work = ProductWork((4096, 4096, 4096), 4, tile=128 * 128, requests=0, wavefronts=0)
     assert 2 * 4096**3 / predict(work).seconds == pytest.approx(H200.multiprocessors * 128 * 2 * H200.clock)
     assert predict(work).limit == "FMA"
+
+
+@pytest.mark.parametrize(("multiplier", "per_clock", "products"), [(MMA, 1290.24, 2048), (WGMMA, 2048, 32768)])
+def test_tensor_cores(multiplier, per_clock, products):
+    times = predict(ProductWork(**(vars(PRODUCT) | {"multiplier": multiplier})), GPU).times
+    assert times["tensor cores"] == pytest.approx(8 * 8 * 32 / (per_clock * 2 * 100))
+    assert times["issue"] == pytest.approx(8 * 8 * 32 / products / (2 * 4 * 100))
+    assert "FMA" not in times

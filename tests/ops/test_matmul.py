@@ -311,7 +311,7 @@ PRODUCTION = [row.name for row in smemkit.kernels("matmul") if row.role == "prod
 # bytes and not
 BLOCK_TILES = [
     *((1, 1, 1), (63, 15, 127), (64, 16, 128), (65, 17, 129), (127, 8, 128), (129, 33, 130), (128, 128, 128)),
-    *((2, 300, 3), (131, 4, 132), (257, 37, 131), (130, 20, 260), (5, 47, 4)),
+    *((2, 300, 3), (131, 4, 132), (257, 37, 131), (130, 20, 260), (5, 47, 4), (66, 328, 136)),
 ]
 
 
@@ -345,6 +345,8 @@ def test_kernels_of_all_tiles_have_no_fault(name, schedule):
         shapes = [(9, 40, 3), (2, 300, 20), (3, 300, 20), (9, 600, 1)]
     if name.startswith("mma"):  # several pairs of tiles; by chunks and by elements
         shapes = [(65, 200, 72), (3, 333, 5)]
+    if name.startswith("wgmma"):  # more pairs of tiles than stages
+        shapes = [(66, 328, 136), (3, 333, 5)]
     for m, k, n in shapes:
         a, b = integers((m, k), usual_dtype(name)), integers((k, n), usual_dtype(name), seed=1)
         for order in ("C", "F") if name in PRODUCTION else "C":
@@ -360,7 +362,7 @@ def test_kernels_of_all_tiles_have_no_fault(name, schedule):
             (name, "float32")
             for name in ("vectorized", "warp_tile", "pipelined", "mma_large", "mma_small", "mma_split")
         ),
-        *((name, "float16") for name in ("mma", "mma_large", "mma_small")),
+        *((name, "float16") for name in ("mma", "wgmma", "wgmma_specialized", "mma_large", "mma_small")),
     ],
 )
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import smemkit
 from smemkit.bench.suites import usual_dtype
-from smemkit.measure.prediction import predict
+from smemkit.measure.prediction import FMA, MMA, WGMMA, predict
 from smemkit.measure.records import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,12 +91,14 @@ def compiled(row):
 def cells(row, records):
     """A row of the table."""
     dtype = usual_dtype(row)
-    counted, tensor_cores = COUNTED[dtype], dtype == "float16"
+    counted, multiplier = COUNTED[dtype], FMA
+    if dtype == "float16":
+        multiplier = WGMMA if row.needs == "sm_90a" else MMA
     operands = ladder._operands("matmul", counted, dtype)
     report = smemkit.check(smemkit.matmul, *operands, kernel=row.name)
-    work = ladder.product_work(report, counted, SHAPE, itemsize=operands[0].itemsize, tensor_cores=tensor_cores)
+    work = ladder.product_work(report, counted, SHAPE, itemsize=operands[0].itemsize, multiplier=multiplier)
     prediction = predict(work)
-    measured = records and not tensor_cores and records.row(row.name)
+    measured = records and multiplier is FMA and records.row(row.name)
     launch, used = report.launches[0], compiled(row)
     tile = f"{counted[0] // launch.grid[1]} x {counted[1] // launch.grid[0]}"
     times = f"{1e3 * prediction.seconds:.2f}", prediction.limit, f"{measured['us'] / 1e3:.2f}" if measured else ""

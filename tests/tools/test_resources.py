@@ -40,13 +40,16 @@ def test_the_instances_in_float32_are_read():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")
-@pytest.mark.parametrize("name", ["thread_row", "thread_tile", "vectorized", "warp_tile", "pipelined", "mma"])
+@pytest.mark.parametrize(
+    "name",
+    ["thread_row", "thread_tile", "vectorized", "warp_tile", "pipelined", "mma", "wgmma", "wgmma_specialized"],
+)
 def test_rungs_do_not_spill(name):
     (row,) = (row for row in smemkit.kernels("matmul") if row.name == name)
     used = resources.compiled(row)
     assert used.spilled == 0
     # two blocks per multiprocessor: of 128 threads if they multiply on tensor cores, otherwise of 256
-    assert 32 <= used.registers <= (255 if name == "mma" else 128)
+    assert 32 <= used.registers <= (255 if "mma" in name else 128)
     if "extern __shared__" in smemkit.source("matmul", name):
         assert used.shared == 0  # its launch says how much
     else:

@@ -11,9 +11,11 @@ typedef cudaTextureObject_t CUtexObject;
 typedef cudaSurfaceObject_t CUsurfObject;
 typedef unsigned long long CUdeviceptr;
 
-/* made by smemkit.TensorMap; ptx.h has its content */
+/* made by smemkit.TensorMap, or cuTensorMapEncodeTiled; ptx.h has its content */
 struct alignas(64) CUtensorMap_st {
     unsigned long long opaque[16];
 };
 typedef CUtensorMap_st CUtensorMap;
+
+#include "smemkit/tensor_map_host.h"
 #endif

@@ -83,4 +83,22 @@ static __device__ inline bool mbarrier_test_wait_parity(uint64_t *mbarrier, uint
     return complete;
 }
 
+// The same; the thread may sleep meanwhile, sm_90.
+static __device__ inline bool mbarrier_try_wait_parity(uint64_t *mbarrier, uint32_t parity)
+{
+    uint32_t complete;
+
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(complete)
+                 : "r"(shared_address(mbarrier)), "r"(parity)
+                 : "memory");
+    return complete;
+}
+
+// shows mbarriers that this thread has initialised to the copies that arrive at them
+static __device__ inline void fence_mbarrier_init()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
 } // namespace ptx

@@ -1,12 +1,13 @@
 // wgmma: a multiply-add of a warpgroup (four warps) on the tensor cores of sm_90a. (PTX ISA, "wgmma")
 //
-// d (64, 256) += a (64, K) @ b (256, K)^T, where K elements are 32 bytes. Both operands are in shared memory, the
+// d (64, N) += a (64, K) @ b (N, K)^T, where K elements are 32 bytes. Both operands are in shared memory, the
 // accumulators in registers.
 //
 // Layout of an operand: rows of 128 bytes, of which one multiplication uses 32. The 16-byte chunk c of row r is
 // stored at chunk c ^ (r % 8) ("128-byte swizzle"), so that eight rows have no bank conflicts. The first row
-// starts at a multiple of 1024 bytes. Accumulators: lane t of warp w holds in d[4 n + 2 h + c], with h and c in
-// [0, 2), row 16 w + t / 4 + 8 h and column 8 n + 2 (t % 4) + c.
+// starts at a multiple of 1024 bytes. Of a transposed b (K, N) a row has 64 of the N, one multiplication uses 16
+// rows, and the next 64 are in rows of their own. Accumulators: lane t of warp w holds in d[4 n + 2 h + c], with h
+// and c in [0, 2), row 16 w + t / 4 + 8 h and column 8 n + 2 (t % 4) + c.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -19,10 +20,11 @@
 namespace ptx
 {
 
-// the matrix descriptor of an operand; eight rows are 1024 bytes
-static __device__ inline uint64_t wgmma_descriptor(const void *shared)
+// The matrix descriptor of an operand; eight rows are 1024 bytes. next: bytes from a transposed operand's rows of
+// 64 to the next 64's.
+static __device__ inline uint64_t wgmma_descriptor(const void *shared, int next = 16)
 {
-    return (uint64_t)(shared_address(shared) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
+    return (uint64_t)(shared_address(shared) >> 4) | (uint64_t)(next >> 4) << 16 | 64ull << 32 | 1ull << 62;
 }
 
 // orders the threads' stores to shared memory before the tensor cores' reads (proxy fence)
@@ -48,22 +50,26 @@ static __device__ inline void wgmma_wait_group()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-#define WGMMA_ACCUMULATORS                                                                         \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "             \
+#define WGMMA_64_ACCUMULATORS                                                          \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WGMMA_128_ACCUMULATORS                                                                     \
+    WGMMA_64_ACCUMULATORS                                                                          \
+    ", "                                                                                           \
     "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
     "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
     "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define WGMMA_4(i)  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define WGMMA_16(i) WGMMA_4(i), WGMMA_4(i + 4), WGMMA_4(i + 8), WGMMA_4(i + 12)
-#define WGMMA_64(i) WGMMA_16(i), WGMMA_16(i + 16), WGMMA_16(i + 32), WGMMA_16(i + 48)
-#define WGMMA(shape, type, more)                                                                           \
-    asm volatile("wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" WGMMA_ACCUMULATORS "}, " \
-                 "%128, %129, 1, 1, 1" more ";"                                                            \
-                 : WGMMA_64(0), WGMMA_64(64)                                                               \
+#define WGMMA_4(i)   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define WGMMA_16(i)  WGMMA_4(i), WGMMA_4(i + 4), WGMMA_4(i + 8), WGMMA_4(i + 12)
+#define WGMMA_64(i)  WGMMA_16(i), WGMMA_16(i + 16), WGMMA_16(i + 32), WGMMA_16(i + 48)
+#define WGMMA_128(i) WGMMA_64(i), WGMMA_64(i + 64)
+#define WGMMA(shape, type, more)                                                                               \
+    asm volatile("wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" WGMMA_128_ACCUMULATORS "}, " \
+                 "%128, %129, 1, 1, 1" more ";"                                                                \
+                 : WGMMA_128(0)                                                                                \
                  : "l"(a), "l"(b))
 
 static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, __half)
@@ -79,6 +85,36 @@ static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint6
 static __device__ inline void wgmma_mma_async(float (&d)[128], uint64_t a, uint64_t b, float) // as TF32
 {
     WGMMA("m64n256k8", "tf32", "");
+}
+
+// d = a @ b, plus d if `add`; b is transposed (K, N)
+#define WGMMA_TRANSPOSED(shape, type, accumulators, outputs, a_at, b_at, add_at)                      \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" add_at ", 0; wgmma.mma_async.sync.aligned." shape \
+                 ".f32." type "." type " {" accumulators "}, "                                        \
+                 "%" a_at ", %" b_at ", p, 1, 1, 0, 1; }"                                             \
+                 : outputs                                                                            \
+                 : "l"(a), "l"(b), "r"((int)add))
+
+static __device__ inline void wgmma_mma_async_transposed(float (&d)[64], uint64_t a, uint64_t b, bool add, __half)
+{
+    WGMMA_TRANSPOSED("m64n128k16", "f16", WGMMA_64_ACCUMULATORS, WGMMA_64(0), "64", "65", "66");
+}
+
+static __device__ inline void wgmma_mma_async_transposed(float (&d)[64], uint64_t a, uint64_t b, bool add,
+                                                         __nv_bfloat16)
+{
+    WGMMA_TRANSPOSED("m64n128k16", "bf16", WGMMA_64_ACCUMULATORS, WGMMA_64(0), "64", "65", "66");
+}
+
+static __device__ inline void wgmma_mma_async_transposed(float (&d)[128], uint64_t a, uint64_t b, bool add, __half)
+{
+    WGMMA_TRANSPOSED("m64n256k16", "f16", WGMMA_128_ACCUMULATORS, WGMMA_128(0), "128", "129", "130");
+}
+
+static __device__ inline void wgmma_mma_async_transposed(float (&d)[128], uint64_t a, uint64_t b, bool add,
+                                                         __nv_bfloat16)
+{
+    WGMMA_TRANSPOSED("m64n256k16", "bf16", WGMMA_128_ACCUMULATORS, WGMMA_128(0), "128", "129", "130");
 }
 
 } // namespace ptx

@@ -1,0 +1,27 @@
+// cp.async.bulk.tensor: one thread starts the copy of a box of a tensor, sm_90 and above. (PTX ISA,
+// "cp.async.bulk.tensor")
+//
+// A CUtensorMap describes the tensor, the box and its layout in shared memory. x counts elements of the last
+// dimension; elements outside the tensor are zeros. The bytes of the whole box arrive at the mbarrier, whose phase
+// has expected them. The map is a kernel's __grid_constant__ parameter.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <cstdint>
+
+#include "shared_address.cuh"
+
+namespace ptx
+{
+
+static __device__ inline void cp_async_bulk_tensor_load(void *shared, const CUtensorMap *map, int x, int y, int z,
+                                                        uint64_t *mbarrier)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+                 "[%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(shared)),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(mbarrier))
+                 : "memory");
+}
+
+} // namespace ptx

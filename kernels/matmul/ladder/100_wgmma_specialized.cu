@@ -1,0 +1,209 @@
+// C = A @ B on the tensor cores, with warps that only copy and warps that only multiply.
+//
+// The idea: a block has a warpgroup that keeps asking the TMA for tiles, and two that multiply, each its own half
+// of C's tile. Two mbarriers per stage connect them: `full` counts the bytes that come, `empty` the warpgroups
+// that are done. Nobody waits for the whole block, and a product is in flight while the next tiles are waited for.
+// The copying warps give their registers to the others, whose tiles of C are twice as large as in the rung below.
+// What that one wasted: its warps waited for their products before they asked for tiles, and for the tiles before
+// they multiplied. Launch: blocks of 384 threads, one block per BM x BN tile of each C.
+#include <cuda_runtime.h>
+
+#include "../../common/grid.cuh"
+#include "../../common/ptx/cp_async_bulk_tensor.cuh"
+#include "../../common/ptx/mbarrier.cuh"
+#include "../../common/ptx/setmaxnreg.cuh"
+#include "../../common/ptx/wgmma.cuh"
+#include "../../common/tensor_map.cuh"
+#include "../../common/types.cuh"
+#include "kernels.h"
+
+constexpr int BM = 128, BN = 256, BK = 64; // of a block's tiles: rows of A, columns of B, and both along k
+constexpr int MM = 64, MK = 16;            // of a wgmma: rows of A, and k
+constexpr int GROUP = 128, WARP = 32;      // threads
+constexpr int MULTIPLYING = BM / MM;       // warpgroups
+constexpr int BLOCK = (1 + MULTIPLYING) * GROUP;
+constexpr int STAGES = 4;                                          // pairs of tiles in shared memory
+constexpr int COLUMNS = 64, PARTS = BN / COLUMNS;                  // of a row of 128 bytes; rows of B take several
+constexpr int COPYING_REGISTERS = 56, MULTIPLYING_REGISTERS = 224; // per thread; of the 168 that all begin with
+
+template <class T>
+struct ring {
+    struct stage {
+        T a[BM][BK], b[PARTS][BK][COLUMNS];
+    } stages[STAGES];
+    uint64_t full[STAGES], empty[STAGES]; // a stage's tiles have come; all warps have multiplied them
+};
+
+// The operands, and where a block's tiles of them begin.
+template <class T>
+struct operands {
+    tensor<T> a, b;
+    int64_t a_matrix, b_matrix;
+    corner at; // of C's tile
+};
+
+static __device__ inline void wait(uint64_t *mbarrier, int64_t round)
+{
+    while (!ptx::mbarrier_try_wait_parity(mbarrier, (uint32_t)round % 2))
+        ;
+}
+
+// Stores ROWS rows of x, of which `rows` x `columns` elements are left, as the TMA would; zeros stand for others.
+template <int ROWS, class T>
+static __device__ void store_tile(T (*tile)[COLUMNS], const T *x, int64_t pitch, int64_t rows, int64_t columns)
+{
+    for (int i = threadIdx.x; i < ROWS * COLUMNS; i += GROUP) {
+        const int row = i / COLUMNS, column = i % COLUMNS;
+
+        tile[row][column ^ row % 8 * 8] = row < rows && column < columns ? x[row * pitch + column] : T(0);
+    }
+}
+
+// The same for a pair of tiles, p elements down k.
+template <class T>
+static __device__ void store_pair(typename ring<T>::stage &to, const operands<T> &from, int64_t p)
+{
+    const int64_t m = from.a.rows, n = from.b.columns, k = from.a.columns;
+    const T *a = from.a.data + from.a_matrix * from.a.matrix_stride + from.at.row * k + p;
+    const T *b = from.b.data + from.b_matrix * from.b.matrix_stride + p * n + from.at.column;
+
+    store_tile<BM>(to.a, a, k, m - from.at.row, k - p);
+    for (int part = 0; part < PARTS; part++)
+        store_tile<BK>(to.b[part], b + part * COLUMNS, n, k - p, n - from.at.column - part * COLUMNS);
+}
+
+// The warpgroup that copies. BY_TMA: otherwise rows are no multiples of 16 bytes, and its threads copy elements.
+template <bool BY_TMA, class T>
+static __device__ void bring_tiles(ring<T> &shared, const operands<T> &from, const CUtensorMap &a_map,
+                                   const CUtensorMap &b_map)
+{
+    if (BY_TMA && threadIdx.x != 0)
+        return;
+    for (int64_t p = 0, turn = 0; p < from.a.columns; p += BK, turn++) {
+        const int s = turn % STAGES;
+        auto &to = shared.stages[s];
+
+        if (turn >= STAGES)
+            wait(&shared.empty[s], turn / STAGES - 1);
+        if (BY_TMA) {
+            ptx::mbarrier_arrive_expect_tx(&shared.full[s], sizeof to);
+            ptx::cp_async_bulk_tensor_load(to.a, &a_map, (int)p, (int)from.at.row, (int)from.a_matrix,
+                                           &shared.full[s]);
+            for (int part = 0; part < PARTS; part++)
+                ptx::cp_async_bulk_tensor_load(to.b[part], &b_map, (int)from.at.column + part * COLUMNS, (int)p,
+                                               (int)from.b_matrix, &shared.full[s]);
+        } else {
+            store_pair(to, from, p);
+            ptx::fence_proxy_async(); // wgmma sees the stores
+            ptx::mbarrier_arrive(&shared.full[s]);
+        }
+    }
+}
+
+// A warpgroup that multiplies: rows [row, row + MM) of the block's tile of A by the tile of B.
+template <class T>
+static __device__ void multiply_tiles(float (&sum)[BN / 2], ring<T> &shared, int row, int64_t k)
+{
+    for (int64_t p = 0, turn = 0; p < k; p += BK, turn++) {
+        const int s = turn % STAGES, before = (turn + STAGES - 1) % STAGES;
+        auto &of = shared.stages[s];
+
+        wait(&shared.full[s], turn / STAGES);
+        ptx::wgmma_fence();
+#pragma unroll
+        for (int q = 0; q < BK; q += MK)
+            ptx::wgmma_mma_async_transposed(sum, ptx::wgmma_descriptor(&of.a[row][q]),
+                                            ptx::wgmma_descriptor(of.b[0][q], sizeof of.b[0]), turn > 0 || q > 0,
+                                            T());
+        ptx::wgmma_commit_group();
+        ptx::wgmma_wait_group<1>(); // this warp's products of the stage before are complete
+        if (turn > 0 && threadIdx.x % WARP == 0)
+            ptx::mbarrier_arrive(&shared.empty[before]);
+    }
+    ptx::wgmma_wait_group<0>();
+    if (k == 0)
+        for (float &one : sum)
+            one = 0;
+}
+
+// c: (m, n); `at`: of the warpgroup's tile of MM x BN
+template <class T>
+static __device__ void store_sums(T *c, const float (&sum)[BN / 2], corner at, int64_t m, int64_t n)
+{
+    const int warp = threadIdx.x % GROUP / WARP, lane = threadIdx.x % WARP;
+
+#pragma unroll
+    for (int e = 0; e < BN / 2; e++) {
+        const int64_t y = at.row + warp * 16 + lane / 4 + e / 2 % 2 * 8;
+        const int64_t x = at.column + e / 4 * 8 + lane % 4 * 2 + e % 2;
+
+        if (y < m && x < n)
+            c[y * n + x] = T(sum[e]);
+    }
+}
+
+template <class T, bool BY_TMA>
+__global__ void __launch_bounds__(BLOCK, 1)
+    matmul_wgmma_specialized(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
+                             tensor<T> a, tensor<T> b, T *c, int64_t first_batch, corner first)
+{
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    ring<T> &shared = *(ring<T> *)bytes;
+
+    const int64_t batch = first_batch + blockIdx.z, m = a.rows, n = b.columns;
+    const operands<T> from = {a, b, a.matrices > 1 ? batch : 0, b.matrices > 1 ? batch : 0,
+                              block_tile_origin(first, BM, BN)};
+    const int group = threadIdx.x / GROUP;
+
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; s++) {
+            ptx::mbarrier_init(&shared.full[s], BY_TMA ? 1 : GROUP);
+            ptx::mbarrier_init(&shared.empty[s], MULTIPLYING * GROUP / WARP);
+        }
+        ptx::fence_mbarrier_init();
+    }
+    __syncthreads();
+    if (group == 0) {
+        ptx::setmaxnreg_dec<COPYING_REGISTERS>();
+        bring_tiles<BY_TMA>(shared, from, a_map, b_map);
+    } else {
+        ptx::setmaxnreg_inc<MULTIPLYING_REGISTERS>();
+        const int row = (group - 1) * MM;
+        float sum[BN / 2];
+
+        multiply_tiles(sum, shared, row, a.columns);
+        store_sums(c + batch * m * n, sum, {from.at.row + row, from.at.column}, m, n);
+    }
+}
+
+template <class T>
+[[nodiscard]] static cudaError_t launch(const matmul_args *args, cudaStream_t stream)
+{
+    const auto matrices_at = [&](int64_t stride) { return stride ? args->batches : 1; };
+    const tensor<T> a = {
+        (const T *)args->a, matrices_at(args->a_batch_stride), args->m, args->k, args->a_batch_stride, args->k};
+    const tensor<T> b = {
+        (const T *)args->b, matrices_at(args->b_batch_stride), args->k, args->n, args->b_batch_stride, args->n};
+    const bool by_tma = has_tensor_map(a) && has_tensor_map(b);
+    const auto kernel = by_tma ? matmul_wgmma_specialized<T, true> : matmul_wgmma_specialized<T, false>;
+    CUtensorMap a_map = {}, b_map = {};
+
+    if (by_tma) {
+        if (cudaError_t error = make_tensor_map(&a_map, a, BM))
+            return error;
+        if (cudaError_t error = make_tensor_map(&b_map, b, BK))
+            return error;
+    }
+    if (cudaError_t error =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(ring<T>)))
+        return error;
+    return cover(args->batches, args->m, args->n, BM, BN, [&](dim3 grid, int64_t batch, corner first) {
+        kernel<<<grid, BLOCK, sizeof(ring<T>), stream>>>(a_map, b_map, a, b, (T *)args->c, batch, first);
+        return cudaGetLastError();
+    });
+}
+
+cudaError_t launch_matmul_wgmma_specialized(const matmul_args *args, cudaStream_t stream)
+{
+    return args->dtype == FLOAT16 ? launch<__half>(args, stream) : launch<__nv_bfloat16>(args, stream);
+}
