@@ -73,7 +73,7 @@ LIVES = {  # a mistake: its code, what is told, and a word of the advice
 @pytest.mark.parametrize(("schedule", "seed"), ORDERS)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("life", LIVES)
-@pytest.mark.covering(3)
+@pytest.mark.covering
 def test_what_is_out_of_order_is_told_with_both_lines(life, spelling, schedule, seed):
     body, told, advice = LIVES[life]
     text = source(body, spelling)

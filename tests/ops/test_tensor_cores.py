@@ -91,6 +91,7 @@ def test_the_kernel_adds_several_sums():
 
 
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, 3.4e38, 1e-38, 1e-45])
+@pytest.mark.covering(1, most=3)
 def test_numbers_beyond_the_parts_are_multiplied_as_float32(special):
     a, b = integers((130, 40), np.float32), integers((40, 135), np.float32, seed=1)
     b[b == 0] = 1  # infinity times 0 is NaN everywhere

@@ -187,7 +187,7 @@ ALL += [("s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")]
 
 @pytest.mark.parametrize(("d", "a", "b"), ALL)
 @pytest.mark.parametrize("registers", [False, True])
-@pytest.mark.covering(1, most=10)
+@pytest.mark.covering(1, most=6)
 def test_types(d, a, b, registers):
     multiply(np.random.default_rng(1), 16, d, a, b, registers=registers, check=True)
 
