@@ -294,10 +294,10 @@ class _Info:
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype]:
         kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
-        for one in kinds:
-            if one not in _KINDS:
-                raise ValueError(f"kind: expected one of {', '.join(_KINDS)}, got {one!r}")
-        return {dtype.name: dtype for one in kinds for dtype in _KINDS[one]}
+        for name in kinds:
+            if name not in _KINDS:
+                raise ValueError(f"kind: expected one of {', '.join(_KINDS)}, got {name!r}")
+        return {dtype.name: dtype for name in kinds for dtype in _KINDS[name]}
 
 
 def __array_namespace_info__() -> _Info:  # noqa: N807  the standard's name

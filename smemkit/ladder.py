@@ -444,7 +444,7 @@ def _tables(columns: dict[str, list[str]]) -> list[list[str]]:
     names, *rest = columns
     groups: list[list[str]] = [[names]]
     for name in rest:
-        if name == "wavefronts" or sum(widths[one] for one in (*groups[-1], name)) > WIDTH:
+        if name == "wavefronts" or sum(widths[column] for column in (*groups[-1], name)) > WIDTH:
             groups.append([names])
         groups[-1].append(name)
     return [[*_table_lines({name: columns[name] for name in group}, widths)] for group in groups]

@@ -59,7 +59,7 @@ def _fix_instruction(evidence: Evidence) -> Fix:
             "wmma.store: stride)."
         )
     multiple = re.search(r"not (?:a |)multiples? of (\d+)", message)
-    rule = next((one for word, one in _RULES.items() if word in message), "")
+    rule = next((text for word, text in _RULES.items() if word in message), "")
     return Fix(
         f"Begin at a multiple of {multiple[1] if multiple else 16} bytes{rule}: declare the array alignas(16) or "
         "with elements of that size, pad its rows to a multiple, and check the offset that is added."

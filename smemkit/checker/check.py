@@ -161,7 +161,7 @@ def _union(runs: Sequence[tuple[LaunchReport, ...]]) -> tuple[LaunchReport, ...]
 
 def _joined(faults: Sequence[Fault], others: Sequence[Fault]) -> tuple[Fault, ...]:
     """The faults of two runs, each once: a fault may have another partner, or be the result of another one."""
-    known = {_identity(one) for fault in faults for one in (fault, *fault.knock_on)}
+    known = {_identity(related) for fault in faults for related in (fault, *fault.knock_on)}
     return (*faults, *(fault for fault in others if _identity(fault) not in known))
 
 

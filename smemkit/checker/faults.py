@@ -198,7 +198,7 @@ def between_blocks(fault: Fault) -> bool:
 
 
 def race_advice(fault: Fault) -> str:
-    """Advice on a race of which no place for a barrier is known."""
+    """Advice on a race for which no position of a barrier is known."""
     if fault._same_value:
         return "Let one thread store the value (`if (threadIdx.x == 0)`), or accept it."
     if between_blocks(fault):

@@ -225,9 +225,9 @@ def scan(text: str, wanted: str = "", without: frozenset[int] = frozenset()) -> 
         tuple(_outline(declaration, kernels.get(declaration), macros) for declaration in declarations),
         tuple((d.start(), d.end(), match["file"]) for d, match in found if match),
         tuple(
-            (declaration.end, one.name)
+            (declaration.end, function_or_variable.name)
             for declaration in declarations
-            for one in [*filter(None, [kernels.get(declaration)]), *variables[declaration]]
+            for function_or_variable in [*filter(None, [kernels.get(declaration)]), *variables[declaration]]
         ),
     )
 
@@ -340,7 +340,7 @@ def _kernel_function(declaration: Declaration, macros, at: tuple[int, str]) -> F
     ):
         return None
     listed = declaration.head[name.end() : matching_bracket(declaration.head, name.end() - 1)]
-    declarations = tuple(" ".join(one.split()) for one in split_commas(listed))
+    declarations = tuple(" ".join(parameter.split()) for parameter in split_commas(listed))
     declarations = () if declarations == ("void",) else declarations
     return Function(declaration.scope + name[1], declarations, declaration.template, at)
 

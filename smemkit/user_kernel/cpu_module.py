@@ -230,7 +230,7 @@ def _translation_unit(
     # nvcc needs no header for assert, and accepts `using namespace nvcuda;` without any other use of nvcuda
     headers = cccl.needed_headers(code.text) if with_cccl and not missing else ()
     included = "".join(f"#include <{header}>\n" for header in [*(_PTX_HEADERS if with_cccl else ()), *headers])
-    own_printf = "#undef printf\n" if any(base_name(one) == "printf" for one in known) else ""
+    own_printf = "#undef printf\n" if any(base_name(name) == "printf" for name in known) else ""
     before = f"{CPU_PRELUDE}{own_printf}{included}namespace nvcuda {{}} namespace cub {{}}"
     return "\n".join([before, text, *entries, ""])
 

@@ -56,7 +56,7 @@ def _describe(texture: Texture, address: int) -> _Texture:
     extent = (*texture.extent, 1, 1)[:3]
     bits = [8 * dtype.itemsize] * channels + [0] * (4 - channels)
     row = dtype.itemsize * channels * extent[0]
-    modes = [ADDRESS_MODES[one] for one in texture.address[::-1]]
+    modes = [ADDRESS_MODES[mode] for mode in texture.address[::-1]]
     how = _Description(
         (ctypes.c_int * 3)(*modes),
         FILTERS[texture.filter],

@@ -414,9 +414,9 @@ def test_export_to_other_libraries(device, name, dtype):
         assert_array_equal(library.to_numpy(y), x)
         empty = take(smemkit.empty((0, 3), dtype, device=device))
         assert tuple(empty.shape) == (0, 3)
-        one = take(on(device, x[1, 2]))
-        assert tuple(one.shape) == ()
-        assert library.to_numpy(one) == x[1, 2]
+        element = take(on(device, x[1, 2]))
+        assert tuple(element.shape) == ()
+        assert library.to_numpy(element) == x[1, 2]
 
 
 @each_library

@@ -747,8 +747,8 @@ def test_cublas_and_cub_compute_what_they_are_asked(device):
 
 def test_experiments_are_recorded(monkeypatch):
     """The suite `hierarchy`: a row per number that an experiment measures; an experiment that fails is listed."""
-    one = smemkit.lab.carveout("cpu")
-    measured = replace(one, rows=tuple(row | {"seconds": 2e-6} for row in one.rows))
+    experiment = smemkit.lab.carveout("cpu")
+    measured = replace(experiment, rows=tuple(row | {"seconds": 2e-6} for row in experiment.rows))
 
     def fails(device):
         raise ValueError("no such memory")
@@ -761,7 +761,7 @@ def test_experiments_are_recorded(monkeypatch):
     rows = run.measure(["hierarchy"])
     assert [(row.suite, row.op, row.us, row.unit, row.kernel) for row in rows] == [
         ("hierarchy", "carveout", pytest.approx(2), None, None)
-    ] * len(one.rows)
+    ] * len(experiment.rows)
     assert (rows[1].case, rows[1].dtype) == ("8, 25", None)
     (failure,) = run.failures
     assert "no such memory" in failure

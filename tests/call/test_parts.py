@@ -807,7 +807,7 @@ def test_eight_threads_call_in_parts(device):
         lambda x, **o: smemkit.convert(x[::-1, ::2], "int8", device=device, **o),
     ]
     with parts_of(WHOLE):
-        expected = [[call(one) for call in calls] for one in x]
+        expected = [[call(matrix) for call in calls] for matrix in x]
 
     def work(i):
         for iteration in range(4):

@@ -134,7 +134,7 @@ def test_a_wait_for_the_phase_before_is_too_early_or_too_late():
     body = "all.wait_parity(1); y[t] = s[63 - t];"
     late, early = (check_mbarrier(body, completion, "serial", 0) for completion in ("late", "early"))
     assert kinds(late) == {"race"}
-    assert "hang" in kinds(early) | {one.kind for fault in early.faults for one in fault.knock_on}
+    assert "hang" in kinds(early) | {consequence.kind for fault in early.faults for consequence in fault.knock_on}
 
 
 def test_an_arrival_is_made_early():

@@ -58,7 +58,7 @@ def test_proposed_fix_makes_the_kernel_silent(case, monkeypatch):
     if mechanical:
         after = fixed_check(case, report)
         others = set(case.fault[1:])  # kinds of faults that the file names beside the one that is mended
-        assert {one.kind for one in after.faults if one.severity == "error"} <= others, f"{report}\n{after}"
+        assert {fault.kind for fault in after.faults if fault.severity == "error"} <= others, f"{report}\n{after}"
 
 
 FLOATS = (np.zeros(8192, np.float32),)
@@ -289,7 +289,7 @@ def test_json_has_the_fix():
     found = json.loads(json.dumps(report.to_dict()))["launches"][0]["faults"]
     assert found[0]["edits"][0].keys() == {"file", "line", "kind", "text"}
     assert found[0]["rule"].startswith("race-")
-    assert all(isinstance(one["knock_on"], list) for one in found)
+    assert all(isinstance(fault["knock_on"], list) for fault in found)
 
 
 def test_edits_of_several_fixes_are_applied_together():
@@ -363,7 +363,7 @@ def test_a_wait_for_poison_is_folded_under_the_read(body):
     kernel = smemkit.Kernel(source)["k"]
     report = smemkit.check(kernel[1, 32], np.zeros(64, np.uint32), np.zeros(64, np.float32))
     assert {fault.kind for fault in report.faults} == {"out_of_bounds"}, report
-    waits = [one for fault in report.faults for one in fault.knock_on]
+    waits = [consequence for fault in report.faults for consequence in fault.knock_on]
     assert len(waits) == 1 or (not waits and body[0] != "a flag")
     for wait in waits:
         assert wait.kind == "hang"
@@ -399,7 +399,7 @@ def test_a_copy_that_is_read_too_early_is_one_fault(name):
     """Also where another thread's copy is complete by then: it stands where it was issued, before the read."""
     report = read(TESTS / "faulty" / f"{name}.cu").check()
     (fault,) = report.faults
-    assert {one.hazard for one in (fault, *fault.knock_on)} == {"RAW"}, report
+    assert {related.hazard for related in (fault, *fault.knock_on)} == {"RAW"}, report
 
 
 def test_fixes_of_copies_do_not_edit_comments():

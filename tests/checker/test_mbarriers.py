@@ -245,4 +245,4 @@ def test_too_small_a_count_is_named_with_the_race_that_it_allows():
 def test_two_inits_at_one_line_are_one_fault():
     (fault,) = check("{init};\n" + SYNC).faults
     assert fault.line == fault.other_line
-    assert {one.kind for one in fault.knock_on} <= {"race"}
+    assert {consequence.kind for consequence in fault.knock_on} <= {"race"}

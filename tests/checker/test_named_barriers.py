@@ -57,7 +57,7 @@ def test_misuse_is_told_with_both_lines(case, schedule, seed):
     launch = smemkit.Kernel(KERNEL % (first, last))[1, 128]
     report = smemkit.check(launch, np.zeros(128, np.int32), schedule=schedule, seed=seed)
     assert {(fault.kind, fault.title) for fault in report.faults} == {("barrier", "named barrier")}
-    (fault,) = (one for one in report.faults if {one.line, one.other_line} - {None} == lines)
+    (fault,) = (fault for fault in report.faults if {fault.line, fault.other_line} - {None} == lines)
     late = NOT_ORDERED in fault.message  # the first group has passed
     assert (told in fault.message and rest in fault.message) or (rest and late)
     assert (GROUPS if late else advice) in fault.fix

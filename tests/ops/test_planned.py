@@ -564,7 +564,7 @@ def test_concurrent_streams_have_separate_counters(device):
             smemkit.sum(x, out=out[k], stream=stream)
     smemkit.synchronize(device)
     for out, value in zip(outs, expected, strict=True):
-        assert [one.item() for one in out] == [value] * 100
+        assert [result.item() for result in out] == [value] * 100
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])

@@ -112,8 +112,8 @@ def defines_no_kernel(path, flags, error):
     from smemkit.user_kernel.program import Program
 
     names = Program(path, flags).names
-    undefined = [f"{one} is declared but not defined" for one in error.undefined]
-    return not error.errors and all(any(is_only_declared(name, one) for name in names) for one in undefined)
+    undefined = [f"{symbol} is declared but not defined" for symbol in error.undefined]
+    return not error.errors and all(any(is_only_declared(name, symbol) for name in names) for symbol in undefined)
 
 
 def compile_file(path, flags, check, seconds):

@@ -321,14 +321,14 @@ def test_atomics_before_a_store_need_the_fence():
 def test_a_fence_covers_its_space(fence, right):
     fences = f'asm volatile("fence.proxy.async{fence};" ::: "memory");'
     report = check(f"s[t] = 1; {fences} __syncthreads(); if (t == 0) {{ {STORE} }}")
-    assert (not report.faults) if right else {one.hazard for one in report.faults} == {"proxy"}, report
+    assert (not report.faults) if right else {fault.hazard for fault in report.faults} == {"proxy"}, report
 
 
 @pytest.mark.parametrize("fence", ["", ".global", ".shared::cta"])
 def test_a_fence_for_global_memory_is_for_loads(fence):
     fences = f'asm volatile("fence.proxy.async{fence};" ::: "memory");'
     report = check(f"((float *)x)[t] = 1; {fences} __syncthreads(); {LOAD} {WAIT % 0} y[t] = s[t];")
-    assert {one.hazard for one in report.faults} == ({"proxy"} if "shared" in fence else set()), report
+    assert {fault.hazard for fault in report.faults} == ({"proxy"} if "shared" in fence else set()), report
 
 
 INIT_LINE = (COMMON / "ptx" / "mbarrier.cuh").read_text().partition("mbarrier.init")[0].count("\n") + 1

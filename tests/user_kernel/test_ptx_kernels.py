@@ -136,7 +136,7 @@ def test_an_endless_wait_names_the_phase_and_its_arrivals(case):
     told = f"for {phase} of an mbarrier, which still expects {arrivals} arrivals"
     with pytest.raises(smemkit.Error, match=re.escape(told)):
         launch(x, y)
-    (fault,) = (one for one in smemkit.check(launch, x, y, schedule="lockstep").faults if one.kind == "hang")
+    (fault,) = (fault for fault in smemkit.check(launch, x, y, schedule="lockstep").faults if fault.kind == "hang")
     assert told in fault.message
     assert "Compare the arrivals of a phase with the count of mbarrier.init" in fault.fix
 
@@ -148,7 +148,9 @@ def test_an_endless_wait_elsewhere_names_no_mbarrier():
     ]
     x, y = np.zeros((2, 65), np.float32)
     for schedule in ("serial", "lockstep", "random"):
-        (fault,) = (one for one in smemkit.check(launch, x, y, schedule=schedule).faults if one.kind == "hang")
+        (fault,) = (
+            fault for fault in smemkit.check(launch, x, y, schedule=schedule).faults if fault.kind == "hang"
+        )
         assert "mbarrier" not in fault.message
         assert "a flag that no thread sets" in fault.fix
 
