@@ -71,7 +71,7 @@ static PyObject *stream_enter(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
-/* Removes the stream from the list before it raises an exception, because its block has ended. */
+/* Removes the stream from the list before it raises an exception, because the `with` block has ended. */
 static PyObject *stream_exit(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *list = entered_streams(PyType_GetModuleState(Py_TYPE(self)), false);

@@ -98,8 +98,8 @@ void call_dispose(struct call *call);
 /* A call with host arrays synchronises, which is not allowed during graph capture. */
 bool check_no_capture(const struct module_state *state, const struct call *call);
 
-/* Keeps the owners of other libraries' arrays alive until the call's work is done, of which those libraries do not
- * know. */
+/* Keeps the owners of other libraries' arrays alive until the call's work, which those libraries do not know of,
+ * is done. */
 void keep_owners_alive(struct call *call);
 
 PyObject *call_finish(const struct module_state *state, struct call *call, bool out_given);

@@ -165,7 +165,7 @@ static void begin(struct worker *w, const struct smemkit_launch *launch, uint64_
         member->in_cluster = true;
         member->rank = rank;
         member->cluster_stalled = member->cluster_dead = member->cluster_paused = false;
-        memset(member->cluster_tickets, 0, sizeof member->cluster_tickets);
+        memset(member->cluster_arrivals, 0, sizeof member->cluster_arrivals);
         worker_begin_block(member, launch, block_of(c, rank));
     }
 }
@@ -192,7 +192,7 @@ static bool run_member(struct worker *host, struct worker *member)
     good = !ended || worker_end_block(member);
     smemkit_worker = host;
     atomic_store(&host->in_block, true); /* for the watchdog */
-    note_change(host);                   /* what repeats itself in one block may wait for another one */
+    note_change(host); /* threads that repeat themselves in one block may be waiting for another one */
     if (ended) {
         host->cluster->ended[member->rank] = true;
         protect(member, PROT_NONE);
@@ -200,7 +200,7 @@ static bool run_member(struct worker *host, struct worker *member)
     return good;
 }
 
-/* Whether no member can go on: the first of them then tells the fault. */
+/* Whether no member can continue: the first of them then reports the fault. */
 static void find_deadlock(struct cluster *c)
 {
     struct worker *first = NULL;
@@ -278,13 +278,14 @@ void cluster_exit(struct worker *w)
     struct cluster *c = cluster_of(w);
 
     c->live--;
-    if (w->cluster_tickets[w->current] == c->phase + 1)
+    if (w->cluster_arrivals[w->current] == c->phase + 1)
         c->arrived--;
-    w->cluster_tickets[w->current] = 0;
+    w->cluster_arrivals[w->current] = 0;
     complete_if_all(c);
 }
 
-/* What threads release at, and acquire from: a phase has ended for all threads before the next but one begins. */
+/* The address at which the threads of a phase release, and from which they acquire. Two of them alternate, because
+ * a phase has ended for all threads before the next but one begins. */
 static const void *barrier_phase(const struct cluster *c, uint32_t phase)
 {
     return (const char *)c + phase % 2;
@@ -327,12 +328,12 @@ void smemkit_cluster_arrive(int aligned, int releases, const char *file, int lin
         refuse(w,
                "barrier.cluster in a launch without clusters: give the launch a cluster, or use __syncthreads()",
                file, line);
-    if (w->cluster_tickets[w->current])
+    if (w->cluster_arrivals[w->current])
         refuse(w, "barrier.cluster.arrive of a thread that has arrived already, without barrier.cluster.wait",
                file, line);
     if (w->tracer)
         smemkit_observer->cluster_barrier(w, barrier_phase(c, c->phase), true, releases);
-    w->cluster_tickets[w->current] = c->phase + 1;
+    w->cluster_arrivals[w->current] = c->phase + 1;
     c->arrived++;
     complete_if_all(c);
 }
@@ -345,16 +346,16 @@ void smemkit_cluster_wait(int aligned, const char *file, int line)
     uint32_t phase;
 
     check_warp("barrier.cluster.wait", aligned, file, line);
-    if (is_alone(w) || !w->cluster_tickets[me])
+    if (is_alone(w) || !w->cluster_arrivals[me])
         refuse(w, "barrier.cluster.wait of a thread that has not arrived, barrier.cluster.arrive", file, line);
-    while (c->phase < w->cluster_tickets[me]) {
+    while (c->phase < w->cluster_arrivals[me]) {
         w->waiting[me] = (struct waiting){.file = file, .line = line, .reason = WAIT_CLUSTER};
         clear_ready(w, me);
         yield_to_next(w);
         w->waiting[me].reason = WAIT_AT_BARRIER;
     }
-    phase = w->cluster_tickets[me] - 1;
-    w->cluster_tickets[me] = 0;
+    phase = w->cluster_arrivals[me] - 1;
+    w->cluster_arrivals[me] = 0;
     if (w->tracer)
         smemkit_observer->cluster_barrier(w, barrier_phase(c, phase), false, true);
 }
@@ -393,14 +394,14 @@ void *smemkit_cluster_map(const void *address, unsigned rank, const char *file, 
 
     if (rank >= (c ? c->size : 1))
         refuse_rank(w, rank, c ? c->size : 1, file, line);
-    array = owner ? shared_near(owner, address) : NULL;
+    array = owner ? nearest_shared_array(owner, address) : NULL;
     if (!array)
         smemkit_trap("mapa, or map_shared_rank, of an address outside shared memory", file, line);
     other = c ? c->members[rank] : w;
     if (other == owner)
         return (void *)(uintptr_t)address;
     start = array->variable ? shared_variable(other, array->variable) : other->shared.dynamic.start;
-    if (c->ended[rank]) /* the variable may be new there */
+    if (c->ended[rank]) /* the variable may just have been allocated there */
         protect(other, PROT_NONE);
     return (char *)(uintptr_t)start + ((const char *)address - array->start);
 }

@@ -349,8 +349,9 @@ void smemkit_multiply(struct smemkit_mma *mma, const char *file, int line)
 
 /* ---- matrices of 8 rows of 16 bytes ---- */
 
-/* Where half h of lane l's register is: its row and its place in the row. */
-static void place(const struct smemkit_matrices *moved, unsigned lane, unsigned h, unsigned *row, unsigned *column)
+/* The row and the column of half h of lane l's register. */
+static void locate_half(const struct smemkit_matrices *moved, unsigned lane, unsigned h, unsigned *row,
+                        unsigned *column)
 {
     *row = moved->transposed ? 2 * (lane % 4) + h : lane / 4;
     *column = moved->transposed ? lane / 4 : 2 * (lane % 4) + h;
@@ -367,7 +368,7 @@ static NOINLINE void load_matrices(lanes_t lanes)
             for (unsigned h = 0; h < 2; h++) {
                 unsigned row, column;
 
-                place(all[lane], lane, h, &row, &column);
+                locate_half(all[lane], lane, h, &row, &column);
                 word |= (all[8 * i + row]->row[column / 2] >> column % 2 * 16 & 0xffff) << 16 * h;
             }
             all[lane]->words[i] = word;
@@ -384,7 +385,7 @@ static NOINLINE void store_matrices(lanes_t lanes)
                 unsigned row, column;
                 uint32_t *to;
 
-                place(all[lane], lane, h, &row, &column);
+                locate_half(all[lane], lane, h, &row, &column);
                 to = &all[8 * i + row]->row[column / 2];
                 *to = (*to & 0xffffu << 16 * (1 - column % 2)) | (all[lane]->words[i] >> 16 * h & 0xffff)
                                                                      << 16 * (column % 2);

@@ -2,11 +2,11 @@
  * mbarrier")
  *
  * The object is one word: the arrivals that the phase still expects, those that each phase expects, the number of
- * the phase, and a mark that tells an initialised object from other memory, all zeros or ones. A phase is complete
- * when nothing is pending; the next one begins at once.
+ * the phase, and a mark that distinguishes an initialised object from other memory, all zeros or ones. A phase is
+ * complete when nothing is pending; the next one begins at once.
  *
- * The worker remembers where the objects of its block were initialised and invalidated, so that a second init is
- * told from the first one, and a use after inval from one before init.
+ * The worker remembers where the objects of its block were initialised and invalidated, so that a second init can
+ * be distinguished from the first one, and a use after inval from one before init.
  */
 #define _GNU_SOURCE
 #include "mbarrier.h"
@@ -47,13 +47,13 @@ static uint64_t *word_at(void *address)
 }
 
 /* What is known of the last object at an address; NULL: none of this block, or long ago. */
-static struct mbarrier_life *life_at(struct worker *w, const void *object)
+static struct mbarrier_record *life_at(struct worker *w, const void *object)
 {
-    const unsigned known = w->mbarriers < MBARRIER_LIVES ? w->mbarriers : MBARRIER_LIVES;
+    const unsigned known = w->mbarriers < MBARRIER_RECORDS ? w->mbarriers : MBARRIER_RECORDS;
 
     for (unsigned i = 0; i < known; i++)
-        if (w->mbarrier_lives[i].object == object)
-            return &w->mbarrier_lives[i];
+        if (w->mbarrier_records[i].object == object)
+            return &w->mbarrier_records[i];
     return NULL;
 }
 
@@ -69,13 +69,13 @@ static bool is_object(const void *object)
     return (uintptr_t)object % 8 == 0 && (*(const uint64_t *)object & MARKS) == MARK;
 }
 
-/* Aborts the launch: there is no object, or no longer. */
+/* Aborts the launch: there is no object here, or not any more. */
 static void reject(struct worker *, const void *object, const char *instruction, const char *file, int line)
     __attribute__((noreturn));
 static void reject(struct worker *w, const void *object, const char *instruction, const char *file, int line)
 {
     struct worker *owner = cluster_owner(w, object);
-    const struct mbarrier_life *life = life_at(owner ? owner : w, object);
+    const struct mbarrier_record *life = life_at(owner ? owner : w, object);
     const struct thread_location *other = !life ? NULL : life->ended.file ? &life->ended : &life->begun;
     const bool misaligned = (uintptr_t)object % 8;
     char what[MESSAGE_BYTES], by[64];
@@ -125,7 +125,7 @@ uint64_t smemkit_mbarrier_word(unsigned count, const char *file, int line)
 }
 
 /* Aborts the launch: the memory of a new object is misaligned, or holds an object. */
-static void check_place(struct worker *w, const void *object, const struct mbarrier_life *life, const char *file,
+static void check_place(struct worker *w, const void *object, const struct mbarrier_record *life, const char *file,
                         int line)
 {
     char what[MESSAGE_BYTES], by[64];
@@ -148,14 +148,14 @@ static void check_place(struct worker *w, const void *object, const struct mbarr
 void smemkit_mbarrier_init(void *object, unsigned count, const char *file, int line)
 {
     struct worker *w = own_worker();
-    struct mbarrier_life *life = life_at(w, object);
+    struct mbarrier_record *life = life_at(w, object);
 
     check_place(w, object, life, file, line);
     *word_at(object) = smemkit_mbarrier_word(count, file, line);
     bulk_forget_object(w, object);
     if (!life)
-        life = &w->mbarrier_lives[w->mbarriers++ % MBARRIER_LIVES];
-    *life = (struct mbarrier_life){object, {file, line, w->current}, {0}};
+        life = &w->mbarrier_records[w->mbarriers++ % MBARRIER_RECORDS];
+    *life = (struct mbarrier_record){object, {file, line, w->current}, {0}};
     for (unsigned i = 0; i < w->count; i++) {
         if (w->waiting[i].reason == WAIT_INIT && w->waiting[i].value == (uintptr_t)object)
             set_ready(w, i);
@@ -182,7 +182,7 @@ void smemkit_mbarrier_await_init(const void *object, const char *file, int line)
 void smemkit_mbarrier_inval(void *object, const char *file, int line)
 {
     struct worker *w = own_worker();
-    struct mbarrier_life *life;
+    struct mbarrier_record *life;
 
     checked_word(object, "mbarrier.inval", file, line);
     *word_at(object) = 0;
@@ -266,7 +266,7 @@ void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int
     worker_fail(w, KIND_BARRIER, what, file, line);
 }
 
-/* Tells the observer of a try of the running thread. */
+/* Reports a try of the running thread to the observer. */
 static void note_try(struct worker *w, const void *object, bool complete, bool parity, const char *file, int line)
 {
     const struct mbarrier_wait *failed = &w->failed_waits[w->current];

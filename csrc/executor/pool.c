@@ -394,7 +394,7 @@ static void watch(void)
             if (limit > 0 && stuck[i] * (POLL_MS / 1000.0) > limit)
                 pool.abort = ABORT_HANG;
         }
-        if (!pool.abort && (pool.observation || pool.launch->closed) && cannot_end(&search)) {
+        if (!pool.abort && (pool.observation || pool.launch->host_cannot_write) && cannot_end(&search)) {
             for (int i = 0; i < pool.size; i++)
                 pool.workers[i]->unstarted =
                     pool.blocks - (pool.next_block < pool.blocks ? pool.next_block : pool.blocks);

@@ -105,7 +105,7 @@ void smemkit_mbarrier_refuse(void *object, unsigned count, const char *file, int
  * need be. The pending arrivals of a word. */
 int smemkit_mbarrier_is_complete(void *object, uint64_t state, int parity, const char *file, int line);
 unsigned smemkit_mbarrier_pending(uint64_t state);
-/* Bytes that the phase expects more, and bytes that have come (bulk.c). */
+/* Additional bytes that the phase expects; and bytes that have arrived (bulk.c). */
 void smemkit_mbarrier_expect(void *object, uint64_t bytes, const char *file, int line);
 void smemkit_mbarrier_complete(void *object, uint64_t bytes, const char *file, int line);
 

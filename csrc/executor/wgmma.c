@@ -77,7 +77,7 @@ void wgmma_dispose(struct worker *w)
     w->wgmma_operands = NULL;
 }
 
-/* ---- carrying out ---- */
+/* ---- execution ---- */
 
 /* A thread's stack pointer: what is below it belongs to functions that have returned. */
 static const char *stack_of(const struct worker *w, unsigned thread)
@@ -105,7 +105,7 @@ static void check_alive(struct worker *w, const struct wgmma *item)
     }
 }
 
-/* Carries out those of a warpgroup up to one. */
+/* Executes the multiplications of a warpgroup, up to a given one. */
 static void perform_up_to(struct worker *w, const struct wgmma *last)
 {
     for (struct wgmma *item = w->wgmma->items; item <= last; item++)
@@ -162,7 +162,7 @@ static void check_descriptor(struct worker *w, const struct wgmma *item, bool b)
     refuse(w, KIND_OUT_OF_BOUNDS, item, why);
 }
 
-/* Notes the registers of all lanes. Those of lanes that a fault has terminated are NULL. */
+/* Records the registers of all lanes. Those of lanes that a fault has terminated are NULL. */
 static bool note_registers(struct wgmma *item, struct smemkit_wgmma *const calls[GROUP_THREADS])
 {
     const unsigned count = item->form.registers;
@@ -232,7 +232,7 @@ static struct smemkit_wgmma *lane_of(struct smemkit_warp_call *const lanes[32], 
     return (struct smemkit_wgmma *)lanes[lane];
 }
 
-/* The warps before this one execute the same instruction: same form, same place. */
+/* Checks that the warps before this one execute the same instruction: the same form, at the same location. */
 static void check_same(struct worker *w, const struct rendezvous *at, const struct smemkit_wgmma *now)
 {
     const struct waiting *mine = &w->waiting[w->current];
@@ -408,7 +408,7 @@ static void report_unfinished(struct worker *w, const struct wgmma *item)
         smemkit_observer->fault(w, KIND_LEAK, what, true, item->file, item->line, NULL, 0);
 }
 
-/* The registers of the thread end with it. Nobody waits for what all four warps have left. */
+/* The registers of the thread end with it. No warp waits for a multiplication whose four warps have exited. */
 void wgmma_exit(struct worker *w)
 {
     const unsigned me = w->current, lane = me % GROUP_THREADS, bit = 1u << lane / LANES;

@@ -35,17 +35,17 @@ void wgmma_each_chunk(const struct worker *, const struct wgmma *, bool b, int w
                       void *context);
 
 /* wgmma_operands.c: the start of an operand in shared memory; NULL if the descriptor's address is in no array.
- * Carries a multiplication out. */
+ * Executes a multiplication. */
 char *wgmma_start(const struct worker *, const struct smemkit_wgmma *, bool b);
 void wgmma_perform(struct worker *, struct wgmma *);
 
-/* The multiplication in flight, as a thread must see it, that has a register of the thread at one of these bytes;
- * NULL if there is none. For a store its registers of a count too. */
+/* The multiplication in flight, from a thread's point of view, that uses a register of the thread at one of these
+ * bytes; NULL if there is none. For a store, registers of a count as well. */
 const struct wgmma *wgmma_register(const struct worker *, unsigned thread, const char *at, size_t bytes,
                                    bool store);
 
-/* wgmma_exit: the running thread exits. wgmma_finish: the block ends. Tells of warpgroups of which some warps have
- * executed setmaxnreg, and others have not. wgmma_forget: drops the multiplications of a block. wgmma_dispose:
+/* wgmma_exit: the running thread exits. wgmma_finish: the block ends; reports warpgroups in which some warps have
+ * executed setmaxnreg and others have not. wgmma_forget: drops the multiplications of a block. wgmma_dispose:
  * frees their memory. */
 void wgmma_exit(struct worker *);
 void wgmma_finish(struct worker *);

@@ -156,7 +156,7 @@ def _rewrite_launches(source: str) -> str:
         name = kernel.replace("\\", "\\\\").replace('"', '\\"')
         call = kernel
         if not _is_function(masked, kernel):
-            call = f"[&](auto... smemkit_arguments) SMEMKIT_UNSEEN {{ {kernel}(smemkit_arguments...); }}"
+            call = f"[&](auto... smemkit_arguments) SMEMKIT_NO_HOOKS {{ {kernel}(smemkit_arguments...); }}"
         lines = "\n" * source.count("\n", start, at)
         configured = f'smemkit::configure("{name}", {call}, {source[at + 3 : close]})'
         source = source[:start] + lines + configured + source[close + 3 :]

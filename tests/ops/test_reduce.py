@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from cases import DTYPES, each_kernel, each_variant, integers, launching, on, poison, refusal, rung_refuses
+from cases import DTYPES, each_kernel, each_variant, expect_launches, integers, on, poison, refusal, rung_refuses
 from numpy.testing import assert_array_equal
 
 import smemkit
@@ -22,7 +22,7 @@ def numpy_result(op, x):
 def kernel_result(kernel, device, x, op):
     """The kernel's result in an output that was poisoned before."""
     out = on(device, poison((), numpy_result(op, x).dtype))
-    with launching(1):
+    with expect_launches(1):
         assert kernel(on(device, x), op, out=out) is out
     return out.numpy()
 
@@ -243,7 +243,7 @@ def test_sum_min_max_equal_reduce(device, op):
 def test_an_empty_sum_is_zero_and_launches_nothing(device, kernel, shape):
     x = np.ones(shape, kernel.dtype)
     out = on(device, poison((), x.sum().dtype))
-    with launching(0):
+    with expect_launches(0):
         kernel(on(device, x), "sum", out=out)
         host = kernel(x, "sum", device=device)
     assert out.item() == host == 0

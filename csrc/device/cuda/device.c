@@ -294,8 +294,8 @@ void gpu_restore_context(const struct saved_context *saved)
         (void)set_context(saved->context);
 }
 
-/* Also true for the default stream while another one is captured. False after any other error, as of a lost
- * device: the next use of the stream gives it. */
+/* Also true for the default stream while another one is captured. False after any other error, such as that of a
+ * lost device: the next use of the stream reports it. */
 bool gpu_is_capturing(device_stream stream)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

@@ -20,11 +20,11 @@ struct candidate {
     int depth;                     /* products per element between two barriers: a step */
     double step_ns;                /* the executor's time for a step of one thread; 0: not on the CPU device */
     int capability;                /* the least that pays: 80 has asynchronous copies */
-    int few_columns;               /* of a tile, if half of the multiprocessors would have none; 0: the same */
-    int min_n;                     /* fewer columns leave most of a tile empty */
-    int min_k;                     /* shorter sums are more accurate otherwise */
-    int start_k;                   /* what the start and end of a block cost, in steps along k */
-    int full;                      /* resident blocks that reach the speed of more_blocks */
+    int few_columns; /* columns of a tile if more than half of the multiprocessors would have none; 0: unchanged */
+    int min_n;       /* fewer columns leave most of a tile empty */
+    int min_k;       /* shorter sums are more accurate otherwise */
+    int start_k;     /* what the start and end of a block cost, in steps along k */
+    int full;        /* resident blocks that reach the speed of more_blocks */
 };
 
 enum { MAX_K_OF_ONE_SUM = 8192, MAX_VECTORS = 8, TINY = 16, MAX_SLICES = 256, SLICE_MULTIPLE = 32 };

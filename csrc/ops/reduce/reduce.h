@@ -59,7 +59,8 @@ struct reduction {
 bool read_reduce_op(PyObject *, enum reduce_op *);
 bool find_reduce_op(PyObject *, enum reduce_op *); /* false without an exception */
 
-/* The dtype of `out`: a new reference. NULL if there is no out, or no array; the latter is refused later. */
+/* The dtype of `out`: a new reference. NULL if there is no out, or if it is not an array, which is refused later.
+ */
 PyArray_Descr *get_out_descr(const struct module_state *state, PyObject *out);
 
 bool choose_reduce_dtypes(struct call *call, const char *op, PyObject *dtype, PyArray_Descr *out,
