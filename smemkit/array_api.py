@@ -1,4 +1,4 @@
-"""The array API standard, as far as smemkit has it: what ``Array.__array_namespace__()`` returns.
+"""The part of the array API standard that smemkit implements: what ``Array.__array_namespace__()`` returns.
 
 The functions are those of `smemkit`, with the standard's names, signatures and default dtypes (float64 and int64).
 Those that smemkit does not have are absent. See https://data-apis.org/array-api.
@@ -273,7 +273,7 @@ _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["compl
 
 
 class _Info:
-    """What the standard asks of `__array_namespace_info__`."""
+    """What the standard requires of `__array_namespace_info__`."""
 
     def capabilities(self) -> dict[str, Any]:
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}

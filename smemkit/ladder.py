@@ -116,7 +116,7 @@ class Rung:
     name, idea : str
         As in `smemkit.kernels`.
     default, ceiling : bool
-        Whether ``kernel=None`` takes it; whether it is a ceiling.
+        Whether ``kernel=None`` chooses it; whether it is a ceiling.
     here : Speed or None
         Measured now; None if this build cannot launch it.
     recorded : Speed or None
@@ -169,7 +169,7 @@ class Ladder:
     rungs : tuple of Rung
         From the bottom up, with the ceilings.
     production : Rung or None
-        The production kernel that ``kernel=None`` takes; None where it takes a rung.
+        The production kernel that ``kernel=None`` chooses; None where it chooses a rung.
     notes : tuple of str
         Remarks for the reader.
     """
@@ -552,7 +552,8 @@ def product_work(
     itemsize: int = 4,
     tensor_cores: bool = False,
 ) -> ProductWork:
-    """What a kernel does in a product, elements of `itemsize` bytes, from the report of a smaller one, `counted`.
+    """The work of a kernel in a product of elements of `itemsize` bytes, extrapolated from `counted`, the report
+    of a smaller one.
 
     Stores to global memory grow with the elements of the result, everything else with the multiplications.
     """

@@ -77,8 +77,7 @@ static void check_use(struct tracer *t, const struct use *use, const struct orig
         earlier.thread = use->warp * LANES + (unsigned)__builtin_ctz(lanes);
         earlier.async = earlier.thread >= COPIES;
         earlier.read_only = use->read_only;
-        if (use->read_only ||
-            !ordered(t, now, &earlier)) { /* a store to read-only memory is a fault even if ordered */
+        if (use->read_only || !ordered(t, now, &earlier)) { /* not even an ordered write is allowed */
             report_race(t, now, &earlier);
             return;
         }

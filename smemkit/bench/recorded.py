@@ -1,4 +1,4 @@
-"""Which kernels have run on a GPU and were right, in which dtypes, by the reference files: kernel=None takes no
+"""Which kernels have run on a GPU and were right, in which dtypes, by the reference files: kernel=None chooses no
 others there."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fixes of misaligned accesses, and of matrices whose rows lie wrong."""
+"""Fixes of misaligned accesses, and of matrices with a wrong distance between rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _fix_row_padding(launch: Launch, evidence: Evidence) -> Fix:
     row = raw["dims"][raw["rank"] - 1]
     padded = -(-row // max(1, unit)) * unit
     text = (
-        f"Rows of {name} have {row} elements, which is no multiple of {raw['size']} bytes: give them "
+        f"Rows of {name} have {row} elements, which is not a multiple of {raw['size']} bytes: give them "
         f"{padded}, or load "
         "scalars."
     )

@@ -70,7 +70,7 @@ def _barrier_between(pair: AccessPair) -> Gap | None:
 
 
 def _fence(pair: AccessPair | None) -> Fix | None:
-    """A fence behind the stores, before the barrier."""
+    """A fence after the stores, before the barrier."""
     gap = _barrier_between(pair) if pair else None
     if not pair or not gap:
         return None
@@ -81,7 +81,7 @@ def _fence(pair: AccessPair | None) -> Fix | None:
 
 
 def _wait(pair: AccessPair | None) -> Fix | None:
-    """A wait of the thread that has started the copy, behind its commit or with a smaller count."""
+    """A wait of the thread that has started the copy: after its commit, or with a smaller count."""
     if not pair or not _barrier_between(pair):
         return None
     siblings = pair.first.within.statements

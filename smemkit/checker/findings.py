@@ -153,8 +153,7 @@ def _callers(frames: Sequence[tuple[str, int]], file: str, line: int) -> str:
 
 
 def _merge_faults(found: Sequence[Evidence]) -> list[Evidence]:
-    """Combines faults of the same kind at the same lines. Of out-of-bounds accesses, a read and a "
-    "write are two."""
+    """Combines faults of the same kind at the same lines, except an out-of-bounds read and write."""
     kept: dict[tuple[Any, ...], Evidence] = {}
     named = {(evidence.fault.file, evidence.fault.line) for evidence in found if _is_named_access(evidence)}
     for evidence in found:
@@ -246,10 +245,10 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
                 f"{here} {verb} {what} before the asynchronous copy {ends[0]} it, which {other} started at line "
                 f"{other_line}, {ends[1]}"
             )
-        told = f"{here} {verb} {what}, which {other} {_VERB_PAST[fault['other_access']]} at line {other_line}"
+        accesses = f"{here} {verb} {what}, which {other} {_VERB_PAST[fault['other_access']]} at line {other_line}"
         if fault["incoherent"]:
-            return f"{told}: one of the two is a non-coherent load (__ldg, ld.global.nc)"
-        return f"{told}, and nothing orders the two{_passed_wait(fault)}"
+            return f"{accesses}: one of the two is a non-coherent load (__ldg, ld.global.nc)"
+        return f"{accesses}, and nothing orders the two{_passed_wait(fault)}"
     here = _format_thread(fault["thread"])
     if kind == "uninitialised":
         return f"{here} reads {what}, which no thread of its block has written"
@@ -261,7 +260,7 @@ def _fault_message(fault: Mapping[str, Any], source: LaunchSource, other_line: i
 
 
 def _passed_wait(fault: Mapping[str, Any]) -> str:
-    """Why the mbarrier wait before a race did not prevent it, if it was for the wrong phase."""
+    """Why the mbarrier wait before a race did not prevent it, if the wait was for the wrong phase."""
     if not fault["pass"] or not fault["pass"][4]:
         return ""
     _, line, _, phase, _ = fault["pass"]

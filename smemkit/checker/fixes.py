@@ -1,4 +1,4 @@
-"""The fix of each fault, from the launch and the source; and what to do about faults that are no races."""
+"""The fix of each fault, from the launch and the source; and what to do about faults that are not races."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _fold(faults: list[Fault], root_of: Callable[[Fault], Fault | None]) -> list
 
 
 def _fold_poisoned(faults: list[Fault]) -> list[Fault]:
-    """Endless waits of threads that went on with what they had read out of bounds: the read is the cause."""
+    """Endless waits of threads that continued with a value read out of bounds: the read is the cause."""
     reads = {(fault.file, fault.line): fault for fault in reversed(faults) if fault.kind == "out_of_bounds"}
     return _fold(
         faults, lambda fault: reads.get((fault.other_file, fault.other_line)) if fault.kind == "hang" else None
@@ -91,8 +91,8 @@ def _fold_sizes(faults: list[Fault]) -> list[Fault]:
 
 
 def _with_cause(launch: Launch, evidence: Evidence) -> Evidence:
-    """A barrier fault with the reason why threads do not come. If some wait in a warp's collective and others at a
-    barrier, the line of the collective is the fault's."""
+    """A barrier fault with the reason why threads do not arrive. If some wait in a warp's collective and others at
+    a barrier, the fault's line is that of the collective."""
     fault = evidence.fault
     waits = re.search(r"threads wait at ([^,]*):(\d+) for lanes of mask", evidence.raw["message"])
     if waits and fault.other_line == int(waits[2]) and fault.line != fault.other_line:
@@ -182,7 +182,7 @@ def _index_text(evidence: Evidence) -> str:
 
 
 def _fix_static_size(launch: Launch, evidence: Evidence) -> Fix | None:
-    """A shared array for fewer threads than the block has."""
+    """A shared array with fewer elements than the block has threads."""
     raw, name = evidence.raw, evidence.name
     element = raw["element"] or 1
     if raw["before"] or raw["rank"] != 1 or raw["reach"] != launch.threads * element:
@@ -352,7 +352,7 @@ def _loop_text(source: SourceText, statement: Statement, guards) -> str:
 
 
 def _cause(message: str, context: tuple[SourceText, Function, Statement] | None, guards) -> str:
-    """Why not all threads come to a barrier: "exited" (they returned early), "warp" (lanes of a collective),
+    """Why not all threads reach a barrier: "exited" (they returned early), "warp" (lanes of a collective),
     "matrix" (of an instruction for a whole warp), "named" (a named barrier), "mbarrier", or "" (a branch or a
     loop)."""
     if "needs all 32 lanes" in message:
@@ -372,7 +372,7 @@ def _cause(message: str, context: tuple[SourceText, Function, Statement] | None,
 
 
 def _is_around_some(statement: Statement, guards) -> bool:
-    """Whether a branch or a loop that not all threads run alike is around a statement."""
+    """Whether a statement is in a branch or a loop that not all threads run alike."""
     return any(not guards.is_uniform(ancestor) for ancestor in list(statement.ancestors())[1:])
 
 
@@ -494,9 +494,9 @@ _WIDTH = re.compile(r"(__shfl\w*_sync)\s*\(([^(),]*),([^(),]*),([^(),]*)\)")
 
 
 def _fix_lanes(launch: Launch, evidence: Evidence, context) -> Fix:
-    """A warp collective whose mask names lanes that do not come."""
+    """A warp collective whose mask names lanes that do not reach it."""
     text = (
-        "The mask names lanes that do not come to this line. Let all lanes of the warp reach it, "
+        "The mask names lanes that do not reach this line. Let all lanes of the warp reach it, "
         "with a neutral value; or "
         "build the mask before the branch, `unsigned lanes = __ballot_sync(0xffffffff, condition);`, "
         "and use it as the "
@@ -517,7 +517,7 @@ def _fix_lanes(launch: Launch, evidence: Evidence, context) -> Fix:
     changes = [(owner.start, owner.start, first), (found.start(1), found.end(1), "lanes")]
     line = source.line(statement.start)
     text = (
-        f"Only the lanes that enter the `if` of line {source.line(owner.start)} come to line {line}, "
+        f"Only the lanes that enter the `if` of line {source.line(owner.start)} reach line {line}, "
         "and its mask names "
         "others. Build the mask before the branch, with __ballot_sync and the condition, and read "
         "only from lanes in "

@@ -275,7 +275,7 @@ def _stored_name(pair: AccessPair, statement: Statement) -> str:
 
 
 def _overlap(evidence: Evidence, pair: AccessPair) -> bool:
-    """Whether two stores to dynamic shared memory meet that go to arrays of different names."""
+    """Whether two stores to dynamic shared memory overlap although they go to arrays of different names."""
     names = {_stored_name(pair, pair.first), _stored_name(pair, pair.second)}
     raw = evidence.raw
     dynamic = raw["space"] == "shared" and raw["rank"] == 1 and raw["dims"][0] == 0
@@ -290,7 +290,7 @@ def _is_legacy_warp_code(evidence: Evidence, pair: AccessPair) -> bool:
 
 
 def _other_fix(launch: Launch, evidence: Evidence, pair: AccessPair | None) -> Fix:
-    """The fix of a race that no barrier orders where all threads would reach it."""
+    """The fix of a race that no barrier can order at a position that all threads reach."""
     if pipe := pair and shared_pipeline(pair):
         return fix_stage(evidence, pipe)
     if needs_a_wait(evidence, pair):
@@ -464,7 +464,7 @@ def _fix_split_if(evidence: Evidence, pair: AccessPair) -> Fix | None:
 
 
 def _fix_with_atomic(evidence: Evidence, pair: AccessPair) -> Fix | None:
-    """One of the two accesses is atomic, and no barrier can stand between: make the other atomic too."""
+    """One of the two accesses is atomic, and no barrier can be put between them: make the other one atomic too."""
     raw = evidence.raw
     if "atomic" not in (raw["access"], raw["other_access"]) or not evidence.name:
         return None

@@ -43,7 +43,7 @@ def read_configuration(path: str | Path) -> Configuration:
     Raises
     ------
     ValueError
-        It is no TOML, or does not follow the grammar; the message names the key, what was expected, and what came.
+        It is not TOML, or breaks the grammar; the message names the key, what was expected, and what was given.
     OSError
         It cannot be read.
     """

@@ -71,7 +71,7 @@ def _result(finding: Finding, judged: Judged, rules: list[str]) -> dict[str, Any
 
 
 def _suppressions(finding: Finding, judged: Judged) -> Iterator[dict[str, str]]:
-    """Why a finding does not count: a comment at its line, or the baseline."""
+    """Why a finding is suppressed: by a comment at its line, or by the baseline."""
     if finding.allowed is not None:
         yield {"kind": "inSource", "justification": finding.allowed or "no reason given"}
     if any(finding is known for known in judged.known):

@@ -54,7 +54,7 @@ def _look_up(names: list[str], groups: dict[str, tuple[str, ...]]) -> int:
     found |= {name.rpartition("::")[2]: title for name, title in found.items()} | found
     found |= dict.fromkeys(supported_headers(), "header")
     for name in names:
-        print(f"{name}: {found.get(name, 'none of the names of CUDA that are supported')}")
+        print(f"{name}: {found.get(name, 'not a supported name of CUDA')}")
     return 0 if all(name in found for name in names) else 1
 
 

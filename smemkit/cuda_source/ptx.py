@@ -253,7 +253,7 @@ class _Writer:
     def _addresses(self, key: str, operand: Operand, instruction: Instruction, names: _Names, before) -> None:
         parts = operand.parts if operand.kind == "vector" else (operand,)
         if any(part.kind != "placeholder" for part in parts):
-            raise PtxError(str(instruction), "with registers that are no operands of the asm statement")
+            raise PtxError(str(instruction), "with registers that are not operands of the asm statement")
         texts = [f"smemkit_to_{self._number_of(part)}" for part in parts]
         addresses = ", ".join(f"{_PREFIX}address({text})" for text in texts)
         names[key], names[f"{key}_at"] = f"smemkit_{key}", f"smemkit_{key}_at"

@@ -233,7 +233,7 @@ def scan(text: str, wanted: str = "", without: frozenset[int] = frozenset()) -> 
 
 
 def _host_code(declarations: list[Declaration], kept: set[Declaration], locations: Locations) -> dict[str, str]:
-    """What is left out of the source: name → "kernel.cu:12"."""
+    """The host code that is left out of the source: name → "kernel.cu:12"."""
     host: dict[str, str] = {}
     for declaration in declarations:
         members = [(start, name) for start, _, name in declaration.host_members]

@@ -50,7 +50,7 @@ def in_kind(result: Any, kind: str) -> Any:
 
 
 def empty(like: np.ndarray | Array, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | Array:
-    """A new array where `like` is."""
+    """A new array on the device of `like`."""
     if isinstance(like, Array):
         return arrays.empty(shape, dtype, device=like.device)
     return np.empty(shape, dtype)

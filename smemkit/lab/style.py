@@ -50,7 +50,7 @@ def figure(title: str, width: float, height: float) -> Figure:
 
 
 def clean(axes: Axes) -> None:
-    """No frame, and small labels."""
+    """Removes the frame, and makes the labels small."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=SMALL)
     axes.xaxis.label.set_size(SMALL + 1)

@@ -21,7 +21,7 @@ def declared_cluster(code: DeviceCode, kernel: str) -> Dimensions | None:
     Raises
     ------
     ValueError
-        Its numbers are no literals.
+        Its numbers are not literals.
     """
     name = template_name(kernel)
     for outline in code.outlines:

@@ -333,7 +333,7 @@ def compile_error(
     host : mapping
         The host code that was left out: name → location.
     missing : sequence of str
-        What is to be said about headers that were not found.
+        Notes about headers that were not found.
 
     Returns
     -------

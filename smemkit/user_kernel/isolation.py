@@ -1,4 +1,5 @@
-"""Kernels stand alone: what a compiler refuses is left out with what needs it, and the others are compiled."""
+"""Kernels are independent: declarations that the compiler rejects are left out, with everything that needs them,
+and the other kernels are compiled."""
 
 from __future__ import annotations
 

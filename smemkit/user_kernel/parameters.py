@@ -1,6 +1,6 @@
 """A kernel's parameters, and the checks and the packing of a launch's arguments.
 
-All arguments are checked before a launch. A message names the parameter, what was required, and what came.
+All arguments are checked before a launch. A message names the parameter, what was required, and what was given.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Parameter:
     # ---- tensor maps and textures ----
 
     def takes(self, argument: Any) -> bool:
-        """Whether an argument describes an array in the way that this parameter asks for."""
+        """Whether an argument describes an array in the way that this parameter requires."""
         if not isinstance(argument, ArrayArgument) or self.pointer:
             return False
         return argument.parameter_type in self.declaration and self.element_bytes == argument.parameter_bytes

@@ -536,7 +536,7 @@ def test_work_waits_for_the_producer_stream(device):
 def test_producer_stream_waits_for_out(device, view):
     torch = import_torch()
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-        pytest.skip("torch has the exchange API, which tells its stream, from 2.10 on")
+        pytest.skip("torch has the exchange API, which exposes its stream, from 2.10 on")
     stream = torch.cuda.Stream()
     whole = torch.empty(1 << 24, device="cuda")
     torch.cuda.synchronize()
@@ -555,7 +555,7 @@ def test_producer_stream_waits_for_out(device, view):
 def test_conjugate_views_are_rejected(device):
     torch = import_torch()
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-        pytest.skip("torch has the exchange API, which tells its stream, from 2.10 on")
+        pytest.skip("torch has the exchange API, which exposes its stream, from 2.10 on")
     x = torch.full((3, 4), 1 + 2j, device="cuda")
     assert smemkit.sum(x).item() == 12 + 24j
     for y in (x.conj(), x.conj().imag):

@@ -682,7 +682,7 @@ def test_plot():
     assert alone.get_suptitle() == "the CPU device: no peer to compare with"
     assert [bar.get_width() for bar in alone.axes[0].patches] == [3.0]
     executor = figures.plot([Row("executor", "sum", "n = 1", us=3.0)], "cpu")
-    assert executor.get_suptitle() == "cpu: the times of the CPU device, and no GPU's"
+    assert executor.get_suptitle() == "cpu: the times of the CPU device, not a GPU's"
     assert figures.plot([], "a GPU")._repr_png_().startswith(b"\x89PNG")
 
 
@@ -713,7 +713,7 @@ def test_an_nvcc_that_fails_is_quoted(monkeypatch, tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
-def test_cublas_and_cub_compute_what_they_are_asked(device):
+def test_cublas_and_cub_compute_what_is_requested(device):
     said = []
     found = peers.find_peers(smemkit.Device(device), said.append)
     if "cublas" not in found:

@@ -45,7 +45,7 @@ def test_random_completion_depends_on_the_seed():
 
 
 @pytest.mark.parametrize("completion", ["early", "late"])
-def test_unfinished_copies_are_told(completion):
+def test_unfinished_copies_are_reported(completion):
     report = check("__pipeline_commit();", completion=completion)
     (fault,) = report.faults
     assert (fault.kind, fault.severity, fault.title) == ("leak", "warning", "unfinished copy")
@@ -56,7 +56,7 @@ def test_unfinished_copies_are_told(completion):
     assert report.ok
 
 
-def test_a_leak_is_not_told_beside_the_race_it_causes():
+def test_a_leak_is_not_reported_beside_the_race_it_causes():
     assert kinds(check("__syncthreads(); y[t] = s[63 - t];")) == {"race"}
 
 

@@ -183,7 +183,7 @@ def test_divergent_shuffle_is_about_lanes_and_not_barriers_of_the_block():
     assert check_fixed(source, report).ok
 
 
-def test_missing_dynamic_shared_memory_is_told_to_be_passed():
+def test_a_launch_with_too_little_dynamic_shared_memory_is_given_the_bytes():
     source = """__global__ void k(float *x)
 {
     extern __shared__ float s[];
@@ -200,7 +200,7 @@ def test_missing_dynamic_shared_memory_is_told_to_be_passed():
     assert check(source, shared=fault.fix.shared_bytes).ok
 
 
-def test_early_return_is_told_from_a_divergent_barrier():
+def test_early_return_is_distinguished_from_a_divergent_barrier():
     source = """__global__ void k(float *x)
 {
     if (threadIdx.x >= 50)
@@ -278,7 +278,7 @@ def test_interleaved_branches_are_divergent_and_not_misaligned():
         assert "past the start of a sector" not in line.advice
 
 
-def test_verdict_says_how_many_blocks_it_rests_on():
+def test_verdict_says_how_many_blocks_it_is_based_on():
     source = "__global__ void k(float *x) { x[blockIdx.x] = 1; }"
     assert check(source, grid=4000, block=1).headline.startswith("no faults in 16 of 4,000 blocks")
     assert check(source, grid=7, block=1).headline.startswith("no faults in 7 blocks")
@@ -311,7 +311,7 @@ def bounds_faults(body, *arguments, parameters="const unsigned *x, float *y"):
 
 
 @pytest.mark.parametrize("length", [64, 4, 1])
-def test_a_thread_goes_on_after_a_read_out_of_bounds(length):
+def test_a_thread_continues_after_a_read_out_of_bounds(length):
     """Beside the array, and in the guard pages around it."""
     body = "int j = x[threadIdx.x + 4096];\ny[j] = 1;"
     report, faults = bounds_faults(body, np.zeros(length, np.uint32), np.zeros(64, np.float32))

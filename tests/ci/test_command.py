@@ -191,7 +191,7 @@ def test_output_goes_to_a_file_and_the_text_to_the_terminal(fakes, project, caps
     assert capsys.readouterr().out.startswith("✗ 1 finding that fails")
 
 
-def test_mistakes_in_smemkit_toml_are_told_in_its_words(project, capsys):
+def test_mistakes_in_smemkit_toml_are_reported_in_its_words(project, capsys):
     (project / "smemkit.toml").write_text(TOML.replace('["float[64]"]', '["floot[64]"]'))
     assert main(["check", "--jobs", "1"]) == 2
     error = capsys.readouterr().err
@@ -224,7 +224,7 @@ def test_outcomes_are_in_the_order_of_the_checks(tmp_path):
     assert list(parallel.run_checks(checks, 2)) == [results.run_check(check) for check in checks]
 
 
-def test_a_process_that_dies_is_told(monkeypatch):
+def test_a_process_that_dies_is_reported(monkeypatch):
     def run_check(asked):
         if asked.file == "deadly.cu":
             os._exit(1)

@@ -40,7 +40,7 @@ def test_one_launch_is_its_report():
     assert write("text", judge([FAULTY])) == str(FAULTY.report)
 
 
-def test_what_fails_beside_faults_is_told():
+def test_what_fails_beside_faults_is_reported():
     text = write("text", judge([CLEAN]))
     assert (
         text
@@ -61,7 +61,7 @@ def test_several_launches_have_a_line_each():
     assert "  ✗ race (RAW) at kernel.cu:10, s[3], block (0, 0, 0), seen 255 times" in lines
 
 
-def test_a_baseline_is_told():
+def test_a_baseline_is_reported():
     known = Verdict((Judged(FAULTY, (), FAULTY.findings),), gone=2)
     text = write("text", known)
     assert text.endswith("10 findings known by the baseline\n2 findings of the baseline gone; --update-baseline "

@@ -242,7 +242,7 @@ def test_wrong_arguments_raise_at_once(call, error, message):
         call(raising())
 
 
-def test_errors_of_tasks_arrive_as_themselves():
+def test_errors_of_tasks_keep_their_types():
     x = da.ones((4, 4), chunks=2)
     with pytest.raises(smemkit.NoDeviceError, match="cuda:99"):
         chunked.sum(x, device="cuda:99").compute()

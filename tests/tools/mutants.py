@@ -164,8 +164,8 @@ MUTANTS = [
     Mutant(
         "pipelined-production-overwrites-the-partial-sums",
         "kernels/matmul/production/pipelined.cuh",
-        "rows, chunk == 0);",
-        "rows, true);",
+        "partial_sum == 0);",
+        "true);",
         "tests/ops/test_matmul.py -k partial_sums",
         2,
     ),

@@ -227,7 +227,7 @@ def test_hang_names_the_bytes(expected, numbers, monkeypatch):
     assert numbers in report.faults[0].message
 
 
-def test_copies_that_nobody_waits_for_are_told():
+def test_copies_that_no_thread_waits_for_are_reported():
     for body in (
         LOAD,
         "s[t] = 1; ptx::fence_proxy_async(); __syncthreads(); if (t == 0) "
@@ -271,7 +271,7 @@ def test_an_mbarrier_that_begins_anew_awaits_no_bytes_of_its_former_life():
     assert not check(body).faults
 
 
-def test_an_asynchronous_copy_over_an_unfinished_bulk_copy_is_told():
+def test_an_asynchronous_copy_over_an_unfinished_bulk_copy_is_reported():
     over = "__syncthreads(); if (t == 32) asm volatile("
     over += '"cp.async.ca.shared.global [%0], [%1], 4; cp.async.commit_group; cp.async.wait_group 0;"'
     over += ' :: "r"((unsigned)__cvta_generic_to_shared(s)), "l"(x) : "memory"); '

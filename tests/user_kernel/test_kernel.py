@@ -1066,7 +1066,7 @@ def test_grid_barrier():
 
 
 def test_grid_barrier_that_one_block_misses():
-    """The wait can never end, which is told at once and not by the watchdog after a minute."""
+    """The wait can never end, which is reported at once, not by the watchdog after a minute."""
     began = time.monotonic()
     with pytest.raises(smemkit.Error):
         smemkit.Kernel(GRID, "one_leaves")[3, 32](np.zeros(3, np.int32))
