@@ -225,7 +225,7 @@ class Ladder:
     def remarks(self) -> Iterator[str]:
         """Explanations of the columns."""
         unit = "bytes and ideal bytes of global memory" if self.op == "matmul" else "sectors and ideal sectors"
-        yield f"* is what kernel=None takes. Wavefronts, conflicts, {unit}: counted by the"
+        yield f"* is what kernel=None chooses. Wavefronts, conflicts, {unit}: counted by the"
         yield f"checker, per 32 {self.units}, for the accesses as written. Lanes: active ones of 32, on average."
         if self.op == "matmul":
             yield "FMA/byte: multiply-adds per byte that lanes load from shared memory or store to it."

@@ -29,9 +29,9 @@ def test_mypy_infers_what_the_operations_return(tmp_path):
     wrong = tmp_path / "wrong.py"
     text = USES.read_text().replace("assert_type(smemkit.matmul(host, host.T), NDArray[Any])", "int(array.dtyp)")
     wrong.write_text(text.replace("assert_type(array + 1, smemkit.Array)", "assert_type(array + 1, int)"))
-    said = complaints(wrong, tmp_path)
-    assert '"Array" has no attribute "dtyp"' in said
-    assert 'Expression is of type "Array", not "int"' in said
+    text = complaints(wrong, tmp_path)
+    assert '"Array" has no attribute "dtyp"' in text
+    assert 'Expression is of type "Array", not "int"' in text
 
 
 @pytest.mark.slow

@@ -150,7 +150,7 @@ bool check_kernel_dtype(const struct kernel_choice *choice, const char *name, en
         PyErr_Format(PyExc_TypeError, "%s: expected dtype %U, got %s", name, list, dtype_name(dtype));
     else if (list)
         PyErr_Format(PyExc_ValueError,
-                     "%s: expected dtype %U for kernel '%s', got %s; kernel=None takes more dtypes", name, list,
+                     "%s: expected dtype %U for kernel '%s', got %s; kernel=None accepts more dtypes", name, list,
                      choice->row->name, dtype_name(dtype));
     Py_XDECREF(list);
     return false;

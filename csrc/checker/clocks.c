@@ -423,7 +423,7 @@ static void record_release(struct tracer *t, unsigned number, struct sync_object
         const bool now =
             fenced || (!thread->plain_since && t->fences_used && thread->fence[i] && i <= thread->fence_scope);
 
-        /* includes the atomic itself, unless plain accesses lie between it and the fence */
+        /* includes the atomic itself, unless plain accesses come between it and the fence */
         release.epoch[i] = now ? thread->epoch : thread->fence[i];
         release.base[i] = fenced ? t->base_epoch : thread->fence_base[i];
         if (t->published > release.base[i])

@@ -126,6 +126,7 @@ bool remote_access(struct tracer *t, struct tracer *remote, uintptr_t address, u
     return true;
 }
 
+/* Reports accesses of other blocks that no thread of the ending block is ordered after. */
 void remotes_end(struct tracer *t)
 {
     const struct remote_uses *all = t->remotes;

@@ -153,8 +153,8 @@ static int count_uses(const struct cell *cell, const struct origins *origins, co
 }
 
 /* Returns a slot for `now` in the list: a new one, or, in a full cell of global memory, that of a use that is
- * ordered before `now`. If `now` is the first of its block, a slot of another block with two slots will do too.
- * NULL if there is none. */
+ * ordered before `now`. If `now` is the first use by its block, a slot of another block that has several also
+ * qualifies. NULL if there is none. */
 static struct extra_uses *find_extra_slot(struct tracer *t, const struct cell *cell, struct origins *origins,
                                           const struct access *now)
 {

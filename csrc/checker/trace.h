@@ -223,7 +223,7 @@ struct tracer {
     struct ordered_pair *ordered; /* some pairs that are known to be ordered, by hash */
     struct clock_list seen;       /* what the whole block is ordered after since its last barrier */
 
-    uint16_t poisoned[1024]; /* reads out of bounds of a thread, after which it goes on with poison */
+    uint16_t poisoned[1024]; /* reads out of bounds of a thread, after which it continues with poison */
     uint16_t poisoned_logs[1024];
     struct code_location poison[1024]; /* the first such read of a thread that is poisoned */
     struct code_location ended_poison; /* that of the first thread that was terminated */
@@ -353,8 +353,8 @@ void locals_dispose(struct tracer *);
  * none. */
 bool trace_device_variable(uintptr_t address, struct checked_fault *);
 
-/* The first read out of bounds of the running thread, if it has gone on with poison, which may be what it waits
- * for; otherwise of a thread that was terminated, for which it may wait. All zeros if there is none. */
+/* The first read out of bounds of the running thread, if it has continued with poison, for which it may be
+ * waiting; otherwise of a thread that was terminated, for which it may wait. All zeros if there is none. */
 struct code_location trace_poison(const struct tracer *);
 
 /* trace_compare: records the load before a compare-and-swap of the same word, which the swap validates.

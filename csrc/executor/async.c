@@ -143,7 +143,7 @@ static void append(struct worker *w, struct copy copy)
     struct queue *queue = &all->queues[w->current];
     uint32_t number = take_slot(all);
 
-    while (!number && queue->first) { /* out of slots: complete the oldest early, as hardware may */
+    while (!number && queue->first) { /* out of slots: completes the oldest copy early, as hardware may */
         complete_oldest(w, w->current);
         number = take_slot(all);
     }

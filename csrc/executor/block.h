@@ -135,7 +135,7 @@ struct thread_location {
 };
 struct mbarrier_record {
     const void *object;
-    struct thread_location begun, ended;
+    struct thread_location initialised, invalidated;
 };
 
 /* A wait for a phase of an mbarrier that has found it incomplete. */
@@ -272,7 +272,7 @@ void worker_fail(struct worker *, enum fault_kind, const char *what, const char 
 void worker_fail_beside(struct worker *, enum fault_kind, const char *what, const char *file, int line,
                         const char *other_file, int other_line) __attribute__((noreturn));
 
-/* Terminates the running thread after a recorded fault; the block goes on without it. */
+/* Terminates the running thread after a recorded fault; the block continues without it. */
 void worker_terminate_thread(struct worker *) __attribute__((noreturn));
 /* Lets other threads run. */
 void worker_yield(struct worker *);

@@ -181,7 +181,7 @@ void bulk_describe(const struct worker *w, const void *object, char *text, size_
     if (received < open->expected)
         snprintf(text, length, " and %lld of %lld bytes", open->expected - received, open->expected);
     else if (received > open->expected)
-        snprintf(text, length, ", and has got %lld bytes where %lld are expected", received, open->expected);
+        snprintf(text, length, ", and has received %lld bytes where %lld are expected", received, open->expected);
 }
 
 /* ---- tensors ---- */

@@ -35,7 +35,7 @@ bool bulk_complete_for(struct worker *, void *object);
  * that arrived in them. */
 void bulk_observed(struct worker *, void *object);
 
-/* Whether the phase of an object has bytes to wait for, or bytes that nobody has expected. */
+/* Whether the phase of an object has bytes to wait for, or more bytes than it expects. */
 bool bulk_is_open(struct worker *, const void *object);
 /* The mbarrier is initialised or invalidated: bytes of its earlier use are no longer expected. */
 void bulk_forget_object(struct worker *, const void *object);

@@ -2,12 +2,13 @@
  * "barrier.cluster", "mapa")
  *
  * The blocks of a cluster take turns on one worker thread, each with a struct worker of its own, whose stacks and
- * shared memory it has; the worker's own struct runs rank 0. A block runs until none of its threads can go on, or
- * until they have waited for a while for what others may do. So no two blocks of a cluster run at once, and the
- * state of one needs no lock against the others.
+ * shared memory it has; the worker's own struct runs rank 0. A block runs until none of its threads can continue,
+ * or until they have waited for other blocks for a while. So no two blocks of a cluster run at once, and the state
+ * of one needs no lock against the others.
  *
- * Each thread arrives at the cluster's barrier, and waits for its end, in turn. A phase ends when all threads have
- * arrived that have not exited. The shared memory of a block that has ended cannot be accessed any more.
+ * Each thread alternately arrives at the cluster's barrier and waits for the end of the phase. A phase ends when
+ * all threads have arrived that have not exited. The shared memory of a block that has ended cannot be accessed
+ * any more.
  */
 #define _GNU_SOURCE
 #include "cluster.h"
@@ -50,7 +51,7 @@ bool cluster_is_possible(const struct smemkit_launch *launch, char *why, size_t 
     if ((uint64_t)of[0] * of[1] * of[2] > MAX_CLUSTER)
         snprintf(why, length, "a cluster has at most %d blocks", MAX_CLUSTER);
     else if (grid[0] % of[0] || grid[1] % of[1] || grid[2] % of[2])
-        snprintf(why, length, "a grid of (%u, %u, %u) blocks is no whole number of clusters of (%u, %u, %u)",
+        snprintf(why, length, "a grid of (%u, %u, %u) blocks is not a whole number of clusters of (%u, %u, %u)",
                  grid[0], grid[1], grid[2], of[0], of[1], of[2]);
     else if (launch->cooperative)
         snprintf(why, length, "the CPU device has no grid-wide barriers in clusters");

@@ -35,7 +35,7 @@ const struct observer *smemkit_observer;
 static SMEMKIT_THREAD_LOCAL int last_error;
 static SMEMKIT_THREAD_LOCAL char last_message[MESSAGE_BYTES];
 static SMEMKIT_THREAD_LOCAL bool ran;
-static SMEMKIT_THREAD_LOCAL bool launching; /* a signal handler that launches would wait for itself */
+static SMEMKIT_THREAD_LOCAL bool launching; /* a signal handler that launches a kernel would wait for itself */
 
 /* The process's workers. `lock` protects all fields except the atomic ones, and `launch`, `blocks`, `workers`,
  * which do not change while `running` is not zero. */
@@ -131,7 +131,7 @@ static void run_blocks(struct worker *w, const struct smemkit_launch *launch)
                                (unsigned)(i / columns / rows)};
 
         if (!(cluster_is_wanted(launch) ? cluster_run(w, launch, i) : worker_run_block(w, launch, block)) &&
-            (!pool.observation || pool.abort)) { /* a check goes on with other blocks */
+            (!pool.observation || pool.abort)) { /* a check continues with other blocks */
             pthread_mutex_lock(&pool.lock);
             if (!pool.fault.error || pool.abort == ABORT_HANG || pool.abort == ABORT_DEADLOCK)
                 pool.fault = w->fault;

@@ -66,14 +66,14 @@ static __device__ typename Order::Value extremum_of(const Vector<BYTES> &x)
 
     if constexpr (std::is_same_v<In, __half> || std::is_same_v<In, __nv_bfloat16>) { // in pairs
         using Pair = std::conditional_t<std::is_same_v<In, __half>, __half2, __nv_bfloat162>;
-        Pair first = element<Pair>(x, 0);
+        Pair best = element<Pair>(x, 0);
 #pragma unroll
         for (int i = 1; i < BYTES / 4; i++)
             if constexpr (std::is_same_v<Order, MaxOrder<Value>>)
-                first = __hmax2_nan(first, element<Pair>(x, i));
+                best = __hmax2_nan(best, element<Pair>(x, i));
             else
-                first = __hmin2_nan(first, element<Pair>(x, i));
-        return Extremum<Order>::combine((Value)first.x, (Value)first.y);
+                best = __hmin2_nan(best, element<Pair>(x, i));
+        return Extremum<Order>::combine((Value)best.x, (Value)best.y);
     } else if constexpr (std::is_integral_v<In> && sizeof(In) < 4) {
         return extremum_of<Order, In, 0, BYTES / (int)sizeof(In)>(x) >> (32 - 8 * (int)sizeof(In));
     } else {

@@ -121,7 +121,7 @@ struct UnalignedLoad {
     Vector<BYTES> low, high; // the two aligned vectors; `high` is unused if one contains all bytes
     unsigned shift;          // offset of the first byte in `low`, [0, BYTES)
 
-    // Only `count` bytes matter; they lie inside the array.
+    // Only `count` bytes matter; they are inside the array.
     __device__ void begin(const unsigned char *from, int count, ByteRange array)
     {
         shift = (unsigned)((uintptr_t)from & (BYTES - 1));

@@ -1,4 +1,4 @@
-"""Fixes of races with asynchronous copies (cp.async) and with accesses that an mbarrier was to order."""
+"""Fixes of races with asynchronous copies (cp.async) and with accesses that an mbarrier should have ordered."""
 
 from __future__ import annotations
 
@@ -154,7 +154,8 @@ def _wait_statement(pair: AccessPair) -> str:
 
 
 def fix_mbarrier_wait(launch: Launch, evidence: Evidence, pair: AccessPair | None) -> Fix | None:
-    """A race that a wait for an mbarrier was to prevent; None if there is none, or it is not to blame."""
+    """A race that a wait for an mbarrier should have prevented; None if there is no such wait, or it is
+    correct."""
     fault, wait = evidence.fault, evidence.raw["pass"]
     if not wait or fault.hazard not in ("RAW", "WAR"):
         return None

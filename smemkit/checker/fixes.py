@@ -81,7 +81,7 @@ def _line_pair(fault: Fault) -> frozenset[tuple[str, int | None]]:
 
 
 def _fold_sizes(faults: list[Fault]) -> list[Fault]:
-    """Faults that more dynamic shared memory fixes are one."""
+    """Folds the faults that more dynamic shared memory fixes into one."""
     small = [fault for fault in faults if fault.fix and fault.fix.shared_bytes]
     if len(small) < 2:
         return faults

@@ -1,4 +1,4 @@
-"""smemkit.toml: the launches of a project that are to be checked.
+"""smemkit.toml: the launches of a project that `smemkit check` checks.
 
     [defaults]                       # of every check
     fail_on = "errors,conflict>=8"

@@ -52,9 +52,11 @@ def _summary(verdict: Verdict) -> str:
 def _launch_line(judged: Judged) -> str:
     outcome = judged.outcome
     mark = "✗" if judged.failing or outcome.problem else "✓"
-    said = outcome.report.headline if outcome.report else outcome.problem.split("\n")[0]
+    headline = outcome.report.headline if outcome.report else outcome.problem.split("\n")[0]
     known = f"; {len(judged.known)} in the baseline" if judged.known else ""
-    return f"{mark} {printable(outcome.check.file)}, {printable(outcome.check.title)}: {printable(said)}{known}"
+    return (
+        f"{mark} {printable(outcome.check.file)}, {printable(outcome.check.title)}: {printable(headline)}{known}"
+    )
 
 
 def failure_text(judged: Judged) -> str:

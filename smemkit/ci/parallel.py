@@ -51,7 +51,7 @@ def _run_group(group: Sequence[Check]) -> list[Outcome]:
 
 
 def _run_alone(check: Check) -> Outcome:
-    """The outcome of a check in a process of its own, which may die."""
+    """The outcome of a check in a separate process, which may die."""
     try:
         with _pool(1) as pool:
             return pool.submit(_run_group, [check]).result()[0]

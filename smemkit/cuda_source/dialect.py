@@ -132,8 +132,8 @@ def rewrite_asm(source: str, refuse: Callable[[str], str] = error_pragma) -> tup
 
 
 def _unsupported_ptx(error: PtxError) -> str:
-    said = f"the CPU device does not support inline PTX `{error.what}` {error.why}".rstrip()
-    return re.sub(r"[\"\\\n]", " ", said)
+    message = f"the CPU device does not support inline PTX `{error.what}` {error.why}".rstrip()
+    return re.sub(r"[\"\\\n]", " ", message)
 
 
 # ---- launches ----

@@ -59,7 +59,7 @@ def clean(axes: Axes) -> None:
 
 
 def legend(axes: Axes) -> None:
-    """Above the axes, where no bar can be."""
+    """Puts the legend above the axes, where it covers no bar."""
     axes.legend(
         fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2
     )

@@ -90,12 +90,12 @@ class Program:
     def _missing_headers(self, *, quoted_only: bool) -> tuple[str, ...]:
         """Notes about headers that are neither the user's nor the dialect's nor the system's. Host
         libraries' headers, in angle brackets, matter only if device code does not compile without them."""
-        said = []
+        notes = []
         for at, name in self.code.includes:
             if (name[0] == '"' or not quoted_only) and "." in name and not is_system_header(name[1:-1]):
                 line, file = source_location(self._expanded, at)
-                said.append(f"{file}:{line}: {name[1:-1]} not found; add -I with its folder")
-        return tuple(dict.fromkeys(said))
+                notes.append(f"{file}:{line}: {name[1:-1]} not found; add -I with its folder")
+        return tuple(dict.fromkeys(notes))
 
     # ---- names ----
 

@@ -1,4 +1,4 @@
-"""Texture objects: arrays that kernels read by coordinates, with filtering and a rule for what lies outside."""
+"""Texture objects: arrays that kernels read by coordinates, with filtering and a rule for coordinates outside."""
 
 from __future__ import annotations
 

@@ -693,10 +693,10 @@ def test_without_nvcc_the_libraries_are_left_out(monkeypatch):
     monkeypatch.setattr(native, "find_nvcc", lambda: (_ for _ in ()).throw(_core.Error("there is no nvcc here")))
     for name in ("torch", "cupy"):  # they would look for the GPU
         monkeypatch.setitem(sys.modules, name, None)
-    said = []
-    found = peers.find_peers(LikeAGpu("cpu"), said.append)
+    messages = []
+    found = peers.find_peers(LikeAGpu("cpu"), messages.append)
     assert "numpy" in found and "cublas" not in found
-    assert said[-1] == "without cublas and cub: there is no nvcc here"
+    assert messages[-1] == "without cublas and cub: there is no nvcc here"
 
 
 def test_an_nvcc_that_fails_is_quoted(monkeypatch, tmp_path):
@@ -714,10 +714,10 @@ def test_an_nvcc_that_fails_is_quoted(monkeypatch, tmp_path):
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0"], indirect=True)
 def test_cublas_and_cub_compute_what_is_requested(device):
-    said = []
-    found = peers.find_peers(smemkit.Device(device), said.append)
+    messages = []
+    found = peers.find_peers(smemkit.Device(device), messages.append)
     if "cublas" not in found:
-        pytest.skip(str(said))
+        pytest.skip(str(messages))
     for op, shape, dtype, axis in (
         ("matmul", (33, 20, 40), "float32", None),
         ("matmul", (64, 32, 40), "float16", None),

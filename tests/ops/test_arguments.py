@@ -293,7 +293,7 @@ def test_a_rung_refuses_the_sum_of_bools_as_bool(device):
 
 
 def test_a_rung_says_which_dtypes_it_takes(device):
-    message = "bfloat16, float32 or float64 for kernel 'atomic', got complex64; kernel=None takes more dtypes"
+    message = "bfloat16, float32 or float64 for kernel 'atomic', got complex64; kernel=None accepts more dtypes"
     refused(ValueError, message, "reduce", (X.astype("c8"),), kernel="atomic", device=device)
 
 

@@ -323,11 +323,11 @@ def agree(ours, theirs):
     kinds = {finding.kind for finding in ours} & {finding.kind for finding in theirs}
     if not kinds:  # a barrier that is never completed may show as a hang
         return "yes" if {finding.kind for finding in ours} == {"barrier"} and theirs == [Finding("hang")] else "no"
-    pairs = [(mine, finding) for mine in ours for finding in theirs if mine.kind == finding.kind]
-    if any(not theirs.lines or mine.lines == theirs.lines for mine, theirs in pairs):
+    pairs = [(mine, other) for mine in ours for other in theirs if mine.kind == other.kind]
+    if any(not other.lines or mine.lines == other.lines for mine, other in pairs):
         return "yes"
     return (
-        "yes" if "barrier" in kinds and any(mine.lines & theirs.lines for mine, theirs in pairs) else "other lines"
+        "yes" if "barrier" in kinds and any(mine.lines & other.lines for mine, other in pairs) else "other lines"
     )
 
 

@@ -198,7 +198,7 @@ def run_limited(command, seconds, **how):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output, errors = process.communicate()
-            return output, f"no end after {seconds} s", "hangs"
+            return output, f"still running after {seconds} s", "hangs"
     return output, errors, process.returncode
 
 

@@ -218,7 +218,7 @@ def test_bytes_may_come_before_they_are_expected():
 
 @pytest.mark.parametrize(
     ("expected", "numbers"),
-    [(512, "0 of 1 arrivals and 256 of 512 bytes"), (128, "and has got 256 bytes where 128 are expected")],
+    [(512, "0 of 1 arrivals and 256 of 512 bytes"), (128, "and has received 256 bytes where 128 are expected")],
 )
 def test_hang_names_the_bytes(expected, numbers, monkeypatch):
     monkeypatch.setenv("SMEMKIT_WATCHDOG", "2")

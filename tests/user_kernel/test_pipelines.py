@@ -65,11 +65,11 @@ def kernel(source):
         return smemkit.Kernel(source)
 
 
-@pytest.mark.parametrize("way", PIPELINES)
+@pytest.mark.parametrize("spelling", PIPELINES)
 @pytest.mark.covering(1, most=2)
-def test_pipelines_of_a_block(way):
+def test_pipelines_of_a_block(spelling):
     source = SUMS
-    for name, text in zip(("MADE", "PRODUCES", "CONSUMES", "COPY"), PIPELINES[way], strict=True):
+    for name, text in zip(("MADE", "PRODUCES", "CONSUMES", "COPY"), PIPELINES[spelling], strict=True):
         source = source.replace(name, text)
     x, y = np.arange(STEPS * 64, dtype=np.int32).reshape(STEPS, 64), np.zeros(32, np.int32)
     launch = kernel(source)[1, 64]

@@ -199,7 +199,7 @@ static void set_no_gpu_reason(cudaError_t code, int driver)
                  "the NVIDIA driver finds no GPU: see what `nvidia-smi` says, or use device='cpu'");
     else
         snprintf(no_gpu_reason, sizeof no_gpu_reason,
-                 "CUDA does not start: %s: %s; see what `nvidia-smi` says, or use device='cpu'",
+                 "CUDA fails to initialise: %s: %s; see what `nvidia-smi` says, or use device='cpu'",
                  cudaGetErrorName(code), cudaGetErrorString(code));
 }
 

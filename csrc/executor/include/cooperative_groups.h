@@ -219,6 +219,7 @@ class smemkit_lanes : public thread_group
             rest &= rest - 1;
         return __builtin_ctz(rest);
     }
+    /* the votes of the group's lanes in the order of their ranks */
     SMEMKIT_NO_HOOKS unsigned packed(unsigned votes) const
     {
         unsigned result = 0, rank = 0;

@@ -1,8 +1,8 @@
 /* nvcuda::wmma: products of small matrices by a warp. Element i of lane l of a fragment is the element i + l * n
  * of the matrix in row-major order, n being the elements per lane; CUDA leaves that open. Elements of fewer than 8
- * bits are packed: register l of a warp is the word l of the matrix as it lies in memory. Products are exact, and
- * a sum is rounded once, to the accumulator's type; tensor cores truncate sums in between, each generation in its
- * own way. */
+ * bits are packed: register l of a warp is word l of the matrix in memory. Products are exact, and a sum is
+ * rounded once, to the accumulator's type; tensor cores truncate sums in between, each generation in its own way.
+ */
 #ifndef SMEMKIT_MMA_H
 #define SMEMKIT_MMA_H
 

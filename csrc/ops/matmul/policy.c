@@ -91,7 +91,7 @@ static double bytes_of(enum dtype dtype, struct matmul_size size)
            ((double)size.m * (double)size.k + (double)size.k * (double)size.n + (double)size.m * (double)size.n);
 }
 
-/* TFLOP/s of a multiprocessor with so many resident blocks: in between by a straight line. */
+/* TFLOP/s of a multiprocessor with this many resident blocks: interpolated linearly. */
 static double speed_of(const struct candidate *candidate, npy_intp blocks)
 {
     const npy_intp more = candidate->full - 1;
@@ -227,7 +227,7 @@ struct matmul_choice choose_matmul_kernel(const struct device *device, enum dtyp
         least = best_time(NULL, device, dtype, size, &slices);
         choice = (struct matmul_choice){&kernel_rows[ROW_matmul_matvec], 0, slice_length(size.k, slices)};
         if (one_vector && size.batches == 1 && !device_is_host(device))
-            return choice; /* the others compute at least 15 of 16 rows or columns in vain */
+            return choice; /* the others waste at least 15 of 16 rows or columns */
     }
     for (const struct candidate *candidate = candidates; candidate < candidates + CANDIDATES; candidate++) {
         double time;

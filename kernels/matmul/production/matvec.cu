@@ -82,8 +82,9 @@ static __device__ Wide sum_of_lanes(Wide value)
     return value;
 }
 
-// N such sums, over each N lanes: lane t returns that of value t % N. In each step a lane keeps half of its
-// values, and sends the others to the lane that keeps them, so that it takes N - 1 shuffles, not N log2 N.
+// The sums of N values over groups of N lanes: lane t returns the sum of value t % N. In each step a lane keeps
+// half of its values, and sends the others to the lane that keeps them, so that it takes N - 1 shuffles, not N
+// log2 N.
 template <int N, class Wide>
 static __device__ Wide sums_of_lanes(const Wide (&values)[N], int lane)
 {

@@ -418,6 +418,7 @@ static int bytes_of(const chunk_shape &chunk)
     return (chunk.groups + word_traits<T>::EXTRA_GROUPS) * (chunk.width | 1) * word_traits<T>::W + VECTOR;
 }
 
+// Few columns: words of out are gathered from a chunk of x.
 template <class T>
 static cudaError_t gather(const transpose_args *args, cudaStream_t stream)
 {
@@ -449,6 +450,7 @@ static chunk_shape scattered_shape(int64_t batches, int64_t many, int width)
     return {1 << parallel_groups_log2, width, parallel_groups_log2, small_reciprocal(width), width % 8 == 0, true};
 }
 
+// Few rows: words of x are scattered to a chunk of out.
 template <class T>
 static cudaError_t scatter(const transpose_args *args, cudaStream_t stream)
 {

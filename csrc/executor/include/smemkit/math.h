@@ -1,5 +1,5 @@
-/* CUDA's device functions that C++ lacks, as far as textbook kernels use them. The fast approximations are the
- * accurate functions here. */
+/* CUDA's device functions that C++ lacks and that textbook kernels use. The fast approximations are the accurate
+ * functions here. */
 #ifndef SMEMKIT_MATH_H
 #define SMEMKIT_MATH_H
 

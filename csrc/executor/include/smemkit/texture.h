@@ -247,7 +247,7 @@ SMEMKIT_INLINE float filtered(const texture &t, const filtered_axis (&axes)[3], 
     return sum;
 }
 
-/* The description is no memory of the kernel, so the checker must not see that it is read. */
+/* The description is not memory of the kernel, so the checker must not see reads of it. */
 SMEMKIT_INLINE texture texture_of(unsigned long long object, const char *what, const char *file, int line)
 {
     if (!object)

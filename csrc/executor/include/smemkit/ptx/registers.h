@@ -90,7 +90,7 @@ SMEMKIT_INLINE auto ptx_to_bits(T value)
     return bit_copy<ptx_bits<T>>(value);
 }
 
-/* An operand of asm, as the bits that its constraint asks for. */
+/* An operand of asm, as the bits that its constraint requires. */
 template <char Constraint, class T>
 SMEMKIT_INLINE auto ptx_operand(T value)
 {
@@ -116,7 +116,7 @@ SMEMKIT_INLINE auto ptx_as(Bits bits)
     }
 }
 
-/* What the operand _ stands for */
+/* The meaning of the operand _ */
 struct ptx_nothing {
     template <class T>
     SMEMKIT_NO_HOOKS void operator=(T) const
