@@ -221,9 +221,9 @@ def add_kernels(parser: argparse.ArgumentParser) -> None:
 _COMMANDS: dict[str, tuple[str | Callable[[argparse.ArgumentParser], None], str]] = {
     "info": (add_info, "versions and devices"),
     "support": ("smemkit.ci.support", "what kernels may use on the CPU device"),
-    "demo": ("smemkit.demo", "a demonstration of ten seconds"),
-    "bench": ("smemkit.bench.command", "measure every kernel beside torch, CuPy and NumPy"),
-    "tune": ("smemkit.bench.tune", "fit the choice of transposes to this GPU; never needed"),
+    "demo": ("smemkit.demo", "a demonstration that takes ten seconds"),
+    "bench": ("smemkit.bench.command", "measure every kernel, and compare with torch, CuPy and NumPy"),
+    "tune": ("smemkit.bench.tune", "fit the choice of transpose kernels to this GPU; optional"),
     "kernels": (add_kernels, "the kernels, in reading order"),
     "occupancy": (
         "smemkit.measure.occupancy",

@@ -14,7 +14,7 @@ def complaints(file, tmp_path):
     pytest.importorskip("mypy")
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--cache-dir", tmp_path / "cache", "--no-error-summary", file],
-        cwd=tmp_path,  # beside the package's sources mypy would read those instead of what is installed
+        cwd=tmp_path,  # next to the package's sources mypy would read those instead of what is installed
         capture_output=True,
         text=True,
         timeout=300,

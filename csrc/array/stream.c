@@ -41,7 +41,7 @@ struct stream *thread_stream(const struct module_state *state, const struct devi
     Py_ssize_t count = list ? PyList_GET_SIZE(list) : 0;
 
     if (count == 0)
-        entered = 0; /* they belonged to an earlier Python thread on this system thread */
+        entered = 0; /* the streams belonged to an earlier Python thread on this system thread */
     while (count > 0) {
         struct stream *stream = (struct stream *)PyList_GET_ITEM(list, --count);
 

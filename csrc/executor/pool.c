@@ -451,13 +451,13 @@ long smemkit_fail_launch(long countdown, int signal)
 
 int smemkit_launch_failure(const char *kernel)
 {
-    const int by = atomic_load(&fail_signal);
+    const int number = atomic_load(&fail_signal);
 
     if (atomic_load(&fail_countdown) <= 0 || atomic_fetch_sub(&fail_countdown, 1) != 1)
         return ERROR_NONE;
-    if (!by)
+    if (!number)
         return refuse(ERROR_LAUNCH_FAILURE, "the launch of kernel %s fails, for a test", kernel);
-    (void)raise(by);
+    (void)raise(number);
     return smemkit_interrupted && smemkit_interrupted() ? refuse(ERROR_UNKNOWN, "interrupted") : ERROR_NONE;
 }
 

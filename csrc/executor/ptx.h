@@ -1,4 +1,4 @@
-/* What PTX's instructions need of the executor, beside executor.h. */
+/* What PTX's instructions need of the executor, in addition to executor.h. */
 #ifndef SMEMKIT_EXECUTOR_PTX_H
 #define SMEMKIT_EXECUTOR_PTX_H
 

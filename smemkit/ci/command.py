@@ -115,7 +115,7 @@ def main(options: argparse.Namespace) -> int:
         raise ValueError("--update-baseline: expected --baseline FILE, the file to write")
     if options.update_baseline and options.files and options.config:
         raise ValueError(
-            "--update-baseline: expected no FILE beside --config, whose checks all go into the baseline"
+            "--update-baseline: expected no FILE together with --config, whose checks all go into the baseline"
         )
     known = Baseline(baseline) if baseline and not options.update_baseline else None
     outcomes = [_own_outcome(options)] if options.op else list(run_checks(checks, options.jobs or cores()))

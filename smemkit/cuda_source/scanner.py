@@ -320,7 +320,7 @@ def _kernels(declarations: list[Declaration], macros, locations: Locations) -> d
     }
     defined = {function.name for declaration, function in named.items() if "{" in declaration.code}
     bases = {base_name(name) for name in defined}
-    return {  # without those that are only declared beside a kernel of the same name
+    return {  # without those that are only declared, where a kernel of the same name is defined
         declaration: function
         for declaration, function in named.items()
         if function.name in defined or base_name(function.name) not in bases

@@ -43,7 +43,7 @@ class _Texture(ctypes.Structure):
 
 
 def cpu_texture(texture: Texture, address: int) -> tuple[_Texture, ctypes.Array]:
-    """The texture object of an array at an address, and the memory that it needs beside it: a copy of the texels,
+    """The texture object of an array at an address, and the memory that it needs as well: a copy of the texels,
     as on a GPU, unless it is linear memory."""
     size = 0 if texture.linear_memory else texture.array.nbytes
     texels = ctypes.create_string_buffer(size)

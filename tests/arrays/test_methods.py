@@ -1,4 +1,4 @@
-"""Array's methods and NumPy's functions on an Array, beside those of NumPy's arrays."""
+"""Array's methods and NumPy's functions on an Array, compared with those of NumPy's arrays."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""The operators of Array: + - * /, comparisons and @, beside NumPy's."""
+"""The operators of Array: + - * /, comparisons and @, compared with NumPy's."""
 
 import enum
 import math

@@ -57,7 +57,7 @@ def test_proposed_fix_makes_the_kernel_silent(case, monkeypatch):
     assert all(fault.fix for fault in report.faults), report
     if mechanical:
         after = fixed_check(case, report)
-        others = set(case.fault[1:])  # kinds of faults that the file names beside the one that is mended
+        others = set(case.fault[1:])  # kinds of faults that the file names besides the one that is fixed
         assert {fault.kind for fault in after.faults if fault.severity == "error"} <= others, f"{report}\n{after}"
 
 

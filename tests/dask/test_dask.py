@@ -1,4 +1,4 @@
-"""smemkit.dask beside the plain operations: chunks of NumPy and of Array, on Dask's own schedulers."""
+"""smemkit.dask compared with the plain operations: chunks of NumPy and of Array, on Dask's own schedulers."""
 
 import copy
 import pickle

@@ -626,7 +626,7 @@ MUTANTS = [
     Mutant(
         "box-reuses-the-tables-of-another-box",
         "kernels/transpose/production/boxes.cu",
-        "made = made && (whole || !box.own_tables);",
+        "tables_built = tables_built && (whole || !box.own_tables);",
         "made = made && true;",
         "tests/ops/test_transpose.py",
     ),

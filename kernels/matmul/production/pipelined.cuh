@@ -3,9 +3,9 @@
 //
 // The idea: as there, the next pair of tiles is copied to shared memory while this one is multiplied. An operand
 // whose elements are neighbours across k is copied 16 bytes at a time; any other one element by element, which
-// transposes it on the way. Rows and columns beyond the edges repeat the last ones, because what is computed from
+// transposes it. Rows and columns beyond the edges repeat the last ones, because what is computed from
 // them is not stored; zeros fill the end of k. In a small product there are few tiles, and each has little to do
-// beside waiting: there the warps of a block share its tile, and each multiplies its own part of every pair's k.
+// but to wait: there the warps of a block share its tile, and each multiplies its own part of every pair's k.
 // Their sums are added in shared memory. A sum of more than FLUSH products is several partial sums, which c holds:
 // so rounding errors grow more slowly.
 #pragma once
