@@ -78,11 +78,12 @@ void call_cancel_slow_partition(struct call *);
  */
 PyObject *call_run(const struct module_state *, struct call *, call_launcher, void *context, bool out_given);
 
-/* The same with `convert` as the only kernel, from `in_view` to out; or with a plain copy, if that suffices. */
+/* Runs a call whose only kernel is `convert`, from `in_view` to out; call_run_copy uses a plain copy if that
+ * suffices. */
 PyObject *call_run_convert(const struct module_state *, struct call *, bool out_given);
 PyObject *call_run_copy(const struct module_state *, struct call *, bool out_given);
 
-/* The same, setting every element of out to `value`, which is NULL with an exception. */
+/* Runs a call that sets every element of out to `value`, which is NULL with an exception. */
 PyObject *call_run_fill(const struct module_state *, struct call *, PyObject *value, bool out_given);
 PyObject *call_fail(struct call *call);
 /* The device on which the call's parts run: in a dry run, the recorder in its place. */

@@ -315,7 +315,7 @@ static void report_unfinished(struct worker *w, const struct queue *queue)
 
     for (uint32_t i = queue->first; i; i = i == queue->last ? 0 : all->copies[i].next)
         if (!all->copies[i].bytes)
-            unfinished = NULL; /* what is older arrives at an mbarrier */
+            unfinished = NULL; /* older copies arrive at an mbarrier */
         else if (!unfinished)
             unfinished = &all->copies[i];
     if (!unfinished)

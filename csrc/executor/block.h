@@ -268,7 +268,7 @@ void worker_leave(struct worker *) __attribute__((noreturn));
 /* Aborts the launch: `what` happened in the running thread. */
 void worker_fail(struct worker *, enum fault_kind, const char *what, const char *file, int line)
     __attribute__((noreturn));
-/* The same; the message also names a second location. */
+/* Aborts the launch, with a message that also names a second location. */
 void worker_fail_beside(struct worker *, enum fault_kind, const char *what, const char *file, int line,
                         const char *other_file, int other_line) __attribute__((noreturn));
 

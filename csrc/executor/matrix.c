@@ -113,7 +113,7 @@ INLINE void multiply_rows(int m, int k, double (*a)[MAX_K], const row_t *b, row_
     }
 }
 
-/* The same in double precision, whose products are not exact */
+/* Multiplies rows in double precision, with fma, because the products are not exact */
 INLINE void fuse_rows(int m, int k, double (*a)[MAX_K], const row_t *b, row_t *sum)
 {
     for (int i = 0; i < m; i++)
@@ -205,7 +205,7 @@ INLINE void multiply_each_type(lanes_t lanes)
 }
 
 #ifdef __x86_64__
-/* The same with vectors of four doubles. Its results are the same. */
+/* Multiplies floats with vectors of four doubles. The results do not differ. */
 __attribute__((target("avx2,fma"))) static NOINLINE void multiply_floats_wide(lanes_t lanes)
 {
     multiply_each_type(lanes);

@@ -91,7 +91,7 @@ def find_pair(launch: Launch, evidence: Evidence) -> AccessPair | None:
 
 
 def all_pairs(launch: Launch, evidence: Evidence) -> list[AccessPair]:
-    """The same for each function on both call stacks, innermost first."""
+    """The access pairs in each function on both call stacks, innermost first."""
     here, there = evidence.frames[::-1], evidence.other_frames[::-1]
     level = 0
     while level + 1 < min(len(here), len(there)) and here[level] == there[level]:

@@ -98,7 +98,8 @@ def bank_accesses() -> list[tuple[str, int, list[int]]]:
 
 
 def old_accesses() -> list[tuple[str, int, list[int], dict[str, int]]]:
-    """The same for GPUs of other generations: with the number of banks and their width."""
+    """Accesses on GPUs of other generations: name, bytes per lane, addresses, and the number of banks and their
+    width."""
     column, apart = [4 * 32 * t for t in range(32)], [6, 133]
     return [
         ("half-warp, stride 16; 16 banks", 4, [64 * t for t in range(16)], {"banks": 16}),

@@ -153,8 +153,8 @@ static double cpu_time(const struct candidate *candidate, struct matmul_size siz
     return blocks * (CPU_BLOCK_NS + candidate->threads * (CPU_THREAD_NS + steps * candidate->step_ns));
 }
 
-/* The same for matvec with operands in C order: a large A is read along k, by groups of threads that exchange
- * their sums (one per thread, or one per lane and vector), and a large B by columns. */
+/* The executor's time of matvec with operands in C order: a large A is read along k, by groups of threads that
+ * exchange their sums (one per thread, or one per lane and vector), and a large B by columns. */
 static double cpu_matvec_time(struct matmul_size size)
 {
     enum { PACK = 4, SHORT_K = 512, GROUP = 32, LARGE_GROUP = 256, COLUMNS = 128 };

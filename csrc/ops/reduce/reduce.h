@@ -114,7 +114,7 @@ bool prefers_whole_columns(const struct reduce_target *gpu, const struct extent 
 void choose_column_split(const struct reduce_target *gpu, const struct extent *extent,
                          const struct reduce_args *args, int vector, struct reduce_work *work);
 
-/* The same for a part on the device, whose dimensions are those of the groups. */
+/* Whether the kernel accepts the layout of a part on the device, whose dimensions are those of the groups. */
 bool accepts_part_layout(const struct layout *device_layout, const void *context);
 
 /* Views x as (outer, n, inner), and out as (outer, inner). */

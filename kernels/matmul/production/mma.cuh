@@ -309,7 +309,7 @@ template <class Tile, class Products, bool A_ALONG_K, bool B_ALONG_K, class T>
                  });
 }
 
-// The same for the operands' layouts.
+// Launches the kernel for the operands' layouts.
 template <class Tile, class Products>
 [[nodiscard]] static cudaError_t launch_mma(const matmul_args *args, cudaStream_t stream)
 {
@@ -324,7 +324,7 @@ template <class Tile, class Products>
     return multiply_and_add_slices(p, stream, [&] { return multiply(p, a.chunks, b.chunks, stream); });
 }
 
-// The same for the dtypes.
+// Launches the kernel for the operands' dtype.
 template <template <class T> class Tile>
 [[nodiscard]] static cudaError_t launch_mma_of_dtype(const matmul_args *args, cudaStream_t stream)
 {

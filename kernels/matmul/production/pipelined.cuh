@@ -246,8 +246,8 @@ template <class Tile, operand_layout A, operand_layout B>
                  });
 }
 
-// The same for the operands' layouts. A kernel for every pair of layouts would not be worth its compile time.
-// ElementsTile: where B is copied element by element, which a larger tile does less often per product.
+// Launches the kernel for the operands' layouts. A kernel for every pair of layouts would not be worth its compile
+// time. ElementsTile: where B is copied element by element, which a larger tile does less often per product.
 template <class Tile, class ElementsTile = Tile>
 [[nodiscard]] static cudaError_t launch_pipelined(const product<float> &p, cudaStream_t stream)
 {
