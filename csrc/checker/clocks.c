@@ -75,9 +75,9 @@ static bool search_releases(const struct seen *seen, uint32_t block, const struc
             continue;
         release->visited = searches;
         if (release->elsewhere) {
-            const struct seen there = {release->elsewhere, release->count, release->block_scope_count};
+            const struct seen other = {release->elsewhere, release->count, release->block_scope_count};
 
-            if (search_releases(&there, release->block, by, earlier, depth + 1))
+            if (search_releases(&other, release->block, by, earlier, depth + 1))
                 return true;
         } else if (release->block == earlier->block) {
             const int scope = by->block != release->block;

@@ -79,7 +79,7 @@ INLINE void gather_c(lanes_t lanes, int m, enum smemkit_element type, words_t *t
     }
 }
 
-/* The reverse, for d */
+/* Stores rows of numbers in the lanes' registers of d */
 INLINE void scatter(lanes_t lanes, int m, enum smemkit_element type, words_t *from)
 {
     const unsigned width = type == SMEMKIT_F64 ? 2 : 1, each = type == SMEMKIT_F16 ? 1 : 2;

@@ -58,9 +58,9 @@ def _with_recorded(experiment: Experiment) -> Experiment:
     for column in [column for column in experiment.columns if column.kind == "measured"]:
         key = _recorded_key(experiment.columns, column)
         for row in rows:
-            there = found.get((case_of(experiment, row), unit_of(column)))
-            if there and row.get(key) is None:
-                row[key] = there["us"] / 1e6 if column.format == "seconds" else there["value"]
+            record = found.get((case_of(experiment, row), unit_of(column)))
+            if record and row.get(key) is None:
+                row[key] = record["us"] / 1e6 if column.format == "seconds" else record["value"]
         if all(known.key != key for known in columns):
             columns.append(Column(key, column.heading, "recorded", column.format))
     on = next(iter(found.values()))["on"]

@@ -219,10 +219,10 @@ def _padding_row(on: Device, x: np.ndarray, tile: int, pad: int) -> Row:
         per[access] = found.wavefronts / found.requests
     shared = tile * (tile + pad) * x.itemsize
     seconds = operation_seconds("transpose", [TRANSPOSED], on, tile=tile, pad=pad)
-    there = recorded_seconds("transpose", TRANSPOSED, "padded", tile=tile, pad=pad)
-    if there is None and not pad:  # the same kernel
-        there = recorded_seconds("transpose", TRANSPOSED, "unpadded", tile=tile)
-    return {"tile": tile, "pad": pad, **per, "shared_bytes": shared, "seconds": seconds, "recorded": there}
+    recorded = recorded_seconds("transpose", TRANSPOSED, "padded", tile=tile, pad=pad)
+    if recorded is None and not pad:  # the same kernel
+        recorded = recorded_seconds("transpose", TRANSPOSED, "unpadded", tile=tile)
+    return {"tile": tile, "pad": pad, **per, "shared_bytes": shared, "seconds": seconds, "recorded": recorded}
 
 
 def conclude_padding(rows: Sequence[Row]) -> str:

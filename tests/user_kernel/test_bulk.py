@@ -264,7 +264,7 @@ def test_wait_for_groups_is_of_the_thread_that_started_them():
     assert "race" in kinds(check(body % ("", f"if (t == 1) {wait}")))
 
 
-def test_an_mbarrier_that_begins_anew_awaits_no_bytes_of_its_former_life():
+def test_an_mbarrier_that_is_initialized_again_awaits_no_bytes():
     body = "if (t == 0) { ptx::mbarrier_expect_tx(&full, 64); ptx::mbarrier_inval(&full); } __syncthreads(); "
     body += "if (t == 0) ptx::mbarrier_init(&full, 1); __syncthreads(); "
     body += "if (t == 0) ptx::mbarrier_arrive(&full); " + WAIT % 0
